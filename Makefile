@@ -9,13 +9,19 @@ UNIT_JOBS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 PYTEST  = $(BIN)/pytest -q --dist worksteal --numprocesses
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
+# An environment with dependencies at their lowest, and the tests that call each of them most.
+FLOORS ?= .venv-floors
+FLOORS_TESTS = tests/ssh/test_ssh_*.py $(addprefix tests/screens/test_,app.py layout.py launch_screen.py) \
+  $(addprefix tests/unit/test_,remote_*.py spec_*.py document.py code_*.py build_context.py tui_*.py \
+  cli_config.py cli_grammar.py cli_hosts_change.py cli_printer.py)
+
 # Else every program that a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 # Runs the ranks of `make test-gpu`.
 GPU_PYTHON ?= python3
 
-.PHONY: help demo test test-gpu lint packages unit trainers cluster bench screenshots lab-up lab-down clean
+.PHONY: help demo test test-gpu lint packages unit trainers cluster floors lock bench screenshots lab-up lab-down clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -55,6 +61,21 @@ cluster: $(VENV)/.torch ## tests on real sshd and dockerd hosts in network names
 test-gpu: $(VENV)/.dev ## tests on a real NVIDIA GPU, without Docker and root; GPU_PYTHON has torch with CUDA
 	GPU_PYTHON=$(GPU_PYTHON) $(BIN)/pytest -q --numprocesses 0 tests/gpu
 
+$(FLOORS)/.dev: pyproject.toml constraints.txt tools/floors.py
+	$(PYTHON) -m venv --clear $(FLOORS)
+	$(PYTHON) tools/floors.py constraints.txt >$(FLOORS)/floors.txt
+	$(FLOORS)/bin/python -m pip --disable-pip-version-check --quiet install --constraint $(FLOORS)/floors.txt \
+	  --editable '.[dev]'
+	@touch $@
+
+floors: $(FLOORS)/.dev ## tests with the lowest version of each dependency that pyproject.toml allows
+	$(FLOORS)/bin/pytest -q --dist worksteal --numprocesses $(UNIT_JOBS) $(FLOORS_TESTS)
+
+lock: $(VENV)/.dev ## writes requirements.lock anew: constraints.txt with hashes, for who installs distui
+	$(PIP) install --constraint constraints.txt uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --constraint constraints.txt \
+	  --generate-hashes --no-annotate --custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml
+
 bench: $(VENV)/.torch ## measures beside peers; prints ratios
 	$(BIN)/python -m bench
 
@@ -68,4 +89,4 @@ lab-down: $(VENV)/.dev ## take it down again
 	$(BIN)/python tests/lab down
 
 clean: ## remove what was built here
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(FLOORS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

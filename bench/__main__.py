@@ -9,12 +9,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench import help as help_measure
-from bench import probe, scale, start, tui
+from bench import hook, probe, scale, start, tui
 from bench.cluster import cluster, refusal
 from bench.peers import Peers, peers
 from bench.report import machine, missed, note, title
 
-MEASURES = ("help", "scale", "tui", "probe", "start", "follow")
+MEASURES = ("help", "hook", "scale", "tui", "probe", "start", "follow")
 _NEED_HOSTS = ("probe", "start")
 
 
@@ -42,6 +42,8 @@ def main() -> int:
 def _take(chosen: list[str] | tuple[str, ...], found: Peers, *, quick: bool) -> None:
     if "help" in chosen:
         help_measure.measure(found, quick=quick)
+    if "hook" in chosen:
+        hook.measure(quick=quick)
     if "scale" in chosen:
         scale.measure(quick=quick)
     if "tui" in chosen:

@@ -1,7 +1,7 @@
 """Trains with DistributedDataParallel, saves its state as it goes, and goes on from there when it is started again.
 
-Copy this folder as the start of your own. Start one process per rank, under torchrun or by any launcher that sets
-RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT:
+Copy this file, and digits.csv.gz beside it, as the start of your own. Start one process per rank, under torchrun or by
+any launcher that sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT:
 
     torchrun --nproc-per-node 2 ddp.py --checkpoint /shared/ddp.pt
 
@@ -11,23 +11,27 @@ as if it had never been ended. README.md has all arguments.
 
 from __future__ import annotations
 
-import sys
+import argparse
+import ctypes
+import gzip
+import hashlib
+import io
+import math
+import os
+import pickle
+import signal
+import threading
 import time
-from collections.abc import Iterable, Iterator
+import warnings
+import zlib
+from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING or __package__:
-    from distui.trainers import arguments, checkpoint, data, group, network, signals
-else:  # run as a script: the modules beside this file, whatever its folder is called
-    import arguments
-    import checkpoint
-    import data
-    import group
-    import network
-    import signals
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # no word of each try to reach rank 0
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # not needed here
 
 import torch
 import torch.distributed as dist
@@ -35,254 +39,358 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, Subset, TensorDataset
 
-PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
-Batch = tuple[Tensor, Tensor]
-"""Images (n, 1, rows, columns) and their classes (n)."""
+DIGITS = Path(__file__).with_name("digits.csv.gz")
+KINDS = ("images-idx3", "labels-idx1")  # of MNIST's files
 
 
-@dataclass(frozen=True, slots=True)
-class Options(arguments.Options):
-    """What the command line says."""
+def main() -> None:
+    """Join the other ranks, train from where the checkpoint is, leave; exit codes are in README.md."""
+    shown = argparse.ArgumentDefaultsHelpFormatter
+    parser = argparse.ArgumentParser(usage="%(prog)s [options]", formatter_class=shown, allow_abbrev=False)
+    args = arguments(parser)
+    end_on_signal(f"rank {args.rank}/{args.world_size}")
+    try:
+        train_set, test_set = load(args.data)
+        saved = read_checkpoint(args.checkpoint) if args.checkpoint and args.rank == 0 else b""
+        device = join(args)
+    except (OSError, EOFError, ValueError, zlib.error) as problem:  # what was asked for is not there
+        parser.error(str(problem))
+    try:
+        training = Training(args, device, train_set)
+        training.restore(from_rank_0(saved, device))
+        training.run()
+        loss, right = evaluate(training.model.module, test_set, device)
+        say(f"final loss {loss:.6f} accuracy {right:.1%} params {fingerprint(training.model.module)}")
+        if device.type == "cuda":
+            say(f"peak memory {torch.cuda.max_memory_allocated(device) / (1 << 30):.2f} GiB")
+        dist.barrier()  # rank 0 keeps the store, so no rank may still need it when rank 0 leaves
+    except CheckpointError as problem:
+        parser.error(str(problem))
+    finally:
+        dist.destroy_process_group()
 
-    accumulate: int
-    """Batches per step: gradients of so many are added up before the ranks exchange them."""
-    amp: str
-    """auto, off, bf16 or fp16."""
-    checkpoint: Path | None
-    save_every: int | None
-    """Steps between two saves; None: at the end of every epoch only."""
+
+class CheckpointError(Exception):
+    """The checkpoint can't be written, is of another training, or is none at all."""
 
 
-@dataclass(slots=True)
 class Training:
-    """All that is needed to take the next step; `state` and `restore` keep the part that changes."""
+    """What is trained, and how far it is."""
 
-    options: Options
-    device: torch.device
-    model: DistributedDataParallel
-    optimizer: torch.optim.Optimizer
-    scaler: torch.amp.GradScaler
-    precision: torch.dtype | None
-    """Of the forward pass; None: that of the parameters."""
-    sampler: DistributedSampler[TensorDataset]
-    step: int = 0
-    """Steps taken."""
-    epoch: int = 0
-    """Whole passes over the data done."""
-    images: int = 0
-    """Images that all ranks together have seen of the pass that is under way."""
+    def __init__(self, args: argparse.Namespace, device: torch.device, train_set: TensorDataset) -> None:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS needs for the next line
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.set_num_threads(args.threads)
+        torch.manual_seed(args.seed)
+        self.args, self.device, self.train_set = args, device, train_set
+        self.precision = precision(args.amp, device)
+        self.model = DistributedDataParallel(network(train_set.tensors[0]).to(device))
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=args.lr)
+        # float16 has so short a range that small gradients would be lost without it
+        self.scaler = torch.amp.GradScaler(device.type, enabled=self.precision is torch.float16)
+        self.sampler = DistributedSampler(train_set, seed=args.seed)
+        self.step = 0
+        self.epoch = 0  # passes over the data that are done
+        self.images = 0  # that all ranks together have seen of the pass that is under way
+        # The first backward pass settles in which order gradients are sent. This one is for nothing, so that a training
+        # that goes on adds them up in the order that it had before, and ends the same to the last bit.
+        some, _ = next(self.steps())[0]
+        self.model(some.to(device)).sum().backward()
+
+    def run(self) -> None:
+        """Train until all epochs are done; say how the loss falls, and save."""
+        args = self.args
+        while self.epoch < args.epochs:
+            started, before = time.monotonic(), self.images
+            for batches in self.steps():
+                done = self.epoch + self.images / self.sampler.total_size
+                self.optimizer.param_groups[0]["lr"] = args.lr * (1 - 0.9 * done / args.epochs)  # to a tenth
+                loss = self.take_step(batches)
+                self.step += 1
+                self.images += dist.get_world_size() * sum(len(classes) for _, classes in batches)
+                if self.step == 1 or self.step % args.log_every == 0:
+                    say(f"epoch {self.epoch + 1} step {self.step} loss {loss.item():.4f}")
+                if args.save_every and self.step % args.save_every == 0:
+                    self.save()
+            speed = (self.images - before) / (time.monotonic() - started)
+            self.epoch, self.images = self.epoch + 1, 0
+            say(f"epoch {self.epoch} done, {speed:,.0f} images/s over all ranks")
+            self.save()
+
+    def steps(self) -> Iterator[list[list[Tensor]]]:
+        """The batches (images, classes) of each step that this rank has still to take in this pass.
+
+        The order of the images follows from the seed and the epoch, so nothing is drawn that a checkpoint would have
+        to keep; and as all ranks take turns in one order, another number of ranks can go on with what is left.
+        """
+        self.sampler.set_epoch(self.epoch)
+        left = list(self.sampler)[self.images // dist.get_world_size() :]
+        taken: list[list[Tensor]] = []
+        for batch in DataLoader(Subset(self.train_set, left), self.args.batch_size):
+            taken.append(batch)
+            if len(taken) == self.args.accumulate:
+                yield taken
+                taken = []
+        if taken:
+            yield taken
+
+    def take_step(self, batches: list[list[Tensor]]) -> Tensor:
+        """One step down the gradient of all `batches` together; this rank's mean loss.
+
+        DistributedDataParallel averages the gradient over the ranks during backward(): of the last batch only, since
+        no_sync() leaves what the others give where it is, to be added up.
+        """
+        self.optimizer.zero_grad()
+        total = sum(len(classes) for _, classes in batches)
+        losses = []
+        for number, (images, classes) in enumerate(batches, 1):
+            with nullcontext() if number == len(batches) else self.model.no_sync():
+                with torch.autocast(self.device.type, self.precision, enabled=self.precision is not None):
+                    scores = self.model(images.to(self.device))
+                    loss = nn.functional.cross_entropy(scores, classes.to(self.device), reduction="sum")
+                self.scaler.scale(loss / total).backward()
+            losses.append(loss.detach() / total)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return torch.stack(losses).sum()
+
+    def save(self) -> None:
+        """Rank 0 writes the checkpoint, whole or not at all: beside the old one, which it then takes the place of."""
+        path = self.args.checkpoint
+        if path is None or dist.get_rank() != 0:
+            return
+        state = {name: getattr(self, name).state_dict() for name in ("optimizer", "scaler")}
+        state |= {"model": self.model.module.state_dict(), "seed": self.args.seed}
+        state |= {"step": self.step, "epoch": self.epoch, "images": self.images}
+        try:
+            with Path(f"{path}.new").open("wb") as file:
+                torch.save(state, file)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(f"{path}.new").replace(path)
+        except (OSError, RuntimeError) as problem:  # torch's writer raises RuntimeError on a full disk
+            raise CheckpointError(f"can't save {path}: {problem}; give --checkpoint another place") from problem
+        say(f"saved step {self.step}")
+
+    def restore(self, content: bytes) -> None:
+        """Go on from a checkpoint, if there is one."""
+        if not content:
+            return
+        file, seed = self.args.checkpoint, self.args.seed
+        try:
+            saved: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        except (RuntimeError, ValueError, KeyError, EOFError, pickle.UnpicklingError):
+            raise CheckpointError(f"{file} is not a checkpoint: move it away to start anew") from None
+        try:
+            if saved["seed"] != seed:
+                raise CheckpointError(f"{file} was made with --seed {saved['seed']}: give that, or another file")
+            self.model.module.load_state_dict(saved["model"])
+            self.optimizer.load_state_dict(saved["optimizer"])
+            if self.scaler.is_enabled() and saved["scaler"]:
+                self.scaler.load_state_dict(saved["scaler"])
+            self.step, self.epoch, self.images = saved["step"], saved["epoch"], saved["images"]
+        except (KeyError, TypeError, ValueError, RuntimeError) as problem:
+            said = str(problem).strip().partition("\n")[0]
+            raise CheckpointError(f"{file} is of another training ({said}): give another file") from None
+        say(f"resumed at step {self.step} epoch {self.epoch + 1} from {file}")
 
 
-def main() -> int:
-    """Train as the command line says; exit codes are in README.md."""
-    options = arguments.parse(parser(), Options)
-    signals.end_at_once(options.place.name)
-    with group.told_in_words(options.place):
-        digits = data.load(options.data)
-        backend, device = group.choose(options.backend, options.device, options.place.local_rank)
-        precision = choose_precision(options.amp, device)
-        with group.joined(options.place, backend, device):
-            train(options, digits, device, precision)
-    return 0
-
-
-def parser() -> arguments.Parser:
-    """The command line."""
-    made = arguments.training("Train with DistributedDataParallel, with checkpoints.")
-    add = made.add_argument_group("of this trainer").add_argument
-    add("--accumulate", metavar="N", type=arguments.count, default=1, help="batches per step (default: 1)")
-    add("--amp", choices=("auto", "off", *PRECISIONS), default="auto", help="(default: auto, on a GPU only)")
-    add("--checkpoint", metavar="FILE", type=Path, help="where rank 0 saves, and all go on from if it is there")
-    add("--save-every", metavar="N", type=arguments.count, help="steps between saves (default: once an epoch)")
-    return made
-
-
-def choose_precision(amp: str, device: torch.device) -> torch.dtype | None:
-    """The type to compute the forward pass in: on a GPU bfloat16 where it has that, else float16.
-
-    Raises:
-        group.NotAvailable: the device can't compute in it.
-    """
+def precision(amp: str, device: torch.device) -> torch.dtype | None:
+    """The type to compute the forward pass in: on a GPU bfloat16 where it has that, else float16."""
     if amp == "off" or (amp == "auto" and device.type == "cpu"):
         return None
     if amp == "auto":
         # NVIDIA's from Ampere on; is_bf16_supported() says yes to older ones too, which emulate it slowly
         fast = torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)
         return torch.bfloat16 if fast else torch.float16
-    if amp == "fp16" and device.type == "cpu":
-        raise group.NotAvailable("--amp fp16 needs a GPU; the CPU can do --amp bf16")
-    return PRECISIONS[amp]
+    return {"bf16": torch.bfloat16, "fp16": torch.float16}[amp]
 
 
-def train(options: Options, digits: data.Data, device: torch.device, precision: torch.dtype | None) -> None:
-    """Train on this rank's share of the data from where the checkpoint is; say how good the network is."""
-    place = options.place
-    place.say(f"rendezvous {place.meeting_text} backend {dist.get_backend()} device {device}")
-    training = begin(options, digits, device, precision)
-    while training.epoch < options.epochs:
-        train_epoch(training, digits.train)
-    loss, right = evaluate(training.model.module, digits.test, place.rank, place.world_size, device)
-    place.say(f"final loss {loss:.6f} accuracy {right:.1%} params {network.fingerprint(training.model.module)}")
-    if device.type == "cuda":
-        place.say(f"peak memory {torch.cuda.max_memory_allocated(device) / (1 << 30):.2f} GiB")
-    dist.barrier()  # rank 0 keeps the store, so no rank may still need it when rank 0 leaves
+def read_checkpoint(path: Path) -> bytes:
+    """What is in the file; nothing where there is none yet."""
+    if not path.parent.is_dir():  # said now, not when the first state can't be saved
+        raise ValueError(f"rank 0's host has no folder {path.parent} for the checkpoint")
+    content = path.read_bytes() if path.exists() else b""
+    if path.exists() and not content:
+        raise ValueError(f"{path} is not a checkpoint: move it away to start anew")
+    return content
 
 
-def begin(options: Options, digits: data.Data, device: torch.device, precision: torch.dtype | None) -> Training:
-    """A new training, or the one in the checkpoint."""
-    place = options.place
-    network.make_deterministic(options.seed, options.threads)
-    saved = checkpoint.load(options.checkpoint, device) if options.checkpoint else None
-    model = network.build(digits.train.tensors[0], data.CLASSES).to(device)
-    training = Training(
-        options,
-        device,
-        DistributedDataParallel(model),
-        torch.optim.Adam(model.parameters(), lr=options.lr),
-        # float16 has so short a range that small gradients would be lost without it
-        torch.amp.GradScaler(device.type, enabled=precision is torch.float16),
-        precision,
-        DistributedSampler(digits.train, place.world_size, place.rank, seed=options.seed),
-    )
-    order_gradients(training, digits.train)
-    if saved is not None:
-        restore(training, saved)
-        place.say(f"resumed at step {training.step} epoch {training.epoch + 1} from {options.checkpoint}")
-    return training
+def from_rank_0(content: bytes, device: torch.device) -> bytes:
+    """The same bytes on all ranks, whose hosts need not share a folder."""
+    size = torch.tensor(len(content), device=device)
+    dist.broadcast(size, src=0)
+    if not size:
+        return b""
+    carried = torch.frombuffer(bytearray(content or int(size)), dtype=torch.uint8).to(device)
+    dist.broadcast(carried, src=0)
+    carried = carried.cpu()
+    return ctypes.string_at(carried.data_ptr(), int(size))  # .numpy() would need numpy
 
 
-def order_gradients(training: Training, images: TensorDataset) -> None:
-    """One backward pass for nothing, by which DistributedDataParallel settles in which order it sends gradients.
-
-    It would do so after the first step. Then that step of a run that goes on would add up the ranks' gradients in
-    another order than the run before it did, and end a last bit apart from it.
-    """
-    some, _ = next(steps(training, images))[0]
-    training.model(some.to(training.device)).sum().backward()
-    training.optimizer.zero_grad()
-
-
-def train_epoch(training: Training, images: TensorDataset) -> None:
-    """This rank's share of what is left of one pass over the data."""
-    options, place = training.options, training.options.place
-    started, before = time.monotonic(), training.images
-    for batches in steps(training, images):
-        training.optimizer.param_groups[0]["lr"] = options.lr * falling(training)
-        loss = take_step(training, batches)
-        training.step += 1
-        training.images += place.world_size * sum(len(classes) for _, classes in batches)
-        if training.step == 1 or training.step % options.log_every == 0:
-            place.say(f"epoch {training.epoch + 1} step {training.step} loss {loss.item():.4f}")
-        if options.save_every and training.step % options.save_every == 0:
-            save(training)
-    speed = (training.images - before) / (time.monotonic() - started)
-    training.epoch, training.images = training.epoch + 1, 0
-    place.say(f"epoch {training.epoch} done, {speed:,.0f} images/s over all ranks")
-    save(training)
-
-
-def steps(training: Training, images: TensorDataset) -> Iterator[list[Batch]]:
-    """The batches of each step that this rank has still to take in this pass.
-
-    The order of the images follows from the seed and the epoch, so nothing is drawn that a checkpoint would have
-    to keep; and as all ranks take turns in one order, another number of ranks can go on with what is left.
-    """
-    training.sampler.set_epoch(training.epoch)
-    left = list(training.sampler)[training.images // training.options.place.world_size :]
-    batches: Iterable[Batch] = DataLoader(Subset(images, left), training.options.batch_size)
-    taken: list[Batch] = []
-    for batch in batches:
-        taken.append(batch)
-        if len(taken) == training.options.accumulate:
-            yield taken
-            taken = []
-    if taken:
-        yield taken
-
-
-def falling(training: Training) -> float:
-    """The share of the learning rate to use now: from 1 at the start it falls to a tenth at the end."""
-    done: float = training.epoch + training.images / training.sampler.total_size
-    return 1 - 0.9 * done / training.options.epochs
-
-
-def take_step(training: Training, batches: list[Batch]) -> Tensor:
-    """One step down the gradient of all `batches` together; this rank's mean loss.
-
-    DistributedDataParallel averages the gradient over the ranks during backward(): of the last batch only, since
-    no_sync() leaves what the others give where it is, to be added up.
-    """
-    device, model = training.device, training.model
-    training.optimizer.zero_grad()
-    total = sum(len(classes) for _, classes in batches)
-    losses = []
-    for number, (images, classes) in enumerate(batches, 1):
-        with nullcontext() if number == len(batches) else model.no_sync():
-            with torch.autocast(device.type, training.precision, enabled=training.precision is not None):
-                loss = nn.functional.cross_entropy(model(images.to(device)), classes.to(device), reduction="sum")
-            training.scaler.scale(loss / total).backward()
-        losses.append(loss.detach() / total)
-    training.scaler.step(training.optimizer)
-    training.scaler.update()
-    return torch.stack(losses).sum()
-
-
-def evaluate(
-    model: nn.Module, images: TensorDataset, rank: int, world_size: int, device: torch.device
-) -> tuple[float, float]:
-    """Mean loss, and the share of images read right, over all of `images`; each rank reads some, all learn both."""
-    model.eval()
+def evaluate(model: nn.Module, test_set: TensorDataset, device: torch.device) -> tuple[float, float]:
+    """Mean loss, and the share of images read right, over all of them; each rank reads some, all learn both."""
     sums = torch.zeros(2, dtype=torch.float64, device=device)
+    mine = Subset(test_set, range(dist.get_rank(), len(test_set), dist.get_world_size()))
     with torch.no_grad():
-        for some, classes in DataLoader(Subset(images, range(rank, len(images), world_size)), batch_size=1000):
-            scores, named = model(some.to(device)), classes.to(device)
+        for images, classes in DataLoader(mine, batch_size=1000):
+            scores, named = model(images.to(device)), classes.to(device)
             sums[0] += nn.functional.cross_entropy(scores, named, reduction="sum")
             sums[1] += (scores.argmax(1) == named).sum()
     dist.all_reduce(sums)
-    loss, right = (sums / len(images)).tolist()
+    loss, right = (sums / len(test_set)).tolist()
     return loss, right
 
 
-def save(training: Training) -> None:
-    """Rank 0 writes the checkpoint; the others go on, and wait for it in the next step."""
-    options = training.options
-    if options.checkpoint and options.place.rank == 0:
-        checkpoint.save(options.checkpoint, state(training))
-        options.place.say(f"saved step {training.step}")
+def network(images: Tensor) -> nn.Sequential:
+    """Two convolutions and two layers, for images (n, 1, rows, columns): a score for each digit, (n, 10)."""
+    rows, columns = images.shape[-2] // 2, images.shape[-1] // 2
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * rows * columns, 64),
+        nn.ReLU(),
+        nn.Linear(64, 10),
+    )
 
 
-def state(training: Training) -> dict[str, Any]:
-    """What a checkpoint holds."""
-    return {
-        "model": training.model.module.state_dict(),
-        "optimizer": training.optimizer.state_dict(),
-        "scaler": training.scaler.state_dict(),
-        "seed": training.options.seed,
-        "step": training.step,
-        "epoch": training.epoch,
-        "images": training.images,
-    }
+def fingerprint(model: nn.Module) -> str:
+    """A hash of every parameter: equal on two ranks only if they hold the same network to the last bit."""
+    digest = hashlib.sha256()
+    for value in model.state_dict().values():
+        digest.update(bytes(value.cpu().flatten().view(torch.uint8).tolist()))
+    return digest.hexdigest()[:12]
 
 
-def restore(training: Training, saved: dict[str, Any]) -> None:
-    """Make `training` the one that was saved.
+def load(folder: Path | None) -> tuple[TensorDataset, TensorDataset]:
+    """Images (n, 1, rows, columns) of 0.0 to 1.0 with their classes (n): to train on, and held out for the test.
 
-    Raises:
-        checkpoint.CheckpointError: it is of another program, network or seed.
+    From `folder`, in MNIST's format; without one, the digits beside this file.
     """
-    file, seed = training.options.checkpoint, training.options.seed
-    try:
-        if saved["seed"] != seed:
-            raise checkpoint.CheckpointError(f"{file} was made with --seed {saved['seed']}: give that, or another file")
-        training.model.module.load_state_dict(saved["model"])
-        training.optimizer.load_state_dict(saved["optimizer"])
-        if training.scaler.is_enabled() and saved["scaler"]:
-            training.scaler.load_state_dict(saved["scaler"])
-        training.step, training.epoch, training.images = saved["step"], saved["epoch"], saved["images"]
-    except (KeyError, TypeError, ValueError, RuntimeError) as problem:
-        said = str(problem).strip().split("\n")[0]
-        raise checkpoint.CheckpointError(f"{file} is of another training ({said}): give another file") from None
+    if folder is not None:
+        sets = [[read_idx(folder / f"{part}-{kind}-ubyte") for kind in KINDS] for part in ("train", "t10k")]
+        train, test = (TensorDataset(images.unsqueeze(1) / 255, classes.long()) for images, classes in sets)
+        return train, test
+    with gzip.open(DIGITS, "rt") as lines:  # 8 x 8 pixels of 0 to 16 in a line, then the digit
+        digits = torch.tensor([[int(value) for value in line.split(",")] for line in lines])
+    images, classes = digits[:, :-1].view(-1, 1, 8, 8) / 16, digits[:, -1]
+    fifth = torch.arange(1, len(digits) + 1) % 5 == 0
+    return TensorDataset(images[~fifth], classes[~fifth]), TensorDataset(images[fifth], classes[fifth])
+
+
+def read_idx(path: Path) -> Tensor:
+    """A file of MNIST's format, plain or .gz: 0 0 8, the number of dimensions, each in 4 bytes, then the values."""
+    content = path.read_bytes() if path.exists() else gzip.decompress(Path(f"{path}.gz").read_bytes())
+    start = 4 + 4 * int.from_bytes(content[3:4], "big")
+    shape = [int.from_bytes(content[at : at + 4], "big") for at in range(4, start, 4)]
+    if content[:3] != bytes((0, 0, 8)) or len(content) != start + math.prod(shape):
+        raise ValueError(f"{path} is not a whole IDX file of bytes: fetch it again")
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8)[start:].view(shape)
+
+
+def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The command line. What a launcher knows is in the environment: as torch calls it, or Open MPI and MPICH."""
+    add = parser.add_argument
+    size = env("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+    add("--rank", type=int, default=env("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"), help="this process, from 0")
+    add("--world-size", type=count, default=size, required=not size, help="number of processes")
+    local = env("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID") or 0
+    add("--local-rank", "--local_rank", type=int, default=local, help="this process on its host; picks the GPU")
+    add("--init-method", default="env://", help="tcp://HOST:PORT of rank 0, file:///PATH of a new file, or env://")
+    add("--backend", choices=("auto", "gloo", "nccl", "mpi"), default="auto", help="auto: nccl on a GPU, else gloo")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: the GPU with nccl, else the CPU")
+    add("--timeout", type=float, default=120, help="seconds to wait for other ranks")
+    add("--threads", type=count, default=env("OMP_NUM_THREADS") or 1, help="CPU threads of a rank")
+    add("--data", type=Path, help="folder with MNIST's four files, .gz or not; else the digits")
+    add("--epochs", type=count, default=8, help="passes over the data")
+    add("--batch-size", type=count, default=32, help="images per step and rank")
+    add("--lr", type=float, default=0.004, help="learning rate at the start; it falls to a tenth")
+    add("--seed", type=int, default=1, help="same seed and number of ranks: the same losses")
+    add("--log-every", type=count, default=10, help="steps between two lines of loss")
+    add("--accumulate", type=count, default=1, help="batches per step")
+    add("--amp", choices=("auto", "off", "bf16", "fp16"), default="auto", help="auto: bf16 or fp16, on a GPU only")
+    add("--checkpoint", type=Path, help="where rank 0 saves, and all go on from if it is there")
+    add("--save-every", type=count, help="steps between saves; else once an epoch")
+    args = parser.parse_args()
+    args.rank = 0 if args.rank is None and args.world_size == 1 else args.rank
+    if args.rank is None or not 0 <= args.rank < args.world_size:
+        parser.error(f"--rank or $RANK is needed, from 0 to {args.world_size - 1}; it is {args.rank}")
+    if not args.init_method.startswith(("tcp://", "file:///", "env://")):
+        parser.error("argument --init-method: give tcp://HOST:PORT, file:///PATH or env://")
+    return args
+
+
+def env(*names: str) -> str | None:
+    """The first of these variables that is there."""
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
+def count(text: str) -> int:
+    """A whole number above 0."""
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def join(args: argparse.Namespace) -> torch.device:
+    """Become a rank of the group; the device to compute on. ValueError says what this torch or host lacks."""
+    gpus = 0 if args.device == "cpu" else torch.cuda.device_count()
+    backend = args.backend
+    if backend == "auto":
+        backend = "nccl" if gpus and dist.is_nccl_available() else "gloo"
+    if not dist.is_backend_available(backend):
+        raise ValueError(f"torch {torch.__version__} has no backend {backend}")
+    device = torch.device("cpu")
+    if backend == "nccl" or args.device == "cuda":
+        device = torch.device("cuda", args.local_rank if gpus > 1 else 0)  # a rank may see only its own GPU
+        if device.index >= gpus:
+            raise ValueError(f"local rank {args.local_rank} has {gpus} GPUs to use: try --backend gloo --device cpu")
+        torch.cuda.set_device(device)
+    if args.amp == "fp16" and device.type == "cpu":
+        raise ValueError("--amp fp16 needs a GPU; the CPU can do --amp bf16")
+    if args.world_size == 1 and not os.environ.get("MASTER_ADDR"):  # nobody to meet
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+    dist.init_process_group(
+        backend,
+        init_method=args.init_method,
+        rank=args.rank,
+        world_size=args.world_size,
+        timeout=timedelta(seconds=args.timeout),
+        device_id=device if backend == "nccl" else None,
+    )
+    if dist.get_world_size() != args.world_size:  # MPI brings its own ranks together
+        raise ValueError(f"MPI knows of {dist.get_world_size()} ranks, not {args.world_size}: start them with mpirun")
+    say(f"rendezvous {args.init_method} backend {backend} device {device}")
+    return device
+
+
+def say(text: str) -> None:
+    """Print a line of this rank, at once and in one piece: ranks often share one pipe."""
+    print(f"rank {dist.get_rank()}/{dist.get_world_size()} {text}\n", end="", flush=True)
+
+
+def end_on_signal(name: str) -> None:
+    """From now on SIGTERM and Ctrl-C end this process at once, also while it waits for another one.
+
+    Python calls handlers only after such a wait, but writes to the wakeup pipe at any time: a thread reads there.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: None)
+
+    def end() -> None:
+        number = os.read(reading, 1)[0]
+        print(f"{name} stopped by {signal.Signals(number).name}\n", end="", flush=True)
+        os._exit(128 + number)
+
+    threading.Thread(target=end, daemon=True).start()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,6 +1,6 @@
 """Trains a small convolutional network on handwritten digits with DistributedDataParallel.
 
-Copy this folder as the start of your own. Run it, one process per rank, as
+Copy this file, and digits.csv.gz beside it, as the start of your own. Run it, one process per rank, as
 
     python mnist.py --rank R --world-size N --init-method tcp://HOST:PORT --backend gloo
 
@@ -9,91 +9,234 @@ or with nothing but the environment that torchrun and distui set. README.md has 
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING
+import argparse
+import gzip
+import hashlib
+import math
+import os
+import signal
+import threading
+import warnings
+import zlib
+from datetime import timedelta
+from pathlib import Path
 
-if TYPE_CHECKING or __package__:
-    from distui.trainers import arguments, data, group, network, signals
-else:  # run as a script: the modules beside this file, whatever its folder is called
-    import arguments
-    import data
-    import group
-    import network
-    import signals
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # no word of each try to reach rank 0
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # not needed here
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+DIGITS = Path(__file__).with_name("digits.csv.gz")
+KINDS = ("images-idx3", "labels-idx1")  # of MNIST's files
 
 
-def main() -> int:
-    """Train as the command line says; exit codes are in README.md."""
-    options = arguments.parse(arguments.training("Train a small network on handwritten digits."), arguments.Options)
-    signals.end_at_once(options.place.name)
-    with group.told_in_words(options.place):
-        digits = data.load(options.data)
-        backend, device = group.choose(options.backend, options.device, options.place.local_rank)
-        with group.joined(options.place, backend, device):
-            train(options, digits, device)
-    return 0
+def main() -> None:
+    """Join the other ranks, train, leave; exit codes are in README.md."""
+    shown = argparse.ArgumentDefaultsHelpFormatter
+    parser = argparse.ArgumentParser(usage="%(prog)s [options]", formatter_class=shown, allow_abbrev=False)
+    args = arguments(parser)
+    end_on_signal(f"rank {args.rank}/{args.world_size}")
+    try:
+        train_set, test_set = load(args.data)
+        device = join(args)
+    except (OSError, EOFError, ValueError, zlib.error) as problem:  # what was asked for is not there
+        parser.error(str(problem))
+    try:
+        train(args, device, train_set, test_set)
+        dist.barrier()  # rank 0 keeps the store, so no rank may still need it when rank 0 leaves
+    finally:
+        dist.destroy_process_group()
 
 
-def train(options: arguments.Options, digits: data.Data, device: torch.device) -> None:
+def train(args: argparse.Namespace, device: torch.device, train_set: TensorDataset, test_set: TensorDataset) -> None:
     """Train on this rank's share of the data; say how the loss falls, and how good the network is."""
-    place = options.place
-    network.make_deterministic(options.seed, options.threads)
-    place.say(f"rendezvous {place.meeting_text} backend {dist.get_backend()} device {device}")
-    model = DistributedDataParallel(network.build(digits.train.tensors[0], data.CLASSES).to(device))
-    optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, options.epochs)
-    sampler = DistributedSampler(digits.train, place.world_size, place.rank, seed=options.seed)
-    batches = DataLoader(digits.train, options.batch_size, sampler=sampler)
-    loss = 0.0
-    for epoch in range(1, options.epochs + 1):
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS needs for the next line
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    model = DistributedDataParallel(network(train_set.tensors[0]).to(device))
+    optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, args.epochs)
+    sampler = DistributedSampler(train_set, seed=args.seed)
+    batches = DataLoader(train_set, args.batch_size, sampler=sampler)
+    step, mean = 0, torch.zeros(())
+    for epoch in range(1, args.epochs + 1):
         sampler.set_epoch(epoch)  # another order in every epoch
-        loss = train_epoch(options, epoch, model, optimizer, batches, device)
+        losses = []
+        for images, classes in batches:
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(images.to(device)), classes.to(device))
+            loss.backward()  # averages the gradient over the ranks
+            optimizer.step()
+            step += 1
+            losses.append(loss.detach())
+            if step == 1 or step % args.log_every == 0:
+                say(f"epoch {epoch} step {step} loss {loss.item():.4f}")
         schedule.step()
-    place.say(f"final loss {loss:.4f} params {network.fingerprint(model.module)}")
-    if place.rank == 0:
-        place.say(f"test accuracy {network.accuracy(model.module, digits.test, device):.1%}")
-    dist.barrier()  # rank 0 keeps the store, so no rank may still need it when rank 0 leaves
+        mean = torch.stack(losses).mean()
+        dist.all_reduce(mean)
+        mean /= dist.get_world_size()
+        say(f"epoch {epoch} mean loss {mean.item():.4f}")
+    say(f"final loss {mean.item():.4f} params {fingerprint(model.module)}")
+    if dist.get_rank() == 0:
+        say(f"test accuracy {accuracy(model.module, test_set, device):.1%}")
 
 
-def train_epoch(
-    options: arguments.Options,
-    epoch: int,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    batches: DataLoader[tuple[Tensor, ...]],
-    device: torch.device,
-) -> float:
-    """One pass over this rank's share of the data; the mean loss over all ranks, the same on each."""
-    losses = []
-    for step, (images, classes) in enumerate(batches, (epoch - 1) * len(batches) + 1):
-        losses.append(take_step(model, optimizer, images.to(device), classes.to(device)))
-        if step == 1 or step % options.log_every == 0:
-            options.place.say(f"epoch {epoch} step {step} loss {losses[-1].item():.4f}")
-    loss = mean_over_ranks(torch.stack(losses).mean())
-    options.place.say(f"epoch {epoch} mean loss {loss:.4f}")
-    return loss
+def network(images: Tensor) -> nn.Sequential:
+    """Two convolutions and two layers, for images (n, 1, rows, columns): a score for each digit, (n, 10)."""
+    rows, columns = images.shape[-2] // 2, images.shape[-1] // 2
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * rows * columns, 64),
+        nn.ReLU(),
+        nn.Linear(64, 10),
+    )
 
 
-def take_step(model: nn.Module, optimizer: torch.optim.Optimizer, images: Tensor, classes: Tensor) -> Tensor:
-    """One step down the gradient, which DistributedDataParallel averages over the ranks; this rank's loss."""
-    optimizer.zero_grad()
-    loss = nn.functional.cross_entropy(model(images), classes)
-    loss.backward()
-    optimizer.step()
-    return loss.detach()
+def accuracy(model: nn.Module, test_set: TensorDataset, device: torch.device) -> float:
+    """The share of the images, 0 to 1, that are read right."""
+    images, classes = test_set.tensors
+    with torch.no_grad():
+        read = torch.cat([model(some.to(device)).argmax(1) for some in images.split(1000)])
+    return float((read.cpu() == classes).float().mean())
 
 
-def mean_over_ranks(value: Tensor) -> float:
-    """The same number on every rank."""
-    dist.all_reduce(value)
-    return float(value / dist.get_world_size())
+def fingerprint(model: nn.Module) -> str:
+    """A hash of every parameter: equal on two ranks only if they hold the same network to the last bit."""
+    digest = hashlib.sha256()
+    for value in model.state_dict().values():
+        digest.update(bytes(value.cpu().flatten().view(torch.uint8).tolist()))
+    return digest.hexdigest()[:12]
+
+
+def load(folder: Path | None) -> tuple[TensorDataset, TensorDataset]:
+    """Images (n, 1, rows, columns) of 0.0 to 1.0 with their classes (n): to train on, and held out for the test.
+
+    From `folder`, in MNIST's format; without one, the digits beside this file.
+    """
+    if folder is not None:
+        sets = [[read_idx(folder / f"{part}-{kind}-ubyte") for kind in KINDS] for part in ("train", "t10k")]
+        train, test = (TensorDataset(images.unsqueeze(1) / 255, classes.long()) for images, classes in sets)
+        return train, test
+    with gzip.open(DIGITS, "rt") as lines:  # 8 x 8 pixels of 0 to 16 in a line, then the digit
+        digits = torch.tensor([[int(value) for value in line.split(",")] for line in lines])
+    images, classes = digits[:, :-1].view(-1, 1, 8, 8) / 16, digits[:, -1]
+    fifth = torch.arange(1, len(digits) + 1) % 5 == 0
+    return TensorDataset(images[~fifth], classes[~fifth]), TensorDataset(images[fifth], classes[fifth])
+
+
+def read_idx(path: Path) -> Tensor:
+    """A file of MNIST's format, plain or .gz: 0 0 8, the number of dimensions, each in 4 bytes, then the values."""
+    content = path.read_bytes() if path.exists() else gzip.decompress(Path(f"{path}.gz").read_bytes())
+    start = 4 + 4 * int.from_bytes(content[3:4], "big")
+    shape = [int.from_bytes(content[at : at + 4], "big") for at in range(4, start, 4)]
+    if content[:3] != bytes((0, 0, 8)) or len(content) != start + math.prod(shape):
+        raise ValueError(f"{path} is not a whole IDX file of bytes: fetch it again")
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8)[start:].view(shape)
+
+
+def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The command line. What a launcher knows is in the environment: as torch calls it, or Open MPI and MPICH."""
+    add = parser.add_argument
+    size = env("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+    add("--rank", type=int, default=env("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"), help="this process, from 0")
+    add("--world-size", type=count, default=size, required=not size, help="number of processes")
+    local = env("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID") or 0
+    add("--local-rank", "--local_rank", type=int, default=local, help="this process on its host; picks the GPU")
+    add("--init-method", default="env://", help="tcp://HOST:PORT of rank 0, file:///PATH of a new file, or env://")
+    add("--backend", choices=("auto", "gloo", "nccl", "mpi"), default="auto", help="auto: nccl on a GPU, else gloo")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: the GPU with nccl, else the CPU")
+    add("--timeout", type=float, default=120, help="seconds to wait for other ranks")
+    add("--threads", type=count, default=env("OMP_NUM_THREADS") or 1, help="CPU threads of a rank")
+    add("--data", type=Path, help="folder with MNIST's four files, .gz or not; else the digits")
+    add("--epochs", type=count, default=8, help="passes over the data")
+    add("--batch-size", type=count, default=32, help="images per step and rank")
+    add("--lr", type=float, default=0.004, help="learning rate at the start; it falls to a tenth")
+    add("--seed", type=int, default=1, help="same seed and number of ranks: the same losses")
+    add("--log-every", type=count, default=10, help="steps between two lines of loss")
+    args = parser.parse_args()
+    args.rank = 0 if args.rank is None and args.world_size == 1 else args.rank
+    if args.rank is None or not 0 <= args.rank < args.world_size:
+        parser.error(f"--rank or $RANK is needed, from 0 to {args.world_size - 1}; it is {args.rank}")
+    if not args.init_method.startswith(("tcp://", "file:///", "env://")):
+        parser.error("argument --init-method: give tcp://HOST:PORT, file:///PATH or env://")
+    return args
+
+
+def env(*names: str) -> str | None:
+    """The first of these variables that is there."""
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
+def count(text: str) -> int:
+    """A whole number above 0."""
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def join(args: argparse.Namespace) -> torch.device:
+    """Become a rank of the group; the device to compute on. ValueError says what this torch or host lacks."""
+    gpus = 0 if args.device == "cpu" else torch.cuda.device_count()
+    backend = args.backend
+    if backend == "auto":
+        backend = "nccl" if gpus and dist.is_nccl_available() else "gloo"
+    if not dist.is_backend_available(backend):
+        raise ValueError(f"torch {torch.__version__} has no backend {backend}")
+    device = torch.device("cpu")
+    if backend == "nccl" or args.device == "cuda":
+        device = torch.device("cuda", args.local_rank if gpus > 1 else 0)  # a rank may see only its own GPU
+        if device.index >= gpus:
+            raise ValueError(f"local rank {args.local_rank} has {gpus} GPUs to use: try --backend gloo --device cpu")
+        torch.cuda.set_device(device)
+    if args.world_size == 1 and not os.environ.get("MASTER_ADDR"):  # nobody to meet
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+    dist.init_process_group(
+        backend,
+        init_method=args.init_method,
+        rank=args.rank,
+        world_size=args.world_size,
+        timeout=timedelta(seconds=args.timeout),
+        device_id=device if backend == "nccl" else None,
+    )
+    if dist.get_world_size() != args.world_size:  # MPI brings its own ranks together
+        raise ValueError(f"MPI knows of {dist.get_world_size()} ranks, not {args.world_size}: start them with mpirun")
+    say(f"rendezvous {args.init_method} backend {backend} device {device}")
+    return device
+
+
+def say(text: str) -> None:
+    """Print a line of this rank, at once and in one piece: ranks often share one pipe."""
+    print(f"rank {dist.get_rank()}/{dist.get_world_size()} {text}\n", end="", flush=True)
+
+
+def end_on_signal(name: str) -> None:
+    """From now on SIGTERM and Ctrl-C end this process at once, also while it waits for another one.
+
+    Python calls handlers only after such a wait, but writes to the wakeup pipe at any time: a thread reads there.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: None)
+
+    def end() -> None:
+        number = os.read(reading, 1)[0]
+        print(f"{name} stopped by {signal.Signals(number).name}\n", end="", flush=True)
+        os._exit(128 + number)
+
+    threading.Thread(target=end, daemon=True).start()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,84 +9,63 @@ evaluated at the end. README.md has all arguments.
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import argparse
+import gzip
+import hashlib
+import os
+import signal
+import threading
+import zlib
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING or __package__:
-    from distui.trainers import arguments, signals, tf_arguments
-else:  # run as a script: the modules beside this file, whatever its folder is called
-    import arguments
-    import signals
-    import tf_arguments
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors; what goes wrong is raised as well
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # its sums come in another order on another CPU
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-if TYPE_CHECKING or __package__:
-    from distui.trainers import tf_data, tf_network
-else:
-    import tf_data
-    import tf_network
-
-NAME = "mirrored"
-say = tf_arguments.say
+DIGITS = Path(__file__).with_name("digits.csv.gz")
+KINDS = ("images-idx3", "labels-idx1")  # of MNIST's files
+Images = tuple[Any, Any]  # (n, rows, columns, 1) in uint8, and their classes (n) of 0 to 9
 
 
-@dataclass(frozen=True, slots=True)
-class Options(tf_arguments.Options):
-    """What the command line says."""
-
-    cpu_replicas: int | None
-    """Logical CPU devices that stand in for GPUs; None: the GPUs, or the one CPU where there is none."""
-
-
-def main() -> int:
-    """Train as the command line says; exit codes are in README.md."""
-    options = tf_arguments.parse(parser(), Options)
-    signals.end_at_once(NAME)
-    with tf_arguments.told_in_words(NAME):
-        train(options, tf_data.load(options.data))
-    return 0
-
-
-def parser() -> arguments.Parser:
-    """The command line."""
-    made = tf_arguments.training("Trains on all GPUs of this host.")
-    made.add_argument("--cpu-replicas", metavar="N", type=arguments.count, help="CPU devices in place of GPUs")
-    return made
-
-
-def devices(cpu_replicas: int | None) -> list[str] | None:
-    """The devices to train on; None for all GPUs, or the CPU where there is none."""
-    if cpu_replicas is None:
-        return None
-    (cpu,) = tf.config.list_physical_devices("CPU")
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * cpu_replicas)
-    return [f"CPU:{number}" for number in range(cpu_replicas)]
-
-
-def train(options: Options, data: tf_data.Data) -> None:
-    """Train, evaluate, and say how well it went."""
-    names = devices(options.cpu_replicas)
-    tf_network.make_deterministic(options.seed, options.threads)
+def main() -> None:
+    """Train, evaluate, and say how well it went; exit codes are in README.md."""
+    shown = argparse.ArgumentDefaultsHelpFormatter
+    parser = argparse.ArgumentParser(usage="%(prog)s [options]", formatter_class=shown, allow_abbrev=False)
+    args = arguments(parser)
+    end_on_signal("mirrored")
+    try:
+        train_set, test_set = load(args.data)
+    except (OSError, EOFError, ValueError, zlib.error) as problem:
+        parser.error(str(problem))
+    names = None  # all GPUs, or the CPU
+    if args.cpu_replicas:
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * args.cpu_replicas)
+        names = [f"CPU:{number}" for number in range(args.cpu_replicas)]
+    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
+    keras.utils.set_random_seed(args.seed)
+    tf.config.experimental.enable_op_determinism()
     strategy = tf.distribute.MirroredStrategy(names)
     replicas = strategy.num_replicas_in_sync
-    batch = options.batch_size * replicas
+    batch = args.batch_size * replicas
     on = ", ".join(device.rpartition("device:")[2] for device in strategy.extended.worker_devices)
-    say(NAME, f"{replicas} replicas ({on}), batch {batch} = {options.batch_size} x {replicas}")
+    say(f"{replicas} replicas ({on}), batch {batch} = {args.batch_size} x {replicas}")
     with strategy.scope():
-        model = tf_network.build(data.train, tf_data.CLASSES)
+        model = network(train_set[0].shape[1:])
         model.compile(
-            optimizer=keras.optimizers.Adam(options.lr),
+            optimizer=keras.optimizers.Adam(args.lr),
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             metrics=["accuracy"],
         )
-    batches = data.train.dataset(seed=options.seed).batch(batch, drop_remainder=True).prefetch(2)
-    model.fit(batches, epochs=options.epochs, shuffle=False, verbose=0, callbacks=[Lines(options.log_every)])
-    loss, accuracy = model.evaluate(data.test.dataset().batch(batch), verbose=0)
-    say(NAME, f"final loss {loss:.4f} params {tf_network.fingerprint(model)}")
-    say(NAME, f"test accuracy {accuracy:.1%}")
+    batches = dataset(args, train_set, seed=args.seed).batch(batch, drop_remainder=True).prefetch(2)
+    model.fit(batches, epochs=args.epochs, shuffle=False, verbose=0, callbacks=[Lines(args.log_every)])
+    loss, accuracy = model.evaluate(dataset(args, test_set).batch(batch), verbose=0)
+    say(f"final loss {loss:.4f} params {fingerprint(model)}")
+    say(f"test accuracy {accuracy:.1%}")
 
 
 class Lines(keras.callbacks.Callback):  # type: ignore[misc]
@@ -102,13 +81,114 @@ class Lines(keras.callbacks.Callback):  # type: ignore[misc]
         """A step of Keras is over; `loss` is its mean over the epoch so far."""
         self._step += 1
         if self._step == 1 or self._step % self._every == 0:
-            say(NAME, f"epoch {self._epoch} step {self._step} loss {logs['loss']:.4f}")
+            say(f"epoch {self._epoch} step {self._step} loss {logs['loss']:.4f}")
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """A pass over the data is over."""
-        say(NAME, f"epoch {epoch + 1} mean loss {logs['loss']:.4f} accuracy {logs['accuracy']:.1%}")
+        say(f"epoch {epoch + 1} mean loss {logs['loss']:.4f} accuracy {logs['accuracy']:.1%}")
         self._epoch = epoch + 2
 
 
+def network(shape: Any) -> Any:
+    """A Keras model: images (n, rows, columns, 1) of 0.0 to 1.0 to a score for each digit, (n, 10)."""
+    return keras.Sequential(
+        [
+            keras.Input(shape),
+            keras.layers.Conv2D(16, 3, padding="same", activation="relu"),
+            keras.layers.Conv2D(32, 3, padding="same", activation="relu"),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Flatten(),
+            keras.layers.Dense(64, activation="relu"),
+            keras.layers.Dense(10),
+        ]
+    )
+
+
+def fingerprint(model: Any) -> str:
+    """A hash of every parameter: equal on two workers only if they hold the same network to the last bit."""
+    digest = hashlib.sha256()
+    for weight in model.trainable_variables:
+        digest.update(tf.io.serialize_tensor(tf.convert_to_tensor(weight.value)).numpy())
+    return digest.hexdigest()[:12]
+
+
+def load(folder: Path | None) -> tuple[Images, Images]:
+    """The images to train on, and those held out for the test: in MNIST's format from `folder`, else the digits.
+
+    As arrays: tensors would start TensorFlow before its devices are set.
+    """
+    if folder is not None:
+        sets = [[read_idx(folder / f"{part}-{kind}-ubyte") for kind in KINDS] for part in ("train", "t10k")]
+        train, test = ((images[..., None], classes.astype(np.int64)) for images, classes in sets)
+        return train, test
+    digits = np.loadtxt(DIGITS, np.uint8, delimiter=",")  # 8 x 8 pixels of 0 to 16 in a line, then the digit
+    images, classes = digits[:, :-1].reshape(-1, 8, 8, 1), digits[:, -1].astype(np.int64)
+    fifth = np.arange(1, len(digits) + 1) % 5 == 0
+    return (images[~fifth], classes[~fifth]), (images[fifth], classes[fifth])
+
+
+def read_idx(path: Path) -> Any:
+    """A file of MNIST's format, plain or .gz: 0 0 8, the number of dimensions, each in 4 bytes, then the values."""
+    content = path.read_bytes() if path.exists() else gzip.decompress(Path(f"{path}.gz").read_bytes())
+    if content[:3] != bytes((0, 0, 8)):
+        raise ValueError(f"{path} is not an IDX file of bytes: fetch it again")
+    shape = np.frombuffer(content, ">u4", content[3], 4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * len(shape)).reshape(shape)
+
+
+def dataset(args: argparse.Namespace, images: Images, seed: Any = None) -> Any:
+    """A tf.data.Dataset of (image of 0.0 to 1.0, class); with a `seed` in another order in every pass."""
+    found = tf.data.Dataset.from_tensor_slices(images)
+    if seed is not None:
+        found = found.shuffle(len(images[0]), seed=seed, reshuffle_each_iteration=True)
+    peak = 255.0 if args.data else 16.0
+    return found.map(lambda image, kind: (tf.cast(image, tf.float32) / peak, kind))
+
+
+def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The command line."""
+    add = parser.add_argument
+    add("--data", type=Path, help="folder with MNIST's four files, .gz or not; else the digits")
+    add("--epochs", type=count, default=8, help="passes over the data")
+    add("--batch-size", type=count, default=32, help="images per step and replica")
+    add("--lr", type=float, default=0.004, help="learning rate")
+    add("--seed", type=int, default=1, help="same seed and number of replicas: the same losses")
+    add("--log-every", type=count, default=10, help="steps between two lines of loss")
+    add("--threads", type=count, default=os.environ.get("OMP_NUM_THREADS") or 1, help="CPU threads of an operation")
+    add("--cpu-replicas", type=count, help="logical CPU devices in place of GPUs")
+    return parser.parse_args()
+
+
+def count(text: str) -> int:
+    """A whole number above 0."""
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def say(text: str) -> None:
+    """Print a line, at once and in one piece."""
+    print(f"mirrored {text}\n", end="", flush=True)
+
+
+def end_on_signal(name: str) -> None:
+    """From now on SIGTERM and Ctrl-C end this process at once, also while it waits for another one.
+
+    Python calls handlers only after such a wait, but writes to the wakeup pipe at any time: a thread reads there.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: None)
+
+    def end() -> None:
+        number = os.read(reading, 1)[0]
+        print(f"{name} stopped by {signal.Signals(number).name}\n", end="", flush=True)
+        os._exit(128 + number)
+
+    threading.Thread(target=end, daemon=True).start()
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -11,126 +11,220 @@ this strategy: it gets a batch for each replica where it expects a tensor. READM
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import argparse
+import functools
+import gzip
+import hashlib
+import json
+import os
+import signal
+import threading
+import zlib
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING or __package__:
-    from distui.trainers import arguments, env, signals, tf_arguments
-else:  # run as a script: the modules beside this file, whatever its folder is called
-    import arguments
-    import env
-    import signals
-    import tf_arguments
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors; what goes wrong is raised as well
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # its sums come in another order on another CPU
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-if TYPE_CHECKING or __package__:
-    from distui.trainers import tf_data, tf_network
-else:
-    import tf_data
-    import tf_network
-
-COMMUNICATION = ("auto", "ring", "nccl")
-say = tf_arguments.say
+DIGITS = Path(__file__).with_name("digits.csv.gz")
+KINDS = ("images-idx3", "labels-idx1")  # of MNIST's files
+Images = tuple[Any, Any]  # (n, rows, columns, 1) in uint8, and their classes (n) of 0 to 9
 
 
-@dataclass(frozen=True, slots=True)
-class Options(tf_arguments.Options):
-    """What the command line says."""
+def main() -> None:
+    """Train as one of the workers; exit codes are in README.md."""
+    shown = argparse.ArgumentDefaultsHelpFormatter
+    parser = argparse.ArgumentParser(usage="%(prog)s [options]", formatter_class=shown, allow_abbrev=False)
+    args = arguments(parser)
+    cluster, kind, index = task(parser)
+    if kind not in ("chief", "worker"):
+        parser.error(f"{kind} has no part in this: its cluster is of workers, and a chief if you like")
+    if args.communication == "nccl" and not tf.config.list_physical_devices("GPU"):
+        parser.error("--communication nccl moves data between GPUs only, and there is none here; use ring")
+    end_on_signal(f"{kind} {index}/{len(cluster[kind])}")
+    try:
+        train_set, test_set = load(args.data)
+    except (OSError, EOFError, ValueError, zlib.error) as problem:
+        parser.error(str(problem))
+    say = functools.partial(say_as, f"{kind} {index}/{len(cluster[kind])}")
 
-    communication: str
-    """auto, ring (gRPC, also between CPUs) or nccl (GPUs only): how gradients travel."""
-
-
-def main() -> int:
-    """Train as the command line says; exit codes are in README.md."""
-    known = parser()
-    options = tf_arguments.parse(known, Options)
-    task = tf_arguments.task(known)
-    if task.type not in ("chief", "worker"):
-        known.error(f"{task.type} has no part in this: its cluster is of workers, and a chief if you like")
-    if options.communication == "nccl" and not tf.config.list_physical_devices("GPU"):
-        known.error("--communication nccl moves data between GPUs only, and there is none here; use ring")
-    signals.end_at_once(task.name)
-    with tf_arguments.told_in_words(task.name):
-        train(options, task, tf_data.load(options.data))
-    return 0
-
-
-def parser() -> arguments.Parser:
-    """The command line."""
-    made = tf_arguments.training("Trains on all workers of a cluster.")
-    made.add_argument(
-        "--communication",
-        choices=COMMUNICATION,
-        default="auto",
-        help="how gradients travel: ring (gRPC) or nccl (default: TensorFlow chooses)",
-    )
-    return made
-
-
-def train(options: Options, task: env.TfTask, data: tf_data.Data) -> None:
-    """Train with all other workers; say how the loss falls, and how good the network is."""
-    tf_network.make_deterministic(options.seed, options.threads)
-    how = tf.distribute.experimental.CommunicationImplementation[options.communication.upper()]
-    wanted = tf.distribute.experimental.CommunicationOptions(implementation=how)
-    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=wanted)
+    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
+    keras.utils.set_random_seed(args.seed)
+    tf.config.experimental.enable_op_determinism()
+    how = tf.distribute.experimental.CommunicationImplementation[args.communication.upper()]
+    options = tf.distribute.experimental.CommunicationOptions(implementation=how)
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     replicas = strategy.num_replicas_in_sync
-    batch = options.batch_size * replicas
-    say(task.name, f"at {task.address}: {replicas} replicas, batch {batch}, communication {options.communication}")
+    batch = args.batch_size * replicas
+    say(f"at {cluster[kind][index]}: {replicas} replicas, batch {batch}, communication {args.communication}")
     with strategy.scope():
-        model = tf_network.build(data.train, tf_data.CLASSES)
-        optimizer = keras.optimizers.Adam(options.lr)
+        model = network(train_set[0].shape[1:])
+        optimizer = keras.optimizers.Adam(args.lr)
         optimizer.build(model.trainable_variables)
-    step = step_of(strategy, model, optimizer, batch)
-    batches = strategy.experimental_distribute_dataset(
-        data.train.dataset(seed=options.seed).batch(batch, drop_remainder=True).prefetch(2)
-    )
-    loss, steps = 0.0, 0
-    for epoch in range(1, options.epochs + 1):
-        found = []
-        for each in batches:
-            steps += 1
-            found.append(float(step(each)))
-            if steps == 1 or steps % options.log_every == 0:
-                say(task.name, f"epoch {epoch} step {steps} loss {found[-1]:.4f}")
-        loss = sum(found) / len(found)
-        say(task.name, f"epoch {epoch} mean loss {loss:.4f}")
-    say(task.name, f"final loss {loss:.4f} params {tf_network.fingerprint(model)}")
-    if task.type == "chief" or ("chief" not in task.cluster and task.index == 0):
-        say(task.name, f"test accuracy {tf_network.accuracy(model, data.test):.1%}")
-    wait_for_all(strategy)
-
-
-def step_of(strategy: Any, model: Any, optimizer: Any, batch: int) -> Callable[[Any], Any]:
-    """One step down the gradient, which is the mean over the `batch` images of all replicas; gives their mean loss."""
 
     def on_replica(images: Any, classes: Any) -> Any:
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(tf_network.losses(model, images, classes)) / batch
+            scores = model(images, training=True)
+            losses = keras.losses.sparse_categorical_crossentropy(classes, scores, from_logits=True)
+            loss = tf.reduce_sum(losses) / batch
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))  # added up over replicas
         return loss
 
     @tf.function  # type: ignore[untyped-decorator]
-    def on_all(each: Any) -> Any:
+    def step(each: Any) -> Any:
+        """One step down the gradient of a batch; its mean loss over all replicas."""
         return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(on_replica, args=each), axis=None)
 
-    return on_all  # type: ignore[no-any-return]
-
-
-def wait_for_all(strategy: Any) -> None:
-    """Worker 0 keeps the cluster's state, so nobody leaves before all are done."""
-
     @tf.function  # type: ignore[untyped-decorator]
-    def all_here() -> Any:
+    def wait_for_all() -> Any:
         return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: tf.constant(1.0)), axis=None)
 
-    all_here()
+    batches = strategy.experimental_distribute_dataset(
+        dataset(args, train_set, seed=args.seed).batch(batch, drop_remainder=True).prefetch(2)
+    )
+    loss, steps = 0.0, 0
+    for epoch in range(1, args.epochs + 1):
+        losses = []
+        for each in batches:
+            steps += 1
+            losses.append(float(step(each)))
+            if steps == 1 or steps % args.log_every == 0:
+                say(f"epoch {epoch} step {steps} loss {losses[-1]:.4f}")
+        loss = sum(losses) / len(losses)
+        say(f"epoch {epoch} mean loss {loss:.4f}")
+    say(f"final loss {loss:.4f} params {fingerprint(model)}")
+    if kind == "chief" or ("chief" not in cluster and index == 0):
+        say(f"test accuracy {accuracy(model, dataset(args, test_set)):.1%}")
+    wait_for_all()  # worker 0 keeps the cluster's state, so nobody leaves before all are done
+
+
+def network(shape: Any) -> Any:
+    """A Keras model: images (n, rows, columns, 1) of 0.0 to 1.0 to a score for each digit, (n, 10)."""
+    return keras.Sequential(
+        [
+            keras.Input(shape),
+            keras.layers.Conv2D(16, 3, padding="same", activation="relu"),
+            keras.layers.Conv2D(32, 3, padding="same", activation="relu"),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Flatten(),
+            keras.layers.Dense(64, activation="relu"),
+            keras.layers.Dense(10),
+        ]
+    )
+
+
+def accuracy(model: Any, images: Any) -> float:
+    """The share of a dataset's images, 0 to 1, that are read right."""
+    right = [tf.argmax(model(some, training=False), axis=1) == classes for some, classes in images.batch(1000)]
+    return float(tf.reduce_mean(tf.cast(tf.concat(right, axis=0), tf.float32)))
+
+
+def fingerprint(model: Any) -> str:
+    """A hash of every parameter: equal on two workers only if they hold the same network to the last bit."""
+    digest = hashlib.sha256()
+    for weight in model.trainable_variables:
+        digest.update(tf.io.serialize_tensor(tf.convert_to_tensor(weight.value)).numpy())
+    return digest.hexdigest()[:12]
+
+
+def load(folder: Path | None) -> tuple[Images, Images]:
+    """The images to train on, and those held out for the test: in MNIST's format from `folder`, else the digits.
+
+    As arrays: tensors would start TensorFlow before its devices are set.
+    """
+    if folder is not None:
+        sets = [[read_idx(folder / f"{part}-{kind}-ubyte") for kind in KINDS] for part in ("train", "t10k")]
+        train, test = ((images[..., None], classes.astype(np.int64)) for images, classes in sets)
+        return train, test
+    digits = np.loadtxt(DIGITS, np.uint8, delimiter=",")  # 8 x 8 pixels of 0 to 16 in a line, then the digit
+    images, classes = digits[:, :-1].reshape(-1, 8, 8, 1), digits[:, -1].astype(np.int64)
+    fifth = np.arange(1, len(digits) + 1) % 5 == 0
+    return (images[~fifth], classes[~fifth]), (images[fifth], classes[fifth])
+
+
+def read_idx(path: Path) -> Any:
+    """A file of MNIST's format, plain or .gz: 0 0 8, the number of dimensions, each in 4 bytes, then the values."""
+    content = path.read_bytes() if path.exists() else gzip.decompress(Path(f"{path}.gz").read_bytes())
+    if content[:3] != bytes((0, 0, 8)):
+        raise ValueError(f"{path} is not an IDX file of bytes: fetch it again")
+    shape = np.frombuffer(content, ">u4", content[3], 4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * len(shape)).reshape(shape)
+
+
+def dataset(args: argparse.Namespace, images: Images, seed: Any = None) -> Any:
+    """A tf.data.Dataset of (image of 0.0 to 1.0, class); with a `seed` in another order in every pass."""
+    found = tf.data.Dataset.from_tensor_slices(images)
+    if seed is not None:
+        found = found.shuffle(len(images[0]), seed=seed, reshuffle_each_iteration=True)
+    peak = 255.0 if args.data else 16.0
+    return found.map(lambda image, kind: (tf.cast(image, tf.float32) / peak, kind))
+
+
+def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The command line."""
+    add = parser.add_argument
+    add("--data", type=Path, help="folder with MNIST's four files, .gz or not; else the digits")
+    add("--epochs", type=count, default=8, help="passes over the data")
+    add("--batch-size", type=count, default=32, help="images per step and replica")
+    add("--lr", type=float, default=0.004, help="learning rate")
+    add("--seed", type=int, default=1, help="same seed and number of replicas: the same losses")
+    add("--log-every", type=count, default=10, help="steps between two lines of loss")
+    add("--threads", type=count, default=os.environ.get("OMP_NUM_THREADS") or 1, help="CPU threads of an operation")
+    ways = ("auto", "ring", "nccl")
+    add("--communication", choices=ways, default="auto", help="how gradients travel: ring is gRPC, nccl between GPUs")
+    return parser.parse_args()
+
+
+def count(text: str) -> int:
+    """A whole number above 0."""
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def task(parser: argparse.ArgumentParser) -> tuple[dict[str, list[str]], str, int]:
+    """The addresses of all tasks, by type, and this one's type and index, as TF_CONFIG has them."""
+    try:
+        config = json.loads(os.environ["TF_CONFIG"])
+        cluster, kind, index = config["cluster"], config["task"]["type"], int(config["task"]["index"])
+        if not 0 <= index < len(cluster[kind]):
+            raise IndexError(f"{kind} goes from 0 to {len(cluster[kind]) - 1}")
+    except (LookupError, TypeError, ValueError) as problem:
+        alone = '{"cluster": {"worker": ["localhost:12345"]}, "task": {"type": "worker", "index": 0}}'
+        parser.error(
+            f"TF_CONFIG is missing or wrong ({problem!r}): in distui `launcher: tf` makes it; it looks like {alone}"
+        )
+    return cluster, kind, index
+
+
+def say_as(name: str, text: str) -> None:
+    """Print a line of this task, at once and in one piece: tasks often share one pipe."""
+    print(f"{name} {text}\n", end="", flush=True)
+
+
+def end_on_signal(name: str) -> None:
+    """From now on SIGTERM and Ctrl-C end this process at once, also while it waits for another one.
+
+    Python calls handlers only after such a wait, but writes to the wakeup pipe at any time: a thread reads there.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: None)
+
+    def end() -> None:
+        number = os.read(reading, 1)[0]
+        print(f"{name} stopped by {signal.Signals(number).name}\n", end="", flush=True)
+        os._exit(128 + number)
+
+    threading.Thread(target=end, daemon=True).start()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,208 +9,277 @@ Every task runs this program and learns from TF_CONFIG which it is, as distui se
 
 Workers take steps without waiting for each other, each through the images in an order of its own, so that the seed
 settles where the network begins and not every loss. A worker that is lost is done without; after a lost parameter
-server the run starts again from its checkpoint.
-README.md has all arguments.
+server the run starts again from its checkpoint. README.md has all arguments.
 """
 
 from __future__ import annotations
 
+import argparse
+import functools
+import gzip
+import hashlib
+import json
 import os
 import signal
-import sys
 import threading
+import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING or __package__:
-    from distui.trainers import arguments, env, signals, tf_arguments
-else:  # run as a script: the modules beside this file, whatever its folder is called
-    import arguments
-    import env
-    import signals
-    import tf_arguments
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors; what goes wrong is raised as well
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # its sums come in another order on another CPU
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-if TYPE_CHECKING or __package__:
-    from distui.trainers import tf_data, tf_network
-else:
-    import tf_data
-    import tf_network
-
-LOOK_SECONDS = 0.5
-"""Between two looks of the evaluator for a new checkpoint."""
-
-say = tf_arguments.say
+DIGITS = Path(__file__).with_name("digits.csv.gz")
+KINDS = ("images-idx3", "labels-idx1")  # of MNIST's files
+Images = tuple[Any, Any]  # (n, rows, columns, 1) in uint8, and their classes (n) of 0 to 9
+Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Options(tf_arguments.Options):
-    """What the command line says."""
-
-    checkpoint: Path | None
-    """Folder that chief and evaluator share; the chief goes on from what is there."""
-
-
-def main() -> int:
+def main() -> None:
     """Do this task's part; exit codes are in README.md."""
-    known = parser()
-    options = tf_arguments.parse(known, Options)
-    task = tf_arguments.task(known)
-    lacking = [kind for kind in ("chief", "worker", "ps") if kind not in task.cluster]
-    if task.type != "evaluator" and lacking:
-        known.error(f"TF_CONFIG's cluster has no {' and no '.join(lacking)}: parameter servers need all three")
-    if task.type == "evaluator" and options.checkpoint is None:
-        known.error("the evaluator tests what the chief saves: give both --checkpoint DIR, a folder that they share")
-    with tf_arguments.told_in_words(task.name):
-        match task.type:
-            case "evaluator":
-                evaluate(options, task)
-            case "chief":
-                signals.end_at_once(task.name)
-                train(options, task)
-            case _:
-                signals.end_at_once(task.name)
-                serve(task)
-    return 0
+    shown = argparse.ArgumentDefaultsHelpFormatter
+    parser = argparse.ArgumentParser(usage="%(prog)s [options]", formatter_class=shown, allow_abbrev=False)
+    args = arguments(parser)
+    cluster, kind, index = task(parser)
+    lacking = [each for each in ("chief", "worker", "ps") if each not in cluster]
+    if kind != "evaluator" and lacking:
+        parser.error(f"TF_CONFIG's cluster has no {' and no '.join(lacking)}: parameter servers need all three")
+    if kind == "evaluator" and args.checkpoint is None:
+        parser.error("the evaluator tests what the chief saves: give both --checkpoint DIR, a folder that they share")
+    name = f"{kind} {index}/{len(cluster[kind])}"
+    say = functools.partial(say_as, name)
+    if kind != "evaluator":
+        end_on_signal(name)
+    if kind in ("worker", "ps"):
+        server = tf.distribute.Server(tf.train.ClusterSpec(cluster), job_name=kind, task_index=index, protocol="grpc")
+        say(f"listens at {cluster[kind][index]}")
+        server.join()  # works for the chief until this process is ended
+    try:
+        train_set, test_set = load(args.data)
+    except (OSError, EOFError, ValueError, zlib.error) as problem:
+        parser.error(str(problem))
+    if kind == "chief":
+        train(args, cluster, say, train_set, test_set)
+    else:
+        evaluate(args, say, train_set, test_set)
 
 
-def parser() -> arguments.Parser:
-    """The command line."""
-    made = tf_arguments.training("Trains with parameter servers.", lr=0.1)
-    made.add_argument("--checkpoint", metavar="DIR", type=Path, help="save to it each epoch, and go on from it")
-    return made
-
-
-def serve(task: env.TfTask) -> None:
-    """Work for the chief until this process is ended."""
-    cluster = tf.train.ClusterSpec({kind: list(found) for kind, found in task.cluster.items()})
-    server = tf.distribute.Server(cluster, job_name=task.type, task_index=task.index, protocol="grpc")
-    say(task.name, f"listens at {task.address}")
-    server.join()
-
-
-@dataclass(frozen=True, slots=True)
-class Training:
-    """What is trained, and what a checkpoint keeps of it."""
-
-    model: Any
-    optimizer: Any
-    epoch: Any
-    """Whole passes over the data done, as a variable."""
-    saved: Any
-    """tf.train.Checkpoint of the three."""
-
-
-def begin(options: Options, data: tf_data.Data) -> Training:
-    """The network and its optimizer, new."""
-    model = tf_network.build(data.train, tf_data.CLASSES)
-    optimizer = keras.optimizers.SGD(options.lr)
-    optimizer.build(model.trainable_variables)
-    epoch = tf.Variable(0, dtype=tf.int64)
-    weights = {f"weight{i}": weight.value for i, weight in enumerate(model.trainable_variables)}
-    return Training(model, optimizer, epoch, tf.train.Checkpoint(epoch=epoch, **weights))
-
-
-def train(options: Options, task: env.TfTask) -> None:
+def train(
+    args: argparse.Namespace, cluster: dict[str, list[str]], say: Say, train_set: Images, test_set: Images
+) -> None:
     """Hand out steps to the workers; say how the loss falls, and how good the network is."""
-    data = tf_data.load(options.data)
-    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
-    keras.utils.set_random_seed(options.seed)
-    cluster = tf.train.ClusterSpec(
-        {kind: list(found) for kind, found in task.cluster.items() if kind in ("chief", "worker", "ps")}
-    )
+    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
+    keras.utils.set_random_seed(args.seed)
+    spec = tf.train.ClusterSpec({kind: cluster[kind] for kind in ("chief", "worker", "ps")})
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-        cluster, task_type=task.type, task_id=task.index, rpc_layer="grpc"
+        spec, task_type="chief", task_id=0, rpc_layer="grpc"
     )
-    say(task.name, f"waits for {len(task.cluster['worker'])} workers and {len(task.cluster['ps'])} parameter servers")
+    say(f"waits for {len(cluster['worker'])} workers and {len(cluster['ps'])} parameter servers")
     strategy = tf.distribute.ParameterServerStrategy(resolver)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     with strategy.scope():
-        training = begin(options, data)
-    manager = checkpoints(options, training)
-    batches = iter(coordinator.create_per_worker_dataset(dataset_of(options, data)))
-    step = step_of(strategy, training)
-    steps = -(-data.train.count // options.batch_size)
-    loss = 0.0
-    for epoch in range(int(training.epoch.numpy()) + 1, options.epochs + 1):
-        given = [coordinator.schedule(step, args=(batches,)) for _ in range(steps)]
-        coordinator.join()
-        losses = [float(value.fetch()) for value in given]
-        for number in range(options.log_every, steps + 1, options.log_every):
-            say(task.name, f"epoch {epoch} step {(epoch - 1) * steps + number} loss {losses[number - 1]:.4f}")
-        loss = sum(losses) / len(losses)
-        say(task.name, f"epoch {epoch} mean loss {loss:.4f}")
-        training.epoch.assign(epoch)
-        if manager is not None:
-            manager.save(checkpoint_number=epoch)
-    say(task.name, f"final loss {loss:.4f} params {tf_network.fingerprint(training.model)}")
-    say(task.name, f"test accuracy {tf_network.accuracy(training.model, data.test):.1%}")
+        model, optimizer, done, saved = begin(args, train_set)
+    manager = None
+    if args.checkpoint:
+        manager = tf.train.CheckpointManager(saved, str(args.checkpoint), max_to_keep=2)
+        if manager.latest_checkpoint:
+            saved.restore(manager.latest_checkpoint).assert_existing_objects_matched()
 
-
-def checkpoints(options: Options, training: Training) -> Any:
-    """Keeps the newest two; what is there already is restored. None when nothing shall be saved."""
-    if options.checkpoint is None:
-        return None
-    manager = tf.train.CheckpointManager(training.saved, str(options.checkpoint), max_to_keep=2)
-    if manager.latest_checkpoint:
-        training.saved.restore(manager.latest_checkpoint).assert_existing_objects_matched()
-    return manager
-
-
-def dataset_of(options: Options, data: tf_data.Data) -> Callable[[], Any]:
-    """What each worker makes its own batches with: all images in an order of its own, without end."""
-
-    def make() -> Any:
-        seed = options.seed + tf.cast(tf.timestamp() * 1e6, tf.int64)  # a number would be the same on all workers
-        return data.train.dataset(seed=seed).repeat().batch(options.batch_size).prefetch(2)
-
-    return make
-
-
-def step_of(strategy: Any, training: Training) -> Callable[[Any], Any]:
-    """One step of one worker down its own gradient; gives the mean loss of its batch."""
-    model, optimizer = training.model, training.optimizer
+    def own_batches() -> Any:
+        """What each worker makes its own batches with: all images in an order of its own, without end."""
+        seed = args.seed + tf.cast(tf.timestamp() * 1e6, tf.int64)  # a number would be the same on all workers
+        return dataset(args, train_set, seed=seed).repeat().batch(args.batch_size).prefetch(2)
 
     def on_replica(images: Any, classes: Any) -> Any:
         with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(tf_network.losses(model, images, classes))
+            scores = model(images, training=True)
+            losses = keras.losses.sparse_categorical_crossentropy(classes, scores, from_logits=True)
+            loss = tf.reduce_mean(losses)
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         return loss
 
     @tf.function  # type: ignore[untyped-decorator]
-    def on_worker(batches: Any) -> Any:
+    def step(batches: Any) -> Any:
+        """One step of one worker down its own gradient; the mean loss of its batch."""
         found = strategy.run(on_replica, args=next(batches))
         return strategy.reduce(tf.distribute.ReduceOp.MEAN, found, axis=None)
 
-    return on_worker  # type: ignore[no-any-return]
+    batches = iter(coordinator.create_per_worker_dataset(own_batches))
+    steps = -(-len(train_set[0]) // args.batch_size)
+    loss = 0.0
+    for epoch in range(int(done.numpy()) + 1, args.epochs + 1):
+        given = [coordinator.schedule(step, args=(batches,)) for _ in range(steps)]
+        coordinator.join()
+        losses = [float(value.fetch()) for value in given]
+        for number in range(args.log_every, steps + 1, args.log_every):
+            say(f"epoch {epoch} step {(epoch - 1) * steps + number} loss {losses[number - 1]:.4f}")
+        loss = sum(losses) / len(losses)
+        say(f"epoch {epoch} mean loss {loss:.4f}")
+        done.assign(epoch)
+        if manager:
+            manager.save(checkpoint_number=epoch)
+    say(f"final loss {loss:.4f} params {fingerprint(model)}")
+    say(f"test accuracy {accuracy(model, dataset(args, test_set)):.1%}")
 
 
-def evaluate(options: Options, task: env.TfTask) -> None:
+def begin(args: argparse.Namespace, train_set: Images) -> tuple[Any, Any, Any, Any]:
+    """A new network, its optimizer, the number of epochs done, and the checkpoint that keeps network and number."""
+    model = network(train_set[0].shape[1:])
+    optimizer = keras.optimizers.SGD(args.lr)
+    optimizer.build(model.trainable_variables)
+    done = tf.Variable(0, dtype=tf.int64)
+    weights = {f"weight{i}": weight.value for i, weight in enumerate(model.trainable_variables)}
+    return model, optimizer, done, tf.train.Checkpoint(epoch=done, **weights)
+
+
+def evaluate(args: argparse.Namespace, say: Say, train_set: Images, test_set: Images) -> None:
     """Test every new checkpoint, until the last epoch's, or SIGTERM: what was saved by then is tested first."""
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: stopping.set())
-    data = tf_data.load(options.data)
-    training = begin(options, data)
-    done = ""
-    say(task.name, f"waits for checkpoints in {options.checkpoint}")
-    while int(training.epoch.numpy()) < options.epochs:
+    model, _, done, saved = begin(args, train_set)
+    tested = ""
+    say(f"waits for checkpoints in {args.checkpoint}")
+    while int(done.numpy()) < args.epochs:
         ending = stopping.is_set()
-        newest = tf.train.latest_checkpoint(str(options.checkpoint)) or ""
-        if newest != done:
-            training.saved.restore(newest).assert_existing_objects_matched()
-            done = newest
-            found = tf_network.accuracy(training.model, data.test)
-            say(task.name, f"epoch {int(training.epoch.numpy())} test accuracy {found:.1%}")
+        newest = tf.train.latest_checkpoint(str(args.checkpoint)) or ""
+        if newest != tested:
+            saved.restore(newest).assert_existing_objects_matched()
+            tested = newest
+            say(f"epoch {int(done.numpy())} test accuracy {accuracy(model, dataset(args, test_set)):.1%}")
         elif ending:
-            say(task.name, "stopped by SIGTERM")
+            say("stopped by SIGTERM")
             os._exit(128 + signal.SIGTERM)
-        stopping.wait(LOOK_SECONDS) if not ending else None
+        else:
+            stopping.wait(0.5)  # seconds between two looks
+
+
+def network(shape: Any) -> Any:
+    """A Keras model: images (n, rows, columns, 1) of 0.0 to 1.0 to a score for each digit, (n, 10)."""
+    return keras.Sequential(
+        [
+            keras.Input(shape),
+            keras.layers.Conv2D(16, 3, padding="same", activation="relu"),
+            keras.layers.Conv2D(32, 3, padding="same", activation="relu"),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Flatten(),
+            keras.layers.Dense(64, activation="relu"),
+            keras.layers.Dense(10),
+        ]
+    )
+
+
+def accuracy(model: Any, images: Any) -> float:
+    """The share of a dataset's images, 0 to 1, that are read right."""
+    right = [tf.argmax(model(some, training=False), axis=1) == classes for some, classes in images.batch(1000)]
+    return float(tf.reduce_mean(tf.cast(tf.concat(right, axis=0), tf.float32)))
+
+
+def fingerprint(model: Any) -> str:
+    """A hash of every parameter: equal on two workers only if they hold the same network to the last bit."""
+    digest = hashlib.sha256()
+    for weight in model.trainable_variables:
+        digest.update(tf.io.serialize_tensor(tf.convert_to_tensor(weight.value)).numpy())
+    return digest.hexdigest()[:12]
+
+
+def load(folder: Path | None) -> tuple[Images, Images]:
+    """The images to train on, and those held out for the test: in MNIST's format from `folder`, else the digits.
+
+    As arrays: tensors would start TensorFlow before its devices are set.
+    """
+    if folder is not None:
+        sets = [[read_idx(folder / f"{part}-{kind}-ubyte") for kind in KINDS] for part in ("train", "t10k")]
+        train, test = ((images[..., None], classes.astype(np.int64)) for images, classes in sets)
+        return train, test
+    digits = np.loadtxt(DIGITS, np.uint8, delimiter=",")  # 8 x 8 pixels of 0 to 16 in a line, then the digit
+    images, classes = digits[:, :-1].reshape(-1, 8, 8, 1), digits[:, -1].astype(np.int64)
+    fifth = np.arange(1, len(digits) + 1) % 5 == 0
+    return (images[~fifth], classes[~fifth]), (images[fifth], classes[fifth])
+
+
+def read_idx(path: Path) -> Any:
+    """A file of MNIST's format, plain or .gz: 0 0 8, the number of dimensions, each in 4 bytes, then the values."""
+    content = path.read_bytes() if path.exists() else gzip.decompress(Path(f"{path}.gz").read_bytes())
+    if content[:3] != bytes((0, 0, 8)):
+        raise ValueError(f"{path} is not an IDX file of bytes: fetch it again")
+    shape = np.frombuffer(content, ">u4", content[3], 4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * len(shape)).reshape(shape)
+
+
+def dataset(args: argparse.Namespace, images: Images, seed: Any = None) -> Any:
+    """A tf.data.Dataset of (image of 0.0 to 1.0, class); with a `seed` in another order in every pass."""
+    found = tf.data.Dataset.from_tensor_slices(images)
+    if seed is not None:
+        found = found.shuffle(len(images[0]), seed=seed, reshuffle_each_iteration=True)
+    peak = 255.0 if args.data else 16.0
+    return found.map(lambda image, kind: (tf.cast(image, tf.float32) / peak, kind))
+
+
+def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The command line."""
+    add = parser.add_argument
+    add("--data", type=Path, help="folder with MNIST's four files, .gz or not; else the digits")
+    add("--epochs", type=count, default=8, help="passes over the data")
+    add("--batch-size", type=count, default=32, help="images per step and replica")
+    add("--lr", type=float, default=0.1, help="learning rate")
+    add("--seed", type=int, default=1, help="same seed and number of replicas: the same losses")
+    add("--log-every", type=count, default=10, help="steps between two lines of loss")
+    add("--threads", type=count, default=os.environ.get("OMP_NUM_THREADS") or 1, help="CPU threads of an operation")
+    add("--checkpoint", type=Path, help="folder that chief and evaluator share; the chief goes on from what is there")
+    return parser.parse_args()
+
+
+def count(text: str) -> int:
+    """A whole number above 0."""
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def task(parser: argparse.ArgumentParser) -> tuple[dict[str, list[str]], str, int]:
+    """The addresses of all tasks, by type, and this one's type and index, as TF_CONFIG has them."""
+    try:
+        config = json.loads(os.environ["TF_CONFIG"])
+        cluster, kind, index = config["cluster"], config["task"]["type"], int(config["task"]["index"])
+        if not 0 <= index < len(cluster[kind]):
+            raise IndexError(f"{kind} goes from 0 to {len(cluster[kind]) - 1}")
+    except (LookupError, TypeError, ValueError) as problem:
+        alone = '{"cluster": {"worker": ["localhost:12345"]}, "task": {"type": "worker", "index": 0}}'
+        parser.error(
+            f"TF_CONFIG is missing or wrong ({problem!r}): in distui `launcher: tf` makes it; it looks like {alone}"
+        )
+    return cluster, kind, index
+
+
+def say_as(name: str, text: str) -> None:
+    """Print a line of this task, at once and in one piece: tasks often share one pipe."""
+    print(f"{name} {text}\n", end="", flush=True)
+
+
+def end_on_signal(name: str) -> None:
+    """From now on SIGTERM and Ctrl-C end this process at once, also while it waits for another one.
+
+    Python calls handlers only after such a wait, but writes to the wakeup pipe at any time: a thread reads there.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: None)
+
+    def end() -> None:
+        number = os.read(reading, 1)[0]
+        print(f"{name} stopped by {signal.Signals(number).name}\n", end="", flush=True)
+        os._exit(128 + number)
+
+    threading.Thread(target=end, daemon=True).start()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -54,6 +54,7 @@ VERBS: dict[str, Entry] = {
     "logs": Entry(_SECTIONS[2], "logs", "Print the logs of a run, of all its ranks or some."),
     "exec": Entry(_SECTIONS[2], "exec", "Run a command, or a shell, in the container of a rank."),
     "attach": Entry(_SECTIONS[2], "attach", "Follow a run that goes on without its starter."),
+    "why": Entry(_SECTIONS[2], "why", "Say which rank holds the others up, and where in the code."),
     "wait": Entry(_SECTIONS[2], "wait", "Wait for a run to end and exit as it did."),
     "stop": Entry(_SECTIONS[2], "stop", "Stop a run: SIGTERM, then SIGKILL after the grace."),
     "kill": Entry(_SECTIONS[2], "stop", "Kill a run at once.", "kill"),

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from os import PathLike
 from typing import Any
@@ -20,6 +20,9 @@ from distui.cluster.unusable import HostsUnreachable
 from distui.errors import CheckFailed, DistuiError, ExitCode, LaunchFailed
 from distui.runs.lines.events import Event, Notice, RunEnded
 from distui.spec.read_job import AnyJob
+
+_LISTEN_EVERY = 0.2
+"""Seconds. Python runs a signal's handler in the main thread once that wakes; the kernel may wake another one."""
 
 _REFUSALS: dict[int, type[DistuiError]] = {
     ExitCode.CHECK_FAILED: CheckFailed,
@@ -102,6 +105,8 @@ class _Owner:
         """Do it, in this thread's eyes as if it were done here: what it raises is raised, Ctrl-C reaches it."""
         with self._interrupts():
             threading.Thread(target=self._work, args=(work,), name="distui run", daemon=True).start()
+            while wait([self._done], timeout=_LISTEN_EVERY).not_done:
+                pass
             try:
                 ended = self._done.result()
             except asyncio.CancelledError:

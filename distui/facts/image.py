@@ -30,6 +30,8 @@ class ImageFacts:
     """Hash of what distui built it from; empty for every other image."""
     platform: str = ""
     """Such as linux/amd64; empty when the engine does not tell."""
+    pythonpath: str = ""
+    """What it sets as PYTHONPATH."""
 
     @property
     def identity(self) -> str:
@@ -80,8 +82,16 @@ def _image(value: dict[str, object]) -> ImageFacts:
         layers=tuple(map(str, layers or ())),
         size=size if isinstance(size, int) else 0,
         build=str(labels.get(BUILD_LABEL) or "") if isinstance(labels, dict) else "",
+        pythonpath=_variable(config, "PYTHONPATH"),
         platform="/".join(str(value[k]) for k in ("Os", "Architecture") if value.get(k)),
     )
+
+
+def _variable(config: object, name: str) -> str:
+    """A variable that the image sets; empty when it does not."""
+    env = config.get("Env") if isinstance(config, dict) else None
+    lines = [str(line) for line in env] if isinstance(env, list) else []
+    return next((line.partition("=")[2] for line in lines if line.startswith(f"{name}=")), "")
 
 
 def _full(identity: str) -> str:

@@ -199,10 +199,18 @@ def image_of(engine_command: Argv, container: str) -> Argv:
     return (*engine_command, "inspect", "--type", "container", "--format", "{{.Image}}", container)
 
 
-def sweep(engine_command: Argv, image: str, folder: str, name: str) -> Argv:
-    """Remove `name` in a folder of the host, whoever owns what is in it: root of a container made it."""
+def sweep(engine_command: Argv, image: str, folder: str, names: Sequence[str]) -> Argv:
+    """Remove `names` in a folder of the host, whoever owns what is in it: root of a container made it."""
     flags = ("--rm", "--network", "none", "--pull", "never", "--user", "0:0", "--entrypoint", "rm")
-    return (*engine_command, "run", *flags, *bind(folder, "/distui"), image, "-rf", f"/distui/{name}")
+    return (
+        *engine_command,
+        "run",
+        *flags,
+        *bind(folder, "/distui"),
+        image,
+        "-rf",
+        *(f"/distui/{name}" for name in names),
+    )
 
 
 def image_id(engine_command: Argv, image: str) -> Argv:

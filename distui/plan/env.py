@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from distui.errors import UsageError
 from distui.plan import torchrun
+from distui.plan.insight import behind_hook
 from distui.plan.model import HostNetwork, PlanProblem, Task
 from distui.plan.placement import HostPlacement
 from distui.plan.rendezvous import RendezvousPoint
@@ -254,13 +255,19 @@ def line_faults(name: str, value: str, process: bool = False) -> tuple[str, ...]
 # the file
 
 
-def env_file_text(task: Task, secret_values: Mapping[str, str]) -> bytes:
+def env_file_text(task: Task, secret_values: Mapping[str, str], inherited: str = "") -> bytes:
     """The env file of a task with its secrets, one NAME=VALUE a line, for `docker run --env-file`.
+
+    `inherited` is the PYTHONPATH of its image, which would be lost where the task sets one; what no line can carry is
+    left out.
 
     Values are literal: quotes and blanks are kept. Raises UsageError when a secret is missing or can't be
     carried; the message names the secret and never its value.
     """
-    lines = [f"{k}={v}" for k, v in task.env.items()]
+    env = behind_hook(task, inherited)
+    if line_faults("PYTHONPATH", env.get("PYTHONPATH", "")):
+        env = dict(task.env)
+    lines = [f"{k}={v}" for k, v in env.items()]
     for name in task.secrets:
         if name not in secret_values:
             raise UsageError(

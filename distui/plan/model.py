@@ -124,6 +124,8 @@ class Task:
     """Absolute path on the host of the list of all hosts, for `{hostfile}`; removed with the run."""
     hostfile_lines: tuple[str, ...] = ()
     """What is in it: `ADDRESS slots=N`."""
+    insight: str = ""
+    """Absolute path on the host of what its ranks open to be asked where they are; empty where they can't be."""
 
     @property
     def container(self) -> str:

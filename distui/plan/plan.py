@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from distui.facts.host import HostDown, HostFacts, ProbeResult
-from distui.plan import checks, docker, limit, mounts, process, tf, torchrun
+from distui.plan import checks, docker, insight, limit, mounts, process, tf, torchrun
 from distui.plan.build import built_name
 from distui.plan.code import code_folder, code_workdir
 from distui.plan.env import HOSTFILE, RankSlot, check_env, placeholders, task_env
@@ -329,6 +329,8 @@ def _task(draft: _Draft, slot: RankSlot, index: int, count: int, digest: str) ->
         visible=visible,
         role=_role_env(draft, slot.rank) if role else None,
     )
+    asked = insight.folder_of(run_dir, index) if insight.wanted(job) else ""
+    env = insight.with_hook(env, asked, run_dir, engine) if asked else env
     own = {"DISTUI_RUN": who.run_id, "DISTUI_TASK": str(index), "DISTUI_ATTEMPT": str(who.attempt)}
     task = Task(
         index=index,
@@ -351,6 +353,7 @@ def _task(draft: _Draft, slot: RankSlot, index: int, count: int, digest: str) ->
         port=port,
         hostfile=hostfile,
         hostfile_lines=_hostfile_lines(draft) if listed else (),
+        insight=asked,
     )
     return dataclasses.replace(task, start=_start(draft, slot, task, _command(draft, slot, task)))
 
@@ -486,6 +489,7 @@ def _start(draft: _Draft, slot: RankSlot, task: Task, command: tuple[str, ...]) 
         mounts=(
             *mounts.flags(mounts.mounts_of(job), mounts.Site(place.facts.home, draft.who.run_id)),
             *(mounts.bind(task.hostfile, HOSTFILE, readonly=True) if task.hostfile else ()),
+            *(insight.flags(task.insight, task.run_dir) if task.insight else ()),
         ),
     )
     return docker.run_argv(job, container)

@@ -35,6 +35,7 @@ Argv = tuple[str, ...]
 
 # The program's shell. $1 task folder, $2 umask, $3 working directory, then the command; fd 3 env file, fd 4 "begun".
 # It opens the log itself, so that nothing its supervisor's shell says ("Killed") gets into it.
+# What the login has in PYTHONPATH follows the hook (plan/insight.py), unless the job sets its own.
 # Once read, the env file is emptied: the supervisor holds it open for as long as the program runs.
 PROGRAM = r"""
 exec >>"$1/log" 2>&1
@@ -43,9 +44,12 @@ echo $$ >"$1/pgid"
 (set -- "$1" $stat; shift 20; echo "$1 $(cat /proc/sys/kernel/random/boot_id)") >"$1/ident"
 echo $$ >"$1/pid"
 unset stat
+distui_own=$PYTHONPATH
 while IFS= read -r distui_line; do export "$distui_line"; done <&3
 unset distui_line
 export DISTUI_TASK_DIR="$1"
+[ -z "$distui_own" ] || [ "$PYTHONPATH" != "${1%/*}/hook" ] || PYTHONPATH=$PYTHONPATH:$distui_own
+unset distui_own
 true 2>/dev/null >/proc/self/fd/3
 echo begun >&4
 exec 3<&- 4>&-

@@ -12,6 +12,7 @@ from distui.plan import mounts, process
 from distui.plan.build import build_argv, build_lines
 from distui.plan.code import code_lines
 from distui.plan.env import masked
+from distui.plan.insight import hook_folder
 from distui.plan.labels import format_ranks
 from distui.plan.model import HostNetwork, RunPlan, Task
 
@@ -269,6 +270,8 @@ def _block(task: Task, full: bool, width: int) -> Iterator[str]:
     yield env_heredoc(task)
     if task.hostfile:
         yield f"printf '%s\\n' {' '.join(map(quoted, task.hostfile_lines))} >{quoted(task.hostfile)}"
+    if task.insight:
+        yield f"mkdir -p {quoted(hook_folder(task.run_dir))} && mkdir -m 777 {quoted(task.insight)}"
     yield folded(task.start, width) if task.engine != "process" else _process_line(task, width)
     yield f"rm -f {quoted(task.env_file)}"
 

@@ -239,6 +239,8 @@ class Job:
     success: Success | None = None
     same: str | None = None
     """A regex, from whose last match in each rank's output all ranks must show the same."""
+    insight: Literal["auto", "on", "off"] = "auto"
+    """Whether ranks can be asked where they are (`distui why`); `auto`: unless the launcher is `tf`."""
     preflight: tuple[str, ...] = ()
     path: str = ""
 

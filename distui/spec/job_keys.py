@@ -255,6 +255,12 @@ COURSE = (
     Key("stop_grace", leaves.duration(0, 86400), "Time between SIGTERM and SIGKILL.", default="30s"),
     Key("stall_after", leaves.duration(0), "Silence after which a rank counts as stalled; 0 never.", default="120s"),
     Key(
+        "insight",
+        leaves.choice("auto", "on", "off"),
+        "Whether `distui why` can ask ranks where they are in their collectives; auto: unless the launcher is tf.",
+        default="auto",
+    ),
+    Key(
         "progress",
         Record(
             (

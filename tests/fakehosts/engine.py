@@ -12,7 +12,7 @@ from typing import Any
 from distui.session import Completed
 
 VALUE_FLAGS = {"--name", "--label", "--log-driver", "--log-opt", "--network", "--ipc", "--shm-size", "--ulimit"}
-VALUE_FLAGS |= {"--gpus", "--cap-add", "--env-file", "--pull", "-v", "-w", "--user"}
+VALUE_FLAGS |= {"--gpus", "--cap-add", "--env-file", "--pull", "--mount", "-v", "-w", "--user"}
 ID = "sha256:" + "a" * 64
 
 

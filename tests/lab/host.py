@@ -207,6 +207,8 @@ class Host:
                 self.exec(f"for engine in {' '.join(self.engines())}; do $engine rm -f {name}; done", check=False)
             else:
                 self.exec(*(("rm", "-f", name) if kind == "file" else ("kill", "-KILL", name)), check=False)
+        if found:  # an empty folder of a run would refuse its name
+            self.exec("find /root /home -depth -path '*/.local/state/distui/*' -type d -empty -delete", check=False)
         return found
 
     def podman_image(self, image: str) -> None:

@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from distui.trainers import allreduce_sgd, data, network
-
-
-@given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 5), st.integers(0, 9))
-def test_the_ranks_shares_are_every_batch_once(images: int, size: int, world_size: int, seed: int) -> None:
-    """Over an epoch every image is given to one rank once, in the order that one process would take."""
-    whole = list(allreduce_sgd.batches(images, size, seed))
-    assert sorted(torch.cat(whole).tolist()) == list(range(images))
-    assert all(len(batch) == size for batch in whole[:-1])
-    for batch in whole:
-        shares = [allreduce_sgd.share(batch, rank, world_size) for rank in range(world_size)]
-        assert sorted(torch.cat(shares).tolist()) == sorted(batch.tolist())
+from distui.trainers import allreduce_sgd
 
 
 @pytest.mark.parametrize("size", [12, 13, 2])
 def test_the_shares_gradients_add_up_to_the_batch_s(size: int) -> None:
     """Also when the shares are of different sizes, or one is empty."""
-    images, classes = (tensor[:size] for tensor in data.load(None).train.tensors)
-    model = network.build(images, data.CLASSES).double()
+    images, classes = (tensor[:size] for tensor in allreduce_sgd.load(None)[0].tensors)
+    model = allreduce_sgd.network(images).double()
     parameters = list(model.parameters())
     loss = allreduce_sgd.gradient(model, images.double(), classes, total=size)
     whole = [parameter.grad.clone() for parameter in parameters if parameter.grad is not None]
 
     sums, losses = [torch.zeros_like(each) for each in whole], []
     for rank in range(3):
-        mine = allreduce_sgd.share(torch.arange(size), rank, 3)
+        mine = torch.arange(size)[rank::3]
         losses.append(allreduce_sgd.gradient(model, images[mine].double(), classes[mine], total=size))
         for total, parameter in zip(sums, parameters, strict=True):
             assert parameter.grad is not None
@@ -62,3 +50,17 @@ def test_three_ranks_are_equal_to_one_process(run: Callable[..., list[str]]) -> 
     for output in apart:
         assert re.findall(r"step \d+ loss \S+", output) == losses
     assert len(set(re.findall(r"params \S+", "".join(apart)))) == 1
+
+
+def test_ranks_that_do_not_come_are_named(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """Rank 0 says whom it waits for and where; after the timeout it says who is missing, and ends with 1."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    where = f"tcp://127.0.0.1:{port}"
+    words = ["--rank", "0", "--world-size", "3", "--init-method", where, "--timeout", "0.5", "--backend", "gloo"]
+    monkeypatch.setattr("sys.argv", ["allreduce_sgd.py", *words])
+    monkeypatch.setattr(allreduce_sgd, "end_on_signal", lambda name: None)
+    with pytest.raises(SystemExit) as ended:
+        allreduce_sgd.main()
+    assert capfd.readouterr().out == f"rank 0/3 waits for all 3 ranks at {where}\n"
+    assert ended.value.code == f"rank 1, rank 2 of 3 did not come to {where} within 0.5 s"  # to stderr, and 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,29 +11,37 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch.utils.data import DistributedSampler, TensorDataset
 
-from distui.trainers import arguments, checkpoint, data, ddp, group
+from distui.trainers import ddp
 
 IMAGES = TensorDataset(torch.arange(37.0), torch.arange(37))
 
 
-def options(*argv: str) -> ddp.Options:
-    return arguments.parse(ddp.parser(), ddp.Options, ["--world-size", "1", *argv], {})
+def options(*argv: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["ddp.py", "--world-size", "1", *argv])
+        return ddp.arguments(parser)
 
 
-def training(*argv: str, rank: int = 0, world_size: int = 1, done: int = 0) -> Any:
-    """As much of a training as choosing its images needs."""
-    sampler = DistributedSampler(IMAGES, world_size, rank, seed=1)
-    place = ["--rank", str(rank), "--world-size", str(world_size), "--init-method", "tcp://h:1"]
-    made = ddp.Training(options(*place, *argv), torch.device("cpu"), None, None, None, None, sampler)  # type: ignore[arg-type]
-    made.images = done
-    return made
+def begun(device: torch.device, *argv: str) -> ddp.Training:
+    """A training of one rank, gone on with if it has a checkpoint."""
+    args = options(*argv)
+    training = ddp.Training(args, device, ddp.load(None)[0])
+    training.restore(ddp.read_checkpoint(args.checkpoint) if args.checkpoint else b"")
+    return training
 
 
-def seen(*argv: str, **where: int) -> list[list[list[int]]]:
-    """The images of every batch of every step."""
-    return [[classes.tolist() for _, classes in step] for step in ddp.steps(training(*argv, **where), IMAGES)]
+def seen(*argv: str, rank: int = 0, world_size: int = 1, done: int = 0) -> list[list[list[int]]]:
+    """The images of every batch of every step, in a training that has as much as choosing its images needs."""
+    made = ddp.Training.__new__(ddp.Training)
+    made.args, made.train_set, made.epoch, made.images = options(*argv), IMAGES, 0, done
+    made.sampler = DistributedSampler(IMAGES, world_size, rank, seed=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dist, "get_world_size", lambda: world_size)
+        return [[classes.tolist() for _, classes in step] for step in made.steps()]
 
 
 def flat(steps: list[list[list[int]]]) -> list[int]:
@@ -67,16 +77,12 @@ def test_another_number_of_ranks_goes_on_with_the_images_left() -> None:
     assert len(before + after) == 39, "two twice, to make three equal shares"
 
 
-def begun(device: torch.device, *argv: str) -> ddp.Training:
-    return ddp.begin(options(*argv), data.load(None), device, None)
-
-
 def test_accumulating_is_a_larger_batch(alone: torch.device) -> None:
     """Four batches of 8 take the step that one of 32 takes, up to rounding."""
-    images, classes = (tensor[:32] for tensor in data.load(None).train.tensors)
+    images, classes = (tensor[:32] for tensor in ddp.load(None)[0].tensors)
     one, four = begun(alone), begun(alone, "--accumulate", "4")
-    loss = ddp.take_step(one, [(images, classes)])
-    also = ddp.take_step(four, list(zip(images.split(8), classes.split(8), strict=True)))
+    loss = one.take_step([(images, classes)])
+    also = four.take_step(list(zip(images.split(8), classes.split(8), strict=True)))
     torch.testing.assert_close(also, loss)
     gradients = [[each.grad for each in made.model.parameters()] for made in (one, four)]
     torch.testing.assert_close(gradients[1], gradients[0])
@@ -84,17 +90,17 @@ def test_accumulating_is_a_larger_batch(alone: torch.device) -> None:
 
 def test_a_training_comes_back_as_it_was(tmp_path: Path, alone: torch.device) -> None:
     """Network, optimizer and place: the next step is the same to the last bit."""
-    images, classes = (tensor[:64] for tensor in data.load(None).train.tensors)
+    images, classes = (tensor[:64] for tensor in ddp.load(None)[0].tensors)
     path = str(tmp_path / "c.pt")
     first = begun(alone, "--checkpoint", path)
-    ddp.take_step(first, [(images[:32], classes[:32])])
+    first.take_step([(images[:32], classes[:32])])
     first.step, first.epoch, first.images = 46, 1, 32
-    ddp.save(first)
+    first.save()
     second = begun(alone, "--checkpoint", path)
     assert (second.step, second.epoch, second.images) == (46, 1, 32)
     for made in (first, second):
-        ddp.take_step(made, [(images[32:], classes[32:])])
-    assert ddp.network.fingerprint(first.model) == ddp.network.fingerprint(second.model)
+        made.take_step([(images[32:], classes[32:])])
+    assert ddp.fingerprint(first.model) == ddp.fingerprint(second.model)
 
 
 @pytest.mark.parametrize(
@@ -111,10 +117,69 @@ def test_another_training_s_checkpoint_is_refused(
 ) -> None:
     """Going on with it would be neither of the two."""
     path = tmp_path / "c.pt"
-    state = ddp.state(begun(alone)) | changed
-    checkpoint.save(path, {name: value for name, value in state.items() if value is not None})
-    with pytest.raises(checkpoint.CheckpointError, match=words):
+    begun(alone, "--checkpoint", str(path)).save()
+    state = torch.load(path) | changed
+    torch.save({name: value for name, value in state.items() if value is not None}, path)
+    with pytest.raises(ddp.CheckpointError, match=words):
         begun(alone, "--checkpoint", str(path))
+
+
+def test_a_save_that_is_cut_off_leaves_the_one_before(
+    tmp_path: Path, alone: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the new file is on the disk the old one is the checkpoint; what was left over is written over."""
+    path = tmp_path / "c.pt"
+    training = begun(alone, "--checkpoint", str(path))
+    training.step = 1
+    training.save()
+    with monkeypatch.context() as broken:
+
+        def fail(number: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        broken.setattr(os, "fsync", fail)
+        training.step = 2
+        with pytest.raises(ddp.CheckpointError, match="No space left on device; give --checkpoint another"):
+            training.save()
+    assert torch.load(path)["step"] == 1
+    training.step = 3
+    training.save()
+    assert torch.load(path)["step"] == 3
+    assert [each.name for each in tmp_path.iterdir()] == ["c.pt"]
+
+
+@pytest.mark.parametrize("keep", [1, 100, -1])
+def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path, alone: torch.device, keep: int) -> None:
+    """Cut short anywhere."""
+    path = tmp_path / "c.pt"
+    begun(alone, "--checkpoint", str(path)).save()
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ddp.CheckpointError, match=f"{path} is not a checkpoint: move it away to start anew"):
+        begun(alone, "--checkpoint", str(path))
+
+
+def test_a_file_that_would_run_code_is_refused(tmp_path: Path, alone: torch.device) -> None:
+    """Loading reads tensors and plain values only."""
+    path = tmp_path / "c.pt"
+    torch.save({"step": Path}, path)
+    with pytest.raises(ddp.CheckpointError, match="is not a checkpoint"):
+        begun(alone, "--checkpoint", str(path))
+
+
+def test_a_file_that_can_t_be_read_is_told_from_none(tmp_path: Path) -> None:
+    """Starting anew over a checkpoint that is only unreadable would lose it."""
+    with pytest.raises(OSError, match="Is a directory"):
+        ddp.read_checkpoint(tmp_path)
+    assert ddp.read_checkpoint(tmp_path / "none.pt") == b""
+    (tmp_path / "empty.pt").touch()
+    with pytest.raises(ValueError, match="is not a checkpoint: move it away to start anew"):
+        ddp.read_checkpoint(tmp_path / "empty.pt")
+
+
+def test_a_missing_folder_is_told_before_the_training(tmp_path: Path) -> None:
+    """Not after an hour, when the first state is to be saved."""
+    with pytest.raises(ValueError, match=f"rank 0's host has no folder {tmp_path}/no for the"):
+        ddp.read_checkpoint(tmp_path / "no/c.pt")
 
 
 @pytest.mark.parametrize(
@@ -133,13 +198,7 @@ def test_mixed_precision_is_for_gpus(
 ) -> None:
     """By itself on a GPU, in bfloat16 where it has that."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    assert ddp.choose_precision(amp, torch.device(device)) is precision
-
-
-def test_half_precision_on_the_cpu_is_refused() -> None:
-    """Said before the ranks meet."""
-    with pytest.raises(group.NotAvailable, match="--amp fp16 needs a GPU; the CPU can do --amp bf16"):
-        ddp.choose_precision("fp16", torch.device("cpu"))
+    assert ddp.precision(amp, torch.device(device)) is precision
 
 
 def test_killed_in_the_middle_it_ends_as_if_it_had_not_been(

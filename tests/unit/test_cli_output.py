@@ -21,7 +21,7 @@ WORDS: dict[str, str] = {
     "hosts validate": "", "hosts add": "n9", "hosts rm": "n1", "hosts import": "nodeset -", "hosts export": "hostfile",
     "hosts clean": "-y", "image ls": "busybox", "image push": "busybox -y", "doctor": "-H n1", "plan": "job.yaml",
     "run": "job.yaml -y", "demo": "", "ps": "", "show": "r1", "logs": "r1", "exec": "r1 -- true", "attach": "r1",
-    "wait": "r1", "stop": "r1", "kill": "r1", "rm": "r1", "job validate": "job.yaml", "job ls": "",
+    "wait": "r1", "why": "r1", "stop": "r1", "kill": "r1", "rm": "r1", "job validate": "job.yaml", "job ls": "",
     "job show": "job.yaml",
     "job new": "", "schema": "job", "config show": "", "config path": "", "config init": "", "config validate": "",
     "config allow": "token NAME example.org", "config allowed": "", "config forget": "token NAME example.org",
@@ -34,7 +34,8 @@ HAS: dict[str, str] = {
     "hosts validate": "json", "hosts clean": "json", "image ls": "json ndjson", "image push": "json ndjson",
     "doctor": "json ndjson", "plan": "json ndjson", "run": "json ndjson", "demo": "json ndjson",
     "ps": "json ndjson name",
-    "show": "json", "attach": "json ndjson", "wait": "json ndjson", "stop": "json ndjson", "kill": "json ndjson",
+    "show": "json", "attach": "json ndjson", "wait": "json ndjson", "why": "json",
+    "stop": "json ndjson", "kill": "json ndjson",
     "job validate": "json", "job ls": "json name", "job show": "json", "schema": "json", "config show": "json",
     "config path": "json", "config allowed": "json", "version": "json",
 }  # fmt: skip

@@ -37,7 +37,7 @@ def planned(engine: Any = "docker", code: CodePlan | None = CODE, **job: Any) ->
     given = {"image": "img:1", "command": ("true",), "code": key} | job
     inventory = Inventory((Host("h1", engine=engine),))
     return plan(
-        Job("j", **given), inventory, (HostPick("h1"),), {"h1": facts_of("h1")},
+        Job("j", insight="off", **given), inventory, (HostPick("h1"),), {"h1": facts_of("h1")},
         run_id="r1", owner="o", version="0", code=code,
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ from distui.plan.render import render_text
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import DataMount, Job, Rendezvous
 
-JOB = Job("j", image="i", command=("x",))
+JOB = Job("j", image="i", command=("x",), insight="off")
 SITE = mounts.Site("/home/u", "j-1")
 
 

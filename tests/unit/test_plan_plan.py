@@ -53,7 +53,7 @@ def facts(name: str, number: int, *, gpus: int = 0, **more: Any) -> HostFacts:
 INVENTORY = Inventory((Host("h1"), Host("h2")))
 FACTS: dict[str, ProbeResult] = {"h1": facts("h1", 11), "h2": facts("h2", 12)}
 PICKS = (HostPick("h1"), HostPick("h2"))
-JOB = Job("mnist", image="lab/pytorch:1", command=("python", "mnist.py"))
+JOB = Job("mnist", image="lab/pytorch:1", command=("python", "mnist.py"), insight="off")
 IB = (IbPort("mlx5_0", 1, "ACTIVE", "InfiniBand", 400.0, "ib0"),)
 
 

@@ -302,7 +302,7 @@ def command(**more: Any) -> Job:
     """A job whose command is a launcher."""
     words = ("launch", "{node_rank}/{nnodes}", "{nproc}", "{world_size}", "{master_addr}", "{master_port}", "{rank}")
     given = {"image": "img:1", "command": words, "master_port": 2222, "ranks": RankLayout(per_host=4)}
-    return Job("j", launcher="command", **given | more)  # type: ignore[arg-type]
+    return Job("j", launcher="command", insight="off", **given | more)  # type: ignore[arg-type]
 
 
 def program(made: RunPlan, index: int) -> tuple[str, ...]:

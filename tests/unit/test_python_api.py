@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -38,7 +39,7 @@ def job(script: str) -> str:
 
 
 def ctrl_c(times: int, seen: list[distui.Event]) -> Callable[[distui.Event], None]:
-    """Ctrl-C once a rank runs, and again each time that it was heard."""
+    """Ctrl-C once a rank runs, and again each time that it was heard; the kernel gives it to this, the run's thread."""
     left = [times]
 
     def on_event(event: distui.Event) -> None:
@@ -46,7 +47,7 @@ def ctrl_c(times: int, seen: list[distui.Event]) -> Callable[[distui.Event], Non
         heard = isinstance(event, distui.LogLines) if left[0] == times else isinstance(event, distui.StopAsked)
         if heard and left[0]:
             left[0] -= 1
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
 
     return on_event
 

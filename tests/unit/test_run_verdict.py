@@ -167,6 +167,19 @@ def test_what_was_said_before_an_abort_explains_it(code: int, cause: str) -> Non
     assert (found.first, found.failure.cause) == ((0,), cause)
 
 
+def test_an_abort_is_explained_by_what_the_exception_says_of_itself() -> None:
+    """C++ prints it below `terminate called`, indented (gloo of torch 2.13: one rank gave a tensor of another size)."""
+    lines = said(
+        9.0,
+        "step 29",
+        "terminate called after throwing an instance of 'gloo::EnforceNotMet'",
+        "  what():  [enforce fail at /x/gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. 1000 vs 500. ",
+    )
+    found = verdict(task(0, ended(9.1, 134), *lines))
+    assert found.failure is not None
+    assert found.failure.cause == "the ranks did not do the same collectives with tensors of the same size"
+
+
 def test_a_rank_that_is_killed_says_nothing_and_is_first() -> None:
     """All others echo it, a moment before the engine tells of its end."""
     killed = task(1, ended(10.02, 137))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -13,18 +14,28 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def build(target: str, source: Path, folder: Path) -> Path:
+    """distui's `sdist` or `wheel`, built of a folder with its sources."""
+    argv = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(folder)]
+    subprocess.run(argv, cwd=source, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl" if target == "wheel" else "*.tar.gz")
+    return built
+
+
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """distui's wheel, of this repository."""
+    return build("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
     """A folder of packages with distui's wheel unpacked beside somebody else's package `tui`."""
     folder = tmp_path_factory.mktemp("packages")
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = folder.glob("*.whl")
     (folder / "tui").mkdir()
     (folder / "tui/__init__.py").write_text("OWNER = 'somebody else'\n")
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(folder)
-    wheel.unlink()
     return folder
 
 
@@ -52,6 +63,29 @@ def test_it_carries_its_license_and_says_who_made_it(installed: Path) -> None:
     assert "Author: The distui developers\n" in metadata_text
     text = (metadata / "licenses/LICENSE").read_text("utf-8")
     assert "Version 2.0, January 2004" in text and "END OF TERMS AND CONDITIONS" in text
+
+
+def test_the_source_package_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    """What links and exclusions make of the sources on their way into it, file by file."""
+    with tarfile.open(build("sdist", ROOT, tmp_path)) as packed:
+        packed.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.glob("distui-*/")
+    assert contents(build("wheel", source, tmp_path / "wheel")) == contents(wheel)
+
+
+def contents(wheel: Path) -> dict[str, int]:
+    """Names of its files, each with its checksum."""
+    with zipfile.ZipFile(wheel) as packed:
+        return {file.filename: file.CRC for file in packed.infolist()}
+
+
+def test_it_carries_what_runs_on_hosts(installed: Path) -> None:
+    """Texts that are sent there, the hook of ranks among them, byte for byte."""
+    there = installed / "distui/agent"
+    names = sorted(str(path.relative_to(ROOT / "distui/agent")) for path in (ROOT / "distui/agent").rglob("*.py"))
+    assert "hook/sitecustomize.py" in names and "hook/distui_insight.py" in names
+    for name in names:
+        assert (there / name).read_bytes() == (ROOT / "distui/agent" / name).read_bytes()
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])

@@ -16,6 +16,7 @@ from distui.runs.attempt.emitter import Emitter
 from distui.runs.attempt.limits import Limits
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.attempt.requests import Requests
+from distui.runs.insight.explain import Explanation
 from distui.runs.lines.events import Event, Notice
 from distui.runs.state.reducer import RunState
 from distui.runs.store.end_record import EndRecord
@@ -75,6 +76,8 @@ class Attempt:
         self.silences = Silences(plan)
         self.network = NetworkFound()
         """What was found of the network when ranks were silent."""
+        self.explanation: Explanation | None = None
+        """Who holds the others up, when that was looked at last."""
         self.watch = Watch(plan, emit=run.events.emit, stored=run.stored, facts=facts, clock=run.clock, mask=run.mask)
         self.tracker = self.watch.tracker
         self.recorded: EndRecord | None = None

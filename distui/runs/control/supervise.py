@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from distui.errors import DistuiError, ExitCode
 from distui.plan.model import Task
 from distui.runs.attempt.attempt import Attempt
+from distui.runs.ending.ask_ranks import any_silent, tell_why
 from distui.runs.ending.circumstances import Turns, tell_network
 from distui.runs.hosts.stop_word import TO_END, StopWord
 from distui.runs.lines.events import StopAsked, StopReason
@@ -49,7 +50,8 @@ async def supervise(attempt: Attempt) -> None:
 
 async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None:
     """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
-    tracker, requests, turns, begun = attempt.tracker, attempt.run.requests, Turns(), attempt.stops_before
+    tracker, requests, begun = attempt.tracker, attempt.run.requests, attempt.stops_before
+    turns, asking = Turns(), Turns()
     while not (tracker.settled or attempt.watch.broken or requests.detach):
         if tracker.lost_longer_than(_timeout(attempt)) and not _others_end(attempt):
             for host in tracker.lost_hosts:
@@ -68,6 +70,8 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
                 await attempt.emit(silence)
             if turns.due(attempt.clock(), quiet=any(rank.quiet for rank in attempt.state.ranks.values())):
                 stops.append(asyncio.create_task(tell_network(attempt)))
+            if asking.due(attempt.clock(), quiet=any_silent(attempt, attempt.clock())):
+                stops.append(asyncio.create_task(tell_why(attempt)))
         _raise_bugs(stops)
 
 

@@ -64,7 +64,7 @@ async def with_network(attempt: Attempt, failure: Failure | None) -> tuple[Failu
     if not silent and not explains:
         return failure, ()
     found = await ask_network(attempt)
-    words = (*found.notes, *_before(attempt, found))
+    words = (*found.notes, *_before(attempt, found), *_held_up(attempt))
     if failure is not None and explains and found.broken:
         failure = replace(failure, cause=f"{failure.cause}; {'; '.join(found.broken)}", hint=_HINT)
     return failure, (*silent, *(found.broken if silent else ()), *words)
@@ -73,6 +73,11 @@ async def with_network(attempt: Attempt, failure: Failure | None) -> tuple[Failu
 def _before(attempt: Attempt, found: NetworkFound) -> Sequence[str]:
     """What was found while the run lived, when it is not so any more."""
     return [f"while ranks were silent: {words}" for words in attempt.network.broken] if not found.broken else []
+
+
+def _held_up(attempt: Attempt) -> Sequence[str]:
+    """Who held the others up, when ranks were asked last."""
+    return [attempt.explanation.headline] if attempt.explanation is not None else []
 
 
 async def tell_network(attempt: Attempt) -> None:

@@ -185,7 +185,7 @@ async def _push(attempt: Attempt) -> None:
     await phase(attempt, "push", "env files")
 
     async def push(host: HostRun) -> None:
-        await asyncio.gather(*(host.push(task, attempt.run.secrets) for task in host.tasks))
+        await asyncio.gather(host.push_hook(), *(host.push(task, attempt.run.secrets) for task in host.tasks))
 
     raise_errors(await finished(each(attempt.hosts.values(), push)), ExitCode.LAUNCH_FAILED)
 

@@ -22,12 +22,17 @@ class HostImage:
 
     def __init__(self, access: HostAccess) -> None:
         self.host = access.host
+        self.pythonpath = ""
+        """What the image sets as PYTHONPATH, once it was looked at."""
         self._at = access
 
     async def facts(self) -> ImageFacts | None:
         """The image on this host, None when it is not there."""
         assert self._at.plan.image is not None
-        return await find_image(self._at.run_repeatable, self.host, self._at.first.engine_command, self._at.plan.image)
+        command = self._at.first.engine_command
+        found = await find_image(self._at.run_repeatable, self.host, command, self._at.plan.image)
+        self.pythonpath = found.pythonpath if found is not None else ""
+        return found
 
     async def entrypoint(self) -> str:
         """The image's own entry point in one line, empty when it has none or is not there."""

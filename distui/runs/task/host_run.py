@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
 
 from distui.errors import HostCommandError, SessionLost
 from distui.facts.host import Trouble
 from distui.plan import docker, process
 from distui.plan.code import COPY, home_of_folder
 from distui.plan.env import env_file_text
+from distui.plan.insight import folder_of
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan, Task
 from distui.runs.code.send import CodeSender
@@ -18,6 +20,8 @@ from distui.runs.hosts import folder, readers, stop_word
 from distui.runs.hosts.asking import run_with_retries
 from distui.runs.hosts.discover import FoundTask
 from distui.runs.hosts.link import ASK_BOOT
+from distui.runs.lines.text import safe
+from distui.runs.task import hook
 from distui.runs.task.fetch import HostFetch
 from distui.runs.task.host_access import HostAccess
 from distui.runs.task.host_claim import HostClaim
@@ -34,8 +38,8 @@ for name in launch launched; do
   [ -z "$2" ] && [ "$name" = launched ] || exit 0
 done
 waiters_in "$1"
-rm -rf -- "$1" 2>/dev/null; [ ! -d "$1/code" ] || { echo left; exit 0; }
-rm -rf -- "$1"; rmdir -- "${1%/*}" "${1%/*/*}" "${1%/*/*/*}" 2>/dev/null; :
+rm -rf -- "$1" 2>/dev/null; [ ! -d "$1" ] || { echo left; exit 0; }
+rmdir -- "${1%/*}" "${1%/*/*}" "${1%/*/*/*}" 2>/dev/null; :
 """
 ).strip()
 """A folder is only removed with the token ($2) of the launch that has it: a run that was stopped from elsewhere may
@@ -95,9 +99,21 @@ class HostRun(HostAccess):
 
     async def push(self, task: Task, secrets: Mapping[str, str]) -> None:
         """Write the task's env file, 0600 in the run's 0700 folder, and its list of hosts where it asks for one."""
-        await self.put(task.env_file, env_file_text(task, secrets))
+        await self.put(task.env_file, env_file_text(task, secrets, self.image.pythonpath))
         if task.hostfile:
             await self.put(task.hostfile, "".join(f"{line}\n" for line in task.hostfile_lines).encode(), mode=0o644)
+
+    async def push_hook(self) -> None:
+        """Put the hook into the run's folder, and make the folders for what ranks open, where they can be asked.
+
+        Raises HostCommandError.
+        """
+        folders = [task.insight for task in self.tasks if task.insight]
+        if folders:
+            argv, files = hook.put(await self.run_dir(), folders)
+            done = await self.link.run(argv, input=files, idempotent=True, give_up=self.reconnect_timeout)
+            if not done.ok:
+                raise HostCommandError(self.host, f"{self.host}: can't write the hook: {safe(done.error_text)[:300]}")
 
     async def start(self, task: Task) -> str:
         """Run the task's printed start line; returns the engine's id.
@@ -212,7 +228,7 @@ class HostRun(HostAccess):
             await self.claim.unmark()
         if not left and not keep:
             if not await self._remove_folder():
-                return (f"{self.host}: folder {await self.run_dir()}/{COPY}, which this login can't remove",)
+                return (f"{self.host}: folder {await self.run_dir()}, which this login can't remove",)
         elif not left:
             await self.remove_file(f"{await self.run_dir()}/{stop_word.FILE}")  # the kept task is not stopped
         return tuple(f"{self.host}: {task.words}" for task in left)
@@ -220,7 +236,8 @@ class HostRun(HostAccess):
     async def _remove_folder(self) -> bool:
         """Remove the run's folder, unless another launch, or the run's next attempt begun by somebody else, has it now.
 
-        What a container wrote as root into its copy of the code only a container can remove. False when it stays.
+        What a container wrote as root into its copy of the code, or beside its hook, only a container can remove.
+        False when it stays.
         """
         if not self.claim.taken and await self._others():
             return True
@@ -228,7 +245,8 @@ class HostRun(HostAccess):
         done = await self.run_repeatable(argv)
         self.waiters |= readers.waiters_of(done.text)
         if _is_left(done) and self._image is not None:
-            await self.run_repeatable(docker.sweep(self.first.engine_command, self._image, await self.run_dir(), COPY))
+            names = [COPY, *(PurePosixPath(folder_of("", task.index)).name for task in self.tasks)]
+            await self.run_repeatable(docker.sweep(self.first.engine_command, self._image, await self.run_dir(), names))
             done = await self.run_repeatable(argv)
         if (
             self.claim.leased or not self.claim.taken

@@ -93,7 +93,7 @@ def last_words(lines: Lines) -> LastWords | None:
     if end is None:
         return None
     start = _pointed_at(texts, lines, _first_error(texts, lines, end), end)
-    said = texts[start : end + 1]
+    said = texts[start : end + 1 + _explained(texts, end)]
     heads = [texts[i] for i in range(start, end + 1) if _names_error(texts, i) and not _announces(texts, i)]
     heads = [text for text in heads if not _ABOVE.search(text)] or heads
     cause = cause_of(said)
@@ -105,6 +105,11 @@ def last_words(lines: Lines) -> LastWords | None:
         cause = cause_of(heads)
     raised = any("Traceback (" in text or _RAISED.match(text) for text in said)
     return LastWords(lines[start].at, _headline(heads, said), weight, cause, start, raised, _later(texts, lines, end))
+
+
+def _explained(texts: Sequence[str], end: int) -> int:
+    """How many lines C++ adds to `terminate called`: what the exception says of itself."""
+    return int(end + 1 < len(texts) and texts[end + 1].startswith("  what():"))
 
 
 def _later(texts: Sequence[str], lines: Sequence[Line], end: int) -> float:

@@ -1,0 +1,180 @@
+# ruff: noqa: PTH101, PTH104, PTH108, PTH112, PTH123, UP031
+# Any Python from 3.6 on runs this, in the program of a rank.
+"""Lets a program that uses torch.distributed be asked where it is, without its help and without stopping it.
+
+Leaves in the folder $DISTUI_INSIGHT, which only the job's own user reaches, four files named by the process:
+
+- `PID.json`    who it is: rank, versions, what it can be asked for;
+- `PID.sock`    torch's own worker server: its flight recorder, by HTTP, served by a C++ thread;
+- `PID.ask`     a fifo: a byte written to it has the kernel send this process a signal of its own choice,
+- `PID.stacks`  into which faulthandler then writes the stack of every thread, also when a thread holds the GIL.
+
+The signal comes from the kernel to the process that asked for it (F_SETOWN, F_SETSIG), and the fifo is closed when the
+process becomes another program: nobody ever has to send a signal to a process that might die of it.
+"""
+
+import atexit
+import ctypes
+import faulthandler
+import fcntl
+import json
+import os
+import signal
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
+    from typing import Any
+
+F_SETSIG = 10
+"""Of Linux's fcntl.h."""
+
+
+def begin() -> None:
+    """Open what can be opened; called once, right after torch.distributed was imported."""
+    folder = os.environ.get("DISTUI_INSIGHT", "")
+    if not folder or not os.path.isdir(folder) or "torch" not in sys.modules:
+        return
+    torch = sys.modules["torch"]
+    base = "%s/%d" % (folder, os.getpid())
+    _older_names(torch)
+    can = {"stacks": _unless(_open_stacks, base), "server": _unless(_open_server, torch, folder, base)}
+    _say(base, torch, can)
+
+
+def _unless(act: "Any", *args: "Any") -> bool:
+    """What `act` gives, False where it fails: one that fails does not take the other along."""
+    try:
+        return bool(act(*args))
+    except Exception:
+        return False
+
+
+def _say(base: str, torch: "Any", can: "dict[str, bool]") -> None:
+    """Who this is. Written whole or not at all."""
+    who = {name: os.environ.get(name.upper(), "") for name in ("rank", "local_rank", "world_size")}  # type: dict[str, object]
+    who.update(can, pid=os.getpid(), python=sys.version.split()[0], torch=str(torch.__version__))
+    with open(base + ".json.new", "w") as file:
+        json.dump(who, file)
+    _for_the_asker(base + ".json.new", 0o644)
+    os.rename(base + ".json.new", base + ".json")
+
+
+def _older_names(torch: "Any") -> None:
+    """Until torch 2.7 the flight recorder's size had another name, which later ones complain of."""
+    version = [int(part) for part in str(torch.__version__).split(".")[:2]]
+    if version < [2, 7] and "TORCH_FR_BUFFER_SIZE" in os.environ:
+        os.environ.setdefault("TORCH_NCCL_TRACE_BUFFER_SIZE", os.environ["TORCH_FR_BUFFER_SIZE"])
+
+
+def _open_stacks(base: str) -> bool:
+    """Whether the stacks of all threads can be asked for."""
+    number = _free_signal()
+    if not number or not hasattr(faulthandler, "register") or not hasattr(os, "register_at_fork"):  # Python 3.6
+        return False
+    stacks = os.open(base + ".stacks", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o600)
+    _for_the_asker(base + ".stacks", 0o666)
+    faulthandler.register(number, file=stacks, all_threads=True, chain=False)
+    _remove(base + ".ask")  # of an earlier process with this number
+    os.mkfifo(base + ".ask")
+    _for_the_asker(base + ".ask", 0o666)
+    asked = os.open(base + ".ask", os.O_RDWR | os.O_NONBLOCK)
+    fcntl.fcntl(asked, F_SETSIG, number)
+    fcntl.fcntl(asked, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(asked, fcntl.F_SETFL, fcntl.fcntl(asked, fcntl.F_GETFL) | os.O_ASYNC)
+    files = [(number, _identity(number)) for number in (asked, stacks)]
+    os.register_at_fork(after_in_child=lambda: _close(files))
+    atexit.register(_end_asking, base + ".ask", files[:1], os.getpid())
+    return True
+
+
+def _end_asking(path: str, files: "Any", owner: int) -> None:
+    """Python gives its signals back before compiled code has ended: one that came then would end the process by it."""
+    if os.getpid() == owner:
+        _remove(path)
+        _close(files)
+
+
+def _free_signal() -> int:
+    """A real-time signal that nobody has taken; 0 when there is none."""
+    last = int(getattr(signal, "SIGRTMAX", 0))
+    for number in range(last - 3, last - 12, -1) if last else ():
+        if signal.getsignal(number) == signal.SIG_DFL:
+            return number
+    return 0
+
+
+def _identity(number: int) -> "tuple[int, int]":
+    """Which file this is, whatever its number is."""
+    found = os.fstat(number)
+    return (found.st_dev, found.st_ino)
+
+
+def _close(files: "Any") -> None:
+    """Close what has not been closed by the program, which may have given the number to another file by now."""
+    for number, identity in files:
+        try:
+            if _identity(number) == identity:
+                os.close(number)
+        except OSError:
+            continue
+
+
+def _open_server(torch: "Any", folder: str, base: str) -> bool:
+    """Whether torch's worker server listens. It says so on stderr, which is the job's log: not there."""
+    kind = getattr(getattr(torch._C, "_distributed_c10d", None), "_WorkerServer", None)
+    if kind is None:
+        return False
+    server = _quietly(lambda: _listen(kind, folder, base))
+    if server is None:
+        return False
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))  # its end would be said in the job's log, too
+    atexit.register(_remove_own, base + ".sock", os.getpid())  # nobody asks a process that is ending
+    return True
+
+
+def _listen(kind: "Any", folder: str, base: str) -> "Any":
+    """A socket's path has 107 bytes at most; through an open folder it is short."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    _remove(base + ".sock")
+    try:
+        server = kind("/proc/self/fd/%d/%d.sock" % (number, os.getpid()))
+    finally:
+        os.close(number)
+    _for_the_asker(base + ".sock", 0o666)
+    return server
+
+
+def _remove_own(path: str, owner: int) -> None:
+    """Remove what this process made: a forked child that ends has the same to do, and may not."""
+    if os.getpid() == owner:
+        _remove(path)
+
+
+def _remove(path: str) -> None:
+    """Remove a file that may not be there."""
+    try:
+        os.unlink(path)
+    except OSError:
+        return
+
+
+def _quietly(act: "Any") -> "Any":
+    """What `act` gives, with stderr closed meanwhile; None when it fails."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 2)
+        return act()
+    except Exception:
+        return None
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(null)
+
+
+def _for_the_asker(path: str, mode: int) -> None:
+    """Whoever logs in to the host may be another user than the container's; both reach only this folder's files."""
+    os.chmod(path, mode)

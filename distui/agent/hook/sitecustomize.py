@@ -1,0 +1,89 @@
+# ruff: noqa: PLC0415, PTH123
+# Any Python from 3.6 on runs this first of all, in every program of a rank: each import here costs every start.
+"""First on the PYTHONPATH of ranks: makes programs that use torch.distributed answer `distui why`.
+
+Does nothing but watch for the import of torch.distributed, then hands over to `distui_insight` beside this file. An
+image's own sitecustomize is run as if this one were not there. Nothing here may stop or change the program: whatever
+fails is left alone, and `distui why` says what it cannot see.
+"""
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
+    from typing import Any
+
+_HERE = __file__.rpartition("/")[0]
+_WATCHED = "torch.distributed"
+
+
+class Watch:
+    """Finds no module itself: lets the others find torch.distributed, and is called back once it is loaded."""
+
+    @staticmethod
+    def find_spec(name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+        """See importlib.abc.MetaPathFinder."""
+        if name != _WATCHED:
+            return None
+        sys.meta_path.remove(Watch)
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find is not None else None
+            if spec is not None:
+                break
+        else:
+            return None
+        _call_back(spec)
+        return spec
+
+
+def _call_back(spec: "Any") -> None:
+    """Have `distui_insight` called when this module has been loaded."""
+    loader = spec.loader
+    load = getattr(loader, "exec_module", None)
+    if load is None:
+        return
+
+    def exec_module(module: "Any") -> None:
+        try:
+            load(module)
+        finally:
+            del loader.exec_module
+        _begin()
+
+    try:
+        loader.exec_module = exec_module
+    except AttributeError:
+        return
+
+
+def _begin() -> None:
+    try:
+        with open(_HERE + "/distui_insight.py", "rb") as file:
+            names = {"__name__": "distui_insight"}  # type: dict[str, Any]
+            exec(compile(file.read(), file.name, "exec"), names)
+        names["begin"]()
+    except Exception:
+        return
+
+
+def _leave_the_path() -> None:
+    """Where programs look for modules is as if this folder had never been named; their children still get it."""
+    sys.path[:] = [entry for entry in sys.path if entry.rstrip("/") != _HERE]
+
+
+def _run_the_next() -> None:
+    """The sitecustomize that this one hides, as `site` would have imported it; its errors are `site`'s to show."""
+    ours = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
+    except ImportError as error:
+        if getattr(error, "name", None) != "sitecustomize":
+            raise
+        if ours is not None:
+            sys.modules["sitecustomize"] = ours
+
+
+_leave_the_path()
+sys.meta_path.insert(0, Watch)
+_run_the_next()

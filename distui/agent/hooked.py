@@ -1,0 +1,236 @@
+# ruff: noqa: UP031, UP045
+# Python 3.6 runs this, and every import costs a start on the host.
+"""Asks the programs that `hook/distui_insight.py` runs in: where they are in their collectives, and their stacks.
+
+The folder belongs to the program, which may put there whatever it likes: a file is opened first and looked at then, by
+its number, so that a link leads nowhere; every answer has a limit of bytes and of seconds.
+"""
+
+import json
+import os
+import re
+import socket
+import stat
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
+    from typing import Any, Optional
+
+ANSWER_SECONDS, ANSWER_BYTES = 5.0, 32 << 20
+"""Of one answer of torch's worker server; a recorder with 2,000 entries takes 1 MB."""
+STACK_SECONDS, STACK_BYTES = 2.0, 256 * 1024
+QUIET_SECONDS = 0.2
+"""Without another byte after a thread's call the stacks count as written."""
+MOST_FRAMES, MOST_STACKS, MOST_TEXT = 100, 64, 300
+"""faulthandler writes no more than a hundred calls of a thread."""
+
+O_PATH = 0o10000000
+"""Of Linux's fcntl.h: a file by its number alone, which may be a socket."""
+
+
+def who(folder: str, pid: int) -> "Optional[dict[str, Any]]":
+    """What the program said of itself; None when the hook does not run in it."""
+    data = read_regular("%s/%d.json" % (folder, pid), 4096)
+    try:
+        said = json.loads(data.decode())
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict):
+        return None
+    plain = {str(name)[:32]: value for name, value in said.items() if isinstance(value, (str, int))}
+    return {name: value for name, value in plain.items() if len(str(value)) < 64}
+
+
+def read_regular(path: str, most: int) -> bytes:
+    """A regular file's first bytes; empty for anything else."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    try:
+        return os.read(number, most) if stat.S_ISREG(os.fstat(number).st_mode) else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(number)
+
+
+# the flight recorder
+
+
+def recorder(folder: str, pid: int, most: int) -> "dict[str, Any]":
+    """The newest collectives of a process, at most so many of each group; {"why": ...} when it does not say."""
+    try:
+        said = json.loads(ask_server("%s/%d.sock" % (folder, pid), "/handler/fr_trace_json").decode("utf-8", "replace"))
+        return shorten(said, most)
+    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, OverflowError) as error:
+        return {"why": ("%s: %s" % (type(error).__name__, error))[:MOST_TEXT]}
+
+
+def ask_server(path: str, what: str) -> bytes:
+    """The body of one answer. Raises OSError, ValueError."""
+    number = os.open(path, O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        if not stat.S_ISSOCK(os.fstat(number).st_mode):
+            raise ValueError("not a socket")
+        until = time.monotonic() + ANSWER_SECONDS
+        sock.settimeout(ANSWER_SECONDS)
+        sock.connect("/proc/self/fd/%d" % number)
+        sock.sendall(("POST %s HTTP/1.0\r\nHost: distui\r\nContent-Length: 0\r\n\r\n" % what).encode())
+        return body_of(take(sock, until))
+    finally:
+        sock.close()
+        os.close(number)
+
+
+def take(sock: socket.socket, until: float) -> bytes:
+    """All that comes until the other end closes. Raises OSError, ValueError for too much or too slow."""
+    parts = []  # type: list[bytes]
+    size = 0
+    while True:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise ValueError("no whole answer within %d s" % ANSWER_SECONDS)
+        sock.settimeout(left)
+        data = sock.recv(1 << 18)
+        if not data:
+            return b"".join(parts)
+        parts.append(data)
+        size += len(data)
+        if size > ANSWER_BYTES:
+            raise ValueError("an answer of more than %d bytes" % ANSWER_BYTES)
+
+
+def body_of(answer: bytes) -> bytes:
+    """What follows the head. Raises ValueError for another status than 200."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    words = head.split(None, 2)
+    if len(words) < 2 or words[1] != b"200":
+        raise ValueError("status " + head[:40].decode("utf-8", "replace"))
+    return body
+
+
+def shorten(said: "dict[str, Any]", most: int) -> "dict[str, Any]":
+    """Of torch's answer what tells where a process is: for each group how far it is, and its newest collectives.
+
+    An entry is number, name, sizes and types in words, nanoseconds of its beginning, whether it is over.
+    """
+    groups = {}  # type: dict[str, dict[str, Any]]
+    names = {}
+    entries = said.get("entries", []) if "version" in said else said["entries"]  # torch has no list of none
+    for entry in entries:
+        name, about = [str(word)[:MOST_TEXT] for word in entry["process_group"][:2]]
+        names[str(entry["pg_id"])] = name
+        group = groups.setdefault(name, {"about": about, "recent": []})
+        group["recent"].append(row_of(entry))
+    for number, status in said.get("pg_status", {}).items():
+        if number in names:
+            groups[names[number]]["enqueued"] = whole(status.get("last_enqueued_collective"))
+            groups[names[number]]["completed"] = whole(status.get("last_completed_collective"))
+    for name, config in said.get("pg_config", {}).items():
+        if name in groups:
+            groups[name]["ranks"] = str(config.get("ranks", ""))[:4096]
+    for group in groups.values():
+        group["recent"] = sorted(group["recent"])[-most:]
+    return {"version": str(said.get("version", ""))[:16], "groups": dict(sorted(groups.items())[:64])}
+
+
+def row_of(entry: "dict[str, Any]") -> "list[Any]":
+    """One collective."""
+    sizes = ",".join("x".join(map(str, size)) or "1" for size in entry["input_sizes"])
+    kinds = ",".join(sorted(set(map(str, entry.get("input_dtypes", [])))))
+    over = bool(entry.get("retired")) or entry.get("state") == "completed"
+    number = entry["p2p_seq_id"] if entry.get("is_p2p") else entry["collective_seq_id"]
+    name = str(entry["profiling_name"])[:MOST_TEXT]
+    return [int(number), name, sizes[:MOST_TEXT], kinds[:64], int(entry["time_created_ns"]), over]
+
+
+def whole(value: object) -> "Optional[int]":
+    """A number that comes as text; None for "-1" and all else."""
+    text = str(value)
+    return int(text) if text.isdigit() else None
+
+
+# stacks
+
+
+def stacks(folder: str, pid: int) -> "dict[str, Any]":
+    """The stack of every thread, innermost frame first; {"why": ...} when it does not come."""
+    base = "%s/%d" % (folder, pid)
+    try:
+        text = ask_stacks(base + ".ask", base + ".stacks")
+    except OSError as error:
+        return {"why": error.strerror or str(error)}
+    if not text:
+        return {"why": "no answer within %d s" % STACK_SECONDS}
+    return {"threads": read_stacks(text.decode("utf-8", "replace"))}
+
+
+def ask_stacks(asked: str, written: str) -> bytes:
+    """Have the kernel send the program its signal, and read what faulthandler writes then. Raises OSError."""
+    flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    fifo = os.open(asked, os.O_RDWR | flags)
+    try:
+        stack = os.open(written, os.O_RDWR | flags)
+        try:
+            if not (stat.S_ISFIFO(os.fstat(fifo).st_mode) and stat.S_ISREG(os.fstat(stack).st_mode)):
+                raise OSError("what should be a fifo and a file is something else")
+            os.ftruncate(stack, 0)
+            drain(fifo)  # kernels 5.5 to 5.14 send no signal for a byte behind others
+            os.write(fifo, b".")
+            return settled(stack)
+        finally:
+            os.close(stack)
+    finally:
+        os.close(fifo)
+
+
+def drain(fifo: int) -> None:
+    """Take out what earlier askers left: no more than a fifo holds, since the program may fill it meanwhile."""
+    try:
+        for _ in range(16):
+            os.read(fifo, 65536)
+    except BlockingIOError:
+        return
+
+
+def settled(number: int) -> bytes:
+    """The file once nothing more is written to it."""
+    until = time.monotonic() + STACK_SECONDS
+    size = since = 0.0
+    while time.monotonic() < until:
+        now = os.fstat(number).st_size
+        if now != size:
+            size, since = now, time.monotonic()
+        elif size and time.monotonic() - since > QUIET_SECONDS and ends_whole(os.pread(number, STACK_BYTES, 0)):
+            break
+        time.sleep(0.01)
+    return os.pread(number, STACK_BYTES, 0)
+
+
+def ends_whole(text: bytes) -> bool:
+    """Whether this may be all: a busy host may halt faulthandler in a line, or between a thread and its calls."""
+    return text.endswith(b"\n") and not text.endswith((b"\n\n", b"(most recent call first):\n"))
+
+
+FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
+HEAD = re.compile(r"(Current thread|Thread) (0x[0-9a-f]+)(?: \[(.*?)\])? \(most recent call first\):")
+
+
+def read_stacks(text: str) -> "list[list[Any]]":
+    """faulthandler's text as `[thread, whether it got the signal, [[file, line, function], ...]]`."""
+    found = []  # type: list[list[Any]]
+    known = set()
+    for line in text.splitlines():
+        head, frame = HEAD.match(line), FRAME.match(line)
+        if head and head.group(2) in known:
+            break  # the kernel may tell of one byte twice
+        if head and len(found) < MOST_STACKS:
+            known.add(head.group(2))
+            found.append([head.group(3) or head.group(2), head.group(1).startswith("Current"), []])
+        elif frame and found and len(found[-1][2]) < MOST_FRAMES:
+            line_no = int(frame.group(2)) if frame.group(2).isdigit() else 0
+            found[-1][2].append([frame.group(1)[:MOST_TEXT], line_no, frame.group(3)[:MOST_TEXT]])
+    return found

@@ -1,0 +1,110 @@
+# ruff: noqa: B905
+# Python 3.6 runs this, and every import costs a start on the host.
+"""Where the ranks on a host are: asked once, answered in one line of JSON, nothing is left running.
+
+In, as one line of JSON on stdin: `tasks`, each with its number, its folder for the hook's files, and its engine's id or
+its folder (engine `process`); `engine`, its command; `most`, how many collectives of a group are wanted; `stacks`,
+whether they are.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from distui.agent.hooked import ANSWER_SECONDS, recorder, stacks, who
+from distui.agent.processes import Look, all_parents, family, inner_pid, of_task, pressure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
+    from typing import Any
+
+MARK = "DISTUI-INSIGHT:"
+"""What the answer begins with: a login may print whatever it likes before."""
+LIFE, ENGINE_SECONDS, WINDOW = 40, 8, 0.5
+"""Seconds: of all of it; of the engine's answer; between two looks at each process."""
+MOST_PROCESSES = 128
+"""Of one task."""
+
+
+def main() -> None:
+    """Answer, and end."""
+    signal.alarm(LIFE)
+    asked = json.loads(sys.stdin.readline())
+    answer = {"tasks": [], "pressure": pressure(), "at": time.time()}  # type: dict[str, Any]
+    parents = all_parents()
+    firsts = first_processes(asked["engine"], [task["id"] for task in asked["tasks"] if task["id"]])
+    found = [(task, pids_of(task, firsts, parents)[:MOST_PROCESSES]) for task in asked["tasks"]]
+    before = [[Look(pid) for pid in pids] for _, pids in found]
+    begun = time.monotonic()
+    asking = [Asking(task["hook"], pid, asked) for task, pids in found for pid in pids]
+    time.sleep(max(0.0, WINDOW - (time.monotonic() - begun)))
+    told = {(one.folder, one.pid): one for one in asking}
+    for (task, pids), looks in zip(found, before):
+        rows = [told[task["hook"], pid].row(look, begun) for pid, look in zip(pids, looks)]
+        answer["tasks"].append({"task": task["task"], "processes": [row for row in rows if row]})
+    sys.stdout.write(MARK + json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+def first_processes(engine: "list[str]", ids: "list[str]") -> "dict[str, int]":
+    """Container -> the number of its first process, for those that run."""
+    if not ids:
+        return {}
+    argv = [*engine, "inspect", "--type", "container", "--format", "{{.Id}} {{.State.Pid}}", *ids]
+    try:
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=ENGINE_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    rows = [line.split() for line in done.stdout.decode("utf-8", "replace").splitlines()]
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit() and row[1] != "0"}
+
+
+def pids_of(task: "dict[str, Any]", firsts: "dict[str, int]", parents: "dict[int, int]") -> "list[int]":
+    """The processes of one task."""
+    if not task["id"]:
+        return of_task(task["folder"], parents)
+    first = firsts.get(task["id"])
+    return family(first, parents) if first is not None else []
+
+
+class Asking:
+    """The questions to one process, asked beside those to all others: one that does not answer holds nobody up."""
+
+    def __init__(self, folder: str, pid: int, asked: "dict[str, Any]") -> None:
+        self.folder, self.pid, self.most, self.with_stacks = folder, pid, asked["most"], asked["stacks"]
+        self.inner = inner_pid(pid)
+        self.hook = who(folder, self.inner) if folder else None
+        self.said = {}  # type: dict[str, Any]
+        self.threads = [threading.Thread(target=act, daemon=True) for act in self.questions()]
+        for thread in self.threads:
+            thread.start()
+
+    def questions(self) -> "list[Any]":
+        """What this process can be asked."""
+        if self.hook is None:
+            return []
+        stacks = bool(self.with_stacks and self.hook.get("stacks"))
+        return [self.ask_recorder] * bool(self.hook.get("server")) + [self.ask_stacks] * stacks
+
+    def ask_recorder(self) -> None:
+        """Where it is in its collectives."""
+        self.said["recorder"] = recorder(self.folder, self.inner, self.most)
+
+    def ask_stacks(self) -> None:
+        """What its threads do."""
+        self.said["stacks"] = stacks(self.folder, self.inner)
+
+    def row(self, before: "Look", begun: float) -> "dict[str, Any]":
+        """All of it; empty when the process has ended meanwhile."""
+        for thread in self.threads:
+            thread.join(ANSWER_SECONDS + 1)
+        now = Look(self.pid)
+        if not now.stat.there or now.stat.start != before.stat.start:
+            return {}
+        row = now.since(before, time.monotonic() - begun)
+        row.update(self.said)
+        row["hook"] = self.hook
+        return row

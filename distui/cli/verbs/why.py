@@ -1,0 +1,26 @@
+"""`distui why`: which rank holds the others up, and where in the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from distui.cli.options import RUN, verb
+
+
+@verb("why", "why", outputs=("json",))
+@click.argument("run", type=RUN)
+@click.option("--stacks", is_flag=True, help="With the calls of each rank's main thread, the same ones together.")
+@click.option(
+    "--save",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write all that the ranks answered into a new folder.",
+)
+def command() -> None:
+    """Say why a run does not go on: who has not entered which collective, and what it does instead.
+
+    Its ranks are asked over ssh and go on as they are: where each is in its collectives (programs that use
+    torch.distributed, unless the job says `insight: off`), its Python calls, and what its kernel says of it.
+    """

@@ -1,0 +1,63 @@
+"""How ranks are made to answer `distui why`: a hook first on Python's path, and a folder for what it opens.
+
+The hook (`agent/hook`) is copied into the run's folder on each host. Containers see it read-only, and beside it a
+folder of their own which only the job's user reaches: on the host it lies in the run's private folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from distui.plan.model import Task
+from distui.plan.mounts import bind
+from distui.spec.inventory import EngineName
+from distui.spec.job import Job
+
+HOOK, FOLDER = "/run/distui/hook", "/run/distui/insight"
+"""Where a container finds the hook, and where that opens its files."""
+
+RECORDED = "2000"
+"""Collectives that torch's flight recorder remembers; its own size where it is on by default (since torch 2.9)."""
+
+
+def wanted(job: Job) -> bool:
+    """Whether ranks get the hook. TensorFlow has no use for it; a secret PYTHONPATH can't be added to in the open."""
+    return (job.insight == "on" or (job.insight == "auto" and job.launcher != "tf")) and "PYTHONPATH" not in job.secrets
+
+
+def hook_folder(run_dir: str) -> str:
+    """Where a host keeps the hook for the run's ranks."""
+    return f"{run_dir}/hook"
+
+
+def folder_of(run_dir: str, index: int) -> str:
+    """Where a host reaches what a task's hook opens."""
+    return f"{run_dir}/insight-{index}"
+
+
+def with_hook(env: Mapping[str, str], task_folder: str, run_dir: str, engine: EngineName) -> dict[str, str]:
+    """A task's environment with what the hook needs; what the job sets itself stays, its PYTHONPATH behind the hook.
+
+    Where the job sets none, the image's or the login's follows when the task is started.
+    """
+    hook, folder = (HOOK, FOLDER) if engine != "process" else (hook_folder(run_dir), task_folder)
+    own = env.get("PYTHONPATH")
+    added = {
+        "PYTHONPATH": f"{hook}:{own}" if own else hook,
+        "TORCH_FR_BUFFER_SIZE": env.get("TORCH_FR_BUFFER_SIZE", RECORDED),
+        "TORCH_FR_DUMP_TEMP_FILE": env.get("TORCH_FR_DUMP_TEMP_FILE", f"{folder}/trace_"),
+    }
+    return {**env, "DISTUI_INSIGHT": folder, **added}
+
+
+def flags(task_folder: str, run_dir: str) -> tuple[str, ...]:
+    """The mounts of a container that has the hook."""
+    return (*bind(hook_folder(run_dir), HOOK, readonly=True), *bind(task_folder, FOLDER))
+
+
+def behind_hook(task: Task, inherited: str) -> dict[str, str]:
+    """A task's environment with the PYTHONPATH of its image behind the hook, where the job sets none itself."""
+    env = dict(task.env)
+    if task.insight and inherited and env.get("PYTHONPATH") == HOOK:
+        env["PYTHONPATH"] = f"{HOOK}:{inherited}"
+    return env

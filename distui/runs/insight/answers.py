@@ -1,0 +1,235 @@
+"""What a host answers about the processes of a run's tasks, as values.
+
+It comes from programs that may say whatever they like: what is no such answer is left out, and nothing here raises.
+Moments are nanoseconds of the host's own clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from distui.facts.values import as_object, as_objects
+from distui.runs.lines.text import safe
+
+MOST_TEXT = 300
+"""Characters of any text of an answer."""
+
+_RANKS = re.compile(r"\d{1,7}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Collective:
+    """One collective (or one send or receive) that a process began in one of its groups."""
+
+    number: int
+    name: str
+    """Such as `gloo:all_reduce`."""
+    sizes: str
+    kinds: str
+    began_ns: int
+    over: bool
+
+    @property
+    def what(self) -> str:
+        """Its operation without the backend."""
+        return self.name.rpartition(":")[2]
+
+    @property
+    def direct(self) -> bool:
+        """Whether it is a send or a receive (`nccl:send 0->1`): torch counts those apart, beside its collectives."""
+        return self.what.startswith(("send", "recv"))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """How far a process is in one process group."""
+
+    name: str
+    about: str
+    recent: tuple[Collective, ...]
+    """The newest, oldest first."""
+    enqueued: int
+    """The number of the newest collective that was begun."""
+    ranks: tuple[int, ...] = ()
+    """Its members, where torch tells."""
+
+    @property
+    def pending(self) -> Collective | None:
+        """The oldest collective that has begun and is not over; sends and receives are none."""
+        return next((one for one in self.recent if not one.over and not one.direct), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One call of a stack."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A Python thread's calls, innermost first. `asked`: it got the signal, as the main one mostly does."""
+
+    thread: str
+    asked: bool
+    frames: tuple[Frame, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread as the kernel sees it. `waits`: where in the kernel, empty where that is not told; `cpu`: cores used."""
+
+    name: str
+    state: str
+    waits: str
+    cpu: float
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process of a task. What is None is not known."""
+
+    pid: int
+    parent: int
+    name: str
+    state: str
+    """The kernel's letter: R running, S waiting, D waiting for a disk, T stopped by a signal, Z ended."""
+    cpu: float
+    """Cores used just now."""
+    read: int | None = None
+    """Bytes read while it was looked at."""
+    written: int | None = None
+    busy_with: tuple[str, str] | None = None
+    """What its main thread does with which file: `("reading", "/data/x")`."""
+    threads: tuple[Thread, ...] = ()
+    rank: int | None = None
+    """What it says its rank is."""
+    torch: str = ""
+    """The version it runs; empty where it does not use torch.distributed, or nothing could be asked."""
+    groups: Mapping[str, Group] | None = None
+    """Where it is in its collectives; None where that can't be asked."""
+    stacks: tuple[Stack, ...] = ()
+    unasked: tuple[str, ...] = ()
+    """What it did not answer, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostAnswer:
+    """What one host says of a run's tasks on it."""
+
+    host: str
+    tasks: Mapping[int, tuple[Process, ...]] = field(default_factory=dict)
+    pressure: Mapping[str, float] = field(default_factory=dict)
+    """`cpu`, `io`, `memory` -> share of the last 10 s in percent in which something waited for it."""
+    at: float = 0.0
+    """The host's clock when it was asked, in seconds."""
+    ahead: float = 0.0
+    """How far its clock is ahead of ours, in seconds."""
+    doubt: float = 0.0
+    """By how much `ahead` may be wrong, in seconds."""
+    why_not: str = ""
+    """Why there is no answer, in words."""
+
+
+def host_answer(host: str, value: object) -> HostAnswer:
+    """A host's answer from its JSON."""
+    said = as_object(value)
+    tasks = {
+        number: tuple(_process(one) for one in as_objects(task.get("processes")))
+        for task in as_objects(said.get("tasks"))
+        if (number := _whole(task.get("task"))) is not None
+    }
+    shares = as_object(said.get("pressure"))
+    pressure = {name: share for name in ("cpu", "io", "memory") if (share := _number(shares.get(name))) is not None}
+    return HostAnswer(host, tasks, pressure, _number(said.get("at")) or 0.0)
+
+
+def _process(said: Mapping[str, object]) -> Process:
+    hook, recorder, stacks = (as_object(said.get(name)) for name in ("hook", "recorder", "stacks"))
+    groups = {_text(name): _group(name, one) for name, one in as_object(recorder.get("groups")).items()}
+    busy = _texts(said.get("busy_with"))
+    return Process(
+        pid=_whole(said.get("pid")) or 0,
+        parent=_whole(said.get("parent")) or 0,
+        name=_text(said.get("name")),
+        state=_text(said.get("state"))[:1],
+        cpu=max(0.0, _number(said.get("cpu")) or 0.0),
+        read=_whole(said.get("read")),
+        written=_whole(said.get("written")),
+        busy_with=(busy[0], busy[1]) if len(busy) == 2 else None,
+        threads=tuple(_thread(row) for row in _rows(said.get("threads"), 5)),
+        rank=_rank(hook.get("rank")),
+        torch=_text(hook.get("torch")),
+        groups=groups if "groups" in recorder else None,
+        stacks=tuple(_stack(row) for row in _rows(stacks.get("threads"), 3)),
+        unasked=tuple(
+            f"{what}: {_text(one['why'])}"
+            for what, one in (("collectives", recorder), ("stacks", stacks))
+            if one.get("why")
+        ),
+    )
+
+
+def _group(name: str, value: object) -> Group:
+    said = as_object(value)
+    recent = tuple(sorted(one for row in _rows(said.get("recent"), 6) if (one := _collective(row)) is not None))
+    enqueued = _whole(said.get("enqueued"))
+    if enqueued is None:
+        enqueued = max((one.number for one in recent), default=0)
+    ranks = tuple(sorted({int(word) for word in _RANKS.findall(_text(said.get("ranks"), 4096))}))
+    return Group(_text(name), _text(said.get("about")), recent, enqueued, ranks)
+
+
+def _collective(row: Sequence[Any]) -> Collective | None:
+    number, began = _whole(row[0]), _whole_ns(row[4])
+    if number is None or began is None:
+        return None
+    return Collective(number, _text(row[1]), _text(row[2]), _text(row[3]), began, row[5] is True)
+
+
+def _thread(row: Sequence[Any]) -> Thread:
+    return Thread(_text(row[1]), _text(row[2])[:1], _text(row[3]), max(0.0, _number(row[4]) or 0.0))
+
+
+def _stack(row: Sequence[Any]) -> Stack:
+    frames = [Frame(_text(f), _whole(line) or 0, _text(function)) for f, line, function in _rows(row[2], 3)]
+    return Stack(_text(row[0]), row[1] is True, tuple(frames))
+
+
+def _rows(value: object, width: int) -> list[list[Any]]:
+    """The lists of a list that have so many members."""
+    return [row for row in value if isinstance(row, list) and len(row) == width] if isinstance(value, list) else []
+
+
+def _texts(value: object) -> list[str]:
+    return [_text(one) for one in value] if isinstance(value, list) else []
+
+
+def _text(value: object, most: int = MOST_TEXT) -> str:
+    return safe(value)[:most] if isinstance(value, str) else ""
+
+
+def _number(value: object) -> float | None:
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
+    return float(value) if fits else None  # type: ignore[arg-type]
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 53 else None
+
+
+def _whole_ns(value: object) -> int | None:
+    """Nanoseconds since 1970 have more digits than JSON's readers elsewhere keep; ours keeps them."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
+
+
+def _rank(value: object) -> int | None:
+    return int(value) if isinstance(value, str) and _RANKS.fullmatch(value) else None

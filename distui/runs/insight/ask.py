@@ -1,0 +1,92 @@
+"""Asks a run's hosts where its ranks are, over the connections that are there: one command a host, bounded in time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+
+from distui.agent.bundle import bundle, take
+from distui.errors import DistuiError
+from distui.facts.values import loads
+from distui.framing import Behind
+from distui.plan.insight import folder_of
+from distui.plan.process import task_folder
+from distui.runs.hosts.link import HostLink
+from distui.runs.insight.answers import HostAnswer, host_answer
+from distui.runs.task.host_access import HostAccess
+
+SECONDS = 30.0
+"""How long one host may take to answer; with nothing in the way it takes one."""
+CONNECT_SECONDS = 5.0
+ANSWER_BYTES = 16 << 20
+MOST_COLLECTIVES = 400
+"""Of one group that a rank answers; a step of a large model has some hundred."""
+
+_MARK = b"DISTUI-INSIGHT:"
+
+
+async def ask_hosts(hosts: Sequence[HostAccess], ids: Mapping[int, str], *, stacks: bool) -> dict[str, HostAnswer]:
+    """What all hosts say at once; `ids` has the engine's id of each task that was started. Never raises DistuiError.
+
+    `stacks` sends each process a signal that it handles. Compiled code that sleeps may be woken by that, as by any
+    other signal, so whoever has no need of stacks leaves them.
+    """
+    answers = await asyncio.gather(*(ask_host(host, ids, stacks=stacks) for host in hosts))
+    return {answer.host: answer for answer in answers}
+
+
+async def ask_host(access: HostAccess, ids: Mapping[int, str], *, stacks: bool) -> HostAnswer:
+    """What one host says of its tasks, or why it says nothing."""
+    try:
+        asked = await _request(access, ids, stacks=stacks)
+        begun = time.time()
+        text = await _answer(access.link, asked)
+        return _on_our_clock(host_answer(access.host, loads(text)), begun, time.time())
+    except DistuiError as exc:
+        return HostAnswer(access.host, why_not=f"host {access.host} can't be asked: {exc.message}")
+    except ValueError:
+        return HostAnswer(access.host, why_not=f"what host {access.host} answered can't be read")
+
+
+async def _request(access: HostAccess, ids: Mapping[int, str], *, stacks: bool) -> bytes:
+    run_dir = await access.run_dir()
+    first = access.first
+    tasks = [
+        {
+            "task": task.index,
+            "id": ids.get(task.index, "") if first.engine != "process" else "",
+            "folder": task_folder(run_dir, task.index),
+            "hook": folder_of(run_dir, task.index),
+        }
+        for task in access.tasks
+        if task.index in ids
+    ]
+    asked = {"tasks": tasks, "engine": first.engine_command, "most": MOST_COLLECTIVES, "stacks": stacks}
+    return json.dumps(asked).encode() + b"\n"
+
+
+async def _answer(link: HostLink, asked: bytes) -> bytes:
+    """The answer's line. Raises HostError, ValueError when there is none."""
+    program = _program()
+    done = await link.run(
+        take(program), input=program + asked, timeout=SECONDS, limit=ANSWER_BYTES, give_up=CONNECT_SECONDS
+    )
+    found = Behind(_MARK).feed(done.stdout)
+    if found is None:
+        raise ValueError(done.error_text or "no answer")
+    return found.partition(b"\n")[0]
+
+
+@cache
+def _program() -> bytes:
+    return bundle("processes", "hooked", "insight")
+
+
+def _on_our_clock(answer: HostAnswer, begun: float, ended: float) -> HostAnswer:
+    """The answer with how far the host's clock is off, as far as that is beyond doubt: it was read in between."""
+    ahead = min(0.0, answer.at - begun) or max(0.0, answer.at - ended)
+    return replace(answer, ahead=ahead, doubt=ended - begun)

@@ -1,0 +1,105 @@
+"""What one rank does instead of going on, in words, from its stack and from what the kernel tells. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from distui.runs.insight.answers import Frame
+from distui.runs.insight.ranks import RankSeen
+
+_FOREIGN = re.compile(r"(^<|/site-packages/|/dist-packages/|/lib/python3[.0-9]*/|/importlib/|distui_insight)")
+"""Files that are not the user's own: installed packages and Python itself."""
+
+BUSY = 0.5
+"""Cores from which on a process counts as at work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """What a rank does, and where."""
+
+    words: str
+    frame: Frame | None = None
+    """The innermost call in the user's own files."""
+    stall: bool = False
+    """Whether it is something that takes long now and then and is no fault: a checkpoint, a compile, a download."""
+    seen: bool = True
+    """Whether anything is known at all."""
+
+    @property
+    def text(self) -> str:
+        """Both in one line."""
+        return f"{self.words} at {self.frame}" if self.frame else self.words
+
+
+_COMPILER = "_dynamo/convert_frame|_inductor/(compile_fx|async_compile|codecache|graph)|utils/cpp_extension"
+"""Files of torch that compile; through others of the same folders each call of a compiled model goes."""
+
+_STALLS = (
+    ("saves or loads a checkpoint", re.compile(r"torch/(serialization|distributed/checkpoint)|safetensors/")),
+    ("compiles", re.compile(rf"torch/({_COMPILER})|triton/(compiler/|runtime/autotuner)")),
+    ("downloads", re.compile(r"urllib/request|/(requests|urllib3|huggingface_hub|fsspec)/|torch/hub\.py")),
+)  # fmt: skip
+"""What takes long now and then, by files of the stack."""
+
+_LOADER = re.compile(r"torch/utils/data/|/dataloader\.py|webdataset/|/tensorflow/.*/data/")
+
+_WAITS = {
+    "hrtimer_nanosleep": "sleeps",
+    "do_nanosleep": "sleeps",
+    "clock_nanosleep": "sleeps",
+    "wait_for_partner": "waits for somebody to open the other end of a fifo",
+    "fifo_open": "waits for somebody to open the other end of a fifo",
+    "pipe_read": "waits for data from a pipe",
+    "anon_pipe_read": "waits for data from a pipe",
+    "do_wait": "waits for a process that it started",
+    "kernel_wait4": "waits for a process that it started",
+    "sk_wait_data": "waits for data from the network",
+    "wait_woken": "waits for data from the network",
+    "unix_stream_read_generic": "waits for data from a socket",
+}
+"""Functions of Linux in which a thread waits -> what that means."""
+
+
+def doing(seen: RankSeen) -> Doing:
+    """What a rank does, by the surest sign first."""
+    process = seen.process
+    if process is None:
+        return Doing(_not_there(seen), seen=bool(seen.ended or seen.why_not))
+    frame = own_frame(seen)
+    if process.state in ("T", "t"):
+        return Doing("is stopped by a signal (SIGSTOP)" if process.state == "T" else "is held by a debugger", frame)
+    if process.state in ("Z", "X"):
+        return Doing("has ended")
+    if process.busy_with and process.busy_with[1].startswith("/") and not process.busy_with[1].startswith("/dev/"):
+        return Doing(f"is {process.busy_with[0]} {process.busy_with[1]}", frame)
+    stack = seen.main_stack
+    files = [one.file for one in stack.frames] if stack else []
+    for words, pattern in _STALLS:
+        if any(pattern.search(file) for file in files):
+            return Doing(words, frame, stall=True)
+    if any(_LOADER.search(file) for file in files):
+        return Doing("waits for its data loader", frame)
+    main = process.threads[0] if process.threads else None
+    if main is not None and main.state == "D":
+        return Doing("waits for a disk", frame)
+    if process.cpu >= BUSY and (main is None or main.cpu >= BUSY / 2):
+        return Doing("is busy with code of its own", frame)
+    waits = _WAITS.get(main.waits, "") if main is not None else ""
+    return Doing(waits or ("is" if frame else "waits"), frame, seen=bool(waits or frame))
+
+
+def own_frame(seen: RankSeen) -> Frame | None:
+    """The innermost call in a file of the user's; where there is none, the innermost of all."""
+    stack = seen.main_stack
+    if stack is None:
+        return None
+    own = next((frame for frame in stack.frames if not _FOREIGN.search(frame.file)), None)
+    return own or next(iter(stack.frames), None)
+
+
+def _not_there(seen: RankSeen) -> str:
+    if seen.ended:
+        return f"has ended: {seen.ended}"
+    return seen.why_not or "can't be seen"

@@ -1,0 +1,266 @@
+"""Why a run does not go on: one pure function from what all ranks answered.
+
+What is claimed follows from positions in collectives (who has begun number n of a group and who has not), which torch
+itself counts; stacks and the kernel say what those do that have not. Where positions are not known of all, it is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from distui.plan.labels import format_ranks
+from distui.runs.insight.collectives import Mismatch, Standing, group_words, mismatches, standing
+from distui.runs.insight.doing import Doing, doing
+from distui.runs.insight.ranks import RankSeen
+
+Kind = Literal["hang", "deadlock", "mismatch", "stall", "moving", "unseen"]
+"""`stall`: ranks wait for one that does something which takes long now and then. `moving`: nothing stands still, as far
+as can be seen. `unseen`: no rank tells where it is in its collectives."""
+
+STANDS: frozenset[Kind] = frozenset({"hang", "deadlock", "mismatch", "stall"})
+"""Something stands still."""
+
+Certainty = Literal["certain", "likely", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class RankPlace:
+    """One rank: where it is, and whether others wait for it."""
+
+    rank: int
+    host: str
+    does: str
+    """In words, with its file and line where those are known."""
+    place: str = ""
+    """The newest collective that it has begun, in words."""
+    behind: int | None = None
+    """How many collectives it is behind the first rank of the group that stands still; None where nobody knows."""
+    culprit: bool = False
+    """Whether others wait for it, and it for nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a run does not go on, or that it does."""
+
+    kind: Kind
+    headline: str
+    certainty: Certainty
+    ranks: tuple[RankPlace, ...]
+    """Those that others wait for come first."""
+    evidence: tuple[str, ...] = ()
+    advice: str = ""
+    since: float | None = None
+    """Since when it stands, on our clock."""
+
+    @property
+    def culprits(self) -> tuple[int, ...]:
+        """The ranks that hold the others up."""
+        return tuple(sorted(place.rank for place in self.ranks if place.culprit))
+
+
+def explain(ranks: Sequence[RankSeen]) -> Explanation:
+    """What all ranks' answers together mean."""
+    acts = {seen.rank: doing(seen) for seen in ranks}
+    stands, differ = standing(ranks), mismatches(ranks)
+    if differ:
+        return _mismatch(ranks, acts, differ, stands)
+    if stands:
+        return _stands(ranks, acts, stands)
+    return _nothing_stands(ranks, acts)
+
+
+# somebody waits
+
+
+def _stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing]) -> Explanation:
+    waiting = {rank for one in stands for rank in one.waiting}
+    held_up = {rank for one in stands for rank in one.missing}
+    culprits = sorted(held_up - waiting)
+    first = next((one for one in stands if set(one.missing) & set(culprits)), stands[0])
+    if culprits:
+        return _hang(ranks, acts, stands, first, tuple(culprits))
+    if held_up:
+        return _deadlock(ranks, acts, stands)
+    return _all_entered(ranks, acts, stands, first)
+
+
+def _hang(
+    ranks: Sequence[RankSeen],
+    acts: Mapping[int, Doing],
+    stands: Sequence[Standing],
+    first: Standing,
+    culprits: tuple[int, ...],
+) -> Explanation:
+    those = [rank for rank in culprits if rank in first.missing] or list(culprits)
+    leader = acts[those[0]]
+    number = len(those)
+    verb = "has" if number == 1 else "have"
+    does = f": it {leader.text}" if number == 1 else ""
+    headline = (
+        f"{_named(those)} {verb} not entered {first.words}, for which {_named(first.waiting)} {_waits(first)}{does}"
+    )
+    stall = all(acts[rank].stall for rank in those)
+    return Explanation(
+        kind="stall" if stall else "hang",
+        headline=headline,
+        certainty="likely" if first.unknown else "certain",
+        ranks=_places(ranks, acts, first, set(culprits)),
+        evidence=_evidence(stands),
+        advice=_advice(leader, stall=stall),
+        since=first.since,
+    )
+
+
+def _deadlock(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing]) -> Explanation:
+    parts = [
+        f"{_named(one.waiting)} {_waits(one)} in {one.words} for {_named(one.missing)}" for one in stands if one.missing
+    ]
+    culprits = {rank for one in stands for rank in one.missing}
+    return Explanation(
+        kind="deadlock",
+        headline="ranks wait for each other in different groups: " + "; ".join(parts),
+        certainty="certain",
+        ranks=_places(ranks, acts, stands[0], culprits),
+        evidence=_evidence(stands),
+        advice="call the collectives of these groups in the same order on every rank",
+        since=stands[0].since,
+    )
+
+
+def _all_entered(
+    ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing], first: Standing
+) -> Explanation:
+    """All that are known have begun it, and it does not end: somebody unseen has not, or nothing gets through."""
+    stopped = {seen.rank for seen in ranks if seen.process is not None and seen.process.state in ("T", "t")}
+    lost = {rank for one in stands for rank in one.unknown}
+    culprits = stopped or lost
+    if culprits:
+        waits = f"{_named(first.waiting)} {_waits(first)} in {first.words} for {_named(sorted(culprits))}"
+        headline = f"{waits}: {acts[min(culprits)].text}"
+    else:
+        headline = f"every rank has entered {first.words}, and it does not end"
+    return Explanation(
+        kind="hang",
+        headline=headline,
+        certainty="likely",
+        ranks=_places(ranks, acts, first, culprits),
+        evidence=_evidence(stands),
+        advice="look at the network between these hosts: `distui doctor` proves who reaches whom"
+        if not stopped
+        else "",
+        since=first.since,
+    )
+
+
+def _mismatch(
+    ranks: Sequence[RankSeen], acts: Mapping[int, Doing], differ: Sequence[Mismatch], stands: Sequence[Standing]
+) -> Explanation:
+    first = differ[0]
+    parts = [f"{_named(who)} called {what}" for what, who in first.kinds.items()]
+    odd = set(next(iter(first.kinds.values())))
+    where = group_words(first.group, first.about)
+    return Explanation(
+        kind="mismatch",
+        headline=f"ranks called different collectives as #{first.number} of {where}: {', '.join(parts)}",
+        certainty="certain",
+        ranks=_places(ranks, acts, stands[0] if stands else None, odd),
+        evidence=_evidence(stands),
+        advice="every rank must call the same collectives in the same order, with tensors of the same size and type",
+        since=stands[0].since if stands else None,
+    )
+
+
+# nobody waits
+
+
+def _nothing_stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Explanation:
+    stopped = tuple(s.rank for s in ranks if s.process is not None and s.process.state in ("T", "t"))
+    places = _places(ranks, acts, None, set(stopped))
+    if stopped:
+        headline = f"{_named(stopped)} {'is' if len(stopped) == 1 else 'are'} stopped by a signal"
+        return Explanation("hang", headline, "certain", places, advice=_advice(acts[stopped[0]], stall=False))
+    if any(seen.groups for seen in ranks):
+        return Explanation("moving", "no collective stands still", "certain", places)
+    return Explanation("unseen", "no rank tells where it is in its collectives", "unknown", places, _why_unseen(ranks))
+
+
+def _why_unseen(ranks: Sequence[RankSeen]) -> tuple[str, ...]:
+    """Why positions are not known, each reason once."""
+    reasons: dict[str, list[int]] = {}
+    for seen in ranks:
+        reasons.setdefault(_why(seen), []).append(seen.rank)
+    return tuple(f"{_named(who)}: {why}" for why, who in reasons.items())
+
+
+def _why(seen: RankSeen) -> str:
+    process = seen.process
+    if process is None:
+        return seen.ended or seen.why_not or "can't be seen"
+    if not process.torch:
+        return "does not use torch.distributed, or was started with `insight: off` or as `python -I`"
+    return "; ".join(process.unasked) or "has begun no collective yet"
+
+
+# words
+
+
+def _named(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {format_ranks(tuple(ranks))}"
+
+
+def _waits(one: Standing) -> str:
+    return "waits" if len(one.waiting) == 1 else "wait"
+
+
+def _evidence(stands: Sequence[Standing]) -> tuple[str, ...]:
+    """What torch's counters say, group by group."""
+    found = []
+    for one in stands:
+        parts = [f"{_named(one.waiting)} entered"]
+        parts += [f"{_named(one.missing)} did not"] if one.missing else []
+        parts += [f"of {_named(one.unknown)} nothing is known"] if one.unknown else []
+        found.append(f"{one.words}: {', '.join(parts)}")
+    return tuple(found)
+
+
+def _advice(act: Doing, *, stall: bool) -> str:
+    if stall:
+        return "this takes long now and then: wait, or raise `stall_after`"
+    if "SIGSTOP" in act.words:
+        return "`kill -CONT` its process on its host lets it go on"
+    if act.frame is not None:
+        return f"look at {act.frame.file}:{act.frame.line}"
+    return ""
+
+
+def _places(
+    ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stand: Standing | None, culprits: set[int]
+) -> tuple[RankPlace, ...]:
+    """Every rank, those that others wait for first."""
+    group = stand.group if stand is not None else _main_group(ranks)
+    most = max((s.groups[group].enqueued for s in ranks if group in s.groups), default=0)
+    places = [_place(seen, acts[seen.rank], group, most, culprit=seen.rank in culprits) for seen in ranks]
+    return tuple(sorted(places, key=lambda place: (not place.culprit, place.rank)))
+
+
+def _main_group(ranks: Sequence[RankSeen]) -> str:
+    """The group that most ranks are in."""
+    names = [name for seen in ranks for name in seen.groups]
+    return max(sorted(set(names)), key=names.count, default="")
+
+
+def _place(seen: RankSeen, act: Doing, group: str, most: int, *, culprit: bool) -> RankPlace:
+    own = seen.groups.get(group)
+    newest = own.recent[-1] if own is not None and own.recent else None
+    place = f"{newest.what} #{newest.number}" if newest is not None else ""
+    behind = most - own.enqueued if own is not None else None
+    pending = own.pending if own is not None else None
+    does = act.text if pending is None or culprit else f"waits in {pending.what} #{pending.number}{_at(act)}"
+    return RankPlace(seen.rank, seen.host, does, place, behind, culprit)
+
+
+def _at(act: Doing) -> str:
+    return f" at {act.frame}" if act.frame is not None else ""

@@ -1,0 +1,53 @@
+"""One look at where all ranks of a run are, and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from distui.runs.insight.answers import HostAnswer
+from distui.runs.insight.ask import ask_hosts
+from distui.runs.insight.explain import STANDS, Explanation, explain
+from distui.runs.insight.ranks import RankSeen, TaskRanks, ranks_of
+from distui.runs.task.host_access import HostAccess
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Each rank as it was seen, and what it means together."""
+
+    ranks: tuple[RankSeen, ...]
+    explanation: Explanation
+
+
+async def look(
+    hosts: Sequence[HostAccess],
+    tasks: Sequence[TaskRanks],
+    ids: Mapping[int, str],
+    ended: Mapping[int, str],
+    unasked: Mapping[str, str] | None = None,
+    *,
+    stacks: bool = False,
+) -> Look:
+    """Ask all hosts where the ranks of these tasks are; `unasked` says why others can't be. Never raises DistuiError.
+
+    Stacks are asked for where something stands still, or where they are wanted: a run that goes on is not disturbed.
+    Positions are those from before that: what asking has set going again is no answer.
+    """
+    lost = {
+        host: HostAnswer(host, why_not=f"host {host} can't be asked: {why}") for host, why in (unasked or {}).items()
+    }
+    ranks = ranks_of(tasks, lost | await ask_hosts(hosts, ids, stacks=False), ended)
+    if stacks or explain(ranks).kind in STANDS:
+        after = {seen.rank: seen for seen in ranks_of(tasks, lost | await ask_hosts(hosts, ids, stacks=True), ended)}
+        ranks = tuple(_with_stacks(seen, after[seen.rank]) for seen in ranks)
+    return Look(ranks, explain(ranks))
+
+
+def _with_stacks(before: RankSeen, after: RankSeen) -> RankSeen:
+    """A rank as it was, with the stacks that its process told when it was asked for them."""
+    one, other = before.process, after.process
+    if one is None or other is None or one.pid != other.pid:
+        return before
+    unasked = tuple(dict.fromkeys((*one.unasked, *other.unasked)))
+    return replace(before, process=replace(one, stacks=other.stacks, unasked=unasked))

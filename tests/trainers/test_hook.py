@@ -1,0 +1,422 @@
+"""The hook in real programs: they tell where they are, and run as if it were not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from distui.agent import hooked
+from distui.agent.bundle import bundle, take
+from distui.runs.insight.answers import Process, host_answer
+
+HOOK = Path(str(resources.files("distui.agent").joinpath("hook")))
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for something that comes by itself; the limit is only against hanging."""
+    limit = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < limit, "it never came"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def insight(tmp_path: Path) -> Path:
+    """Where the hook opens its files."""
+    folder = tmp_path / "insight-0"
+    folder.mkdir()
+    return folder
+
+
+def hooked_env(insight: Path | None, **more: str) -> dict[str, str]:
+    """A rank's environment with the hook, or without it."""
+    own = more.pop("PYTHONPATH", "")
+    base = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "PYTHONPATH")}
+    base |= {
+        "GLOO_SOCKET_IFNAME": "lo",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONWARNINGS": "ignore",
+    }  # torch's, of numpy
+    if insight is None:
+        return base | ({"PYTHONPATH": own} if own else {}) | more
+    path = f"{HOOK}:{own}" if own else str(HOOK)
+    return base | {"PYTHONPATH": path, "DISTUI_INSIGHT": str(insight), "TORCH_FR_BUFFER_SIZE": "2000"} | more
+
+
+@pytest.fixture
+def start(tmp_path: Path, insight: Path) -> Iterator[Start]:
+    """Starts a program under the hook; whatever still runs is ended."""
+    started: list[subprocess.Popen[str]] = []
+
+    def call(program: str, *flags: str, **more: str) -> subprocess.Popen[str]:
+        argv = [sys.executable, *flags, "-c", program]
+        env = hooked_env(insight, **more)
+        one = subprocess.Popen(argv, text=True, stdin=-1, stdout=-1, stderr=-1, cwd=tmp_path, env=env)
+        started.append(one)
+        return one
+
+    yield call
+    for one in started:
+        one.kill()
+        one.communicate()
+
+
+@pytest.fixture
+def both(tmp_path: Path, insight: Path) -> Callable[..., tuple[int, str, str]]:
+    """Runs a program without the hook and with it: both must end alike, and say the same byte for byte."""
+
+    def call(program: str, *flags: str, **more: str) -> tuple[int, str, str]:
+        argv = [sys.executable, *flags, "-c", program]
+        said = []
+        for folder in (None, insight):
+            done = subprocess.run(
+                argv, capture_output=True, text=True, cwd=tmp_path, env=hooked_env(folder, **more), timeout=120
+            )
+            said.append((done.returncode, done.stdout, done.stderr))
+        assert said[0] == said[1]
+        return said[1]
+
+    return call
+
+
+def ask(insight: Path, task: Path, *, stacks: bool = True) -> tuple[Process, ...]:
+    """What the asker on a host answers of a task without a container, as it comes over ssh."""
+    program = bundle("processes", "hooked", "insight")
+    tasks = [{"task": 0, "id": "", "folder": str(task), "hook": str(insight)}]
+    asked = {"tasks": tasks, "engine": [], "most": 400, "stacks": stacks}
+    done = subprocess.run(take(program), input=program + json.dumps(asked).encode() + b"\n", capture_output=True)
+    assert done.returncode == 0 and done.stderr == b"", done.stderr
+    mark, _, text = done.stdout.partition(b":")
+    assert mark == b"DISTUI-INSIGHT"
+    return host_answer("h1", json.loads(text)).tasks[0]
+
+
+# what it tells
+
+SLEEPS = """
+import os, time, torch, torch.distributed as dist
+rank = int(os.environ["RANK"])
+dist.init_process_group("gloo", init_method=os.environ["MEET"], rank=rank, world_size=2)
+x = torch.ones(4, 5)
+for step in range(3):
+    dist.all_reduce(x)
+if rank == 1: print("stepped", flush=True); time.sleep(600)
+print("stepped", flush=True)
+dist.all_reduce(x)
+"""
+
+
+def test_ranks_tell_where_they_are(start: Start, insight: Path, tmp_path: Path) -> None:
+    """Position, pending collective, stack: of the rank that sleeps and of the one that waits for it."""
+    task = tmp_path / "task-0"
+    place = {"MEET": f"file://{tmp_path}/meeting", "WORLD_SIZE": "2", "DISTUI_TASK_DIR": str(task)}
+    ranks = [start(SLEEPS, RANK=str(rank), **place) for rank in range(2)]
+    assert [rank.stdout.readline() for rank in ranks if rank.stdout] == ["stepped\n"] * 2
+
+    def waits() -> bool:
+        one = next(p for p in ask(insight, task, stacks=False) if p.pid == ranks[0].pid)
+        return one.groups is not None and one.groups["0"].pending is not None
+
+    until(waits)
+    told = {process.rank: process for process in ask(insight, task)}
+
+    waiting, sleeping = told[0], told[1]
+    assert (waiting.pid, sleeping.pid) == (ranks[0].pid, ranks[1].pid)
+    assert waiting.groups and sleeping.groups and not waiting.unasked and not sleeping.unasked
+    ahead, behind = waiting.groups["0"], sleeping.groups["0"]
+    assert (ahead.enqueued, behind.enqueued, behind.pending) == (4, 3, None)
+    assert ahead.pending and (ahead.pending.number, ahead.pending.what, ahead.pending.sizes) == (4, "all_reduce", "4x5")
+    frames = [frame for stack in sleeping.stacks for frame in stack.frames]
+    assert [(frame.line, frame.function) for frame in frames if frame.file == "<string>"] == [(8, "<module>")]
+    assert all(rank.poll() is None for rank in ranks)
+
+
+@pytest.mark.parametrize("spawned", ["fork", "spawn"])
+def test_children_do_not_pass_for_their_rank(start: Start, insight: Path, tmp_path: Path, spawned: str) -> None:
+    """A forked child has no files of its own; nor does it take away its parent's when it ends."""
+    child = tmp_path / "child.py"
+    child.write_text("def work():\n    import torch.distributed\n    print('child', flush=True)\n")
+    program = (
+        "import multiprocessing, os, torch, torch.distributed\nimport child\n"
+        f"if __name__ == '__main__':\n    one = multiprocessing.get_context({spawned!r}).Process(target=child.work)\n"
+        "    one.start(); one.join()\n    if os.fork() == 0: raise SystemExit\n    os.wait()\n"
+        "    print('joined', one.exitcode, flush=True)\n    input()\n"
+    )
+    rank = start(program, "-W", "ignore", PYTHONPATH=str(tmp_path))
+    assert rank.stdout and [rank.stdout.readline() for _ in range(2)] == ["child\n", "joined 0\n"]
+
+    assert hooked.recorder(str(insight), rank.pid, 5)["groups"] == {}
+    assert hooked.stacks(str(insight), rank.pid)["threads"]
+    assert rank.communicate("\n")[1] == "" and rank.returncode == 0
+
+
+# it changes nothing
+
+COMPUTES = """
+import sys, torch, torch.distributed
+print("begun", flush=True)
+total = torch.zeros((), dtype=torch.int64)
+number = 0
+while not sys.stdin.closed:
+    for _ in range(20000):
+        number += 1
+        total += number
+    if number >= 1_000_000:
+        break
+print(int(total) == number * (number + 1) // 2, flush=True)
+input()
+"""
+
+
+def test_a_thousand_questions_change_nothing(start: Start, insight: Path) -> None:
+    """Asked while it computes and while it waits, one after the other without a break."""
+    rank = start(COMPUTES)
+    assert rank.stdout and rank.stdout.readline() == "begun\n"
+    asked, written = (os.open(insight / f"{rank.pid}.{name}", os.O_RDWR | os.O_NONBLOCK) for name in ("ask", "stacks"))
+    for _ in range(1000):
+        os.ftruncate(written, 0)
+        hooked.drain(asked)
+        os.write(asked, b".")
+    assert rank.poll() is None
+    assert hooked.stacks(str(insight), rank.pid)["threads"]
+    os.close(asked)
+    os.close(written)
+
+    out, err = rank.communicate("\n")
+
+    assert (rank.returncode, out, err) == (0, "True\n", "")
+
+
+ENDS_SLOWLY = """
+import ctypes, torch, torch.distributed
+libc = ctypes.CDLL(None)
+libc.__cxa_atexit(ctypes.cast(libc.getchar, ctypes.c_void_p), None, None)
+print("ends", flush=True)
+"""
+
+
+def test_a_question_to_a_process_that_is_ending_does_not_end_it(start: Start, insight: Path) -> None:
+    """Python has given its signals back by then, and destructors of compiled code still run."""
+    rank = start(ENDS_SLOWLY)
+    assert rank.stdout and rank.stdout.readline() == "ends\n"
+    base = insight / str(rank.pid)
+    fifo = os.open(f"{base}.ask", os.O_RDWR | os.O_NONBLOCK)  # asked before, answered late
+    until(lambda: Path(f"/proc/{rank.pid}/syscall").read_text().split()[:2] in (["0", "0x0"], ["63", "0x0"]))  # read
+
+    os.write(fifo, b".")
+    os.close(fifo)
+    hooked.stacks(str(insight), rank.pid)
+
+    out, err = rank.communicate("\n")
+    assert (rank.returncode, out, err) == (0, "", "")
+    assert sorted(path.name for path in insight.iterdir()) == [f"{rank.pid}.json", f"{rank.pid}.stacks"]
+
+
+def test_a_process_that_becomes_another_program_is_not_ended_by_a_question(start: Start, insight: Path) -> None:
+    """os.execv keeps the number; the new program knows nothing of the signal."""
+    program = (
+        "import os, torch, torch.distributed\nos.execv('/bin/sh', ['sh', '-c', 'echo other; read x; echo went on'])"
+    )
+    rank = start(program)
+    assert rank.stdout and rank.stdout.readline() == "other\n"
+    assert "why" in hooked.stacks(str(insight), rank.pid)
+    assert "why" in hooked.recorder(str(insight), rank.pid, 5)
+    assert rank.communicate("\n")[0] == "went on\n"
+
+
+def test_a_process_that_becomes_itself_again_answers_again(start: Start, insight: Path) -> None:
+    """Elastic trainers do that; what the earlier one left in the folder is no hindrance."""
+    program = (
+        "import os, sys, torch, torch.distributed\n"
+        "if 'AGAIN' not in os.environ:\n    os.environ['AGAIN'] = '1'\n    os.execv(sys.executable, sys.orig_argv)\n"
+        "print('again', flush=True)\ninput()\n"
+    )
+    rank = start(program)
+    assert rank.stdout and rank.stdout.readline() == "again\n"
+    assert hooked.recorder(str(insight), rank.pid, 5)["groups"] == {}
+    assert hooked.stacks(str(insight), rank.pid)["threads"]
+    assert rank.communicate("\n") == ("", "") and rank.returncode == 0
+
+
+def test_a_program_that_closes_all_files_keeps_those_it_opens_then(start: Start, tmp_path: Path) -> None:
+    """Numbers of the hook's files are other files' by then: a forked child leaves them open."""
+    program = (
+        "import os, torch, torch.distributed\nos.closerange(3, 256)\n"
+        "mine = [os.open('/dev/null', os.O_RDWR) for _ in range(64)]\n"
+        "child = os.fork()\nif child == 0:\n    [os.fstat(number) for number in mine]\n    os._exit(7)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len([os.fstat(number) for number in mine]))\n"
+    )
+    assert start(program).communicate() == ("7 64\n", "")
+
+
+GLOO = """
+import os, sys, torch, torch.distributed as dist
+dist.init_process_group("gloo", init_method="file://" + os.path.abspath("meeting"), rank=0, world_size=1)
+x = torch.ones(3)
+dist.all_reduce(x)
+os.unlink("meeting")
+print(x.tolist(), sys.path[1:], [type(one).__name__ for one in sys.meta_path])
+print([name for name in sys.modules if "distui" in name], vars(torch.distributed.__spec__.loader), file=sys.stderr)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        GLOO,
+        "import sys; print(sys.path, sys.argv); sys.exit(3)",
+        "import sys; print(sorted(sys.modules).count('torch'))",
+        "raise ValueError('its own')",
+        "import torch, torch.distributed; raise ValueError('its own')",
+        "import torch.nothing",
+        "import torch.distributed.nothing",
+        "import os, signal, torch.distributed; os.kill(os.getpid(), signal.SIGTERM)",
+        "import sys, torch.distributed; sys.exit('words')",
+        "import importlib, torch.distributed as d; print(importlib.reload(d) is d, d.__spec__.name)",
+    ],
+)
+def test_a_program_says_the_same_with_the_hook(both: Callable[..., tuple[int, str, str]], program: str) -> None:
+    """Nor does torch's worker server say that it listens, or that it ends."""
+    both(program)
+
+
+def test_an_isolated_python_has_no_hook(both: Callable[..., tuple[int, str, str]], insight: Path) -> None:
+    """`python -I` reads no PYTHONPATH."""
+    both("import torch, torch.distributed; print('ran')", "-I")
+    assert list(insight.iterdir()) == []
+
+
+def test_a_program_without_torch_leaves_nothing(both: Callable[..., tuple[int, str, str]], insight: Path) -> None:
+    """Not even an import more than it makes itself."""
+    both("import json; print('ran')")
+    assert list(insight.iterdir()) == []
+
+
+def test_a_hook_without_its_folder_is_silent(start: Start) -> None:
+    """The folder could not be mounted, or is not this user's."""
+    assert start("import torch, torch.distributed; print('ran')", DISTUI_INSIGHT="/nonexistent").communicate() == (
+        "ran\n",
+        "",
+    )
+
+
+OWN = "import sitecustomize, sys; print(sitecustomize.MINE, sitecustomize.__file__, sys.modules['sitecustomize'].MINE)"
+
+
+def test_an_own_sitecustomize_runs(both: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    """It is what `import sitecustomize` gives."""
+    (tmp_path / "sitecustomize.py").write_text("MINE = 'mine'\nprint('runs')\n")
+    code, out, _ = both(OWN, PYTHONPATH=str(tmp_path))
+    assert (code, out) == (0, f"runs\nmine {tmp_path}/sitecustomize.py mine\n")
+
+
+@pytest.mark.parametrize("text", ["1/0", "import nothing_such", "raise ImportError('x')", "def f(:"])
+def test_an_own_sitecustomize_that_fails_is_told_as_ever(
+    both: Callable[..., tuple[int, str, str]], tmp_path: Path, text: str
+) -> None:
+    """By Python's own words, and the program runs."""
+    (tmp_path / "sitecustomize.py").write_text(text)
+    code, out, err = both("print('ran')", PYTHONPATH=str(tmp_path))
+    assert (code, out) == (0, "ran\n") and "Error in sitecustomize" in err
+
+
+def test_an_own_sitecustomize_that_ends_python_ends_it(
+    both: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    """An exit is an exit."""
+    (tmp_path / "sitecustomize.py").write_text("import os; os._exit(5)")
+    assert both("print('ran')", PYTHONPATH=str(tmp_path))[0] == 5
+
+
+OLD = {
+    "__init__.py": (
+        "__version__ = '2.4.1+cpu'\nfrom torch import distributed\nclass _C:\n    class _distributed_c10d: pass"
+    ),
+    "distributed.py": "import os\nSIZES = lambda: [os.environ.get(n) for n in ('TORCH_NCCL_TRACE_BUFFER_SIZE',)]",
+}
+
+
+def package(folder: Path, files: Mapping[str, str]) -> None:
+    """A package called torch."""
+    (folder / "torch").mkdir()
+    for name, text in files.items():
+        (folder / "torch" / name).write_text(text)
+
+
+def test_an_older_torch_gives_stacks_only(start: Start, insight: Path, tmp_path: Path) -> None:
+    """It has no worker server, and another name for its recorder's size."""
+    package(tmp_path, OLD)
+    program = "import torch\nprint(torch.distributed.SIZES(), flush=True) or input()"
+    rank = start(program, RANK="3", PYTHONPATH=str(tmp_path))
+    assert rank.stdout and rank.stdout.readline() == "['2000']\n"
+
+    said = hooked.who(str(insight), rank.pid)
+
+    assert said and (said["server"], said["stacks"], said["torch"], said["rank"]) == (False, True, "2.4.1+cpu", "3")
+    ((_, _, frames),) = hooked.stacks(str(insight), rank.pid)["threads"]
+    assert frames == [["<string>", 2, "<module>"]]
+    assert rank.communicate("\n") == ("", "") and rank.returncode == 0
+
+
+def test_a_python_that_can_t_tell_children_is_not_asked_for_stacks(start: Start, insight: Path, tmp_path: Path) -> None:
+    """Python 3.6: nothing is opened that a forked child would keep."""
+    package(tmp_path, OLD)
+    rank = start(
+        "import os\ndel os.register_at_fork\nimport torch\nprint(flush=True)\ninput()", PYTHONPATH=str(tmp_path)
+    )
+    assert rank.stdout and rank.stdout.readline() == "\n"
+    said = hooked.who(str(insight), rank.pid)
+    assert said and said["stacks"] is False
+    assert [path.name for path in insight.iterdir()] == [f"{rank.pid}.json"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"__init__.py": "from torch import distributed", "distributed.py": ""},
+        {"__init__.py": "__version__ = None\nfrom torch import distributed", "distributed.py": ""},
+        {"__init__.py": "__version__ = 'main'\nfrom torch import distributed", "distributed.py": ""},
+        {"__init__.py": "__version__ = '1.13'\nfrom torch import distributed", "distributed.py": "1/0"},
+        {"__init__.py": "from torch import distributed"},
+        {"__init__.py": "import importlib.util\nprint(importlib.util.find_spec('torch.distributed'))"},
+    ],
+)
+def test_a_strange_torch_runs_unchanged(
+    both: Callable[..., tuple[int, str, str]], tmp_path: Path, files: dict[str, str]
+) -> None:
+    """Without a version, with one that is none, without torch.distributed or with a broken one."""
+    package(tmp_path, files)
+    program = (
+        "import sys, traceback\ntry:\n    import torch, torch.distributed\nexcept Exception as e:\n    print(repr(e))"
+    )
+    code, _, err = both(program, PYTHONPATH=str(tmp_path))
+    assert (code, err) == (0, "")
+
+
+def test_a_signal_that_the_program_has_taken_stays_its_own(start: Start, insight: Path) -> None:
+    """The next free one is used."""
+    program = (
+        "import signal, torch\n"
+        "signal.signal(signal.SIGRTMAX - 3, lambda *_: print('mine', flush=True))\n"
+        "import torch.distributed\nprint('ready', flush=True)\ninput()"
+    )
+    (insight.parent / "torch").mkdir()
+    for name, text in (("__init__.py", "__version__ = '2.4'"), ("distributed.py", "")):
+        (insight.parent / "torch" / name).write_text(text)
+    rank = start(program, PYTHONPATH=str(insight.parent))
+    assert rank.stdout and rank.stdout.readline() == "ready\n"
+    assert hooked.stacks(str(insight), rank.pid)["threads"]
+    rank.send_signal(signal.SIGRTMAX - 3)
+    assert rank.stdout.readline() == "mine\n"

@@ -1,0 +1,436 @@
+"""What the asker on a host takes from programs: their stacks and collectives, and nothing that harms it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distui.agent import hooked
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
+PID = 4711
+
+STACKS = """\
+Thread 0x00007fd17d2766c0 (most recent call first):
+  File "/work/prog.py", line 11 in spin
+  File "/usr/lib/python3.11/threading.py", line 982 in run
+
+Current thread 0x00007fd1a3488b80 (most recent call first):
+  File "/site-packages/torch/distributed/distributed_c10d.py", line ??? in recv
+  File "/work/a "b", line 3 in c.py", line 15 in <module>
+"""
+
+
+def entry(number: int, group: int = 0, **more: Any) -> dict[str, Any]:
+    """A collective as torch 2.13 records it, over gloo."""
+    name = ["0", "default_pg"] if group == 0 else ["1", "undefined"]
+    return {
+        "collective_seq_id": number, "input_dtypes": ["Float"], "input_sizes": [[10, 3]], "is_p2p": False,
+        "op_id": number, "output_dtypes": ["Float"], "output_sizes": [[10, 3]], "p2p_seq_id": 0, "pg_id": group,
+        "process_group": name, "profiling_name": "gloo:all_reduce", "record_id": number, "retired": True,
+        "state": "scheduled", "thread_id": "140538364332928", "thread_name": "python",
+        "time_created_ns": 1795457849498133633 + number, "time_discovered_completed_ns": 0,
+        "time_discovered_started_ns": 0, "timeout_ms": 1800000, **more,
+    }  # fmt: skip
+
+
+def recorded(*entries: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """All that torch 2.13 answers."""
+    status = {"last_completed_collective": "30", "last_enqueued_collective": "31", "last_started_collective": "-1"}
+    config = {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}
+    base = {"comm_lib_version": "", "nccl_comm_state": {}, "pg_config": {"0": config}, "version": "2.10"}
+    return {**base, "entries": list(entries), "pg_status": {"0": status}, **more}
+
+
+Serve = Callable[..., Path]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Has a process's socket answer each question with some pieces, and then close unless told otherwise."""
+    over = threading.Event()
+    servers: list[tuple[socket.socket, threading.Thread]] = []
+
+    def start(*pieces: bytes, name: str = f"{PID}.sock", endless: bool = False, silent: bool = False) -> Path:
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(str(tmp_path / name))
+        server.listen(8)
+
+        def answer() -> None:
+            with server:
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        if over.is_set():
+                            return
+                        connection.recv(4096)
+                        try:
+                            for piece in pieces:
+                                connection.sendall(piece)
+                            while endless:
+                                connection.sendall(b" " * (1 << 16))
+                            if silent:
+                                over.wait()
+                        except OSError:
+                            continue
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        servers.append((server, thread))
+        return tmp_path
+
+    yield start
+    over.set()
+    for server, thread in servers:
+        with socket.socket(socket.AF_UNIX) as last:
+            last.connect(server.getsockname())
+        thread.join()
+
+
+def why(said: dict[str, Any]) -> str:
+    """The reason that there is no answer, and nothing else."""
+    assert set(said) == {"why"} and 0 < len(said["why"]) <= hooked.MOST_TEXT
+    return str(said["why"])
+
+
+# torch's flight recorder
+
+
+def test_collectives_are_told_group_by_group(serve: Serve) -> None:
+    """The newest of each, how far it is, its members where torch tells them."""
+    pending = entry(31, retired=False)
+    body = json.dumps(recorded(*(entry(n) for n in range(1, 31)), pending, entry(1, group=1))).encode()
+    folder = serve(OK, body[:100], body[100:])
+
+    said = hooked.recorder(str(folder), PID, 2)
+
+    row = [30, "gloo:all_reduce", "10x3", "Float", 1795457849498133663, True]
+    assert said["version"] == "2.10" and list(said["groups"]) == ["0", "1"]
+    default = said["groups"]["0"]
+    assert default["recent"] == [row, [31, "gloo:all_reduce", "10x3", "Float", 1795457849498133664, False]]
+    assert (default["enqueued"], default["completed"], default["ranks"]) == (31, 30, "[0, 1]")
+    assert said["groups"]["1"]["about"] == "undefined" and "enqueued" not in said["groups"]["1"]
+
+
+def test_a_recorder_without_members_or_counters_is_told_as_far_as_it_goes() -> None:
+    """gloo's has one group without a name, older ones have no counters; a barrier has no sizes."""
+    nameless = {"": {"desc": "", "name": "", "ranks": "[]"}}
+    said = hooked.shorten(recorded(entry(1, input_sizes=[[]]), pg_config=nameless, pg_status={}), 5)
+    assert said["groups"]["0"] == {
+        "about": "default_pg",
+        "recent": [[1, "gloo:all_reduce", "1", "Float", 1795457849498133634, True]],
+    }
+
+
+def test_before_the_first_collective_there_is_no_list_of_them() -> None:
+    """torch leaves it out then: the rank is known to have begun nothing."""
+    said = recorded()
+    del said["entries"]
+    assert hooked.shorten(said, 5) == {"version": "2.10", "groups": {}}
+
+
+def test_a_counter_of_minus_one_is_none() -> None:
+    """Before the first collective of a group."""
+    said = hooked.shorten(recorded(entry(1), pg_status={"0": {"last_enqueued_collective": "-1"}}), 5)
+    assert (said["groups"]["0"]["enqueued"], said["groups"]["0"]["completed"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"rubbish", b"\xff\xfe", b"null", b"[]", b"{}", b'{"entries": 1}', b'{"entries": [1]}',
+        b'{"entries": [{}]}',
+        b'{"entries": [], "pg_status": []}', b"[" * 100_000, b'{"entries":' + b"[" * 100_000,
+        json.dumps(recorded(entry(1, collective_seq_id=float("inf")))).encode(),
+        json.dumps(recorded(entry(1, collective_seq_id="\u00b2"))).encode(),
+        json.dumps(recorded(entry(1, process_group=["0"]))).encode(),
+        json.dumps(recorded(entry(1, input_sizes=7))).encode(),
+        json.dumps(recorded(entry(1), pg_status={"0": {"last_enqueued_collective": "\u00b2"}})).encode(),
+    ],
+)  # fmt: skip
+def test_what_is_no_recorder_is_said_in_words(serve: Serve, body: bytes) -> None:
+    """Rubbish, another shape, JSON nested without end, numbers that are none."""
+    why(hooked.recorder(str(serve(OK, body)), PID, 5))
+
+
+def test_what_torch_calls_things_is_cut(serve: Serve) -> None:
+    """A program names its groups and operations itself."""
+    long = "x" * 10_000
+    odd = entry(1, process_group=[long, long], profiling_name=long, input_sizes=[[1] * 10_000], input_dtypes=[long])
+    said = hooked.recorder(str(serve(OK, json.dumps(recorded(odd)).encode())), PID, 5)
+    assert len(json.dumps(said)) < 2000
+
+
+@pytest.mark.parametrize("head", [b"HTTP/1.1 404 Not Found\r\n\r\n{}", b"HTTP/1.1 503\r\n\r\n", b"\0" * 100, b""])
+def test_another_status_is_said(serve: Serve, head: bytes) -> None:
+    """As is a server that speaks something else."""
+    assert "status" in why(hooked.recorder(str(serve(head)), PID, 5))
+
+
+def test_an_endless_answer_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After so many bytes."""
+    monkeypatch.setattr(hooked, "ANSWER_BYTES", 1 << 20)
+    assert "more than 1048576 bytes" in why(hooked.recorder(str(serve(OK, endless=True)), PID, 5))
+
+
+def test_a_server_that_never_answers_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After so many seconds, also when it has begun to."""
+    monkeypatch.setattr(hooked, "ANSWER_SECONDS", 0.2)
+    why(hooked.recorder(str(serve(OK, b"{", silent=True)), PID, 5))
+
+
+def test_a_server_that_drips_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is of the whole answer, not of each piece."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(b"x")
+        with pytest.raises(ValueError, match="no whole answer"):
+            hooked.take(ours, time.monotonic() - 1)
+
+
+def test_a_socket_that_nobody_serves_is_said(tmp_path: Path) -> None:
+    """Of a process that was killed; or there is none at all."""
+    assert "No such file" in why(hooked.recorder(str(tmp_path), PID, 5))
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / f"{PID}.sock"))
+    assert "refused" in why(hooked.recorder(str(tmp_path), PID, 5))
+
+
+def test_a_link_is_not_followed_to_another_socket(serve: Serve, tmp_path: Path) -> None:
+    """Docker's, for example; nor is a file or a folder taken for a socket."""
+    serve(OK, json.dumps(recorded(entry(1))).encode(), name="other")
+    place = tmp_path / f"{PID}.sock"
+    place.symlink_to(tmp_path / "other")
+    assert "not a socket" in why(hooked.recorder(str(tmp_path), PID, 5))
+    place.unlink()
+    place.write_text("x")
+    assert "not a socket" in why(hooked.recorder(str(tmp_path), PID, 5))
+    place.unlink()
+    place.mkdir()
+    assert "not a socket" in why(hooked.recorder(str(tmp_path), PID, 5))
+
+
+# who it is
+
+
+def said_of_itself(folder: Path, data: bytes) -> dict[str, Any] | None:
+    """What is taken of a PID.json."""
+    (folder / f"{PID}.json").write_bytes(data)
+    return hooked.who(str(folder), PID)
+
+
+def test_who_a_process_is(tmp_path: Path) -> None:
+    """Plain values; long ones and lists are left out."""
+    data = {"rank": "2", "stacks": True, "torch": "2.13.0", "long": "x" * 100, "list": [1], "null": None}
+    assert said_of_itself(tmp_path, json.dumps(data).encode()) == {"rank": "2", "stacks": True, "torch": "2.13.0"}
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 4096, b'{"a":' * 1000, b'{"a": "' + b"x" * 9000])
+def test_what_says_nothing_of_itself_has_no_hook(tmp_path: Path, data: bytes) -> None:
+    """Also what is nested deeper than Python reads."""
+    assert said_of_itself(tmp_path, data) is None
+
+
+def test_a_process_file_that_is_none_is_not_opened_further(tmp_path: Path) -> None:
+    """A link out of the folder, a fifo that nobody writes to, a folder."""
+    place = tmp_path / f"{PID}.json"
+    (tmp_path / "real").write_text('{"rank": "0"}')
+    place.symlink_to(tmp_path / "real")
+    assert hooked.who(str(tmp_path), PID) is None
+    place.unlink()
+    os.mkfifo(place)
+    assert hooked.who(str(tmp_path), PID) is None
+    place.unlink()
+    place.mkdir()
+    assert hooked.who(str(tmp_path), PID) is None
+
+
+# stacks
+
+
+def test_stacks_are_read() -> None:
+    """Innermost call first; a line that is not known is 0; a file may be called as it likes."""
+    assert hooked.read_stacks(STACKS) == [
+        [
+            "0x00007fd17d2766c0",
+            False,
+            [["/work/prog.py", 11, "spin"], ["/usr/lib/python3.11/threading.py", 982, "run"]],
+        ],
+        [
+            "0x00007fd1a3488b80",
+            True,
+            [
+                ["/site-packages/torch/distributed/distributed_c10d.py", 0, "recv"],
+                ['/work/a "b", line 3 in c.py', 15, "<module>"],
+            ],
+        ],
+    ]
+
+
+def test_stacks_told_twice_are_read_once() -> None:
+    """A kernel may send its signal twice for one byte, and the second may come while the first is written."""
+    assert hooked.read_stacks(STACKS + STACKS) == hooked.read_stacks(STACKS)
+
+
+def test_a_thread_with_a_name_is_told_by_it() -> None:
+    """As Python 3.14 writes it."""
+    text = 'Thread 0x00007fd17d2766c0 [loader] (most recent call first):\n  File "a.py", line 1 in f\n'
+    assert hooked.read_stacks(text) == [["loader", False, [["a.py", 1, "f"]]]]
+
+
+def test_the_outermost_call_of_a_deep_stack_is_told() -> None:
+    """faulthandler writes a hundred calls of a thread; the last one tells whose thread it is."""
+    calls = "".join(f'  File "m.py", line {n} in forward\n' for n in range(1, 100))
+    text = f'Current thread 0x01 (most recent call first):\n{calls}  File "train.py", line 7 in <module>\n'
+    ((_, _, frames),) = hooked.read_stacks(text)
+    assert len(frames) == 100 and frames[-1] == ["train.py", 7, "<module>"]
+
+
+@pytest.mark.parametrize("text", ["", "rubbish\n", '  File "a", line 1 in f\n', "\0" * 1000, "Thread 0x1\n" * 1000])
+def test_rubbish_is_no_stack(text: str) -> None:
+    """Calls of no thread, too."""
+    assert hooked.read_stacks(text) == []
+
+
+def test_many_threads_and_calls_are_cut() -> None:
+    """The program writes the file itself, if it likes."""
+    call = f'  File "{"f" * 1000}", line 1 in {"g" * 1000}\n'
+    text = "".join(f"Thread {n:#x} (most recent call first):\n{call * 120}" for n in range(80))
+    found = hooked.read_stacks(text)
+    assert len(found) == hooked.MOST_STACKS
+    assert all(len(frames) == hooked.MOST_FRAMES for _, _, frames in found)
+    assert all(len(file) + len(function) <= 2 * hooked.MOST_TEXT for file, _, function in found[0][2])
+
+
+def program(folder: Path, text: bytes) -> None:
+    """What a program leaves there; one byte in the fifo has it write its stacks."""
+    os.mkfifo(folder / f"{PID}.ask")
+    (folder / f"{PID}.stacks").write_bytes(b"older")
+
+    def answer() -> None:
+        with (folder / f"{PID}.ask").open("rb", buffering=0) as asked:
+            asked.read(1)
+            with (folder / f"{PID}.stacks").open("ab") as file:
+                file.write(text)
+
+    threading.Thread(target=answer, daemon=True).start()
+
+
+def test_a_program_is_asked_by_a_byte(tmp_path: Path) -> None:
+    """What an earlier asker got is gone by then."""
+    program(tmp_path, STACKS.encode())
+    assert hooked.stacks(str(tmp_path), PID) == {"threads": hooked.read_stacks(STACKS)}
+
+
+class Clock:
+    """A host's time, in which a file grows piece by piece, each half a second after the last."""
+
+    def __init__(self, path: Path, *pieces: bytes) -> None:
+        self.now, self.path, self.pieces = 0.0, path, list(pieces)
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Time goes on, and so does what writes."""
+        self.now += seconds
+        if self.pieces and self.now > 2 - len(self.pieces) * 0.5:
+            with self.path.open("ab") as file:
+                file.write(self.pieces.pop(0))
+
+
+@pytest.mark.parametrize(
+    "cut", ["Thread 0x0000", "in run\n\n", "(most recent call first):", "first):\n", '  File "', ", line 11 in spi"]
+)
+def test_stacks_that_are_half_written_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: str) -> None:
+    """A busy host halts the program in the middle of a line, or before the first call of a thread."""
+    place = tmp_path / "stacks"
+    place.touch()
+    first, _, rest = STACKS.partition(cut)
+    monkeypatch.setattr(hooked, "time", Clock(place, (first + cut).encode(), rest.encode()))
+    with place.open("rb") as file:
+        assert hooked.settled(file.fileno()) == STACKS.encode()
+
+
+def test_a_program_that_does_not_answer_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is stopped, or has become another program."""
+    monkeypatch.setattr(hooked, "STACK_SECONDS", 0.1)
+    os.mkfifo(tmp_path / f"{PID}.ask")
+    (tmp_path / f"{PID}.stacks").write_bytes(b"")
+    assert "no answer" in why(hooked.stacks(str(tmp_path), PID))
+
+
+def test_what_an_earlier_asker_left_is_taken_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fifo that is full takes no byte."""
+    monkeypatch.setattr(hooked, "STACK_SECONDS", 0.1)
+    os.mkfifo(tmp_path / f"{PID}.ask")
+    (tmp_path / f"{PID}.stacks").write_bytes(b"")
+    with (tmp_path / f"{PID}.ask").open("r+b", buffering=0) as fifo:
+        os.set_blocking(fifo.fileno(), False)
+        while fifo.write(b"x" * 4096):
+            pass
+        assert "no answer" in why(hooked.stacks(str(tmp_path), PID))
+        assert fifo.read(10) == b"."
+
+
+def test_a_program_that_fills_its_own_fifo_does_not_hold_the_asker(tmp_path: Path) -> None:
+    """Only so much is taken out of it."""
+    reads = []
+
+    def endless(number: int, most: int) -> bytes:
+        reads.append(number)
+        assert len(reads) < 1000, "it goes on for ever"
+        return b"x" * most
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(hooked.os, "read", endless)
+        hooked.drain(0)
+    assert reads
+
+
+@pytest.mark.parametrize("name", ["ask", "stacks"])
+@pytest.mark.parametrize("kind", ["missing", "link", "folder", "other"])
+def test_what_is_no_fifo_or_file_is_left_alone(tmp_path: Path, name: str, kind: str) -> None:
+    """Nothing is written through a link, and nothing waited for."""
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    os.mkfifo(tmp_path / f"{PID}.ask")
+    (tmp_path / f"{PID}.stacks").write_bytes(b"")
+    place = tmp_path / f"{PID}.{name}"
+    place.unlink()
+    if kind == "link":
+        place.symlink_to(precious)
+    elif kind == "folder":
+        place.mkdir()
+    elif kind == "other" and name == "ask":
+        place.write_text("a file")
+    elif kind == "other":
+        os.mkfifo(place)
+
+    why(hooked.stacks(str(tmp_path), PID))
+
+    assert precious.read_text() == "precious"
+
+
+# where it runs
+
+
+@pytest.mark.parametrize(
+    "name", ["processes.py", "hooked.py", "insight.py", "hook/sitecustomize.py", "hook/distui_insight.py"]
+)
+def test_it_is_written_in_python_3_6(name: str) -> None:
+    """Old hosts and images have old Pythons; annotations there are text."""
+    text = resources.files("distui.agent").joinpath(name).read_text()
+    ast.parse(text, feature_version=(3, 6))
+    assert "from __future__" not in text

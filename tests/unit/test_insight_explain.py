@@ -1,0 +1,439 @@
+"""Why a run does not go on, from what all ranks answered: every kind of standstill, no false word of a healthy run."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distui.runs.insight.answers import Collective, Frame, Group, Process, Stack, Thread
+from distui.runs.insight.collectives import standing
+from distui.runs.insight.explain import Explanation, explain
+from distui.runs.insight.ranks import RankSeen
+
+NOW = 1_000_000.0
+"""When all are looked at, on our clock."""
+
+MAIN = Frame("/work/train.py", 7, "<module>")
+
+
+def group(
+    newest: int, pending: float | None = None, *, every: float = 0.1, name: str = "0", ahead: float = 0.0, **more: Any
+) -> Group:
+    """A rank's place in a group: `newest` is its newest collective, over, or begun `pending` seconds ago."""
+    last = NOW + ahead - (pending if pending is not None else 0.05)
+    what, sizes = more.get("what", "gloo:all_reduce"), more.get("sizes", "1000")
+    row = [
+        Collective(n, what, sizes, "Float", int((last - every * (newest - n)) * 1e9), n < newest or pending is None)
+        for n in range(max(1, newest - 20), newest + 1)
+    ]
+    return Group(name, "default_pg" if name == "0" else "undefined", tuple(row), newest, more.get("ranks", ()))
+
+
+def rank(number: int, *groups: Group, at: float = NOW, ahead: float = 0.0, **process: Any) -> RankSeen:
+    """A rank whose process tells these places."""
+    base: dict[str, Any] = {"pid": 100 + number, "parent": 1, "name": "python", "state": "S", "cpu": 0.0}
+    base |= {"rank": number, "torch": "2.13.0", "groups": {one.name: one for one in groups}}
+    return RankSeen(number, f"h{number // 2}", Process(**(base | process)), at=at, ahead=ahead)
+
+
+def calls(*frames: Frame) -> tuple[Stack, ...]:
+    """The main thread's stack, innermost first."""
+    return (Stack("0x1", True, (*frames, MAIN)),)
+
+
+def waiting(count: int, *, without: tuple[int, ...] = (), pending: float = 20.0) -> list[RankSeen]:
+    """Ranks that wait in #31 of the default group."""
+    return [rank(n, group(31, pending)) for n in range(count) if n not in without]
+
+
+def verdict(found: Explanation) -> tuple[str, str, tuple[int, ...]]:
+    """What is claimed, how surely, of whom."""
+    return found.kind, found.certainty, found.culprits
+
+
+# somebody holds the others up
+
+
+def test_one_rank_has_not_entered() -> None:
+    """Named with the collective, those that wait, and what it does."""
+    sleeps = {"threads": (Thread("python", "S", "hrtimer_nanosleep", 0.0),), "stacks": calls()}
+    found = explain([*waiting(4, without=(2,)), rank(2, group(30), **sleeps)])
+    assert verdict(found) == ("hang", "certain", (2,))
+    assert found.headline == (
+        "rank 2 has not entered all_reduce #31 of 1000 Float in the default group, for which ranks 0-1,3 wait: "
+        "it sleeps at /work/train.py:7 in <module>"
+    )
+    assert found.evidence == ("all_reduce #31 of 1000 Float in the default group: ranks 0-1,3 entered, rank 2 did not",)
+    assert found.advice == "look at /work/train.py:7" and found.since == pytest.approx(NOW - 20)
+    first = found.ranks[0]
+    assert (first.rank, first.culprit, first.behind, first.place) == (2, True, 1, "all_reduce #30")
+    assert [place.rank for place in found.ranks] == [2, 0, 1, 3]
+    assert found.ranks[1].does == "waits in all_reduce #31"
+
+
+def test_two_ranks_have_not_entered() -> None:
+    """Both, and neither's doings in the headline."""
+    found = explain([*waiting(4, without=(1, 2)), rank(1, group(30)), rank(2, group(29))])
+    assert verdict(found) == ("hang", "certain", (1, 2))
+    assert found.headline == (
+        "ranks 1-2 have not entered all_reduce #31 of 1000 Float in the default group, for which ranks 0,3 wait"
+    )
+
+
+def test_a_rank_that_has_begun_nothing_at_all() -> None:
+    """It tells, and is in no group yet."""
+    assert verdict(explain([*waiting(3, without=(1,)), rank(1)])) == ("hang", "certain", (1,))
+
+
+def test_a_subgroup_stands_while_others_move() -> None:
+    """Ranks of another group are no part of it."""
+    left = {"name": "1", "ranks": (0, 1)}
+    right = {"name": "2", "ranks": (2, 3)}
+    ranks = [rank(0, group(9, 20, **left)), rank(1, group(8, **left)), rank(2, group(50, **right))]
+    found = explain([*ranks, rank(3, group(50, 0.001, **right))])
+    assert verdict(found) == ("hang", "certain", (1,))
+    assert "in group 1" in found.headline and {p.rank: p.behind for p in found.ranks} == {1: 1, 0: 0, 2: None, 3: None}
+
+
+def test_members_that_torch_does_not_tell_are_those_that_were_in_it() -> None:
+    """gloo tells no members: rank 3 was never in that group, so nothing is said of it."""
+    ranks = [rank(0, group(9, 20, name="1")), rank(1, group(8, name="1")), rank(3, group(4))]
+    assert verdict(explain(ranks)) == ("hang", "certain", (1,))
+
+
+def test_a_rank_that_waits_elsewhere_for_the_culprit_is_none() -> None:
+    """Rank 1 has not entered the default group's, since it waits for rank 2 in a group of those two."""
+    pair = {"name": "1", "ranks": (1, 2)}
+    ranks = [rank(0, group(31, 10)), rank(1, group(30), group(5, 20, **pair)), rank(2, group(30), group(4, **pair))]
+    assert verdict(explain(ranks)) == ("hang", "certain", (2,))
+
+
+def test_ranks_that_wait_for_each_other_in_two_groups() -> None:
+    """Nobody is outside all of it."""
+    a, b = {"name": "1", "ranks": (0, 1)}, {"name": "2", "ranks": (0, 1)}
+    found = explain([rank(0, group(5, 20, **a), group(4, **b)), rank(1, group(4, **a), group(5, 20, **b))])
+    assert verdict(found) == ("deadlock", "certain", (0, 1))
+    assert found.headline == (
+        "ranks wait for each other in different groups: "
+        "rank 0 waits in all_reduce #5 of 1000 Float in group 1 for rank 1; "
+        "rank 1 waits in all_reduce #5 of 1000 Float in group 2 for rank 0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("odd", "words"),
+    [
+        (
+            {"what": "gloo:broadcast"},
+            "rank 1 called broadcast of 1000 Float, ranks 0,2 called all_reduce of 1000 Float",
+        ),
+        ({"sizes": "999"}, "rank 1 called all_reduce of 999 Float, ranks 0,2 called all_reduce of 1000 Float"),
+    ],
+)
+def test_ranks_that_called_different_things(odd: dict[str, Any], words: str) -> None:
+    """Another operation, or another size where all must have one."""
+    mine = group(31, 20)
+    other = dataclasses.replace(
+        mine.recent[-1], name=odd.get("what", mine.recent[-1].name), sizes=odd.get("sizes", "1000")
+    )
+    found = explain(
+        [rank(0, mine), rank(1, dataclasses.replace(mine, recent=(*mine.recent[:-1], other))), rank(2, mine)]
+    )
+    assert verdict(found) == ("mismatch", "certain", (1,))
+    assert found.headline == f"ranks called different collectives as #31 of the default group: {words}"
+
+
+def test_sizes_that_may_differ_are_no_mismatch() -> None:
+    """Each rank gives what it likes to an all-to-all; a scatter's input is its source's alone."""
+    for what in ("nccl:all_to_all", "gloo:scatter", "gloo:gather"):
+        places = [group(31, 0.01, what=what, sizes=sizes) for sizes in ("10", "20")]
+        assert explain([rank(n, place) for n, place in enumerate(places)]).kind == "moving"
+
+
+def test_sizes_that_differ_for_a_moment_are_none_either() -> None:
+    """NCCL gathers tensors of different sizes; a claim takes a collective that does not end."""
+    places = [group(31, 0.01, what="nccl:all_gather", sizes=sizes) for sizes in ("10", "20")]
+    assert explain([rank(n, place) for n, place in enumerate(places)]).kind == "moving"
+
+
+def test_sends_and_receives_are_counted_apart() -> None:
+    """torch numbers them on their own: #5 of a pipeline is no #5 of the collectives, nor is a receive a send."""
+    sends = dataclasses.replace(group(5, 20, what="nccl:send 0->1"), name="0")
+    receives = group(5, 0.01, what="nccl:recv 1<-0")
+    found = explain([rank(0, sends), rank(1, receives), rank(2, group(40))])
+    assert found.kind != "mismatch" and 2 not in found.culprits
+
+
+@pytest.mark.parametrize("state", ["T", "t"])
+def test_a_stopped_process(state: str) -> None:
+    """By SIGSTOP or a debugger: also where the others have not waited long."""
+    stopped = rank(2, group(30), state=state)
+    found = explain([*waiting(4, without=(2,)), stopped])
+    assert verdict(found) == ("hang", "certain", (2,))
+    assert ("SIGSTOP" in found.headline) == (state == "T") and ("kill -CONT" in found.advice) == (state == "T")
+    assert verdict(explain([*waiting(4, without=(2,), pending=0.01), stopped])) == ("hang", "certain", (2,))
+
+
+def test_a_process_that_was_stopped_within_the_collective() -> None:
+    """All have entered it; the one that can't go on is named."""
+    found = explain([*waiting(4, without=(2,)), rank(2, group(31, 20), state="T")])
+    assert verdict(found) == ("hang", "likely", (2,)) and "SIGSTOP" in found.headline
+
+
+def test_a_rank_that_has_ended() -> None:
+    """It will not enter anything any more."""
+    found = explain([*waiting(3, without=(1,)), RankSeen(1, "h0", ended="exit 0")])
+    assert verdict(found) == ("hang", "certain", (1,)) and "has ended: exit 0" in found.headline
+
+
+def test_a_host_that_can_t_be_asked() -> None:
+    """Its ranks may be anywhere: that is said, and not for sure."""
+    why = "its host h1 can't be asked: timed out"
+    found = explain([*waiting(4, without=(2, 3)), *(RankSeen(n, "h1", why_not=why) for n in (2, 3))])
+    assert verdict(found) == ("hang", "likely", (2, 3)) and why in found.headline
+    assert found.evidence[0].endswith("ranks 0-1 entered, of ranks 2-3 nothing is known")
+
+
+def test_one_is_missing_and_of_another_nothing_is_known() -> None:
+    """The missing one is certain not to have entered; whether it is the only one is not."""
+    ranks = [*waiting(4, without=(2, 3)), rank(2, group(30)), RankSeen(3, "h1", why_not="gone")]
+    assert verdict(explain(ranks)) == ("hang", "likely", (2,))
+
+
+def test_all_have_entered_and_it_does_not_end() -> None:
+    """Nobody is at fault as far as can be seen: the network is next."""
+    found = explain(waiting(4))
+    assert verdict(found) == ("hang", "likely", ())
+    assert "every rank has entered all_reduce #31" in found.headline and "distui doctor" in found.advice
+
+
+# it takes long, and is no fault
+
+
+def test_a_checkpoint_is_a_stall() -> None:
+    """The others wait for it, and will go on."""
+    saves = calls(Frame("/x/site-packages/torch/serialization.py", 900, "_save"), Frame("/work/save.py", 3, "save"))
+    found = explain([*waiting(4, without=(0,)), rank(0, group(30), stacks=saves)])
+    assert verdict(found) == ("stall", "certain", (0,))
+    assert "a checkpoint at /work/save.py:3 in save" in found.headline and "wait" in found.advice
+
+
+@pytest.mark.parametrize(
+    ("file", "stall"),
+    [
+        ("/x/site-packages/torch/_dynamo/convert_frame.py", True),
+        ("/x/site-packages/torch/_inductor/compile_fx.py", True),
+        ("/x/site-packages/triton/compiler/compiler.py", True),
+        ("/x/site-packages/torch/hub.py", True),
+        ("/x/site-packages/torch/_dynamo/eval_frame.py", False),
+        ("/x/site-packages/torch/_dynamo/external_utils.py", False),
+        ("/x/site-packages/triton/runtime/jit.py", False),
+    ],
+)
+def test_a_compiled_model_is_no_compilation(file: str, stall: bool) -> None:
+    """Calls of a model that was compiled go through torch's files, too: such a rank may well hang for ever."""
+    stack = calls(Frame("/work/model.py", 40, "forward"), Frame(file, 1, "call"))
+    found = explain([*waiting(2, without=(0,)), rank(0, group(30), stacks=stack)])
+    assert found.kind == ("stall" if stall else "hang")
+
+
+@pytest.mark.parametrize(
+    ("process", "words"),
+    [
+        ({"stacks": calls(Frame("/x/site-packages/torch/utils/data/dataloader.py", 9, "__next__"))},
+         "waits for its data loader at /work/train.py:7 in <module>"),
+        ({"busy_with": ("reading", "/data/shard-3.tar"), "stacks": calls()},
+         "is reading /data/shard-3.tar at /work/train.py:7 in <module>"),
+        ({"busy_with": ("reading", "/dev/nvidia0")}, "waits"),
+        ({"busy_with": ("reading", "pipe:[5]")}, "waits"),
+        ({"threads": (Thread("python", "D", "", 0.0),)}, "waits for a disk"),
+        ({"cpu": 1.0, "stacks": calls()}, "is busy with code of its own at /work/train.py:7 in <module>"),
+        ({"threads": (Thread("python", "S", "do_wait", 0.0),)}, "waits for a process that it started"),
+        ({"state": "Z"}, "has ended"),
+        ({}, "waits"),
+    ],
+)  # fmt: skip
+def test_what_the_missing_rank_does(process: dict[str, Any], words: str) -> None:
+    """The surest sign first."""
+    found = explain([*waiting(3, without=(1,)), rank(1, group(30), **process)])
+    assert verdict(found) == ("hang", "certain", (1,))
+    assert found.headline.endswith(f"wait: it {words}")
+
+
+DEEP = tuple(Frame("/work/model.py", n, "forward") for n in range(100))
+
+
+@pytest.mark.parametrize(
+    "main",
+    [
+        (Frame("/work/a.py", 1, "f"), MAIN),
+        (Frame("/work/a.py", 1, "f"), Frame("<frozen runpy>", 198, "_run_module_as_main")),
+        (Frame("/work/a.py", 1, "f"), *DEEP),
+    ],
+)
+def test_the_main_thread_is_found_among_others(main: tuple[Frame, ...]) -> None:
+    """By `python x.py`, by `python -m x`, and where its outermost calls are too many to be told."""
+    other = (
+        Frame("/lib/python3.11/threading.py", 355, "wait"),
+        Frame("/lib/python3.11/threading.py", 1002, "_bootstrap"),
+    )
+    stacks = (Stack("0x1", False, other), Stack("0x2", True, main), Stack("0x3", False, other))
+    found = explain([*waiting(2, without=(1,)), rank(1, group(30), stacks=stacks)])
+    assert found.headline.endswith("/work/a.py:1 in f")
+
+
+# nothing stands still
+
+
+def test_a_healthy_run_moves() -> None:
+    """Ranks are a collective apart, and each has been in it for a moment."""
+    found = explain([rank(0, group(31, 0.002)), rank(1, group(30)), rank(2, group(31, 0.004)), rank(3, group(31))])
+    assert verdict(found) == ("moving", "certain", ()) and found.headline == "no collective stands still"
+    assert [place.rank for place in found.ranks] == [0, 1, 2, 3]
+
+
+def test_slow_steps_are_no_standstill() -> None:
+    """Half a minute from one to the next: twenty seconds say nothing."""
+    ranks = [rank(n, group(31, 20, every=30)) for n in range(3)]
+    assert explain([*ranks, rank(3, group(30, every=30))]).kind == "moving"
+    assert explain([*(rank(n, group(31, 200, every=30)) for n in range(3)), rank(3, group(30))]).kind == "hang"
+
+
+def test_slow_steps_of_many_collectives_are_none_either() -> None:
+    """Ten buckets of gradients within a millisecond, and then half a minute of computing."""
+
+    def steps(newest: int, pending: float | None) -> Group:
+        rows = group(newest, pending).recent
+        begun = [int((NOW - (pending or 0) - 30 * (newest // 10 - one.number // 10)) * 1e9) for one in rows]
+        return Group("0", "default_pg", tuple(map(_at, rows, begun)), newest)
+
+    def _at(one: Collective, began_ns: int) -> Collective:
+        return dataclasses.replace(one, began_ns=began_ns)
+
+    assert explain([rank(0, steps(40, 20)), rank(1, steps(40, 20)), rank(2, steps(39, None))]).kind == "moving"
+
+
+def test_the_last_has_just_entered() -> None:
+    """The others have waited for it for long; now it is there, and the collective runs."""
+    assert explain([*waiting(3, without=(1,)), rank(1, group(31, 0.01))]).kind == "moving"
+
+
+@pytest.mark.parametrize("off", [0.5, -0.5, 100.0, -100.0])
+@pytest.mark.parametrize("known", [True, False])
+def test_clocks_of_hosts_are_no_standstill(off: float, known: bool) -> None:
+    """However far apart they are, and whether that is known: a wait is measured on one clock alone."""
+    ahead = off if known else 0.0
+    there = [rank(n, group(31, 0.2, ahead=off), at=NOW + off - ahead, ahead=ahead) for n in (2, 3)]
+    assert explain([rank(0, group(31, 0.2)), rank(1, group(30)), *there]).kind == "moving"
+    stands = [rank(n, group(31, 20, ahead=off), at=NOW + off - ahead, ahead=ahead) for n in (2, 3)]
+    assert verdict(explain([rank(0, group(31, 20)), rank(1, group(30)), *stands])) == ("hang", "certain", (1,))
+
+
+def test_a_host_that_answered_long_before_the_others() -> None:
+    """What its rank did since then is not known: it may have entered meanwhile."""
+    waits = replace(rank(0, group(31, 20.0)), doubt=30.0)
+    assert explain([waits, rank(1, group(30), at=NOW - 18.0)]).kind == "moving"
+    assert explain([waits, rank(1, group(30), at=NOW - 2.0)]).culprits == (1,)
+
+
+def test_nobody_tells() -> None:
+    """Every reason once, with those that it holds for."""
+    off = rank(0, torch="", groups=None)
+    old = rank(1, groups=None, unasked=("collectives: no such server",))
+    found = explain(
+        [off, old, RankSeen(2, "h1", why_not="it was not asked"), RankSeen(3, "h1", ended="exit 1"), rank(4)]
+    )
+    assert verdict(found) == ("unseen", "unknown", ())
+    assert found.headline == "no rank tells where it is in its collectives"
+    assert found.evidence == (
+        "rank 0: does not use torch.distributed, or was started with `insight: off` or as `python -I`",
+        "rank 1: collectives: no such server",
+        "rank 2: it was not asked",
+        "rank 3: exit 1",
+        "rank 4: has begun no collective yet",
+    )
+
+
+def test_no_rank_at_all() -> None:
+    """A plan without tasks, or a run of which nothing was found."""
+    assert verdict(explain([])) == ("unseen", "unknown", ())
+
+
+# whatever was answered
+
+TEXT = st.sampled_from(
+    ["", "0", "1", "default_pg", "gloo:all_reduce", "nccl:send 0->1", "/a/torch/serialization.py", "x"]
+)
+NUMBER = st.integers(0, 40)
+COLLECTIVES = st.builds(Collective, NUMBER, TEXT, TEXT, TEXT, st.integers(0, (1 << 63) - 1), st.booleans())
+GROUPS = st.builds(
+    Group, TEXT, TEXT, st.lists(COLLECTIVES, max_size=5).map(lambda rows: tuple(sorted(rows))), NUMBER,
+    st.lists(NUMBER, max_size=4).map(tuple),
+)  # fmt: skip
+STACKS = st.builds(Stack, TEXT, st.booleans(), st.lists(st.builds(Frame, TEXT, NUMBER, TEXT), max_size=3).map(tuple))
+SECONDS = st.floats(-1e15, 1e15)
+THREADS = st.builds(Thread, TEXT, TEXT, TEXT, SECONDS)
+PROCESSES = st.builds(
+    Process,
+    pid=NUMBER,
+    parent=NUMBER,
+    name=TEXT,
+    state=st.sampled_from(["", "R", "S", "D", "T", "Z"]),
+    cpu=SECONDS,
+    busy_with=st.none() | st.tuples(TEXT, TEXT),
+    threads=st.lists(THREADS, max_size=2).map(tuple),
+    torch=TEXT,
+    groups=st.none() | st.dictionaries(TEXT, GROUPS, max_size=3),
+    stacks=st.lists(STACKS, max_size=2).map(tuple),
+    unasked=st.lists(TEXT, max_size=2).map(tuple),
+)
+RANKS = st.lists(
+    st.builds(
+        RankSeen,
+        NUMBER,
+        TEXT,
+        st.none() | PROCESSES,
+        why_not=TEXT,
+        ended=TEXT,
+        at=SECONDS,
+        ahead=SECONDS,
+        doubt=SECONDS,
+    ),
+    max_size=6,
+    unique_by=lambda seen: seen.rank,
+)
+
+
+@given(RANKS)
+def test_whatever_was_answered_has_an_explanation(ranks: list[RankSeen]) -> None:
+    """Each rank once, and nobody is accused who is not there."""
+    found = explain(ranks)
+    assert sorted(place.rank for place in found.ranks) == sorted(seen.rank for seen in ranks)
+    assert set(found.culprits) <= {seen.rank for seen in ranks} and found.headline
+    for one in standing(ranks):
+        assert not set(one.waiting) & set(one.missing) and not set(one.missing) & set(one.unknown)
+
+
+HEALTHY = st.tuples(
+    st.integers(0, 1),
+    st.none() | st.floats(0, 1),
+    st.floats(-200, 200),
+    st.booleans(),
+    st.sampled_from(["R", "S", "D"]),
+)
+
+
+@given(st.lists(HEALTHY, min_size=1, max_size=8), st.floats(0.0001, 60))
+def test_a_healthy_run_is_never_a_hang(ranks: list[Any], every: float) -> None:
+    """All within one collective, nothing pending for more than a second; whatever the clocks say, known or not."""
+    seen = []
+    for number, (ahead_by, pending, off, known, state) in enumerate(ranks):
+        place = group(30 + ahead_by, pending, every=every, ahead=off)
+        ahead = off if known else 0.0
+        seen.append(rank(number, place, at=NOW + off - ahead, ahead=ahead, state=state))
+    assert verdict(explain(seen)) == ("moving", "certain", ())

@@ -1,0 +1,47 @@
+"""When a look at a run's ranks asks for their stacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distui.runs.insight import look as looks
+from distui.runs.insight.answers import Collective, Group, HostAnswer, Process
+from distui.runs.insight.ranks import TaskRanks
+
+NOW = 1000.0
+
+
+def process(groups: dict[str, Group]) -> Process:
+    """One rank's."""
+    return Process(1, 0, "python", "S", 0.0, rank=0, torch="2.13.0", groups=groups)
+
+
+def group(waited: float) -> dict[str, Group]:
+    """The default group, in whose first collective a rank has been so long."""
+    one = Collective(1, "gloo:all_reduce", "10", "Float", int((NOW - waited) * 1e9), False)
+    return {"0": Group("0", "default_pg", (one,), 1)}
+
+
+@pytest.mark.parametrize(
+    ("groups", "kind", "asked"),
+    [
+        ({}, "unseen", [False]),
+        (group(0.1), "moving", [False]),
+        (group(60), "hang", [False, True]),
+    ],
+)
+async def test_only_what_stands_is_asked_for_stacks(
+    monkeypatch: pytest.MonkeyPatch, groups: dict[str, Group], kind: str, asked: list[bool]
+) -> None:
+    """Who follows a run asks again and again: a run that uses no collectives is never sent a signal by that."""
+    calls: list[bool] = []
+
+    async def answer(hosts: Any, ids: Any, *, stacks: bool) -> dict[str, HostAnswer]:
+        calls.append(stacks)
+        return {"h1": HostAnswer("h1", {0: (process(groups),)}, at=NOW)}
+
+    monkeypatch.setattr(looks, "ask_hosts", answer)
+    found = await looks.look([], [TaskRanks(0, "h1", (0,))], {0: "x"}, {})
+    assert (found.explanation.kind, calls) == (kind, asked)
