@@ -54,6 +54,7 @@ if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
         PhaseBegun,
         Progressed,
         RankChanged,
+        RanksAsked,
         RankSilent,
         RanksRestarted,
         RunEnded,
@@ -75,7 +76,8 @@ _HOMES = {
     "HostKeyError HostUnreachable LaunchFailed NotFound PlanError Problem SessionLost SpecError UsageError",
     "distui.facts.host": "HostDown HostFacts ProbeResult",
     "distui.runs.lines.events": "AttemptEnded Event Failure FailureFound HostChanged HostSampled LogLine LogLines "
-    "Notice PhaseBegun Progressed RankChanged RankSilent RanksRestarted RunEnded RunOpened StopAsked TaskStarted",
+    "Notice PhaseBegun Progressed RankChanged RankSilent RanksAsked RanksRestarted RunEnded RunOpened StopAsked "
+    "TaskStarted",
     "distui.spec.job": "Job",
     "distui.spec.read_job": "load_job",
 }
@@ -117,6 +119,7 @@ __all__ = [
     "Progressed",
     "RankChanged",
     "RankSilent",
+    "RanksAsked",
     "RanksRestarted",
     "Run",
     "RunEnded",

@@ -1,31 +1,58 @@
-"""Why a run does not go on: its hosts are asked where each rank is, and what that means together."""
+"""Why a run does not go on: its hosts are asked where each rank is, and what that means together.
+
+Of a run that has ended it is told what its ranks answered while it lived.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from distui.cluster.attach.places import RunLocation, find, there
 from distui.cluster.settings import ClusterSettings
+from distui.errors import NotFound
 from distui.plan.model import RunPlan
 from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.runs.insight.look import Look, look
-from distui.runs.insight.ranks import TaskRanks
+from distui.runs.insight.ranks import RankSeen, TaskRanks
+from distui.runs.lines.explanation import STANDS
 from distui.runs.report.found import plan_of
+from distui.runs.report.history import stored_row
+from distui.runs.store.masking import Mask, stored_secrets
+from distui.runs.store.why_records import WhyRecord, keep, kept
 from distui.runs.task.host_access import HostAccess
 from distui.session import Connector
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What was found, and the plan of the run."""
+    """What was found of a run, without values of its secrets."""
 
-    plan: RunPlan
-    look: Look
+    run: str
+    record: WhyRecord
+    ranks: tuple[RankSeen, ...] = ()
+    """Each rank as it was seen; none of a run that has ended."""
+
+
+def why_before(settings: ClusterSettings, place: RunLocation) -> Why | None:
+    """What is kept here of a run that has ended; None for one that may live. Raises NotFound when nothing is."""
+    if place.stored is None or not stored_row(place.stored).over:
+        return None
+    asked = kept(place.stored)
+    if not asked:
+        message = f"{place.run} has ended, and its ranks were not asked while it lived"
+        raise NotFound(message, hint=f"`distui show {place.run}` tells how it ended")
+    mask = Mask.of(stored_secrets(place.stored), settings.environ)
+    telling = next((one for one in reversed(asked) if one.found.kind in STANDS), asked[-1])
+    return Why(place.run, mask.event(telling))
 
 
 async def why(settings: ClusterSettings, connector: Connector, place: RunLocation, *, stacks: bool = False) -> Why:
-    """Ask the hosts of a run. Raises NotFound and ContactLost where no host that answers has it, NameTaken."""
+    """Ask the hosts of a run that lives, and keep in its folder here what they say.
+
+    Raises NotFound and ContactLost where no host that answers has it, NameTaken.
+    """
     asked, silent = await find(connector, place)
     found = there(settings, place, asked, silent)
     plan = plan_of(found, place.stored, place.hosts)
@@ -37,10 +64,19 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
         seen = await look(*asking, stacks=stacks)
         if seen.explanation.kind == "unseen" and not stacks:  # somebody wants to know: then stacks are all there is
             seen = await look(*asking, stacks=True)
-        return Why(plan, seen)
     finally:
         for host in hosts:
             await host.link.close()
+    told = _told(settings, plan, seen)
+    if place.stored is not None and not settings.readonly:
+        keep(place.stored, told.record)
+    return told
+
+
+def _told(settings: ClusterSettings, plan: RunPlan, seen: Look) -> Why:
+    mask = Mask.of(plan.secret_names, settings.environ)
+    record = WhyRecord(time.time(), "user", seen.explanation, seen.calls)
+    return Why(plan.run_id, mask.event(record), tuple(map(mask.event, seen.ranks)))
 
 
 def _ended(tasks: Sequence[FoundTask]) -> dict[int, str]:

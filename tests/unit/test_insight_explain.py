@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from distui.runs.insight.answers import Collective, Frame, Group, Process, Stack, Thread
 from distui.runs.insight.collectives import standing
-from distui.runs.insight.explain import Explanation, explain
+from distui.runs.insight.explain import explain
 from distui.runs.insight.ranks import RankSeen
+from distui.runs.lines.explanation import Explanation
 
 NOW = 1_000_000.0
 """When all are looked at, on our clock."""

@@ -33,6 +33,7 @@ from distui.runs.lines.events import (
     PhaseBegun,
     Progressed,
     RankChanged,
+    RanksAsked,
     RankSilent,
     RanksRestarted,
     RunEnded,
@@ -41,6 +42,7 @@ from distui.runs.lines.events import (
     TaskStarted,
     to_json,
 )
+from distui.runs.lines.explanation import Explanation, RankPlace
 from distui.runs.report.history import stored_row
 from distui.runs.report.summary import FILE, summary
 from distui.runs.report.text import evidence
@@ -50,6 +52,11 @@ from distui.runs.store.recorded import Recorded, stored_events, stored_progress,
 from distui.runs.store.runs import RunStore, StoredRun
 from fakehosts.runs import plan_for
 
+HANG = Explanation(
+    "hang", "rank 1 sleeps", "certain",
+    (RankPlace(1, "h1", "sleeps", "all_reduce #30", 1, True), RankPlace(0, "h0", "waits")),
+    ("rank 0 entered",), "look", 1.0, "all_reduce #31",
+)  # fmt: skip
 FAILURE = Failure(1, "h1", 3, "exit 3", "a cause", "a hint", ("boom",), 5.0, "worker/1")
 EVENTS: tuple[Event, ...] = (
     RunOpened(1.0, "r", "j", "env", "img", {0: "h0", 1: "h1"}, {0: (0,), 1: (1,)}, 1, False, "/l", 2, {1: "worker/1"}),
@@ -58,6 +65,7 @@ EVENTS: tuple[Event, ...] = (
     TaskStarted(1.3, 0, "h0", "abc"),
     RankChanged(1.4, 1, "h1", "exited", 3, False, "exit 3"),
     RankSilent(1.5, 0, "h0", True, 3.0, 4.0),
+    RanksAsked(1.55, HANG),
     FailureFound(1.6, FAILURE),
     StopAsked(1.7, "failure", 10.0),
     Notice(1.8, "error", "words", "h0"),

@@ -24,12 +24,14 @@ from distui.plan.serialize import from_json, to_json
 from distui.runs.hosts.discover import FoundRun
 from distui.runs.hosts.launches import Launch
 from distui.runs.lines.events import Progressed, RankChanged, RunOpened, progress_json
+from distui.runs.lines.explanation import STANDS
 from distui.runs.lines.text import safe
 from distui.runs.report import history, states
 from distui.runs.report.text import evidence, last_lines
 from distui.runs.state.reducer import RankState, RunState, apply
 from distui.runs.store.masking import Mask, stored_secrets
 from distui.runs.store.recorded import Recorded, stored_events, stored_progress
+from distui.runs.store.why_records import WhyRecord, kept, record_json
 from distui.spec.names import fold
 
 REMOVED = "it is not on its host any more, and nobody saw how it ended"
@@ -90,6 +92,7 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
     mask = _mask(settings, place)
     progress = mask.event(stored_progress(place.stored)) if place.stored is not None else None
     ranks = [mask.event(rank) for rank in ranks]
+    asked = mask.event(kept(place.stored)) if place.stored is not None else ()
     if settings.json:
         told_last = {"progress": progress_json(progress) if progress is not None else None}
         tasks = [_rank_json(r) for r in ranks]
@@ -98,12 +101,13 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
                 "schema": "distui/show/v1",
                 **row_json(row),
                 **told_last,
+                "why": [record_json(one, run) for one in asked],
                 "tasks": tasks,
                 **_plan_json(place, plan_too),
             }
         )
         return 0
-    _show(out, row, ranks, progress)
+    _show(out, row, ranks, progress, asked)
     if plan_too and place.stored is not None:
         _show_plan(out, settings, place)
     _tell_left_out(out, place)
@@ -216,7 +220,13 @@ def _rank_json(row: RankRow) -> dict[str, Any]:
     }
 
 
-def _show(out: Console, row: history.RunRow, ranks: Sequence[RankRow], progress: Progressed | None) -> None:
+def _show(
+    out: Console,
+    row: history.RunRow,
+    ranks: Sequence[RankRow],
+    progress: Progressed | None,
+    asked: Sequence[WhyRecord],
+) -> None:
     facts = {
         "run": row.run,
         "job": row.job,
@@ -232,6 +242,8 @@ def _show(out: Console, row: history.RunRow, ranks: Sequence[RankRow], progress:
     lines = [f"{key:<8} {value}" for key, value in facts.items() if value]
     lines += [f"{'warn':<8} {words}" for words in row.warnings]
     lines += _failure_lines(row)
+    stood = [one for one in asked if one.found.kind in STANDS]
+    lines += [f"{'why':<8} {when(one.at)} {one.found.headline}" for one in stood[-1:]]
     cells = [
         (r.name or str(r.rank), r.host, r.state, "" if r.exit is None else str(r.exit), _in_words(r)) for r in ranks
     ]

@@ -16,8 +16,8 @@ from distui.runs.attempt.emitter import Emitter
 from distui.runs.attempt.limits import Limits
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.attempt.requests import Requests
-from distui.runs.insight.explain import Explanation
 from distui.runs.lines.events import Event, Notice
+from distui.runs.lines.explanation import Explanation
 from distui.runs.state.reducer import RunState
 from distui.runs.store.end_record import EndRecord
 from distui.runs.store.masking import Mask

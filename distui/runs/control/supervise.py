@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from distui.errors import DistuiError, ExitCode
 from distui.plan.model import Task
 from distui.runs.attempt.attempt import Attempt
-from distui.runs.ending.ask_ranks import any_silent, tell_why
+from distui.runs.ending.ask_ranks import AskTurns, any_silent, tell_why
 from distui.runs.ending.circumstances import Turns, tell_network
 from distui.runs.hosts.stop_word import TO_END, StopWord
 from distui.runs.lines.events import StopAsked, StopReason
@@ -51,7 +51,8 @@ async def supervise(attempt: Attempt) -> None:
 async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None:
     """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
     tracker, requests, begun = attempt.tracker, attempt.run.requests, attempt.stops_before
-    turns, asking = Turns(), Turns()
+    turns = Turns()
+    asking = AskTurns(attempt.clock(), attempt.plan.stall_after, told=any(t.insight for t in attempt.plan.tasks))
     while not (tracker.settled or attempt.watch.broken or requests.detach):
         if tracker.lost_longer_than(_timeout(attempt)) and not _others_end(attempt):
             for host in tracker.lost_hosts:
@@ -70,8 +71,8 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
                 await attempt.emit(silence)
             if turns.due(attempt.clock(), quiet=any(rank.quiet for rank in attempt.state.ranks.values())):
                 stops.append(asyncio.create_task(tell_network(attempt)))
-            if asking.due(attempt.clock(), quiet=any_silent(attempt, attempt.clock())):
-                stops.append(asyncio.create_task(tell_why(attempt)))
+            if asking.due(attempt.clock(), silent=any_silent(attempt, attempt.clock())):
+                stops.append(asyncio.create_task(tell_why(attempt, asking)))
         _raise_bugs(stops)
 
 

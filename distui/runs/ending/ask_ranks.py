@@ -1,15 +1,55 @@
-"""Ranks of a run that lives say nothing: ask them where they are, and say who holds the others up.
+"""Ranks of a run that lives are asked where they are, and it is said who holds the others up.
 
-The connections of the run are used. A run that goes on is only asked for its positions, and nothing is said.
+The connections of the run are used. A run that goes on is only asked for its positions, and nothing is said: what has
+stood still for less than `stall_after` may be an evaluation, a checkpoint, or a loader that is slow now and then.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from distui.runs.attempt.attempt import Attempt
-from distui.runs.insight.explain import STANDS, Explanation
-from distui.runs.insight.look import look
+from distui.runs.insight.look import Look, look
 from distui.runs.insight.ranks import TaskRanks
+from distui.runs.lines.events import RanksAsked
+from distui.runs.lines.explanation import STANDS, Explanation
+from distui.runs.store.why_records import WhyRecord, keep
 from distui.runs.watch.silence import silent_for
+
+FIRST_PAUSE_S = 10.0
+"""Seconds from one question to ranks that are silent to the next; then longer and longer ones."""
+PERIOD_S = 60.0
+"""Ranks that speak are asked every `stall_after`, and no more often than this."""
+MARGIN_S = 0.5
+
+
+class AskTurns:
+    """When ranks are asked: at once when one falls silent, every so often while they speak (lines of a thread of its
+    own, or of a progress bar, tell nothing), and when what stood still will have done so for `stall_after`.
+    """
+
+    def __init__(self, began: float, stall_after: float, *, told: bool) -> None:
+        """`told` is whether ranks can be asked where they are in their collectives (`insight`)."""
+        self._longest = max(PERIOD_S, stall_after)
+        self._period = self._longest if told and stall_after > 0 else float("inf")
+        self._next = began + self._period
+        self._silent = False
+        self._pause = FIRST_PAUSE_S
+
+    def due(self, now: float, *, silent: bool) -> bool:
+        """Whether to ask now; `silent` tells whether a rank has said nothing for `stall_after`."""
+        if silent and not self._silent:
+            self._next, self._pause = now, FIRST_PAUSE_S
+        self._silent = silent
+        if now < self._next:
+            return False
+        self._next = now + (self._pause if silent else self._period)
+        self._pause = min(2 * self._pause, self._longest)
+        return True
+
+    def again(self, at: float) -> None:
+        """Ask at this time, if not before."""
+        self._next = min(self._next, at)
 
 
 def any_silent(attempt: Attempt, now: float) -> bool:
@@ -24,17 +64,41 @@ def any_silent(attempt: Attempt, now: float) -> bool:
     return False
 
 
-async def tell_why(attempt: Attempt) -> None:
-    """Say who holds the others up, if anybody does, and only what was not said before."""
-    found = await _explained(attempt)
-    before = attempt.explanation
+async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
+    """Say who holds the others up, if anybody has for `stall_after`, and only what was not said before."""
+    seen = await _look(attempt)
+    found, before = seen.explanation, attempt.explanation
+    if found.kind in STANDS and found.since is not None and not found.stood(attempt.clock(), attempt.plan.stall_after):
+        turns.again(found.since + attempt.plan.stall_after + MARGIN_S)
+        found = _goes_on(found)
     attempt.explanation = found if found.kind in STANDS else None
-    if found.kind in STANDS and (before is None or before.culprits != found.culprits or before.kind != found.kind):
-        advice = f"; {found.advice}" if found.advice else ""
-        await attempt.notice("warning", f"{found.headline}{advice}; `distui why {attempt.plan.run_id}` shows all ranks")
+    if _gist(before) != _gist(attempt.explanation):
+        await _tell(attempt, WhyRecord(attempt.clock(), "run", found, seen.calls))
 
 
-async def _explained(attempt: Attempt) -> Explanation:
+def _goes_on(found: Explanation) -> Explanation:
+    """What is to be said of a run that may go on: nothing of who is behind just now."""
+    places = tuple(replace(place, culprit=False) for place in found.ranks)
+    return Explanation("moving", "no collective has stood still for long", found.certainty, places)
+
+
+def _gist(found: Explanation | None) -> object:
+    """What makes another explanation news."""
+    return (found.kind, found.culprits) if found is not None else None
+
+
+async def _tell(attempt: Attempt, record: WhyRecord) -> None:
+    """As a file in the run's folder, as an event, and as words for people."""
+    found = record.found
+    keep(attempt.run.stored, attempt.run.mask.event(record))
+    await attempt.emit(RanksAsked(record.at, found.shortened()))
+    if found.kind in STANDS:
+        await attempt.notice("warning", f"{found.told}; `distui why {attempt.plan.run_id}` shows all ranks")
+    else:
+        await attempt.notice("info", "the ranks go on: no collective stands still any more")
+
+
+async def _look(attempt: Attempt) -> Look:
     tracks = attempt.tracker.tracks.values()
     over = {index for host in attempt.hosts.values() for index in host.missing}
     ended = {
@@ -46,4 +110,4 @@ async def _explained(attempt: Attempt) -> Explanation:
     over |= {track.task.index for track in tracks if track.end is not None}
     tasks = [TaskRanks(task.index, task.host, task.ranks) for task in attempt.plan.tasks]
     ids = {index: ref for host in attempt.hosts.values() for index, ref in host.ids.items() if index not in over}
-    return (await look(list(attempt.hosts.values()), tasks, ids, ended)).explanation
+    return await look(list(attempt.hosts.values()), tasks, ids, ended)

@@ -7,58 +7,12 @@ itself counts; stacks and the kernel say what those do that have not. Where posi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from distui.plan.labels import format_ranks
 from distui.runs.insight.collectives import Mismatch, Standing, group_words, mismatches, standing
 from distui.runs.insight.doing import Doing, doing
 from distui.runs.insight.ranks import RankSeen
-
-Kind = Literal["hang", "deadlock", "mismatch", "stall", "moving", "unseen"]
-"""`stall`: ranks wait for one that does something which takes long now and then. `moving`: nothing stands still, as far
-as can be seen. `unseen`: no rank tells where it is in its collectives."""
-
-STANDS: frozenset[Kind] = frozenset({"hang", "deadlock", "mismatch", "stall"})
-"""Something stands still."""
-
-Certainty = Literal["certain", "likely", "unknown"]
-
-
-@dataclass(frozen=True, slots=True)
-class RankPlace:
-    """One rank: where it is, and whether others wait for it."""
-
-    rank: int
-    host: str
-    does: str
-    """In words, with its file and line where those are known."""
-    place: str = ""
-    """The newest collective that it has begun, in words."""
-    behind: int | None = None
-    """How many collectives it is behind the first rank of the group that stands still; None where nobody knows."""
-    culprit: bool = False
-    """Whether others wait for it, and it for nobody."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Why a run does not go on, or that it does."""
-
-    kind: Kind
-    headline: str
-    certainty: Certainty
-    ranks: tuple[RankPlace, ...]
-    """Those that others wait for come first."""
-    evidence: tuple[str, ...] = ()
-    advice: str = ""
-    since: float | None = None
-    """Since when it stands, on our clock."""
-
-    @property
-    def culprits(self) -> tuple[int, ...]:
-        """The ranks that hold the others up."""
-        return tuple(sorted(place.rank for place in self.ranks if place.culprit))
+from distui.runs.lines.explanation import Explanation, RankPlace
 
 
 def explain(ranks: Sequence[RankSeen]) -> Explanation:
@@ -111,6 +65,7 @@ def _hang(
         evidence=_evidence(stands),
         advice=_advice(leader, stall=stall),
         since=first.since,
+        collective=first.words,
     )
 
 
@@ -127,6 +82,7 @@ def _deadlock(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequ
         evidence=_evidence(stands),
         advice="call the collectives of these groups in the same order on every rank",
         since=stands[0].since,
+        collective=stands[0].words,
     )
 
 
@@ -152,6 +108,7 @@ def _all_entered(
         if not stopped
         else "",
         since=first.since,
+        collective=first.words,
     )
 
 
@@ -170,6 +127,7 @@ def _mismatch(
         evidence=_evidence(stands),
         advice="every rank must call the same collectives in the same order, with tensors of the same size and type",
         since=stands[0].since if stands else None,
+        collective=f"#{first.number} of {where}",
     )
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from distui.runs.insight.answers import HostAnswer
 from distui.runs.insight.ask import ask_hosts
-from distui.runs.insight.explain import STANDS, Explanation, explain
+from distui.runs.insight.explain import explain
 from distui.runs.insight.ranks import RankSeen, TaskRanks, ranks_of
+from distui.runs.lines.explanation import STANDS, Calls, Explanation
 from distui.runs.task.host_access import HostAccess
 
 
@@ -18,6 +19,16 @@ class Look:
 
     ranks: tuple[RankSeen, ...]
     explanation: Explanation
+
+    @property
+    def calls(self) -> tuple[Calls, ...]:
+        """The calls of main threads, the rarest first: the odd one out is what people look for."""
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for seen in self.ranks:
+            stack = seen.main_stack
+            groups.setdefault(tuple(map(str, stack.frames)) if stack else (), []).append(seen.rank)
+        rows = sorted(groups.items(), key=lambda item: len(item[1]))
+        return tuple(Calls(tuple(ranks), frames) for frames, ranks in rows)
 
 
 async def look(

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from distui.fits import Figure
 from distui.plan.labels import format_ranks
+from distui.runs.lines.explanation import Explanation, explanation_json
 
 RankPhase = Literal[
     "waiting", "starting", "running", "exited", "oom", "killed", "never_started", "removed", "lost", "stopped"
@@ -196,6 +197,14 @@ class RankSilent:
 
 
 @dataclass(frozen=True, slots=True)
+class RanksAsked:
+    """Ranks were asked where they are, and what that means is news: who holds the others up, or that they go on."""
+
+    at: float
+    found: Explanation
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """The failure that explains the run: who failed first, how, why in words, and its last lines."""
 
@@ -330,6 +339,7 @@ Event = (
     | HostSampled
     | Progressed
     | RankSilent
+    | RanksAsked
     | FailureFound
     | StopAsked
     | Notice
@@ -392,6 +402,8 @@ def to_json(event: Event, run: str) -> tuple[dict[str, Any], ...]:
                 | {"type": "silence", "rank": event.rank, "host": event.host, "quiet": event.quiet}
                 | {"seconds": round(event.seconds, 1), "util": event.util},
             )
+        case RanksAsked():
+            return (base | {"type": "why"} | explanation_json(event.found.shortened()),)
         case FailureFound():
             return (base | {"type": "failure", "first_failure": failure_json(event.failure)},)
         case AttemptEnded():

@@ -27,6 +27,7 @@ from distui.runs.lines.events import (
     Progressed,
     RankChanged,
     RankPhase,
+    RanksAsked,
     RankSilent,
     RanksRestarted,
     RunEnded,
@@ -34,6 +35,7 @@ from distui.runs.lines.events import (
     StopAsked,
     TaskStarted,
 )
+from distui.runs.lines.explanation import STANDS
 from distui.runs.state.pages import Pages
 
 LIVE: frozenset[RankPhase] = frozenset({"waiting", "starting", "running", "lost"})
@@ -116,6 +118,8 @@ class RunState:
     retrying: bool = False
     restarts: tuple[RanksRestarted, ...] = ()
     """When torchrun started ranks again by itself, in this attempt."""
+    why: RanksAsked | None = None
+    """Who held the others up when ranks were asked last, in this attempt; None where nothing stood still."""
 
     @property
     def summary(self) -> str:
@@ -155,6 +159,8 @@ def apply(state: RunState, event: Event) -> RunState:
             return replace(state, progress=event)
         case RankSilent():
             return _with_silence(state, event)
+        case RanksAsked():
+            return replace(state, why=event if event.found.kind in STANDS else None)
         case FailureFound():
             return replace(state, failure=event.failure)
         case StopAsked():
@@ -194,6 +200,7 @@ def _opened(state: RunState, event: RunOpened) -> RunState:
         attempts=event.attempts,
         retrying=False,
         restarts=(),
+        why=None,
     )
 
 

@@ -30,10 +30,12 @@ from distui.runs.lines.events import (
     HostSampled,
     Progressed,
     RankChanged,
+    RanksAsked,
     RankSilent,
     RunEnded,
     RunOpened,
 )
+from distui.runs.lines.explanation import explanation_of
 from distui.runs.store.runs import StoredRun
 
 UNREADABLE = (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError)
@@ -192,6 +194,8 @@ def _made(value: Mapping[str, Any], tasks: Mapping[int, tuple[int, ...]]) -> Eve
             )  # fmt: skip
         case "silence":
             return RankSilent(at, value["rank"], value["host"], value["quiet"], value["seconds"], value["util"])
+        case "why":
+            return RanksAsked(at, explanation_of(value))
         case "failure":
             failure = failure_of(value["first_failure"])
             return FailureFound(at, failure) if failure else None

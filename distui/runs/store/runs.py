@@ -6,7 +6,8 @@
 <run>/metrics.ndjson   samples and progress, one line a second each and host
 <run>/logs/            rank-00013.log, and node-00001.log for torchrun's own words; .times beside each (`times.py`)
 <run>/follow/          per task: how far its log has been read (`logs.py`)
-<run>/attempt-1/       plan, logs and follow of an attempt that failed; the newest attempt's are in <run> itself
+<run>/why/             what ranks told of a run that did not go on (`why_records.py`)
+<run>/attempt-1/       plan, logs, follow and why of an attempt that failed; the newest attempt's are in <run> itself
 <run>/verdict.json     how it ended (`end_record.py`), written before anything of it is removed from a host
 <run>/summary.json     what lists show of an ended run (`summary.py`)
 <run>/build/           what the build of the image said on each host
@@ -104,7 +105,7 @@ class StoredRun:
         """
         kept = self.attempt(number).path
         kept.mkdir(mode=0o700, exist_ok=True)
-        for name in ("logs", "follow", "plan.json", "verdict.json"):
+        for name in ("logs", "follow", "why", "plan.json", "verdict.json"):
             with contextlib.suppress(FileNotFoundError):
                 (self.path / name).rename(kept / name)
         for name in ("logs", "follow"):

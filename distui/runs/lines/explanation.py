@@ -1,0 +1,121 @@
+"""Why a run does not go on, as its ranks told when they were asked: a value, and its JSON.
+
+What it is made of came from programs that say whatever they like: what is written down of it has a measure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+Kind = Literal["hang", "deadlock", "mismatch", "stall", "moving", "unseen"]
+"""`stall`: ranks wait for one that does something which takes long now and then. `moving`: nothing stands still, as far
+as can be seen. `unseen`: no rank tells where it is in its collectives."""
+
+HANGS: frozenset[Kind] = frozenset({"hang", "deadlock", "mismatch"})
+"""What does not go on by itself."""
+
+STANDS: frozenset[Kind] = HANGS | {"stall"}
+"""Something stands still."""
+
+Certainty = Literal["certain", "likely", "unknown"]
+
+MOST_PLACES = 32
+"""Ranks of which an event tells; who holds the others up comes first."""
+MOST_EVIDENCE = 8
+MOST_WORDS = 600
+"""Characters of each text of an event."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankPlace:
+    """One rank: where it is, and whether others wait for it."""
+
+    rank: int
+    host: str
+    does: str
+    """In words, with its file and line where those are known."""
+    place: str = ""
+    """The newest collective that it has begun, in words."""
+    behind: int | None = None
+    """How many collectives it is behind the first rank of the group that stands still; None where nobody knows."""
+    culprit: bool = False
+    """Whether others wait for it, and it for nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a run does not go on, or that it does."""
+
+    kind: Kind
+    headline: str
+    certainty: Certainty
+    ranks: tuple[RankPlace, ...]
+    """Those that others wait for come first."""
+    evidence: tuple[str, ...] = ()
+    advice: str = ""
+    since: float | None = None
+    """Since when it stands, on our clock."""
+    collective: str = ""
+    """The one that stands still, in words."""
+
+    @property
+    def culprits(self) -> tuple[int, ...]:
+        """The ranks that hold the others up."""
+        return tuple(sorted(place.rank for place in self.ranks if place.culprit))
+
+    @property
+    def told(self) -> str:
+        """In one line: what it is, and what to do about it."""
+        return f"{self.headline}; {self.advice}" if self.advice else self.headline
+
+    def stood(self, now: float, seconds: float) -> bool:
+        """Whether it has stood still for so long, as far as it is known since when."""
+        return self.kind in STANDS and self.since is not None and now - self.since >= seconds
+
+    def shortened(self) -> Explanation:
+        """With no more than an event tells."""
+        return replace(
+            self,
+            headline=self.headline[:MOST_WORDS],
+            ranks=tuple(
+                replace(place, does=place.does[:MOST_WORDS], place=place.place[:MOST_WORDS])
+                for place in self.ranks[:MOST_PLACES]
+            ),
+            evidence=tuple(words[:MOST_WORDS] for words in self.evidence[:MOST_EVIDENCE]),
+            advice=self.advice[:MOST_WORDS],
+            collective=self.collective[:MOST_WORDS],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Ranks whose main threads are in the same calls, innermost first; no frames where none were told."""
+
+    ranks: tuple[int, ...]
+    frames: tuple[str, ...]
+
+
+def explanation_json(found: Explanation) -> dict[str, Any]:
+    """As events, files and `why -o json` have it."""
+    return {**asdict(found), "culprits": list(found.culprits)}
+
+
+def explanation_of(value: Mapping[str, Any]) -> Explanation:
+    """The value of what `explanation_json` wrote; its types are not looked at. Raises KeyError, TypeError."""
+    return Explanation(
+        kind=value["kind"],
+        headline=value["headline"],
+        certainty=value["certainty"],
+        ranks=tuple(_places(value["ranks"])),
+        evidence=tuple(value["evidence"]),
+        advice=value["advice"],
+        since=value["since"],
+        collective=value["collective"],
+    )
+
+
+def _places(rows: Any) -> Iterator[RankPlace]:
+    for row in rows:
+        yield RankPlace(row["rank"], row["host"], row["does"], row["place"], row["behind"], row["culprit"])

@@ -1,0 +1,254 @@
+"""What ranks told of a run that did not go on: when they are asked, what is said and kept, and what is shown later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distui.plan import serialize
+from distui.runs.ending import ask_ranks
+from distui.runs.ending.ask_ranks import AskTurns, tell_why
+from distui.runs.insight.look import Look
+from distui.runs.lines.events import Notice, RanksAsked, RunEnded, RunOpened, to_json
+from distui.runs.lines.explanation import Calls, Explanation, RankPlace
+from distui.runs.store.recorded import event_of
+from distui.runs.store.runs import RunStore, StoredRun
+from distui.runs.store.why_records import MOST_BYTES, MOST_FILES, WhyRecord, keep, kept
+from fakehosts.runs import Cluster, plan_for
+
+HANG = Explanation(
+    "hang",
+    "rank 1 has not entered all_reduce #31",
+    "certain",
+    (RankPlace(1, "h2", "sleeps at /w/train.py:9 in load", "all_reduce #30", 1, True), RankPlace(0, "h1", "waits")),
+    ("rank 0 entered, rank 1 did not",),
+    "look at /w/train.py:9",
+    100.0,
+    "all_reduce #31",
+)
+MOVING = Explanation("moving", "no collective stands still", "certain", (RankPlace(0, "h1", "waits"),))
+CALLS = (Calls((1,), ("/w/train.py:9 in load",)), Calls((0,), ()))
+
+
+@pytest.fixture
+def stored(home: Path) -> StoredRun:
+    return RunStore(home / ".local/state/distui").create("r")
+
+
+# when
+
+
+def asked_at(turns: AskTurns, until: int, silent: Callable[[int], bool]) -> list[int]:
+    """The seconds at which ranks are asked."""
+    return [now for now in range(until) if turns.due(float(now), silent=silent(now))]
+
+
+def test_ranks_are_asked_whether_they_speak_or_not() -> None:
+    """Lines of a progress bar tell nothing; one that is silent has them asked at once, then less and less often."""
+    assert asked_at(AskTurns(0.0, 120.0, told=True), 400, lambda now: False) == [120, 240, 360]
+    assert asked_at(AskTurns(0.0, 3.0, told=True), 130, lambda now: False) == [60, 120]
+    assert asked_at(AskTurns(0.0, 30.0, told=True), 230, lambda now: now >= 45) == [45, 55, 75, 115, 175]
+    assert asked_at(AskTurns(0.0, 120.0, told=False), 400, lambda now: False) == []
+    assert asked_at(AskTurns(0.0, 120.0, told=False), 330, lambda now: now >= 300) == [300, 310]
+    assert asked_at(AskTurns(0.0, 0.0, told=True), 400, lambda now: False) == []
+
+
+def test_what_stood_still_is_asked_about_when_it_has_for_long() -> None:
+    """And not before its time a second time."""
+    turns = AskTurns(0.0, 120.0, told=True)
+    assert turns.due(120.0, silent=False)
+    turns.again(150.0)
+    assert asked_at(turns, 300, lambda now: False) == [150, 270]
+
+
+# what is said
+
+
+@pytest.fixture
+def telling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Tells what is made of one answer after the other, each at its time; what was said, and when to ask again."""
+
+    async def tell(*answers: tuple[float, Explanation], **job: Any) -> tuple[list[Any], list[float], StoredRun]:
+        cluster = Cluster(tmp_path)
+        now = [0.0]
+        run = cluster.controller(cluster.plan(stall_after=30.0, **job), clock=lambda: now[0])
+        turns = AskTurns(0.0, 30.0, told=True)
+        again: list[float] = []
+        said: list[Any] = []
+        monkeypatch.setattr(turns, "again", again.append)
+
+        async def emit(event: Any) -> None:
+            said.append(event)
+
+        monkeypatch.setattr(run.attempt, "emit", emit)
+        for at, found in answers:
+
+            async def look(*_: object, found: Explanation = found) -> Look:
+                return Look((), found)
+
+            monkeypatch.setattr(ask_ranks, "look", look)
+            now[0] = at
+            await tell_why(run.attempt, turns)
+        await run.attempt.close()
+        return said, again, run.stored
+
+    return tell
+
+
+async def test_who_holds_the_others_up_is_said_once(telling: Any) -> None:
+    """As an event, in words and as a file; again when it is another rank, and when the ranks go on."""
+    other = replace(HANG, ranks=(RankPlace(0, "h1", "sleeps", culprit=True),), headline="rank 0 sleeps")
+    said, _, stored = await telling((140.0, HANG), (150.0, HANG), (160.0, other), (170.0, MOVING), (180.0, MOVING))
+
+    assert [event.found.headline for event in said if isinstance(event, RanksAsked)] == [
+        HANG.headline,
+        "rank 0 sleeps",
+        MOVING.headline,
+    ]
+    words = [(event.level, event.text) for event in said if isinstance(event, Notice)]
+    assert words[0] == (
+        "warning",
+        "rank 1 has not entered all_reduce #31; look at /w/train.py:9; `distui why r1` shows all ranks",
+    )
+    assert words[2] == ("info", "the ranks go on: no collective stands still any more")
+    assert [(one.at, one.by, one.found.kind) for one in kept(stored)] == [
+        (140.0, "run", "hang"),
+        (160.0, "run", "hang"),
+        (170.0, "run", "moving"),
+    ]
+
+
+async def test_what_has_not_stood_still_for_long_is_no_hang(telling: Any) -> None:
+    """A rank that evaluates for a while, or prints every five minutes: nothing is said, and it is looked at again."""
+    said, again, stored = await telling((110.0, HANG), (131.0, MOVING))
+    assert (said, again, kept(stored)) == ([], [130.5], ())
+
+
+async def test_another_standstill_is_not_the_one_before(telling: Any) -> None:
+    """The run went on in between: that is said before anything of the new one, which may pass."""
+    said, again, _ = await telling((140.0, HANG), (150.0, replace(HANG, since=145.0)))
+    (first, second) = [event.found for event in said if isinstance(event, RanksAsked)]
+    assert (first.kind, second.kind, second.culprits, again) == ("hang", "moving", (), [175.5])
+
+
+async def test_a_rank_stopped_by_a_signal_is_told_at_once(telling: Any) -> None:
+    """Nobody waits for it yet, so that it is not known since when it stands."""
+    said, _, _ = await telling((10.0, replace(HANG, since=None, headline="rank 1 is stopped by a signal")))
+    assert [event.found.headline for event in said if isinstance(event, RanksAsked)] == [
+        "rank 1 is stopped by a signal"
+    ]
+
+
+def test_an_event_is_bounded() -> None:
+    """Whatever ranks answered."""
+    places = tuple(RankPlace(n, "h", "x" * 9000, "y" * 9000, culprit=n < 3) for n in range(5000))
+    found = replace(HANG, headline="z" * 9000, ranks=places, evidence=("e" * 9000,) * 500)
+    (value,) = to_json(RanksAsked(1.0, found), "r")
+    assert len(json.dumps(value)) < 60_000
+    event = event_of(value)
+    assert isinstance(event, RanksAsked) and event.found.culprits == (0, 1, 2)
+
+
+# what is kept
+
+
+def test_what_is_kept_comes_back(stored: StoredRun) -> None:
+    """In a private folder; also of an earlier attempt, while the newest has nothing."""
+    record = WhyRecord(1000.0, "user", HANG, CALLS)
+    assert keep(stored, record)
+    assert kept(stored) == (record,)
+    assert {path.stat().st_mode & 0o777 for path in (stored.path / "why").iterdir()} == {0o600}
+    assert (stored.path / "why").stat().st_mode & 0o777 == 0o700
+    stored.set_aside(1)
+    assert kept(stored) == (record,)
+    newer = replace(record, at=2000.0)
+    assert keep(stored, newer) and kept(stored) == (newer,)
+
+
+def test_few_files_are_kept_and_those_that_tell_least_go_first(stored: StoredRun) -> None:
+    """Somebody who looks every second does not push out why the run hung."""
+    for at in range(3 * MOST_FILES):
+        assert keep(stored, WhyRecord(float(at), "user", HANG if at in (2, 5) else MOVING))
+    assert len(kept(stored)) == MOST_FILES
+    assert [one.at for one in kept(stored) if one.found.kind == "hang"] == [2.0, 5.0]
+    assert kept(stored)[-1].at == 3 * MOST_FILES - 1
+
+
+def test_a_file_is_bounded(stored: StoredRun) -> None:
+    """A thousand ranks with the longest words: without calls, then with fewer ranks."""
+    calls = tuple(Calls((n,), ("f" * 300,) * 60) for n in range(1000))
+    keep(stored, WhyRecord(1.0, "run", HANG, calls))
+    places = tuple(RankPlace(n, "h", "x" * 600, culprit=n == 0) for n in range(1000))
+    keep(stored, WhyRecord(2.0, "run", replace(HANG, ranks=places), calls))
+    assert all(path.stat().st_size <= MOST_BYTES for path in (stored.path / "why").iterdir())
+    first, second = kept(stored)
+    assert (first.calls, first.found, second.calls, second.found.culprits) == ((), HANG, (), (0,))
+
+
+def test_what_is_no_record_is_left_out(stored: StoredRun) -> None:
+    """Torn, foreign, of other types, or not a file at all."""
+    keep(stored, WhyRecord(1.0, "run", HANG))
+    (path,) = (stored.path / "why").iterdir()
+    good = json.loads(path.read_text())
+    for number, bad in enumerate(
+        ("{", "[]", json.dumps(good | {"headline": 7}), json.dumps(good | {"ranks": [1]})), 10
+    ):
+        (path.parent / f"{number:05d}-hang.json").write_text(bad)
+    (path.parent / "00099-hang.json").mkdir()
+    assert len(kept(stored)) == 1
+
+
+def test_no_room_for_it_is_no_error(stored: StoredRun) -> None:
+    """The run goes on."""
+    (stored.path / "why").write_text("")
+    assert not keep(stored, WhyRecord(1.0, "run", HANG))
+    assert kept(stored) == ()
+
+
+# what is shown
+
+
+def ended(stored: StoredRun) -> None:
+    """A run that is over, as it is recorded here."""
+    stored.write_plan(serialize.to_json(plan_for("h1", "h2", run_id="r")))
+    events = (
+        RunOpened(1.0, "r", "j", "env", "img", {0: "h1", 1: "h2"}, {0: (0,), 1: (1,)}, log_dir=str(stored.log_dir)),
+        RunEnded(9.0, "stopped", 130, log_dir=str(stored.log_dir)),
+    )
+    lines = [json.dumps(value) for event in events for value in to_json(event, "r")]
+    (stored.path / "events.ndjson").write_text("\n".join(lines) + "\n")
+
+
+def test_a_run_that_has_ended_shows_why_it_stood(cli: Any, home: Path, stored: StoredRun) -> None:
+    """By `show`, and by `why` as of one that lives; no host is asked."""
+    ended(stored)
+    keep(stored, WhyRecord(160.0, "run", HANG, CALLS))
+    keep(stored, WhyRecord(170.0, "user", MOVING))
+
+    shown = cli("show", "r").out
+    assert "rank 1 has not entered all_reduce #31" in next(line for line in shown.splitlines() if line[:4] == "why ")
+    assert [one["kind"] for one in json.loads(cli("show", "r", "-o", "json").out)["why"]] == ["hang", "moving"]
+    done = cli("why", "r", "--stacks", "--save", "kept")
+    assert done.code == 0, done.err
+    first, second, *rest = done.out.splitlines()
+    assert first.startswith("r has ended; when its ranks were asked last, ")
+    assert second == "rank 1 has not entered all_reduce #31 (for 1m)"
+    assert any(line.startswith(">1    h2    1       all_reduce #30  sleeps at /w/train.py:9") for line in rest)
+    assert rest[-2:] == ["rank 0:", "  no stack: it did not answer, or runs no Python"]
+    value = json.loads(cli("why", "r", "-o", "json").out)
+    assert (value["schema"], value["culprits"], value["answers"]) == ("distui/why/v1", [1], [])
+    assert json.loads(Path("kept/why.json").read_text()) == value
+
+
+def test_a_run_that_ended_unasked_says_so(cli: Any, stored: StoredRun) -> None:
+    """Exit 7, and where to look instead."""
+    ended(stored)
+    done = cli("why", "r")
+    assert (done.code, done.out) == (7, "")
+    assert "r has ended, and its ranks were not asked while it lived" in done.err
+    assert "distui show r" in done.err
