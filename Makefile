@@ -71,7 +71,7 @@ $(FLOORS)/.dev: pyproject.toml constraints.txt tools/floors.py
 floors: $(FLOORS)/.dev ## tests with the lowest version of each dependency that pyproject.toml allows
 	$(FLOORS)/bin/pytest -q --dist worksteal --numprocesses $(UNIT_JOBS) $(FLOORS_TESTS)
 
-lock: $(VENV)/.dev ## writes requirements.lock anew: constraints.txt with hashes, for who installs distui
+lock: $(VENV)/.dev ## writes requirements.lock again: constraints.txt with hashes, for who installs distui
 	$(PIP) install --constraint constraints.txt uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --constraint constraints.txt \
 	  --generate-hashes --no-annotate --custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml

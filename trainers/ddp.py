@@ -180,7 +180,7 @@ class Training:
         try:
             saved: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         except (RuntimeError, ValueError, KeyError, EOFError, pickle.UnpicklingError):
-            raise CheckpointError(f"{file} is not a checkpoint: move it away to start anew") from None
+            raise CheckpointError(f"{file} is not a checkpoint: move it away to start again") from None
         try:
             if saved["seed"] != seed:
                 raise CheckpointError(f"{file} was made with --seed {saved['seed']}: give that, or another file")
@@ -212,7 +212,7 @@ def read_checkpoint(path: Path) -> bytes:
         raise ValueError(f"rank 0's host has no folder {path.parent} for the checkpoint")
     content = path.read_bytes() if path.exists() else b""
     if path.exists() and not content:
-        raise ValueError(f"{path} is not a checkpoint: move it away to start anew")
+        raise ValueError(f"{path} is not a checkpoint: move it away to start again")
     return content
 
 

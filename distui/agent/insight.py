@@ -41,9 +41,9 @@ def main() -> None:
     begun = time.monotonic()
     asking = [Asking(task["hook"], pid, asked) for task, pids in found for pid in pids]
     time.sleep(max(0.0, WINDOW - (time.monotonic() - begun)))
-    told = {(one.folder, one.pid): one for one in asking}
+    asked = {(one.folder, one.pid): one for one in asking}
     for (task, pids), looks in zip(found, before):
-        rows = [told[task["hook"], pid].row(look, begun) for pid, look in zip(pids, looks)]
+        rows = [asked[task["hook"], pid].row(look, begun) for pid, look in zip(pids, looks)]
         answer["tasks"].append({"task": task["task"], "processes": [row for row in rows if row]})
     sys.stdout.write(MARK + json.dumps(answer) + "\n")
     sys.stdout.flush()

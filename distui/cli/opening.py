@@ -28,7 +28,7 @@ def on_terminal() -> bool:
 
 
 def wanted(settings: Settings, *, headless: bool = False) -> bool:
-    """Whether this call shall open the UI: both ends are a terminal, and nobody asked for something else."""
+    """Whether this call should open the UI: both ends are a terminal, and nobody asked for something else."""
     plain = not headless and settings.output in ("table", "wide") and not settings["no_input"]
     return plain and on_terminal()
 

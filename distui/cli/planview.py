@@ -1,4 +1,4 @@
-"""Shows plans, and asks whether one shall be started."""
+"""Shows plans, and asks whether one should be started."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
 def _failure(failure: Failure) -> Iterator[Line]:
     yield f"  first  {failed_first(failure, '')}", "red"
     if failure.together:
-        yield f"  alike  {failure.together}", "red"
+        yield f"  also   {failure.together}", "red"
     if failure.unsure:
         yield safe(f"  unsure {failure.unsure}"), "yellow"
     if failure.cause:

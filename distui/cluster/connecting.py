@@ -48,7 +48,7 @@ class OpenOnce:
         """The connections. A host is connected to when it is first asked for something."""
         async with self._opening:
             if self._connector is None:
-                # ssh is dear to import, and whoever shows something meanwhile shall not wait for it
+                # ssh is dear to import, and whoever shows something meanwhile must not wait for it
                 await asyncio.to_thread(import_module, "distui.remote.pool")
                 self._connector = await self._stack.enter_async_context(self._connect(self._hosts))
         return self._connector

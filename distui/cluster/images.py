@@ -1,4 +1,4 @@
-"""An image, the hosts that shall have it, which of them do, and who gives it to the others."""
+"""An image, the hosts that should have it, which of them do, and who gives it to the others."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class PlannedRun:
 
 
 class RunPlanner:
-    """Plans one run, now from facts that are there, later anew from hosts asked again."""
+    """Plans one run, now from facts that are there, later from hosts asked again."""
 
     def __init__(self, request: RunRequest, sources: Sources, *, keep: bool = False) -> None:
         """`keep` is for a run whose ended containers stay."""

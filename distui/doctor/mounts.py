@@ -285,7 +285,7 @@ def _hint(mount: Mount) -> str:
 
 
 def _judge_listings(mount: Mount, seen: Mapping[str, Seen], found: _Found) -> None:
-    """Compare what is in it. FUSE numbers files anew on each host, so that only names, sizes and times count there."""
+    """Compare what is in it. FUSE numbers files differently on each host: only names, sizes and times count there."""
     fuse = any(listing.fs.startswith("fuse") for listing in seen.values())
     sums = {host: listing.names if fuse else listing.inodes for host, listing in seen.items()}
     usual = Counter(sums.values()).most_common(1)[0][0]

@@ -9,7 +9,7 @@ from distui.monitor.remarks import Remark, remarks
 
 
 class GroupBoard:
-    """Some hosts of one group: those that are shown, in their order. Made anew for each picture."""
+    """Some hosts of one group: those that are shown, in their order. Made again for each picture."""
 
     def __init__(self, name: str, hosts: Sequence[HostBoard]) -> None:
         self.name = name

@@ -212,7 +212,7 @@ def _reasons(plan: RunPlan, full: bool) -> Iterator[str]:
             yield f"{net.host}:"
             yield from (f"  {reason}" for reason in net.reasons)
     if alike and not full:
-        yield f"{len(alike)} more host{'s' * (len(alike) != 1)} alike: {', '.join(n.host for n in alike)}"
+        yield f"{len(alike)} more host{'s' * (len(alike) != 1)} the same: {', '.join(n.host for n in alike)}"
 
 
 def _kind(net: HostNetwork) -> tuple[object, ...]:
@@ -236,7 +236,7 @@ def _environment(plan: RunPlan, full: bool) -> Iterator[str]:
         if own:
             yield f"{task.name}: {' '.join(own)}"
     if len(shown) < len(plan.tasks):
-        yield f"{len(plan.tasks) - len(shown)} more tasks alike"
+        yield f"{len(plan.tasks) - len(shown)} more tasks the same"
 
 
 def _shortened(line: str, full: bool) -> str:
@@ -257,7 +257,7 @@ def _blocks(plan: RunPlan, full: bool, width: int) -> Iterator[str]:
         yield "\n".join(block for t in shown if t.host == host for block in _block(t, full, width))
     rest = len(plan.tasks) - len(shown)
     if rest:
-        yield f"# {rest} more task{'s' * (rest != 1)} alike; --full prints all"
+        yield f"# {rest} more task{'s' * (rest != 1)} the same; --full prints all"
 
 
 def _block(task: Task, full: bool, width: int) -> Iterator[str]:

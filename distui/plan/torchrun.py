@@ -52,7 +52,7 @@ def warnings(job: Job, nodes: int) -> list[str]:
     settings = job.torchrun
     if settings.rdzv == "c10d" and nodes > 1:
         found.append(
-            "with rdzv c10d torchrun numbers the ranks itself and may do so anew: here and in logs a rank is a place "
+            "with rdzv c10d torchrun numbers the ranks itself and may do so again: here and in logs a rank is a place "
             "(host and local rank), and it is said where torchrun's RANK is another"
         )
     if settings.rdzv == "static" and settings.max_restarts and nodes > 1:

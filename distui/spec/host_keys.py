@@ -151,7 +151,7 @@ _HOST_KEYS = (
         default="auto",
     ),
     Key("labels", LABELS, "Labels to choose hosts by, with -l or `hosts: {label: ...}`."),
-    Key("data", DATA, "Network for training data between the hosts, where the choice shall not be left to distui."),
+    Key("data", DATA, "Network for training data between the hosts, where the choice must not be left to distui."),
     Key(
         "connect_timeout",
         leaves.duration(0.1, 3600),

@@ -400,7 +400,7 @@ def progress(value: str) -> None:
     except BadPattern as error:
         raise Wrong(str(error)) from None
     if not groups:
-        raise Wrong("has no named group; write (?P<loss>[0-9.]+) around what shall be shown")
+        raise Wrong("has no named group; write (?P<loss>[0-9.]+) around what should be shown")
 
 
 HINTS = {

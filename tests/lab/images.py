@@ -70,7 +70,7 @@ def remove_old() -> None:
 
 
 def build_images() -> None:
-    """Build everything anew. About 75 s and 1.8 GB; raises LabError naming the step that failed."""
+    """Build everything again. About 75 s and 1.8 GB; raises LabError naming the step that failed."""
     with tempfile.TemporaryDirectory(dir=LAB_DIR, prefix="build-") as scratch:
         base, layers, made = Path(scratch, "base"), Path(scratch, "layers"), Path(scratch, "made")
         made.mkdir()

@@ -1,6 +1,6 @@
 """Pictures of screens as text files: what is on every row, and a short sum of each row's colours in each theme.
 
-Written anew with `DISTUI_PICTURES=write`; the difference is then read in git. A picture that differs from its file
+Written again with `DISTUI_PICTURES=write`; the difference is then read in git. A picture that differs from its file
 fails the test with the rows that are not the same.
 """
 

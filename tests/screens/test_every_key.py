@@ -78,7 +78,7 @@ TOGETHER = 6
 
 
 def in_parts() -> Iterator[Any]:
-    """The actions of each place whose screens are opened anew each time, some at a time."""
+    """The actions of each place whose screens are opened again each time, some at a time."""
     for place in (place for place in PLACES if place not in OWN_APP):
         for part, actions in enumerate(batched(PLACES[place], TOGETHER), 1):
             yield pytest.param(place, actions, id=f"{place}, {part}")
@@ -92,7 +92,7 @@ def batched(actions: Sequence[Action], size: int) -> list[Sequence[Action]]:
 async def test_every_key_of_a_screen(
     place: str, actions: Sequence[Action], open_app: Any, backend: FakeBackend, lent: Any
 ) -> None:
-    """The same for screens that are opened anew each time, some actions in one app."""
+    """The same for screens that are opened again each time, some actions in one app."""
     wrong = []
     async with opened(open_app, backend, lent) as case:
         for action in actions:

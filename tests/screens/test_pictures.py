@@ -1,6 +1,6 @@
 """Pictures of the main screens at three sizes in two themes, compared with those stored in snapshots/.
 
-`DISTUI_PICTURES=write pytest tests/screens/test_pictures.py` stores them anew.
+`DISTUI_PICTURES=write pytest tests/screens/test_pictures.py` stores them again.
 """
 
 from __future__ import annotations

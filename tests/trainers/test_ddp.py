@@ -154,7 +154,7 @@ def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path, alone: torch.devi
     path = tmp_path / "c.pt"
     begun(alone, "--checkpoint", str(path)).save()
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(ddp.CheckpointError, match=f"{path} is not a checkpoint: move it away to start anew"):
+    with pytest.raises(ddp.CheckpointError, match=f"{path} is not a checkpoint: move it away to start again"):
         begun(alone, "--checkpoint", str(path))
 
 
@@ -167,12 +167,12 @@ def test_a_file_that_would_run_code_is_refused(tmp_path: Path, alone: torch.devi
 
 
 def test_a_file_that_can_t_be_read_is_told_from_none(tmp_path: Path) -> None:
-    """Starting anew over a checkpoint that is only unreadable would lose it."""
+    """Starting again over a checkpoint that is only unreadable would lose it."""
     with pytest.raises(OSError, match="Is a directory"):
         ddp.read_checkpoint(tmp_path)
     assert ddp.read_checkpoint(tmp_path / "none.pt") == b""
     (tmp_path / "empty.pt").touch()
-    with pytest.raises(ValueError, match="is not a checkpoint: move it away to start anew"):
+    with pytest.raises(ValueError, match="is not a checkpoint: move it away to start again"):
         ddp.read_checkpoint(tmp_path / "empty.pt")
 
 

@@ -54,7 +54,7 @@ def test_floors_stand_before_what_constraints_say_of_other_packages() -> None:
 
 
 def test_the_lock_has_the_versions_of_the_constraints() -> None:
-    """Of every dependency and what those need; whoever changes one file makes the other anew (`make lock`)."""
+    """Of every dependency and what those need; whoever changes one file makes the other again (`make lock`)."""
     locked, constraints = exact(LOCK), exact((ROOT / "constraints.txt").read_text("utf-8"))
     assert locked == {name: constraints.get(name) for name in locked}
     assert {plain(re.match(r"[\w-]+", line)[0]) for line in RUNTIME} < set(locked)

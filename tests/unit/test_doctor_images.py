@@ -54,7 +54,7 @@ def test_another_one_and_nobody_knows(plan: RunPlan) -> None:
 
 
 def test_builds_are_equal_by_content(plan: RunPlan) -> None:
-    """Two ids of one content are no difference; an older content under the name is built anew."""
+    """Two ids of one content are no difference; an older content under the name is built again."""
     planned = dataclasses.replace(plan, build=BUILT)
     same = {"h1": built("c" * 32, "sha256:1"), "h2": built("c" * 32, "sha256:2"), "h3": built("c" * 32, "sha256:3")}
     assert image_words(planned, same) == ()

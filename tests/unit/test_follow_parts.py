@@ -106,7 +106,7 @@ def test_rates_are_per_second_of_the_boot_clock_and_unknown_at_first() -> None:
 
 
 def test_counters_that_fell_give_no_rate() -> None:
-    """The interface was made anew, or the host booted."""
+    """The interface was made again, or the host booted."""
     sampler = Sampler()
     sampler.take(hello())
     assert sampler.take(hello(boot=51.0, net={"eth0": [5, 5]})).net["eth0"].rx_rate is None

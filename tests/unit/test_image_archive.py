@@ -224,7 +224,7 @@ def docker25(**changes: Any) -> dict[str, bytes]:
 
 
 def test_docker_25_s_lists_hold_the_image_alone() -> None:
-    """`repositories`, which old engines load by, is left out; the other two are written anew."""
+    """`repositories`, which old engines load by, is left out; the other two are written again."""
     found = kept(tar(docker25()), frozenset({0, 1, 2}))
     assert "repositories" not in found
     assert json.loads(found["manifest.json"])[0]["RepoTags"] == [IMAGE]

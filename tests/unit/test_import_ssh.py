@@ -85,7 +85,7 @@ def test_what_is_no_name_for_us_is_left_out_and_said(ssh: Path, line: str, said:
 
 
 def test_a_file_that_can_not_be_read_is_named(ssh: Path) -> None:
-    """Its hosts are missing, and nobody shall wonder."""
+    """Its hosts are missing, and nobody should wonder."""
     (ssh / "bad").write_bytes(b"Host \xff\n")
     found = read("Host a\nInclude bad\n", "ssh-config", "config")
     assert "bad" in found.remarks[0]

@@ -106,7 +106,7 @@ async def test_built_on_those_that_lack_it(cluster: Cluster, builders: Builders)
 
 
 async def test_nothing_to_build(cluster: Cluster, builders: Builders) -> None:
-    """All have it: neither context nor builder is needed, so that a run started anew does not wait."""
+    """All have it: neither context nor builder is needed, so that a run started again does not wait."""
     builders.has = dict.fromkeys(cluster.names, BUILD.content)
     ended = await cluster.run(planned(cluster), build=None)
     assert (ended.outcome, builders.built) == ("succeeded", [])

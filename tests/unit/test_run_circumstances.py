@@ -213,7 +213,7 @@ async def test_the_network_is_asked_once_for_a_failure_and_for_the_silent(
 
 
 def test_the_network_is_asked_again_while_a_rank_is_quiet() -> None:
-    """At once, then after longer and longer pauses; anew once all had spoken."""
+    """At once, then after longer and longer pauses; again once all had spoken."""
     turns = Turns()
     assert [now for now in range(0, 100) if turns.due(float(now), quiet=now >= 4)] == [4, 14, 34, 74]
     assert not turns.due(200.0, quiet=False)

@@ -61,7 +61,7 @@ async def test_closing_twice_gives_it_back_once() -> None:
     [SessionLost("h1", "gone"), HostCommandError("h1", "took too long", code="command_timeout")],
 )
 async def test_a_broken_connection_is_not_handed_on(error: Exception) -> None:
-    """After a loss or a command that hung, the next step logs in anew."""
+    """After a loss or a command that hung, the next step logs in again."""
     connector, host, _ = make()
     session = await connector.connect("h1")
     host.fails["ps"] = error

@@ -59,7 +59,7 @@ def test_an_ended_run_is_read_once(stored: StoredRun) -> None:
 
 @pytest.mark.parametrize("what", ["events", "plan", "torn"])
 def test_a_summary_of_other_files_counts_for_nothing(stored: StoredRun, what: str) -> None:
-    """A run that was taken up again, planned anew, or whose summary is not whole is read again."""
+    """A run that was taken up again, planned again, or whose summary is not whole is read again."""
     end(stored, "detached")
     assert summary(stored)["result"]["state"] == "detached"
     if what == "events":

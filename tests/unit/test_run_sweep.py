@@ -422,7 +422,7 @@ def test_the_list_has_another_s_run_of_the_name_beside_what_is_left() -> None:
 
 
 def test_a_row_for_a_run_whose_end_is_told_by_what_is_left() -> None:
-    """Here as elsewhere; one that this machine has in its hands, and one that is started anew, are as they were."""
+    """Here as elsewhere; one that this machine has in its hands, and one that is started again, are as they were."""
     over, again = a_launch("a-1"), a_launch("b-1", "1971", record=False)
     recorded = history.RunRow("r", "j", "unknown", ("h1", "h2"), 2, recorded=True, launch="a-1")
 

@@ -471,7 +471,7 @@ RESTARTS = Rules(launcher="torchrun", max_restarts=1)
 
 
 def test_what_a_rank_said_in_a_round_before_does_not_count() -> None:
-    """Rank 1 raised, all were started anew, and rank 0 fails: torchrun ends rank 1, which says nothing more."""
+    """Rank 1 raised, all were started again, and rank 0 fails: torchrun ends rank 1, which says nothing more."""
     output = (*FIRST_ROUND, *agent(31.0, (1, -15, 41), (0, 3, 40), closed=(41,)))
     own = {0: (Line(30.0, "begins"),), 1: said(19.8, ROOT)}
     found = verdict(node(0, (0, 1), ended(32.0), output, own), rules=RESTARTS)
@@ -497,7 +497,7 @@ def test_a_crash_is_not_told_with_what_was_raised_in_a_round_before() -> None:
 
 
 def test_a_round_of_which_torchrun_says_nothing() -> None:
-    """Its container is killed while the ranks that it started anew work: none of them had failed."""
+    """Its container is killed while the ranks that it started again work: none of them had failed."""
     own = {0: (Line(30.0, "begins"),), 1: (*said(19.8, ROOT), Line(30.0, "begins"))}
     killed = node(0, (0, 1), ended(52.0, 137), FIRST_ROUND, own)
     found = verdict(killed, rules=RESTARTS)
@@ -506,7 +506,7 @@ def test_a_round_of_which_torchrun_says_nothing() -> None:
 
 
 def test_a_round_begins_long_after_what_torchrun_stopped() -> None:
-    """Another node had failed: the ranks of this one were stopped and started anew, without a word of that."""
+    """Another node had failed: the ranks of this one were stopped and started again, without a word of that."""
     said = (Line(1.0, "Sending process 30 closing signal SIGTERM"), *agent(99.0, (0, 3, 40)))
     words = agent_words(said)
     assert (words.noticed_at, words.since, words.closed) == (99.0, 2.0, frozenset())

@@ -1,4 +1,4 @@
-"""Record endings anew, as root: `PYTHONPATH=tests python -m verdict.record [NAME...]`; `--list` names them all.
+"""Record endings again, as root: `PYTHONPATH=tests python -m verdict.record [NAME...]`; `--list` names them all.
 
 Brings up a lab of three hosts, runs each scenario there through the real distui, and writes `cases/NAME.json`.
 A name may be a pattern (`torchrun-*`).

@@ -32,7 +32,7 @@ from distui.tui.widgets.rows import Row, RowList
 CELL, CHECK = 8, 44
 FINDING_LEAST = 24
 FRESH_S = 60.0
-"""Findings that are older are asked for anew when the screen is opened."""
+"""Findings that are older are asked for again when the screen is opened."""
 MOST_HOSTS = 8
 """With more hosts only columns that are not `ok` everywhere stay."""
 

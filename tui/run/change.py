@@ -74,7 +74,7 @@ async def rerun(view: View, live: LiveRun) -> None:
         return
     job, picks, words = _as_started(view, live.plan)
     name = view.backend.run_name(live.plan.job)
-    plan = await asyncio.to_thread(view.backend.preview, job, picks, run_id=name)  # the job's code is read anew
+    plan = await asyncio.to_thread(view.backend.preview, job, picks, run_id=name)  # the job's code is read again
     if isinstance(plan, NoPlan):
         raise UsageError("it can't run again now", hint="; ".join(str(problem) for problem in plan.problems))
     users = await gpu_users(view, plan)

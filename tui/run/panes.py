@@ -231,7 +231,7 @@ class PaneKeys(LogKeys):
             self.focus_list()
 
     def fold_screen(self) -> None:
-        """Decide anew what has room."""
+        """Decide again what has room."""
 
     def focus_list(self) -> None:
         """Give the keys to the rank list, or to the pane where there is none."""

@@ -70,7 +70,7 @@ class RankList(Vertical):
     """
 
     class Chosen(Message):
-        """A rank shall be shown."""
+        """A rank should be shown."""
 
         def __init__(self, rank: int) -> None:
             super().__init__()

@@ -210,7 +210,7 @@ class RunScreen(PaneKeys):
             self.refresh_bars()
 
     def fold_screen(self) -> None:
-        """Share the rows anew."""
+        """Share the rows again."""
         size = self.query_one("#body").size
         if not size.width:
             return

@@ -23,7 +23,7 @@ class Panel(Widget):
         self._painted: tuple[int, list[Line]] | None = None
 
     def refresh(self, *regions: object, **more: object) -> Panel:
-        """See textual; the rows are made anew."""
+        """See textual; the rows are made again."""
         self._painted = None
         return super().refresh(*regions, **more)  # type: ignore[arg-type]
 

@@ -261,7 +261,7 @@ def _failure_lines(row: history.RunRow) -> list[str]:
     if failure is None:
         return []
     lines = [f"{'first':<8} {failure.where}{'' if failure.is_of_all else ' failed first'}: {failure.words}"]
-    more = (("alike", failure.together), ("unsure", failure.unsure), ("cause", failure.cause), ("try", failure.hint))
+    more = (("also", failure.together), ("unsure", failure.unsure), ("cause", failure.cause), ("try", failure.hint))
     lines += [f"{key:<8} {words}" for key, words in more if words]
     return lines + [f"{'':<8} | {line}" for line in failure.excerpt]
 

@@ -115,7 +115,7 @@ class ClusterBackend(HostBackend, RunBackend):
 
     async def connector(self) -> Connector:
         """The connections to the inventory's hosts. Made at the first use: ssh is dear to import, and the first
-        picture of the app shall not wait for it."""
+        picture of the app must not wait for it."""
         return await self._opened.connector()
 
     def know(self, results: Mapping[str, ProbeResult]) -> None:

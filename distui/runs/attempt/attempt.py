@@ -56,7 +56,7 @@ class RunContext:
     stopped_as: str
     """Who stops the run from here, in words, left on the hosts for others."""
     planner: AttemptPlanner | None
-    """Plans an attempt anew; None where the job and the values of its secrets are not known."""
+    """Plans an attempt again; None where the job and the values of its secrets are not known."""
 
 
 class Attempt:

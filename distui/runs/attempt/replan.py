@@ -29,7 +29,7 @@ Ports = Mapping[str, Collection[int]]
 
 
 class AttemptPlanner(Protocol):
-    """Plans an attempt of the run anew."""
+    """Plans an attempt of the run again."""
 
     def __call__(self, attempt: int, spent: float, taken: Ports | None = None, /) -> Awaitable[NextAttempt | NoPlan]:
         """The attempt of that number, with a port and a rendezvous file of its own. `spent` are the seconds that the

@@ -28,7 +28,7 @@ _TEXT_BYTES = 8 << 20
 """Larger files are not compared by their lines' ends."""
 
 _hashes: dict[tuple[int | str, ...], str] = {}
-"""git's hashes of files by algorithm, device, inode, size and times: plans are made anew at each key."""
+"""git's hashes of files by algorithm, device, inode, size and times: plans are made again at each key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ _FRESH_SECONDS = 2.0
 """A file changed less than this ago may change again without a new time stamp, so its hash is not kept."""
 
 _hashes: dict[tuple[int, ...], str] = {}
-"""Hashes of files by device, inode, size and times: a plan that is made anew at each key must not read all again."""
+"""Hashes of files by device, inode, size and times: a plan that is made again at each key must not read all again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from distui.runs.code.scan import Limits, scan
 from distui.spec.job import Code, Job, destination
 
 GIT_SECONDS = 60.0
-"""How long a repository's answer holds for a plan that is made anew at each key."""
+"""How long a repository's answer holds for a plan that is made again at each key."""
 
 
 STILL_SECONDS = 1.0

@@ -33,7 +33,7 @@ class _Growing:
     """Of the file that is read: another one in its place is the next attempt's."""
 
     def read(self, until: int | None = None) -> list[bytes]:
-        """Lines completed since the last call, of at most CHUNK bytes. A shorter file is being written anew."""
+        """Lines completed since the last call, of at most CHUNK bytes. A shorter file is being rewritten."""
         try:
             now = self.path.stat()
             self.inode = self.inode or now.st_ino

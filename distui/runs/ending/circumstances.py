@@ -14,7 +14,7 @@ from distui.runs.watch.silence import LAST_GASP_S
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 300.0
 """Seconds from one question to the network of a run that lives to the next."""
-_HINT = "look at that interface, its cable and its switch; `distui doctor` proves anew who reaches whom"
+_HINT = "look at that interface, its cable and its switch; `distui doctor` proves again who reaches whom"
 
 
 class Turns:

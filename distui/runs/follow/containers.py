@@ -34,7 +34,7 @@ EngineTold = Callable[[str], Awaitable[None]]
 
 
 class ContainerReader:
-    """Lives as long as its task; `read` is called anew with each feed and returns when the task is done."""
+    """Lives as long as its task; `read` is called again with each feed and returns when the task is done."""
 
     def __init__(self, target: FollowTarget, emit: Emit, engine: EngineTold) -> None:
         self.task = target.task

@@ -21,13 +21,13 @@ from distui.runs.lines.cri import CriParser
 _NOTICED = 3.0
 """Seconds within which a host says that a task is gone with all it had."""
 _ANSWERS, _WAITS = 60.0, 30.0
-"""Seconds in which podman must answer, and after which one that waits for an end is asked anew."""
+"""Seconds in which podman must answer, and after which one that waits for an end is asked again."""
 
 _EXIT = re.compile(r"(-?\d{1,10})\s+(\d{1,20})(?:\s+(\d{1,20}))?", re.ASCII)
 
 
 class FileReader(ABC):
-    """Lives as long as its task; `read` is called anew with each feed and returns when the task is done."""
+    """Lives as long as its task; `read` is called again with each feed and returns when the task is done."""
 
     def __init__(self, target: FollowTarget, emit: Emit) -> None:
         self.task = target.task
@@ -47,7 +47,7 @@ class FileReader(ABC):
 
     @abstractmethod
     def _begin(self) -> None:
-        """The file is read anew, from `point.offset` on."""
+        """The file is read again, from `point.offset` on."""
 
     @abstractmethod
     def _records(self, data: bytes) -> tuple[Batch, int]:

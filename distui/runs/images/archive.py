@@ -4,7 +4,7 @@ nothing through but that image.
 Three forms: Docker 25 and later writes `blobs/sha256/DIGEST`, podman `DIGEST.tar`, both by the layer's own digest;
 before that Docker wrote `ID/layer.tar`, where ID follows from the layers (`legacy_folders`). A layer that is not
 recognized is sent to everybody: that costs bytes, never the image. What can be no part of an image is refused, and the
-lists that name the images are held back to the end and written anew (`image_manifest`): an engine that gets an archive
+lists that name the images are held back to the end and written again (`image_manifest`): an engine that gets an archive
 without them takes nothing.
 """
 

@@ -1,4 +1,4 @@
-"""What an archive of `docker save` says it holds, checked against the one image that was asked for, and written anew.
+"""What an archive of `docker save` says it holds, checked against the one image that was asked for, and written again.
 
 An engine gives the images of an archive whatever names stand in it: a host that is asked for one image could replace
 any other on the targets. So one image goes on, under the one name, with the configuration that the source's engine
@@ -27,7 +27,7 @@ _DEEPEST = 4
 
 
 def tagged(image: str, facts: ImageFacts) -> str:
-    """The image as `save` shall be asked for it: a name without a tag would mean all tags of it."""
+    """The image as `save` should be asked for it: a name without a tag would mean all tags of it."""
     if "@" in image or ":" in image.rpartition("/")[2] or _is_id(image, facts):
         return image
     return f"{image}:latest"

@@ -29,7 +29,7 @@ from distui.runs.task.host_run import HostRun
 
 
 async def without_taken_ports(attempt: Attempt, refusal: PortsTaken, taken: dict[str, set[int]]) -> Attempt:
-    """The same attempt, planned anew without ports that others have by now, and recorded here; `taken` collects them.
+    """The same attempt, planned again without ports that others have by now, and recorded here; `taken` collects them.
 
     Raises LaunchRefused where that can't be: it is to stop, or something is left that would refuse our own name.
     """

@@ -39,7 +39,7 @@ _POOL = _Pool()
 
 class GrowingFile:
     """Bytes are appended once each, whatever the disk says in between. Opened when there is something to write, or by
-    `open`; closed again, to be opened anew, while others are written to and there are too many of them.
+    `open`; closed again, to be opened again, while others are written to and there are too many of them.
     """
 
     def __init__(self, path: Path, *, ours: bool = False) -> None:

@@ -146,7 +146,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         (
             r"Stale file handle|Transport endpoint is not connected",
             Cause(
-                "a shared folder went away on this host", "mount it anew there; `distui doctor --job` proves `data:`"
+                "a shared folder went away on this host", "mount it there again; `distui doctor --job` proves `data:`"
             ),
         ),
         (r"Read-only file system", Cause("the program writes where it may not", "`rw` for this folder in `volumes:`")),

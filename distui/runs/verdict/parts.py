@@ -208,7 +208,7 @@ def _newest_round(report: AgentWords, evidence: Evidence, task: TaskSeen) -> Age
 
 
 def _of_this_round(task: TaskSeen, report: AgentWords) -> TaskSeen:
-    """With what was said since torchrun last started its ranks anew: nothing before has to do with the end."""
+    """With what was said since torchrun last started its ranks again: nothing before has to do with the end."""
     if report.since is None:
         return task
     since = report.since + SAID

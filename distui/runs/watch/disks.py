@@ -20,7 +20,7 @@ SOON_S, LATER_S = 60.0, 600.0
 """A disk that is full in less than the first is reported in any case, in less than the second when little is left."""
 FULL_PART = 0.001
 CALM_PART = 0.20
-"""With more than this free, and not less than before, a disk is reported anew when it fills again."""
+"""With more than this free, and not less than before, a disk is reported again when it fills again."""
 LOGS = "the ranks' logs are kept on their host until the run has ended"
 
 

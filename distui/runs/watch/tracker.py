@@ -104,7 +104,7 @@ class RunTracker:
         )
 
     def verdict(self) -> Verdict:
-        """What that means, judged anew whenever a fact was added.
+        """What that means, judged again whenever a fact was added.
 
         In a run of hundreds of ranks that all end at once it may be a second or so old, until all is in.
         """
