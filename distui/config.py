@@ -10,19 +10,19 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distui.errors import UsageError
 from distui.files import NotOurs, check_folder, read_text, reason
+from distui.frozen import frozen
 
 if TYPE_CHECKING:
     from distui.spec.nodes import Table
     from distui.spec.problems import Problems
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Paths:
     """distui's folders of one user; none of them has to exist."""
 
@@ -76,7 +76,7 @@ def paths(environ: Mapping[str, str]) -> Paths:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Value:
     """A setting and where it comes from: `--color`, `DISTUI_COLOR`, `./distui.yaml:3` or `default`."""
 
@@ -175,7 +175,7 @@ def folders(text: str) -> tuple[str, ...]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Key:
     """One setting: how its text is read, its default and what it does."""
 

@@ -19,8 +19,9 @@ DistuiError
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from distui.frozen import frozen
 
 
 class ExitCode(IntEnum):
@@ -77,7 +78,7 @@ class OutputFailed(DistuiError):
     exit_code = ExitCode.USAGE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """One problem in a file: where it is and what to do about it.
 

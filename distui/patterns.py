@@ -18,11 +18,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any, AnyStr, Generic, Union
 
+from distui.frozen import frozen
 from distui.pattern_worker import HEAD
 
 LIMIT_S = 0.5
@@ -37,7 +37,7 @@ class BadPattern(ValueError):
     """No regular expression, or one that can't even be compiled in time."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PatternMatch(Generic[AnyStr]):
     """A match that was made in the other process: as much of `re.Match` as is needed."""
 

@@ -7,11 +7,12 @@ one invalid UTF-8 byte must never close a connection (a strict text channel does
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from distui.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Completed:
     """A command that ended on a host. `status` is its exit status, or 128 + signal number if a signal ended it."""
 

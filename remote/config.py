@@ -8,9 +8,9 @@ import os
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from distui.frozen import frozen
 from distui.remote.sshconfig import ConfigError, Options, Query, Reader
 from distui.remote.targets import Target
 from distui.whole import whole
@@ -24,7 +24,7 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _ON = frozenset({"yes", "true"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Algorithms:
     """Algorithm lists of the config as written (`+x`, `-x`, `^x` or a whole list), "" where nothing is set."""
 
@@ -34,7 +34,7 @@ class Algorithms:
     host_keys: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resolved:
     """Where an alias leads and how to log in there."""
 
@@ -62,7 +62,7 @@ class Resolved:
     algorithms: Algorithms = Algorithms()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sources:
     """Where to look: the login's home, its config file and environment, and whether /etc/ssh counts."""
 

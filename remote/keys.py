@@ -11,11 +11,11 @@ import os
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import asyncssh
 
+from distui.frozen import frozen
 from distui.remote.config import Resolved
 from distui.remote.known_hosts import fingerprint
 
@@ -23,7 +23,7 @@ _AGENT_PATIENCE = 5.0
 """Seconds an agent has to list its keys: a forwarded one may be dead."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidate:
     """One key to log in with, and what to call it in a message."""
 
@@ -36,7 +36,7 @@ class Candidate:
         return fingerprint(self.pair.public_data)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeyRing:
     """The keys for one login, and why others can't be used."""
 

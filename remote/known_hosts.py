@@ -14,11 +14,12 @@ import hashlib
 import hmac
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from distui.files import open_fd, read_bytes
+from distui.frozen import frozen
 
 Verdict = Literal["known", "unknown", "changed", "revoked"]
 Marker = Literal["", "@cert-authority", "@revoked"]
@@ -31,7 +32,7 @@ _MARKERS: dict[bytes | None, Marker] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One line of a known_hosts file."""
 
@@ -55,7 +56,7 @@ class Entry:
         return fingerprint(self.blob)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnownHost:
     """What the files say about one host. `name` is what its line would begin with."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from distui.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """An inventory host. Its name is the ssh alias; the rest only fills what the ssh config leaves open.
 

@@ -6,12 +6,12 @@ Cold start counts: `distui --help` and `distui ps --help` import click and nothi
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from distui.cli.options import add_globals, global_options, refuse_output
+from distui.frozen import frozen
 from distui.version import __version__
 
 EXIT_CODES = """\
@@ -26,7 +26,7 @@ Exit codes:
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """Where a verb lives and what the overview says about it."""
 

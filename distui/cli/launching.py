@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from distui.amounts import counted
 from distui.cli import wiring
@@ -16,13 +16,14 @@ from distui.cluster.planning import PlannedRun, code_reader, plan_run
 from distui.cluster.request import RunRequest
 from distui.cluster.starting import controller_of, forget_if_never_started, record
 from distui.errors import ExitCode
+from distui.frozen import frozen
 from distui.runs.lines.events import RunEnded
 from distui.session import Connector
 from distui.spec.inventory import Host
 from distui.spec.names import fold
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class How:
     """How a run is started and shown."""
 

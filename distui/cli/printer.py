@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +11,7 @@ from distui.cli import words
 from distui.cli.console import Console
 from distui.cli.outlet import Outlet
 from distui.cli.ranks import Prefixes
+from distui.frozen import frozen
 from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import (
     AttemptEnded,
@@ -45,7 +45,7 @@ class Sink(Protocol):
         """Stop waiting for a slow reader."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogView:
     """Which lines are shown and how."""
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import click
 from distui import config
 from distui.cli.outputs import outputs_of
 from distui.config import Config, Paths, Value
+from distui.frozen import frozen
 
 if TYPE_CHECKING:
     from distui.cluster.attach.places import Places
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from distui.cluster.settings import ClusterSettings
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """The resolved global options of one call."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from distui.doctor.checks import IDLE, check_hosts
 from distui.doctor.choice import Choice
@@ -14,6 +13,7 @@ from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import REACH, endpoints
 from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all
+from distui.frozen import frozen
 from distui.runs.hosts.discover import find_runs
 from distui.runs.launch.preflight import prove_on
 from distui.session import Connector
@@ -21,7 +21,7 @@ from distui.spec.inventory import Host, Inventory
 from distui.spec.job import Job
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checked:
     """What was found."""
 

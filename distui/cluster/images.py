@@ -6,11 +6,11 @@ import asyncio
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from distui.cluster.selection import Selection, host_named
 from distui.errors import CheckFailed, HostError, UsageError
 from distui.facts.image import ImageFacts
+from distui.frozen import frozen
 from distui.runs.images.local_engine import LOCAL, LocalSession
 from distui.runs.images.push import Engine
 from distui.session import Connector
@@ -24,7 +24,7 @@ Found = Mapping[str, "ImageFacts | HostError | None"]
 """An image by host."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImageRequest:
     """An image, the hosts it is about, and who gives it (None: who has it)."""
 

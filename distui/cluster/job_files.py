@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from distui.cluster.settings import ClusterSettings
 from distui.errors import Problem, SpecError, UsageError
 from distui.files import open_to_read
+from distui.frozen import frozen
 from distui.plan.checks import check_job
 from distui.runs.code.source import code_path
 from distui.runs.images.context import build_path
@@ -24,7 +24,7 @@ _LOOKS_LIKE_A_JOB = re.compile(rf"^{_KEY}|\A\s*\{{(.*[{{,])?\s*{_KEY}", re.MULTI
 """A *.yaml of this folder may be anything: only what has a key of jobs is shown there, as YAML or as JSON."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobFile:
     """One document of a job file on this machine."""
 
@@ -36,7 +36,7 @@ class JobFile:
     """What it says; None when it can't be read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Draft:
     """A job as it stands in the launch screen: the value, or every problem with its line."""
 

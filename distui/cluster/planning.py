@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from distui.cluster.request import RunRequest
@@ -13,6 +12,7 @@ from distui.cluster.unusable import refuse_unusable
 from distui.errors import PlanError
 from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all
+from distui.frozen import frozen
 from distui.identity import identity
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
@@ -34,7 +34,7 @@ def code_reader(settings: ClusterSettings) -> CodeReader:
     return CodeReader(settings.paths.cache, settings.environ)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sources:
     """What a job takes along from this machine, read once for all hosts and attempts."""
 
@@ -51,7 +51,7 @@ class Sources:
         return cls(reader.read(job, token, typing=typing), read_build(job))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedRun:
     """A plan, what it was made from, what goes along, and how the run's next attempts are planned."""
 

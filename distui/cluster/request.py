@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from distui.frozen import frozen
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Job
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunRequest:
     """A job and the hosts to run it on."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from distui.errors import NotFound, UsageError
+from distui.frozen import frozen
 from distui.spec.choose import choose_hosts
 from distui.spec.hostfile import load_hostfile
 from distui.spec.inventory import Host, HostPick, Inventory
@@ -14,7 +14,7 @@ from distui.spec.problems import did_you_mean
 from distui.spec.read_inventory import inventory_from_names, load_inventory
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     """Where an inventory is looked for, and which of its hosts are meant."""
 

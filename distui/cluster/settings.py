@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from distui import config
 from distui.config import Config, Paths
 from distui.errors import UsageError
+from distui.frozen import frozen
 from distui.runs.attempt.limits import Limits
 from distui.runs.store.runs import RunStore
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClusterSettings:
     """Settings of a cluster; those of `load` are the command line's."""
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from distui.cluster.attach.places import RunLocation, find, there
 from distui.cluster.settings import ClusterSettings
 from distui.errors import NotFound
+from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.runs.insight.look import Look, look
@@ -25,7 +25,7 @@ from distui.runs.task.host_access import HostAccess
 from distui.session import Connector
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Why:
     """What was found of a run, without values of its secrets."""
 

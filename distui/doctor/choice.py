@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from distui.doctor.checks import EQUAL_DRIVERS, EQUAL_GPUS, EQUAL_RATES, IDLE, LOGIN
 from distui.doctor.finding import CheckRow
@@ -11,6 +10,7 @@ from distui.doctor.host_checks import HOST_CHECKS
 from distui.doctor.plan_check import PLAN
 from distui.doctor.reach_check import REACH
 from distui.errors import UsageError
+from distui.frozen import frozen
 from distui.spec.problems import did_you_mean
 
 NAMES = (
@@ -20,7 +20,7 @@ NAMES = (
 """Every check's name, as the JSON has it; `image` stands for that of any image."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """The checks wanted: all, or only some, and none of those to be skipped."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from distui.facts.troubles import for_hosts, without_host
+from distui.frozen import frozen
 from distui.spec.names import fold
 
 Verdict = Literal["ok", "pull", "skip", "warn", "fail"]
@@ -17,7 +17,7 @@ GRAVITY: tuple[Verdict, ...] = ("ok", "pull", "skip", "warn", "fail")
 Group = Literal["Reach", "Software", "GPUs", "Network", "Limits"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """One question that is put to every host."""
 
@@ -28,7 +28,7 @@ class Check:
     """What was run for it, or read on the host."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """The answer of one host to one check."""
 
@@ -40,7 +40,7 @@ class Finding:
     do: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """A finding before check and host are known."""
 
@@ -50,7 +50,7 @@ class Answer:
     do: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckRow:
     """One check over all hosts, in the order of the hosts."""
 
@@ -69,7 +69,7 @@ class CheckRow:
         return found[0] if found else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SharedFinding:
     """One finding that several hosts have alike."""
 

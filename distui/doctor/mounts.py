@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from distui.errors import HostError
+from distui.frozen import frozen
 from distui.plan.model import Mount
 from distui.session import ByteChannel, Session
 from distui.spec.data_keys import nfs_parts
@@ -62,7 +63,7 @@ _SEES = 'p=$1; case $p in "~/"*) p=$HOME/${p#??};; esac; [ -e "$p" ] && echo yes
 _CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5).close()"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seen:
     """A path as one host shows it."""
 
@@ -82,7 +83,7 @@ class Seen:
         return f"{self.fs} {self.source}".replace(" ?", "") if self.fs else ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MountProblem:
     """A mount that is not what the job says, on one host."""
 
@@ -92,7 +93,7 @@ class MountProblem:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MountReport:
     """What the proof found. `doubts` are problems that don't keep a run from starting."""
 

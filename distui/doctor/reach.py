@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from distui.errors import HostCommandError, HostError
 from distui.facts.values import loads
+from distui.frozen import frozen
 from distui.session import ByteChannel, Session
 
 _GREETING = b"DISTUI-REACH:"
@@ -69,7 +70,7 @@ sys.stdin.read()
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Endpoint:
     """Where one host takes part: its data address and the port it must listen on (0: any)."""
 
@@ -80,7 +81,7 @@ class Endpoint:
     """More ports that must be free there."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReachProblem:
     """A pair that does not reach each other, or a host that can't listen (`peer` is then empty)."""
 
@@ -92,7 +93,7 @@ class ReachProblem:
     """The port that somebody else listens on there."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reached:
     """What became of one connection: an error in words, or the milliseconds it took."""
 
@@ -100,7 +101,7 @@ class Reached:
     ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReachReport:
     """What the proof found. `unproved` names hosts without python3, where nothing could be tried."""
 

@@ -5,12 +5,12 @@ whom, and what its answers say; the running is done by `runs/control/smoke.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from distui.amounts import size_words
 from distui.doctor.finding import Check, CheckRow, Finding
 from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.values import loads
+from distui.frozen import frozen
 from distui.spec.job import Job, RankLayout
 
 GREETING = "DISTUI-SMOKE:"
@@ -64,7 +64,7 @@ say(seconds=sorted(times[2:])[2], backend=backend)
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PairResult:
     """What became of one pair: the median time of an all-reduce, or why there is none."""
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from distui.facts.gpu import rows
 from distui.facts.host import Gpu, Gpus, Trouble
 from distui.facts.values import JsonObject, Reply, as_object, as_objects, as_text, integer, load_json, mib, number
+from distui.frozen import frozen
 
 _CARD = re.compile(r"card(\d{1,4})")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AmdSample:
     """One row of `amd-smi monitor`: what a GPU does now. amd-smi's "MB" are MiB."""
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from distui.facts.values import Reply
+from distui.frozen import frozen
 
 _STAGE_LIMIT = 1_000_000  # bytes a group of commands may say, as in probe.sh
 _STAMP = re.compile(r"(?:begin|end) (\d{9,20})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """The parts of one answer by name, and the host's clock at its begin and end, in seconds since 1970.
 

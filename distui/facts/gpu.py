@@ -9,11 +9,12 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from distui.facts.gpu_list import ListedGpu
 from distui.facts.host import Gpu, GpuProcess, Gpus, Trouble
 from distui.facts.values import CUT_OFF, Reply, integer, known, number
+from distui.frozen import frozen
 
 _LOST = re.compile(r"GPU is lost|fallen off the bus", re.IGNORECASE)
 _HANDLE = re.compile(
@@ -191,7 +192,7 @@ def _process(row: Mapping[str, str]) -> GpuProcess | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BrokenGpu:
     """A GPU nvidia-smi only complains about; new drivers give its index too."""
 
@@ -216,7 +217,7 @@ def pci_key(pci: str | None) -> str:
     return ":".join([parts[0][-4:].rjust(4, "0"), *parts[1:]]) if len(parts) == 3 else ":".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KernelGpu:
     """A GPU as the kernel module lists it in /proc/driver/nvidia/gpus, which also names lost ones."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from distui.facts.host import MigDevice
+from distui.frozen import frozen
 
 _GPU = re.compile(r"GPU (\d{1,4}): (.+?)(?: \(UUID: ([^)]+)\))?\s*")
 _MIG = re.compile(r"\s+MIG\s+(\S+)\s+Device\s+(\d{1,4}):(?: \(UUID: ([^)]+)\))?\s*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListedGpu:
     """One physical GPU of `nvidia-smi -L` with its MIG devices."""
 

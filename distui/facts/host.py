@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
+from distui.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Trouble:
     """Something a host can't give, in a stable code, a sentence and what to do about it."""
 
@@ -21,7 +22,7 @@ class Trouble:
         return re.sub(r"^\((\S+)\) ", r"\1 ", said)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Address:
     """One address of an interface. `scope` is iproute2's word, corrected: fe80::/10 is always `link`."""
 
@@ -39,7 +40,7 @@ NicKind = Literal["ethernet", "infiniband", "loopback", "container", "tunnel", "
 """`container` covers docker*, br-*, veth*, virbr*, cni*; `tunnel` covers tailscale, wireguard, tun/tap."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Nic:
     """One network interface. Only `ethernet` and `infiniband` ones carry training data unless asked."""
 
@@ -54,7 +55,7 @@ class Nic:
     tx_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IbPort:
     """One port of an RDMA device. RoCE ports have link layer `Ethernet` and are not InfiniBand."""
 
@@ -72,7 +73,7 @@ class IbPort:
         return self.state == "ACTIVE"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GpuProcess:
     """A process that holds memory of a GPU. `container` is the id of the container it lives in, if any."""
 
@@ -84,7 +85,7 @@ class GpuProcess:
     user: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MigDevice:
     """One MIG slice of a GPU: its number on that GPU, profile (`3g.40gb`) and UUID, which `--gpus` takes."""
 
@@ -93,7 +94,7 @@ class MigDevice:
     uuid: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gpu:
     """One physical GPU. `problem` says why it can't be used (`GPU is lost`); healthy ones have None."""
 
@@ -114,7 +115,7 @@ class Gpu:
     mig_devices: tuple[MigDevice, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gpus:
     """All GPUs of a host. `problem` is set when the driver as a whole does not answer; no GPUs is no problem."""
 
@@ -122,7 +123,7 @@ class Gpus:
     problem: Trouble | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Engine:
     """The container engine of a host. `problem` codes are those of `engine.classify`."""
 
@@ -137,7 +138,7 @@ class Engine:
     problem: Trouble | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Disk:
     """Space of the file system that holds `path`, in bytes."""
 
@@ -148,7 +149,7 @@ class Disk:
     """Whether it is the container engine's own folder, as its client names it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostFacts:
     """Everything one probe found on one host that answered."""
 
@@ -192,7 +193,7 @@ class HostFacts:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostDown:
     """A host whose probe failed: it keeps its row, with the reason in words and a hint."""
 

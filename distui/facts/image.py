@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from distui.facts.values import loads
+from distui.frozen import frozen
 
 _PROCESSORS = {"x86_64": ("amd64", "386"), "aarch64": ("arm64", "arm"), "ppc64le": ("ppc64le",), "s390x": ("s390x",)}
 """`uname -m` -> the architectures of images that such a processor runs."""
@@ -16,7 +16,7 @@ BUILD_LABEL = "distui.build"
 """On images that distui built: the hash of what they were built from."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImageFacts:
     """One image on one host."""
 

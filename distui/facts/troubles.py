@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from distui.facts.host import Trouble
+from distui.frozen import frozen
 from distui.spec.names import fold
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SharedTrouble:
     """One trouble and the hosts that have it."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from distui.frozen import frozen
 
 JsonObject = Mapping[str, object]
 CUT_OFF = 141  # the status of a command that printed more than the probe reads: SIGPIPE's, as shells give it
@@ -18,7 +19,7 @@ _UNKNOWN = frozenset(
 _NUMBER = re.compile(r"([-+]?\d{1,18}(?:\.\d{1,18})?)(?:\s*[A-Za-z%/()°].*)?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """What a command of the probe printed (stdout and stderr together) and how it ended.
 

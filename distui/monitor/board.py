@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from distui.facts.gpu import with_processes
 from distui.facts.host import Gpu, GpuProcess, HostDown, HostFacts, IbPort, Nic, ProbeResult, Trouble
 from distui.facts.network import kind_of, main_nic
+from distui.frozen import frozen
 from distui.monitor import notes
 from distui.monitor.notes import Note
 from distui.runs.lines.events import GpuReading, HostSampled
@@ -162,7 +163,7 @@ class LinkLane:
     """What was counted when we began to look."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GpuOwner:
     """Who uses a GPU: at most one run of distui, and processes that belong to none."""
 
@@ -314,7 +315,7 @@ class HostBoard:
         return main_nic(self.facts) if self.facts else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Totals:
     """The headline over all hosts."""
 

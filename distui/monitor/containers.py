@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from distui.facts.values import as_object, integer
 from distui.framing import Behind
+from distui.frozen import frozen
 from distui.plan import docker
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.runs.hosts.discover import FoundTask, Runner, inspected, list_tasks, refused, rfc3339
@@ -25,7 +25,7 @@ _FOLLOW = 'echo distui-begin; "$0" "$@" 2>&1 & exec >/dev/null 2>&1; cat; kill 0
 """Ends with its stdin: a follower alone would outlive the connection (FAULTS M22). Its output ends with the log."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostContainer:
     """One container, or one process distui started where there is no engine. Times are the host's clock."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from distui.errors import HostError
+from distui.frozen import frozen
 from distui.runs.follow.feed import EngineAccess
 from distui.runs.follow.followed import Back, FollowEvent, Lost, Sampled
 from distui.runs.follow.follower import HostFollower
@@ -21,7 +21,7 @@ AGAIN = 15.0
 """Seconds after which a host whose figures ended for another reason is tried again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figure:
     """A sample of one host, or what became of its connection."""
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from distui.facts.host import IbPort, Nic
 from distui.facts.network import kind_of
+from distui.frozen import frozen
 from distui.monitor.board import HISTORY, HostBoard, LinkLane
 from distui.spec.names import fold
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Link:
     """One port or interface, or several alike as one. Rates are bytes per second, None when unknown."""
 

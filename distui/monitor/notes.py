@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from distui.facts import throttle, xid
+from distui.frozen import frozen
 from distui.plan.labels import format_ranks
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ MOST = 500
 """Notes kept for each host."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Note:
     """One thing that happened, on our clock."""
 

@@ -7,10 +7,10 @@ time in clock ticks since the boot, and the boot: all three are compared right b
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Literal
 
 from distui.errors import HostCommandError, NotFound
+from distui.frozen import frozen
 from distui.runs.hosts.discover import Runner
 
 Outcome = Literal["ended", "lives", "gone", "refused"]
@@ -56,7 +56,7 @@ _TRIES = 30
 """Looks after the signal, a tenth of a second apart."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SeenProcess:
     """One process as it was looked at."""
 

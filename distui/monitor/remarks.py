@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from distui.amounts import duration, memory_words
 from distui.facts import throttle, xid
 from distui.facts.host import GpuProcess, HostFacts
+from distui.frozen import frozen
 from distui.monitor.board import HOT_C, WARM_C, GpuLane, HostBoard
 from distui.monitor.links import links
 from distui.monitor.notes import ecc_words
@@ -21,7 +21,7 @@ CLOCK_MS = 50.0
 """Clocks further off than this are remarked (UX 2.6)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remark:
     """One thing to look at: `watch` or `wrong`, what, and what to do about it or what it means."""
 

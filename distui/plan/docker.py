@@ -16,10 +16,10 @@ Which flags by default, and why (FACTS 1.1):
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from distui.facts.host import Gpu
 from distui.facts.values import loads
+from distui.frozen import frozen
 from distui.plan.mounts import bind
 from distui.plan.rendezvous import resolve_volume
 from distui.spec.inventory import EngineName
@@ -28,7 +28,7 @@ from distui.spec.job import Job, destination
 Argv = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Container:
     """What a task's `run` line is made from, beside the job."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from distui.errors import UsageError
+from distui.frozen import frozen
 from distui.plan import torchrun
 from distui.plan.insight import behind_hook
 from distui.plan.model import HostNetwork, PlanProblem, Task
@@ -25,7 +25,7 @@ PER_RANK = ("RANK", "LOCAL_RANK", "NODE_RANK")
 PER_RUN = ("WORLD_SIZE", "LOCAL_WORLD_SIZE")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankSlot:
     """Where one task sits in the run: a rank, or a node whose ranks a launcher starts (torchrun)."""
 

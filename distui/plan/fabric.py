@@ -5,10 +5,10 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from distui.facts.host import Address, HostFacts, IbPort, Nic
+from distui.frozen import frozen
 
 Network = IPv4Network | IPv6Network
 
@@ -16,7 +16,7 @@ INFINIBAND = "InfiniBand"
 ROCE = "Ethernet"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Offer:
     """One address of one interface of one host, as a candidate for the traffic between ranks."""
 

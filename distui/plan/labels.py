@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from distui.frozen import frozen
 from distui.whole import whole
 
 PREFIX = "distui."
@@ -15,7 +15,7 @@ REGEXES = ("success.regex", "same")
 """Keys of a job that say with a regular expression what its end must be like."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskLabels:
     """What a task's labels say of it. Unreadable numbers are defaults: labels may be from another version."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from distui.frozen import frozen
 from distui.spec.inventory import EngineName
 from distui.spec.job import Backend, DoneWhen, FabricKind, Launcher, Success
 from distui.whole import whole
@@ -16,7 +17,7 @@ def container_name(run_id: str, index: int, attempt: int = 1) -> str:
     return f"distui-{run_id}-{index}" + (f"-attempt{attempt}" if attempt > 1 else "")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanProblem:
     """One reason why there is no plan: on which host (None: the job as a whole), what, and what to do about it."""
 
@@ -31,14 +32,14 @@ class PlanProblem:
         return f"{where}{self.message}" + (f" ({self.hint})" if self.hint else "")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NoPlan:
     """Why job, inventory and facts give no plan: every reason at once, hosts in the order picked."""
 
     problems: tuple[PlanProblem, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostNetwork:
     """The address and interface one host uses towards the other hosts of the run, and why."""
 
@@ -55,7 +56,7 @@ class HostNetwork:
     """Whether NCCL must be kept from RDMA because some host of the run can't do it, or TCP was asked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fetch:
     """How a host gets data from elsewhere before the start."""
 
@@ -72,7 +73,7 @@ class Fetch:
     """Names of variables that the client gets."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mount:
     """Something that every task sees at `target`."""
 
@@ -90,7 +91,7 @@ class Mount:
     """Of a URL."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Task:
     """One container (or process) that distui starts on one host.
 
@@ -134,7 +135,7 @@ class Task:
         return container_name(self.labels.get("distui.run", ""), self.index, 1 if attempt is None else attempt)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CodePlan:
     """The job's code: one tree for all hosts, resolved on the control machine before anything is contacted."""
 
@@ -160,7 +161,7 @@ class CodePlan:
     """What is not sent and why, in words, beyond what the ignore files name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BuildPlan:
     """What the run's image is built from: one content for all hosts, read on the control machine beforehand."""
 
@@ -181,7 +182,7 @@ class BuildPlan:
         return f"build:{self.content}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunPlan:
     """A whole run, frozen. What runs is what this says."""
 

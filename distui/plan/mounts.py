@@ -12,8 +12,8 @@ import csv
 import io
 import posixpath
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from distui.frozen import frozen
 from distui.plan import fetch
 from distui.plan.model import Mount, PlanProblem
 from distui.plan.placement import HostPlacement
@@ -24,7 +24,7 @@ from distui.spec.job import DataMount, Job
 Argv = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Site:
     """Where a mount's flag is for: the login's home, and the run whose label a volume gets."""
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from distui.amounts import memory_words
 from distui.facts.host import Gpu, GpuProcess, HostFacts
+from distui.frozen import frozen
 from distui.plan.model import PlanProblem
 from distui.spec.inventory import Host
 from distui.spec.job import GpuRequest, Job, RoleName
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidate:
     """A picked host that answered its probe; `gpus` are those of `-H node01:0-3` (None: as the job says)."""
 
@@ -22,7 +23,7 @@ class Candidate:
     gpus: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostPlacement:
     """One host's share of the run: its ranks in local order, its GPUs, and the GPUs meant for each rank."""
 
@@ -51,7 +52,7 @@ class HostPlacement:
         return tuple(g.index for g in self.gpus)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RoleTask:
     """One task of launcher `tf`: its type and its number among those of its type."""
 
@@ -65,7 +66,7 @@ class RoleTask:
         return f"{self.role}/{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placement:
     """Where every rank goes. With problems, `places` is as far as it got and must not be started."""
 
@@ -107,7 +108,7 @@ def _as_one(p: HostPlacement) -> HostPlacement:
     return replace(p, ranks=(p.node_rank,), rank_gpus=(p.gpu_indices,), processes=len(p.ranks))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notes:
     """What is found on the way, in the order found."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from distui.facts.host import HostDown, HostFacts, ProbeResult
+from distui.frozen import frozen
 from distui.plan import checks, docker, insight, limit, mounts, process, tf, torchrun
 from distui.plan.build import built_name
 from distui.plan.code import code_folder, code_workdir
@@ -81,7 +82,7 @@ def plan(
     return _planned(job, placement, who, notes, code, build)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Id:
     """Who runs this and when: the part of a plan that changes from run to run."""
 
@@ -198,7 +199,7 @@ def _backend(job: Job, places: Sequence[HostPlacement], notes: _Notes) -> Backen
     return "nccl" if gpus else "gloo"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Draft:
     """Everything decided; tasks are written from it."""
 

@@ -25,10 +25,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from distui.facts.values import loads
+from distui.frozen import frozen
 from distui.plan.model import Task
 
 Argv = tuple[str, ...]
@@ -296,7 +297,7 @@ def remove(run_dir: str, index: int, *, force: bool = False) -> Argv:
 State = Literal["created", "running", "exited", "lost", "missing"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProcessState:
     """A task as its host shows it. `lost`: it is gone and nobody saw how (supervisor killed, host restarted)."""
 

@@ -6,10 +6,11 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 
 from distui.facts.host import HostFacts
+from distui.frozen import frozen
 from distui.plan.model import HostNetwork, PlanProblem
 from distui.plan.mounts import bind_of, mounts_of
 from distui.plan.placement import HostPlacement
@@ -22,7 +23,7 @@ KEPT_FREE = frozenset({28028, 29400, 29500})
 """Ports others expect to find free: NCCL's RAS service and torchrun's two defaults."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RendezvousPoint:
     """Where the ranks of a run meet."""
 
@@ -39,7 +40,7 @@ class RendezvousPoint:
     """`host:port` of those tasks, by type."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChosenRendezvous:
     """A rendezvous point, or why there is none."""
 
@@ -76,7 +77,7 @@ def meet(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Notes:
     problems: list[PlanProblem]
     warnings: list[str]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from distui.facts.host import HostFacts, IbPort
+from distui.frozen import frozen
 from distui.plan import fabric
 from distui.plan.fabric import INFINIBAND, ROCE, Network, Offer
 from distui.plan.machines import all_one_machine
@@ -22,7 +23,7 @@ from distui.spec.job import Backend, FabricKind, Job
 Pools = Mapping[str, tuple[Offer, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Routes:
     """One network per host, in the order given; empty when there are problems that leave no choice."""
 
@@ -32,7 +33,7 @@ class Routes:
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Choice:
     """Offers chosen for all hosts, the kind of fabric they make, and why these."""
 
@@ -41,7 +42,7 @@ class _Choice:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Run:
     """What the choice is made from, and what is said on the way."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from distui.frozen import frozen
 from distui.plan.render import visible
 
 Kind = Literal["file", "link", "folder"]
@@ -17,7 +18,7 @@ ID_LENGTH = 32
 """Hex digits of an id: 128 bits, and a folder's name that people can still read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One thing in a tree; folders only where they are empty. Of the mode only whether it may be executed is kept.
 

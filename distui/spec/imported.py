@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatch
 
+from distui.frozen import frozen
 from distui.spec import host_keys, names
 from distui.spec.nodes import Scalar, Source
 from distui.spec.problems import Wrong, shown
@@ -16,7 +17,7 @@ SETTINGS = ("addr", "user", "port")
 """What is imported of a host, in the order it is written."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImportedHost:
     """One host as it was written elsewhere."""
 
@@ -25,7 +26,7 @@ class ImportedHost:
     """Of `SETTINGS` those that were said."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Imported:
     """All hosts of a file, in its order, and its groups."""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from distui.frozen import frozen
 
 EngineName = Literal["docker", "podman", "process"]
 
@@ -12,7 +14,7 @@ GpuPolicy = Literal["auto"] | int | tuple[int, ...]
 """Which GPUs of a host distui may use: all it finds, N (the host fails with fewer), or an allow-list."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DataNetwork:
     """What `data:` pins of a host's network between ranks; None leaves the choice to the plan."""
 
@@ -22,7 +24,7 @@ class DataNetwork:
     """Names of the InfiniBand devices to use (`mlx5_[0-7]`), or `^mlx5_3` to leave some out."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Host:
     """One host of the inventory. `name` is its ssh alias; user, port and addr fill what ssh config leaves open."""
 
@@ -42,7 +44,7 @@ class Host:
     """Seconds for the whole of connecting: TCP, banner and login."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Inventory:
     """All hosts that `hosts.yaml` (or `-H`, `--hostfile`) names, in file order, and its groups."""
 
@@ -63,7 +65,7 @@ class Inventory:
         return tuple(host for pick in picks if (host := self.get(pick.name)) is not None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostPick:
     """One host chosen for a run, with the GPUs picked by `-H node01:0-3` (None: as the job says)."""
 

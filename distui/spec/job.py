@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from distui.frozen import frozen
 
 Launcher = Literal["env", "torchrun", "tf", "command"]
 RoleName = Literal["chief", "worker", "ps", "evaluator"]
@@ -18,7 +20,7 @@ GpuRequest = Literal["all"] | int | tuple[int, ...]
 """GPUs on one host: all that the inventory allows, a count, or a list of indices."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostChoice:
     """Where a job runs. Exactly one of `names`, `group` and `label` is set; `count` takes the first N of them."""
 
@@ -29,7 +31,7 @@ class HostChoice:
     count: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankLayout:
     """How many ranks each host gets: N per host, N per GPU, or an explicit list of ranks for each host."""
 
@@ -38,7 +40,7 @@ class RankLayout:
     by_host: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rendezvous:
     """How ranks find each other. `file` needs `directory`, a shared folder as the container sees it."""
 
@@ -46,7 +48,7 @@ class Rendezvous:
     directory: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fabric:
     """Which network carries the training data.
 
@@ -61,7 +63,7 @@ class Fabric:
     require: Literal["all", "any"] = "all"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Torchrun:
     """Settings of the `torchrun` launcher."""
 
@@ -74,7 +76,7 @@ class Torchrun:
     """Seconds that c10d waits for more nodes once MIN are there; torchrun's own default is 30."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Role:
     """Tasks of one kind of launcher `tf`: `count` over its hosts together, or `per_host` on each of them.
 
@@ -93,7 +95,7 @@ class Role:
     """On top of the job's."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Success:
     """What a run must show, beyond exit status 0, to have succeeded. Unset parts ask for nothing."""
 
@@ -108,7 +110,7 @@ class Success:
 MODES = ("ro", "rw")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Code:
     """What the hosts get of this machine's files. Exactly one of `path` and `git` is set; sizes are bytes."""
 
@@ -128,7 +130,7 @@ class Code:
     max_file: int = 100 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Build:
     """What the job's image is built from: a folder of this machine with a Dockerfile."""
 
@@ -148,7 +150,7 @@ def destination(code: Code, workdir: str | None) -> str:
     return chosen.rstrip("/")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DataMount:
     """One of `data:`: something ranks see at `to`. Exactly one of `path`, `nfs` and `url` is set."""
 
@@ -178,7 +180,7 @@ class DataMount:
     """Names of variables for the client, which ranks don't get."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Job:
     """One job. Field names are the keys of the job file; defaults are distui's.
 

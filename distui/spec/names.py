@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 
+from distui.frozen import frozen
 from distui.spec.inventory import HostPick
 from distui.spec.problems import Wrong, did_you_mean, shown
 
@@ -25,7 +25,7 @@ _BRACKET = re.compile(r"\[([^\[\]]*)\]")
 _LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,9})([^0-9]*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Numbered:
     """A name out of a range, with the numbers that took the brackets' places."""
 

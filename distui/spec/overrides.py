@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from distui.errors import UsageError
+from distui.frozen import frozen
 from distui.spec.nodes import Items, Node, Scalar, Source, Table
 from distui.spec.problems import Problems, shown
 
 Plain = str | int | float | bool | Sequence["Plain"] | Mapping[str, "Plain"] | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Override:
     """Sets the dotted `key` to `value`. `flag` is how messages name it (`--image`).
 

@@ -7,9 +7,10 @@ and the other way round. A shape never raises: it notes problems and returns MIS
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, Protocol
 
+from distui.frozen import frozen
 from distui.spec.nodes import Items, Node, Scalar, Table, is_null
 from distui.spec.problems import Problems, Wrong, did_you_mean, printable, shown
 
@@ -38,7 +39,7 @@ class Shape(Protocol):
         """JSON Schema of what is accepted; with `variables`, `${VAR}` may stand for any single value."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leaf:
     """A single value. `take` gets the scalar and returns the value or raises Wrong."""
 
@@ -71,7 +72,7 @@ class Leaf:
         return {"anyOf": [dict(self.form), {"$ref": "#/$defs/variable"}]}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListOf:
     """A list of one shape; `build` turns the tuple of items into the value and may raise Wrong."""
 
@@ -97,7 +98,7 @@ class ListOf:
         return {"type": "array", "items": self.item.schema(variables), **least}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MapOf:
     """A mapping with free keys. `key` returns a key's value or raises Wrong."""
 
@@ -134,7 +135,7 @@ class MapOf:
         return {"type": "object", "additionalProperties": self.value.schema(variables), **names}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Key:
     """One key of a mapping."""
 
@@ -149,7 +150,7 @@ class Key:
     """The default as written, for the schema."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Look:
     """What a cross-check of a mapping gets: the values read, and where each was written."""
 
@@ -167,7 +168,7 @@ class Look:
         self.problems.add(self.table.get(key) or self.table, join(self.at, key), message)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Record:
     """A mapping with known keys. `build` gets the fields that were written."""
 
@@ -234,7 +235,7 @@ class Record:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ByKind:
     """One shape for a single value, one for a list, one for a mapping; None where that kind may not stand."""
 

@@ -7,15 +7,16 @@ Backspace and Delete never do.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from textual.binding import Binding, BindingType
 
+from distui.frozen import frozen
+
 Group = Literal["Move", "View", "Logs", "Layout", "Change", "Global"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Action:
     """One thing a person can do on a screen (or everywhere). `id` is also the name of its method `action_ID`."""
 

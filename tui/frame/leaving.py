@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from distui.cluster.backend.values import LiveRun
+from distui.frozen import frozen
 from distui.spec.names import fold
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leaving:
     """`stop` tells that the runs were asked to stop; else those that are being started are waited for."""
 

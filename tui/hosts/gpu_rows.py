@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from distui.amounts import memory_words
 from distui.facts import throttle
+from distui.frozen import frozen
 from distui.monitor.board import GpuLane, GpuOwner, HostBoard
 from distui.plan.labels import format_ranks
 from distui.tui.hosts.rows import process_words
@@ -15,7 +14,7 @@ from distui.tui.paint.paint import Line, cut
 from distui.tui.paint.theme import Palette
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GpuColumns:
     """Width of each column in cells; 0 is folded. The owner takes the rest."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from distui.amounts import duration, size_words
 from distui.facts.host import HostFacts
+from distui.frozen import frozen
 from distui.monitor.board import HostBoard
 from distui.monitor.links import Link, grouped, links
 from distui.monitor.remarks import Remark, remarks
@@ -74,7 +74,7 @@ def freshness(host: HostBoard, now: float, palette: Palette) -> Line:
     return Line().put(figures.ago(seconds), palette.watch if late else palette.faint)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LinkColumns:
     """Width of each column of a link in cells; 0 is folded."""
 

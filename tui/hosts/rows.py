@@ -7,12 +7,12 @@ GPUS, total memory, gaps between tanks, FABRIC unless it has a remark. HOST, sta
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from rich.style import Style
 
 from distui.amounts import size_words
 from distui.facts.host import Trouble
+from distui.frozen import frozen
 from distui.monitor.board import HostBoard, Totals
 from distui.plan.labels import format_ranks
 from distui.tui.paint import figures
@@ -29,7 +29,7 @@ NO_GPUS = {"none": "no GPU", "silent": "driver !", "unknown": "-"}
 """What stands in the place of GPUs, by `HostBoard.gpu_state`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Columns:
     """Width of each column in cells; 0 is folded. `tank` and `gap` are of one GPU in UTIL."""
 
@@ -157,7 +157,7 @@ def age(host: HostBoard, now: float) -> float:
     return max(0.0, now - host.sample.at) if host.sample else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Inks:
     """The palette as it applies to values of some age."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from distui.frozen import frozen
 from distui.monitor.board import HostBoard
 from distui.patterns import BadPattern, Searches, compiled
 from distui.tui.hosts import rows as host_rows
@@ -17,7 +17,7 @@ SORTS = ("file", "host", "state", "util", "mem", "temp", "net", "run")
 """What `o` goes through; `file` is the inventory's own order."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Filter:
     """`h100` (text), `^gw.*` (a regex), `!down` (without), `@front` (a group), `rack=r7` (a label, or state= run=
     gpu= group=)."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from distui.facts.host import GpuProcess
+from distui.frozen import frozen
 from distui.monitor.board import GpuLane, HostBoard
 from distui.monitor.links import Link, grouped, links
 from distui.monitor.notes import Note
@@ -31,7 +31,7 @@ Graphs = Literal["some", "large", "none"]
 GRAPHS: tuple[Graphs, ...] = ("some", "large", "none")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Process:
     """A process on a GPU of the host."""
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rich.style import Style
 
 from distui.doctor.checks import counts
 from distui.doctor.finding import CheckRow, SharedFinding, shared_findings
 from distui.doctor.images import how_it_comes
+from distui.frozen import frozen
 from distui.plan import mounts
 from distui.plan.build import build_lines
 from distui.plan.code import code_words
@@ -26,7 +26,7 @@ from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checked:
     """A preflight as the screen keeps it: its rows, when it was made, and of which plan."""
 

@@ -5,18 +5,18 @@ few hundred tasks takes longer than a key press may.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from distui.doctor.images import ImageId, as_planned, short_id, usual_id
 from distui.errors import DistuiError, Problem
 from distui.facts.host import Trouble
+from distui.frozen import frozen
 from distui.plan.model import NoPlan, PlanProblem, RunPlan
 from distui.spec.job import Job
 from distui.spec.names import fold
 from distui.tui.frame.backend import Backend
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Drafted:
     """What a text gives: a job or its problems, and of the job a plan or the reasons why there is none."""
 
@@ -43,7 +43,7 @@ def drafted(
     return Drafted(job, (), made, run_id)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImageState:
     """Where a plan's image is, as far as its hosts were asked."""
 

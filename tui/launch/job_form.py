@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import count
 
+from distui.frozen import frozen
 from distui.plan.labels import format_ranks
 from distui.spec.edit_text import scalar, set_value, values_at, words
 from distui.spec.job import Job
@@ -15,7 +15,7 @@ from distui.spec.names import fold
 from distui.whole import whole
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     """One row of the form. `choices` makes it a choice; without them it is text."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from rich.style import Style
 
 from distui.errors import Problem
+from distui.frozen import frozen
 from distui.monitor.board import Board, GpuOwner
 from distui.plan.labels import format_ranks
 from distui.plan.model import HostNetwork, NoPlan, PlanProblem, RunPlan, Task
@@ -30,7 +30,7 @@ _KEPT = ("--name", "--network", "--gpus", "--env-file", "--device", "--runtime")
 """Flags of a folded command that somebody reads."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanRow:
     """One painted row. `task` is the index of the task whose command it belongs to, `line` a line of the job file."""
 
@@ -41,7 +41,7 @@ class PlanRow:
     """What the cursor keeps to when the plan changes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preview:
     """What the launch screen knows of the job as it stands: problems, or a plan, or why there is none."""
 

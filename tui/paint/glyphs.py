@@ -5,15 +5,17 @@ The Unicode ones are in Fira Code and in DejaVu Sans Mono; no emoji, no braille,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import fields
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
+from distui.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Glyphs:
     """One set of signs; the words say what each one means."""
 
@@ -100,8 +102,8 @@ def to_ascii(text: str) -> str:
 
 def _plain_signs() -> dict[str, str]:
     pairs: dict[str, str] = {}
-    for name in UNICODE.__slots__:
-        for sign, plain in zip(getattr(UNICODE, name), getattr(ASCII, name).ljust(8), strict=False):
+    for field in fields(UNICODE):
+        for sign, plain in zip(getattr(UNICODE, field.name), getattr(ASCII, field.name).ljust(8), strict=False):
             pairs.setdefault(sign, plain)
     return pairs | {"█": "#", "▎": "|", "°": "'", "…": "~", "–": "-", "│": "|", "±": "~", "µ": "u", "·": "."}
 

@@ -7,11 +7,12 @@ dim and reverse, and glyph and word carry the state.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from rich.style import Style
 from textual.color import Color
 from textual.theme import Theme
+
+from distui.frozen import frozen
 
 DARK = Theme(
     name="distui-dark",
@@ -101,7 +102,7 @@ def _ansi() -> dict[str, str]:
     return plain | ramp | {f"r{i}": f"ansi_{name}" for i, name in enumerate(names)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Palette:
     """Styles by what they mean. Those that end in `fill` or `row` are backgrounds, laid under the others."""
 

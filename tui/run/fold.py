@@ -6,13 +6,13 @@ The log never folds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from distui.frozen import frozen
 
 NARROW = 100
 """Below this many columns the rank list becomes a row per host."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """What there is to show, in rows."""
 
@@ -29,7 +29,7 @@ class Wanted:
     zoomed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fold:
     """Rows of each part; 0 is not shown. `gap` is the empty row above parts."""
 

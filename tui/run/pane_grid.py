@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from textual.app import ComposeResult
 from textual.containers import Grid
 from textual.events import Resize
 
+from distui.frozen import frozen
 from distui.tui.logs.log_pane import LogPane
 from distui.tui.logs.merged_pane import MergedPane
 from distui.tui.logs.pane import Pane
@@ -25,7 +25,7 @@ _COLUMNS = {1: 1, 2: 2, 3: 2, 4: 2, 5: 3, 6: 3}
 """Columns for so many panes; four for more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shape:
     """How many panes are shown, in how many columns and rows; the last pane spans what is left of its row."""
 

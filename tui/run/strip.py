@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from distui.frozen import frozen
 from distui.plan.model import HostNetwork
 from distui.runs.lines.events import HostSampled
 from distui.runs.report.rank_rows import data_rate, network_name
@@ -18,7 +18,7 @@ HISTORY_S = 60
 TANKS = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostRow:
     """One host of the run as the strip shows it."""
 
@@ -39,7 +39,7 @@ class HostRow:
         return self.samples[-1] if self.samples else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figures:
     """Sums over the GPUs of one sample; None is unknown."""
 

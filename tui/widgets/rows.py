@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.style import Style
@@ -14,12 +13,13 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from distui.frozen import frozen
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.context import glyphs_of, palette_of
 from distui.tui.paint.paint import Line
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """One row: what it stands for, and whether the cursor may be on it. Headings have an empty key."""
 

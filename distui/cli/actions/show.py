@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from distui.amounts import counted
@@ -20,6 +20,7 @@ from distui.cluster.attach import places
 from distui.cluster.attach.leftover import look
 from distui.errors import NotFound, UsageError
 from distui.facts.troubles import shared
+from distui.frozen import frozen
 from distui.plan.serialize import from_json, to_json
 from distui.runs.hosts.discover import FoundRun
 from distui.runs.hosts.launches import Launch
@@ -47,7 +48,7 @@ class Asked(NamedTuple):
     """Hosts that did not answer; None where none was asked."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankRow:
     """One rank, as its host or the record here tells it."""
 

@@ -6,7 +6,6 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from distui.cluster.selection import Selection
@@ -14,6 +13,7 @@ from distui.cluster.settings import ClusterSettings
 from distui.errors import CheckFailed, ContactLost, NotFound, UsageError
 from distui.facts.host import Trouble
 from distui.facts.troubles import shared
+from distui.frozen import frozen
 from distui.identity import owner
 from distui.plan.model import RunPlan
 from distui.plan.serialize import from_json
@@ -72,7 +72,7 @@ def check_name(run: str) -> None:
         raise UsageError(f"'{run[:60]}' is not a run's name", hint="`distui ps -a` lists the runs")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunLocation:
     """Where a run may be: its folder here, if any, and the hosts to ask."""
 
@@ -100,7 +100,7 @@ class NameTaken(UsageError):
         self.launch = (found.launch, found.owner)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Places:
     """Finds where runs are: by what is recorded here, and on the hosts a call is about."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
+from distui.frozen import frozen
 from distui.runs.hosts.launches import Launch
 from distui.runs.launch.sweep import sweep
 from distui.runs.lines.text import safe
@@ -15,7 +15,7 @@ from distui.session import Connector
 from distui.spec.inventory import Host
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SweptRun:
     """What became of what launches of a run had left."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 
 from distui.cluster.attach import places
 from distui.cluster.attach.places import Asked, RunLocation, open_here
@@ -14,6 +13,7 @@ from distui.cluster.settings import ClusterSettings
 from distui.errors import CheckFailed
 from distui.facts.host import HostFacts, Trouble
 from distui.facts.probe import probe_all
+from distui.frozen import frozen
 from distui.identity import owner
 from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import RunPlan
@@ -32,7 +32,7 @@ from distui.runs.store.saved_hosts import save_hosts, saved_hosts
 from distui.session import Connector
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Live:
     """A run that was found on its hosts, and what is needed to follow it."""
 

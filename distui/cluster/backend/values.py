@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import Event, HostSampled, StopReason
 from distui.runs.state.reducer import RunState
@@ -13,7 +13,7 @@ from distui.runs.store.masking import Mask
 from distui.runs.store.runs import StoredRun
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostNews:
     """News of one host from its long-lived channel: a sample, or what became of the connection."""
 

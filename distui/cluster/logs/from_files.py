@@ -8,7 +8,6 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, groupby
 from math import inf
 from operator import itemgetter
@@ -20,6 +19,7 @@ from distui.cluster.logs.wanted import Wanted
 from distui.facts.values import as_object, as_objects
 from distui.files import open_to_read, reason
 from distui.fits import fits
+from distui.frozen import frozen
 from distui.runs.lines.docker_frames import stamp_at
 from distui.runs.lines.events import LogLine
 from distui.runs.lines.text import WholeLines, text_of
@@ -34,7 +34,7 @@ PART = 1 << 16
 POLL_SECONDS = 0.1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankFile:
     """The log file of one rank; rank None is a launcher's own."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from distui.errors import UsageError
+from distui.frozen import frozen
 from distui.patterns import Searches, given_up, matching
 from distui.runs.lines.events import LogLine
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """Which lines of a log are shown."""
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from distui.facts.host import HostFacts
+from distui.frozen import frozen
 from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import RunPlan
 from distui.runs.attempt.emitter import Emitter
@@ -29,7 +30,7 @@ from distui.runs.watch.watch import Watch
 from distui.session import Connector
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunContext:
     """What all attempts of a run share."""
 

@@ -6,17 +6,17 @@ Or of the same attempt, when others have its ports.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from distui.facts.host import HostFacts
 from distui.facts.probe import probe_all
+from distui.frozen import frozen
 from distui.plan.model import NoPlan, RunPlan
 from distui.session import Connector
 from distui.spec.inventory import Host
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NextAttempt:
     """A plan and the facts that it was made from."""
 
@@ -46,7 +46,7 @@ class PlanFunction(Protocol):
         """See distui.plan.plan."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replanner:
     """Asks the hosts again and plans with their answers. Awaited as an `AttemptPlanner`."""
 

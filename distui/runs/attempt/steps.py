@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from distui.errors import DistuiError, ExitCode, HostError, HostUnreachable
+from distui.frozen import frozen
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.code.source import CodeSource
 from distui.runs.images.context import BuildSource
@@ -17,7 +17,7 @@ from distui.runs.task.host_run import HostRun
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LaunchOptions:
     """How a run is started."""
 

@@ -10,10 +10,10 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from distui.errors import CheckFailed
+from distui.frozen import frozen
 from distui.plan.tree import Entry, Tree, raw, readable
 from distui.runs.code.git_call import call, objects_environment
 from distui.runs.code.git_folder import GitFolder, find
@@ -31,7 +31,7 @@ _hashes: dict[tuple[int | str, ...], str] = {}
 """git's hashes of files by algorithm, device, inode, size and times: plans are made again at each key."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class State:
     """A folder in a repository."""
 
@@ -41,7 +41,7 @@ class State:
     diff: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Committed:
     """A file as it is in the commit."""
 

@@ -15,11 +15,11 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from distui.errors import CheckFailed, UsageError
 from distui.files import make_private, reason
+from distui.frozen import frozen
 from distui.plan.tree import readable
 from distui.runs.code.git_call import call, remote_environment
 
@@ -37,7 +37,7 @@ esac
 """Any name will do beside a token, for GitHub, GitLab and Gitea; one in the URL is asked for no more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checkout:
     """A commit's files in a folder of ours."""
 

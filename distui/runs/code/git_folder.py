@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+
+from distui.frozen import frozen
 
 MAX_BYTES = 16 << 20
 """Of packed-refs; larger ones are not read."""
@@ -18,7 +19,7 @@ _DEEPEST = 5
 """Symbolic refs that lead to each other (git's own limit)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GitFolder:
     """A repository as its files say it."""
 

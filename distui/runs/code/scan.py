@@ -13,6 +13,7 @@ from pathlib import Path
 
 from distui.amounts import size_words
 from distui.errors import UsageError
+from distui.frozen import frozen
 from distui.plan.tree import Entry, Tree, readable
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.wildcards import TooSlow
@@ -27,7 +28,7 @@ _hashes: dict[tuple[int, ...], str] = {}
 """Hashes of files by device, inode, size and times: a plan that is made again at each key must not read all again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """How much may be sent, in bytes."""
 
@@ -35,7 +36,10 @@ class Limits:
     file: int = 100 << 20
 
 
-@dataclass(frozen=True, slots=True)
+LIMITS = Limits()
+
+
+@frozen
 class Scan:
     """A folder as it was read. `left_out` are sentences."""
 
@@ -51,7 +55,7 @@ class _Found:
     links: list[str] = field(default_factory=list)
 
 
-def scan(root: Path, ignored: Ignored, limits: Limits = Limits()) -> Scan:
+def scan(root: Path, ignored: Ignored, limits: Limits = LIMITS) -> Scan:
     """The content of `root`. Raises UsageError for what can't or should not be sent, before anything big is read."""
     found = _Found()
     try:

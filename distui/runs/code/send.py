@@ -9,7 +9,6 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -17,6 +16,7 @@ from distui.agent import bundle as helper
 from distui.amounts import size_words
 from distui.errors import CheckFailed, DistuiError, HostCommandError, SessionLost
 from distui.facts.values import loads
+from distui.frozen import frozen
 from distui.plan.code import COPY, is_copied, store
 from distui.plan.tree import Entry, readable
 from distui.runs.code.scan import pieces
@@ -34,7 +34,7 @@ _TRIES = 3
 _LINE = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sent:
     """What came of it on one host."""
 

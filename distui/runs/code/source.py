@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from distui.errors import CheckFailed, DistuiError, UsageError
+from distui.frozen import frozen
 from distui.plan.model import CodePlan
 from distui.plan.tree import Tree, readable
 from distui.runs.code.changes import state_of
@@ -27,7 +27,7 @@ _Key = tuple[Code, str, str | None]
 """A job's code, where it is seen, and the token."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CodeSource:
     """The code of a run: what the plan says of it, its tree, and the folder to read it from."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from distui.facts.values import loads
 from distui.files import open_to_read
+from distui.frozen import frozen
 from distui.runs.lines.events import AttemptEnded, Event, LogLine, LogLines, RunEnded, RunOpened
 from distui.runs.lines.text import WholeLines, text_of
 from distui.runs.store.recorded import UNREADABLE, event_of, tasks_of
@@ -48,7 +49,7 @@ class _Growing:
         return self.lines.feed(data)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Log:
     """The log of one rank; rank None is a launcher's own."""
 

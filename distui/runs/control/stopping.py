@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from distui.errors import DistuiError, ExitCode, UsageError
+from distui.frozen import frozen
 from distui.plan.labels import format_ranks
 from distui.plan.model import RunPlan, Task
 from distui.runs.hosts.discover import FoundRun
@@ -15,7 +15,7 @@ from distui.runs.task.host_run import HostRun
 from distui.session import Connector
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StopReport:
     """What a stop from afar did: errors by host, and what is left, in words."""
 

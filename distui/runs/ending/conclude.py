@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from distui.errors import DistuiError
+from distui.frozen import frozen
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.hosts.readers import Act, Visit
 from distui.runs.lines.events import FailureFound, RunEnded
@@ -214,7 +215,7 @@ async def say_unread(attempt: Attempt) -> None:
     await _visits(attempt, "unread", {host: found for host, found in tasks.items() if found})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Others:
     """What is known of those who read a run elsewhere, once they were waited for."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from distui.errors import DistuiError
 from distui.files import last_bytes
+from distui.frozen import frozen
 from distui.patterns import LimitedPattern
 from distui.plan.model import RunPlan, Task
 from distui.runs.attempt.attempt import Attempt
@@ -33,7 +33,7 @@ FILE_SECONDS = 30.0
 """How long a host is asked for a file."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Review:
     """What came of it: words that belong to the result, and the failure when the run did not do what it was to do."""
 
@@ -53,7 +53,7 @@ async def review(attempt: Attempt) -> Review:
     return Review(warnings, _failure(attempt, reasons, read.drift))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Read:
     """What the log files say."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from distui.facts.values import loads
+from distui.frozen import frozen
 from distui.whole import whole
 
 FeedKind = Literal["helper", "socket", "dial"]
@@ -21,7 +21,7 @@ HELD = 4 << 20
 """Bytes one stream may hold unread before the whole feed waits: a slow reader slows the host, never fills memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EngineAccess:
     """How to talk to a host's engine: the API's socket when the login may open it, and the client's command."""
 

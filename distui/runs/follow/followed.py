@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Literal
 
+from distui.frozen import frozen
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.lines.batch import Batch
 from distui.runs.state.samples import Sample
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FollowTarget:
     """One task of the host. `ref` is the container's id (never its name), or a process's task folder; "" where that is
     not known yet, since the host was out of reach: then `find` asks it.
@@ -40,7 +40,7 @@ class FollowTarget:
         return self.room is None or self.room.is_set()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Records:
     """What a task printed, exactly once. Write `batch.data` first, then store `resume`."""
 
@@ -49,7 +49,7 @@ class Records:
     resume: ResumePoint
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exited:
     """A task's program ended; its last lines may still come. Times are UTC seconds of the host's clock.
 
@@ -70,7 +70,7 @@ class Exited:
     """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Drained:
     """The task ended and everything it printed was emitted: its container may be removed."""
 
@@ -78,21 +78,21 @@ class Drained:
     resume: ResumePoint
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Removed:
     """The container or task folder is gone though nobody here removed it; nothing more comes."""
 
     task: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sampled:
     """The host's figures, once a second."""
 
     sample: Sample
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lost:
     """Contact is lost with the host, or only with its engine: the tasks' state is unknown, not ended."""
 
@@ -100,7 +100,7 @@ class Lost:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Back:
     """Contact is back; what happened meanwhile follows."""
 
@@ -109,7 +109,7 @@ class Back:
     """Whether the host was restarted meanwhile: its boot id is another one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Note:
     """Something a person should read; changes no state. `task` is None when it concerns the host."""
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from distui.frozen import frozen
 from distui.plan.docker import LOG_SIZE
 from distui.runs.follow.followed import Exited
 from distui.runs.lines.docker_frames import stamp_ns
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContainerState:
     """One container as the engine sees it now."""
 

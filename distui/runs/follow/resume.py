@@ -11,16 +11,17 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from distui.frozen import frozen
 from distui.runs.lines.batch import STDERR, STDOUT, Batch
 from distui.runs.lines.docker_frames import since, stamp_at, stamp_ns
 
 _SECOND_NS = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mark:
     """How many records of each stream were received with a stamp at or after `stamp` (b"": all of them)."""
 
@@ -29,7 +30,7 @@ class Mark:
     err: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seen:
     """The last record had of one stream, in short, to prove that a replay is of the same log."""
 
@@ -43,7 +44,7 @@ class Seen:
         return cls(stamp, len(data), zlib.crc32(data))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResumePoint:
     """Where to go on. Store it after the bytes it counts; to attach, cut the log file to `written` bytes first.
 
@@ -255,7 +256,7 @@ class Cursor:
         self._newer = point.top
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Span:
     """What is needed of a batch again and again: its smallest and greatest stamp, and records per stream."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from distui.errors import HostCommandError, HostError
 from distui.facts.engine import classify
 from distui.facts.host import Trouble
 from distui.facts.values import as_object, integer, loads
+from distui.frozen import frozen
 from distui.plan import docker, process
 from distui.plan.labels import MOST_RANKS, TaskLabels, task_from_labels
 from distui.plan.limit import reached
@@ -34,7 +34,7 @@ that were found have ended well, and others were not found.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoundTask:
     """One container or process of some run, as its host tells it. Times are the host's clock in UTC seconds."""
 
@@ -63,7 +63,7 @@ class FoundTask:
         return f"{self.labels.engine} {name} (run {self.labels.run}, task {self.labels.task}, {self.status})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoundRun:
     """All tasks of one launch's attempt that were found, on whatever hosts answered.
 
@@ -153,7 +153,7 @@ class FoundRun:
         return "unknown" if self.unfound else "succeeded"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoundRuns:
     """The runs found, newest first, and the hosts that could not be asked."""
 

@@ -8,11 +8,12 @@ launch whose folder is taken away was stopped from elsewhere. Ages are by the ho
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Literal
 
 from distui.errors import HostCommandError
+from distui.frozen import frozen
 from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import RunPlan
 from distui.runs.hosts.claim_file import AGED
@@ -90,7 +91,7 @@ exit 3
 ).strip()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claim:
     """Whose launch it is. The token tells a repeated `take` of one launch from another's."""
 
@@ -112,7 +113,7 @@ def claim_of(plan: RunPlan, at: float) -> Claim:
     return Claim(plan.owner, at, token) if token else Claim(plan.owner, at)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Take:
     """What came of it. `who` says who has the folder, in words, when it is not taken."""
 

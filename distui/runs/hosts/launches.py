@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from distui.errors import HostCommandError, HostError
 from distui.facts.host import Trouble
+from distui.frozen import frozen
 from distui.runs.hosts.claim_file import AGED
 from distui.runs.hosts.discover import Runner
 from distui.runs.hosts.folder import LAUNCH_FILE, LAUNCHED_FILE, STALE_MINUTES
@@ -46,7 +46,7 @@ printf 'end\0'
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Launch:
     """A run's folder on one host. `owner` and `since` are as the claim says them, in words."""
 
@@ -75,7 +75,7 @@ class Launch:
         return launch, whole(number, 8) or 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Launches:
     """What was found, and the hosts that could not be asked."""
 

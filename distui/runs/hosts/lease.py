@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from distui.frozen import frozen
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan
 from distui.runs.hosts.claim_file import CLAIM
@@ -117,7 +118,7 @@ def resource_text(resources: Iterable[Resource]) -> str:
     return " and ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lease:
     """What came of it. `why` is empty when all is leased, else who has `resources`, in words, or why it can't be.
 
@@ -130,7 +131,7 @@ class Lease:
     resources: frozenset[Resource] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conflict:
     """A run that has `resources` which another wants, in words."""
 

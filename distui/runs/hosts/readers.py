@@ -12,10 +12,10 @@ import hashlib
 import re
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from distui.errors import HostCommandError
+from distui.frozen import frozen
 from distui.runs.hosts.discover import Runner
 from distui.runs.hosts.folder import TOKEN_IN
 from distui.runs.lines.text import safe
@@ -93,7 +93,7 @@ def reader_id(stored: StoredRun) -> str:
     return hashlib.sha256(f"{socket.gethostname()}:{stored.path.resolve()}".encode()).hexdigest()[:12]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Visit:
     """What is in the run's folder on one host."""
 

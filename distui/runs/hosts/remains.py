@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from distui.errors import HostError
 from distui.facts.host import Trouble
+from distui.frozen import frozen
 from distui.plan.docker import sizes
 from distui.plan.plan import run_folder
 from distui.runs.hosts.discover import FoundTask, find_runs
@@ -18,7 +18,7 @@ from distui.whole import whole
 _FOLDER = 'd=$HOME/$1; [ -d "$d" ] && du -sk -- "$d"; :'
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remain:
     """One thing that would go: on which host, what it is, and its bytes where they are known."""
 
@@ -27,7 +27,7 @@ class Remain:
     size: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remains:
     """Everything that was found, and the hosts that could not be asked."""
 

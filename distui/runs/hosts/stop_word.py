@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import get_args
 
+from distui.frozen import frozen
 from distui.runs.verdict.evidence import End, Stop, StopCause, corrected
 from distui.runs.verdict.stops import STOP_CODES
 from distui.whole import whole
@@ -45,7 +45,7 @@ rm -f -- "$3"
 """.strip()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StopWord:
     """Who stops the run, why, with which exit code of the run, and how many seconds ranks have to end."""
 

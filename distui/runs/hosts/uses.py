@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from distui.frozen import frozen
 
 if TYPE_CHECKING:
     from distui.plan.model import RunPlan, Task
     from distui.runs.hosts.discover import FoundRuns, FoundTask
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Use:
     """One task of a live run on one host, and the ranks at each of its GPUs."""
 

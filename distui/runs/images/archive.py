@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from distui.facts.image import ImageFacts, legacy_folders
 from distui.facts.values import loads
+from distui.frozen import frozen
 from distui.runs.images.manifest import LISTS, rewritten
 from distui.runs.images.tar import BLOCK, END, BadArchive, TarEntry, TarReader, padding
 
@@ -32,7 +32,7 @@ _BLOB = re.compile(rf"(?:blobs/sha256/({_HEX})|({_HEX})\.tar)")
 _LEGACY = re.compile(rf"({_HEX})/(layer\.tar|json)")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Piece:
     """Some bytes of the archive; `layer` is which of the image's layers they are, None for anything else."""
 

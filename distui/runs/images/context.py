@@ -10,11 +10,11 @@ import stat
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from distui.errors import CheckFailed, UsageError
+from distui.frozen import frozen
 from distui.plan.build import built_name, content_hash
 from distui.plan.model import BuildPlan
 from distui.plan.tree import Entry, Tree, readable
@@ -26,7 +26,7 @@ from distui.spec.job import Build, Job
 IGNORE = ".dockerignore"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BuildSource:
     """What an image is built from: what the plan says of it, its files, and the folder to read them from."""
 

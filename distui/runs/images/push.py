@@ -13,12 +13,13 @@ import asyncio
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, Protocol
 
 from distui.errors import HostCommandError, HostError, SessionLost
 from distui.facts.engine import classify
 from distui.facts.image import ImageFacts, read_images, shared_layers
+from distui.frozen import frozen
 from distui.plan import docker
 from distui.runs.images.archive import ImageReader, Piece, wanted
 from distui.runs.images.find import find_image
@@ -53,7 +54,7 @@ class EngineSession(Protocol):
         """See `distui.session.Session.open`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Engine:
     """One machine's engine and the way to it."""
 
@@ -66,7 +67,7 @@ class Engine:
         return await find_image(self.session.run, self.name, self.command, image)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pushed:
     """How far an image is on one target, and in the end how it went there."""
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
+from distui.frozen import frozen
 from distui.whole import whole
 
 BLOCK = 512
@@ -26,7 +26,7 @@ class BadArchive(ValueError):
     """The bytes are no archive of the image that was asked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TarEntry:
     """What an entry's headers say."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from distui.facts.values import as_object, as_objects
+from distui.frozen import frozen
 from distui.runs.lines.text import safe
 
 MOST_TEXT = 300
@@ -43,7 +44,7 @@ class Collective:
         return self.what.startswith(("send", "recv"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """How far a process is in one process group."""
 
@@ -62,7 +63,7 @@ class Group:
         return next((one for one in self.recent if not one.over and not one.direct), None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Frame:
     """One call of a stack."""
 
@@ -74,7 +75,7 @@ class Frame:
         return f"{self.file}:{self.line} in {self.function}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stack:
     """A Python thread's calls, innermost first. `asked`: it got the signal, as the main one mostly does."""
 
@@ -83,7 +84,7 @@ class Stack:
     frames: tuple[Frame, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Thread:
     """A thread as the kernel sees it. `waits`: where in the kernel, empty where that is not told; `cpu`: cores used."""
 
@@ -93,7 +94,7 @@ class Thread:
     cpu: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Process:
     """One process of a task. What is None is not known."""
 
@@ -121,7 +122,7 @@ class Process:
     """What it did not answer, in words."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostAnswer:
     """What one host says of a run's tasks on it."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from distui.frozen import frozen
 from distui.runs.insight.answers import Collective, Group
 from distui.runs.insight.ranks import RankSeen
 
@@ -19,7 +19,7 @@ SAME_SIZE = ("all_reduce", "allreduce", "broadcast", "reduce_scatter", "all_gath
 """Collectives whose input must be of one size on all ranks; others may differ (torch's documentation of each)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Standing:
     """A collective that some ranks have begun and that does not end."""
 
@@ -43,7 +43,7 @@ class Standing:
         return f"{one.what} #{one.number}{size} in {group_words(self.group, self.about)}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mismatch:
     """Ranks that have begun different collectives under the same number of one group."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from distui.frozen import frozen
 from distui.runs.insight.answers import Frame
 from distui.runs.insight.ranks import RankSeen
 
@@ -15,7 +15,7 @@ BUSY = 0.5
 """Cores from which on a process counts as at work."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Doing:
     """What a rank does, and where."""
 

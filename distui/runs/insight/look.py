@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from distui.frozen import frozen
 from distui.runs.insight.answers import HostAnswer
 from distui.runs.insight.ask import ask_hosts
 from distui.runs.insight.explain import explain
@@ -13,7 +14,7 @@ from distui.runs.lines.explanation import STANDS, Calls, Explanation
 from distui.runs.task.host_access import HostAccess
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Look:
     """Each rank as it was seen, and what it means together."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from distui.frozen import frozen
 from distui.runs.insight.answers import Group, HostAnswer, Process, Stack
 
 INIT = frozenset({"docker-init", "tini", "catatonit", "podman-init", "sh", "bash", "dash", "conmon", "timeout"})
 """Names of first processes that only start another one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskRanks:
     """A task as the plan has it: where it is and which ranks are in it."""
 
@@ -20,7 +20,7 @@ class TaskRanks:
     ranks: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankSeen:
     """One rank, as far as it can be seen. Moments of its collectives are put on our clock by `ahead`."""
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from distui.errors import HostError
+from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.runs.hosts import marks
 from distui.runs.hosts.claim_file import CLAIM
@@ -34,7 +34,7 @@ done
 ).strip()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GpuUser:
     """Somebody who has GPUs of a plan on one host."""
 

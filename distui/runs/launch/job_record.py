@@ -8,12 +8,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from distui.files import read_bytes
 from distui.fits import check
+from distui.frozen import frozen
 from distui.runs.code.source import code_path
 from distui.runs.images.context import build_path
 from distui.runs.store.runs import StoredRun
@@ -29,7 +29,7 @@ _NAMED: Mapping[str, type] = {"roles": Role, "data": DataMount}
 """Fields that hold several of a kind by name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobRecord:
     """A job as it was started, on which hosts, and what is known of its file now."""
 

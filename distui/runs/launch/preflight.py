@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 from distui.doctor.checks import check_hosts
@@ -21,6 +21,7 @@ from distui.doctor.reach_check import endpoints_of_plan
 from distui.errors import HostError
 from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all
+from distui.frozen import frozen
 from distui.plan.code import home_of_folder
 from distui.plan.model import Mount, RunPlan
 from distui.plan.tf import own_ports
@@ -36,7 +37,7 @@ SHARED = Check("gpus_shared", "GPUs", "no other run has these GPUs or ports", "d
 NAME = Check("run_name", "Reach", "no run of this name", "docker ps -a --filter label=distui.run=NAME")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preflight:
     """What was found. `results` are the fresh probes it rests on."""
 

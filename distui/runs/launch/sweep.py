@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from distui.errors import DistuiError
+from distui.frozen import frozen
 from distui.plan.labels import token_of
 from distui.runs.code.send import KEEP, clean
 from distui.runs.hosts import lease, marks
@@ -55,7 +56,7 @@ done
 ).strip()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Swept:
     """What came of it on all hosts. Names of hosts, and words by host."""
 

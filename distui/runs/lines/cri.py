@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from distui.frozen import frozen
 from distui.runs.lines.batch import STDERR, STDOUT, Batch
 
 _LINE_LIMIT = 64 << 20
@@ -12,7 +11,7 @@ _LINE_LIMIT = 64 << 20
 _STREAMS = {b"stdout": STDOUT, b"stderr": STDERR}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CriBatch:
     """Records, the file's bytes they took, and the lines that were no records."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from distui.fits import Figure
+from distui.frozen import frozen
 from distui.plan.labels import format_ranks
 from distui.runs.lines.explanation import Explanation, explanation_json
 
@@ -27,7 +28,7 @@ StopReason = Literal["user", "failure", "timeout", "launch_failed", "done", "max
 """`done`: the tasks whose end is the run's have ended, and what still lives would not end by itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunOpened:
     """A plan is about to be started, or a live run was found and is followed again (`adopted`)."""
 
@@ -52,7 +53,7 @@ class RunOpened:
     """Rank -> how many lines of its log were read before."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhaseBegun:
     """The run entered a phase; `detail` is one line in words."""
 
@@ -61,7 +62,7 @@ class PhaseBegun:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostChanged:
     """A host's connection changed: `up`, `lost` (its ranks may live) or `back`."""
 
@@ -71,7 +72,7 @@ class HostChanged:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskStarted:
     """A container or process was started; `id` is the engine's own id."""
 
@@ -81,7 +82,7 @@ class TaskStarted:
     id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankChanged:
     """A rank changed its state. `words` explains an end: `exit 3`, `killed by SIGSEGV (segmentation fault)`."""
 
@@ -100,7 +101,7 @@ class RankChanged:
     """When it failed by its own first words, else when it ended; on our clock."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogLine:
     """One line without its newline. `stamp` is the engine's own (RFC 3339, host clock), empty for processes."""
 
@@ -109,7 +110,7 @@ class LogLine:
     stamp: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogLines:
     """Lines of one rank, in order, already written to its log file. Rank None: torchrun's own words on that node."""
 
@@ -120,7 +121,7 @@ class LogLines:
     lines: Sequence[LogLine]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GpuReading:
     """One GPU at one moment; None is unknown, never 0."""
 
@@ -148,7 +149,7 @@ class GpuReading:
     """When that was."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostSampled:
     """GPUs and network of a host, once a second while the run lives. Rates are bytes per second."""
 
@@ -167,7 +168,7 @@ class HostSampled:
     """Interface or `hca:port` -> errors counted since the boot."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progressed:
     """What the first rank said of its progress last, by the job's own pattern; once a second at most."""
 
@@ -181,7 +182,7 @@ class Progressed:
     seconds_per_step: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankSilent:
     """A rank said nothing for `stall_after` and its GPUs do nothing (`quiet`), or it speaks or works again.
 
@@ -196,7 +197,7 @@ class RankSilent:
     util: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RanksAsked:
     """Ranks were asked where they are, and what that means is news: who holds the others up, or that they go on."""
 
@@ -204,7 +205,7 @@ class RanksAsked:
     found: Explanation
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """The failure that explains the run: who failed first, how, why in words, and its last lines."""
 
@@ -252,7 +253,7 @@ class Failure:
         return " on ".join(part for part in (self.who, self.host) if part)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FailureFound:
     """The first failure was named. A later one may replace it while other hosts' exits come in."""
 
@@ -260,7 +261,7 @@ class FailureFound:
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StopAsked:
     """Ranks are being stopped: SIGTERM and `grace` seconds, or SIGKILL at once when `grace` is 0."""
 
@@ -269,7 +270,7 @@ class StopAsked:
     grace: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notice:
     """Something worth saying that changes no state."""
 
@@ -279,7 +280,7 @@ class Notice:
     host: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RanksRestarted:
     """A rank failed, and torchrun starts the ranks again by itself, for the `count`th of `allowed` times on that node.
 
@@ -295,7 +296,7 @@ class RanksRestarted:
     allowed: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AttemptEnded:
     """An attempt failed and was cleaned up; the next begins in `pause` seconds, with a RunOpened of its own.
 
@@ -310,7 +311,7 @@ class AttemptEnded:
     log_dir: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunEnded:
     """The last event of a run. `leftovers` names what may still be on a host (normally empty)."""
 

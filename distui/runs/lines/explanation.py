@@ -6,8 +6,10 @@ What it is made of came from programs that say whatever they like: what is writt
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Literal
+
+from distui.frozen import frozen
 
 Kind = Literal["hang", "deadlock", "mismatch", "stall", "moving", "unseen"]
 """`stall`: ranks wait for one that does something which takes long now and then. `moving`: nothing stands still, as far
@@ -28,7 +30,7 @@ MOST_WORDS = 600
 """Characters of each text of an event."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankPlace:
     """One rank: where it is, and whether others wait for it."""
 
@@ -44,7 +46,7 @@ class RankPlace:
     """Whether others wait for it, and it for nobody."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Explanation:
     """Why a run does not go on, or that it does."""
 
@@ -89,7 +91,7 @@ class Explanation:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Calls:
     """Ranks whose main threads are in the same calls, innermost first; no frames where none were told."""
 

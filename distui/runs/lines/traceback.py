@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from distui.frozen import frozen
 
 RANK_PREFIX = re.compile(r"^\[(?:rank|default)\d+\]:? ?")
 """What torch and torchrun put before a rank's lines."""
@@ -24,7 +25,7 @@ NAMED = 2
 """Files a fold names."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fold:
     """Lines `start` to `stop` (not included) of a text, and what stands for them."""
 

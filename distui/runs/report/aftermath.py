@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from distui.frozen import frozen
 from distui.runs.lines.severity import headline_of
 from distui.runs.report.rank_rows import Tone, digits, end_word, failed_at, numbers, short_name
 from distui.runs.state.reducer import RankState, RunState
@@ -17,7 +17,7 @@ BEFORE_S = 120.0
 """Warnings this long before the failure are evidence."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moment:
     """One row: seconds after the first failure, who, what, and in words why."""
 

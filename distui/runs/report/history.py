@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from distui.facts.host import Trouble
+from distui.frozen import frozen
 from distui.plan.labels import format_ranks
 from distui.runs.hosts.discover import FoundRun, FoundRuns
 from distui.runs.hosts.launches import Launch, ended
@@ -18,7 +19,7 @@ from distui.runs.store.recorded import told_failure, warnings_of
 from distui.runs.store.runs import StoredRun
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunRow:
     """One run: recorded here, found on the hosts, or both. Times are UTC seconds, `took` is seconds."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from distui.frozen import frozen
 from distui.plan.model import HostNetwork, RunPlan, Task
 from distui.runs.lines.events import HostSampled
 from distui.runs.state.load import load, placed
@@ -18,7 +19,7 @@ Tone = Literal["", "muted", "watch", "wrong", "good"]
 PHASES = {"connect": "connect", "check": "check", "image": "pull", "push": "push", "start": "start", "follow": "start"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankRow:
     """One rank as the list shows it. `sign` is a state word that glyphs and colours know."""
 

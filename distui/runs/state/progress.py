@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from distui.frozen import frozen
 from distui.patterns import LimitedPattern, PatternMatch
 from distui.runs.lines.events import LogLine, Progressed
 from distui.runs.lines.text import safe
@@ -31,7 +31,7 @@ COUNTS = ("step", "steps", "total", "epoch", "epochs")
 _NUMBER = re.compile(r"[-+]?(?:\d[\d_,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Point:
     """One match: its named groups, as numbers where they are some, and when the line was said."""
 

@@ -12,8 +12,9 @@ How a run's own state follows from its parts, first match wins:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from distui.frozen import frozen
 from distui.runs.lines.events import (
     AttemptEnded,
     Event,
@@ -44,7 +45,7 @@ LIVE: frozenset[RankPhase] = frozenset({"waiting", "starting", "running", "lost"
 BEFORE_START: frozenset[RankPhase] = frozenset({"waiting", "starting"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankState:
     """One rank as its events left it."""
 
@@ -81,7 +82,7 @@ class RankState:
         return self.state in LIVE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostState:
     """One host of the run: its connection and its newest sample."""
 
@@ -91,7 +92,7 @@ class HostState:
     sample: HostSampled | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunState:
     """A run as its events left it; the empty value is a run of which nothing is known yet."""
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from distui.facts.gpu import pci_key
+from distui.frozen import frozen
 from distui.runs.lines.events import GpuReading
 from distui.whole import whole
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Traffic:
     """Bytes since the boot, and bytes per second since the last sample (None in the first)."""
 
@@ -21,7 +22,7 @@ class Traffic:
     tx_rate: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """One host in one second. `at` is the host's clock."""
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from distui.facts.values import as_object, as_objects, loads
 from distui.files import read_bytes
+from distui.frozen import frozen
 from distui.plan.labels import task_from_labels, token_of
 from distui.runs.lines.events import RankChanged, RunEnded, RunOutcome, to_json
 from distui.runs.state.reducer import RunState
@@ -47,7 +48,7 @@ All that one script prints is bounded: hosts that share a home have a folder eac
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EndRecord:
     """How an attempt of a run ended. `token` is that of its launch and attempt (`token_of`)."""
 

@@ -13,13 +13,13 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
 from distui.facts.values import loads
 from distui.files import read_bytes, write_private
+from distui.frozen import frozen
 from distui.runs.lines.batch import STDERR, STDOUT, Batch
 from distui.runs.lines.columns import LineColumn, StampColumn
 from distui.runs.lines.text import LineAssembler, Stream
@@ -37,7 +37,7 @@ Columns = tuple[list[int], list[bytes], list[bytes]]
 Groups = list[tuple[int | None, Columns]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Written:
     """Lines of one rank (None: the launcher's own) that were just written to its file."""
 

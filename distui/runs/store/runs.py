@@ -27,7 +27,6 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +34,14 @@ from distui.config import refuse_strangers
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.facts.values import loads, loads_own
 from distui.files import check_folder, lines_of, make_private, open_fd, read_text, reason, write_private
+from distui.frozen import frozen
 from distui.whole import whole
 
 KEPT_BUILDS = 50
 """Logs of builds that failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredRun:
     """The folder of one run. Reading tolerates torn files: what can't be read counts as absent."""
 
@@ -237,7 +237,7 @@ class AlreadyFollowed(UsageError):
     """Another distui of this machine follows the run."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StopRequest:
     """A stop that another process of this machine asks the run's owner for."""
 

@@ -9,7 +9,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from typing import Any, Literal
 from distui.facts.values import loads
 from distui.files import make_private, read_bytes, write_private
 from distui.fits import check
+from distui.frozen import frozen
 from distui.runs.lines.events import iso
 from distui.runs.lines.explanation import STANDS, Calls, Explanation, explanation_json, explanation_of
 from distui.runs.store.recorded import UNREADABLE
@@ -31,7 +32,7 @@ SCHEMA = "distui/why/v1"
 _NAME = re.compile(r"([0-9]{5,9})-([a-z]{1,12})\.json")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WhyRecord:
     """What ranks told when they were asked. `by`: whoever follows the run, or somebody with `distui why`."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 
 from distui.errors import HostCommandError, UsageError
+from distui.frozen import frozen
 from distui.plan.env import line_faults
 from distui.plan.fetch import client_argv, contained
 from distui.plan.model import Mount, Task
@@ -29,7 +29,7 @@ for c in "$@"; do if command -v "$c" >/dev/null; then echo "client $c"; exit; fi
 """.strip()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class There:
     """Whether a host has fetched data already, since `when`, or with which client it can; neither: it can't."""
 

@@ -7,10 +7,11 @@ of two rules that fit one line the first is taken, so what is more exact stands 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from distui.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cause:
     """What the log says went wrong, and what to do about it. `secondary` marks a peer's failure echoing here."""
 

@@ -7,16 +7,16 @@ the ranks are the measure; without a majority nobody can say who is right.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
+from distui.frozen import frozen
 from distui.plan.labels import format_ranks
 
 SHOWN = 80
 """Letters shown of what a rank printed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Said:
     """What a rank printed last: the value that is compared, and the words it stands in."""
 
@@ -24,7 +24,7 @@ class Said:
     words: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Drift:
     """What the comparison found. `odd` are the ranks that differ from most others; empty when there is no majority."""
 

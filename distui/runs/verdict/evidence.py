@@ -6,9 +6,10 @@ Facts only: nothing here says what caused what. The order in which facts came to
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple
 
+from distui.frozen import frozen
 from distui.spec.job import Launcher
 
 EndState = Literal["exited", "never_started", "lost", "removed"]
@@ -29,7 +30,7 @@ class Line(NamedTuple):
 Lines = tuple[Line, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class End:
     """What the engine says of one task's end."""
 
@@ -48,7 +49,7 @@ class End:
     """When distui learned of it: what was known before a stop began was not caused by it, whatever the clocks say."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskSeen:
     """One container or process with its ranks, its end (None: not known to have ended) and the last lines of each.
 
@@ -68,7 +69,7 @@ class TaskSeen:
     lines: Mapping[int | None, Lines] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostSeen:
     """What is known of a host. `doubt` is by how many seconds its corrected clock may be off."""
 
@@ -82,7 +83,7 @@ class HostSeen:
     """When its engine was last seen to be down."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stop:
     """Ranks were stopped from `at` on: all of the run, or only these tasks. `by` is who, where it was not distui here.
 
@@ -96,7 +97,7 @@ class Stop:
     tasks: frozenset[int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Silence:
     """A rank that said nothing since `since`, when it said `last` or began to run; `until` is when it spoke again."""
 
@@ -108,7 +109,7 @@ class Silence:
     until: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """What the job says of its own end."""
 
@@ -123,7 +124,7 @@ class Rules:
     max_duration: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evidence:
     """Everything `judge` goes by. Tasks by any order; the same facts in another order are the same evidence."""
 

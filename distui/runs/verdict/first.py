@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from distui.frozen import frozen
 from distui.plan.labels import format_ranks
 from distui.runs.lines.events import rank_words
 from distui.runs.verdict.evidence import Evidence
@@ -39,7 +40,7 @@ NAMED = 3
 """Ranks and hosts that a doubt names, at most."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class First:
     """The first failure, the ranks that failed like it, and those that may have been first instead."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from distui.frozen import frozen
 from distui.runs.lines.severity import severity
 from distui.runs.verdict.causes import Cause
 from distui.runs.verdict.diagnose import cause_of
@@ -64,7 +64,7 @@ _WENT_ON = re.compile(r"\b(?:retry|retrying|ignored|ignoring|skipp(?:ed|ing)|rec
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LastWords:
     """What a rank said of its end. `at` is when it began to, None where lines have no time."""
 

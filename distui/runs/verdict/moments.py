@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from distui.frozen import frozen
 from distui.runs.verdict.evidence import Evidence, TaskSeen
 from distui.runs.verdict.explain import down_at
 from distui.runs.verdict.torchrun import AgentWords, ProcessEnd, since_report
@@ -22,7 +21,7 @@ NOTICED = 0.6
 """Seconds that a rank's end may be older than torchrun's word of it; it looks every 0.1 s, or slower when busy."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moment:
     """A time on our clock. The truth lies between `early` and `late` by the host's own clock, which may be off by
     `doubt` seconds.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from distui.doctor.reach import ReachReport
+from distui.frozen import frozen
 from distui.plan.model import HostNetwork
 
 SHOWN = 4
@@ -13,7 +13,7 @@ SHOWN = 4
 FINE = "all hosts of the run reach each other on their data addresses (asked afterwards, on ports that were free)"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NetworkFound:
     """What was found. `broken` says where the network does not carry; `notes` is what else is worth saying."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from distui.frozen import frozen
 from distui.runs.lines.events import Failure, RankPhase, RunOutcome
 
 Relation = Literal["first", "alike", "followed", "before", "stopped", "succeeded", "unknown"]
@@ -16,7 +17,7 @@ first; failed or was ended after it; ended well before it; was stopped by distui
 Certainty = Literal["certain", "uncertain"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankEnd:
     """One rank's own end: its own exit status, not its container's, and how that relates to the first failure."""
 
@@ -38,7 +39,7 @@ class RankEnd:
     """Its last state."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """The answer to: how did the run end, who was first, why, and what became of the others."""
 

@@ -7,9 +7,10 @@ status of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from distui.frozen import frozen
 from distui.runs.verdict.evidence import End, Evidence, Lines, Stop, TaskSeen
 from distui.runs.verdict.explain import down_at, what_ended
 from distui.runs.verdict.last_words import LastWords, last_words
@@ -24,7 +25,7 @@ How = Literal["failed", "succeeded", "stopped", "taken", "open"]
 """`taken`: torchrun ended it, since others of its node had failed. `open`: not known to have ended."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """A rank; or all ranks of a task of which nobody said which of them failed."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from distui.frozen import frozen
 from distui.runs.lines.events import rank_words
 from distui.runs.verdict.diagnose import cause_of
 from distui.runs.verdict.plain import heard, plain
@@ -24,7 +25,7 @@ _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warni
 _ERROR = re.compile(r"(?:fatal|error|critical)\b\s*[:\]!-]", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LastWords:
     """The last lines of one rank that ended with exit status 0, or of a launcher (`rank` None)."""
 
@@ -39,7 +40,7 @@ class LastWords:
         return rank_words(self.rank, self.name) if self.rank is not None else f"the launcher on {self.host}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Looked:
     """What was looked for at the end of a run. None: not asked for, or it could not be looked for."""
 

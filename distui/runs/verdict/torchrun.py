@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from functools import lru_cache
 
+from distui.frozen import frozen
 from distui.runs.verdict.diagnose import signal_name
 from distui.runs.verdict.evidence import Line, Lines
 from distui.runs.verdict.plain import plain
@@ -37,7 +38,7 @@ ZONE_STEP = 900
 """Seconds: offsets of the world's time zones are multiples of a quarter of an hour."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProcessEnd:
     """One rank's end as torchrun tells it. `local` is its place on the node; a signal is 128 + its number."""
 
@@ -50,7 +51,7 @@ class ProcessEnd:
     """When torchrun noticed, in whole seconds by the container's clock and time zone, read as if that were UTC."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentWords:
     """What one node's agent said of the last round of its ranks."""
 
