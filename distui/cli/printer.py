@@ -13,6 +13,7 @@ from distui.cli.outlet import Outlet
 from distui.cli.ranks import Prefixes
 from distui.frozen import frozen
 from distui.runs.lines.batch import Batch
+from distui.runs.lines.event_json import to_json
 from distui.runs.lines.events import (
     AttemptEnded,
     Event,
@@ -23,7 +24,6 @@ from distui.runs.lines.events import (
     RunEnded,
     RunOpened,
     iso,
-    to_json,
 )
 from distui.runs.lines.text import safe
 from distui.runs.state.reducer import RunState

@@ -14,7 +14,8 @@ import click
 from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.errors import DistuiError, ExitCode
-from distui.runs.lines.events import Notice, RunEnded, RunOutcome, to_json
+from distui.runs.lines.event_json import to_json
+from distui.runs.lines.events import Notice, RunEnded, RunOutcome
 from distui.runs.store.runs import StoredRun
 
 

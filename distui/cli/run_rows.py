@@ -7,7 +7,7 @@ from typing import Any
 
 from distui.cli.console import Console
 from distui.errors import DistuiError
-from distui.runs.lines.events import failure_json
+from distui.runs.lines.event_json import failure_json
 from distui.runs.report.history import RunRow
 
 

@@ -9,8 +9,8 @@ import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from distui.codec import write
 from distui.facts.host import HostDown, HostFacts, ProbeResult
 from distui.frozen import frozen
 from distui.plan import checks, docker, insight, limit, mounts, process, tf, torchrun
@@ -228,16 +228,9 @@ class _Draft:
 def _with_hash(draft: _Draft, notes: _Notes) -> RunPlan:
     """The plan with its own hash in it and in every task's labels."""
     bare = _run_plan(draft.anonymous(), _Notes(), "")
-    content = json.dumps(bare, sort_keys=True, default=_jsonable)
+    content = json.dumps(write(bare), sort_keys=True)
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return _run_plan(draft, notes, digest)
-
-
-def _jsonable(value: Any) -> Any:
-    """A dataclass as its fields: several times faster than `asdict`, which copies every value of a large plan."""
-    if not dataclasses.is_dataclass(value):
-        return str(value)
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def _run_plan(draft: _Draft, notes: _Notes, digest: str) -> RunPlan:
@@ -295,7 +288,8 @@ def _tasks(draft: _Draft, digest: str) -> tuple[Task, ...]:
     ]
     if draft.job.launcher == "tf":
         seats.sort(key=lambda seat: seat.rank)
-    return tuple(_task(draft, seat, index, len(seats), digest) for index, seat in enumerate(seats))
+    shared = _run_labels(draft, len(seats), digest)
+    return tuple(_task(draft, shared, seat, index) for index, seat in enumerate(seats))
 
 
 def is_node(job: Job) -> bool:
@@ -303,60 +297,47 @@ def is_node(job: Job) -> bool:
     return job.launcher == "torchrun" or (job.launcher == "command" and job.task_per == "host")
 
 
-def _task(draft: _Draft, slot: RankSlot, index: int, count: int, digest: str) -> Task:
-    job, place, who = draft.job, slot.place, draft.who
-    whole = slot.local_rank < 0
-    ranks = place.ranks if whole else (slot.rank,)
-    alone = job.visible_gpus == "own" or job.launcher == "tf"
-    visible = slot.gpus if alone and not whole else place.gpu_indices
-    role = draft.placement.roles[slot.rank] if job.launcher == "tf" else None
-    shares = place.rank_gpus if whole else (slot.gpus,)
-    run_dir = run_folder(place.facts.home or "~", place.name, who.run_id)
+def _task(draft: _Draft, shared: TaskLabels, slot: RankSlot, index: int) -> Task:
+    job, place = draft.job, slot.place
     engine = checks.engine_of(place.host, place.facts)
-    name = role.name if role else f"node{place.node_rank}" if whole else f"rank{ranks[0]}"
-    port = draft.rendezvous.ports[slot.rank] if role else None
-    labels = _labels(draft, slot, index, count, digest, engine, ranks, visible)
-    labels = dataclasses.replace(labels, ports=_ports(draft, engine, ranks, port))
-    if role is not None or (whole and job.launcher == "command"):
-        labels = dataclasses.replace(labels, role=role.role if role else "worker", name=name)
+    run_dir = run_folder(place.facts.home or "~", place.name, draft.who.run_id)
+    labels = _labels(draft, shared, slot, index, engine)
     listed = _wants_hostfile(job)
     hostfile = f"{run_dir}/hostfile-{index}" if listed else ""
     slot = dataclasses.replace(slot, hostfile=hostfile if engine == "process" else HOSTFILE)
-    env = task_env(
-        job,
-        draft.backend,
-        slot,
-        draft.rendezvous,
-        visible=visible,
-        role=_role_env(draft, slot.rank) if role else None,
-    )
     asked = insight.folder_of(run_dir, index) if insight.wanted(job) else ""
-    env = insight.with_hook(env, asked, run_dir, engine) if asked else env
-    own = {"DISTUI_RUN": who.run_id, "DISTUI_TASK": str(index), "DISTUI_ATTEMPT": str(who.attempt)}
+    env = _env(draft, slot, labels)
     task = Task(
         index=index,
-        name=name,
+        name=labels.name or (f"node{place.node_rank}" if slot.local_rank < 0 else f"rank{slot.rank}"),
         host=place.name,
         engine=engine,
         engine_command=place.host.engine_command if engine != "process" else (),
         role=labels.role,
         node_rank=place.node_rank,
-        ranks=ranks,
-        gpus=visible,
+        ranks=labels.ranks,
+        gpus=labels.gpus,
         image=job.image if engine != "process" else None,
-        env=own | env,
+        env=insight.with_hook(env, asked, run_dir, engine) if asked else env,
         secrets=job.secrets,
         env_file=f"{run_dir}/env-{index}",
         run_dir=run_dir,
         labels=to_labels(labels),
         start=(),
-        rank_gpus=shares,
-        port=port,
+        rank_gpus=place.rank_gpus if slot.local_rank < 0 else (slot.gpus,),
+        port=draft.rendezvous.ports[slot.rank] if job.launcher == "tf" else None,
         hostfile=hostfile,
         hostfile_lines=_hostfile_lines(draft) if listed else (),
         insight=asked,
     )
     return dataclasses.replace(task, start=_start(draft, slot, task, _command(draft, slot, task)))
+
+
+def _env(draft: _Draft, slot: RankSlot, labels: TaskLabels) -> dict[str, str]:
+    """What the task's process gets, with the names of run, task and attempt."""
+    own = {"DISTUI_RUN": labels.run, "DISTUI_TASK": str(labels.task), "DISTUI_ATTEMPT": str(labels.attempt)}
+    role = _role_env(draft, slot.rank) if draft.job.launcher == "tf" else None
+    return own | task_env(draft.job, draft.backend, slot, draft.rendezvous, visible=labels.gpus, role=role)
 
 
 def _wants_hostfile(job: Job) -> bool:
@@ -384,44 +365,32 @@ def _role_env(draft: _Draft, rank: int) -> dict[str, str]:
     return {**roles_of(draft.job)[task.role].env, **tf.task_env(task, draft.rendezvous.cluster)}
 
 
-def _labels(
-    draft: _Draft,
-    slot: RankSlot,
-    index: int,
-    count: int,
-    digest: str,
-    engine: EngineName,
-    ranks: tuple[int, ...],
-    gpus: tuple[int, ...],
-) -> TaskLabels:
+def _run_labels(draft: _Draft, count: int, digest: str) -> TaskLabels:
+    """What the labels of all of the run's tasks have in common."""
     job, who = draft.job, draft.who
     return TaskLabels(
         run=who.run_id,
-        task=index,
-        ranks=ranks,
-        host=slot.place.name,
+        task=0,
+        ranks=(),
+        host="",
         job=job.name,
         owner=who.owner,
         version=who.version,
         plan=digest,
         launcher=job.launcher,
         backend=draft.backend,
-        engine=engine,
-        world_size=slot.world_size,
+        world_size=draft.placement.world_size,
         tasks=count,
-        node_rank=slot.place.node_rank,
         attempt=who.attempt,
         attempts=job.retries + 1,
         launch=who.launch,
         max_duration=limit.left(job, who.spent) or 0.0,
         max_restarts=torchrun.max_restarts(job),
         min_nodes=torchrun.min_nodes(job) or 0,
-        gpus=gpus,
         grace=job.stop_grace,
         on_fail=job.on_fail,
         stall_after=job.stall_after,
         started=who.started,
-        boot=(slot.place.facts.boot_id or "") if digest else "",  # the hash is none of a moment
         progress=job.progress or "",
         secrets=job.secrets,
         done_when=tf.done_when(job) or "",
@@ -430,6 +399,27 @@ def _labels(
         success_seconds=(job.success.min_seconds if job.success else None) or 0.0,
         regexes=job.end_regexes,
         keep=who.keep,
+    )
+
+
+def _labels(draft: _Draft, shared: TaskLabels, slot: RankSlot, index: int, engine: EngineName) -> TaskLabels:
+    """The labels of one task."""
+    job, place, whole = draft.job, slot.place, slot.local_rank < 0
+    ranks = place.ranks if whole else (slot.rank,)
+    role = draft.placement.roles[slot.rank] if job.launcher == "tf" else None
+    alone = not whole and (job.visible_gpus == "own" or role is not None)
+    return dataclasses.replace(
+        shared,
+        task=index,
+        ranks=ranks,
+        host=place.name,
+        engine=engine,
+        node_rank=place.node_rank,
+        gpus=slot.gpus if alone else place.gpu_indices,
+        ports=_ports(draft, engine, ranks, draft.rendezvous.ports[slot.rank] if role else None),
+        boot=(place.facts.boot_id or "") if shared.plan else "",  # the hash is none of a moment
+        role=role.role if role else "worker",
+        name=role.name if role else f"node{place.node_rank}" if whole and job.launcher == "command" else "",
     )
 
 

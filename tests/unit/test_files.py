@@ -79,7 +79,7 @@ def test_a_run_s_folder_without_one_regular_file(other: Callable[[Path], None], 
     for path in (*(run.path / name for name in NAMES), run.rank_log(0), times.times_of(run.rank_log(0))):
         other(path)
     other(run.follow_file(0))
-    assert summary.summary(run)["result"] is None
+    assert summary.summary(run).result is None
     assert list(recorded.stored_events(run)) == []
     assert recorded.stored_samples(run) == ()
     assert recorded.stored_progress(run) is None

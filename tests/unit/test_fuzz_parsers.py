@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from hypothesis import strategies as st
 import distui
 from distui import config
 from distui.agent.wire import GREETING
+from distui.codec import read, write
 from distui.doctor import mounts, smoke
 from distui.errors import HostCommandError, NotFound, UsageError
 from distui.facts.image import read_image, read_images
@@ -133,7 +135,7 @@ READERS: dict[str, Reader] = {
     "doctor.mounts.read_seen": Reader(mounts.read_seen),
     "doctor.smoke.read_answer": Reader(lambda t: smoke.read_answer([t, smoke.GREETING + t])),
     "runs.follow.inspect.container_state": Reader(container.container_state, (ValueError,), takes="object"),
-    "runs.follow.resume.ResumePoint.from_json": Reader(resume.ResumePoint.from_json, (ValueError,), takes="object"),
+    "codec.read": Reader(partial(read, resume.ResumePoint), (ValueError,), takes="object"),
     "runs.state.samples.Sampler.take": Reader(twice, (ValueError,), takes="object"),
     "runs.hosts.discover.found_task": Reader(lambda v: found_task("h", v), takes="object"),
     "runs.hosts.discover.json_list": Reader(
@@ -272,7 +274,7 @@ def test_any_file_in_a_run_s_folder(tmp_path_factory: pytest.TempPathFactory, te
     for name in FILES:
         (run.path / name).write_text(text, "utf-8", "replace")
     times.times_of(run.rank_log(0)).write_text(text, "utf-8", "replace")
-    json.dumps(summary.summary(run), ensure_ascii=False).encode()
+    json.dumps(write(summary.summary(run)), ensure_ascii=False).encode()
     list(recorded.stored_events(run))
     recorded.stored_samples(run)
     recorded_job(run)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from distui.agent import pack
 from distui.agent.pack import Packer
+from distui.codec import read, write
 from distui.runs.follow.resume import Cursor, ReplayMismatch, ResumePoint
 from distui.runs.lines.batch import Batch
 from distui.runs.lines.docker_frames import BadFrame, FrameParser, since, stamp_at, stamp_ns
@@ -103,7 +104,7 @@ class Reading:
     def crash(self, back: int) -> None:
         """distui dies and attaches with a point stored up to `back` batches ago."""
         point = self.points[max(0, len(self.points) - 1 - back)]
-        self.cursor = Cursor(ResumePoint.from_json(json.loads(json.dumps(point.to_json()))), lambda: self.clock)
+        self.cursor = Cursor(read(ResumePoint, json.loads(json.dumps(write(point)))), lambda: self.clock)
         del self.log[point.written :]
         self.points = [point]
 
@@ -259,7 +260,7 @@ def test_a_stored_point_comes_back_as_it_was() -> None:
     for seen in (1, 2, 3, 4):
         reading.read(seen, 1 << 30, 1 << 20)
     point = reading.cursor.point
-    assert ResumePoint.from_json(json.loads(json.dumps(point.to_json()))) == point
+    assert read(ResumePoint, json.loads(json.dumps(write(point)))) == point
 
 
 @pytest.mark.parametrize(

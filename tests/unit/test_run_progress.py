@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from distui.cli.words import progress_words
-from distui.runs.lines.events import LogLine, Progressed, RunEnded, progress_json
+from distui.runs.lines.event_json import progress_json, progress_of
+from distui.runs.lines.events import LogLine, Progressed, RunEnded
 from distui.runs.state.progress import ProgressTeller, figure_name, number
 from distui.runs.store.journal import Journal
-from distui.runs.store.recorded import progress_of, stored_progress
+from distui.runs.store.recorded import stored_progress
 from distui.runs.store.runs import RunStore
 
 

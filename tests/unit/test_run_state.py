@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from distui.runs.lines.event_json import to_json
 from distui.runs.lines.events import (
     Event,
     Failure,
@@ -17,7 +18,6 @@ from distui.runs.lines.events import (
     RunOpened,
     StopAsked,
     TaskStarted,
-    to_json,
 )
 from distui.runs.state.reducer import RunState, apply
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from distui.codec import write
 from distui.runs.lines.events import RunEnded, RunOpened
 from distui.runs.report.summary import FILE, summary
 from distui.runs.store.journal import Journal
@@ -35,7 +36,7 @@ def end(stored: StoredRun, outcome: str) -> None:
 
 def test_a_run_without_an_end_is_read_each_time(stored: StoredRun) -> None:
     """Its files still grow."""
-    summed = summary(stored)
+    summed = write(summary(stored))
 
     assert (summed["job"], summed["owner"], summed["hosts"], summed["ranks"]) == ("smoke", "me", ["h0", "h1"], 2)
     assert (summed["attempt"], summed["attempts"], summed["result"]) == (2, 1, None)
@@ -46,14 +47,14 @@ def test_an_ended_run_is_read_once(stored: StoredRun) -> None:
     """The same is told from the summary, which alone is read then; the folder's place in time stays."""
     end(stored, "failed")
     os.utime(stored.path, ns=(1, 1))
-    first = summary(stored)
+    first = write(summary(stored))
     kept = json.loads((stored.path / FILE).read_text())
     (stored.path / FILE).write_text(json.dumps(kept | {"job": "from the summary"}))
     os.utime(stored.path, ns=(1, 1))
 
     assert first["result"]["state"] == "failed"
     assert kept == first
-    assert summary(stored) == first | {"job": "from the summary"}
+    assert write(summary(stored)) == first | {"job": "from the summary"}
     assert stored.path.stat().st_mtime_ns == 1
 
 
@@ -61,7 +62,7 @@ def test_an_ended_run_is_read_once(stored: StoredRun) -> None:
 def test_a_summary_of_other_files_counts_for_nothing(stored: StoredRun, what: str) -> None:
     """A run that was taken up again, planned again, or whose summary is not whole is read again."""
     end(stored, "detached")
-    assert summary(stored)["result"]["state"] == "detached"
+    assert write(summary(stored))["result"]["state"] == "detached"
     if what == "events":
         end(stored, "succeeded")
     elif what == "plan":
@@ -69,7 +70,7 @@ def test_a_summary_of_other_files_counts_for_nothing(stored: StoredRun, what: st
     else:
         (stored.path / FILE).write_bytes(b'{"of": [')
 
-    summed = summary(stored)
+    summed = write(summary(stored))
     assert summed["result"]["state"] == ("succeeded" if what == "events" else "detached")
     assert summed["job"] == ("other" if what == "plan" else "smoke")
 
@@ -84,5 +85,5 @@ def test_a_summary_that_can_not_be_kept_is_told_all_the_same(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("distui.runs.report.summary.write_private", refuse)
-    assert summary(stored)["result"]["state"] == "failed"
+    assert write(summary(stored))["result"]["state"] == "failed"
     assert not (stored.path / FILE).exists()

@@ -14,7 +14,8 @@ from distui.plan import serialize
 from distui.runs.ending import ask_ranks
 from distui.runs.ending.ask_ranks import AskTurns, tell_why
 from distui.runs.insight.look import Look
-from distui.runs.lines.events import Notice, RanksAsked, RunEnded, RunOpened, to_json
+from distui.runs.lines.event_json import to_json
+from distui.runs.lines.events import Notice, RanksAsked, RunEnded, RunOpened
 from distui.runs.lines.explanation import Calls, Explanation, RankPlace
 from distui.runs.store.recorded import event_of
 from distui.runs.store.runs import RunStore, StoredRun

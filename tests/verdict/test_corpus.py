@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from distui.runs.lines.events import failure_json
+from distui.runs.lines.event_json import failure_json
 from distui.runs.verdict.evidence import Evidence
 from distui.runs.verdict.judge import judge
 from distui.runs.verdict.outcome import RankEnd, Verdict

@@ -24,7 +24,8 @@ from distui.frozen import frozen
 from distui.plan.serialize import from_json, to_json
 from distui.runs.hosts.discover import FoundRun
 from distui.runs.hosts.launches import Launch
-from distui.runs.lines.events import Progressed, RankChanged, RunOpened, progress_json
+from distui.runs.lines.event_json import progress_json
+from distui.runs.lines.events import Progressed, RankChanged, RunOpened
 from distui.runs.lines.explanation import STANDS
 from distui.runs.lines.text import safe
 from distui.runs.report import history, states
@@ -95,7 +96,7 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
     ranks = [mask.event(rank) for rank in ranks]
     asked = mask.event(kept(place.stored)) if place.stored is not None else ()
     if settings.json:
-        told_last = {"progress": progress_json(progress) if progress is not None else None}
+        told_last = {"progress": progress_json(progress)}
         tasks = [_rank_json(r) for r in ranks]
         out.json(
             {

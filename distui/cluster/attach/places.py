@@ -87,7 +87,7 @@ class RunLocation:
             return False
         if self.stored.is_followed:
             return True
-        result = summary(self.stored)["result"] or {}
+        result = summary(self.stored).result or {}
         # What a run leaves on its hosts has a log that could not be kept whole here.
         return result.get("state") in ENDED and not result.get("leftovers")
 
@@ -170,7 +170,7 @@ def open_here(stored: StoredRun | None, unreachable: Collection[str]) -> RunPlan
     Its clean-up was killed after its end was recorded, or its containers were removed from outside: which is only
     known when all hosts answer. None for a run that is over, or of which no task was ever started.
     """
-    if stored is None or summary(stored)["cleaned"]:
+    if stored is None or summary(stored).cleaned:
         return None
     begun = any(event.get("type") == "task" for event in stored.events())
     return stored_plan(stored) if end_here(stored) is not None or (begun and not unreachable) else None

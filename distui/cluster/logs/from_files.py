@@ -16,9 +16,9 @@ from typing import BinaryIO, Literal, cast
 
 from distui.cluster.logs.sink import LogSink
 from distui.cluster.logs.wanted import Wanted
+from distui.codec import reads
 from distui.facts.values import as_object, as_objects
 from distui.files import open_to_read, reason
-from distui.fits import fits
 from distui.frozen import frozen
 from distui.runs.lines.docker_frames import stamp_at
 from distui.runs.lines.events import LogLine
@@ -52,10 +52,10 @@ def rank_files(stored: StoredRun) -> list[RankFile]:
     nodes: list[RankFile] = []
     for task in as_objects(plan.get("tasks")):
         host, index, placed = task.get("host"), task.get("index"), task.get("ranks")
-        if not (isinstance(host, str) and fits(index, int) and isinstance(placed, list)):
+        if not (isinstance(host, str) and reads(int, index) and isinstance(placed, list)):
             continue
         name = str(task.get("name", "")) if as_object(task.get("labels")).get("distui.name") else ""
-        ranks += [RankFile(r, host, stored.rank_log(r), name) for r in placed if fits(r, int)]
+        ranks += [RankFile(r, host, stored.rank_log(r), name) for r in placed if reads(int, r)]
         nodes.append(RankFile(None, host, stored.node_log(cast("int", index))))
     if not ranks:
         return [*_found(stored, "rank"), *_found(stored, "node")]

@@ -14,9 +14,10 @@ from pathlib import Path
 from distui.facts.values import loads
 from distui.files import open_to_read
 from distui.frozen import frozen
+from distui.runs.lines.event_json import event_of
 from distui.runs.lines.events import AttemptEnded, Event, LogLine, LogLines, RunEnded, RunOpened
 from distui.runs.lines.text import WholeLines, text_of
-from distui.runs.store.recorded import UNREADABLE, event_of, tasks_of
+from distui.runs.store.recorded import tasks_of
 from distui.runs.store.runs import StoredRun
 
 CHUNK = 1 << 20
@@ -102,7 +103,7 @@ class StoredReader:
         tasks = tasks_of(self.stored.read_plan()) if (lines := self._events.read(until)) else {}
         found: list[Event] = []
         for line in lines:
-            with contextlib.suppress(*UNREADABLE):
+            with contextlib.suppress(ValueError):
                 event = event_of(loads(line), tasks)
                 if event is not None and not (isinstance(event, RunEnded) and event.outcome == "detached"):
                     found.append(event)

@@ -8,12 +8,14 @@ or after it, per stream; the replay from X0 has exactly those first (FOLLOW §4:
 
 from __future__ import annotations
 
+import functools
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Annotated
 
+from distui.codec import Form, as_list, from_list
 from distui.frozen import frozen
 from distui.runs.lines.batch import STDERR, STDOUT, Batch
 from distui.runs.lines.docker_frames import since, stamp_at, stamp_ns
@@ -21,11 +23,14 @@ from distui.runs.lines.docker_frames import since, stamp_at, stamp_ns
 _SECOND_NS = 1_000_000_000
 
 
+Stamp = Annotated[bytes, Form(bytes.decode, str.encode)]
+
+
 @frozen
 class Mark:
     """How many records of each stream were received with a stamp at or after `stamp` (b"": all of them)."""
 
-    stamp: bytes = b""
+    stamp: Stamp = b""
     out: int = 0
     err: int = 0
 
@@ -34,7 +39,7 @@ class Mark:
 class Seen:
     """The last record had of one stream, in short, to prove that a replay is of the same log."""
 
-    stamp: bytes
+    stamp: Stamp
     size: int
     crc: int
 
@@ -42,6 +47,10 @@ class Seen:
     def of(cls, stamp: bytes, data: bytes) -> Seen:
         """The proof of one record."""
         return cls(stamp, len(data), zlib.crc32(data))
+
+
+_MARK = Form(as_list, functools.partial(from_list, Mark), list)
+_SEEN = Form(as_list, functools.partial(from_list, Seen), list)
 
 
 @frozen
@@ -53,63 +62,18 @@ class ResumePoint:
 
     written: int = 0
     offset: int = 0
-    base: Mark = Mark()
+    base: Annotated[Mark, _MARK] = Mark()
     """The start of all that can be counted; not the log's start only after the log was truncated on the host."""
-    mark: Mark = Mark()
-    top: Mark = Mark()
+    mark: Annotated[Mark, _MARK] = Mark()
+    top: Annotated[Mark, _MARK] = Mark()
     """The greatest stamp had, and how many records have exactly that one."""
-    last: tuple[Seen | None, Seen | None] = (None, None)
+    last: tuple[Annotated[Seen, _SEEN] | None, Annotated[Seen, _SEEN] | None] = (None, None)
     open: tuple[bool, bool] = (False, False)
     """Whether stdout's and stderr's last record ended without a newline."""
-    distrust: bytes = b""
+    distrust: Stamp = b""
     """Not empty: the host's clock went back below this stamp, so marks up to it prove nothing."""
     done: bool = False
     """Everything was read: the task had ended and its log was read once more."""
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return {
-            "written": self.written,
-            "offset": self.offset,
-            "base": _mark_json(self.base),
-            "mark": _mark_json(self.mark),
-            "top": _mark_json(self.top),
-            "last": [[s.stamp.decode(), s.size, s.crc] if s else None for s in self.last],
-            "open": list(self.open),
-            "distrust": self.distrust.decode(),
-            "done": self.done,
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> ResumePoint:
-        """Back from JSON. Raises ValueError when it is not what to_json wrote."""
-        try:
-            return cls._of(value)
-        except (KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
-            raise ValueError(f"no point to read on from: {error!r}") from error
-
-    @classmethod
-    def _of(cls, value: Mapping[str, Any]) -> ResumePoint:
-        out, err = (Seen(s[0].encode(), int(s[1]), int(s[2])) if s else None for s in value["last"])
-        return cls(
-            written=int(value["written"]),
-            offset=int(value["offset"]),
-            base=_mark_of(value["base"]),
-            mark=_mark_of(value["mark"]),
-            top=_mark_of(value["top"]),
-            last=(out, err),
-            open=(bool(value["open"][0]), bool(value["open"][1])),
-            distrust=str(value["distrust"]).encode(),
-            done=bool(value["done"]),
-        )
-
-
-def _mark_json(mark: Mark) -> list[Any]:
-    return [mark.stamp.decode(), mark.out, mark.err]
-
-
-def _mark_of(value: list[Any]) -> Mark:
-    return Mark(str(value[0]).encode(), int(value[1]), int(value[2]))
 
 
 class ReplayMismatch(Exception):

@@ -7,26 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from distui.codec import read, write
 from distui.files import read_bytes
-from distui.fits import check
 from distui.frozen import frozen
 from distui.runs.code.source import code_path
 from distui.runs.images.context import build_path
 from distui.runs.store.runs import StoredRun
 from distui.spec.inventory import HostPick
-from distui.spec.job import Build, Code, DataMount, Fabric, HostChoice, Job, RankLayout, Rendezvous, Role, Torchrun
+from distui.spec.job import Job
 
 SCHEMA = "distui/job-record/v1"
-_PARTS: Mapping[str, type] = {
-    "hosts": HostChoice, "ranks": RankLayout, "rendezvous": Rendezvous, "fabric": Fabric, "torchrun": Torchrun,
-    "code": Code, "build": Build,
-}  # fmt: skip
-_NAMED: Mapping[str, type] = {"roles": Role, "data": DataMount}
-"""Fields that hold several of a kind by name."""
 
 
 @frozen
@@ -49,15 +42,19 @@ def record_job(stored: StoredRun, job: Job, picks: Sequence[HostPick]) -> None:
     if kept.build is not None:
         kept = dataclasses.replace(kept, build=dataclasses.replace(kept.build, context=str(build_path(job))))
     path = Path(job.path).absolute() if job.path else None
-    stored.write_job(
-        {
-            "schema": SCHEMA,
-            "job": dataclasses.asdict(kept),
-            "picks": [dataclasses.asdict(pick) for pick in picks],
-            "file": str(path) if path is not None else "",
-            "sha256": _digest(path),
-        }
-    )
+    file = str(path) if path is not None else ""
+    stored.write_job(write(_Written(SCHEMA, kept, tuple(picks), file, _digest(path))))
+
+
+@frozen
+class _Written:
+    """The file."""
+
+    schema: str
+    job: Job
+    picks: tuple[HostPick, ...]
+    file: str
+    sha256: str
 
 
 def _digest(path: Path | None) -> str:
@@ -74,30 +71,8 @@ def recorded_job(stored: StoredRun) -> JobRecord | None:
     if value is None or value.get("schema") != SCHEMA:
         return None
     try:
-        job = check(_job(value["job"]))
-        picks = tuple(check(HostPick(**{k: _frozen(v) for k, v in pick.items()})) for pick in value["picks"])
-        digest, file = str(value["sha256"]), str(value["file"])
-    except (KeyError, TypeError, AttributeError, ValueError):
+        made = read(_Written, value)
+    except ValueError:
         return None
-    return JobRecord(job, picks, job.path, bool(digest) and _digest(Path(file)) != digest)
-
-
-def _job(value: Mapping[str, Any]) -> Job:
-    known = {f.name for f in dataclasses.fields(Job)}
-    fields = {name: _frozen(part) for name, part in value.items() if name in known}
-    for name, kind in _PARTS.items():
-        if isinstance(fields.get(name), dict):
-            fields[name] = kind(**fields[name])
-    for name, kind in _NAMED.items():
-        fields[name] = {key: kind(**part) for key, part in fields.get(name, {}).items()}
-    return Job(**fields)
-
-
-def _frozen(value: Any) -> Any:
-    match value:
-        case list():
-            return tuple(_frozen(v) for v in value)
-        case dict():
-            return {k: _frozen(v) for k, v in value.items()}
-        case _:
-            return value
+    changed = bool(made.sha256) and _digest(Path(made.file)) != made.sha256
+    return JobRecord(made.job, made.picks, made.job.path, changed)

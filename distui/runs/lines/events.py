@@ -1,4 +1,4 @@
-"""What happened in a run: a closed union of frozen events, and their JSON.
+"""What happened in a run: a closed union of frozen events. Their JSON: `event_json.py`.
 
 Everything a person sees is folded from these (`state.apply`). `at` is UTC in seconds since the epoch, from the
 controller's clock; times of a host's clock are named so. Adding an event makes mypy name every place to touch.
@@ -10,12 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from distui.fits import Figure
+from distui.codec import Form, Key
 from distui.frozen import frozen
 from distui.plan.labels import format_ranks
-from distui.runs.lines.explanation import Explanation, explanation_json
+from distui.runs.lines.explanation import Explanation
 
 RankPhase = Literal[
     "waiting", "starting", "running", "exited", "oom", "killed", "never_started", "removed", "lost", "stopped"
@@ -28,11 +28,32 @@ StopReason = Literal["user", "failure", "timeout", "launch_failed", "done", "max
 """`done`: the tasks whose end is the run's have ended, and what still lives would not end by itself."""
 
 
+def iso(at: float) -> str:
+    """UTC in RFC 3339 with milliseconds, as in the NDJSON stream."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def moment(stamp: str) -> float:
+    """The reverse of `iso`. Raises ValueError or OverflowError."""
+    return datetime.fromisoformat(stamp).timestamp()
+
+
+Moment = Annotated[float, Form(iso, moment)]
+At = Annotated[Moment, Key("ts")]
+Tenths = Annotated[float, Form(lambda seconds: round(seconds, 1), float, float)]
+Thousandths = Annotated[float, Form(lambda seconds: round(seconds, 3), float, float)]
+Folder = Annotated[str, Form(lambda path: path or None, lambda path: path or "", str | None)]
+"""None in JSON where there is none."""
+
+
 @frozen
 class RunOpened:
     """A plan is about to be started, or a live run was found and is followed again (`adopted`)."""
 
-    at: float
+    KEYS = (
+        "at", "run", "job", "launcher", "image", "attempt", "attempts", "adopted", "ranks", "log_dir", "began",
+    )  # fmt: skip
+    at: At
     run: str
     job: str
     launcher: str
@@ -47,7 +68,7 @@ class RunOpened:
     attempts: int = 1
     names: Mapping[int, str] = field(default_factory=dict)
     """Ranks that are more than a number: `worker/1`."""
-    began: float | None = None
+    began: Annotated[Moment | None, Key("started", brief=True)] = None
     """When the run began, where that was before this event."""
     lines: Mapping[int, int] = field(default_factory=dict)
     """Rank -> how many lines of its log were read before."""
@@ -57,7 +78,7 @@ class RunOpened:
 class PhaseBegun:
     """The run entered a phase; `detail` is one line in words."""
 
-    at: float
+    at: At
     phase: Literal["connect", "check", "image", "data", "code", "push", "start", "follow", "stop", "drain", "cleanup"]
     detail: str = ""
 
@@ -66,7 +87,7 @@ class PhaseBegun:
 class HostChanged:
     """A host's connection changed: `up`, `lost` (its ranks may live) or `back`."""
 
-    at: float
+    at: At
     host: str
     state: Literal["up", "lost", "back"]
     reason: str = ""
@@ -76,7 +97,7 @@ class HostChanged:
 class TaskStarted:
     """A container or process was started; `id` is the engine's own id."""
 
-    at: float
+    at: At
     task: int
     host: str
     id: str
@@ -86,7 +107,7 @@ class TaskStarted:
 class RankChanged:
     """A rank changed its state. `words` explains an end: `exit 3`, `killed by SIGSEGV (segmentation fault)`."""
 
-    at: float
+    at: At
     rank: int
     host: str
     state: RankPhase
@@ -97,7 +118,7 @@ class RankChanged:
     """To the first failure, once that is judged (`verdict/outcome.py`): `first`, `alike`, `followed`, `stopped` ..."""
     of: str = ""
     """The rank that it followed, or failed like."""
-    ended_at: float | None = None
+    ended_at: Moment | None = None
     """When it failed by its own first words, else when it ended; on our clock."""
 
 
@@ -114,7 +135,7 @@ class LogLine:
 class LogLines:
     """Lines of one rank, in order, already written to its log file. Rank None: torchrun's own words on that node."""
 
-    at: float
+    at: At
     task: int
     rank: int | None
     host: str
@@ -153,7 +174,7 @@ class GpuReading:
 class HostSampled:
     """GPUs and network of a host, once a second while the run lives. Rates are bytes per second."""
 
-    at: float
+    at: At
     host: str
     gpus: tuple[GpuReading, ...] = ()
     net: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -172,11 +193,11 @@ class HostSampled:
 class Progressed:
     """What the first rank said of its progress last, by the job's own pattern; once a second at most."""
 
-    at: float
+    at: At
     rank: int
     host: str
-    values: Mapping[str, float | Figure]
-    """Named groups that are numbers: `step`, `loss`."""
+    values: Mapping[str, float]
+    """Named groups that are numbers: `step`, `loss`, which may be NaN or infinite."""
     words: Mapping[str, str] = field(default_factory=dict)
     """Named groups that are none."""
     seconds_per_step: float | None = None
@@ -189,11 +210,11 @@ class RankSilent:
     `seconds` is how long it had been silent, `util` what its GPUs do in percent, None when nobody knows.
     """
 
-    at: float
+    at: At
     rank: int
     host: str
     quiet: bool
-    seconds: float
+    seconds: Tenths
     util: float | None = None
 
 
@@ -201,7 +222,7 @@ class RankSilent:
 class RanksAsked:
     """Ranks were asked where they are, and what that means is news: who holds the others up, or that they go on."""
 
-    at: float
+    at: At
     found: Explanation
 
 
@@ -209,6 +230,9 @@ class RanksAsked:
 class Failure:
     """The failure that explains the run: who failed first, how, why in words, and its last lines."""
 
+    KEYS = (
+        "rank", "host", "exit", "words", "cause", "hint", "at", "excerpt", "alike", "within", "unsure", "name",
+    )  # fmt: skip
     rank: int | None
     host: str
     exit: int | None
@@ -216,15 +240,15 @@ class Failure:
     cause: str = ""
     hint: str = ""
     excerpt: tuple[str, ...] = ()
-    at: float | None = None
+    at: Moment | None = None
     """When it ended, in our clock (the host's time minus its clock offset)."""
-    name: str = ""
+    name: Annotated[str, Key(brief=True)] = ""
     """What the rank is called, where it is more than a number: `worker/1`."""
     alike: tuple[int, ...] = ()
     """Other ranks that failed in the same way at about the same time."""
-    within: float | None = None
+    within: Annotated[Thousandths | None, Key("within_s")] = None
     """Seconds between the first and the last of those that failed alike."""
-    unsure: str = ""
+    unsure: Annotated[str, Key("uncertain")] = ""
     """Why it is not sure that this one was first, in words."""
 
     @property
@@ -257,15 +281,15 @@ class Failure:
 class FailureFound:
     """The first failure was named. A later one may replace it while other hosts' exits come in."""
 
-    at: float
-    failure: Failure
+    at: At
+    failure: Annotated[Failure, Key("first_failure")]
 
 
 @frozen
 class StopAsked:
     """Ranks are being stopped: SIGTERM and `grace` seconds, or SIGKILL at once when `grace` is 0."""
 
-    at: float
+    at: At
     reason: StopReason
     grace: float
 
@@ -274,7 +298,8 @@ class StopAsked:
 class Notice:
     """Something worth saying that changes no state."""
 
-    at: float
+    KEYS = ("at", "level", "host", "text")
+    at: At
     level: Literal["info", "warning", "error"]
     text: str
     host: str | None = None
@@ -287,7 +312,8 @@ class RanksRestarted:
     With c10d all nodes start theirs again, and RANK may be another one afterwards.
     """
 
-    at: float
+    KEYS = ("at", "rank", "task", "host", "exit", "count", "allowed")
+    at: At
     task: int
     rank: int
     host: str
@@ -303,11 +329,12 @@ class AttemptEnded:
     `log_dir` is where the attempt's logs are kept from then on.
     """
 
-    at: float
+    KEYS = ("at", "attempt", "attempts", "pause", "failure", "log_dir")
+    at: At
     attempt: int
     attempts: int
-    failure: Failure | None
-    pause: float
+    failure: Annotated[Failure | None, Key("first_failure")]
+    pause: Annotated[float, Key("pause_s")]
     log_dir: str = ""
 
 
@@ -315,13 +342,17 @@ class AttemptEnded:
 class RunEnded:
     """The last event of a run. `leftovers` names what may still be on a host (normally empty)."""
 
-    at: float
-    outcome: RunOutcome
+    KEYS = (
+        "at", "outcome", "exit", "failure", "log_dir", "leftovers", "warnings", "took", "progress", "attempt",
+        "attempts",
+    )  # fmt: skip
+    at: At
+    outcome: Annotated[RunOutcome, Key("state")]
     exit: int
-    failure: Failure | None = None
-    log_dir: str = ""
+    failure: Annotated[Failure | None, Key("first_failure")] = None
+    log_dir: Folder = ""
     leftovers: tuple[str, ...] = ()
-    took: float = 0.0
+    took: Annotated[Thousandths, Key("took_s")] = 0.0
     progress: Progressed | None = None
     """The last progress it told."""
     attempt: int = 1
@@ -353,148 +384,3 @@ Event = (
 def rank_words(rank: int, name: str = "") -> str:
     """`rank 13`, or the rank's own name."""
     return name or f"rank {rank}"
-
-
-def iso(at: float) -> str:
-    """UTC in RFC 3339 with milliseconds, as in the NDJSON stream."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-Plain = PhaseBegun | HostChanged | TaskStarted | StopAsked | Notice | RanksRestarted
-"""Events that are stored as they are."""
-
-PLAIN: Mapping[str, tuple[type[Plain], tuple[str, ...]]] = {
-    "phase": (PhaseBegun, ("phase", "detail")),
-    "host": (HostChanged, ("host", "state", "reason")),
-    "task": (TaskStarted, ("task", "host", "id")),
-    "stop": (StopAsked, ("reason", "grace")),
-    "notice": (Notice, ("level", "host", "text")),
-    "restart": (RanksRestarted, ("rank", "task", "host", "exit", "count", "allowed")),
-}
-"""Their names in JSON; their fields in the order of the keys."""
-_TYPES = {cls: (name, fields) for name, (cls, fields) in PLAIN.items()}
-
-
-def to_json(event: Event, run: str) -> tuple[dict[str, Any], ...]:
-    """The NDJSON objects of one event (a batch of log lines gives one object a line). Additive changes only."""
-    base = {"v": 1, "ts": iso(event.at), "run": run}
-    match event:
-        case RunOpened():
-            return (base | _opened(event),)
-        case PhaseBegun() | HostChanged() | TaskStarted() | StopAsked() | Notice() | RanksRestarted():
-            name, fields = _TYPES[type(event)]
-            return (base | {"type": name} | {field: getattr(event, field) for field in fields},)
-        case RankChanged():
-            return (
-                base
-                | {"type": "rank", "rank": event.rank, "host": event.host, "state": event.state}
-                | {"exit": event.exit, "oom": event.oom, "words": event.words, "relation": event.relation}
-                | {"of": event.of, "ended_at": iso(event.ended_at) if event.ended_at is not None else None},
-            )
-        case LogLines():
-            return tuple(base | _line(event, line) for line in event.lines)
-        case HostSampled():
-            return (base | _sample(event),)
-        case Progressed():
-            return (base | {"type": "progress"} | progress_json(event),)
-        case RankSilent():
-            return (
-                base
-                | {"type": "silence", "rank": event.rank, "host": event.host, "quiet": event.quiet}
-                | {"seconds": round(event.seconds, 1), "util": event.util},
-            )
-        case RanksAsked():
-            return (base | {"type": "why"} | explanation_json(event.found.shortened()),)
-        case FailureFound():
-            return (base | {"type": "failure", "first_failure": failure_json(event.failure)},)
-        case AttemptEnded():
-            return (
-                base
-                | {"type": "attempt", "attempt": event.attempt, "attempts": event.attempts, "pause_s": event.pause}
-                | {"first_failure": failure_json(event.failure), "log_dir": event.log_dir},
-            )
-        case RunEnded():
-            return (base | _result(event),)
-
-
-def _opened(event: RunOpened) -> dict[str, Any]:
-    named = {r: {"name": name} for r, name in event.names.items()}
-    lines = {r: {"lines": count} for r, count in event.lines.items() if count}
-    ranks = [{"rank": r, "host": h, **named.get(r, {}), **lines.get(r, {})} for r, h in sorted(event.ranks.items())]
-    return {
-        "type": "run",
-        "job": event.job,
-        "launcher": event.launcher,
-        "image": event.image,
-        "attempt": event.attempt,
-        "attempts": event.attempts,
-        "adopted": event.adopted,
-        "ranks": ranks,
-        "log_dir": event.log_dir,
-        **({"started": iso(event.began)} if event.began is not None else {}),
-    }
-
-
-def failure_json(failure: Failure | None) -> dict[str, Any] | None:
-    """The `first_failure` object of the result."""
-    if failure is None:
-        return None
-    return {
-        "rank": failure.rank,
-        "host": failure.host,
-        "exit": failure.exit,
-        "words": failure.words,
-        "cause": failure.cause,
-        "hint": failure.hint,
-        "at": iso(failure.at) if failure.at is not None else None,
-        "excerpt": list(failure.excerpt),
-        "alike": list(failure.alike),
-        "within_s": round(failure.within, 3) if failure.within is not None else None,
-        "uncertain": failure.unsure,
-        **({"name": failure.name} if failure.name else {}),
-    }
-
-
-def progress_json(progress: Progressed) -> dict[str, Any]:
-    """Rank, figures and speed. JSON knows no NaN and no infinity: these stand as words."""
-    return {
-        "rank": progress.rank,
-        "host": progress.host,
-        "values": {k: v if math.isfinite(v) else str(v) for k, v in progress.values.items()} | dict(progress.words),
-        "seconds_per_step": progress.seconds_per_step,
-    }
-
-
-def _line(event: LogLines, line: LogLine) -> dict[str, Any]:
-    return {
-        "type": "log",
-        "rank": event.rank,
-        "task": event.task,
-        "host": event.host,
-        "stream": line.stream,
-        "at": line.stamp or None,
-        "line": line.text,
-    }
-
-
-def _sample(event: HostSampled) -> dict[str, Any]:
-    gpus = [[g.utilization_pct, g.memory_used_mib, g.temperature_c, g.power_w] for g in event.gpus]
-    net = {name: list(rates) for name, rates in event.net.items()}
-    indices = [g.index for g in event.gpus]
-    return {"type": "gpu", "host": event.host, "gpus": gpus, "indices": indices, "net": net}
-
-
-def _result(event: RunEnded) -> dict[str, Any]:
-    return {
-        "type": "result",
-        "state": event.outcome,
-        "exit": event.exit,
-        "first_failure": failure_json(event.failure),
-        "log_dir": event.log_dir or None,
-        "leftovers": list(event.leftovers),
-        "warnings": list(event.warnings),
-        "took_s": round(event.took, 3),
-        "progress": progress_json(event.progress) if event.progress is not None else None,
-        "attempt": event.attempt,
-        "attempts": event.attempts,
-    }

@@ -5,10 +5,10 @@ What it is made of came from programs that say whatever they like: what is writt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Literal
 
+from distui.codec import write
 from distui.frozen import frozen
 
 Kind = Literal["hang", "deadlock", "mismatch", "stall", "moving", "unseen"]
@@ -101,23 +101,4 @@ class Calls:
 
 def explanation_json(found: Explanation) -> dict[str, Any]:
     """As events, files and `why -o json` have it."""
-    return {**asdict(found), "culprits": list(found.culprits)}
-
-
-def explanation_of(value: Mapping[str, Any]) -> Explanation:
-    """The value of what `explanation_json` wrote; its types are not looked at. Raises KeyError, TypeError."""
-    return Explanation(
-        kind=value["kind"],
-        headline=value["headline"],
-        certainty=value["certainty"],
-        ranks=tuple(_places(value["ranks"])),
-        evidence=tuple(value["evidence"]),
-        advice=value["advice"],
-        since=value["since"],
-        collective=value["collective"],
-    )
-
-
-def _places(rows: Any) -> Iterator[RankPlace]:
-    for row in rows:
-        yield RankPlace(row["rank"], row["host"], row["does"], row["place"], row["behind"], row["culprit"])
+    return {**write(found), "culprits": list(found.culprits)}

@@ -68,26 +68,26 @@ class RunRow:
 def stored_row(stored: StoredRun) -> RunRow:
     """A run as this machine recorded it."""
     recorded = summary(stored)
-    result = recorded["result"] or {}
-    resting = recorded.get("paused") and stored.is_followed
+    result = recorded.result or {}
+    resting = recorded.paused and stored.is_followed
     return RunRow(
         run=stored.run_id,
-        job=recorded["job"],
+        job=recorded.job,
         state="retrying" if resting else str(result.get("state", "unknown")),
-        hosts=tuple(recorded["hosts"]),
-        ranks=recorded["ranks"],
-        owner=recorded["owner"],
-        started=_seconds(recorded["opened"]) if recorded["opened"] else None,
+        hosts=recorded.hosts,
+        ranks=recorded.ranks,
+        owner=recorded.owner,
+        started=_seconds(recorded.opened) if recorded.opened else None,
         took=result.get("took_s"),
         exit=result.get("exit"),
         failure=told_failure(result.get("first_failure")),
         warnings=warnings_of(result),
         recorded=True,
         log_dir=str(stored.log_dir),
-        attempt=recorded["attempt"],
-        attempts=recorded["attempts"],
-        cleaned=recorded["cleaned"],
-        launch=recorded["launch"],
+        attempt=recorded.attempt,
+        attempts=recorded.attempts,
+        cleaned=recorded.cleaned,
+        launch=recorded.launch,
     )
 
 

@@ -12,44 +12,52 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from distui.codec import read, write
 from distui.facts.values import as_objects, integer, loads
 from distui.files import read_bytes, write_private
-from distui.fits import fits
-from distui.runs.lines.events import to_json
+from distui.frozen import frozen
+from distui.runs.lines.event_json import is_event, to_json
 from distui.runs.store import end_record
-from distui.runs.store.recorded import is_event
 from distui.runs.store.runs import StoredRun
 
 FILE = "summary.json"
 
 
-def summary(stored: StoredRun) -> dict[str, Any]:
-    """`job owner hosts ranks attempt attempts opened` (when, RFC 3339), `paused` (whether it rests between two
-    attempts) and `result`, the last event of that type, or the recorded end where that is not the same; `cleaned`:
-    whether the run was cleaned up after its end, as far as is known here.
-    """
-    of = [_state(stored, "plan.json"), _state(stored, "events.ndjson"), _state(stored, end_record.FILE)]
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        kept: dict[str, Any] = loads(read_bytes(stored.path / FILE))
-        if kept.get("of") == of and _is_whole(kept):
+@frozen
+class Summary:
+    """A run as lists show it."""
+
+    of: Any
+    """Size and time of the files it was made from, in nanoseconds."""
+    job: str
+    owner: str
+    hosts: tuple[str, ...]
+    ranks: int
+    attempt: int
+    attempts: int
+    opened: str | None
+    """When, in RFC 3339."""
+    paused: bool
+    """Whether it rests between two attempts."""
+    launch: str
+    result: dict[str, Any] | None
+    """The last event of that type, or the recorded end where that is not the same."""
+    cleaned: bool
+    """Whether the run was cleaned up after its end, as far as is known here."""
+
+
+def summary(stored: StoredRun) -> Summary:
+    """What is kept of the run, or made now."""
+    of = [_state(stored, name) for name in ("plan.json", "events.ndjson", end_record.FILE)]
+    with contextlib.suppress(OSError, ValueError):
+        kept = read(Summary, loads(read_bytes(stored.path / FILE)))
+        if kept.of == of and (kept.result is None or is_event(kept.result)):
             return kept
-    made = {"of": of, **_made(stored)}
-    if made["result"] is not None:
+    made = _made(stored, of)
+    if made.result is not None:
         with contextlib.suppress(OSError):
             _keep(stored, made)
     return made
-
-
-_KEYS: dict[str, Any] = {
-    "job": str, "owner": str, "hosts": Sequence[str], "ranks": int, "attempt": int, "attempts": int,
-    "opened": str | None, "paused": bool, "result": dict | None, "launch": str, "cleaned": bool,
-}  # fmt: skip
-
-
-def _is_whole(kept: dict[str, Any]) -> bool:
-    """Whether it is what `_made` makes: the file may have been written by anybody."""
-    whole = all(name in kept and fits(kept[name], hint) for name, hint in _KEYS.items())
-    return whole and (kept["result"] is None or is_event(kept["result"]))
 
 
 def _state(stored: StoredRun, name: str) -> list[int]:
@@ -60,26 +68,27 @@ def _state(stored: StoredRun, name: str) -> list[int]:
     return [stat.st_size, stat.st_mtime_ns]
 
 
-def _made(stored: StoredRun) -> dict[str, Any]:
+def _made(stored: StoredRun, of: list[list[int]]) -> Summary:
     plan = stored.read_plan() or {}
     tasks = as_objects(plan.get("tasks"))
     events = [value for value in stored.events() if is_event(value)]
     opened = next((e for e in events if e.get("type") == "run"), {})
     result, cleaned = _result(stored, events)
     newest = next((e.get("type") for e in reversed(events) if e.get("type") in ("run", "attempt", "result")), "")
-    return {
-        "job": str(plan.get("job") or opened.get("job") or ""),
-        "owner": str(plan.get("owner") or ""),
-        "hosts": list(dict.fromkeys(str(t.get("host", "")) for t in tasks)),
-        "ranks": integer(plan.get("world_size")) or len(as_objects(opened.get("ranks"))),
-        "attempt": integer(plan.get("attempt")) or 1,
-        "attempts": integer(plan.get("attempts")) or 1,
-        "opened": opened.get("started") or opened.get("ts"),
-        "paused": newest == "attempt",
-        "launch": end_record.launch_here(stored),
-        "result": result,
-        "cleaned": cleaned,
-    }
+    return Summary(
+        of,
+        job=str(plan.get("job") or opened.get("job") or ""),
+        owner=str(plan.get("owner") or ""),
+        hosts=tuple(dict.fromkeys(str(t.get("host", "")) for t in tasks)),
+        ranks=integer(plan.get("world_size")) or len(as_objects(opened.get("ranks"))),
+        attempt=integer(plan.get("attempt")) or 1,
+        attempts=integer(plan.get("attempts")) or 1,
+        opened=opened.get("started") or opened.get("ts"),
+        paused=newest == "attempt",
+        launch=end_record.launch_here(stored),
+        result=result,
+        cleaned=cleaned,
+    )
 
 
 def _result(stored: StoredRun, events: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any] | None, bool]:
@@ -93,8 +102,8 @@ def _result(stored: StoredRun, events: Sequence[Mapping[str, Any]]) -> tuple[dic
     return {**result, "leftovers": last.get("leftovers") if last is not None and cleaned else []}, cleaned
 
 
-def _keep(stored: StoredRun, made: dict[str, Any]) -> None:
+def _keep(stored: StoredRun, made: Summary) -> None:
     """Write it; the folder keeps its time, by which runs are ordered."""
     before = stored.path.stat()
-    write_private(stored.path / FILE, json.dumps(made, ensure_ascii=False).encode())
+    write_private(stored.path / FILE, json.dumps(write(made), ensure_ascii=False).encode())
     os.utime(stored.path, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
+from distui.codec import Key, read, write
 from distui.facts.values import as_object, as_objects, loads
 from distui.files import read_bytes
 from distui.frozen import frozen
 from distui.plan.labels import task_from_labels, token_of
-from distui.runs.lines.events import RankChanged, RunEnded, RunOutcome, to_json
+from distui.runs.lines.event_json import event_of, to_json
+from distui.runs.lines.events import RankChanged, RunEnded, RunOutcome
 from distui.runs.state.reducer import RunState
-from distui.runs.store.recorded import UNREADABLE, event_of
 from distui.runs.store.runs import StoredRun
 
 FINAL: frozenset[RunOutcome] = frozenset({"succeeded", "failed", "stopped", "launch_failed"})
@@ -68,10 +69,21 @@ class EndRecord:
     def text(self, run: str) -> str:
         """As it is written."""
         (result,) = to_json(self.ended, run)
-        ranks = [value for rank in self.ranks for value in to_json(rank, run)]
-        record = {"v": 1, "token": self.token, "by": self.by, "result": result, "ranks": ranks}
-        record |= {"secrets": self.secrets} if self.secrets else {}
+        ranks = tuple(value for rank in self.ranks for value in to_json(rank, run))
+        record = write(_Written(1, self.token, self.by, result, ranks, self.secrets))
         return json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+@frozen
+class _Written:
+    """The file."""
+
+    v: int
+    token: str
+    by: str
+    result: dict[str, Any]
+    ranks: tuple[dict[str, Any], ...]
+    secrets: Annotated[tuple[Any, ...], Key(brief=True)] = ()
 
 
 def record_of(token: str, by: str, ended: RunEnded, state: RunState, secrets: Iterable[str] = ()) -> EndRecord:
@@ -100,17 +112,16 @@ def record_of(token: str, by: str, ended: RunEnded, state: RunState, secrets: It
 def read_record(text: str | bytes, token: str) -> EndRecord | None:
     """What was written of the launch and attempt with this token; None for another's, and for what is no record."""
     try:
-        value = loads(text)
-        ended, ranks = event_of(value["result"]), [event_of(rank) for rank in value["ranks"]]
-        mine = bool(token) and value["token"] == token
-        by = str(value.get("by", ""))
-        secrets = tuple(name for name in value.get("secrets", ()) if isinstance(name, str))
-    except UNREADABLE:
+        made = read(_Written, loads(text))
+        ended, ranks = event_of(made.result), [event_of(rank) for rank in made.ranks]
+    except ValueError:
         return None
+    mine = bool(token) and made.token == token
     if not mine or not isinstance(ended, RunEnded) or ended.outcome not in RECORDED:
         return None
     changes = tuple(rank for rank in ranks if isinstance(rank, RankChanged))
-    return EndRecord(token, by, replace(ended, log_dir=""), changes, secrets)
+    secrets = tuple(name for name in made.secrets if isinstance(name, str))
+    return EndRecord(token, made.by, replace(ended, log_dir=""), changes, secrets)
 
 
 def keep_here(stored: StoredRun, record: EndRecord) -> bool:
@@ -173,7 +184,7 @@ def _from_events(events: Iterable[Mapping[str, Any]], token: str) -> EndRecord |
         elif kind in ("rank", "result"):
             try:
                 event = event_of(value)
-            except UNREADABLE:
+            except ValueError:
                 continue
             if isinstance(event, RankChanged):
                 ranks[event.rank] = event

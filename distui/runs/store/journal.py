@@ -6,7 +6,8 @@ import contextlib
 import json
 from collections.abc import Iterable
 
-from distui.runs.lines.events import Event, HostSampled, LogLines, Progressed, to_json
+from distui.runs.lines.event_json import to_json
+from distui.runs.lines.events import Event, HostSampled, LogLines, Progressed
 from distui.runs.store.growing import GrowingFile
 from distui.runs.store.runs import StoredRun
 

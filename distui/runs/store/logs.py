@@ -17,6 +17,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
+from distui.codec import read, write
 from distui.facts.values import loads
 from distui.files import read_bytes, write_private
 from distui.frozen import frozen
@@ -47,6 +48,15 @@ class Written:
     """Names of the secrets whose values were in them."""
     moments: bytes = b""
     """When each line that begins in them was said, on our clock, as in a file of times."""
+
+
+@frozen
+class _Checkpoint:
+    """How far a task's log was read, and into which files here."""
+
+    files: Mapping[str, int]
+    """Name -> length."""
+    resume: Any
 
 
 class TaskLog:
@@ -88,13 +98,13 @@ class TaskLog:
         self.given_up = False
         """Whether what can't be written was dropped: the files are not complete and stay so."""
 
-    def restore(self, read: Callable[[Any], T]) -> T | None:
+    def restore(self, parse: Callable[[Any], T]) -> T | None:
         """Cut the files back to the last checkpoint and return its resume value, None to read from the start.
 
         That is also so when a file is shorter than it was then: what is missing can only be had again from the host.
-        `read` makes the value of what was stored and raises ValueError when that is none.
+        `parse` makes the value of what was stored and raises ValueError when that is none.
         """
-        lengths, resume = self._saved(read)
+        lengths, resume = self._saved(parse)
         if self._shorter(lengths):
             lengths, resume = {}, None
         for path in self._own_files():
@@ -104,16 +114,21 @@ class TaskLog:
 
     def read_before(self) -> bool:
         """Whether an earlier distui has read it to its end into the files here."""
-        _, resume = self._saved(lambda value: value)
+        resume = self._checkpoint().resume
         return isinstance(resume, dict) and bool(resume.get("done"))
 
-    def _saved(self, read: Callable[[Any], T]) -> tuple[dict[str, int], T | None]:
+    def _saved(self, parse: Callable[[Any], T]) -> tuple[Mapping[str, int], T | None]:
         """The lengths and the resume value of the last checkpoint; none when there is none that can be read."""
+        kept = self._checkpoint()
         try:
-            saved = loads(read_bytes(self._run.follow_file(self._task)))
-            return {str(k): int(v) for k, v in saved["files"].items()}, read(saved["resume"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            return kept.files, parse(kept.resume)
+        except (ValueError, TypeError):
             return {}, None
+
+    def _checkpoint(self) -> _Checkpoint:
+        with contextlib.suppress(OSError, ValueError):
+            return read(_Checkpoint, loads(read_bytes(self._run.follow_file(self._task))))
+        return _Checkpoint({}, None)
 
     def _shorter(self, lengths: Mapping[str, int]) -> bool:
         found = self._lengths()
@@ -121,11 +136,8 @@ class TaskLog:
 
     def lines_before(self) -> dict[int, int]:
         """Rank -> lines in its file at the last checkpoint, by the times beside it."""
-        try:
-            lengths = loads(self._run.follow_file(self._task).read_bytes())["files"]
-            return {r: int(lengths.get(times_of(self._log(r)).name, 0)) // WIDTH for r in self._ranks}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return {}
+        lengths = self._checkpoint().files
+        return {r: lengths.get(times_of(self._log(r)).name, 0) // WIDTH for r in self._ranks}
 
     def _own_files(self) -> Iterator[Path]:
         ranks: Sequence[int | None] = (None, *self._ranks) if self._only is None else (self._only,)
@@ -236,7 +248,7 @@ class TaskLog:
     @property
     def lost_bytes(self) -> bool:
         """Whether a file here is shorter than the last checkpoint counts: somebody emptied, cut or removed it."""
-        lengths, _ = self._saved(lambda resume: resume)
+        lengths = self._checkpoint().files
         return self._shorter(lengths)
 
     def give_up(self) -> None:
@@ -253,7 +265,7 @@ class TaskLog:
         try:
             for file in self._files.values():
                 file.refuse_changed()
-            self._point = json.dumps({"files": self._lengths(), "resume": resume}).encode()
+            self._point = json.dumps(write(_Checkpoint(self._lengths(), resume))).encode()
             self._store()
         except OSError as exc:
             self.error = exc

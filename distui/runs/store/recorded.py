@@ -7,39 +7,21 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
+from distui.codec import read
 from distui.errors import UsageError
 from distui.facts.values import loads
 from distui.files import last_bytes, lines_of
-from distui.fits import check
+from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.plan.serialize import from_json
-from distui.runs.lines.events import (
-    PLAIN,
-    AttemptEnded,
-    Event,
-    Failure,
-    FailureFound,
-    GpuReading,
-    HostSampled,
-    Progressed,
-    RankChanged,
-    RanksAsked,
-    RankSilent,
-    RunEnded,
-    RunOpened,
-)
-from distui.runs.lines.explanation import explanation_of
+from distui.runs.lines.event_json import event_of
+from distui.runs.lines.events import Event, Failure, HostSampled, Progressed, RunEnded
 from distui.runs.store.runs import StoredRun
-
-UNREADABLE = (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError)
-"""What reading a value raises that is not what it should be."""
 
 
 @dataclass(slots=True)
@@ -54,8 +36,8 @@ class Recorded:
         tasks = tasks_of(self.stored.read_plan())
         for value in self.stored.lines():
             try:
-                event = event_of(value or {}, tasks)
-            except UNREADABLE:
+                event = event_of(value, tasks)
+            except ValueError:
                 self.left_out += 1
                 continue
             if event is not None:
@@ -76,40 +58,29 @@ def stored_plan(stored: StoredRun) -> RunPlan | None:
         return None
 
 
-def is_event(value: Mapping[str, Any]) -> bool:
-    """Whether a stored object is an event that can be read, or one of a later version."""
-    try:
-        event_of(value)
-    except UNREADABLE:
-        return False
-    return True
-
-
 def stored_samples(stored: StoredRun, most: int = 20_000) -> tuple[HostSampled, ...]:
     """The last samples of a run's hosts, oldest first."""
     try:
         lines = deque(lines_of(stored.path / "metrics.ndjson"), most)
     except OSError:
         return ()
-    found = []
-    for line in lines:
-        with contextlib.suppress(*UNREADABLE):
-            found.append(check(_sample(loads(line))))
-    return tuple(found)
+    return tuple(event for event in _figures(lines) if isinstance(event, HostSampled))
 
 
 def stored_progress(stored: StoredRun) -> Progressed | None:
     """What the run said of its progress last: in its result, else among the last samples of a run that goes on."""
-    with contextlib.suppress(*UNREADABLE):
-        result = stored.result()
-        if result is not None and result.get("progress"):
-            return progress_of(_at(result["ts"]), result["progress"])
-    for line in reversed(_tail(stored.path / "metrics.ndjson")):
-        with contextlib.suppress(*UNREADABLE):
-            value = loads(line)
-            if value["type"] == "progress":
-                return progress_of(_at(value["ts"]), value)
-    return None
+    with contextlib.suppress(ValueError):
+        ended = event_of(stored.result())
+        if isinstance(ended, RunEnded) and ended.progress is not None:
+            return ended.progress
+    newest = _figures(reversed(_tail(stored.path / "metrics.ndjson")))
+    return next((event for event in newest if isinstance(event, Progressed)), None)
+
+
+def _figures(lines: Iterable[bytes]) -> Iterator[Event | None]:
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            yield event_of(loads(line))
 
 
 def _tail(path: Path, most: int = 1 << 18) -> list[bytes]:
@@ -120,128 +91,32 @@ def _tail(path: Path, most: int = 1 << 18) -> list[bytes]:
         return []
 
 
-def failure_of(value: Mapping[str, Any] | None) -> Failure | None:
-    """The `first_failure` object of a result as a value."""
-    if not value:
-        return None
-    return check(
-        Failure(
-            rank=value.get("rank"),
-            host=str(value.get("host", "")),
-            exit=value.get("exit"),
-            words=str(value.get("words", "")),
-            cause=str(value.get("cause", "")),
-            hint=str(value.get("hint", "")),
-            excerpt=tuple(map(str, value.get("excerpt") or ())),
-            at=_at(value["at"]) if value.get("at") else None,
-            name=str(value.get("name", "")),
-            alike=tuple(map(int, value.get("alike") or ())),
-            within=value.get("within_s"),
-            unsure=str(value.get("uncertain", "")),
-        )
-    )
-
-
-def told_failure(value: Mapping[str, Any] | None) -> Failure | None:
-    """As `failure_of`; None also for what can't be read."""
-    with contextlib.suppress(*UNREADABLE):
-        return failure_of(value)
+def told_failure(value: object) -> Failure | None:
+    """The `first_failure` object of a result as a value; None also for what can't be read."""
+    with contextlib.suppress(ValueError):
+        return read(Failure, value)
     return None
 
 
-def progress_of(at: float, value: Mapping[str, Any] | None) -> Progressed | None:
-    """The `progress` object of an event or a result as a value."""
-    if not value:
-        return None
-    figures = {name: _figure(said) for name, said in value["values"].items()}
-    numbers = {name: said for name, said in figures.items() if isinstance(said, float)}
-    words = {name: said for name, said in figures.items() if isinstance(said, str)}
-    return check(Progressed(at, value["rank"], value["host"], numbers, words, value.get("seconds_per_step")))
+@frozen
+class _Task:
+    index: int
+    ranks: tuple[int, ...]
 
 
-def _figure(said: Any) -> float | str:
-    """A figure as it was written: NaN and infinity stand as words in JSON."""
-    return float(said) if not isinstance(said, str) or said in ("nan", "inf", "-inf") else said
-
-
-def _at(stamp: str) -> float:
-    return datetime.fromisoformat(stamp).timestamp()
+@frozen
+class _Tasks:
+    tasks: tuple[_Task, ...]
 
 
 def tasks_of(plan: Mapping[str, Any] | None) -> dict[int, tuple[int, ...]]:
     """Task -> its ranks, by a plan as JSON; empty when that can not be read."""
-    with contextlib.suppress(*UNREADABLE):
-        return {int(t["index"]): tuple(t["ranks"]) for t in (plan or {})["tasks"]}
+    with contextlib.suppress(ValueError):
+        return {task.index: task.ranks for task in read(_Tasks, plan).tasks}
     return {}
-
-
-def event_of(value: Mapping[str, Any], tasks: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> Event | None:
-    """The event of an object; None for a type that is not stored, or of a later version. Raises UNREADABLE."""
-    event = _made(value, tasks)
-    return None if event is None else check(event)
-
-
-def _made(value: Mapping[str, Any], tasks: Mapping[int, tuple[int, ...]]) -> Event | None:
-    at = _at(value["ts"])
-    match value["type"]:
-        case "run":
-            return _opened(at, value, tasks)
-        case "rank":
-            return RankChanged(
-                at, value["rank"], value["host"], value["state"], value["exit"], value["oom"], value["words"],
-                str(value.get("relation", "")), str(value.get("of", "")),
-                _at(value["ended_at"]) if value.get("ended_at") else None,
-            )  # fmt: skip
-        case "silence":
-            return RankSilent(at, value["rank"], value["host"], value["quiet"], value["seconds"], value["util"])
-        case "why":
-            return RanksAsked(at, explanation_of(value))
-        case "failure":
-            failure = failure_of(value["first_failure"])
-            return FailureFound(at, failure) if failure else None
-        case "attempt":
-            failed = failure_of(value["first_failure"])
-            return AttemptEnded(at, value["attempt"], value["attempts"], failed, value["pause_s"], value["log_dir"])
-        case "result":
-            return _ended(at, value)
-        case str(name) if name in PLAIN:
-            cls, fields = PLAIN[name]
-            return cls(at, **{field: value[field] for field in fields})
-        case _:
-            return None
-
-
-def _opened(at: float, value: Mapping[str, Any], tasks: Mapping[int, tuple[int, ...]]) -> RunOpened:
-    ranks = {int(r["rank"]): str(r["host"]) for r in value["ranks"]}
-    return RunOpened(
-        at, value["run"], value["job"], value["launcher"], value["image"], ranks, tasks or {r: (r,) for r in ranks},
-        value["attempt"], value["adopted"], value["log_dir"], value.get("attempts", 1),
-        {int(r["rank"]): str(r["name"]) for r in value["ranks"] if r.get("name")},
-        _at(value["started"]) if value.get("started") else None,
-        {int(r["rank"]): int(r["lines"]) for r in value["ranks"] if r.get("lines")},
-    )  # fmt: skip
-
-
-def _ended(at: float, value: Mapping[str, Any]) -> RunEnded:
-    return RunEnded(
-        at, value["state"], value["exit"], failure_of(value["first_failure"]), value["log_dir"] or "",
-        tuple(value["leftovers"]), value["took_s"], progress_of(at, value.get("progress")), value.get("attempt", 1),
-        value.get("attempts", 1), warnings_of(value),
-    )  # fmt: skip
 
 
 def warnings_of(result: Mapping[str, Any]) -> tuple[str, ...]:
     """What belongs to the verdict of a result, in words."""
     warnings = result.get("warnings")
     return tuple(map(str, warnings)) if isinstance(warnings, list) else ()
-
-
-def _sample(value: Mapping[str, Any]) -> HostSampled:
-    gpus = value["gpus"]
-    indices = value.get("indices") or range(len(gpus))
-    readings = (
-        GpuReading(i, utilization_pct=g[0], memory_used_mib=g[1], temperature_c=g[2], power_w=g[3])
-        for i, g in zip(indices, gpus, strict=False)
-    )
-    net = {str(name): (float(rates[0]), float(rates[1])) for name, rates in value["net"].items()}
-    return HostSampled(_at(value["ts"]), value["host"], tuple(readings), net)

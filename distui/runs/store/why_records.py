@@ -8,19 +8,17 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
-from datetime import datetime
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from distui.codec import read, write
 from distui.facts.values import loads
 from distui.files import make_private, read_bytes, write_private
-from distui.fits import check
 from distui.frozen import frozen
-from distui.runs.lines.events import iso
-from distui.runs.lines.explanation import STANDS, Calls, Explanation, explanation_json, explanation_of
-from distui.runs.store.recorded import UNREADABLE
+from distui.runs.lines.events import At, iso
+from distui.runs.lines.explanation import STANDS, Calls, Explanation, explanation_json
 from distui.runs.store.runs import StoredRun
 
 MOST_FILES = 10
@@ -36,7 +34,7 @@ _NAME = re.compile(r"([0-9]{5,9})-([a-z]{1,12})\.json")
 class WhyRecord:
     """What ranks told when they were asked. `by`: whoever follows the run, or somebody with `distui why`."""
 
-    at: float
+    at: At
     by: Literal["run", "user"]
     found: Explanation
     calls: tuple[Calls, ...] = ()
@@ -50,7 +48,7 @@ def record_json(record: WhyRecord, run: str) -> dict[str, Any]:
         "ts": iso(record.at),
         "by": record.by,
         **explanation_json(record.found),
-        "calls": [asdict(calls) for calls in record.calls],
+        "calls": [write(calls) for calls in record.calls],
     }
 
 
@@ -93,10 +91,6 @@ def _bounded(record: WhyRecord, run: str) -> bytes:
 def _read(folder: Path) -> Iterator[WhyRecord]:
     with contextlib.suppress(OSError):
         for path in sorted(_files(folder)):
-            with contextlib.suppress(OSError, *UNREADABLE):
-                yield check(_record_of(loads(read_bytes(path, MOST_BYTES))))
-
-
-def _record_of(value: Mapping[str, Any]) -> WhyRecord:
-    calls = tuple(Calls(tuple(row["ranks"]), tuple(row["frames"])) for row in value["calls"])
-    return WhyRecord(datetime.fromisoformat(value["ts"]).timestamp(), value["by"], explanation_of(value), calls)
+            with contextlib.suppress(OSError, ValueError):
+                value = loads(read_bytes(path, MOST_BYTES))
+                yield read(WhyRecord, value, found=read(Explanation, value))

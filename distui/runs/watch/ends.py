@@ -24,7 +24,7 @@ UNREAD = "its container was removed before its log was read here"
 
 def missing(track: TaskTrack) -> Iterator[tuple[int, str]]:
     """Each rank of a task whose container is gone, and which of its lines nobody can have any more, in words."""
-    for rank, count in (track.log.lines_before() or dict.fromkeys(track.task.ranks, 0)).items():
+    for rank, count in track.log.lines_before().items():
         yield rank, f"what it said after line {count} is missing" if count else "nothing that it said is here"
 
 

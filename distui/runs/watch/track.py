@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from distui.codec import write
 from distui.files import last_bytes
 from distui.plan.model import RunPlan, Task
 from distui.plan.torchrun import split_pieces
@@ -63,7 +64,7 @@ class TaskTrack:
 
     def save(self) -> None:
         """Note beside its log how far that was read, when there is news and it can be written."""
-        if self.unsaved is not None and self.log.checkpoint(self.unsaved.to_json()):
+        if self.unsaved is not None and self.log.checkpoint(write(self.unsaved)):
             self.unsaved = None
 
     @property

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 
+from distui.codec import read
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan, Task
 from distui.plan.process import task_folder
@@ -140,7 +141,7 @@ class Watch:
 
     async def _target(self, host: HostRun, task: Task, *, adopted: bool) -> FollowTarget:
         track = self.tracker.tracks[task.index]
-        resume = track.log.restore(ResumePoint.from_json) if adopted else None
+        resume = track.log.restore(partial(read, ResumePoint)) if adopted else None
         if resume is not None:
             track.recall(self._stored)
         ref = host.ids.get(task.index, "")
