@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from distui.remote.pool import SshConnector
-from distui.remote.targets import Target
+from distui.spec.inventory import Host
 
 PARALLEL = 16
 ROUNDS = 20
@@ -33,7 +33,7 @@ def _since(begun: Seconds, rounds: int = 1) -> Seconds:
 
 def connector(home: Path, hosts: Sequence[str]) -> SshConnector:
     """As the verbs make it."""
-    return SshConnector({h: Target(h) for h in hosts}, home=home, system=False, parallel=PARALLEL)
+    return SshConnector(map(Host, hosts), home=home, system=False, parallel=PARALLEL)
 
 
 async def probe(home: Path, hosts: Sequence[str]) -> Seconds:

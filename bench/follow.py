@@ -34,7 +34,6 @@ from distui.facts.probe import probe_all  # noqa: E402
 from distui.plan.model import NoPlan, RunPlan  # noqa: E402
 from distui.plan.plan import plan  # noqa: E402
 from distui.remote.pool import SshConnector  # noqa: E402
-from distui.remote.targets import Target  # noqa: E402
 from distui.runs.attempt.steps import LaunchOptions  # noqa: E402
 from distui.runs.control.controller import RunController  # noqa: E402
 from distui.runs.follow.feed import EngineAccess  # noqa: E402
@@ -42,7 +41,11 @@ from distui.runs.follow.helper import open_helper  # noqa: E402
 from distui.runs.hosts.reuse import ReusingConnector  # noqa: E402
 from distui.runs.lines.events import Event, LogLines  # noqa: E402
 from distui.runs.store.runs import RunStore, StoredRun  # noqa: E402
-from distui.spec.inventory import Host, HostPick, Inventory  # noqa: E402
+from distui.spec.inventory import (  # noqa: E402
+    Host,
+    HostPick,
+    Inventory,
+)
 from distui.spec.job import Job, RankLayout  # noqa: E402
 from lab.lab import Lab  # type: ignore[import-not-found,unused-ignore]  # noqa: E402
 
@@ -70,7 +73,7 @@ class Runs:
         self.facts: dict[str, HostFacts] = {}
 
     def _connector(self) -> ReusingConnector:
-        return ReusingConnector(SshConnector({"h1": Target("h1")}, home=self.home, system=False))
+        return ReusingConnector(SshConnector([Host("h1")], home=self.home, system=False))
 
     async def start(self, ranks: int, *argv: str) -> RunPlan:
         """A run whose ranks execute python3 with `argv`; it goes on by itself."""

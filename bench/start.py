@@ -20,7 +20,6 @@ from distui.plan.env import env_file_text
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
 from distui.remote.pool import SshConnector
-from distui.remote.targets import Target as SshTarget
 from distui.runs.attempt.steps import LaunchOptions
 from distui.runs.control.controller import RunController
 from distui.runs.hosts.reuse import ReusingConnector
@@ -81,7 +80,7 @@ class _Starts:
 
     async def by_distui(self, *, preflight: bool) -> Spent:
         """Until the last rank runs; the probe before and the end after it are not counted."""
-        ssh = SshConnector({h: SshTarget(h) for h in HOSTS}, home=self.cluster.home, system=False)
+        ssh = SshConnector(map(Host, HOSTS), home=self.cluster.home, system=False)
         connector = ReusingConnector(ssh)
         try:
             self.facts = await probe_all(connector, INVENTORY.hosts)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from distui.frozen import frozen
 from distui.remote.sshconfig import ConfigError, Options, Query, Reader
-from distui.remote.targets import Target
+from distui.spec.inventory import Host
 from distui.whole import whole
 
 _DEFAULT_IDENTITIES = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
@@ -53,8 +53,8 @@ class Resolved:
     known_hosts: tuple[Path, ...]
     """The user's files, then the machine's; keys are added to the first."""
     host_key_alias: str | None
-    connect_timeout: float | None
-    """Seconds; None where neither ssh config nor hosts.yaml says."""
+    connect_timeout: float
+    """Seconds for TCP, greeting and login together."""
     family: int = socket.AF_UNSPEC
     bind_address: str | None = None
     compression: bool = False
@@ -78,7 +78,7 @@ def default_sources(home: Path | None = None, env: Mapping[str, str] | None = No
     return Sources(place, os.environ if env is None else env, place / ".ssh" / "config")
 
 
-def resolve(target: Target, sources: Sources, *, user: str | None = None, port: int | None = None) -> Resolved:
+def resolve(target: Host, sources: Sources, *, user: str | None = None, port: int | None = None) -> Resolved:
     """What `target` stands for. `user` and `port` win over all files, as in `ssh -l user -p port`.
 
     Raises ConfigError, naming file and line, when ssh's configuration can't be read.
@@ -126,12 +126,12 @@ def _local_user(sources: Sources) -> str:
 class _Resolver:
     """Turns options into a Resolved; one method per group of options."""
 
-    def __init__(self, target: Target, sources: Sources, options: Options, user: str | None, port: int | None) -> None:
+    def __init__(self, target: Host, sources: Sources, options: Options, user: str | None, port: int | None) -> None:
         self._target = target
         self._sources = sources
         self._options = options
         self._local_user = _local_user(sources)
-        self._hostname = options.first("hostname") or target.address or target.name
+        self._hostname = options.first("hostname") or target.addr or target.name
         self._user = user or options.first("user") or target.user or self._local_user
         self._port = port or self._number("port") or target.port or 22
 
@@ -174,14 +174,14 @@ class _Resolver:
             raise ConfigError(f"ssh config of {self._target.name}: {option} {text!r} is not a port number")
         return port
 
-    def _connect_timeout(self) -> float | None:
+    def _connect_timeout(self) -> float:
         text = self._options.first("connecttimeout")
         if text is None or text.lower() == "none":
             return self._target.connect_timeout
         parts = _TIME.findall(text)
         if not parts or "".join(number + unit for number, unit in parts) != text:
             raise ConfigError(f"ssh config of {self._target.name}: ConnectTimeout {text!r} is not a time")
-        return float(sum(int(number) * _UNITS[unit.lower()] for number, unit in parts)) or None
+        return float(sum(int(number) * _UNITS[unit.lower()] for number, unit in parts)) or self._target.connect_timeout
 
     def _family(self) -> int:
         families = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}

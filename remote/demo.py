@@ -18,7 +18,7 @@ import asyncssh
 
 from distui.remote.demo_session import DemoSession
 from distui.remote.pool import SshConnector
-from distui.remote.targets import Target
+from distui.spec.inventory import Host
 
 _USER = "demo"
 _KEPT_ENV = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR")
@@ -152,12 +152,9 @@ class DemoHosts:
         return DemoHost(name, home, {**kept, **own, **env}, self._key.public_data, unix_sockets=unix_sockets)
 
     @property
-    def targets(self) -> dict[str, Target]:
+    def inventory(self) -> tuple[Host, ...]:
         """The hosts as an inventory would name them."""
-        return {
-            host.name: Target(host.name, address="127.0.0.1", user=_USER, port=host.port)
-            for host in self.hosts.values()
-        }
+        return tuple(Host(host.name, "127.0.0.1", _USER, host.port) for host in self.hosts.values())
 
     @property
     def config(self) -> Path:
@@ -174,9 +171,9 @@ class DemoHosts:
         """The only key they let in."""
         return self.root / ".ssh" / "id_ed25519"
 
-    def connector(self, *, connect_timeout: float = 10.0) -> SshConnector:
+    def connector(self) -> SshConnector:
         """A connector that reaches these hosts and does not look at the user's own ssh files."""
-        return SshConnector(self.targets, home=self.root, system=False, env={}, connect_timeout=connect_timeout)
+        return SshConnector(self.inventory, home=self.root, system=False, env={})
 
     def shell_argv(self, host: HasName, command: tuple[str, ...] = ()) -> tuple[str, ...]:
         """A shell as on a host, or a command: their ssh serves no terminals, but they are this machine anyway."""

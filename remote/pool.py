@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,8 +21,8 @@ from distui.remote.known_hosts import KnownHosts
 from distui.remote.login import Busy, Login
 from distui.remote.session import SshSession
 from distui.remote.sshconfig import ConfigError
-from distui.remote.targets import Target
 from distui.session import Session
+from distui.spec.inventory import Host
 
 _TRIES = 8
 """Logins tried when the server hangs up before the login begins; nothing else is tried again."""
@@ -37,27 +37,25 @@ class SshConnector:
     """`distui.session.Connector` over asyncssh.
 
     `home` stands for the login's home (its `.ssh/config`, keys and known_hosts), `env` for the environment
-    (SSH_AUTH_SOCK). With `system=False` /etc/ssh is not read. `parallel` bounds logins in progress,
-    `connect_timeout` (seconds) bounds TCP, greeting and login together where no file says otherwise.
+    (SSH_AUTH_SOCK). With `system=False` /etc/ssh is not read. `parallel` bounds logins in progress. What the inventory
+    says of a host counts where ssh config leaves it open: `addr` without HostName, and so on.
     `accept_new` adds unknown host keys to known_hosts; changed keys are always refused.
     """
 
     def __init__(
         self,
-        targets: Mapping[str, Target],
+        hosts: Iterable[Host],
         *,
         home: Path | None = None,
         config: Path | None = None,
         system: bool = True,
         parallel: int = 16,
-        connect_timeout: float = 10.0,
         accept_new: bool = False,
         env: Mapping[str, str] | None = None,
     ) -> None:
         default = default_sources(home, env)
         self._sources = Sources(default.home, default.env, config or default.user_config, system)
-        self._targets = dict(targets)
-        self._connect_timeout = connect_timeout
+        self._hosts = {host.name: host for host in hosts}
         self._accept_new = accept_new
         self._gates = Gates(parallel)
         self._keys = Keys()
@@ -69,7 +67,7 @@ class SshConnector:
     def resolve(self, host: str) -> Resolved:
         """Where `host` leads and how to log in. Raises HostUnreachable (code `ssh_config`) for bad ssh config."""
         try:
-            return resolve(self._targets.get(host, Target(host)), self._sources)
+            return resolve(self._hosts.get(host, Host(host)), self._sources)
         except ConfigError as exc:
             raise errors.config_problem(host, exc) from exc
 
@@ -120,7 +118,7 @@ class SshConnector:
 
     def _resolve_jump(self, jump: str) -> Resolved:
         user, name, port = jump_words(jump)
-        return resolve(self._targets.get(name, Target(name)), self._sources, user=user, port=port)
+        return resolve(self._hosts.get(name, Host(name)), self._sources, user=user, port=port)
 
     async def _jump(self, target: Resolved, path: tuple[Resolved, ...]) -> asyncssh.SSHClientConnection:
         """The connection to the last jump host of `path`, shared by all hosts behind it."""
@@ -144,7 +142,7 @@ class SshConnector:
     ) -> asyncssh.SSHClientConnection:
         """Log in, again after a pause when the server hung up before the login: MaxStartups does that."""
         server = (_key(path), target.hostname, target.port)
-        timeout = target.connect_timeout or self._connect_timeout
+        timeout = target.connect_timeout
         problem: Exception | None = None
         for attempt in range(_TRIES):
             async with self._gates.passing(server):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from distui.errors import CheckFailed
 from distui.remote.demo import DemoHosts
-from distui.spec.inventory import DataNetwork, Host, Inventory
+from distui.spec.inventory import DataNetwork, EngineName, Inventory
 from distui.spec.job import Fabric, Job, RankLayout, Rendezvous
 
 
@@ -60,17 +61,7 @@ def digits(folder: Path, *, epochs: int, image: str | None) -> Job:
 def demo_inventory(demo: DemoHosts, *, docker: bool) -> Inventory:
     """The inventory of the hosts that were made."""
     loopback = DataNetwork(addr="127.0.0.1", ifname="lo0" if sys.platform == "darwin" else "lo")
-    return Inventory(
-        tuple(
-            Host(
-                target.name,
-                addr=target.address,
-                user=target.user,
-                port=target.port,
-                engine="docker" if docker else "process",
-                engine_command=("docker",) if docker else (),
-                data=loopback,
-            )
-            for target in demo.targets.values()
-        )
-    )
+    engine: EngineName = "docker" if docker else "process"
+    command = ("docker",) if docker else ()
+    hosts = (replace(h, engine=engine, engine_command=command, data=loopback) for h in demo.inventory)
+    return Inventory(tuple(hosts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -20,13 +21,10 @@ Connect = Callable[[Sequence[Host]], AbstractAsyncContextManager[Connector]]
 def make_connector(settings: ClusterSettings, hosts: Sequence[Host]) -> Connector:
     """A connector for `hosts` over ssh."""
     from distui.remote.pool import SshConnector  # dear to import, and not needed by who only plans
-    from distui.remote.targets import Target
 
     limit = settings.connect_timeout
-    targets = {
-        h.name: Target(h.name, h.addr, h.user, h.port, limit if limit is not None else h.connect_timeout) for h in hosts
-    }
-    return SshConnector(targets, parallel=settings.parallel)
+    known = hosts if limit is None else [replace(host, connect_timeout=limit) for host in hosts]
+    return SshConnector(known, parallel=settings.parallel)
 
 
 def connected(settings: ClusterSettings, hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:

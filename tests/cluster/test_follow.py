@@ -20,13 +20,13 @@ from distui.agent import bundle as helper
 from distui.monitor.containers import follow_log, list_containers, log_argv
 from distui.monitor.processes import look, signal
 from distui.remote.pool import SshConnector
-from distui.remote.targets import Target
 from distui.runs.follow.feed import EngineAccess
 from distui.runs.follow.followed import Back, Exited, FollowEvent, FollowTarget, Lost, Note, Records, Sampled
 from distui.runs.follow.follower import HostFollower
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.hosts.link import HostLink
 from distui.session import Session
+from distui.spec.inventory import Host
 from distui.spec.inventory import Host as InventoryHost
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -124,7 +124,7 @@ async def following(
     jitter: Callable[[], float] = random.random,
 ) -> AsyncIterator[HostFollower]:
     """A follower at work, its connection and all."""
-    connector = SshConnector({"h1": Target("h1", user=user)}, home=bench.home, system=False)
+    connector = SshConnector([Host("h1", user=user)], home=bench.home, system=False)
     link = HostLink(connector, "h1", jitter=jitter)
     follower = HostFollower(link, engine, taken, run_id=run, targets=targets)
     running = asyncio.ensure_future(follower.run())
@@ -427,8 +427,8 @@ async def test_a_drained_task_is_not_read_again(bench: Bench) -> None:
 @asynccontextmanager
 async def logged_in(bench: Bench, user: str = "root") -> AsyncIterator[Session]:
     """A session of a user; by the host's address, since the home's ssh config has a user for its name."""
-    target = Target("h1", address="10.77.0.11", user=user)
-    connector = SshConnector({"h1": target}, home=bench.home, system=False, config=Path("/dev/null"))
+    target = Host("h1", "10.77.0.11", user)
+    connector = SshConnector([target], home=bench.home, system=False, config=Path("/dev/null"))
     try:
         async with asyncio.timeout(60):
             yield await connector.connect("h1")

@@ -21,7 +21,7 @@ import pytest
 
 from distui.remote.demo import DemoHosts
 from distui.remote.pool import SshConnector
-from distui.remote.targets import Target
+from distui.spec.inventory import Host
 
 SCRIPT = "sh-script"
 """The name under which `Session.run_script` is looked up; the script is argv[1]."""
@@ -254,13 +254,14 @@ class Farm:
         self._stack.push_async_callback(_stop_tcp, server)
         self.hosts[name] = Fake(name, port=server.sockets[0].getsockname()[1])
 
-    def connector(self, **how: Any) -> SshConnector:
+    def connector(self, connect_timeout: float = 10.0, **how: Any) -> SshConnector:
         """A connector for all hosts started so far; closed at the end of the test."""
-        targets = {
-            name: Target(name, address="127.0.0.1", user="tester", port=fake.port) for name, fake in self.hosts.items()
-        }
-        options = {"home": self.home, "system": False, "env": {}, "connect_timeout": 10.0, **how}
-        connector = SshConnector(targets, **options)
+        hosts = [
+            Host(name, "127.0.0.1", "tester", fake.port, connect_timeout=connect_timeout)
+            for name, fake in self.hosts.items()
+        ]
+        options = {"home": self.home, "system": False, "env": {}, **how}
+        connector = SshConnector(hosts, **options)
         self._stack.push_async_callback(connector.close)
         return connector
 

@@ -21,7 +21,7 @@ async def test_each_host_has_a_home_of_its_own_and_a_small_environment(farm: Any
     monkeypatch.setenv("AWS_SECRET", "x")
     demo = await farm.demo(2, env={"EXTRA": "1"})
     connector = demo.connector()
-    for name in demo.targets:
+    for name in demo.hosts:
         session = await connector.connect(name)
         said = (await session.run(["sh", "-c", 'pwd; echo "$HOME $USER $EXTRA $AWS_SECRET"'])).text.split()
         assert said == [str(farm.home / "demos" / name)] * 2 + ["demo", "1"]
@@ -101,7 +101,7 @@ async def test_the_ordinary_ssh_reaches_them_by_their_config(farm: Any, ssh: str
 async def test_a_connector_with_their_folder_as_home_needs_no_targets(farm: Any) -> None:
     """The ssh config in the demo's folder says it all."""
     demo = await farm.demo()
-    connector = SshConnector({}, home=demo.root, system=False, env={})
+    connector = SshConnector((), home=demo.root, system=False, env={})
     session = await connector.connect("demo1")
     assert (await session.run(["true"])).ok
     await connector.close()

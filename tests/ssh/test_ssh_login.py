@@ -15,7 +15,7 @@ import asyncssh
 import pytest
 
 from distui.errors import HostAuthError, HostError, HostUnreachable
-from distui.remote.targets import Target
+from distui.spec.inventory import Host
 
 
 async def failure(farm: Any, kind: type[HostError] = HostUnreachable, **how: Any) -> HostError:
@@ -333,7 +333,7 @@ async def test_fifty_logins_at_one_server_never_exceed_its_startups(farm: Any) -
     fake = await farm.start()
     connector = farm.connector()
     for n in range(50):
-        connector._targets[f"n{n}"] = Target(f"n{n}", address="127.0.0.1", user="tester", port=fake.port)
+        connector._hosts[f"n{n}"] = Host(f"n{n}", "127.0.0.1", "tester", fake.port)
     sessions = await asyncio.gather(*(connector.connect(f"n{n}") for n in range(50)))
     assert len(sessions) == fake.logins == 50
     assert fake.most_entering <= 6

@@ -17,7 +17,7 @@ import pytest
 
 from distui.errors import HostCommandError, SessionLost
 from distui.remote.pool import SshConnector
-from distui.remote.targets import Target
+from distui.spec.inventory import Host
 
 SSHD = [path for path in [shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:/usr/bin")] if path]
 pytestmark = pytest.mark.parametrize("sshd", SSHD)
@@ -53,8 +53,8 @@ async def serving(sshd: str, farm: Any, *settings: str) -> AsyncIterator[tuple[S
     while b"Server listening" not in (line := await process.stderr.readline()):
         assert line, "sshd did not start"
     logging = asyncio.ensure_future(_log(process.stderr, log))
-    targets = {name: Target(name, "127.0.0.1", getpass.getuser(), port) for name in (f"n{n}" for n in range(40))}
-    connector = SshConnector(targets, home=farm.home, system=False, env={})
+    hosts = [Host(f"n{n}", "127.0.0.1", getpass.getuser(), port) for n in range(40)]
+    connector = SshConnector(hosts, home=farm.home, system=False, env={})
     try:
         yield connector, log
     finally:

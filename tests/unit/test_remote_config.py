@@ -11,7 +11,7 @@ import pytest
 
 from distui.remote.config import Resolved, Sources, jump_words, resolve
 from distui.remote.sshconfig import ConfigError
-from distui.remote.targets import Target
+from distui.spec.inventory import Host
 
 CORPUS = {
     "plain": "Host node01\n  HostName 10.0.0.1\n  Port 2222\n  User ubuntu\n",
@@ -61,8 +61,8 @@ def home_with(tmp_path: Path, text: str) -> Sources:
     return Sources(tmp_path, {"SSH_AUTH_SOCK": "/run/agent"}, folder / "config", system=False)
 
 
-def resolved(tmp_path: Path, text: str, target: Target | None = None) -> Resolved:
-    return resolve(target or Target("node01"), home_with(tmp_path, text))
+def resolved(tmp_path: Path, text: str, target: Host | None = None) -> Resolved:
+    return resolve(target or Host("node01"), home_with(tmp_path, text))
 
 
 def absolute(text: str, folder: Path) -> str:
@@ -94,7 +94,7 @@ def test_the_answer_is_that_of_ssh_G(ssh: str, name: str, tmp_path: Path) -> Non
         assert [str(path) for path in mine.identity_files] == plain
     assert list(mine.jumps) == [jump for jump in said.get("proxyjump", [""])[0].split(",") if jump]
     assert mine.identities_only == (said["identitiesonly"] == ["yes"])
-    if mine.connect_timeout is not None:
+    if said["connecttimeout"] != ["none"]:
         assert said["connecttimeout"] == [f"{mine.connect_timeout:g}"]
     if mine.host_key_alias is not None:
         assert said["hostkeyalias"] == [mine.host_key_alias]
@@ -119,7 +119,7 @@ def test_an_include_in_a_block_for_others_is_not_read(tmp_path: Path) -> None:
 
 def test_hosts_yaml_fills_only_what_the_ssh_config_leaves_open(tmp_path: Path) -> None:
     """addr, port, user and connect_timeout count where ssh has no HostName, Port, User or ConnectTimeout."""
-    target = Target("node01", address="10.9.9.9", user="yaml", port=2022, connect_timeout=3.0)
+    target = Host("node01", addr="10.9.9.9", user="yaml", port=2022, connect_timeout=3.0)
     open_ = resolved(tmp_path, "", target)
     assert (open_.hostname, open_.port, open_.user, open_.connect_timeout) == ("10.9.9.9", 2022, "yaml", 3.0)
     text = "Host node01\n HostName h\n Port 1\n User u\n ConnectTimeout 9\n"
@@ -130,7 +130,7 @@ def test_hosts_yaml_fills_only_what_the_ssh_config_leaves_open(tmp_path: Path) -
 def test_without_any_file_ssh_defaults_hold(tmp_path: Path) -> None:
     """The alias is the address, the login is ours, the keys are the usual ones, the agent is the environment's."""
     sources = Sources(tmp_path, {"SSH_AUTH_SOCK": "/run/agent"}, tmp_path / ".ssh" / "config", system=False)
-    found = resolve(Target("node01"), sources)
+    found = resolve(Host("node01"), sources)
     assert (found.hostname, found.port, found.user) == ("node01", 22, getpass.getuser())
     assert found.identity_files[3] == tmp_path / ".ssh" / "id_ed25519"
     assert found.agent == "/run/agent"
@@ -146,7 +146,7 @@ def test_identity_agent(setting: str, agent: str | None, tmp_path: Path) -> None
     sources = home_with(tmp_path, f"IdentityAgent {setting}\n")
     sources = Sources(sources.home, {**sources.env, "OTHER": "/o"}, sources.user_config, system=False)
     expected = agent.replace("HOME", str(tmp_path)) if agent else None
-    assert resolve(Target("node01"), sources).agent == expected
+    assert resolve(Host("node01"), sources).agent == expected
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_bad_config_is_one_clear_error(text: str, words: str, tmp_path: Path) ->
     sources = home_with(tmp_path, text)
     (tmp_path / ".ssh" / "loop.conf").write_text("Include loop.conf\n")
     with pytest.raises(ConfigError, match=words):
-        resolve(Target("node01"), sources)
+        resolve(Host("node01"), sources)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from distui.remote.errors import quoted, through_jump
 from distui.remote.gates import Gate, Gates
 from distui.remote.known_hosts import Entry, KnownHost
 from distui.remote.login import KEEPALIVE_COUNT, KEEPALIVE_INTERVAL
-from distui.remote.targets import Target
+from distui.spec.inventory import Host
 
 
 def entry(kind: str, marker: str = "") -> Entry:
@@ -82,7 +82,7 @@ def test_what_a_jump_host_says_becomes_the_code_a_direct_connection_would_get(
 ) -> None:
     """OpenSSH tells the reason only in words; the jump host is named in every message."""
     sources = Sources(Path("/nonexistent"), {}, Path("/nonexistent/config"), system=False)
-    error = through_jump(resolve(Target("node01"), sources), asyncssh.ChannelOpenError(number, reason), "gate")
+    error = through_jump(resolve(Host("node01"), sources), asyncssh.ChannelOpenError(number, reason), "gate")
     assert (error.code, "jump host gate" in error.message) == (code, True)
 
 

@@ -42,7 +42,7 @@ def act(settings: Settings, out: Console, docker: bool, image: str, epochs: int,
 
 async def _demo(settings: Settings, out: Console, job: Job, folder: Path, count: int, *, docker: bool) -> int:
     async with DemoHosts(count, root=folder) as demo:
-        where = ", ".join(f"{t.name} = 127.0.0.1:{t.port}" for t in demo.targets.values())
+        where = ", ".join(f"{t.name} = 127.0.0.1:{t.port}" for t in demo.hosts.values())
         out.say(f"distui: made {count} hosts with ssh servers: {where}")
         found = demo_inventory(demo, docker=docker)
         order = RunRequest(job, found, tuple(HostPick(h.name) for h in found.hosts), {}, run_name("demo"))
