@@ -200,6 +200,15 @@ async def test_progress_and_silence_are_told(cluster: Cluster) -> None:
     assert [e.values["step"] for e in cluster.of(Progressed)][-1] == 7.0
 
 
+async def test_a_loss_that_is_no_number_is_told(cluster: Cluster) -> None:
+    """As a warning, while the run goes on."""
+    cluster.hosts[0].engine.exits[0] = cluster.hosts[1].engine.exits[1] = 0
+    cluster.hosts[0].files["log-0"] = b"step 1 loss nan\n"
+    plan = dataclasses.replace(cluster.plan(), progress=r"step (?P<step>\d+) loss (?P<loss>\S+)")
+    assert (await cluster.run(plan)).failure is None
+    assert any(e.level == "warning" and e.text.startswith("rank 0: loss is nan at step 1") for e in cluster.of(Notice))
+
+
 async def test_a_stop_tells_who_had_been_silent(cluster: Cluster) -> None:
     """With its last line; the rank that goes on speaking is not named."""
     cluster.hosts[1].engine.exits[1] = 0

@@ -15,6 +15,7 @@ from distui.patterns import LimitedPattern, PatternMatch
 from distui.runs.lines.events import LogLine, Progressed
 from distui.runs.lines.text import safe
 from distui.runs.lines.times import Stamps
+from distui.runs.state.odd_values import OddValues
 
 KEPT = 600
 """Points kept for the plot of a whole run."""
@@ -135,6 +136,8 @@ class ProgressTeller:
         self._progress = Progress(regex)
         self._told = float("-inf")
         self._new = False
+        self._odd_values = OddValues()
+        self._odd: list[str] = []
 
     def take(self, lines: Sequence[LogLine], now: float) -> Progressed | None:
         """The newest line of these that matches counts; None when nothing is to be reported now."""
@@ -142,6 +145,7 @@ class ProgressTeller:
             index, found = newest
             at = self._stamps.parse(lines[index].stamp)
             self._progress.take(Point(found.values, found.words, now if at is None else at - self._offset))
+            self._odd += self._odd_values.take(found.values, found.values.get("step"))
             self._new = True
         return self.tell(now) if now - self._told >= EVERY_S else None
 
@@ -150,6 +154,11 @@ class ProgressTeller:
         """Why lines are not read any more, in words; empty while they are."""
         words = self._progress.pattern.given_up
         return f"progress is not read any more: its regex {words}" if words else ""
+
+    def odd(self) -> tuple[str, ...]:
+        """What was odd in the figures since this was asked last, in words."""
+        told, self._odd = tuple(self._odd), []
+        return told
 
     def tell(self, now: float) -> Progressed | None:
         """What was not told yet: for the end of the log, when nobody waits for the next second."""

@@ -66,6 +66,8 @@ class WatchedLines:
 
     async def _read_progress(self, teller: ProgressTeller, group: Written, task: Task) -> None:
         await self._tell(teller.take(group.lines, self._tracker.clock()))
+        for words in teller.odd():
+            await self._emit(Notice(self._tracker.clock(), "warning", f"rank {teller.rank}: {words}", task.host))
         if teller.given_up:
             self._progress = None
             await self._emit(Notice(self._tracker.clock(), "warning", teller.given_up, task.host))
