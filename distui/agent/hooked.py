@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never eval
 ANSWER_SECONDS, ANSWER_BYTES = 5.0, 32 << 20
 """Of one answer of torch's worker server; a recorder with 2,000 entries takes 1 MB."""
 STACK_SECONDS, STACK_BYTES = 2.0, 256 * 1024
-QUIET_SECONDS = 0.2
-"""Without another byte after a thread's call the stacks count as written."""
+QUIET_SECONDS, SAMPLE_QUIET = 0.2, 0.03
+"""Without another byte after a thread's call the stacks count as written; of one of many samples sooner."""
 MOST_FRAMES, MOST_STACKS, MOST_TEXT = 100, 64, 300
 """faulthandler writes no more than a hundred calls of a thread."""
 
@@ -168,7 +168,15 @@ def stacks(folder: str, pid: int) -> "dict[str, Any]":
     return {"threads": read_stacks(text.decode("utf-8", "replace"))}
 
 
-def ask_stacks(asked: str, written: str) -> bytes:
+def stacks_now(base: str) -> str:
+    """The stacks of every thread as faulthandler writes them, one sample of many: those cut short do no harm.
+
+    Raises OSError.
+    """
+    return ask_stacks(base + ".ask", base + ".stacks", SAMPLE_QUIET).decode("utf-8", "replace")
+
+
+def ask_stacks(asked: str, written: str, quiet: float = QUIET_SECONDS) -> bytes:
     """Have the kernel send the program its signal, and read what faulthandler writes then. Raises OSError."""
     flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     fifo = os.open(asked, os.O_RDWR | flags)
@@ -180,7 +188,7 @@ def ask_stacks(asked: str, written: str) -> bytes:
             os.ftruncate(stack, 0)
             drain(fifo)  # kernels 5.5 to 5.14 send no signal for a byte behind others
             os.write(fifo, b".")
-            return settled(stack)
+            return settled(stack, quiet)
         finally:
             os.close(stack)
     finally:
@@ -196,7 +204,7 @@ def drain(fifo: int) -> None:
         return
 
 
-def settled(number: int) -> bytes:
+def settled(number: int, quiet: float = QUIET_SECONDS) -> bytes:
     """The file once nothing more is written to it."""
     until = time.monotonic() + STACK_SECONDS
     size = since = 0.0
@@ -204,7 +212,7 @@ def settled(number: int) -> bytes:
         now = os.fstat(number).st_size
         if now != size:
             size, since = now, time.monotonic()
-        elif size and time.monotonic() - since > QUIET_SECONDS and ends_whole(os.pread(number, STACK_BYTES, 0)):
+        elif size and time.monotonic() - since > quiet and ends_whole(os.pread(number, STACK_BYTES, 0)):
             break
         time.sleep(0.01)
     return os.pread(number, STACK_BYTES, 0)

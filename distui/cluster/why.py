@@ -14,9 +14,11 @@ from distui.errors import NotFound
 from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.runs.hosts.discover import FoundRun, FoundTask
+from distui.runs.insight.closer import look_closer
 from distui.runs.insight.look import Look, look
 from distui.runs.insight.ranks import RankSeen, TaskRanks
-from distui.runs.lines.explanation import STANDS
+from distui.runs.insight.slow import Slow
+from distui.runs.lines.explanation import TELLS
 from distui.runs.report.found import plan_of
 from distui.runs.report.history import stored_row
 from distui.runs.store.masking import Mask, stored_secrets
@@ -33,6 +35,8 @@ class Why:
     record: WhyRecord
     ranks: tuple[RankSeen, ...] = ()
     """Each rank as it was seen; none of a run that has ended."""
+    slow: Slow | None = None
+    """What was seen where the ranks were watched for some seconds, since nothing stands still."""
 
 
 def why_before(settings: ClusterSettings, place: RunLocation) -> Why | None:
@@ -44,7 +48,7 @@ def why_before(settings: ClusterSettings, place: RunLocation) -> Why | None:
         message = f"{place.run} has ended, and its ranks were not asked while it lived"
         raise NotFound(message, hint=f"`distui show {place.run}` tells how it ended")
     mask = Mask.of(stored_secrets(place.stored), settings.environ)
-    telling = next((one for one in reversed(asked) if one.found.kind in STANDS), asked[-1])
+    telling = next((one for one in reversed(asked) if one.found.kind in TELLS), asked[-1])
     return Why(place.run, mask.event(telling))
 
 
@@ -64,6 +68,8 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
         seen = await look(*asking, stacks=stacks)
         if seen.explanation.kind == "unseen" and not stacks:  # somebody wants to know: then stacks are all there is
             seen = await look(*asking, stacks=True)
+        if seen.explanation.kind == "moving":
+            seen = (await look_closer(*asking, _gpus(plan))).with_stacks_of(seen)
     finally:
         for host in hosts:
             await host.link.close()
@@ -76,7 +82,12 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
 def _told(settings: ClusterSettings, plan: RunPlan, seen: Look) -> Why:
     mask = Mask.of(plan.secret_names, settings.environ)
     record = WhyRecord(time.time(), "user", seen.explanation, seen.calls)
-    return Why(plan.run_id, mask.event(record), tuple(map(mask.event, seen.ranks)))
+    return Why(plan.run_id, mask.event(record), tuple(map(mask.event, seen.ranks)), mask.event(seen.slow))
+
+
+def _gpus(plan: RunPlan) -> dict[int, tuple[int, ...]]:
+    """The GPUs of each rank."""
+    return {rank: gpus for task in plan.tasks for rank, gpus in zip(task.ranks, task.rank_gpus, strict=False)}
 
 
 def _ended(tasks: Sequence[FoundTask]) -> dict[int, str]:

@@ -12,6 +12,7 @@ from distui.amounts import duration
 from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.actions.ps import when
+from distui.cli.actions.why_figures import HEADS, figures_json, figures_row
 from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.cluster.attach import places
@@ -19,7 +20,7 @@ from distui.cluster.logs.folder import said_of
 from distui.cluster.why import Why, why, why_before
 from distui.errors import UsageError
 from distui.plan.labels import format_ranks
-from distui.runs.lines.explanation import RankPlace
+from distui.runs.lines.explanation import STANDS, RankPlace
 from distui.runs.store.why_records import WhyRecord, record_json
 
 
@@ -42,7 +43,7 @@ def act(settings: Settings, out: Console, run: str, stacks: bool, save: Path | N
         return 0
     if not found.ranks:
         out.print(f"{found.run} has ended; when its ranks were asked last, {when(found.record.at)}:")
-    for line in _lines(out, found.record, stacks=stacks):
+    for line in _lines(out, found, stacks=stacks):
         out.print(line)
     if save is not None:
         out.say(f"written to {save}")
@@ -55,18 +56,22 @@ async def _ask(settings: Settings, place: places.RunLocation, *, stacks: bool) -
 
 
 def _json(found: Why) -> dict[str, Any]:
-    return record_json(found.record, found.run) | {"answers": [dataclasses.asdict(seen) for seen in found.ranks]}
+    answers = {"answers": [dataclasses.asdict(seen) for seen in found.ranks]}
+    return record_json(found.record, found.run) | answers | (figures_json(found.slow) if found.slow is not None else {})
 
 
-def _lines(out: Console, record: WhyRecord, *, stacks: bool) -> Iterator[str]:
-    found = record.found
+def _lines(out: Console, why: Why, *, stacks: bool) -> Iterator[str]:
+    record, found = why.record, why.record.found
     since = f" (for {duration(record.at - found.since)})" if found.since is not None else ""
     yield out.styled(found.headline + since, "green" if found.kind == "moving" else "yellow")
-    if found.certainty == "likely":
+    if found.certainty == "likely" and found.kind in STANDS:
         yield "not certain: some ranks did not say where they are"
     yield from (f"  {line}" for line in found.evidence)
     yield ""
-    yield from consoles.table(("RANK", "HOST", "BEHIND", "AT", "DOES"), map(_row, found.ranks))
+    if why.slow is None:
+        yield from consoles.table(("RANK", "HOST", "BEHIND", "AT", "DOES"), map(_row, found.ranks))
+    else:
+        yield from consoles.table(HEADS, (figures_row(place, why.slow) for place in found.ranks))
     if found.advice:
         yield ""
         yield f"next: {found.advice}"

@@ -146,33 +146,33 @@ def host_answer(host: str, value: object) -> HostAnswer:
     tasks = {
         number: tuple(_process(one) for one in as_objects(task.get("processes")))
         for task in as_objects(said.get("tasks"))
-        if (number := _whole(task.get("task"))) is not None
+        if (number := whole_of(task.get("task"))) is not None
     }
     shares = as_object(said.get("pressure"))
-    pressure = {name: share for name in ("cpu", "io", "memory") if (share := _number(shares.get(name))) is not None}
-    return HostAnswer(host, tasks, pressure, _number(said.get("at")) or 0.0)
+    pressure = {name: share for name in ("cpu", "io", "memory") if (share := number_of(shares.get(name))) is not None}
+    return HostAnswer(host, tasks, pressure, number_of(said.get("at")) or 0.0)
 
 
 def _process(said: Mapping[str, object]) -> Process:
     hook, recorder, stacks = (as_object(said.get(name)) for name in ("hook", "recorder", "stacks"))
-    groups = {_text(name): _group(name, one) for name, one in as_object(recorder.get("groups")).items()}
+    groups = {text_of(name): _group(name, one) for name, one in as_object(recorder.get("groups")).items()}
     busy = _texts(said.get("busy_with"))
     return Process(
-        pid=_whole(said.get("pid")) or 0,
-        parent=_whole(said.get("parent")) or 0,
-        name=_text(said.get("name")),
-        state=_text(said.get("state"))[:1],
-        cpu=max(0.0, _number(said.get("cpu")) or 0.0),
-        read=_whole(said.get("read")),
-        written=_whole(said.get("written")),
+        pid=whole_of(said.get("pid")) or 0,
+        parent=whole_of(said.get("parent")) or 0,
+        name=text_of(said.get("name")),
+        state=text_of(said.get("state"))[:1],
+        cpu=max(0.0, number_of(said.get("cpu")) or 0.0),
+        read=whole_of(said.get("read")),
+        written=whole_of(said.get("written")),
         busy_with=(busy[0], busy[1]) if len(busy) == 2 else None,
-        threads=tuple(_thread(row) for row in _rows(said.get("threads"), 5)),
+        threads=tuple(_thread(row) for row in rows_of(said.get("threads"), 5)),
         rank=_rank(hook.get("rank")),
-        torch=_text(hook.get("torch")),
+        torch=text_of(hook.get("torch")),
         groups=groups if "groups" in recorder else None,
-        stacks=tuple(_stack(row) for row in _rows(stacks.get("threads"), 3)),
+        stacks=tuple(stack_of(row) for row in rows_of(stacks.get("threads"), 3)),
         unasked=tuple(
-            f"{what}: {_text(one['why'])}"
+            f"{what}: {text_of(one['why'])}"
             for what, one in (("collectives", recorder), ("stacks", stacks))
             if one.get("why")
         ),
@@ -181,49 +181,53 @@ def _process(said: Mapping[str, object]) -> Process:
 
 def _group(name: str, value: object) -> Group:
     said = as_object(value)
-    recent = tuple(sorted(one for row in _rows(said.get("recent"), 6) if (one := _collective(row)) is not None))
-    enqueued = _whole(said.get("enqueued"))
+    recent = tuple(sorted(one for row in rows_of(said.get("recent"), 6) if (one := _collective(row)) is not None))
+    enqueued = whole_of(said.get("enqueued"))
     if enqueued is None:
         enqueued = max((one.number for one in recent), default=0)
-    ranks = tuple(sorted({int(word) for word in _RANKS.findall(_text(said.get("ranks"), 4096))}))
-    return Group(_text(name), _text(said.get("about")), recent, enqueued, ranks)
+    ranks = tuple(sorted({int(word) for word in _RANKS.findall(text_of(said.get("ranks"), 4096))}))
+    return Group(text_of(name), text_of(said.get("about")), recent, enqueued, ranks)
 
 
 def _collective(row: Sequence[Any]) -> Collective | None:
-    number, began = _whole(row[0]), _whole_ns(row[4])
+    number, began = whole_of(row[0]), _whole_ns(row[4])
     if number is None or began is None:
         return None
-    return Collective(number, _text(row[1]), _text(row[2]), _text(row[3]), began, row[5] is True)
+    return Collective(number, text_of(row[1]), text_of(row[2]), text_of(row[3]), began, row[5] is True)
 
 
 def _thread(row: Sequence[Any]) -> Thread:
-    return Thread(_text(row[1]), _text(row[2])[:1], _text(row[3]), max(0.0, _number(row[4]) or 0.0))
+    return Thread(text_of(row[1]), text_of(row[2])[:1], text_of(row[3]), max(0.0, number_of(row[4]) or 0.0))
 
 
-def _stack(row: Sequence[Any]) -> Stack:
-    frames = [Frame(_text(f), _whole(line) or 0, _text(function)) for f, line, function in _rows(row[2], 3)]
-    return Stack(_text(row[0]), row[1] is True, tuple(frames))
+def stack_of(row: Sequence[Any]) -> Stack:
+    """A thread's row of faulthandler's text."""
+    frames = [Frame(text_of(f), whole_of(line) or 0, text_of(function)) for f, line, function in rows_of(row[2], 3)]
+    return Stack(text_of(row[0]), row[1] is True, tuple(frames))
 
 
-def _rows(value: object, width: int) -> list[list[Any]]:
+def rows_of(value: object, width: int) -> list[list[Any]]:
     """The lists of a list that have so many members."""
     return [row for row in value if isinstance(row, list) and len(row) == width] if isinstance(value, list) else []
 
 
 def _texts(value: object) -> list[str]:
-    return [_text(one) for one in value] if isinstance(value, list) else []
+    return [text_of(one) for one in value] if isinstance(value, list) else []
 
 
-def _text(value: object, most: int = MOST_TEXT) -> str:
+def text_of(value: object, most: int = MOST_TEXT) -> str:
+    """Text that is short and safe to show; empty for anything else."""
     return safe(value)[:most] if isinstance(value, str) else ""
 
 
-def _number(value: object) -> float | None:
+def number_of(value: object) -> float | None:
+    """A number that one can count with; None for anything else."""
     fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
     return float(value) if fits else None  # type: ignore[arg-type]
 
 
-def _whole(value: object) -> int | None:
+def whole_of(value: object) -> int | None:
+    """A whole number likewise."""
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 53 else None
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from distui.agent.bundle import bundle, take
 from distui.errors import DistuiError
@@ -26,7 +27,7 @@ ANSWER_BYTES = 16 << 20
 MOST_COLLECTIVES = 400
 """Of one group that a rank answers; a step of a large model has some hundred."""
 
-_MARK = b"DISTUI-INSIGHT:"
+MARK = b"DISTUI-INSIGHT:"
 
 
 async def ask_hosts(hosts: Sequence[HostAccess], ids: Mapping[int, str], *, stacks: bool) -> dict[str, HostAnswer]:
@@ -42,9 +43,9 @@ async def ask_hosts(hosts: Sequence[HostAccess], ids: Mapping[int, str], *, stac
 async def ask_host(access: HostAccess, ids: Mapping[int, str], *, stacks: bool) -> HostAnswer:
     """What one host says of its tasks, or why it says nothing."""
     try:
-        asked = await _request(access, ids, stacks=stacks)
+        asked = await request(access, ids, most=MOST_COLLECTIVES, stacks=stacks)
         begun = time.time()
-        text = await _answer(access.link, asked)
+        text = await _answer(access.link, json.dumps(asked).encode() + b"\n")
         return _on_our_clock(host_answer(access.host, loads(text)), begun, time.time())
     except DistuiError as exc:
         return HostAnswer(access.host, why_not=f"host {access.host} can't be asked: {exc.message}")
@@ -52,7 +53,8 @@ async def ask_host(access: HostAccess, ids: Mapping[int, str], *, stacks: bool) 
         return HostAnswer(access.host, why_not=f"what host {access.host} answered can't be read")
 
 
-async def _request(access: HostAccess, ids: Mapping[int, str], *, stacks: bool) -> bytes:
+async def request(access: HostAccess, ids: Mapping[int, str], *, most: int, stacks: bool) -> dict[str, Any]:
+    """What the program on a host is asked. Raises HostError."""
     run_dir = await access.run_dir()
     first = access.first
     tasks = [
@@ -65,8 +67,7 @@ async def _request(access: HostAccess, ids: Mapping[int, str], *, stacks: bool) 
         for task in access.tasks
         if task.index in ids
     ]
-    asked = {"tasks": tasks, "engine": first.engine_command, "most": MOST_COLLECTIVES, "stacks": stacks}
-    return json.dumps(asked).encode() + b"\n"
+    return {"tasks": tasks, "engine": first.engine_command, "most": most, "stacks": stacks}
 
 
 async def _answer(link: HostLink, asked: bytes) -> bytes:
@@ -75,7 +76,7 @@ async def _answer(link: HostLink, asked: bytes) -> bytes:
     done = await link.run(
         take(program), input=program + asked, timeout=SECONDS, limit=ANSWER_BYTES, give_up=CONNECT_SECONDS
     )
-    found = Behind(_MARK).feed(done.stdout)
+    found = Behind(MARK).feed(done.stdout)
     if found is None:
         raise ValueError(done.error_text or "no answer")
     return found.partition(b"\n")[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from distui.frozen import frozen
-from distui.runs.insight.answers import Frame
+from distui.runs.insight.answers import Frame, Stack
 from distui.runs.insight.ranks import RankSeen
 
 _FOREIGN = re.compile(r"(^<|/site-packages/|/dist-packages/|/lib/python3[.0-9]*/|/importlib/|distui_insight)")
@@ -36,16 +36,16 @@ class Doing:
 _COMPILER = "_dynamo/convert_frame|_inductor/(compile_fx|async_compile|codecache|graph)|utils/cpp_extension"
 """Files of torch that compile; through others of the same folders each call of a compiled model goes."""
 
-_STALLS = (
+STALLS = (
     ("saves or loads a checkpoint", re.compile(r"torch/(serialization|distributed/checkpoint)|safetensors/")),
     ("compiles", re.compile(rf"torch/({_COMPILER})|triton/(compiler/|runtime/autotuner)")),
     ("downloads", re.compile(r"urllib/request|/(requests|urllib3|huggingface_hub|fsspec)/|torch/hub\.py")),
 )  # fmt: skip
 """What takes long now and then, by files of the stack."""
 
-_LOADER = re.compile(r"torch/utils/data/|/dataloader\.py|webdataset/|/tensorflow/.*/data/")
+LOADER = re.compile(r"torch/utils/data/|/dataloader\.py|webdataset/|/tensorflow/.*/data/")
 
-_WAITS = {
+WAITS = {
     "hrtimer_nanosleep": "sleeps",
     "do_nanosleep": "sleeps",
     "clock_nanosleep": "sleeps",
@@ -76,23 +76,27 @@ def doing(seen: RankSeen) -> Doing:
         return Doing(f"is {process.busy_with[0]} {process.busy_with[1]}", frame)
     stack = seen.main_stack
     files = [one.file for one in stack.frames] if stack else []
-    for words, pattern in _STALLS:
+    for words, pattern in STALLS:
         if any(pattern.search(file) for file in files):
             return Doing(words, frame, stall=True)
-    if any(_LOADER.search(file) for file in files):
+    if any(LOADER.search(file) for file in files):
         return Doing("waits for its data loader", frame)
     main = process.threads[0] if process.threads else None
     if main is not None and main.state == "D":
         return Doing("waits for a disk", frame)
     if process.cpu >= BUSY and (main is None or main.cpu >= BUSY / 2):
         return Doing("is busy with code of its own", frame)
-    waits = _WAITS.get(main.waits, "") if main is not None else ""
+    waits = WAITS.get(main.waits, "") if main is not None else ""
     return Doing(waits or ("is" if frame else "waits"), frame, seen=bool(waits or frame))
 
 
 def own_frame(seen: RankSeen) -> Frame | None:
     """The innermost call in a file of the user's; where there is none, the innermost of all."""
-    stack = seen.main_stack
+    return own_of(seen.main_stack)
+
+
+def own_of(stack: Stack | None) -> Frame | None:
+    """The same of one stack."""
     if stack is None:
         return None
     own = next((frame for frame in stack.frames if not _FOREIGN.search(frame.file)), None)

@@ -10,6 +10,7 @@ from distui.runs.insight.answers import HostAnswer
 from distui.runs.insight.ask import ask_hosts
 from distui.runs.insight.explain import explain
 from distui.runs.insight.ranks import RankSeen, TaskRanks, ranks_of
+from distui.runs.insight.slow import Slow
 from distui.runs.lines.explanation import STANDS, Calls, Explanation
 from distui.runs.task.host_access import HostAccess
 
@@ -20,6 +21,8 @@ class Look:
 
     ranks: tuple[RankSeen, ...]
     explanation: Explanation
+    slow: Slow | None = None
+    """What was seen where the ranks were watched for some seconds."""
 
     @property
     def calls(self) -> tuple[Calls, ...]:
@@ -30,6 +33,11 @@ class Look:
             groups.setdefault(tuple(map(str, stack.frames)) if stack else (), []).append(seen.rank)
         rows = sorted(groups.items(), key=lambda item: len(item[1]))
         return tuple(Calls(tuple(ranks), frames) for frames, ranks in rows)
+
+    def with_stacks_of(self, other: Look) -> Look:
+        """This look with the stacks of another one, of processes that are in both."""
+        after = {seen.rank: seen for seen in other.ranks}
+        return replace(self, ranks=tuple(_with_stacks(seen, after.get(seen.rank, seen)) for seen in self.ranks))
 
 
 async def look(
@@ -46,14 +54,17 @@ async def look(
     Stacks are asked for where something stands still, or where they are wanted: a run that goes on is not disturbed.
     Positions are those from before that: what asking has set going again is no answer.
     """
-    lost = {
-        host: HostAnswer(host, why_not=f"host {host} can't be asked: {why}") for host, why in (unasked or {}).items()
-    }
+    lost = not_asked(unasked or {})
     ranks = ranks_of(tasks, lost | await ask_hosts(hosts, ids, stacks=False), ended)
     if stacks or explain(ranks).kind in STANDS:
         after = {seen.rank: seen for seen in ranks_of(tasks, lost | await ask_hosts(hosts, ids, stacks=True), ended)}
         ranks = tuple(_with_stacks(seen, after[seen.rank]) for seen in ranks)
     return Look(ranks, explain(ranks))
+
+
+def not_asked(unasked: Mapping[str, str]) -> dict[str, HostAnswer]:
+    """What is known of hosts that can't be asked: why."""
+    return {host: HostAnswer(host, why_not=f"host {host} can't be asked: {why}") for host, why in unasked.items()}
 
 
 def _with_stacks(before: RankSeen, after: RankSeen) -> RankSeen:

@@ -50,10 +50,15 @@ class RankSeen:
 
         `python -m` has another one, and a deep stack comes without it: then the one that `threading` did not start.
         """
-        stacks = [stack for stack in (self.process.stacks if self.process else ()) if stack.frames]
-        main = [stack for stack in stacks if stack.frames[-1].function == "<module>"]
-        main = main or [stack for stack in stacks if stack.frames[-1].function != "_bootstrap"]
-        return next(iter(main or stacks), None)
+        return main_of(self.process.stacks) if self.process else None
+
+
+def main_of(stacks: Sequence[Stack]) -> Stack | None:
+    """The main thread's stack of those of one process; see RankSeen.main_stack."""
+    stacks = [stack for stack in stacks if stack.frames]
+    main = [stack for stack in stacks if stack.frames[-1].function == "<module>"]
+    main = main or [stack for stack in stacks if stack.frames[-1].function != "_bootstrap"]
+    return next(iter(main or stacks), None)
 
 
 def ranks_of(

@@ -11,8 +11,9 @@ from typing import Any, Literal
 from distui.codec import write
 from distui.frozen import frozen
 
-Kind = Literal["hang", "deadlock", "mismatch", "stall", "moving", "unseen"]
-"""`stall`: ranks wait for one that does something which takes long now and then. `moving`: nothing stands still, as far
+Kind = Literal["hang", "deadlock", "mismatch", "stall", "straggler", "link", "moving", "unseen"]
+"""`straggler`: a rank enters collectives late again and again. `link`: what one host sends to another gets lost.
+`stall`: ranks wait for one that does something which takes long now and then. `moving`: nothing stands still, as far
 as can be seen. `unseen`: no rank tells where it is in its collectives."""
 
 HANGS: frozenset[Kind] = frozenset({"hang", "deadlock", "mismatch"})
@@ -20,6 +21,9 @@ HANGS: frozenset[Kind] = frozenset({"hang", "deadlock", "mismatch"})
 
 STANDS: frozenset[Kind] = HANGS | {"stall"}
 """Something stands still."""
+
+TELLS: frozenset[Kind] = STANDS | {"straggler", "link"}
+"""Something is said of who or what holds a run up."""
 
 Certainty = Literal["certain", "likely", "unknown"]
 
@@ -44,6 +48,8 @@ class RankPlace:
     """How many collectives it is behind the first rank of the group that stands still; None where nobody knows."""
     culprit: bool = False
     """Whether others wait for it, and it for nobody."""
+    late: float | None = None
+    """Seconds by which it usually enters collectives later than the others; None where nobody watched."""
 
 
 @frozen

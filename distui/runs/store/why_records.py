@@ -18,7 +18,7 @@ from distui.facts.values import loads
 from distui.files import make_private, read_bytes, write_private
 from distui.frozen import frozen
 from distui.runs.lines.events import At, iso
-from distui.runs.lines.explanation import STANDS, Calls, Explanation, explanation_json
+from distui.runs.lines.explanation import TELLS, Calls, Explanation, explanation_json
 from distui.runs.store.runs import StoredRun
 
 MOST_FILES = 10
@@ -60,7 +60,7 @@ def keep(stored: StoredRun, record: WhyRecord) -> bool:
         files = _files(folder)
         number = 1 + max((int(match[1]) for match in files.values()), default=0)
         write_private(folder / f"{number:05d}-{record.found.kind}.json", _bounded(record, stored.run_id))
-        least = sorted(files, key=lambda path: (files[path][2] in STANDS, path.name))
+        least = sorted(files, key=lambda path: (files[path][2] in TELLS, path.name))
         for path in least[: max(0, len(files) + 1 - MOST_FILES)]:
             path.unlink(missing_ok=True)
     except OSError:

@@ -1,0 +1,58 @@
+"""A closer look at a run that goes on: its hosts watch its ranks for some seconds, to tell what slows it down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from distui.runs.insight.explain import explain
+from distui.runs.insight.lateness import lateness
+from distui.runs.insight.links import links
+from distui.runs.insight.look import Look, not_asked
+from distui.runs.insight.ranks import TaskRanks, ranks_of
+from distui.runs.insight.slow import Slow, explain_slow
+from distui.runs.insight.watched import Watched
+from distui.runs.insight.watching import watch_hosts
+from distui.runs.task.host_access import HostAccess
+
+COMPARED = 2
+"""Ranks that are not late of which stacks are taken, beside those that are."""
+MOST_LATE = 4
+"""Late ranks of which stacks are taken."""
+
+
+async def look_closer(
+    hosts: Sequence[HostAccess],
+    tasks: Sequence[TaskRanks],
+    ids: Mapping[int, str],
+    ended: Mapping[int, str],
+    unasked: Mapping[str, str],
+    gpus: Mapping[int, tuple[int, ...]],
+) -> Look:
+    """Watch the ranks of a run; where some are late, once more, with stacks of these and of some that are not.
+
+    What is claimed must hold both times. Never raises DistuiError.
+    """
+
+    def told(watched: Mapping[str, Watched]) -> Slow:
+        answers = {host: found.answer for host, found in watched.items()}
+        ranks = ranks_of(tasks, not_asked(unasked) | answers, ended)
+        return Slow(ranks, watched, lateness(ranks), links(watched), gpus)
+
+    slow = told(await watch_hosts(hosts, ids))
+    if slow.lateness.late:
+        before = {one.rank for one in slow.lateness.late}
+        slow = told(await watch_hosts(hosts, ids, _sampled(slow)))
+        late = tuple(one for one in slow.lateness.late if one.rank in before)
+        slow = replace(slow, lateness=replace(slow.lateness, late=late))
+    return Look(slow.ranks, explain_slow(explain(slow.ranks), slow), slow)
+
+
+def _sampled(slow: Slow) -> dict[str, list[int]]:
+    """Host -> the processes of which stacks are taken: a signal each, so no more than needed."""
+    ranks = {*[one.rank for one in slow.lateness.late][:MOST_LATE], *slow.references[:COMPARED]}
+    found: dict[str, list[int]] = {}
+    for seen in slow.ranks:
+        if seen.rank in ranks and seen.process is not None:
+            found.setdefault(seen.host, []).append(seen.process.pid)
+    return found

@@ -1,0 +1,142 @@
+"""`distui why` on runs that crawl: real torch over gloo, four ranks on two hosts; each kind of slowness told apart."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lab.runs import until
+
+Distui = Callable[..., subprocess.CompletedProcess[str]]
+Slow = Callable[..., dict[str, Any]]
+
+TRAIN = """
+import time, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
+dist.init_process_group("gloo")
+torch.set_num_threads(1)
+rank, step = dist.get_rank(), 0
+class Data(Dataset):
+    def __len__(self):
+        return 1000000
+    def __getitem__(self, index):
+        {loader}
+        return torch.ones(64)
+class Layer(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+    @staticmethod
+    def backward(ctx, grad):
+        {backward}
+        return grad
+class Slow:
+    def __getstate__(self):
+        time.sleep(20)
+        return {{}}
+model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Linear(256, 1)))
+learn = torch.optim.SGD(model.parameters(), 0.001)
+for x in DataLoader(Data(), batch_size=1):
+    time.sleep(0.1)
+    loss = Layer.apply(model(x)).sum()
+    learn.zero_grad(); loss.backward(); learn.step()
+    {then}
+    step += 1
+    if step in (2, 30):
+        print("step", step, flush=True)
+"""
+LOADER, BACKWARD = (1 + TRAIN.splitlines().index(f"        {{{name}}}") for name in ("loader", "backward"))
+"""The lines of what a rank's loader does, and its backward."""
+
+
+def program(loader: str = "pass", backward: str = "pass", then: str = "pass") -> str:
+    """Data-parallel training whose steps take a good tenth of a second where nobody is late."""
+    return TRAIN.format(loader=loader, backward=backward, then=then)
+
+
+@pytest.fixture
+def slow(lab: Any, start: Any, distui: Distui) -> Slow:
+    """Runs a program as four ranks on two hosts, and asks why it is slow once it has done thirty steps."""
+
+    def run(text: str, *, until_line: str = "step 30", kind: str = "", then: Any = lambda: None) -> dict[str, Any]:
+        (lab.share / "slow.py").write_text(text)
+        keys = {"ranks": {"per_host": 2}, "image": "lab/pytorch:1", "volumes": ["/mnt/pytorch:/pytorch:ro"]}
+        keys |= {"command": ["python3", "/pytorch/slow.py"], "stop_grace": "1s"}
+        going = start("", "--name", "slow", job=keys)
+        for line in going.stdout:
+            if until_line in line:
+                break
+        then()
+        return ask(distui, kind)
+
+    return run
+
+
+def ask(distui: Distui, kind: str = "") -> dict[str, Any]:
+    """What is said; with `kind`, as soon as it is that."""
+    found: dict[str, Any] = {}
+
+    def says() -> bool:
+        done = distui("why", "slow", "-o", "json")
+        assert done.returncode == 0, done.stderr
+        found.clear()
+        found.update(json.loads(done.stdout))
+        print(found["kind"], found["headline"], *found["evidence"], sep="\n  ")
+        return kind in ("", found["kind"])
+
+    until(says, seconds=60)
+    return found
+
+
+def stop(distui: Distui) -> None:
+    """End the run; what it leaves is looked for afterwards."""
+    assert distui("stop", "slow", "-y").returncode == 0
+
+
+def test_a_slow_backward(slow: Slow, distui: Distui) -> None:
+    """Which rank, by how much, where in the code; all of it from one question."""
+    found = slow(program(backward="rank == 2 and time.sleep(0.2)"))
+
+    assert (found["kind"], found["culprits"]) == ("straggler", [2]), found["headline"]
+    assert f"in its backward it sleeps at /pytorch/slow.py:{BACKWARD} in backward" in found["headline"]
+    (late,) = found["lateness"]["late"]
+    assert 0.15 < late["seconds"] < 0.4 and late["steps"] <= 60
+    text = distui("why", "slow").stdout
+    assert text.startswith("rank 2 holds the others up: it enters all_reduce") and ">2" in text
+    stop(distui)
+
+
+def test_a_slow_loader(slow: Slow, distui: Distui) -> None:
+    """Named as such: it is not what the others wait in that counts, but what this rank does longer."""
+    found = slow(program(loader="rank == 1 and time.sleep(0.15)"))
+
+    assert (found["kind"], found["culprits"]) == ("straggler", [1]), found["headline"]
+    assert f"in its data loader it sleeps at /pytorch/slow.py:{LOADER} in __getitem__" in found["headline"]
+    stop(distui)
+
+
+def test_a_link_that_loses(slow: Slow, distui: Distui, lab: Any) -> None:
+    """No rank is blamed for what the network does."""
+    found = slow(program(), kind="link", then=lambda: lab.host("h2").fault("loss", "5"))
+
+    assert (found["kind"], found["culprits"]) == ("link", []), found["headline"]
+    assert found["headline"].startswith("what h1 sends to h2 gets lost on the way")
+    lab.host("h2").fault("uncut")
+    stop(distui)
+
+
+def test_a_checkpoint(slow: Slow, distui: Distui) -> None:
+    """While it is written the others wait, which is no fault; afterwards it is told as a pause."""
+    save = "rank == 0 and step == 40 and torch.save(Slow(), '/tmp/checkpoint')"
+    found = slow(program(then=save), kind="stall")
+
+    assert (found["kind"], found["culprits"]) == ("stall", [0]), found["headline"]
+    assert "saves or loads a checkpoint" in found["headline"]
+    found = ask(distui, "moving")
+    assert any("rank 0 entered all_reduce" in line and "no straggler" in line for line in found["evidence"])
+    stop(distui)
