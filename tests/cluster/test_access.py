@@ -111,7 +111,7 @@ sys.exit(main())
 
 def test_a_bug_while_a_run_with_a_secret_is_on(lab: Any, home: Path, run: Callable[..., Any]) -> None:
     """The error holds the value, whose name sounds like no secret: neither the crash file nor the screen has it."""
-    done = run("-c", BUG).finish(timeout=60)
+    done = run("-c", BUG).finish()
 
     assert done.returncode == 70, done.stderr
     (crash,) = (home / ".local/state/distui/crashes").iterdir()

@@ -105,7 +105,7 @@ def test_a_running_job_keeps_its_files_while_changes_are_sent(
 
     for host in (h1, h2):
         host.exec("docker exec $(docker ps -q --filter label=distui.run=first) touch /tmp/go")
-    done = lab.distui("attach", "first", "--headless", home=home, timeout=60)
+    done = lab.distui("attach", "first", "--headless", home=home)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("| one") == 4
     assert "two" not in done.stdout
@@ -134,7 +134,7 @@ def test_a_copy_is_thrown_away_though_root_wrote_it(lab: Any, home: Path, src: P
     done = run(f"{writes}; sleep 100", "-d", "--name", "afar", code="{path: ./src, mode: rw}")
     assert done.returncode == 0, done.stderr
     elsewhere = {"XDG_STATE_HOME": str(home / "elsewhere")}
-    done = lab.distui("stop", "afar", "-y", home=home, env=elsewhere, timeout=60)
+    done = lab.distui("stop", "afar", "-y", home=home, env=elsewhere)
     assert done.returncode == 0, done.stderr
     assert lab.host("h1").out("sh", "-c", look) == ""
     assert len(trees(lab.host("h1"), "/home/trainer")) == 2  # the tree and the lock
@@ -205,7 +205,7 @@ def test_a_connection_that_is_cut_while_code_is_sent(
     h1 = lab.host("h1")
     with start_slow(20) as program:
         h1.fault("ssh-killall")
-        done = program.finish(timeout=90)
+        done = program.finish()
     assert done.returncode == 0, done.stderr
     until(lambda: len(set(trees(h1)) - {".lock"}) == 1, 20)
     assert trees(h1) == trees(lab.host("h2"))
@@ -215,7 +215,7 @@ def test_a_stop_while_code_is_sent(lab: Any, start_slow: Callable[[int], Any]) -
     """Ctrl-C on a slow link: it ends soon, nothing was started and nothing half-made stays."""
     with start_slow(4) as program:
         program.signal_group(signal.SIGINT)
-        done = program.finish(timeout=60)
+        done = program.finish()
     assert done.returncode == 130, done.stderr
     assert "stopped before anything was started" in done.stderr
     assert trees(lab.host("h1")) in ([], [".lock"])

@@ -73,7 +73,7 @@ def test_killed_with_torn_files_and_followed_from_two_machines(
         path.write_bytes(b"\xff\x00{" * 50)
     argv = ("attach", "torn", "--headless", "-o", "json", "--log-to", "none")
     with ThreadPoolExecutor() as pool:
-        both = list(pool.map(lambda who: lab.distui(*argv, home=who, timeout=60), (home, other)))
+        both = list(pool.map(lambda who: lab.distui(*argv, home=who), (home, other)))
 
     for done in both:
         assert done.returncode == 0, done.stderr
@@ -151,7 +151,7 @@ def test_a_stop_beside_a_launch_on_the_same_machine(lab: Any, home: Path, start:
     with lab.spawn_distui("stop", "early", "-y", home=home) as stop:
         until(lambda: stop.poll() is not None or not (home / ".local/state/distui/runs/early/stop").exists())
         lab.host("h2").fault("docker-fast")
-        stopped = stop.finish(timeout=60)
+        stopped = stop.finish()
     *_, result = rest_of(program)
 
     assert stopped.returncode == 0, stopped.stderr
@@ -270,7 +270,7 @@ def test_a_stop_that_is_interrupted_can_be_finished(
     assert interrupted.returncode == -signal.SIGTERM, interrupted.stderr
     assert "Traceback" not in interrupted.stderr
     assert count_running(lab) == 2
-    finished = lab.distui("stop", "slow", "-y", "--grace", "1s", home=home, timeout=60)
+    finished = lab.distui("stop", "slow", "-y", "--grace", "1s", home=home)
 
     assert finished.returncode == 0, finished.stderr
     assert_clean(lab)
@@ -324,7 +324,7 @@ def test_two_machines_start_one_name_at_one_instant(
     for turn in range(RACES):
         flags = ("run", "job.yaml", "-d", "-y", "--no-preflight", "--name", f"race{turn}")
         both = [lab.spawn_distui(*flags, home=folder) for folder in (home, other)]
-        done = [program.finish(timeout=60) for program in both]
+        done = [program.finish() for program in both]
         assert sorted(d.returncode for d in done) == [0, 3], [d.stderr for d in done]
         lost = max(done, key=lambda d: d.returncode)
         assert f"a run named race{turn} is" in lost.stderr

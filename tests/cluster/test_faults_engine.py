@@ -96,7 +96,7 @@ def test_a_daemon_that_hangs(lab: Any, home: Path, start: Callable[..., Any]) ->
     read_until(program, "phase", phase="follow")
     lab.host("h2").fault("docker-hang")
     lost = read_until(program, "host", host="h2", state="lost")
-    second = lab.distui("run", "job.yaml", "--headless", "-y", "--name", "second", home=home, timeout=120)
+    second = lab.distui("run", "job.yaml", "--headless", "-y", "--name", "second", home=home)
     lab.host("h2").fault("docker-cont")
     read_until(program, "rank", rank=1, state="running")
     program.signal_group(signal.SIGINT)
@@ -116,7 +116,7 @@ def test_a_stop_while_a_daemon_hangs_or_is_dead(lab: Any, home: Path, start: Cal
     lab.host("h2").fault("docker-hang")
     lab.host("h3").fault("docker-kill")
     stops = {name: lab.spawn_distui("stop", name, "-y", "--grace", "1s", home=home) for name in ("hung", "dead")}
-    first = {name: stop.finish(timeout=120) for name, stop in stops.items()}
+    first = {name: stop.finish() for name, stop in stops.items()}
     left = lab.host("h1").containers()
     lab.host("h2").fault("docker-cont")
     lab.host("h3").fault("docker-up")
@@ -363,7 +363,7 @@ def test_an_admin_ends_a_rank_with_docker(lab: Any, start: Callable[..., Any], f
     program = start("sleep 300")
     until(running(lab, "h1", "h2"))
     lab.host("h2").fault(fault, lab.host("h2").containers()[0])
-    done = program.finish(timeout=60)
+    done = program.finish()
 
     assert done.returncode == 1, done.stderr
     assert f"exit {code}: by `docker stop` or `docker kill` there, not by distui" in done.stderr
@@ -377,7 +377,7 @@ def test_a_rank_that_is_stopped_alone(lab: Any, home: Path, start: Callable[...,
     program = start("sleep 300", "--name", "one")
     until(running(lab, "h1", "h2"))
     stopped = lab.distui("stop", "one", "--rank", "1", "-y", home=home)
-    done = program.finish(timeout=60)
+    done = program.finish()
 
     assert stopped.returncode == 0, stopped.stderr
     assert done.returncode == 1, done.stderr
@@ -450,7 +450,7 @@ def test_two_people_want_the_same_at_once(
         until(running(lab, "h1", "h2"))
         for program in both:
             program.signal_group(signal.SIGINT)
-        done = [program.finish(timeout=90) for program in both]
+        done = [program.finish() for program in both]
 
         assert sorted(d.returncode for d in done) == [3, 130], [d.stderr for d in done]
         lost = next(d for d in done if d.returncode == 3)
@@ -469,7 +469,7 @@ def test_ports_that_plans_chose_alike_are_changed(lab: Any, start: Callable[...,
     plans = [json.loads((who / ".local/state/distui/runs/same/plan.json").read_text()) for who in (home, other)]
     for program in both:
         program.signal_group(signal.SIGINT)
-    done = [program.finish(timeout=90) for program in both]
+    done = [program.finish() for program in both]
 
     assert [d.returncode for d in done] == [130, 130], [d.stderr for d in done]
     assert len(ports) == 2

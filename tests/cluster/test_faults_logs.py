@@ -28,7 +28,7 @@ def test_a_log_that_was_removed_on_its_host(lab: Any, home: Path, start: Callabl
     if end == "ctrl-c":
         program.send_signal(signal.SIGINT)
     elif end in ("stop", "kill"):
-        assert lab.distui(end, "bare", "-y", home=home, timeout=60).returncode == 0
+        assert lab.distui(end, "bare", "-y", home=home).returncode == 0
     events = rest_of(program)
     assert events[-1]["type"] == "result"
     assert events[-1]["state"] == ("succeeded" if end == "itself" else "stopped")
@@ -69,7 +69,7 @@ def test_a_log_here_that_is_emptied(lab: Any, home: Path, start: Callable[..., A
     assert "emptied, removed or changed rank-00000.log here" in said
     assert "`distui stop wiped` reads it again from its start" in said
     assert "kept for its log" in str(events[-1]["leftovers"])
-    assert lab.distui("stop", "wiped", "-y", home=home, timeout=90).returncode == 0
+    assert lab.distui("stop", "wiped", "-y", home=home).returncode == 0
     assert log.read_text().splitlines() == [f"tick {i} of 0" for i in range(200)] + ["end"]
     assert_clean(lab)
 
@@ -88,6 +88,6 @@ def test_a_log_here_that_is_emptied_when_its_rank_had_ended(lab: Any, home: Path
     assert "the log of rank 0 on h1 is not complete here" in said
     assert "`distui stop early` reads it again from its start" in said
     assert "kept for its log" in str(events[-1]["leftovers"])
-    assert lab.distui("stop", "early", "-y", home=home, timeout=90).returncode == 0
+    assert lab.distui("stop", "early", "-y", home=home).returncode == 0
     assert log_of(home, "early", 0).decode().splitlines() == [f"tick {i} of 0" for i in range(20)] + ["end"]
     assert_clean(lab)

@@ -233,11 +233,11 @@ def test_a_stop_while_a_host_is_out_of_reach(lab: Any, home: Path, start: Callab
     """It is carried out where it can be; what may still run is named; the next stop ends that and blames nobody."""
     assert start("sleep 300", "-d", "--name", "away").finish().returncode == 0
     lab.host("h2").fault("ssh-down")
-    first = lab.distui("stop", "away", "-y", home=home, timeout=120)
+    first = lab.distui("stop", "away", "-y", home=home)
     ran = [host.containers() for host in lab.hosts[:2]]
     lab.host("h2").fault("ssh-up")
     listed = lab.distui("ps", home=home)
-    second = lab.distui("stop", "away", "-y", home=home, timeout=60)
+    second = lab.distui("stop", "away", "-y", home=home)
 
     assert first.returncode == 6, first.stderr
     assert "h2: may still have" in first.stderr

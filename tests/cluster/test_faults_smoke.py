@@ -50,7 +50,7 @@ def test_a_short_cut_is_ridden_out(lab: Any, start: Callable[..., Any]) -> None:
     lab.host("h2").fault("blackhole")
     time.sleep(8)
     lab.host("h2").fault("unblackhole")
-    done = program.finish(timeout=90)
+    done = program.finish()
 
     assert done.returncode == 0, done.stderr
     assert_complete(json.loads(done.stdout), 500)
@@ -78,7 +78,7 @@ def test_a_docker_daemon_that_dies_and_starts_again(lab: Any, home: Path, start:
     journal = home / ".local/state/distui/runs/engine/events.ndjson"
     until(lambda: "its engine does not answer" in journal.read_text())
     lab.host("h2").fault("docker-up")
-    done = program.finish(timeout=90)
+    done = program.finish()
 
     assert done.returncode == 1, done.stderr
     assert "h2 lost: its engine does not answer" in done.stderr
@@ -93,7 +93,7 @@ def test_a_container_removed_by_somebody_else(lab: Any, start: Callable[..., Any
     """The run fails, names the rank and says what happened to it."""
     program = start("sleep 300")
     lab.host("h2").fault("container-rm", lab.host("h2").containers()[0])
-    done = program.finish(timeout=60)
+    done = program.finish()
 
     assert done.returncode == 1, done.stderr
     assert "rank 1 on h2" in done.stderr
@@ -111,7 +111,7 @@ def test_a_stop_from_another_machine_is_no_failure(
     other = lab.ssh_home(tmp_path / "other")
     (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
     stopped = lab.distui("stop", "away", "-y", home=other)
-    done = program.finish(timeout=60)
+    done = program.finish()
 
     assert stopped.returncode == 0, stopped.stderr
     assert done.returncode == 143, done.stderr
@@ -223,12 +223,12 @@ def test_a_kept_run_is_stopped(lab: Any, home: Path, start: Callable[..., Any]) 
     """--keep leaves ended containers whose logs are read; `distui stop` still ends, and removes them; one that somebody
     else has removed meanwhile is simply gone.
     """
-    kept = start("echo hello", "--keep", "--name", "kept", wait=False).finish(timeout=60)
+    kept = start("echo hello", "--keep", "--name", "kept", wait=False).finish()
     assert kept.returncode == 0, kept.stderr
     assert [h.containers() for h in lab.hosts[:2]] == [["distui-kept-0"], ["distui-kept-1"]]
 
     lab.host("h2").exec("docker", "rm", "distui-kept-1")
-    stopped = lab.distui("stop", "kept", "-y", home=home, timeout=60)
+    stopped = lab.distui("stop", "kept", "-y", home=home)
     assert stopped.returncode == 0, stopped.stderr
     assert_clean(lab)
 
@@ -243,7 +243,7 @@ def test_attach_after_all_was_read(lab: Any, home: Path, start: Callable[..., An
     program.signal_group(signal.SIGKILL)
     program.wait(30)
 
-    attached = lab.distui("attach", "late", "--headless", "-o", "json", home=home, timeout=60)
+    attached = lab.distui("attach", "late", "--headless", "-o", "json", home=home)
     assert attached.returncode == 0, attached.stderr
     logs = Path(json.loads(attached.stdout)["log_dir"])
     assert [(logs / f"rank-0000{rank}.log").read_text() for rank in range(2)] == ["line of 0\n", "line of 1\n"]
@@ -260,7 +260,7 @@ def test_two_starts_with_one_name_at_once(lab: Any, home: Path, tmp_path: Path) 
     for turn in range(3):
         flags = ("run", "job.yaml", "--headless", "-y", "-o", "json", "--no-preflight", "--name", f"race{turn}")
         both = [lab.spawn_distui(*flags, home=folder) for folder in (home, other)]
-        done = [program.finish(timeout=90) for program in both]
+        done = [program.finish() for program in both]
         assert sorted(d.returncode for d in done) == [0, 3], [d.stderr for d in done]
         won, lost = sorted(done, key=lambda d: d.returncode)
         assert f"a run named race{turn} is" in lost.stderr

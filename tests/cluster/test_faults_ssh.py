@@ -61,7 +61,7 @@ def ask(lab: Any, home: Path) -> Ask:
 
     def call(*names: str, code: int = 0, env: dict[str, str] | None = None, within: str = "3s") -> Found:
         named(home, *names)
-        done = lab.distui("probe", "--json", "--connect-timeout", within, home=home, env=env, timeout=60)
+        done = lab.distui("probe", "--json", "--connect-timeout", within, home=home, env=env)
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr
         found: Found = {host["name"]: host for host in json.loads(done.stdout)["hosts"]}
@@ -504,13 +504,13 @@ def test_whoever_attaches_after_a_restart_is_told(
     lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path
 ) -> None:
     """The containers remember the boot that they were planned in, so another machine can tell, too."""
-    started = start("sleep 300", "-d", "--name", "later", wait=False).finish(timeout=60)
+    started = start("sleep 300", "-d", "--name", "later", wait=False).finish()
     assert started.returncode == 0, started.stderr
     lab.host("h2").fault("crash")
     lab.host("h2").fault("poweron")
     other = lab.ssh_home(tmp_path / "other")
     shutil.copy(home / "hosts.yaml", other)
-    attached = lab.distui("attach", "later", "--headless", home=other, timeout=60)
+    attached = lab.distui("attach", "later", "--headless", home=other)
 
     assert attached.returncode == 1, attached.stderr
     assert "exit 255: its host was restarted" in attached.stderr

@@ -158,7 +158,7 @@ def test_two_host_ddp_by_hand_uses_the_interface_that_gloo_is_told(lab: Lab, hom
     run = f"docker run --rm --net=host -v /mnt/pytorch:/x {env} -e RANK=%d lab/pytorch:1 python3 /x/ddp.py"
     options = ("ssh", "-F", str(home / ".ssh/config"))
     programs = [lab.spawn(*options, host.name, run % rank, home=home) for rank, host in enumerate(ranks)]
-    printed = [program.finish(timeout=120).stdout for program in programs]
+    printed = [program.finish().stdout for program in programs]
     assert printed == ["sum 3 of 2\n"] * 2
     for host, (eth, ib) in zip(ranks, before, strict=True):
         assert host.bytes("ib0")[1] - ib > 8 << 20

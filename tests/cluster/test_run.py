@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from lab.program import LIMIT
 from lab.runs import IGNORES_TERM, both_ignore, log_of, times_asked
 
 pytestmark = pytest.mark.cluster
@@ -168,7 +169,7 @@ def test_signals_stop_the_run_everywhere(lab: Any, home: Path, number: int, code
     with lab.spawn_distui("run", job, "--headless", "-y", home=home) as program:
         wait_for(lambda: count_running(lab) == 2)
         program.send_signal(number)
-        done = program.finish(timeout=60)
+        done = program.finish()
 
     assert done.returncode == code, done.stderr
     assert_clean(lab)
@@ -179,7 +180,7 @@ def test_a_closed_terminal_leaves_the_run_alive(lab: Any, home: Path, distui: Di
     with lab.spawn_distui("run", quick(home, "sleep 300"), "--headless", "-y", "--name", "hup", home=home) as program:
         wait_for(lambda: count_running(lab) == 2)
         program.send_signal(signal.SIGHUP)
-        done = program.finish(timeout=60)
+        done = program.finish()
 
     assert "distui attach hup" in done.stderr
     assert count_running(lab) == 2
@@ -197,7 +198,7 @@ def test_a_second_interrupt_kills(lab: Any, home: Path) -> None:
         wait_for(lambda: times_asked(lab, "twice") == [1, 1])
         assert program.poll() is None
         program.send_signal(signal.SIGINT)
-        done = program.finish(timeout=60)
+        done = program.finish()
 
     assert done.returncode == 130, done.stderr
     assert_clean(lab)
@@ -231,7 +232,7 @@ def test_stop_from_elsewhere(lab: Any, home: Path, distui: Distui, tmp_path: Pat
     with lab.spawn_distui("run", job, "--headless", "-y", "--name", "tostop", home=home) as program:
         wait_for(lambda: count_running(lab) == 2)
         stopped = lab.distui("stop", "tostop", "-y", home=other)
-        done = program.finish(timeout=60)
+        done = program.finish()
 
     assert stopped.returncode == 0, stopped.stderr
     assert done.returncode in (143, 1), done.stderr
@@ -293,7 +294,7 @@ def test_a_secret_reaches_the_rank_and_nothing_else(lab: Any, home: Path, distui
         wait_for(lambda: count_running(lab) == 2)
         lists = [h.out("sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '") for h in lab.hosts]
         files = [h.exec("grep -r hunter2 /root /tmp /var/tmp /home 2>/dev/null", check=False).stdout for h in lab.hosts]
-        done = program.finish(timeout=60)
+        done = program.finish()
 
     assert done.returncode == 0, done.stderr
     assert "length 15" in done.stdout
@@ -431,7 +432,7 @@ def test_the_demo_runs_in_containers_of_a_local_engine(lab: Any) -> None:
     wheels = ["asyncssh", "click", "pyyaml", "rich"]
     subprocess.run([sys.executable, "-m", "pip", "-q", "install", "--target", site, *wheels], check=True)
     script = "cd /tmp && HOME=/root PYTHONPATH=/mnt/pytorch/site python3 -m distui.cli.main demo --docker"
-    done = lab.host("h1").exec(f"{script} --image lab/pytorch:1 --epochs 2 2>&1", check=False, timeout=120)
+    done = lab.host("h1").exec(f"{script} --image lab/pytorch:1 --epochs 2 2>&1", check=False, timeout=LIMIT)
     shutil.rmtree(site)
     lab.host("h1").exec("rm -rf /root/.local/state/distui")
 

@@ -148,7 +148,7 @@ def test_a_worker_that_is_killed_stops_all_and_is_named_first(lab: Any, home: Pa
             assert program.poll() is None
             time.sleep(0.3)
         host.exec("docker", "kill", "--signal", "KILL", "distui-killed-1")
-        result = events(program.finish(timeout=120))[-1]
+        result = events(program.finish())[-1]
     assert (result["state"], result["exit"]) == ("failed", 1)
     first = result["first_failure"]
     assert (first["name"], first["host"], first["exit"]) == ("worker/1", "h2", 137)

@@ -74,7 +74,7 @@ def test_a_lost_host_costs_nothing_but_time(lab: Any, home: Path, distui: Distui
             if line.endswith("saved step 40\n"):
                 break
         lab.host("h2").exec("docker kill -s KILL $(docker ps -q --filter label=distui.run)")
-        broken = program.finish(timeout=60)
+        broken = program.finish()
     assert broken.returncode == 1, broken.stderr
     assert "h2" in broken.stderr
     again = distui(*words("ddp", command=command))

@@ -23,7 +23,7 @@ UNTIL_TOLD = "i=0; while [ ! -e /tmp/go ]; do i=$((i+1)); echo needle-$i; sleep 
 
 def begun(lab: Any, home: Path, start: Callable[..., Any], name: str) -> None:
     """A run that nobody follows, and whose ranks say something."""
-    done = start(UNTIL_TOLD, "-d", "--name", name, wait=False).finish(timeout=60)
+    done = start(UNTIL_TOLD, "-d", "--name", name, wait=False).finish()
     assert done.returncode == 0, done.stderr
 
 

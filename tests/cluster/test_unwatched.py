@@ -23,7 +23,7 @@ UNKNOWN_END = "it is not on its host any more, and nobody saw how it ended"
 
 def detached(start: Callable[..., Any], script: str, name: str) -> None:
     """A run on h1 and h2 that nobody follows."""
-    done = start(script, "-d", "--name", name, wait=False).finish(timeout=60)
+    done = start(script, "-d", "--name", name, wait=False).finish()
     assert done.returncode == 0, done.stderr
 
 
@@ -46,7 +46,7 @@ def test_a_prune_before_anybody_has_read(lab: Any, home: Path, other: Path, star
     """`ps`, `show`, `logs` and `wait` name the rank whose end and lines nobody knows; none is blamed; 6."""
 
     def ask(*words: str, who: Path = home) -> Any:
-        return lab.distui(*words, home=who, timeout=90)
+        return lab.distui(*words, home=who)
 
     detached(start, TICKS % 20, "pruned")
     until(lambda: ended(lab))
@@ -106,7 +106,7 @@ def test_a_run_attached_late_counts_from_its_start(lab: Any, home: Path, start: 
         opened = json.loads(viewer.stdout.readline())
         until(lambda: all(log_of(home, "late", rank).count(b"\n") > 100 for rank in range(2)))
         viewer.terminate()
-        *_, left = [json.loads(line) for line in viewer.finish(timeout=60).stdout.splitlines()]
+        *_, left = [json.loads(line) for line in viewer.finish().stdout.splitlines()]
     assert at(opened["started"]) == pytest.approx(began, abs=0.01)
     assert left["took_s"] == pytest.approx(at(left["ts"]) - began, abs=0.1)
     counts = [log_of(home, "late", rank).count(b"\n") for rank in range(2)]
@@ -147,7 +147,7 @@ def test_a_run_that_was_not_attached_takes_as_long_as_it_did(lab: Any, home: Pat
     detached(start, "sleep 1", "short")
     until(lambda: ended(lab))
     [before] = json.loads(lab.distui("ps", "-o", "json", home=home).stdout)["runs"]
-    assert lab.distui("wait", "short", home=home, timeout=60).returncode == 0
+    assert lab.distui("wait", "short", home=home).returncode == 0
     after = json.loads(lab.distui("show", "short", "-o", "json", home=home).stdout)
     assert (before["state"], before["started"]) == (after["state"], after["started"])
     assert before["took_s"] == pytest.approx(after["took_s"], abs=0.2)

@@ -25,7 +25,7 @@ from lab.hostfiles import HostFiles, hidden_folders
 from lab.keys import known_hosts_line, make_key, write_client
 from lab.packages import ensure_packages
 from lab.paths import HERE, LAB_DIR, NETNS, REPO, LabError, lab_folder
-from lab.program import Program
+from lab.program import LIMIT, Program
 from lab.state import Process, State, locked, read_state
 
 DEFAULT = "lab"
@@ -192,7 +192,7 @@ class Lab:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         input: str = "",
-        timeout: float = 120,
+        timeout: float = LIMIT,
     ) -> subprocess.CompletedProcess[str]:
         """Run distui to its end on the login node; its whole process group is killed after `timeout` seconds."""
         return self.spawn_distui(*args, home=home, env=env, cwd=cwd).finish(input, timeout)

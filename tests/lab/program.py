@@ -10,6 +10,9 @@ from pathlib import Path
 
 from lab.paths import SUDO_PATH
 
+LIMIT = 240.0
+"""Seconds after which a program counts as one that hangs, however busy the machine is."""
+
 
 class Program(subprocess.Popen[str]):
     """A Popen with text pipes, in a session of its own, that is killed with all its children.
@@ -39,7 +42,7 @@ class Program(subprocess.Popen[str]):
         except ProcessLookupError:
             return
 
-    def finish(self, input: str = "", timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def finish(self, input: str = "", timeout: float = LIMIT) -> subprocess.CompletedProcess[str]:
         """Wait for the end and return what was printed; after `timeout` kill the group and raise TimeoutExpired
         with what was printed until then."""
         try:

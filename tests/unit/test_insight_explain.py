@@ -254,6 +254,8 @@ def test_a_compiled_model_is_no_compilation(file: str, stall: bool) -> None:
         ({"busy_with": ("reading", "pipe:[5]")}, "waits"),
         ({"threads": (Thread("python", "D", "", 0.0),)}, "waits for a disk"),
         ({"cpu": 1.0, "stacks": calls()}, "is busy with code of its own at /work/train.py:7 in <module>"),
+        ({"cpu": 0.1, "threads": (Thread("python", "R", "", 0.1),), "stacks": calls()},
+         "is busy with code of its own at /work/train.py:7 in <module>"),
         ({"threads": (Thread("python", "S", "do_wait", 0.0),)}, "waits for a process that it started"),
         ({"state": "Z"}, "has ended"),
         ({}, "waits"),

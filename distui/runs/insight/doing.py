@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from distui.frozen import frozen
-from distui.runs.insight.answers import Frame, Stack
+from distui.runs.insight.answers import Frame, Process, Stack
 from distui.runs.insight.ranks import RankSeen
 
 _FOREIGN = re.compile(r"(^<|/site-packages/|/dist-packages/|/lib/python3[.0-9]*/|/importlib/|distui_insight)")
@@ -84,10 +84,18 @@ def doing(seen: RankSeen) -> Doing:
     main = process.threads[0] if process.threads else None
     if main is not None and main.state == "D":
         return Doing("waits for a disk", frame)
-    if process.cpu >= BUSY and (main is None or main.cpu >= BUSY / 2):
+    if _at_work(process):
         return Doing("is busy with code of its own", frame)
     waits = WAITS.get(main.waits, "") if main is not None else ""
     return Doing(waits or ("is" if frame else "waits"), frame, seen=bool(waits or frame))
+
+
+def _at_work(process: Process) -> bool:
+    """Whether its main thread computes. On a host with more to do than cores it may only be ready to."""
+    main = process.threads[0] if process.threads else None
+    if main is None:
+        return process.cpu >= BUSY
+    return main.state == "R" or (process.cpu >= BUSY and main.cpu >= BUSY / 2)
 
 
 def own_frame(seen: RankSeen) -> Frame | None:
