@@ -18,7 +18,7 @@ from distui.runs.insight.closer import look_closer
 from distui.runs.insight.look import Look, look
 from distui.runs.insight.ranks import RankSeen, TaskRanks
 from distui.runs.insight.slow import Slow
-from distui.runs.lines.explanation import TELLS
+from distui.runs.lines.explanation import STANDS, TELLS
 from distui.runs.report.found import plan_of
 from distui.runs.report.history import stored_row
 from distui.runs.store.masking import Mask, stored_secrets
@@ -68,7 +68,7 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
         seen = await look(*asking, stacks=stacks)
         if seen.explanation.kind == "unseen" and not stacks:  # somebody wants to know: then stacks are all there is
             seen = await look(*asking, stacks=True)
-        if seen.explanation.kind == "moving":
+        if seen.explanation.kind not in STANDS:
             seen = (await look_closer(*asking, _gpus(plan))).with_stacks_of(seen)
     finally:
         for host in hosts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from distui.amounts import size_words
@@ -54,6 +54,8 @@ def figures_json(slow: Slow) -> dict[str, Any]:
             for host, found in sorted(slow.watched.items())
         },
         "kernel": {
-            str(seen.rank): asdict(figures) for seen in slow.ranks if (figures := slow.figures(seen.rank)) is not None
+            str(seen.rank): asdict(replace(figures, samples=())) | {"samples": len(figures.samples)}
+            for seen in slow.ranks
+            if (figures := slow.figures(seen.rank)) is not None
         },
     }  # fmt: skip

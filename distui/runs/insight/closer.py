@@ -9,7 +9,7 @@ from distui.runs.insight.explain import explain
 from distui.runs.insight.lateness import lateness
 from distui.runs.insight.links import links
 from distui.runs.insight.look import Look, not_asked
-from distui.runs.insight.ranks import TaskRanks, ranks_of
+from distui.runs.insight.ranks import RankSeen, TaskRanks, ranks_of
 from distui.runs.insight.slow import Slow, explain_slow
 from distui.runs.insight.watched import Watched
 from distui.runs.insight.watching import watch_hosts
@@ -17,6 +17,8 @@ from distui.runs.task.host_access import HostAccess
 
 COMPARED = 2
 """Ranks that are not late of which stacks are taken, beside those that are."""
+KEPT = 100
+"""Collectives of a group that are passed on."""
 MOST_LATE = 4
 """Late ranks of which stacks are taken."""
 
@@ -45,7 +47,17 @@ async def look_closer(
         slow = told(await watch_hosts(hosts, ids, _sampled(slow)))
         late = tuple(one for one in slow.lateness.late if one.rank in before)
         slow = replace(slow, lateness=replace(slow.lateness, late=late))
-    return Look(slow.ranks, explain_slow(explain(slow.ranks), slow), slow)
+    found = explain_slow(explain(slow.ranks), slow)
+    return Look(tuple(map(_shortened, slow.ranks)), found, slow)
+
+
+def _shortened(seen: RankSeen) -> RankSeen:
+    """A rank with no more of its collectives than are worth to be passed on."""
+    process = seen.process
+    if process is None or process.groups is None:
+        return seen
+    groups = {name: replace(group, recent=group.recent[-KEPT:]) for name, group in process.groups.items()}
+    return replace(seen, process=replace(process, groups=groups))
 
 
 def _sampled(slow: Slow) -> dict[str, list[int]]:

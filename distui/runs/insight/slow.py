@@ -22,7 +22,7 @@ from distui.runs.insight.links import Link, losing
 from distui.runs.insight.profile import PART, Longer, longer
 from distui.runs.insight.ranks import RankSeen
 from distui.runs.insight.watched import Figures, Watched
-from distui.runs.lines.explanation import Certainty, Explanation, RankPlace
+from distui.runs.lines.explanation import STANDS, Certainty, Explanation, RankPlace
 
 HELD_SHARE = 0.1
 """Part of the time from which on a container's CPU limit counts as what holds it back."""
@@ -70,7 +70,7 @@ class Slow:
 
 def explain_slow(first: Explanation, slow: Slow) -> Explanation:
     """The explanation of a run that goes on, with who or what slows it down."""
-    if first.kind != "moving":
+    if first.kind in STANDS:
         return first
     late, lost = slow.lateness.late, losing(slow.links)
     causes = {one.rank: cause_of(one, slow) for one in late}

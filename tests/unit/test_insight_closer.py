@@ -1,0 +1,94 @@
+"""A closer look at a run that goes on: who is watched again, what must hold twice, and how it is shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from distui.cli.actions.why_figures import HEADS, figures_json, figures_row
+from distui.runs.insight import closer
+from distui.runs.insight.answers import Collective, Group, HostAnswer, Process
+from distui.runs.insight.ranks import TaskRanks
+from distui.runs.insight.watched import Figures, Watched
+from distui.runs.lines.explanation import RankPlace
+
+TASKS = [TaskRanks(number, f"h{number // 2 + 1}", (number,)) for number in range(4)]
+Asked = list[Mapping[str, Sequence[int]] | None]
+
+
+def process(number: int, late: float) -> Process:
+    """One rank's, with thirty steps of 0.3 s behind it."""
+    begun = [1_795_000_000.0 + 0.3 * step + late for step in range(30)]
+    recent = [Collective(50 + n, "gloo:all_reduce", "1000", "Float", int(at * 1e9), True) for n, at in enumerate(begun)]
+    group = Group("0", "default_pg", tuple(recent), 79)
+    return Process(
+        100 + number, 1, "python", "S", 0.25, 4000, None, rank=number, torch="2.13.0", groups={"0": group}
+    )  # fmt: skip
+
+
+def hosts(late: Mapping[int, float]) -> dict[str, Watched]:
+    """What two hosts tell of two ranks each; the last rank's kernel tells nothing."""
+    found = {}
+    for host, numbers in (("h1", (0, 1)), ("h2", (2, 3))):
+        tasks = {number: (process(number, late.get(number, 0.0)),) for number in numbers}
+        figures = {100 + n: Figures(4.0, {"S": 9}, 0.2) for n in numbers if n != 3}
+        answer = HostAnswer(host, tasks, {"cpu": 45.0}, at=1_795_000_010.0, doubt=0.001)
+        found[host] = Watched(answer, 4.0, figures)
+    return found
+
+
+async def looked(monkeypatch: pytest.MonkeyPatch, *answers: Mapping[int, float]) -> tuple[Any, Asked]:
+    """The look at a run whose ranks are late by so much each time they are watched, and whose stacks were taken."""
+    asked: Asked = []
+    left = [hosts(late) for late in answers]
+
+    async def watch(_hosts: Any, _ids: Any, sampled: Mapping[str, Sequence[int]] | None = None) -> dict[str, Watched]:
+        asked.append(sampled)
+        return left.pop(0)
+
+    monkeypatch.setattr(closer, "watch_hosts", watch)
+    return await closer.look_closer([], TASKS, {}, {}, {}, {}), asked
+
+
+async def test_a_healthy_run_is_watched_once_and_sent_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is said but that it goes on."""
+    found, asked = await looked(monkeypatch, {})
+    assert found.explanation.kind == "moving" and asked == [None]
+
+
+async def test_a_late_rank_is_looked_at_again_with_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of it and of two that are not late, on the hosts where they are."""
+    found, asked = await looked(monkeypatch, {2: 0.2}, {2: 0.2})
+    assert (found.explanation.kind, found.explanation.culprits) == ("straggler", (2,))
+    assert asked[0] is None and asked[1] == {"h1": [100, 101], "h2": [102]}
+
+
+async def test_what_holds_only_once_is_not_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another rank is late the second time."""
+    found, asked = await looked(monkeypatch, {2: 0.2}, {1: 0.2})
+    assert (found.explanation.kind, found.explanation.culprits) == ("moving", ()) and len(asked) == 2
+
+
+async def test_what_is_shown_of_each_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As cells: how late, and what the kernel counted; what nobody knows is a question mark, never nothing."""
+    found, _ = await looked(monkeypatch, {2: 0.2}, {2: 0.2})
+    rows = [figures_row(place, found.slow) for place in found.explanation.ranks]
+    shown = {row[0]: dict(zip(HEADS, row, strict=True)) for row in rows}
+    late, last = shown[">2"], shown[" 3"]
+    assert (late["LATE"], late["CPU"], late["NO CORE"], late["READ"]) == ("200 ms", "0.2", "5%", "1.0 kB/s")
+    assert (late["WRITTEN"], late["AT"]) == ("?", "all_reduce #79")
+    assert (last["LATE"], last["NO CORE"], last["READ"]) == ("-", "?", "?")
+    assert figures_row(RankPlace(9, "h9", "can't be seen"), found.slow)[2:7] == ("?",) * 5
+
+
+async def test_the_figures_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that was seen, as programs read it."""
+    found, _ = await looked(monkeypatch, {2: 0.2}, {2: 0.2})
+    value = json.loads(json.dumps(figures_json(found.slow), allow_nan=False))
+    (late,) = value["lateness"]["late"]
+    assert (late["rank"], round(late["seconds"], 3), late["steps"]) == (2, 0.2, 28)
+    assert value["hosts"]["h1"]["pressure"] == {"cpu": 45.0} and value["kernel"]["2"]["delayed"] == 0.2
+    assert set(value["kernel"]) == {"0", "1", "2"} and value["links"] == []
