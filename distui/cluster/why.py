@@ -14,11 +14,11 @@ from distui.errors import NotFound
 from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.runs.hosts.discover import FoundRun, FoundTask
-from distui.runs.insight.closer import look_closer
-from distui.runs.insight.look import Look, look
+from distui.runs.insight.closer import look_and_watch
+from distui.runs.insight.look import Look
 from distui.runs.insight.ranks import RankSeen, TaskRanks
 from distui.runs.insight.slow import Slow
-from distui.runs.lines.explanation import STANDS, TELLS
+from distui.runs.lines.explanation import TELLS
 from distui.runs.report.found import plan_of
 from distui.runs.report.history import stored_row
 from distui.runs.store.masking import Mask, stored_secrets
@@ -65,11 +65,7 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
     unasked = {host: trouble.message for host, trouble in silent.items()}
     try:
         asking = (hosts, _tasks(plan, found), ids, _ended(found.tasks), unasked)
-        seen = await look(*asking, stacks=stacks)
-        if seen.explanation.kind == "unseen" and not stacks:  # somebody wants to know: then stacks are all there is
-            seen = await look(*asking, stacks=True)
-        if seen.explanation.kind not in STANDS:
-            seen = (await look_closer(*asking, _gpus(plan))).with_stacks_of(seen)
+        seen = await look_and_watch(*asking, _gpus(plan), stacks=stacks)
     finally:
         for host in hosts:
             await host.link.close()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from distui.cli.actions.why_figures import HEADS, figures_json, figures_row
 from distui.runs.insight import closer
 from distui.runs.insight.answers import Collective, Group, HostAnswer, Process
+from distui.runs.insight.look import Look
 from distui.runs.insight.ranks import TaskRanks
 from distui.runs.insight.watched import Figures, Watched
-from distui.runs.lines.explanation import RankPlace
+from distui.runs.lines.explanation import Explanation, Kind, RankPlace
 
 TASKS = [TaskRanks(number, f"h{number // 2 + 1}", (number,)) for number in range(4)]
 Asked = list[Mapping[str, Sequence[int]] | None]
@@ -70,6 +71,34 @@ async def test_what_holds_only_once_is_not_claimed(monkeypatch: pytest.MonkeyPat
     """Another rank is late the second time."""
     found, asked = await looked(monkeypatch, {2: 0.2}, {1: 0.2})
     assert (found.explanation.kind, found.explanation.culprits) == ("moving", ()) and len(asked) == 2
+
+
+async def test_what_stands_still_only_while_it_is_watched_is_asked_for_its_stacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A hang that begins between the looks: told as one that was there from the beginning."""
+    looks, watches = ["moving", "hang"], ["hang"]
+    asked: list[bool] = []
+
+    def told(kind: str) -> Look:
+        return Look((), Explanation(cast(Kind, kind), kind, "certain", ()))
+
+    async def one_look(*_: Any, stacks: bool) -> Look:
+        asked.append(stacks)
+        return told(looks.pop(0))
+
+    async def watch(*_: Any) -> Look:
+        return told(watches.pop(0))
+
+    monkeypatch.setattr(closer, "look", one_look)
+    monkeypatch.setattr(closer, "look_closer", watch)
+    found = await closer.look_and_watch([], [], {}, {}, {}, {}, stacks=False)
+    assert (found.explanation.kind, looks, watches, asked) == ("hang", [], [], [False, False])
+
+    looks[:], asked[:] = ["unseen", "unseen"], []
+    watches[:] = ["unseen"]
+    await closer.look_and_watch([], [], {}, {}, {}, {}, stacks=False)
+    assert asked == [False, True] and not watches
 
 
 async def test_what_is_shown_of_each_rank(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,12 @@ from dataclasses import replace
 from distui.runs.insight.explain import explain
 from distui.runs.insight.lateness import lateness
 from distui.runs.insight.links import links
-from distui.runs.insight.look import Look, not_asked
+from distui.runs.insight.look import Look, look, not_asked
 from distui.runs.insight.ranks import RankSeen, TaskRanks, ranks_of
 from distui.runs.insight.slow import Slow, explain_slow
 from distui.runs.insight.watched import Watched
 from distui.runs.insight.watching import watch_hosts
+from distui.runs.lines.explanation import STANDS
 from distui.runs.task.host_access import HostAccess
 
 COMPARED = 2
@@ -21,6 +22,29 @@ KEPT = 100
 """Collectives of a group that are passed on."""
 MOST_LATE = 4
 """Late ranks of which stacks are taken."""
+
+
+async def look_and_watch(
+    hosts: Sequence[HostAccess],
+    tasks: Sequence[TaskRanks],
+    ids: Mapping[int, str],
+    ended: Mapping[int, str],
+    unasked: Mapping[str, str],
+    gpus: Mapping[int, tuple[int, ...]],
+    *,
+    stacks: bool,
+) -> Look:
+    """For somebody who asks: one look, and a closer one where nothing stands still. Never raises DistuiError."""
+    asking = (hosts, tasks, ids, ended, unasked)
+    seen = await look(*asking, stacks=stacks)
+    if seen.explanation.kind == "unseen" and not stacks:  # somebody wants to know: then stacks are all there is
+        seen = await look(*asking, stacks=True)
+    if seen.explanation.kind in STANDS:
+        return seen
+    closer = await look_closer(*asking, gpus)
+    if closer.explanation.kind in STANDS:  # since a moment ago: what stands is asked for its stacks
+        return await look(*asking, stacks=stacks)
+    return closer.with_stacks_of(seen)
 
 
 async def look_closer(
