@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from distui.errors import UsageError
 from distui.files import NotOurs, check_folder, read_text, reason
 from distui.frozen import frozen
+from distui.regex import regex
 
 if TYPE_CHECKING:
     from distui.spec.nodes import Table
@@ -90,7 +91,7 @@ Config = Mapping[str, Value]
 OUTPUTS = ("table", "wide", "json", "ndjson", "csv", "name")
 COLORS = ("auto", "always", "never")
 
-_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?", re.ASCII)
+_DURATION = regex(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?", re.ASCII)
 _UNITS = (86400.0, 3600.0, 60.0, 1.0, 0.001)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from distui.frozen import frozen
+from distui.regex import regex
 from distui.remote.sshconfig import ConfigError, Options, Query, Reader
 from distui.spec.inventory import Host
 from distui.whole import whole
@@ -19,7 +20,7 @@ _DEFAULT_IDENTITIES = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed
 """The files ssh tries when no IdentityFile is set, in its order."""
 
 _SYSTEM = Path("/etc/ssh/ssh_config")
-_TIME = re.compile(r"(\d+)([smhdw]?)", re.IGNORECASE)
+_TIME = regex(r"(\d+)([smhdw]?)", re.IGNORECASE)
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _ON = frozenset({"yes", "true"})
 

@@ -13,18 +13,18 @@ import fnmatch
 import hashlib
 import hmac
 import os
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from distui.files import open_fd, read_bytes
 from distui.frozen import frozen
+from distui.regex import regex
 
 Verdict = Literal["known", "unknown", "changed", "revoked"]
 Marker = Literal["", "@cert-authority", "@revoked"]
 
-_LINE = re.compile(rb"^\s*(?:(@cert-authority|@revoked)\s+)?(\S+)\s+(\S+)\s+([A-Za-z0-9+/=]+)(?:\s.*)?$")
+_LINE = regex(rb"^\s*(?:(@cert-authority|@revoked)\s+)?(\S+)\s+(\S+)\s+([A-Za-z0-9+/=]+)(?:\s.*)?$")
 _MARKERS: dict[bytes | None, Marker] = {
     None: "",
     b"@cert-authority": "@cert-authority",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import sys
 import time
 import traceback
@@ -14,9 +13,10 @@ from pathlib import Path
 
 from distui import config
 from distui.files import make_private, open_fd
+from distui.regex import regex
 from distui.version import __version__
 
-_HARMLESS = re.compile(
+_HARMLESS = regex(
     r"(PATH|HOME|PWD|OLDPWD|SHELL|USER|LOGNAME|HOSTNAME|LANG|LANGUAGE|LC_[A-Z]+|TERM|COLORTERM|TERM_PROGRAM|SHLVL|TMPDIR"
     r"|EDITOR|PAGER|VISUAL|VIRTUAL_ENV|PYTHON[A-Z]+|XDG_[A-Z_]+|SSH_AUTH_SOCK)"
 )

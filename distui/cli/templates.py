@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from distui.regex import regex
 from distui.spec.edit_text import scalar
 from distui.spec.names import expand, fold
 
@@ -103,7 +104,7 @@ TEMPLATES = {
 }
 
 
-_HOSTS = re.compile(r"^hosts: (\S+)", re.MULTILINE)
+_HOSTS = regex(r"^hosts: (\S+)", re.MULTILINE)
 
 
 def template_for(name: str, folder: Path, known: Sequence[str] = ()) -> str:

@@ -11,6 +11,7 @@ from distui.errors import Problem, SpecError, UsageError
 from distui.files import open_to_read
 from distui.frozen import frozen
 from distui.plan.checks import check_job
+from distui.regex import regex
 from distui.runs.code.source import code_path
 from distui.runs.images.context import build_path
 from distui.spec.choose import hosts_of_job
@@ -20,7 +21,7 @@ from distui.spec.job import Job
 from distui.spec.read_job import job_names, place_of, read_job
 
 _KEY = r"""["']?(command|launcher|ranks|gpus_per_host|rendezvous)["']?\s*:"""
-_LOOKS_LIKE_A_JOB = re.compile(rf"^{_KEY}|\A\s*\{{(.*[{{,])?\s*{_KEY}", re.MULTILINE | re.DOTALL)
+_LOOKS_LIKE_A_JOB = regex(rf"^{_KEY}|\A\s*\{{(.*[{{,])?\s*{_KEY}", re.MULTILINE | re.DOTALL)
 """A *.yaml of this folder may be anything: only what has a key of jobs is shown there, as YAML or as JSON."""
 
 

@@ -5,7 +5,6 @@ Columns and keys moved between ROCm releases: everything is found by name, in an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -13,8 +12,9 @@ from distui.facts.gpu import rows
 from distui.facts.host import Gpu, Gpus, Trouble
 from distui.facts.values import JsonObject, Reply, as_object, as_objects, as_text, integer, load_json, mib, number
 from distui.frozen import frozen
+from distui.regex import regex
 
-_CARD = re.compile(r"card(\d{1,4})")
+_CARD = regex(r"card(\d{1,4})")
 
 
 @frozen

@@ -7,6 +7,7 @@ from typing import Literal
 
 from distui.facts.host import Engine, Trouble
 from distui.facts.values import CUT_OFF, JsonObject, Reply, as_object, as_text, load_json
+from distui.regex import regex
 
 _SUDO = "let this login run it without a password (sudoers: NOPASSWD), or add it to group docker"
 _PULL = "check the registry's name and the host's way to it, or load the image there with `docker load`"
@@ -69,7 +70,7 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      "its version may be too old for it; check `docker_args`"),
     ("no_such_container", r"no such container|no container with name", "there is no such container", ""),
 )  # fmt: skip
-_COMPILED = tuple((code, re.compile(p, re.IGNORECASE), message, hint) for code, p, message, hint in _CLASSES)
+_COMPILED = tuple((code, regex(p, re.IGNORECASE), message, hint) for code, p, message, hint in _CLASSES)
 
 
 def classify(stderr: str, rc: int | None) -> Trouble:

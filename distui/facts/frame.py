@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 from distui.facts.values import Reply
 from distui.frozen import frozen
+from distui.regex import regex
 
 _STAGE_LIMIT = 1_000_000  # bytes a group of commands may say, as in probe.sh
-_STAMP = re.compile(r"(?:begin|end) (\d{9,20})", re.ASCII)
+_STAMP = regex(r"(?:begin|end) (\d{9,20})", re.ASCII)
 
 
 @frozen

@@ -15,9 +15,10 @@ from distui.facts.gpu_list import ListedGpu
 from distui.facts.host import Gpu, GpuProcess, Gpus, Trouble
 from distui.facts.values import CUT_OFF, Reply, integer, known, number
 from distui.frozen import frozen
+from distui.regex import regex
 
-_LOST = re.compile(r"GPU is lost|fallen off the bus", re.IGNORECASE)
-_HANDLE = re.compile(
+_LOST = regex(r"GPU is lost|fallen off the bus", re.IGNORECASE)
+_HANDLE = regex(
     r"device handle for (?:GPU\s*(\d{1,4}):\s*)?(?:GPU\s*)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]):\s*(.+)",
     re.IGNORECASE,
 )

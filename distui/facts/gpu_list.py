@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from distui.facts.host import MigDevice
 from distui.frozen import frozen
+from distui.regex import regex
 
-_GPU = re.compile(r"GPU (\d{1,4}): (.+?)(?: \(UUID: ([^)]+)\))?\s*")
-_MIG = re.compile(r"\s+MIG\s+(\S+)\s+Device\s+(\d{1,4}):(?: \(UUID: ([^)]+)\))?\s*")
+_GPU = regex(r"GPU (\d{1,4}): (.+?)(?: \(UUID: ([^)]+)\))?\s*")
+_MIG = regex(r"\s+MIG\s+(\S+)\s+Device\s+(\d{1,4}):(?: \(UUID: ([^)]+)\))?\s*")
 
 
 @frozen

@@ -11,10 +11,11 @@ from dataclasses import replace
 
 from distui.facts.host import IbPort, Nic
 from distui.facts.values import integer, number
+from distui.regex import regex
 
-_PORT = re.compile(r"(?:.*/)?([^/]+)/ports/(\d{1,3})/(state|rate|link_layer)")
-_PCI_HCA = re.compile(r".*/([0-9a-fA-F:.]+)/infiniband/([^/]+)/.*")
-_PCI_NET = re.compile(r".*/([0-9a-fA-F:.]+)/net/([^/]+)/.*")
+_PORT = regex(r"(?:.*/)?([^/]+)/ports/(\d{1,3})/(state|rate|link_layer)")
+_PCI_HCA = regex(r".*/([0-9a-fA-F:.]+)/infiniband/([^/]+)/.*")
+_PCI_NET = regex(r".*/([0-9a-fA-F:.]+)/net/([^/]+)/.*")
 
 
 def state(text: str | None) -> str | None:

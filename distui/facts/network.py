@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 
 from distui.facts.host import Address, HostFacts, Nic, NicKind
 from distui.facts.values import JsonObject, as_object, as_objects, as_text, integer, load_json
+from distui.regex import regex
 
-_CONTAINER = re.compile(
+_CONTAINER = regex(
     r"(docker|br-|veth|virbr|vnet|cni|cbr|flannel|cali|lxc|lxd|podman|nerdctl|kube|weave|cilium|ovs-|vmnet)"
 )
-_TUNNEL = re.compile(
-    r"(tailscale|wg|tun|tap|utun|zt|ppp|sit|gre|erspan|ipip|tunl|ip6tnl|vti|vxlan|geneve|nordlynx|proton)"
-)
+_TUNNEL = regex(r"(tailscale|wg|tun|tap|utun|zt|ppp|sit|gre|erspan|ipip|tunl|ip6tnl|vti|vxlan|geneve|nordlynx|proton)")
 _TUNNEL_KINDS = frozenset(
     {"tun", "wireguard", "gre", "gretap", "ip6gre", "ipip", "sit", "ip6tnl", "vti", "vxlan", "geneve", "ppp"}
 )

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 
 from distui.facts.host import Disk
 from distui.facts.values import integer
+from distui.regex import regex
 
-_CONTAINER = re.compile(
-    r"(?:docker|libpod|cri-containerd|crio|containers?|pod|/)[-/:]?([0-9a-f]{64})(?:\.scope)?(?=/|$)"
-)
+_CONTAINER = regex(r"(?:docker|libpod|cri-containerd|crio|containers?|pod|/)[-/:]?([0-9a-f]{64})(?:\.scope)?(?=/|$)")
 _SLOW_LOGIN = 2.0  # seconds between the stamps that no network or busy machine explains
 _DEFAULT_PORTS = (32768, 60999)
 

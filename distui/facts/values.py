@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from distui.frozen import frozen
+from distui.regex import regex
 
 JsonObject = Mapping[str, object]
 CUT_OFF = 141  # the status of a command that printed more than the probe reads: SIGPIPE's, as shells give it
@@ -16,7 +17,7 @@ _UNKNOWN = frozenset(
     {"", "n/a", "na", "not supported", "not available", "err!", "error", "unknown", "unknown error", "none",
      "not found", "insufficient permissions", "gpu is lost", "requires reset", "gpu requires reset"}
 )  # fmt: skip
-_NUMBER = re.compile(r"([-+]?\d{1,18}(?:\.\d{1,18})?)(?:\s*[A-Za-z%/()°].*)?", re.ASCII)
+_NUMBER = regex(r"([-+]?\d{1,18}(?:\.\d{1,18})?)(?:\s*[A-Za-z%/()°].*)?", re.ASCII)
 
 
 @frozen
@@ -111,7 +112,7 @@ def load_json(text: str) -> object | None:
     return None
 
 
-_ESCAPE = re.compile(
+_ESCAPE = regex(
     r"\\u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|(\\u[Dd][89A-Fa-f][0-9A-Fa-f]{2})|\\.", re.DOTALL
 )
 """Escapes of JSON: two that are one character, one (the group) that is half of one, any other."""

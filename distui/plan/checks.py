@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from distui.facts.host import HostFacts
 from distui.plan import mounts, torchrun
 from distui.plan.model import HostNetwork, PlanProblem
 from distui.plan.placement import HostPlacement, busy_words, is_busy
+from distui.regex import regex
 from distui.spec.inventory import EngineName, Host, Inventory
 from distui.spec.job import Backend, Job
 from distui.spec.placeholders import used
 from distui.whole import whole
 
-RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+RUN_ID = regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 """A run id is part of container names and folders, so it holds nothing that either would mind."""
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from distui.codec import Form, Key, parts, write
 from distui.frozen import frozen
+from distui.regex import regex
 from distui.whole import whole
 
 PREFIX = "distui."
@@ -20,8 +20,8 @@ MOST_RANKS = 65_536
 """As many as a job may have: a stranger's label is not to fill our memory."""
 
 _MOST_SECRETS = 256
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
-_NO_NAME = re.compile(r"[/\x00-\x1f\x7f]")
+_VARIABLE = regex(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
+_NO_NAME = regex(r"[/\x00-\x1f\x7f]")
 
 
 def format_ranks(ranks: Iterable[int]) -> str:

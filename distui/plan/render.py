@@ -15,11 +15,12 @@ from distui.plan.env import masked
 from distui.plan.insight import hook_folder
 from distui.plan.labels import format_ranks
 from distui.plan.model import HostNetwork, RunPlan, Task
+from distui.regex import regex
 
 SHOWN = 2
 """Tasks whose commands are shown when not all are asked for."""
 
-UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
+UNPRINTABLE = regex("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
 """Control, zero-width and direction characters: never sent to a terminal as they are."""
 
 

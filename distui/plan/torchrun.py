@@ -14,14 +14,15 @@ import re
 from collections.abc import Sequence
 
 from distui.plan.rendezvous import RendezvousPoint, bracketed
+from distui.regex import regex
 from distui.spec.job import Job
 
 PREFIX_VARIABLE = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
 PREFIX_TEMPLATE = "[distui rank ${rank}/${local_rank}]:"
 
-_PREFIX = re.compile(rb"\[distui rank (\d{1,9})(?:/(\d{1,9}))?\]:")
-_OLD_PREFIX = re.compile(rb"\[default(\d{1,9})\]:")
-_PYTHON = re.compile(r"(.*/)?python[0-9.]*")
+_PREFIX = regex(rb"\[distui rank (\d{1,9})(?:/(\d{1,9}))?\]:")
+_OLD_PREFIX = regex(rb"\[default(\d{1,9})\]:")
+_PYTHON = regex(r"(.*/)?python[0-9.]*")
 
 
 def env(job: Job) -> dict[str, str]:
@@ -185,7 +186,7 @@ def _place(header: re.Match[bytes], ranks: Sequence[int], numbers: dict[int, int
     return rank
 
 
-_FAILED = re.compile(r"failed \(exitcode: (-?\d{1,9})\) local_rank: (\d{1,9}) \(pid: \d+\)")
+_FAILED = regex(r"failed \(exitcode: (-?\d{1,9})\) local_rank: (\d{1,9}) \(pid: \d+\)")
 
 
 def failed_rank(line: str) -> tuple[int, int] | None:

@@ -10,12 +10,13 @@ import re
 import string
 from itertools import product
 
+from distui.regex import regex
 from distui.spec.names import MAX_NAMES
 from distui.spec.problems import Wrong, shown
 from distui.whole import whole
 
-_BRACKET = re.compile(r"\[([^\[\]]*)\]")
-_PORT = re.compile(r"(.+):([0-9]{1,5})")
+_BRACKET = regex(r"\[([^\[\]]*)\]")
+_PORT = regex(r"(.+):([0-9]{1,5})")
 
 
 def parse(pattern: str) -> tuple[tuple[str, ...], str]:

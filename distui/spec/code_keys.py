@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
+from distui.regex import regex
 from distui.spec import leaves
 from distui.spec.job import MODES, Code
 from distui.spec.job_forms import ENV_NAME
@@ -14,7 +15,7 @@ from distui.spec.shapes import ByKind, Key, Leaf, ListOf, Look, Record
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 _SCHEMES = ("https", "ssh", "http", "git", "file")
-_SCP = re.compile(r"(?:[A-Za-z0-9_.-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*:(?!:)[^\s:].*")
+_SCP = regex(r"(?:[A-Za-z0-9_.-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*:(?!:)[^\s:].*")
 """`git@host:path`. Two colons would name a remote helper (`ext::sh -c ...`), which git runs as a program."""
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 

@@ -5,17 +5,16 @@ PyYAML follows YAML 1.1, where `22:22` is 1342, `017` is 15 and `no` is false; h
 
 from __future__ import annotations
 
-import re
-
+from distui.regex import regex
 from distui.spec.nodes import ScalarValue
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_INT = re.compile(r"[-+]?[0-9]+")
-_OCTAL = re.compile(r"0o[0-7]+")
-_HEX = re.compile(r"0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_INFINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)")
+_INT = regex(r"[-+]?[0-9]+")
+_OCTAL = regex(r"0o[0-7]+")
+_HEX = regex(r"0x[0-9a-fA-F]+")
+_FLOAT = regex(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_INFINITE = regex(r"[-+]?\.(?:inf|Inf|INF)")
 _NAN = frozenset({".nan", ".NaN", ".NAN"})
 _NUMBER_STARTS = frozenset("+-.0123456789")
 _MAX_DIGITS = 300

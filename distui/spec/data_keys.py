@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping
 
+from distui.regex import regex
 from distui.spec import leaves
 from distui.spec.job import DataMount, destination
 from distui.spec.job_forms import SECRETS, image
@@ -25,11 +26,11 @@ CLIENTS: Mapping[str, tuple[str, ...]] = {
 }
 """Scheme of a URL -> the programs that can fetch it, the first that a host has is used."""
 
-_URL = re.compile(r"(https?|s3|oss)://[A-Za-z0-9][A-Za-z0-9_.:-]*(/[^\s\"'`\\^{}<>|]*)?")
-_SECRETIVE = re.compile(r"[?&][^=&]*(sig|signature|token|key|password|secret|credential)[^=&]*=", re.IGNORECASE)
+_URL = regex(r"(https?|s3|oss)://[A-Za-z0-9][A-Za-z0-9_.:-]*(/[^\s\"'`\\^{}<>|]*)?")
+_SECRETIVE = regex(r"[?&][^=&]*(sig|signature|token|key|password|secret|credential)[^=&]*=", re.IGNORECASE)
 _ENDPOINT = r"https?://[A-Za-z0-9\[][A-Za-z0-9_.:\[\]/-]*"
-_NFS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9_.-]*):(/.*)")
-_OPTION = re.compile(r"[A-Za-z0-9_]+(=[^\s,\"]+)?")
+_NFS = regex(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9_.-]*):(/.*)")
+_OPTION = regex(r"[A-Za-z0-9_]+(=[^\s,\"]+)?")
 
 
 def nfs_parts(source: str) -> tuple[str, str]:

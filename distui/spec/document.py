@@ -6,7 +6,6 @@ are seen, and scalars keep what was written beside what YAML 1.2 makes of it.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +23,9 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+from distui.regex import regex
 from distui.spec.core_schema import resolve
-from distui.spec.nodes import Items, Node, Scalar, Source, Table, is_null
+from distui.spec.nodes import Items, Node, Scalar, Source, Table, is_null, place
 from distui.spec.problems import Problems, shown
 from distui.spec.syntax import explain
 
@@ -34,7 +34,7 @@ MAX_NODES = 500_000
 """With every alias written out; 2,000 hosts need about 40,000."""
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_UNPRINTABLE = regex("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 """What may stand nowhere (https://yaml.org/spec/1.2.2/#51-character-set), and U+FEFF after the start."""
 
 
@@ -59,12 +59,6 @@ def parse(source: Source, problems: Problems) -> list[Node]:
         problems.add_at(source, line, column, "", message)
         return []
     return [d for d in composer.documents if not is_null(d)]
-
-
-def place(text: str, offset: int) -> tuple[int, int]:
-    """Line and column, from 1, of the character at `offset`."""
-    before = text[:offset]
-    return before.count("\n") + 1, offset - before.rfind("\n")
 
 
 class _Stop(Exception):

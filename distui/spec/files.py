@@ -7,8 +7,7 @@ from pathlib import Path
 
 from distui.errors import Problem, SpecError
 from distui.files import NotAFile, open_to_read, reason
-from distui.spec.document import place
-from distui.spec.nodes import Source
+from distui.spec.nodes import Source, place
 from distui.spec.problems import did_you_mean
 
 MAX_BYTES = 8 << 20

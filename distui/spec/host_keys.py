@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from distui.regex import regex
 from distui.spec import leaves, names
 from distui.spec.nodes import Scalar
 from distui.spec.problems import Wrong, shown
@@ -14,7 +15,7 @@ from distui.spec.shapes import ByKind, Key, Leaf, ListOf, MapOf, Record
 
 ENGINES = ("docker", "podman")
 
-_GROUP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
+_GROUP_NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 _LABEL = r"[A-Za-z0-9][A-Za-z0-9_./-]{0,62}"
 _INTERFACE = r"[^\s/,=^:\"']{1,15}"
 """One interface as Linux allows it (15 bytes, no space or slash), and none of NCCL's list characters."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
+from distui.regex import regex
 from distui.spec import names
 from distui.spec.files import read_text
 from distui.spec.inventory import Host, Inventory
 from distui.spec.nodes import Source
 from distui.spec.problems import Problems, Wrong, did_you_mean, shown
 
-_COMMENT = re.compile(r"(^|\s)#.*")
-_USER = re.compile(r"[^\s@:/\-][^\s@:/]{0,63}")
+_COMMENT = regex(r"(^|\s)#.*")
+_USER = regex(r"[^\s@:/\-][^\s@:/]{0,63}")
 _IGNORED = ("max_slots", "max-slots")
 _MAX_SLOTS = 1024
 

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from distui.errors import Problem, SpecError, UsageError
+from distui.regex import regex
 from distui.spec.ansible_folders import Beside
 from distui.spec.ansible_model import AnsibleInventory
 from distui.spec.imported import Imported
@@ -22,8 +23,8 @@ from distui.spec.syntax import explain
 _MOST_ENTRIES = 20_000
 """Groups and hosts together: YAML's aliases can make a few lines stand for millions."""
 _MOST_DEPTH = 100
-_SECTION = re.compile(r"\[([^\]:]+)(?::(\w+))?\]\s*(?:[#;].*)?")
-_QUOTED = re.compile(r"(['\"])(.*)\1")
+_SECTION = regex(r"\[([^\]:]+)(?::(\w+))?\]\s*(?:[#;].*)?")
+_QUOTED = regex(r"(['\"])(.*)\1")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

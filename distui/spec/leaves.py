@@ -7,14 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from distui.amounts import duration as duration_words
+from distui.regex import regex
 from distui.spec.nodes import Scalar
 from distui.spec.problems import Wrong, did_you_mean, shown
 from distui.spec.shapes import Leaf, Schema, either_words
 
-_DURATION = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ms|s|m|h|d))+|[0-9]{1,9}(?:\.[0-9]{1,9})?")
-_DURATION_PART = re.compile(r"([0-9.]+)(ms|s|m|h|d)?")
+_DURATION = regex(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ms|s|m|h|d))+|[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_DURATION_PART = regex(r"([0-9.]+)(ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
-_SIZE = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,6})? ?(?:[kKmMgGtTpP]?[iI]?[bB]?)")
+_SIZE = regex(r"[0-9]{1,18}(?:\.[0-9]{1,6})? ?(?:[kKmMgGtTpP]?[iI]?[bB]?)")
 """What Docker reads as a size: go-units RAMInBytes."""
 
 Check = Callable[[str], None]
@@ -33,7 +34,7 @@ def text(
 
     `pattern` must match the whole text; `check` may raise Wrong with a better message. `lines` allows newlines.
     """
-    regex = re.compile(pattern) if pattern else None
+    whole = regex(pattern) if pattern else None
 
     def take(node: Scalar) -> str:
         if not (isinstance(node.value, str) or node.loose or verbatim):
@@ -42,7 +43,7 @@ def text(
         plain_text(node.text, lines=lines)
         if check:
             check(node.text)
-        if regex and not regex.fullmatch(node.text):
+        if whole and not whole.fullmatch(node.text):
             raise Wrong("")
         return node.text
 

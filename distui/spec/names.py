@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
 from distui.frozen import frozen
+from distui.regex import regex
 from distui.spec.inventory import HostPick
 from distui.spec.problems import Wrong, did_you_mean, shown
 
@@ -18,11 +19,11 @@ MAX_NAMES = 4096
 """Names one expression may stand for."""
 MAX_GPU = 255
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
-_GROUP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
-_SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
-_BRACKET = re.compile(r"\[([^\[\]]*)\]")
-_LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,9})([^0-9]*)", re.DOTALL)
+_NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
+_GROUP = regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
+_SPAN = regex(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_BRACKET = regex(r"\[([^\[\]]*)\]")
+_LAST_NUMBER = regex(r"(.*?)([0-9]{1,9})([^0-9]*)", re.DOTALL)
 
 
 @frozen

@@ -6,12 +6,13 @@ are the one kind of value here that is not frozen.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
+
+from distui.regex import regex
 
 ScalarValue = str | int | float | bool | None
 
-_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+_BREAK = regex("\r\n|[\r\n\x85\u2028\u2029]")
 """What libyaml counts as the end of a line; `str.splitlines` counts more."""
 
 
@@ -85,3 +86,9 @@ Node = Scalar | Items | Table
 def is_null(node: Node) -> bool:
     """Whether nothing, `~` or `null` was written."""
     return isinstance(node, Scalar) and node.value is None
+
+
+def place(text: str, offset: int) -> tuple[int, int]:
+    """Line and column, from 1, of the character at `offset`."""
+    before = text[:offset]
+    return before.count("\n") + 1, offset - before.rfind("\n")

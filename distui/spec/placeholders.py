@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from distui.regex import regex
 from distui.spec.problems import nearest
 
 PLACEHOLDERS = (
@@ -28,7 +29,7 @@ PLACEHOLDERS = (
     "hostfile",
 )
 
-_WORD = re.compile(r"(?<![${])\{(\{)?([a-z][a-z_]{1,30})\}(?(1)\})")
+_WORD = regex(r"(?<![${])\{(\{)?([a-z][a-z_]{1,30})\}(?(1)\})")
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
 
 from distui.errors import UsageError
+from distui.regex import regex
 from distui.spec import names
-from distui.spec.document import parse
 from distui.spec.files import read_text
 from distui.spec.groups import read_groups
 from distui.spec.host_keys import INVENTORY
@@ -17,7 +16,7 @@ from distui.spec.inventory import DataNetwork, Host, Inventory
 from distui.spec.nodes import Node, Scalar, Source, Table
 from distui.spec.problems import Problems, Wrong, shown
 
-_PLACE = re.compile(r"\{[^{}]*\}|[{}]")
+_PLACE = regex(r"\{[^{}]*\}|[{}]")
 
 
 def load_inventory(path: str) -> Inventory:
@@ -27,6 +26,8 @@ def load_inventory(path: str) -> Inventory:
 
 def read_inventory(text: str, path: str) -> Inventory:
     """The inventory in `text`. `path` is for messages. Raises SpecError with every problem."""
+    from distui.spec.document import parse  # the one place here that needs yaml
+
     problems = Problems()
     source = Source(path, text)
     documents = parse(source, problems)

@@ -12,7 +12,6 @@ from typing import Any
 
 from distui.errors import Problem, UsageError
 from distui.spec import job_forms
-from distui.spec.document import parse
 from distui.spec.files import read_text
 from distui.spec.job import Job
 from distui.spec.job_keys import JOB
@@ -95,7 +94,7 @@ def place_of(text: str, path: str, name: str, key: str, message: str) -> Problem
     """A problem of the job `name` in `text` at the value of `key`, or at the file when that is written nowhere."""
     problems = Problems()
     source = Source(path, text)
-    for document in parse(source, problems):
+    for document in _parse(source, problems):
         node = document.get(key) if isinstance(document, Table) and _name(document) == name else None
         if node is not None:
             return Problem(path, node.line, node.column, key, message, source.line(node.line))
@@ -146,9 +145,15 @@ def name_of_command(command: Sequence[str]) -> str:
     return name if re.fullmatch(job_forms.JOB_NAME, name) else "run"
 
 
+def _parse(source: Source, problems: Problems) -> list[Node]:
+    from distui.spec.document import parse  # the one place here that needs yaml
+
+    return parse(source, problems)
+
+
 def _documents(text: str, path: str, problems: Problems) -> list[Node]:
     source = Source(path, text)
-    documents = parse(source, problems)
+    documents = _parse(source, problems)
     if not documents and not problems:
         problems.add_at(source, 0, 0, "", "the file is empty; a job needs `version: 1`, `name:` and `command:`")
     return documents

@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from distui.regex import regex
+
 INCLUDE_DEPTH = 16
 """How deep files may include one another; as in ssh."""
-_KEYWORD = re.compile(r'\s*("?)([A-Za-z0-9]+)\1[ \t]*=?[ \t]*(.*)$')
-_WORD = re.compile(r'(?:"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\\.|[^\s"\'\\])+')
-_PIECE = re.compile(r'"((?:\\.|[^"\\])*)"|\'((?:\\.|[^\'\\])*)\'|\\(.)|([^"\'\\]+)')
+_KEYWORD = regex(r'\s*("?)([A-Za-z0-9]+)\1[ \t]*=?[ \t]*(.*)$')
+_WORD = regex(r'(?:"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\\.|[^\s"\'\\])+')
+_PIECE = regex(r'"((?:\\.|[^"\\])*)"|\'((?:\\.|[^\'\\])*)\'|\\(.)|([^"\'\\]+)')
 
 
 def option_of(line: str) -> tuple[str, str] | None:

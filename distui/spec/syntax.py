@@ -10,13 +10,14 @@ import re
 
 import yaml
 
+from distui.regex import regex
 from distui.spec.nodes import Source
 
 Place = tuple[int, int]
 """Line and column, from 1."""
 
-_RANGE_IN_BRACES = re.compile(r"[\w.-]\[[0-9]")
-_CLOSED = re.compile(r"[\"'\]}]\s*$")
+_RANGE_IN_BRACES = regex(r"[\w.-]\[[0-9]")
+_CLOSED = regex(r"[\"'\]}]\s*$")
 _CLOSERS = {"[": "]", "{": "}"}
 
 _DIRECTIVE = "a line that begins with % is a directive, which is not supported: quote the value if the % belongs to it"

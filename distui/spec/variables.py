@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from distui.regex import regex
 from distui.spec.core_schema import resolve
 from distui.spec.nodes import Items, Node, Scalar, Table
 from distui.spec.problems import Problems, Wrong, shown
 from distui.spec.shapes import join
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RULE = re.compile(r"(:?[-?+])(.*)", re.DOTALL)
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*")
+_RULE = regex(r"(:?[-?+])(.*)", re.DOTALL)
 _MAX_NESTED = 8
 
 

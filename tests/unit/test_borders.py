@@ -103,10 +103,40 @@ def test_help_loads_nothing_heavy(fresh_python: Callable[[str], str], words: lis
     assert fresh_python(CALL.format(words=words, heavy=heavy)).splitlines()[-1] == "[]"
 
 
-def test_ps_loads_no_screens(fresh_python: Callable[[str], str]) -> None:
-    """`distui ps` without runs and hosts needs no ssh; it never needs textual or torch."""
-    heavy = ("textual", "torch", "pydantic", "asyncssh")
-    assert fresh_python(CALL.format(words=["ps"], heavy=heavy)).splitlines()[-1] == "[]"
+@pytest.mark.parametrize(
+    ("words", "loaded"),
+    [
+        (["ps"], ["asyncio"]),
+        (["show", "x"], ["asyncio"]),
+        (["stop", "x"], ["asyncio"]),
+        (["logs", "x"], ["asyncio"]),
+        (["schema", "job"], []),
+    ],
+    ids=" ".join,
+)
+def test_a_verb_loads_what_it_needs(fresh_python: Callable[[str], str], words: list[str], loaded: list[str]) -> None:
+    """Where no file is read there is no yaml, and where nobody is asked there is no ssh and no cryptography."""
+    heavy = (*HEAVY, "cryptography", "pathspec", "yaml", "asyncio")
+    assert fresh_python(CALL.format(words=words, heavy=heavy)).splitlines()[-1] == str(loaded)
+
+
+def test_patterns_are_compiled_when_they_are_used() -> None:
+    """At the top of a module there is `regex`, never `re.compile`. What travels to hosts imports nothing of distui."""
+    for path in [*files("distui"), *files("remote"), *files("tui")]:
+        if path.is_relative_to(ROOT / "distui/agent"):
+            continue
+        tree = ast.parse(path.read_text("utf-8"))
+        calls = [node for top in tree.body for node in early(top) if isinstance(node, ast.Call)]
+        wrong = [node.lineno for node in calls if ast.unparse(node.func) == "re.compile"]
+        assert not wrong, f"{path.relative_to(ROOT)} compiles at its import, in lines {wrong}"
+
+
+def early(node: ast.AST) -> Iterator[ast.AST]:
+    """What runs when a module is imported: all but the insides of its functions."""
+    yield node
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        for inner in ast.iter_child_nodes(node):
+            yield from early(inner)
 
 
 def test_importing_distui_costs_nothing(fresh_python: Callable[[str], str]) -> None:

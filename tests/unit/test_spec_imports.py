@@ -21,7 +21,10 @@ def test_values_and_names_load_no_reader(module: str) -> None:
     assert loaded(f"import distui.spec.{module}", "yaml", "pydantic", "difflib", "asyncssh") == set()
 
 
-def test_readers_load_nothing_but_yaml() -> None:
-    """They are plain code over YAML's events."""
+def test_readers_load_nothing_but_yaml_when_they_read() -> None:
+    """They are plain code over YAML's events; who has no file to read does not pay for them."""
     statement = "import distui.spec.read_job, distui.spec.read_inventory, distui.spec.hostfile, distui.spec.schema"
-    assert loaded(statement, "yaml", "pydantic", "asyncssh", "textual", "torch", "asyncio") == {"yaml"}
+    heavy = ("yaml", "pydantic", "asyncssh", "textual", "torch", "asyncio")
+    assert loaded(statement, *heavy) == set()
+    read = "distui.spec.read_inventory.read_inventory('version: 1\\nhosts: {n1: {}}', 'hosts.yaml')"
+    assert loaded(f"{statement}; {read}", *heavy) == {"yaml"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -15,6 +14,7 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
+from distui.regex import regex
 from distui.runs.launch import gpu_users
 from distui.runs.launch.gpu_users import GpuUser
 from distui.runs.lines.text import safe
@@ -46,7 +46,7 @@ BOX = """
 HEIGHTS = [(0, "-h0"), (14, "-h14")]
 
 
-_TOLD = re.compile(r"(?P<label>!(?= )|\w+(?=  )|(?= {4}))\s+(?P<value>\S.*)")
+_TOLD = regex(r"(?P<label>!(?= )|\w+(?=  )|(?= {4}))\s+(?P<value>\S.*)")
 """`hosts    node[01-02]`, `! rank 0 is alone`, and what goes on below a label."""
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from distui.regex import regex
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import FILTER, View
 from distui.tui.frame.context import ViewName, app_of
@@ -15,9 +15,9 @@ from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 from distui.tui.widgets.rows import RowList
 
-_HEADING = re.compile(r"[A-Z][A-Z ]{4,}(?=[:,]|$)")
+_HEADING = regex(r"[A-Z][A-Z ]{4,}(?=[:,]|$)")
 """`FIRST FAILURE: rank 13`, `LOOK FURTHER`."""
-_LABEL = re.compile(r"[a-z0-9][\w -]{0,14}?  +(?=\S)")
+_LABEL = regex(r"[a-z0-9][\w -]{0,14}?  +(?=\S)")
 """`cause      the GPU ran out of memory`: the word that says what the rest is."""
 
 

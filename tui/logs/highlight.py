@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from distui.regex import regex
 from distui.runs.lines.severity import WARN, severity
 from distui.runs.lines.traceback import FRAME, is_library
 
@@ -12,11 +13,11 @@ Kind = Literal["error", "warn", "strong", "path", "muted", "faint"]
 Span = tuple[int, int, Kind]
 """From, to (in characters), and what it is."""
 
-_HEAD = re.compile(r"Traceback \(most recent call last\)|^During handling of the above|^The above exception was")
-_PREFIX = re.compile(
+_HEAD = regex(r"Traceback \(most recent call last\)|^During handling of the above|^The above exception was")
+_PREFIX = regex(
     r"^(?:\[[^\]]{0,40}\d:\d\d[^\]]{0,16}\]|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*|\[(?:rank|default)\d+\]:?)\s*"
 )
-_INFO = re.compile(r"^(?:\[?(?:INFO|DEBUG|TRACE)\]?\b)")
+_INFO = regex(r"^(?:\[?(?:INFO|DEBUG|TRACE)\]?\b)")
 
 
 def spans(text: str, before: str = "") -> list[Span]:

@@ -20,6 +20,7 @@ from operator import itemgetter
 
 from distui import patterns
 from distui.patterns import Searches
+from distui.regex import regex
 from distui.runs.lines.severity import severity
 from distui.runs.lines.text import safe
 from distui.runs.report.timeline import Placed, Source, Timeline
@@ -39,7 +40,7 @@ CHUNK = 256
 OPEN_LINES = 5000
 """Lines that others may still be folded with before old ones are sifted out."""
 
-_VARYING = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+(?:[eE][-+]?\d+)?[a-zA-Z%]{0,2}|[kMGT]\b|(?:ms|us|s)\b)")
+_VARYING = regex(r"(?<![\w.])[-+]?\d+(?:\.\d+(?:[eE][-+]?\d+)?[a-zA-Z%]{0,2}|[kMGT]\b|(?:ms|us|s)\b)")
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 
 from distui.patterns import BadPattern, Searches, compiled
+from distui.regex import regex
 from distui.runs.lines.text import safe
 from distui.runs.lines.traceback import Fold, around
 from distui.tui.logs.buffer import SLICE, LogBuffer
@@ -17,7 +18,7 @@ from distui.tui.logs.folds import Folds
 
 Pattern = Searches[bytes]
 
-TROUBLE = re.compile(
+TROUBLE = regex(
     rb"Traceback \(most recent|\b\w*(?:Error|Exception)\b|\b(?:ERROR|FATAL|CRITICAL|PANIC|panic)\b|CUDA error|"
     rb"NCCL WARN|[Oo]ut of memory|\bOOM\b|\b(?:loss|grad_norm|grad)[ =:]+[-+]?(?:nan|inf)\b|[Ww]atchdog|"
     rb"Segmentation fault|core dumped|\bSIG(?:SEGV|ABRT|BUS|FPE|KILL)\b"

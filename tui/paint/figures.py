@@ -11,6 +11,7 @@ from rich.style import Style
 from distui import amounts
 from distui.facts.host import Gpu
 from distui.monitor.board import HOT_C, WARM_C
+from distui.regex import regex
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
@@ -65,7 +66,7 @@ def ago(seconds: float) -> str:
     return f"{amounts.duration(seconds, coarse=True)} ago"
 
 
-_NOISE = re.compile(r"NVIDIA|AMD|Tesla|Instinct|GeForce|HBM\w*|PCIe|SXM\d*|\d+GB?", re.IGNORECASE)
+_NOISE = regex(r"NVIDIA|AMD|Tesla|Instinct|GeForce|HBM\w*|PCIe|SXM\d*|\d+GB?", re.IGNORECASE)
 
 
 def model(gpu: Gpu) -> str:

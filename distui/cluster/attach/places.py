@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
@@ -17,6 +16,7 @@ from distui.frozen import frozen
 from distui.identity import owner
 from distui.plan.model import RunPlan
 from distui.plan.serialize import from_json
+from distui.regex import regex
 from distui.runs.hosts.discover import FoundRun, find_runs
 from distui.runs.lines.text import safe
 from distui.runs.report.found import choose
@@ -37,7 +37,7 @@ T = TypeVar("T")
 Asked = tuple[FoundRun | None, Mapping[str, Trouble]]
 """A run as its hosts tell of it, if they do, and why others did not answer."""
 
-_OLDER = re.compile(r"~[0-9]{1,4}\Z")
+_OLDER = regex(r"~[0-9]{1,4}\Z")
 """What an older run's name ends with here (`runs/report/older.py`)."""
 
 LEAVING_SECONDS = 5.0

@@ -10,7 +10,6 @@ import contextlib
 import difflib
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -21,11 +20,12 @@ from distui.errors import CheckFailed, UsageError
 from distui.files import make_private, reason
 from distui.frozen import frozen
 from distui.plan.tree import readable
+from distui.regex import regex
 from distui.runs.code.git_call import call, remote_environment
 
 _SECONDS = 600.0
-_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
-_PART = re.compile(r"[0-9a-f]{7,63}")
+_COMMIT = regex(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_PART = regex(r"[0-9a-f]{7,63}")
 _LFS = b"version https://git-lfs.github.com/spec/"
 
 _ASKPASS = """#!/bin/sh

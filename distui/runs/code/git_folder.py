@@ -6,15 +6,15 @@ git itself is not asked there: it would do what that repository's config says, a
 from __future__ import annotations
 
 import os
-import re
 import stat
 from pathlib import Path
 
 from distui.frozen import frozen
+from distui.regex import regex
 
 MAX_BYTES = 16 << 20
 """Of packed-refs; larger ones are not read."""
-_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_COMMIT = regex(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _DEEPEST = 5
 """Symbolic refs that lead to each other (git's own limit)."""
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from distui.facts.values import loads
+from distui.regex import regex
 from distui.runs.follow.feed import EngineDown, Feed, Stream
 from distui.runs.follow.followed import Drained, Emit, Exited, FollowEvent, FollowTarget, Note, Records, Removed
 from distui.runs.follow.inspect import ContainerState, container_state
@@ -23,7 +24,7 @@ _NOTICED = 3.0
 _ANSWERS, _WAITS = 60.0, 30.0
 """Seconds in which podman must answer, and after which one that waits for an end is asked again."""
 
-_EXIT = re.compile(r"(-?\d{1,10})\s+(\d{1,20})(?:\s+(\d{1,20}))?", re.ASCII)
+_EXIT = regex(r"(-?\d{1,10})\s+(\d{1,20})(?:\s+(\d{1,20}))?", re.ASCII)
 
 
 class FileReader(ABC):

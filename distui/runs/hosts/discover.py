@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -18,6 +17,7 @@ from distui.plan import docker, process
 from distui.plan.labels import MOST_RANKS, TaskLabels, task_from_labels
 from distui.plan.limit import reached
 from distui.plan.plan import run_folder as planned_folder
+from distui.regex import regex
 from distui.runs.hosts.asking import run_with_retries
 from distui.runs.lines.text import safe
 from distui.session import Completed, Connector
@@ -290,7 +290,7 @@ def _container(host: str, value: Mapping[str, Any]) -> FoundTask | None:
     )
 
 
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d:?\d\d)")
+_TIME = regex(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d:?\d\d)")
 
 
 def rfc3339(text: str) -> float | None:

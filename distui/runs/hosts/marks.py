@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
@@ -22,6 +21,7 @@ from distui.facts.values import as_object, loads
 from distui.plan.labels import PREFIX, task_from_labels
 from distui.plan.model import Task
 from distui.plan.process import TICKS
+from distui.regex import regex
 from distui.runs.hosts.discover import FoundTask, Runner, list_tasks
 from distui.runs.hosts.lease import PLACE
 from distui.spec.inventory import Host
@@ -58,7 +58,7 @@ MOST_OF_LOGIN = 1024
 Tell = Callable[[str], object]
 """Is told in words why not all marks of a host could be read."""
 
-_TOKEN = re.compile(r"[A-Za-z0-9-]{1,64}")
+_TOKEN = regex(r"[A-Za-z0-9-]{1,64}")
 """Tokens are read from labels, which anybody may write, and become part of a file's name."""
 
 _BOOT = """

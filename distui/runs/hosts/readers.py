@@ -9,13 +9,13 @@ whose attempt failed leaves word of that, too: the next attempt's folder begins 
 from __future__ import annotations
 
 import hashlib
-import re
 import socket
 from collections.abc import Iterable
 from typing import Literal
 
 from distui.errors import HostCommandError
 from distui.frozen import frozen
+from distui.regex import regex
 from distui.runs.hosts.discover import Runner
 from distui.runs.hosts.folder import TOKEN_IN
 from distui.runs.lines.text import safe
@@ -75,7 +75,7 @@ waiters_in() {{
 """
 """For scripts: `waiters_in FOLDER` says who waits for the end of the run, whichever of its attempts that is."""
 
-_WAITS = re.compile(r"waits (?:reader|next)-([0-9a-f]{1,64}-wait)")
+_WAITS = regex(r"waits (?:reader|next)-([0-9a-f]{1,64}-wait)")
 
 
 def waiters_of(said: str) -> frozenset[str]:

@@ -10,12 +10,12 @@ without them takes nothing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from distui.facts.image import ImageFacts, legacy_folders
 from distui.facts.values import loads
 from distui.frozen import frozen
+from distui.regex import regex
 from distui.runs.images.manifest import LISTS, rewritten
 from distui.runs.images.tar import BLOCK, END, BadArchive, TarEntry, TarReader, padding
 
@@ -25,11 +25,11 @@ _MOST_KEPT = 64 << 20
 _MOST_ENTRIES = 10_000
 
 _HEX = "[0-9a-f]{64}"
-_PART = re.compile(rf"blobs/sha256/{_HEX}|{_HEX}\.(tar|json)|{_HEX}/(layer\.tar|json|VERSION)")
-_FOLDER = re.compile(rf"(blobs|blobs/sha256|{_HEX})/?")
-_TARGET = re.compile(rf"(\.\./)?({_HEX}/layer\.tar|{_HEX}\.tar)")
-_BLOB = re.compile(rf"(?:blobs/sha256/({_HEX})|({_HEX})\.tar)")
-_LEGACY = re.compile(rf"({_HEX})/(layer\.tar|json)")
+_PART = regex(rf"blobs/sha256/{_HEX}|{_HEX}\.(tar|json)|{_HEX}/(layer\.tar|json|VERSION)")
+_FOLDER = regex(rf"(blobs|blobs/sha256|{_HEX})/?")
+_TARGET = regex(rf"(\.\./)?({_HEX}/layer\.tar|{_HEX}\.tar)")
+_BLOB = regex(rf"(?:blobs/sha256/({_HEX})|({_HEX})\.tar)")
+_LEGACY = regex(rf"({_HEX})/(layer\.tar|json)")
 
 
 @frozen

@@ -16,6 +16,7 @@ from typing import IO
 
 from distui.errors import HostCommandError, HostError, SessionLost
 from distui.framing import Behind
+from distui.regex import regex
 from distui.runs.lines.text import safe
 from distui.session import ByteChannel, Session
 from distui.whole import whole
@@ -27,8 +28,8 @@ _KEPT = 15
 """Last lines that a failure tells."""
 _LONGEST = 64 << 10
 
-_STEP = re.compile(r"(?:Step|STEP) (\d+/\d+) ?: (.*)|#\d+ \[[^]]*?(\d+/\d+)\] (.*)")
-_FAILED = re.compile(r" > \[[^]]*?(\d+/\d+)\] (.*?):?$")
+_STEP = regex(r"(?:Step|STEP) (\d+/\d+) ?: (.*)|#\d+ \[[^]]*?(\d+/\d+)\] (.*)")
+_FAILED = regex(r" > \[[^]]*?(\d+/\d+)\] (.*?):?$")
 """BuildKit's word on which of the steps it did at once has failed."""
 
 

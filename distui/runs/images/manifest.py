@@ -15,13 +15,14 @@ from typing import Any
 
 from distui.facts.image import ImageFacts
 from distui.facts.values import loads
+from distui.regex import regex
 from distui.runs.images.tar import BadArchive
 
 LISTS = ("manifest.json", "index.json", "oci-layout", "repositories")
 """What says which images and names an archive holds."""
 _NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
-_ID = re.compile(r"(?:sha256:)?([0-9a-f]{12,64})")
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_ID = regex(r"(?:sha256:)?([0-9a-f]{12,64})")
+_DIGEST = regex(r"sha256:[0-9a-f]{64}")
 _DEEPEST = 4
 """Lists within lists: an index, its manifests, their configurations."""
 

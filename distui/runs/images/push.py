@@ -10,7 +10,6 @@ can stay.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -21,6 +20,7 @@ from distui.facts.engine import classify
 from distui.facts.image import ImageFacts, read_images, shared_layers
 from distui.frozen import frozen
 from distui.plan import docker
+from distui.regex import regex
 from distui.runs.images.archive import ImageReader, Piece, wanted
 from distui.runs.images.find import find_image
 from distui.runs.images.manifest import tagged
@@ -37,7 +37,7 @@ STALLED = 120.0
 LOAD_TIMEOUT = 3600.0
 """Seconds an engine may unpack after the last byte."""
 
-_LOADED = re.compile(r"Loaded image(?:\(s\))?: ([A-Za-z0-9][\x21-\x7e]*)")
+_LOADED = regex(r"Loaded image(?:\(s\))?: ([A-Za-z0-9][\x21-\x7e]*)")
 
 State = Literal["present", "sending", "loading", "loaded", "aside", "failed"]
 

@@ -6,19 +6,19 @@ Moments are nanoseconds of the host's own clock.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from distui.facts.values import as_object, as_objects
 from distui.frozen import frozen
+from distui.regex import regex
 from distui.runs.lines.text import safe
 
 MOST_TEXT = 300
 """Characters of any text of an answer."""
 
-_RANKS = re.compile(r"\d{1,7}")
+_RANKS = regex(r"\d{1,7}")
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from distui.frozen import frozen
+from distui.regex import regex
 from distui.runs.insight.answers import Frame, Process, Stack
 from distui.runs.insight.ranks import RankSeen
 
-_FOREIGN = re.compile(r"(^<|/site-packages/|/dist-packages/|/lib/python3[.0-9]*/|/importlib/|distui_insight)")
+_FOREIGN = regex(r"(^<|/site-packages/|/dist-packages/|/lib/python3[.0-9]*/|/importlib/|distui_insight)")
 """Files that are not the user's own: installed packages and Python itself."""
 
 BUSY = 0.5
@@ -37,13 +36,13 @@ _COMPILER = "_dynamo/convert_frame|_inductor/(compile_fx|async_compile|codecache
 """Files of torch that compile; through others of the same folders each call of a compiled model goes."""
 
 STALLS = (
-    ("saves or loads a checkpoint", re.compile(r"torch/(serialization|distributed/checkpoint)|safetensors/")),
-    ("compiles", re.compile(rf"torch/({_COMPILER})|triton/(compiler/|runtime/autotuner)")),
-    ("downloads", re.compile(r"urllib/request|/(requests|urllib3|huggingface_hub|fsspec)/|torch/hub\.py")),
+    ("saves or loads a checkpoint", regex(r"torch/(serialization|distributed/checkpoint)|safetensors/")),
+    ("compiles", regex(rf"torch/({_COMPILER})|triton/(compiler/|runtime/autotuner)")),
+    ("downloads", regex(r"urllib/request|/(requests|urllib3|huggingface_hub|fsspec)/|torch/hub\.py")),
 )  # fmt: skip
 """What takes long now and then, by files of the stack."""
 
-LOADER = re.compile(r"torch/utils/data/|/dataloader\.py|webdataset/|/tensorflow/.*/data/")
+LOADER = regex(r"torch/utils/data/|/dataloader\.py|webdataset/|/tensorflow/.*/data/")
 
 WAITS = {
     "hrtimer_nanosleep": "sleeps",

@@ -6,11 +6,11 @@ waiting for it in a collective. Share of the stacks times a step's length is the
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
 from distui.frozen import frozen
+from distui.regex import regex
 from distui.runs.insight.answers import Frame
 from distui.runs.insight.doing import LOADER, STALLS, WAITS, own_of
 from distui.runs.insight.ranks import main_of
@@ -21,13 +21,13 @@ FEWEST = 10
 MORE, PART = 3, 0.4
 """How many more stacks than expected there must be of something, and what part of the lateness it must explain."""
 
-_BACKWARD = re.compile(r"torch/autograd/|torch/_tensor\.py")
+_BACKWARD = regex(r"torch/autograd/|torch/_tensor\.py")
 _PLACES = (
-    ("in its optimizer", re.compile(r"torch/optim/")),
-    ("in its model", re.compile(r"torch/nn/modules/|torch/nn/parallel/|torch/nn/functional")),
+    ("in its optimizer", regex(r"torch/optim/")),
+    ("in its model", regex(r"torch/nn/modules/|torch/nn/parallel/|torch/nn/functional")),
 )
-_COLLECTIVE = re.compile(r"torch/distributed/(distributed_c10d|_functional_collectives|c10d_logger)")
-_IN_ENGINE = re.compile(r"torch/autograd/")
+_COLLECTIVE = regex(r"torch/distributed/(distributed_c10d|_functional_collectives|c10d_logger)")
+_IN_ENGINE = regex(r"torch/autograd/")
 
 Place = tuple[str, str]
 """Which part of a step, and what its main thread does there."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
+from distui.regex import regex
 from distui.runs.lines.events import Failure
 from distui.runs.lines.text import safe
 from distui.runs.lines.traceback import RANK_PREFIX
 
-ERROR = re.compile(
+ERROR = regex(
     r"^(?:\[rank\d+\]:? ?)?[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure)(?::|$)"
     r"|\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|CUDA error|[Oo]ut of memory|Segmentation fault|core dumped|\bXid\b"
 )
-WARN = re.compile(r"\b(?:NCCL WARN|WARNING|WARN|[A-Za-z]*Warning|[Ww]atchdog|[Rr]etransmit)\b|[ =:](?:nan|NaN|-?inf)\b")
+WARN = regex(r"\b(?:NCCL WARN|WARNING|WARN|[A-Za-z]*Warning|[Ww]atchdog|[Rr]etransmit)\b|[ =:](?:nan|NaN|-?inf)\b")
 
 
 def severity(text: str) -> Literal["error", "warn", ""]:

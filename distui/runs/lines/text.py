@@ -6,10 +6,11 @@ Files get the exact bytes; only what eyes see is cleaned.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
+
+from distui.regex import regex
 
 Stream = Literal["stdout", "stderr"]
 
@@ -105,10 +106,10 @@ class WholeLines:
         return line + f" ... and {size - len(line)} bytes more in the log file".encode()
 
 
-_CSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_SGR = re.compile(r"\x1b\[[0-9;:]*m")
-_OTHER_ESCAPE = re.compile(r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~]|$)")
-_CONTROL = re.compile(
+_CSI = regex(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_SGR = regex(r"\x1b\[[0-9;:]*m")
+_OTHER_ESCAPE = regex(r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~]|$)")
+_CONTROL = regex(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0, C1
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns the direction of text
     "\u00ad\u034f\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"  # no room

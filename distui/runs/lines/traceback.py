@@ -6,21 +6,21 @@ library frames in a row fold into one. The lines CUDA adds to every error fold t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from distui.frozen import frozen
+from distui.regex import regex
 
-RANK_PREFIX = re.compile(r"^\[(?:rank|default)\d+\]:? ?")
+RANK_PREFIX = regex(r"^\[(?:rank|default)\d+\]:? ?")
 """What torch and torchrun put before a rank's lines."""
-FRAME = re.compile(r'^(\s*+(?:\[rank\d+\]:? ?\s*+)?File ")([^"]+)(", line \d+, in .*)$')
-LIBRARY = re.compile(r"site-packages|dist-packages|/lib/python\d|^<|/runpy\.py|importlib/_bootstrap")
-_ROOTS = re.compile(r".*(?:site-packages|dist-packages|/lib/python[\d.]+)/")
-_NOTE = re.compile(
+FRAME = regex(r'^(\s*+(?:\[rank\d+\]:? ?\s*+)?File ")([^"]+)(", line \d+, in .*)$')
+LIBRARY = regex(r"site-packages|dist-packages|/lib/python\d|^<|/runpy\.py|importlib/_bootstrap")
+_ROOTS = regex(r".*(?:site-packages|dist-packages|/lib/python[\d.]+)/")
+_NOTE = regex(
     r"^(?:CUDA kernel errors might be|For debugging consider passing CUDA_LAUNCH|Compile with `TORCH_USE_CUDA"
     r"|Device-side assertion tracking|Search for `cuda\w+' in|Exception raised from )"
 )
-_NATIVE = re.compile(r"^frame #\d+: ")
+_NATIVE = regex(r"^frame #\d+: ")
 NAMED = 2
 """Files a fold names."""
 

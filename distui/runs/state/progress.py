@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from distui.frozen import frozen
 from distui.patterns import LimitedPattern, PatternMatch
+from distui.regex import regex
 from distui.runs.lines.events import LogLine, Progressed
 from distui.runs.lines.text import safe
 from distui.runs.lines.times import Stamps
@@ -29,7 +30,7 @@ PACE = 1 << 19
 """Bytes a second that the pattern has to get through: an ordinary one does a hundred times more."""
 COUNTS = ("step", "steps", "total", "epoch", "epochs")
 """Groups that count; the others are what is learned."""
-_NUMBER = re.compile(r"[-+]?(?:\d[\d_,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)", re.IGNORECASE)
+_NUMBER = regex(r"[-+]?(?:\d[\d_,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)", re.IGNORECASE)
 
 
 @frozen

@@ -35,6 +35,7 @@ from distui.errors import CheckFailed, NotFound, UsageError
 from distui.facts.values import loads, loads_own
 from distui.files import check_folder, lines_of, make_private, open_fd, read_text, reason, write_private
 from distui.frozen import frozen
+from distui.regex import regex
 from distui.whole import whole
 
 KEPT_BUILDS = 50
@@ -344,7 +345,7 @@ def _changed(path: Path) -> float:
         return 0.0
 
 
-_NO_NAME = re.compile(r"[/\x00-\x1f\x7f]")
+_NO_NAME = regex(r"[/\x00-\x1f\x7f]")
 
 
 def _is_name(run_id: str) -> bool:

@@ -17,6 +17,7 @@ from distui.codec import read, write
 from distui.facts.values import loads
 from distui.files import make_private, read_bytes, write_private
 from distui.frozen import frozen
+from distui.regex import regex
 from distui.runs.lines.events import At, iso
 from distui.runs.lines.explanation import TELLS, Calls, Explanation, explanation_json
 from distui.runs.store.runs import StoredRun
@@ -27,7 +28,7 @@ MOST_BYTES = 256 << 10
 
 SCHEMA = "distui/why/v1"
 
-_NAME = re.compile(r"([0-9]{5,9})-([a-z]{1,12})\.json")
+_NAME = regex(r"([0-9]{5,9})-([a-z]{1,12})\.json")
 
 
 @frozen

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from distui.errors import HostCommandError, SessionLost
 from distui.facts.engine import classify
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan, Task
+from distui.regex import regex
 from distui.runs.hosts.discover import LIST_SECONDS, FoundTask, home_of, list_tasks, run_folder
 from distui.runs.hosts.link import HostLink
 from distui.runs.lines.text import safe
@@ -96,7 +96,7 @@ class HostAccess:
         )
 
 
-_ADVICE = re.compile(r"(See|Run) '.* --help'")
+_ADVICE = regex(r"(See|Run) '.* --help'")
 
 
 def _last_words(error: str) -> str:

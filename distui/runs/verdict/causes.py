@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from distui.frozen import frozen
+from distui.regex import regex
 
 
 @frozen
@@ -50,7 +51,7 @@ def _any_child(signals: str, message: str) -> str:
 
 
 RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), cause)
+    (regex(pattern, re.IGNORECASE), cause)
     for pattern, cause in (
         (
             r"exec timeout failed|exec: \"timeout\": executable file not found|timeout: (unrecognized|invalid) option",

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Literal
 
 from distui.frozen import frozen
+from distui.regex import regex
 from distui.runs.lines.severity import severity
 from distui.runs.verdict.causes import Cause
 from distui.runs.verdict.diagnose import cause_of
@@ -36,32 +37,28 @@ POINTED = 60.0
 MESSAGE = 20
 """Lines of an exception's message that stand above the next exception of its chain."""
 
-_HEAD = re.compile(r"Traceback \(most recent call last\)|^terminate called|^Fatal Python error|^Exception in thread")
-_NATIVE = re.compile(
+_HEAD = regex(r"Traceback \(most recent call last\)|^terminate called|^Fatal Python error|^Exception in thread")
+_NATIVE = regex(
     r"Segmentation fault|Bus error|Illegal instruction|core dumped|^Killed$|^Aborted|\[FATAL tini"
     r"|: (?:command )?not found$|can't open file '|cannot (?:create|open) |Permission denied$|error: unrecognized"
     r"|mpirun noticed that|srun: error|Check failed:|^panic:"
 )
-_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Closed|Expired)(?::|$)")
-_CHAINED = re.compile(r"^During handling of the above exception|^The above exception was the direct cause")
-_WARNING = re.compile(
-    r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} |: [IW] (?:tensorflow|external)/|failed call to cuInit"
-)
-_AROUND = re.compile(
+_RAISED = regex(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Closed|Expired)(?::|$)")
+_CHAINED = regex(r"^During handling of the above exception|^The above exception was the direct cause")
+_WARNING = regex(r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} |: [IW] (?:tensorflow|external)/|failed call to cuInit")
+_AROUND = regex(
     r"^\s|^$|^frame #\d+|^Exception raised from |^CUDA kernel errors|^For debugging consider|^Compile with |^<\w"
     r"|^\[?E ?\d{3,4} |^\+ |resource_tracker|^Current thread|^Thread 0x|^Extension modules|^[│╭╰]"
 )
-_ABOVE = re.compile(
+_ABOVE = regex(
     r"\b(?:cause|stack ?trace|traceback|logs?|errors?|exceptions?|output)\b[^.]{0,40}\babove\b"
     r"|\babove (?:logs?|errors?|output|stack ?trace|traceback)\b|\bsee stack ?trace for root cause",
     re.IGNORECASE,
 )
-_WATCHDOG = re.compile(r"watchdog|NCCL|taking the entire process down", re.IGNORECASE)
-_WORK = re.compile(
-    r"\b(?:step|epoch|iter(?:ation)?|batch|loss|acc(?:uracy)?)\b\W{0,4}\d|\bit/s\b|\bs/it\b", re.IGNORECASE
-)
-_WENT_ON = re.compile(r"\b(?:retry|retrying|ignored|ignoring|skipp(?:ed|ing)|recover(?:ed|ing))\b", re.IGNORECASE)
-_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_WATCHDOG = regex(r"watchdog|NCCL|taking the entire process down", re.IGNORECASE)
+_WORK = regex(r"\b(?:step|epoch|iter(?:ation)?|batch|loss|acc(?:uracy)?)\b\W{0,4}\d|\bit/s\b|\bs/it\b", re.IGNORECASE)
+_WENT_ON = regex(r"\b(?:retry|retrying|ignored|ignoring|skipp(?:ed|ing)|recover(?:ed|ing))\b", re.IGNORECASE)
+_NUMBERS = regex(r"0x[0-9a-fA-F]+|\d+")
 
 
 @frozen

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from distui.regex import regex
 from distui.runs.lines.text import safe
 from distui.runs.lines.traceback import RANK_PREFIX
 
-_PREFIX = re.compile(
+_PREFIX = regex(
     rf"{RANK_PREFIX.pattern}"
     r"|^\[\d+,\d+\]<std(?:out|err)>: ?"  # mpirun --tag-output
     r"|^\[?\d{4}-\d\d-\d\d[T_ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?(?: |$)"
@@ -22,12 +23,12 @@ _TAG = (
     r"|[EF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [^\s\]]{1,99}\]"  # glog, absl
     r"|\d{1,5}:"  # srun --label
 )
-_TAGGED = re.compile(rf"^(?:(?:{_TAG}) )+(?=  |Traceback \(most recent|[A-Za-z_][\w.]*(?:Error|Exception)(?::|$))")
+_TAGGED = regex(rf"^(?:(?:{_TAG}) )+(?=  |Traceback \(most recent|[A-Za-z_][\w.]*(?:Error|Exception)(?::|$))")
 """Levels and ranks before a part of a logged traceback: they say no more than it does."""
-_IGNORED = re.compile(r"^Exception ignored (?:in|while)\b|^Error in atexit\._run_exitfuncs")
+_IGNORED = regex(r"^Exception ignored (?:in|while)\b|^Error in atexit\._run_exitfuncs")
 _TRACEBACK = "Traceback (most recent call last)"
-_HEADED = re.compile(r"^(\S.{0,119}?)( *)Traceback \(most recent call last\)")
-_DIGITS = re.compile(r"\d+")
+_HEADED = regex(r"^(\S.{0,119}?)( *)Traceback \(most recent call last\)")
+_DIGITS = regex(r"\d+")
 DEEPEST = 4
 """Prefixes in a row: a launcher's, a logger's, torch's."""
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from distui.frozen import frozen
+from distui.regex import regex
 from distui.runs.lines.events import rank_words
 from distui.runs.verdict.diagnose import cause_of
 from distui.runs.verdict.plain import heard, plain
@@ -21,8 +22,8 @@ LAST_WORDS = 3
 _HEAD = "Traceback (most recent call last)"
 _OF_SEVERAL = ("Traceback (", "Exception ignored", "Error in atexit", "\x1b")
 """What is in a line of a traceback's head or of what Python ignored; colours may stand within."""
-_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Failure|Timeout)\w*(?::|$)")
-_ERROR = re.compile(r"(?:fatal|error|critical)\b\s*[:\]!-]", re.IGNORECASE)
+_EXCEPTION = regex(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Failure|Timeout)\w*(?::|$)")
+_ERROR = regex(r"(?:fatal|error|critical)\b\s*[:\]!-]", re.IGNORECASE)
 
 
 @frozen

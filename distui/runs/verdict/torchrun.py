@@ -7,28 +7,28 @@ for one that failed, then a report with an entry for each. Only those before 2.8
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from functools import lru_cache
 
 from distui.frozen import frozen
+from distui.regex import regex
 from distui.runs.verdict.diagnose import signal_name
 from distui.runs.verdict.evidence import Line, Lines
 from distui.runs.verdict.plain import plain
 from distui.whole import whole
 
-_FAILED = re.compile(r"failed \(exitcode: (-?\d{1,9})\) local_rank: (\d{1,9}) \(pid: (\d{1,9})\)")
-_CLOSING = re.compile(r"(?:Sending|Closing) process (\d{1,9}) (?:closing|via) signal (SIG[A-Z]+)")
-_SIGNALLED = re.compile(
+_FAILED = regex(r"failed \(exitcode: (-?\d{1,9})\) local_rank: (\d{1,9}) \(pid: (\d{1,9})\)")
+_CLOSING = regex(r"(?:Sending|Closing) process (\d{1,9}) (?:closing|via) signal (SIG[A-Z]+)")
+_SIGNALLED = regex(
     r"SignalException: Process \d+ got signal: (\d{1,2})|Received (?:Signals\.)?(SIG[A-Z]+|\d{1,2}) death signal"
 )
-_TITLE = re.compile(r"^\S.* FAILED\s*$")
-_HEAD = re.compile(r"^\s*\[\d{1,9}\]:\s*$")
-_TIME = re.compile(r"^\s*time\s*:\s*(\d{4}-\d\d-\d\d)_(\d\d:\d\d:\d\d)")
-_RANK = re.compile(r"^\s*rank\s*:\s*(\d{1,9})\s*\(local_rank:\s*(\d{1,9})\)")
-_CODE = re.compile(r"^\s*exitcode\s*:\s*(-?\d{1,9})\s*\(pid:\s*(\d{1,9})\)")
+_TITLE = regex(r"^\S.* FAILED\s*$")
+_HEAD = regex(r"^\s*\[\d{1,9}\]:\s*$")
+_TIME = regex(r"^\s*time\s*:\s*(\d{4}-\d\d-\d\d)_(\d\d:\d\d:\d\d)")
+_RANK = regex(r"^\s*rank\s*:\s*(\d{1,9})\s*\(local_rank:\s*(\d{1,9})\)")
+_CODE = regex(r"^\s*exitcode\s*:\s*(-?\d{1,9})\s*\(pid:\s*(\d{1,9})\)")
 
 ANEW = 1.0
 """Seconds in which ranks that torchrun stops may still speak."""
