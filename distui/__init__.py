@@ -62,6 +62,7 @@ if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
         StopAsked,
         TaskStarted,
     )
+    from distui.runs.lines.explanation import Explanation, RankPlace
     from distui.spec.job import Job
     from distui.spec.read_job import load_job
 
@@ -78,6 +79,7 @@ _HOMES = {
     "distui.runs.lines.events": "AttemptEnded Event Failure FailureFound HostChanged HostSampled LogLine LogLines "
     "Notice PhaseBegun Progressed RankChanged RankSilent RanksAsked RanksRestarted RunEnded RunOpened StopAsked "
     "TaskStarted",
+    "distui.runs.lines.explanation": "Explanation RankPlace",
     "distui.spec.job": "Job",
     "distui.spec.read_job": "load_job",
 }
@@ -92,6 +94,7 @@ __all__ = [
     "DistuiError",
     "Event",
     "ExitCode",
+    "Explanation",
     "Failure",
     "FailureFound",
     "HostAuthError",
@@ -118,6 +121,7 @@ __all__ = [
     "Problem",
     "Progressed",
     "RankChanged",
+    "RankPlace",
     "RankSilent",
     "RanksAsked",
     "RanksRestarted",

@@ -162,6 +162,8 @@ def _because(event: StopAsked) -> str:
             return "asked to"
         case "failure":
             return "a rank failed"
+        case "hang":
+            return "its ranks stand still"
         case "timeout":
             return "--timeout reached"
         case "max_duration":

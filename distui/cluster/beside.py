@@ -15,6 +15,7 @@ from distui.plan.model import RunPlan
 from distui.runs.control.beside import StoredReader
 from distui.runs.control.controller import RunController
 from distui.runs.lines.events import Event, LogLines, Notice, RunEnded, StopReason
+from distui.runs.lines.explanation import Explanation
 from distui.runs.state.reducer import RunState, apply
 from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.runs import AlreadyFollowed
@@ -72,6 +73,10 @@ class Beside:
         if self._owning is not None:
             self._owning.cancel()
             await asyncio.gather(self._owning, return_exceptions=True)
+
+    async def why(self) -> Explanation | None:
+        """Ask the ranks, where this process owns the run by now; None where another one does."""
+        return await self._owner.why() if self._owner is not None else None
 
     def request_stop(
         self, reason: StopReason, *, grace: float | None = None, exit: ExitCode = ExitCode.INTERRUPTED

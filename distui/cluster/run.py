@@ -8,12 +8,15 @@ from types import TracebackType
 
 from distui.cluster.beside import Beside
 from distui.cluster.starting import forget_if_never_started
+from distui.errors import NotFound
 from distui.plan.model import RunPlan
 from distui.runs.control.controller import RunController
 from distui.runs.lines.events import Event, RunEnded
+from distui.runs.lines.explanation import Explanation
 from distui.runs.state.reducer import RunState
 from distui.runs.store.masking import Mask
 from distui.runs.store.runs import StoredRun
+from distui.runs.store.why_records import kept, telling
 
 
 class Run:
@@ -87,6 +90,21 @@ class Run:
             pass
         assert self.result is not None
         return self.result
+
+    async def why(self) -> Explanation:
+        """Ask its ranks why it does not go on: who holds the others up, in which collective, and where in the code.
+
+        They go on as they are, and what they tell is kept in the run's folder. Of a run that has ended, or that another
+        process of this machine follows, it is what was told last. Raises NotFound where nothing was.
+        """
+        found = await self.controller.why() if self.result is None else None
+        record = telling(kept(self.stored)) if found is None else None
+        if record is not None:
+            found = self.mask.event(record.found)
+        if found is None:
+            message = f"the ranks of {self.name} were not asked while they could be"
+            raise NotFound(message, hint=f"`distui show {self.name}` tells how it stands")
+        return found
 
     def stop(self, *, grace: float | None = None) -> None:
         """Stop it: SIGTERM, then SIGKILL after `grace` seconds (the job's, when None; at once with 0)."""

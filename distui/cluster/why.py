@@ -18,11 +18,10 @@ from distui.runs.insight.closer import look_and_watch
 from distui.runs.insight.look import Look
 from distui.runs.insight.ranks import RankSeen, TaskRanks
 from distui.runs.insight.slow import Slow
-from distui.runs.lines.explanation import TELLS
 from distui.runs.report.found import plan_of
 from distui.runs.report.history import stored_row
 from distui.runs.store.masking import Mask, stored_secrets
-from distui.runs.store.why_records import WhyRecord, keep, kept
+from distui.runs.store.why_records import WhyRecord, keep, kept, telling
 from distui.runs.task.host_access import HostAccess
 from distui.session import Connector
 
@@ -43,13 +42,12 @@ def why_before(settings: ClusterSettings, place: RunLocation) -> Why | None:
     """What is kept here of a run that has ended; None for one that may live. Raises NotFound when nothing is."""
     if place.stored is None or not stored_row(place.stored).over:
         return None
-    asked = kept(place.stored)
-    if not asked:
+    record = telling(kept(place.stored))
+    if record is None:
         message = f"{place.run} has ended, and its ranks were not asked while it lived"
         raise NotFound(message, hint=f"`distui show {place.run}` tells how it ended")
     mask = Mask.of(stored_secrets(place.stored), settings.environ)
-    telling = next((one for one in reversed(asked) if one.found.kind in TELLS), asked[-1])
-    return Why(place.run, mask.event(telling))
+    return Why(place.run, mask.event(record))
 
 
 async def why(settings: ClusterSettings, connector: Connector, place: RunLocation, *, stacks: bool = False) -> Why:

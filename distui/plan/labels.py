@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from distui.codec import Form, Key, parts, write
 from distui.frozen import frozen
 from distui.regex import regex
+from distui.spec.job import OnHang
 from distui.whole import whole
 
 PREFIX = "distui."
@@ -67,6 +68,11 @@ def _variables(text: str) -> tuple[str, ...]:
     return tuple(name for name in text.split(",")[:_MOST_SECRETS] if _VARIABLE.fullmatch(name))
 
 
+def _on_hang(text: str) -> OnHang:
+    known: dict[str, OnHang] = {"stop": "stop", "restart": "restart"}
+    return known.get(text, "tell")
+
+
 # How fields stand in labels, which are text; empty text is left out.
 
 Number = Annotated[int, Form(str, _int)]
@@ -75,6 +81,7 @@ Seconds = Annotated[float, Form("{:g}".format, _float)]
 Limit = Annotated[float, Form(lambda seconds: f"{seconds:g}" if seconds else "", _float)]
 Numbers = Annotated[tuple[int, ...], Form(format_ranks, parse_ranks)]
 Flag = Annotated[bool, Form(lambda is_on: "yes" if is_on else "", "yes".__eq__)]
+Hang = Annotated[OnHang, Form(lambda asked: "" if asked == "tell" else asked, _on_hang)]
 Path = Annotated[str, Form(str, lambda path: path if path.startswith("/") else "")]
 Variables = Annotated[tuple[str, ...], Form(",".join, _variables)]
 Regexes = Annotated[tuple[str, ...], Form(",".join, lambda keys: tuple(k for k in REGEXES if k in keys.split(",")))]
@@ -113,6 +120,7 @@ class TaskLabels:
     """Ports of the host where it listens sooner or later; none where the container has a network of its own."""
     grace: Seconds = 30.0
     on_fail: Literal["stop", "wait"] = "stop"
+    on_hang: Hang = "tell"
     stall_after: Seconds = 120.0
     started: str = ""
     boot: str = ""

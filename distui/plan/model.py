@@ -8,7 +8,7 @@ from typing import Literal
 
 from distui.frozen import frozen
 from distui.spec.inventory import EngineName
-from distui.spec.job import Backend, DoneWhen, FabricKind, Launcher, Success
+from distui.spec.job import Backend, DoneWhen, FabricKind, Launcher, OnHang, Success
 from distui.whole import whole
 
 
@@ -211,6 +211,8 @@ class RunPlan:
     tasks: tuple[Task, ...]
     attempts: int = 1
     """How many attempts the run has in all: one, and the job's `retries`."""
+    on_hang: OnHang = "tell"
+    """What is done when ranks stand still for `stall_after`."""
     max_duration: float | None = None
     """Seconds that each task may last from its own start, by `timeout` on its host; None without limit."""
     max_restarts: int = 0

@@ -181,6 +181,9 @@ def _course(plan: RunPlan) -> str:
         )
     if plan.max_duration is not None:
         message += f" Each task is stopped after {duration(plan.max_duration)} by `timeout` around its command."
+    if plan.on_hang != "tell":
+        then = "restart the run" if plan.on_hang == "restart" else "stop the run"
+        message += f" When ranks stand still for {duration(plan.stall_after)}: {then}."
     if plan.attempts > 1:
         message += f" When the run has failed: restart it, {plan.attempts} attempts in all."
     return message

@@ -15,6 +15,8 @@ ROLES: tuple[RoleName, ...] = ("chief", "worker", "ps", "evaluator")
 DoneWhen = Literal["chief", "worker", "all"]
 """When a run of launcher `tf` is over: the chief (worker 0 without one), the chief and every worker, or every task."""
 Backend = Literal["gloo", "nccl", "mpi"]
+OnHang = Literal["tell", "stop", "restart"]
+"""What is done when ranks stand still: only said, or the run is stopped as failed, or its next attempt begun."""
 FabricKind = Literal["auto", "ib", "roce", "tcp"]
 GpuRequest = Literal["all"] | int | tuple[int, ...]
 """GPUs on one host: all that the inventory allows, a count, or a list of indices."""
@@ -230,6 +232,8 @@ class Job:
     docker_args: tuple[str, ...] = ()
     pull: Literal["always", "missing", "never"] = "missing"
     on_fail: Literal["stop", "wait"] = "stop"
+    on_hang: OnHang = "tell"
+    """What is done when its ranks stand still for `stall_after`, as they tell themselves."""
     retries: int = 0
     """How often a run that failed is restarted."""
     max_duration: float | None = None

@@ -19,6 +19,7 @@ def check_job(look: Look) -> None:
     """Note every contradiction between keys."""
     _something_to_run(look)
     _limit(look)
+    _hang(look)
     _gpus(look)
     _torchrun(look)
     check_tf(look)
@@ -47,6 +48,19 @@ def _something_to_run(look: Look) -> None:
 def _limit(look: Look) -> None:
     if look.values.get("max_duration") is not None and not _written(look, "command"):
         look.note("max_duration", "needs a command to put `timeout` around; the image's own is not known")
+
+
+def _hang(look: Look) -> None:
+    """What is done at a hang needs ranks that can be asked, a time, and an attempt that follows."""
+    given = {key: look.values.get(key) for key in ("on_hang", "insight", "launcher", "retries")}
+    if given["on_hang"] in (None, "tell"):
+        return
+    if given["insight"] == "off" or (given["launcher"] == "tf" and given["insight"] != "on"):
+        look.note("on_hang", f"{given['on_hang']} needs ranks that can be asked where they are: set insight: on")
+    if look.values.get("stall_after") == 0:
+        look.note("on_hang", f"{given['on_hang']} needs the time after which ranks hang, but stall_after is 0")
+    if given["on_hang"] == "restart" and not given["retries"]:
+        look.note("on_hang", "restart needs attempts: set retries, or on_hang: stop")
 
 
 def _gpus(look: Look) -> None:

@@ -246,6 +246,12 @@ COURSE = (
         default="stop",
     ),
     Key(
+        "on_hang",
+        leaves.choice("tell", "stop", "restart"),
+        "When ranks stand still for stall_after: tell who holds the others up, stop the run, or restart it (retries).",
+        default="tell",
+    ),
+    Key(
         "retries",
         leaves.whole(0, MAX_RETRIES, "a number of retries"),
         "How often a run that failed is stopped, cleaned up and restarted.",

@@ -39,14 +39,24 @@ def program(load: str, *, who: int = 2, collective: str = "dist.all_reduce(x)") 
 
 
 @pytest.fixture
-def hang(lab: Any, start: Any, distui: Distui) -> Hang:
-    """Runs a program as four ranks on two hosts, and asks why it hangs once it stands still; `then` is done before."""
+def begin(lab: Any, start: Any) -> Callable[..., Any]:
+    """Starts a program as four ranks on two hosts."""
 
-    def run(text: str, *, then: Callable[[], object] = lambda: None, **job: Any) -> dict[str, Any]:
+    def begun(text: str, **job: Any) -> Any:
         (lab.share / "hang.py").write_text(text)
         keys = {"ranks": {"per_host": 2}, "image": "lab/pytorch:1", "volumes": ["/mnt/pytorch:/pytorch:ro"]}
         keys["command"] = ["python3", "/pytorch/hang.py"]
-        run.program = start("", "--name", "stuck", job=keys | {"stop_grace": "1s"} | job)  # type: ignore[attr-defined]
+        return start("", "--name", "stuck", job=keys | {"stop_grace": "1s"} | job)
+
+    return begun
+
+
+@pytest.fixture
+def hang(begin: Callable[..., Any], distui: Distui) -> Hang:
+    """Runs a program, and asks why it hangs once it stands still; `then` is done before."""
+
+    def run(text: str, *, then: Callable[[], object] = lambda: None, **job: Any) -> dict[str, Any]:
+        run.program = begin(text, **job)  # type: ignore[attr-defined]
         for line in run.program.stdout:  # type: ignore[attr-defined]
             if "step 19" in line:
                 break
@@ -161,3 +171,43 @@ def test_a_job_that_wants_none_of_it(start: Any, distui: Distui) -> None:
     assert [place["does"] for place in found["ranks"]] == ["sleeps"] * 2
     stop(distui)
     assert distui("logs", "stuck").stdout.count("| 0") == 2
+
+
+def test_a_run_that_hangs_is_stopped_and_tells_why_for_ever(begin: Any, distui: Distui) -> None:
+    """`on_hang: stop`: a failure with the rank that held the others up; `show` and `why` tell it after the end."""
+    done = begin(program("time.sleep(600)"), stall_after="3s", on_hang="stop").finish()
+
+    assert done.returncode == 1, done.stderr
+    assert "rank 2 on h2 failed first: it held the others up" in done.stderr
+    assert "cause  rank 2 has not entered all_reduce #21" in done.stderr
+    shown = json.loads(distui("show", "stuck", "-o", "json").stdout)
+    assert shown["first_failure"]["rank"] == 2
+    assert f"hang.py:{LINE} in load" in shown["first_failure"]["cause"]
+    assert [one["culprits"] for one in shown["why"]] == [[2]]
+    assert "why      " in distui("show", "stuck").stdout
+    told = distui("why", "stuck", "--stacks")
+    assert told.returncode == 0 and "rank 2 has not entered all_reduce #21" in told.stdout
+    assert "hang.py:11 in <module>" in told.stdout
+
+
+def test_a_run_that_hangs_is_restarted(begin: Any) -> None:
+    """`on_hang: restart`: the next attempt goes through, and the run has succeeded."""
+    once = "time.sleep(600 if os.environ['DISTUI_ATTEMPT'] == '1' else 0)"
+    text = program(once).replace("range(100000)", "range(30)")
+    done = begin(text, stall_after="3s", on_hang="restart", retries=1).finish()
+
+    assert done.returncode == 0, done.stderr
+    assert "attempt 1 of 2 failed: rank 2 on h2: it held the others up" in done.stderr
+    assert "attempt 2 of 2" in done.stderr
+
+
+def test_a_time_out_of_gloo_names_the_rank_that_did_not_enter(begin: Any) -> None:
+    """It is asked where it is before it is stopped, though nothing was asked for before."""
+    limit = 'import datetime\ndist.init_process_group("gloo", timeout=datetime.timedelta(seconds=5))'
+    text = program("time.sleep(600)").replace('dist.init_process_group("gloo")', limit)
+    done = begin(text).finish()
+
+    assert done.returncode == 1, done.stderr
+    (cause,) = [line for line in done.stderr.splitlines() if line.startswith("  cause  ")]
+    assert cause.startswith("  cause  a collective timed out: another rank is late, stuck or gone; rank 2 ha")
+    assert f"hang.py:{LINE + 1} in load" in cause

@@ -344,6 +344,41 @@ def test_a_host_that_answered_long_before_the_others() -> None:
     assert explain([waits, rank(1, group(30), at=NOW - 2.0)]).culprits == (1,)
 
 
+# after a collective has timed out
+
+
+def gave_up(number: int) -> RankSeen:
+    """A rank that told of a time-out and ended."""
+    return RankSeen(number, f"h{number // 2}", ended="exit 1", in_vain=True)
+
+
+def test_a_rank_that_waited_in_vain_had_entered() -> None:
+    """While another one still waits it is known in which collective; how long it waited needs no proof any more."""
+    found = explain([gave_up(0), rank(1, group(31, 2.0)), rank(2, group(30)), gave_up(3)])
+    assert verdict(found) == ("hang", "certain", (2,))
+    assert found.headline.startswith(
+        "rank 2 has not entered all_reduce #31 of 1000 Float in the default group, for which ranks 0-1,3 wait: it "
+    )
+
+
+def test_nobody_is_left_in_the_collective_that_timed_out() -> None:
+    """Who lives, is in none, and is behind had not entered it."""
+    sleeps = rank(2, group(30), stacks=calls(Frame("/work/train.py", 9, "load")))
+    found = explain([gave_up(0), gave_up(1), sleeps, rank(3, group(31))])
+    assert verdict(found) == ("hang", "likely", (2,))
+    assert found.headline == (
+        "rank 2 had not entered the collective after all_reduce #30 in the default group, in which ranks 0-1 waited "
+        "in vain: it is at /work/train.py:9 in load"
+    )
+    assert (found.collective, found.advice) == ("#31 in the default group", "look at /work/train.py:9")
+    assert explain([gave_up(0), rank(1, group(0))]).headline.startswith(
+        "rank 1 had not entered the first collective of"
+    )
+    assert explain([gave_up(0), gave_up(1)]).kind == "unseen"
+    dying = replace(rank(1, group(31)), in_vain=True)
+    assert explain([gave_up(0), dying]).kind == "moving"
+
+
 def test_nobody_tells() -> None:
     """Every reason once, with those that it holds for."""
     off = rank(0, torch="", groups=None)
@@ -406,6 +441,7 @@ RANKS = st.lists(
         at=SECONDS,
         ahead=SECONDS,
         doubt=SECONDS,
+        in_vain=st.booleans(),
     ),
     max_size=6,
     unique_by=lambda seen: seen.rank,

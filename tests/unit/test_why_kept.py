@@ -10,17 +10,19 @@ from typing import Any
 
 import pytest
 
+from distui.cluster.run import Run
+from distui.errors import NotFound
 from distui.plan import serialize
 from distui.runs.ending import ask_ranks
 from distui.runs.ending.ask_ranks import AskTurns, tell_why
 from distui.runs.insight.look import Look
 from distui.runs.lines.event_json import to_json
-from distui.runs.lines.events import Notice, RanksAsked, RunEnded, RunOpened
+from distui.runs.lines.events import Notice, PhaseBegun, RanksAsked, RunEnded, RunOpened
 from distui.runs.lines.explanation import Calls, Explanation, RankPlace
 from distui.runs.store.recorded import event_of
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.runs.store.why_records import MOST_BYTES, MOST_FILES, WhyRecord, keep, kept
-from fakehosts.runs import Cluster, plan_for
+from fakehosts.runs import Cluster, plan_for, use_fake_follower
 
 HANG = Explanation(
     "hang",
@@ -89,7 +91,7 @@ def telling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., An
         monkeypatch.setattr(run.attempt, "emit", emit)
         for at, found in answers:
 
-            async def look(*_: object, found: Explanation = found) -> Look:
+            async def look(*_: object, found: Explanation = found, **__: object) -> Look:
                 return Look((), found)
 
             monkeypatch.setattr(ask_ranks, "look", look)
@@ -253,3 +255,32 @@ def test_a_run_that_ended_unasked_says_so(cli: Any, stored: StoredRun) -> None:
     assert (done.code, done.out) == (7, "")
     assert "r has ended, and its ranks were not asked while it lived" in done.err
     assert "distui show r" in done.err
+
+
+async def test_a_program_asks_through_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it lives its ranks are asked, without values of secrets; of one that has ended it is what was told."""
+    cluster = Cluster(tmp_path)
+    use_fake_follower(monkeypatch, cluster.connector)
+
+    async def look(*_: object, **__: object) -> Look:
+        return Look((), replace(HANG, headline="rank 1 reads /data/tok-secret/x"))
+
+    monkeypatch.setattr(ask_ranks, "look", look)
+    plan = cluster.plan(secrets=("TOKEN",))
+    async with Run(cluster.controller(plan, secrets={"TOKEN": "tok-secret"})) as run:
+        with pytest.raises(NotFound, match="the ranks of r1 were not asked"):
+            await ended_run(cluster, tmp_path).why()
+        async for event in run.events():
+            if isinstance(event, PhaseBegun) and event.phase == "follow":
+                found = await run.why()
+                run.stop()
+        assert (found.headline, found.culprits) == ("rank 1 reads /data/***/x", (1,))
+        assert await run.why() == found
+    assert [one.by for one in kept(run.stored)] == ["user"]
+
+
+def ended_run(cluster: Cluster, folder: Path) -> Run:
+    """Another one that has ended, and whose ranks nobody asked."""
+    run = Run(Cluster(folder / "other").controller(cluster.plan()))
+    run.result = RunEnded(1.0, "stopped", 130)
+    return run

@@ -123,6 +123,7 @@ FIELDS = (
     Field("image", "Image", "image", lambda j: j.image or "", _optional, gap=True),
     Field("command", "Command", "command", command_text, _command_yaml),
     Field("on_fail", "If one fails", "on_fail", lambda j: j.on_fail, scalar, ("stop", "wait"), gap=True),
+    Field("on_hang", "If it hangs", "on_hang", lambda j: j.on_hang, scalar, ("tell", "stop", "restart")),
 )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from distui.runs.attempt.replan import AttemptPlanner
 from distui.runs.attempt.requests import Requests
 from distui.runs.attempt.steps import DEFAULTS, LaunchOptions, LaunchRefused
 from distui.runs.control.supervise import STOP_CAUSES, supervise
+from distui.runs.ending.ask_ranks import ranks_seen
 from distui.runs.ending.conclude import reading, recall
 from distui.runs.ending.finish import ended, finish, left, refused
 from distui.runs.ending.next_attempt import next_attempt
@@ -39,10 +40,12 @@ from distui.runs.lines.events import (
     RunOutcome,
     StopReason,
 )
+from distui.runs.lines.explanation import Explanation
 from distui.runs.state.reducer import RunState
 from distui.runs.store.end_record import EndRecord, started_here
 from distui.runs.store.masking import Mask
 from distui.runs.store.runs import StoredRun
+from distui.runs.store.why_records import WhyRecord, keep
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict.evidence import Stop
 from distui.runs.watch.tracker import RunTracker
@@ -168,6 +171,13 @@ class RunController:
         finally:
             unread.cancel()
             await self.attempt.close()
+
+    async def why(self) -> Explanation:
+        """Ask the ranks of the newest attempt where they are, and keep what they tell; they go on as they are."""
+        seen = await ranks_seen(self.attempt)
+        record = self.mask.event(WhyRecord(self.attempt.clock(), "user", seen.explanation, seen.calls))
+        keep(self.stored, record)
+        return record.found
 
     def batches(self) -> AsyncIterator[tuple[Event, ...]]:
         """See `Emitter.batches`."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from distui.errors import DistuiError, ExitCode
 from distui.plan.model import Task
 from distui.runs.attempt.attempt import Attempt
+from distui.runs.ending.ask_before_stop import BeforeStop
 from distui.runs.ending.ask_ranks import AskTurns, any_silent, tell_why
 from distui.runs.ending.circumstances import Turns, tell_network
 from distui.runs.hosts.stop_word import TO_END, StopWord
@@ -19,11 +20,11 @@ from distui.runs.verdict.evidence import Stop, StopCause
 
 STOP_CAUSES: Mapping[StopReason, StopCause] = {
     "user": "user", "failure": "failure", "timeout": "timeout", "done": "done", "max_duration": "limit",
-    "launch_failed": "failure", "lost": "timeout",
+    "launch_failed": "failure", "lost": "timeout", "hang": "hang",
 }  # fmt: skip
 """A stop's reason, as the verdict knows it."""
 
-SAID: frozenset[StopReason] = frozenset({"user", "timeout", "lost"})
+SAID: frozenset[StopReason] = frozenset({"user", "timeout", "lost", "hang"})
 """Stops that nobody elsewhere could know of from the ends of ranks."""
 
 NEVER_MET = 10.0
@@ -51,7 +52,7 @@ async def supervise(attempt: Attempt) -> None:
 async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None:
     """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
     tracker, requests, begun = attempt.tracker, attempt.run.requests, attempt.stops_before
-    turns = Turns()
+    turns, before = Turns(), BeforeStop()
     asking = AskTurns(attempt.clock(), attempt.plan.stall_after, told=any(t.insight for t in attempt.plan.tasks))
     while not (tracker.settled or attempt.watch.broken or requests.detach):
         if tracker.lost_longer_than(_timeout(attempt)) and not _others_end(attempt):
@@ -61,7 +62,7 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
         if attempt.run.deadline is not None and attempt.clock() >= attempt.run.deadline and tracker.stop_began is None:
             attempt.run.requests.ask_stop("timeout", exit=ExitCode.TIMEOUT)
         if requests.stop is None:
-            _stop_by_itself(attempt)
+            _stop_by_itself(attempt, lambda: not before.waits(attempt, stops))
         if requests.count > begun and requests.stop is not None:
             begun = requests.count
             stops.append(asyncio.create_task(_stop(attempt, requests.stop, requests.grace)))
@@ -92,8 +93,10 @@ def _others_end(attempt: Attempt) -> bool:
     return True
 
 
-def _stop_by_itself(attempt: Attempt) -> None:
-    """Ask for the stops that the plan asks for: at a failure, and once nothing is waited for any more."""
+def _stop_by_itself(attempt: Attempt, ready: Callable[[], bool]) -> None:
+    """Ask for the stops that the plan asks for: at a failure, as soon as that is `ready`, and once nothing is waited
+    for any more.
+    """
     tracker = attempt.tracker
     if attempt.recorded is not None:
         return
@@ -101,7 +104,10 @@ def _stop_by_itself(attempt: Attempt) -> None:
         if tracker.live_tasks():
             attempt.run.requests.ask_stop("max_duration", exit=ExitCode.TIMEOUT)
     elif tracker.failed and attempt.plan.on_fail == "stop":
-        attempt.run.requests.ask_stop("failure", exit=ExitCode.RANK_FAILED)
+        if ready():
+            attempt.run.requests.ask_stop("failure", exit=ExitCode.RANK_FAILED)
+    elif tracker.hung:
+        attempt.run.requests.ask_stop("hang", exit=ExitCode.RANK_FAILED)
     elif tracker.done_at is not None and tracker.live_tasks():
         attempt.run.requests.ask_stop("done", exit=ExitCode.OK)
 

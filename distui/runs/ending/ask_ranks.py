@@ -6,13 +6,14 @@ stood still for less than `stall_after` may be an evaluation, a checkpoint, or a
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.insight.look import Look, look
 from distui.runs.insight.ranks import TaskRanks
 from distui.runs.lines.events import RanksAsked
-from distui.runs.lines.explanation import STANDS, Explanation
+from distui.runs.lines.explanation import HANGS, STANDS, Explanation
 from distui.runs.store.why_records import WhyRecord, keep
 from distui.runs.watch.silence import silent_for
 
@@ -66,7 +67,7 @@ def any_silent(attempt: Attempt, now: float) -> bool:
 
 async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     """Say who holds the others up, if anybody has for `stall_after`, and only what was not said before."""
-    seen = await _look(attempt)
+    seen = await ranks_seen(attempt)
     found, before = seen.explanation, attempt.explanation
     if found.kind in STANDS and found.since is not None and not found.stood(attempt.clock(), attempt.plan.stall_after):
         turns.again(found.since + attempt.plan.stall_after + MARGIN_S)
@@ -74,12 +75,22 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     attempt.explanation = found if found.kind in STANDS else None
     if _gist(before) != _gist(attempt.explanation):
         await _tell(attempt, WhyRecord(attempt.clock(), "run", found, seen.calls))
+    if _ends(attempt, found):
+        attempt.tracker.held_up(attempt.run.mask.event(found), hung=True)
 
 
 def _goes_on(found: Explanation) -> Explanation:
     """What is to be said of a run that may go on: nothing of who is behind just now."""
     places = tuple(replace(place, culprit=False) for place in found.ranks)
     return Explanation("moving", "no collective has stood still for long", found.certainty, places)
+
+
+def _ends(attempt: Attempt, found: Explanation) -> bool:
+    """Whether the run is to be stopped for it (`on_hang`). What hosts out of reach do nobody knows: those are waited
+    for, as long as for any run.
+    """
+    wanted = attempt.plan.on_hang != "tell" and found.kind in HANGS and not attempt.tracker.lost_hosts
+    return wanted and found.stood(attempt.clock(), attempt.plan.stall_after)
 
 
 def _gist(found: Explanation | None) -> object:
@@ -90,15 +101,21 @@ def _gist(found: Explanation | None) -> object:
 async def _tell(attempt: Attempt, record: WhyRecord) -> None:
     """As a file in the run's folder, as an event, and as words for people."""
     found = record.found
-    keep(attempt.run.stored, attempt.run.mask.event(record))
-    await attempt.emit(RanksAsked(record.at, found.shortened()))
+    await note(attempt, record)
     if found.kind in STANDS:
         await attempt.notice("warning", f"{found.told}; `distui why {attempt.plan.run_id}` shows all ranks")
     else:
         await attempt.notice("info", "the ranks go on: no collective stands still any more")
 
 
-async def _look(attempt: Attempt) -> Look:
+async def note(attempt: Attempt, record: WhyRecord) -> None:
+    """As a file in the run's folder, and as an event."""
+    keep(attempt.run.stored, attempt.run.mask.event(record))
+    await attempt.emit(RanksAsked(record.at, record.found.shortened()))
+
+
+async def ranks_seen(attempt: Attempt, in_vain: Collection[int] = ()) -> Look:
+    """Each rank as it tells where it is; `in_vain` have told that they waited for others in vain."""
     tracks = attempt.tracker.tracks.values()
     over = {index for host in attempt.hosts.values() for index in host.missing}
     ended = {
@@ -110,4 +127,4 @@ async def _look(attempt: Attempt) -> Look:
     over |= {track.task.index for track in tracks if track.end is not None}
     tasks = [TaskRanks(task.index, task.host, task.ranks) for task in attempt.plan.tasks]
     ids = {index: ref for host in attempt.hosts.values() for index, ref in host.ids.items() if index not in over}
-    return await look(list(attempt.hosts.values()), tasks, ids, ended)
+    return await look(list(attempt.hosts.values()), tasks, ids, ended, in_vain=in_vain)

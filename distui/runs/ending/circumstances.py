@@ -8,7 +8,7 @@ from dataclasses import replace
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.ending.ask_network import ask_network
 from distui.runs.lines.events import Failure
-from distui.runs.verdict.causes import NETWORK
+from distui.runs.verdict.causes import may_be_network
 from distui.runs.verdict.network import NetworkFound
 from distui.runs.watch.silence import LAST_GASP_S
 
@@ -60,7 +60,7 @@ async def with_network(attempt: Attempt, failure: Failure | None) -> tuple[Failu
     """
     verdict = attempt.tracker.verdict()
     silent = verdict.notes
-    explains = verdict.failed and failure is not None and failure.cause in NETWORK
+    explains = verdict.failed and failure is not None and may_be_network(failure.cause)
     if not silent and not explains:
         return failure, ()
     found = await ask_network(attempt)

@@ -16,8 +16,8 @@ from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.lines.events import AttemptEnded, Failure, RunEnded
 
-OWN_STOPS = frozenset({"failure", "done"})
-"""Stops that nobody asked for: at a failure, and of tasks that outlive the one whose end is the run's."""
+OWN_STOPS = frozenset({"failure", "done", "hang"})
+"""Stops that nobody asked for: at a failure or a hang, and of tasks that outlive the one whose end is the run's."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
 
@@ -38,6 +38,8 @@ def why_last(attempt: Attempt, failure: Failure | None) -> str | None:
     plan, requests = attempt.plan, attempt.run.requests
     if plan.attempt >= plan.attempts or requests.stop not in (None, *OWN_STOPS):
         return ""
+    if requests.stop == "hang" and plan.on_hang == "stop":
+        return "`on_hang: stop` makes no further attempt"
     if attempt.run.planner is None:
         return "only the distui that started the run begins the next attempt"
     if requests.detach:

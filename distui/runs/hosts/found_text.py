@@ -31,5 +31,7 @@ def found_text(found: FoundRun) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines += ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
     fails = "the others are stopped" if first.on_fail == "stop" else "the others go on"
-    lines += ["", f"If a rank fails {fails}; SIGKILL after {first.grace:g} s of grace. Plan {first.plan or '?'}."]
+    hangs = {"stop": "If ranks hang the run is stopped. ", "restart": "If ranks hang the run is restarted. "}
+    course = f"If a rank fails {fails}; SIGKILL after {first.grace:g} s of grace."
+    lines += ["", f"{course} {hangs.get(first.on_hang, '')}Plan {first.plan or '?'}."]
     return "\n".join(visible(line) for line in lines)

@@ -87,14 +87,18 @@ def _standing(name: str, ranks: Sequence[RankSeen]) -> Standing | None:
     members = _members(name, inside, ranks)
     missing = tuple(r for r in members if r in inside and r not in pending and _newest(inside[r]) < collective.number)
     absent = [r for r in members if r not in inside]
+    in_vain = tuple(r for r in absent if by_rank[r].in_vain)
+    absent = [r for r in absent if not by_rank[r].in_vain]
     missing += tuple(r for r in absent if _is_seen(by_rank[r]))
     unknown = tuple(r for r in absent if not _is_seen(by_rank[r]))
     waits = [_waited(by_rank[rank], pending[rank]) for rank in waiting]
     waited = max(waits) if missing or unknown else min(waits)  # the last to enter has all of them go on
-    if waited - _apart(inside, by_rank) < max(STANDING_S, SLOWER * _usual(inside.values())):
+    usual = max(STANDING_S, SLOWER * _usual(inside.values()))
+    if not in_vain and waited - _apart(inside, by_rank) < usual:
         return None
     since = min(_moment(by_rank[rank], pending[rank]) for rank in waiting)
     about = next(iter(inside.values())).about
+    waiting = tuple(sorted((*waiting, *in_vain)))
     return Standing(name, about, collective, waiting, tuple(sorted(missing)), unknown, since)
 
 

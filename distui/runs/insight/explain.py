@@ -23,7 +23,7 @@ def explain(ranks: Sequence[RankSeen]) -> Explanation:
         return _mismatch(ranks, acts, differ, stands)
     if stands:
         return _stands(ranks, acts, stands)
-    return _nothing_stands(ranks, acts)
+    return _in_vain(ranks, acts) or _nothing_stands(ranks, acts)
 
 
 # somebody waits
@@ -129,6 +129,40 @@ def _mismatch(
         since=stands[0].since if stands else None,
         collective=f"#{first.number} of {where}",
     )
+
+
+# nobody waits any more
+
+
+def _in_vain(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Explanation | None:
+    """Some waited in vain, and nobody is left in their collective: who is behind and in none had not entered it."""
+    group = _main_group(ranks)
+    gone = [seen.rank for seen in ranks if seen.in_vain]
+    there = [seen for seen in ranks if group in seen.groups and not seen.in_vain and not seen.groups[group].pending]
+    if not gone or not there:
+        return None
+    reached = min(seen.groups[group].enqueued for seen in there)
+    late = [seen for seen in there if seen.groups[group].enqueued == reached]
+    those, newest = [seen.rank for seen in late], _newest_in(late[0], group)
+    which = f"the collective after {newest} in" if newest else "the first collective of"
+    leader = acts[those[0]]
+    where = group_words(group, late[0].groups[group].about)
+    stall = all(acts[rank].stall for rank in those)
+    return Explanation(
+        kind="stall" if stall else "hang",
+        headline=f"{_named(those)} had not entered {which} {where}, in which {_named(gone)} waited in vain"
+        + (f": it {leader.text}" if len(those) == 1 else ""),
+        certainty="likely",
+        ranks=_places(ranks, acts, None, set(those)),
+        advice=_advice(leader, stall=stall),
+        collective=f"#{reached + 1} in {where}",
+    )
+
+
+def _newest_in(seen: RankSeen, group: str) -> str:
+    """The newest collective that a rank has begun in a group, in words."""
+    recent = seen.groups[group].recent
+    return f"{recent[-1].what} #{recent[-1].number}" if recent else ""
 
 
 # nobody waits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from distui.frozen import frozen
@@ -47,15 +47,19 @@ async def look(
     ended: Mapping[int, str],
     unasked: Mapping[str, str] | None = None,
     *,
+    in_vain: Collection[int] = (),
     stacks: bool = False,
 ) -> Look:
     """Ask all hosts where the ranks of these tasks are; `unasked` says why others can't be. Never raises DistuiError.
+
+    `in_vain` are ranks that told that they had waited for others in vain.
 
     Stacks are asked for where something stands still, or where they are wanted: a run that goes on is not disturbed.
     Positions are those from before that: what asking has set going again is no answer.
     """
     lost = not_asked(unasked or {})
     ranks = ranks_of(tasks, lost | await ask_hosts(hosts, ids, stacks=False), ended)
+    ranks = tuple(replace(seen, in_vain=seen.rank in in_vain) for seen in ranks)
     if stacks or explain(ranks).kind in STANDS:
         after = {seen.rank: seen for seen in ranks_of(tasks, lost | await ask_hosts(hosts, ids, stacks=True), ended)}
         ranks = tuple(_with_stacks(seen, after[seen.rank]) for seen in ranks)

@@ -38,6 +38,8 @@ class RankSeen:
     ahead: float = 0.0
     doubt: float = 0.0
     """See HostAnswer."""
+    in_vain: bool = False
+    """Whether it told that it had waited for others in vain, or lost them: it had entered what they had not."""
 
     @property
     def groups(self) -> Mapping[str, Group]:

@@ -24,7 +24,7 @@ RankPhase = Literal[
 
 RunOutcome = Literal["succeeded", "failed", "stopped", "unknown", "launch_failed", "detached"]
 
-StopReason = Literal["user", "failure", "timeout", "launch_failed", "done", "max_duration", "lost"]
+StopReason = Literal["user", "failure", "timeout", "launch_failed", "done", "max_duration", "lost", "hang"]
 """`done`: the tasks whose end is the run's have ended, and what still lives would not end by itself."""
 
 

@@ -107,6 +107,7 @@ def _ours(state: RunState, zero: float) -> Iterator[Moment]:
         how = f"SIGTERM, {state.stopping.grace:.0f} s grace" if state.stopping.grace else "SIGKILL"
         why = {
             "failure": "on_fail: stop",
+            "hang": "on_hang",
             "user": "asked for",
             "timeout": "--timeout",
             "done": "the run is done",

@@ -84,6 +84,7 @@ def _from_labels(found: FoundRun, hosts: Mapping[str, Host]) -> RunPlan:
         image=None,
         pull="never",
         on_fail=labels.on_fail,
+        on_hang=labels.on_hang,
         stop_grace=labels.grace,
         stall_after=labels.stall_after,
         progress=None,  # whoever may start containers there writes labels: none of their regexes is tried

@@ -1,4 +1,4 @@
-"""What ranks told of a run that did not go on, kept in its folder: a private file each time they were record.
+"""What ranks told of a run that did not go on, kept in its folder: a private file each time they were asked.
 
 <run>/why/00001-hang.json: the number counts up, and its kind tells which files may go first.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -73,6 +73,11 @@ def kept(stored: StoredRun) -> tuple[WhyRecord, ...]:
     """What is kept of the newest attempt in which ranks were asked, oldest first. What can't be read is left out."""
     attempts = [stored, *(stored.attempt(number) for number in reversed(stored.earlier()))]
     return next((found for attempt in attempts if (found := tuple(_read(attempt.path / "why")))), ())
+
+
+def telling(records: Sequence[WhyRecord]) -> WhyRecord | None:
+    """Of what is kept the newest that tells who holds the others up; else the newest."""
+    return next((one for one in reversed(records) if one.found.kind in TELLS), records[-1] if records else None)
 
 
 def _files(folder: Path) -> dict[Path, re.Match[str]]:

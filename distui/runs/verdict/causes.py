@@ -33,6 +33,23 @@ CRASH_HINT = "run it once with PYTHONFAULTHANDLER=1 in `env:`, which prints wher
 CRASH = Cause("the program crashed in compiled code", CRASH_HINT)
 
 
+TIMED_OUT = Cause(
+    "a collective timed out: another rank is late, stuck or gone",
+    "look at the ranks that are silent",
+    waited=True,
+    network=True,
+)
+WATCHDOG = Cause(
+    "a call of NCCL or CUDA did not return, and NCCL's watchdog ended the process",
+    "look at the ranks that are silent; `dmesg -T | grep -i xid` tells of broken GPUs",
+    vague=True,
+    waited=True,
+    network=True,
+)
+IN_VAIN = (TIMED_OUT, WATCHDOG)
+"""Causes of ranks that waited in a collective in vain."""
+
+
 def _child(signals: str) -> str:
     """How launchers say by which of these signals the first process of theirs ended that did so badly: subprocess,
     DeepSpeed, Lightning and torch's spawn, torchrun, Open MPI, MPICH and Hydra.
@@ -314,27 +331,13 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             r"Watchdog caught collective operation timeout|Timed out waiting \d+ms for (recv|send)"
             r"|DEADLINE_EXCEEDED: Barrier timed out"
             r"|timed out in monitoredBarrier|failed to pass monitoredBarrier|Application timeout caused pair closure",
-            Cause(
-                "a collective timed out: another rank is late, stuck or gone",
-                "look at the ranks that are silent",
-                waited=True,
-                network=True,
-            ),
+            TIMED_OUT,
         ),
         (
             r"dump signal due to a collective timeout from\s+rank \d+",
             Cause("a collective of another rank timed out", "look at the rank it names", secondary=True, network=True),
         ),
-        (
-            r"watchdog got stuck for \d+ seconds|Heartbeat monitor timed out",
-            Cause(
-                "a call of NCCL or CUDA did not return, and NCCL's watchdog ended the process",
-                "look at the ranks that are silent; `dmesg -T | grep -i xid` tells of broken GPUs",
-                vague=True,
-                waited=True,
-                network=True,
-            ),
-        ),
+        (r"watchdog got stuck for \d+ seconds|Heartbeat monitor timed out", WATCHDOG),
         (
             r"watchdog thread terminated with exception|we are taking the entire process down",
             Cause(
@@ -430,3 +433,11 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
 
 NETWORK = frozenset(cause.text for _, cause in RULES if cause.network)
 """Texts of causes behind which a network that no longer carries may stand."""
+
+ECHOES = frozenset(cause.text for _, cause in RULES if cause.secondary)
+"""Texts of causes that only follow from another rank's failure."""
+
+
+def may_be_network(text: str) -> bool:
+    """Whether a failure's cause is one of them; what ranks told may follow it."""
+    return text in NETWORK or any(text.startswith(f"{cause}; ") for cause in NETWORK)

@@ -10,14 +10,15 @@ from dataclasses import field
 from typing import Literal, NamedTuple
 
 from distui.frozen import frozen
+from distui.runs.lines.explanation import Explanation
 from distui.spec.job import Launcher
 
 EndState = Literal["exited", "never_started", "lost", "removed"]
 """`lost`: nobody saw how it ended, its supervisor or host went away. `removed`: it was gone when looked for."""
 
-StopCause = Literal["failure", "user", "timeout", "limit", "done", "elsewhere"]
+StopCause = Literal["failure", "user", "timeout", "limit", "done", "elsewhere", "hang"]
 """Why ranks were stopped. `limit`: the job's `max_duration`. `done`: nothing was left to wait for. `elsewhere`: by
-somebody else who said so on the hosts."""
+somebody else who said so on the hosts. `hang`: ranks stood still (`on_hang`)."""
 
 
 class Line(NamedTuple):
@@ -132,6 +133,8 @@ class Evidence:
     hosts: Mapping[str, HostSeen] = field(default_factory=dict)
     stops: Sequence[Stop] = ()
     silences: Sequence[Silence] = ()
+    explanation: Explanation | None = None
+    """Who held the others up, as ranks told before they were stopped, where that is why the run ended."""
     rules: Rules = Rules()
     unfound: int = 0
     """Tasks of the run that no host which answered knows of."""

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from distui.runs.lines.events import Failure
 from distui.runs.lines.text import excerpt
-from distui.runs.verdict.causes import CRASH_HINT, Cause
+from distui.runs.verdict.causes import CRASH_HINT, IN_VAIN, Cause
 from distui.runs.verdict.diagnose import cause_of_exit, exit_words
 from distui.runs.verdict.evidence import Evidence
+from distui.runs.verdict.first import First
 from distui.runs.verdict.parts import Part
 from distui.runs.verdict.stops import STOP_CODES
 
@@ -16,23 +17,24 @@ _DUMPED = "Fatal Python error: "
 """How faulthandler begins to tell where a program crashed."""
 
 
-def failure_of(evidence: Evidence, part: Part, alike: Sequence[Part], within: float | None, unsure: str) -> Failure:
+def failure_of(evidence: Evidence, group: First) -> Failure:
     """The failure that explains the run."""
-    task = part.task
+    part, task = group.chief, group.chief.task
     cause = cause_of_part(part)
+    held = evidence.explanation if cause in IN_VAIN else None
     return Failure(
         rank=part.ranks[0] if len(part.ranks) == 1 else None,
         host=task.host,
         exit=part.code,
         words=how_it_ended(part),
-        cause=cause.text if cause else "",
-        hint=_hint(part, cause),
+        cause="; ".join(text for text in (cause.text if cause else "", held.headline if held else "") if text),
+        hint=(held.advice if held else "") or _hint(part, cause),
         excerpt=excerpt(_said(part)),
         at=part.when.at if part.when is not None else None,
         name=task.name if len(part.ranks) == 1 else "",
-        alike=tuple(sorted(rank for other in alike for rank in other.ranks)),
-        within=within,
-        unsure=unsure,
+        alike=tuple(sorted(rank for other in group.alike for rank in other.ranks)),
+        within=group.within,
+        unsure=group.unsure,
     )
 
 
@@ -83,7 +85,12 @@ def _ended_itself(part: Part) -> bool:
 
 def _said(part: Part) -> Sequence[str]:
     """The last lines of the rank, up to its last error; of its launcher where it said nothing."""
-    lines = [line.text for rank in part.ranks for line in part.task.lines.get(rank, ())]
+    return said_last(part, *part.ranks)
+
+
+def said_last(part: Part, *ranks: int) -> Sequence[str]:
+    """The last lines of some of its ranks; of their launcher where they said nothing."""
+    lines = [line.text for rank in ranks for line in part.task.lines.get(rank, ())]
     if not any(text.strip() for text in lines):
         lines = [line.text for line in part.task.lines.get(None, ())]
     return lines

@@ -216,6 +216,9 @@ def _unsure(
     if not _weakness(chief):
         return _may_have_handled(parts, chief)
     words = (WAITED, ECHOED)[_weakness(chief) - 1]
+    held = evidence.explanation
+    if words == WAITED and held is not None and held.culprits:
+        return "" if held.certainty == "certain" else f"{WAITED}, most likely for {_ranks(held.culprits)}"
     return f"{words}, and {_suspects(evidence, parts, chief) or NOBODY[words]}"
 
 
@@ -241,6 +244,10 @@ def _suspects(evidence: Evidence, parts: Sequence[Part], chief: Part) -> str:
 def _lost(evidence: Evidence, host: str) -> bool:
     known = evidence.hosts.get(host)
     return known is not None and known.lost_at is not None
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {format_ranks(ranks)}"
 
 
 def _named(parts: Sequence[Part]) -> str:

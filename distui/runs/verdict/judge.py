@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from distui.runs.verdict.evidence import Evidence, Stop
 from distui.runs.verdict.failure import failure_of
 from distui.runs.verdict.first import First, first_of, settled
+from distui.runs.verdict.hang import culprits_of, ended_by_hang, failure_of_hang
 from distui.runs.verdict.moments import Moment
 from distui.runs.verdict.outcome import Relation, Verdict
 from distui.runs.verdict.parts import Part, parts_of
@@ -26,19 +27,24 @@ def judge(evidence: Evidence) -> Verdict:
     parts = settled(parts_of(evidence, stops))
     group = first_of(evidence, parts)
     outcome, code = result_of(evidence, parts, stops)
+    hung = outcome == "failed" and ended_by_hang(stops, group)
+    group = None if hung else group
+    held = culprits_of(evidence, parts) if hung else []
     relations = {id(part): _relation(part, group, stops) for part in parts}
+    relations |= {id(part): "first" for part in held if part.how == "stopped"}
     ends = {
         rank: end_of(evidence, part, rank, relations[id(part)], group.who if group else "")
         for part in parts
         for rank in part.ranks
     }
     bad = bad_tasks(parts)
+    failure = failure_of_hang(evidence, parts) if hung else failure_of(evidence, group) if group is not None else None
     return Verdict(
         outcome=outcome,
         exit=code,
-        failure=None if group is None else failure_of(evidence, group.chief, group.alike, group.within, group.unsure),
-        first=() if group is None else tuple(rank for part in group.members for rank in part.ranks),
-        certainty="uncertain" if group is not None and group.unsure else "certain",
+        failure=failure,
+        first=tuple(rank for part in (group.members if group is not None else held) for rank in part.ranks),
+        certainty="uncertain" if failure is not None and failure.unsure else "certain",
         ranks=ends,
         bad=bad,
         failed=fails(evidence, bad),

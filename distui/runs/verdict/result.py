@@ -34,7 +34,7 @@ def result_of(evidence: Evidence, parts: Sequence[Part], stops: Sequence[Stop]) 
     first = next((s for s in stops if s.reason != "done" and s.tasks is None), None)
     if first is not None and first.reason in ("user", "timeout"):
         return _stopped(first, parts)
-    failed = fails(evidence, bad) or (first is not None and first.reason == "failure")
+    failed = fails(evidence, bad) or (first is not None and first.reason in ("failure", "hang"))
     if failed:
         return "failed", ExitCode.RANK_FAILED
     if first is not None and first.reason == "elsewhere" and any(p.how == "stopped" for p in parts):

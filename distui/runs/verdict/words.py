@@ -19,7 +19,7 @@ def end_of(evidence: Evidence, part: Part, rank: int, relation: Relation, first:
         exit=part.code,
         words=_words(part, relation),
         at=part.failed_at if relation == "alike" else part.when.at if part.when is not None else None,
-        by=stopper(part.stop) if relation == "stopped" else "",
+        by=stopper(part.stop) if _stopped(part, relation) else "",
         of=first if relation in ("followed", "alike") else "",
         oom=part.oom,
         state=_state(part, relation),
@@ -31,13 +31,18 @@ def stopper(stop: Stop | None) -> str:
     return (stop.by if stop is not None else "") or "distui"
 
 
+def _stopped(part: Part, relation: Relation) -> bool:
+    """Whether it ended by a stop; so did those that held the others up (`on_hang`)."""
+    return relation == "stopped" or (relation == "first" and part.how == "stopped")
+
+
 def _words(part: Part, relation: Relation) -> str:
     end = part.task.end
     if relation == "unknown" or end is None:
         return "" if part.how == "open" else how_it_ended(part)
     if relation == "stopped" and part.by_itself:
         return f"{how_it_ended(part)}, when the run was stopped"
-    if relation == "stopped":
+    if _stopped(part, relation):
         gone = end.state == "removed" and part.code is None
         how = ", and gone" if gone else f" (exit {part.code})" if part.code is not None else ""
         return f"stopped by {stopper(part.stop)}{how}"
@@ -56,7 +61,7 @@ def _state(part: Part, relation: Relation) -> RankPhase:
         return "running" if part.how == "open" else "lost"
     if part.oom and part.how == "failed":
         return "oom"
-    if relation == "stopped":
+    if _stopped(part, relation):
         return "stopped"
     if end.state == "never_started":
         return "never_started"

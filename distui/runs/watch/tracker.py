@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
+from distui.runs.lines.explanation import Explanation
 from distui.runs.state import elastic
 from distui.runs.verdict.evidence import Evidence, HostSeen, Rules, Silence, Stop, clock_doubt
 from distui.runs.verdict.judge import judge
@@ -43,6 +44,10 @@ class RunTracker:
         """Host -> when its engine was last seen to be down."""
         self.silences: tuple[Silence, ...] = ()
         """The ranks that had said nothing when the run was stopped."""
+        self.explanation: Explanation | None = None
+        """Who held the others up, as ranks told, where that is why the run ends."""
+        self.hung = False
+        """Whether it is why it is to be stopped (`on_hang`)."""
         self.unfound = 0
         """Tasks of an adopted run that no host which answered knows of."""
         self.lost_since: dict[str, float] = {}
@@ -78,6 +83,11 @@ class RunTracker:
             self.stops.append(stop)
             self.news()
 
+    def held_up(self, found: Explanation, *, hung: bool = False) -> None:
+        """Note who held the others up, and whether the run is to be stopped for that."""
+        self.explanation, self.hung = found, hung
+        self.news()
+
     def news(self) -> None:
         """A fact was added: what was judged before may not hold any more."""
         self._news = True
@@ -91,6 +101,7 @@ class RunTracker:
             hosts={host: self._host(host) for host in plan.hosts},
             stops=tuple(self.stops),
             silences=self.silences,
+            explanation=self.explanation,
             rules=Rules(
                 launcher=plan.launcher,
                 max_restarts=plan.max_restarts,

@@ -1,0 +1,300 @@
+"""`on_hang` of a job: what is written, planned and said of it, and how a run ends whose ranks stood still."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distui.errors import SpecError
+from distui.plan.labels import task_from_labels
+from distui.plan.render import render_text
+from distui.runs.attempt.replan import NextAttempt
+from distui.runs.ending import ask_before_stop, ask_ranks, next_attempt
+from distui.runs.insight.look import Look
+from distui.runs.lines.events import AttemptEnded, RanksAsked, StopAsked
+from distui.runs.lines.explanation import Explanation, RankPlace
+from distui.runs.verdict.causes import may_be_network
+from distui.runs.verdict.evidence import End, Evidence, Line, Stop, TaskSeen
+from distui.runs.verdict.judge import judge
+from distui.spec.read_job import read_job
+from fakehosts.runs import Cluster, facts_of, plan_for, use_fake_follower
+
+HANG = Explanation(
+    "hang",
+    "rank 1 has not entered all_reduce #31, for which rank 0 waits: it sleeps at /w/train.py:9 in load",
+    "certain",
+    (RankPlace(1, "h2", "sleeps at /w/train.py:9 in load", "all_reduce #30", 1, True), RankPlace(0, "h1", "waits")),
+    advice="look at /w/train.py:9",
+    since=40.0,
+    collective="all_reduce #31",
+)
+ECHO = "RuntimeError: Connection closed by peer [10.0.0.11]:4711"
+
+
+# what is written and planned
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("on_hang: kill", "on_hang: expected tell, stop or restart"),
+        ("on_hang: restart", "on_hang: restart needs attempts: set retries, or on_hang: stop"),
+        ("on_hang: stop\ninsight: off", "on_hang: stop needs ranks that can be asked where they are"),
+        ("on_hang: stop\nlauncher: tf", "on_hang: stop needs ranks that can be asked where they are"),
+        ("on_hang: stop\nstall_after: 0s", "on_hang: stop needs the time after which ranks hang"),
+    ],
+)
+def test_what_can_t_work_is_refused(body: str, words: str) -> None:
+    """With what to write instead."""
+    with pytest.raises(SpecError) as error:
+        read_job(f"version: 1\nname: x\ncommand: [a]\nimage: i\n{body}\n", "j", environ={})
+    assert words in str(error.value)
+
+
+def test_it_is_in_plan_and_labels() -> None:
+    """So that whoever follows the run from another machine does the same."""
+    for asked, words in (("stop", "stop the run"), ("restart", "restart the run")):
+        made = plan_for("h1", on_hang=asked, retries=1)
+        labels = task_from_labels(made.tasks[0].labels)
+        assert labels is not None and (made.on_hang, labels.on_hang) == (asked, asked)
+        assert f"When ranks stand still for 2m: {words}." in " ".join(render_text(made).split())
+    told = plan_for("h1")
+    assert told.on_hang == "tell" and "distui.on_hang" not in told.tasks[0].labels
+    assert "stand still" not in render_text(told)
+
+
+# the verdict
+
+
+def task(index: int, end: End, *lines: Line) -> TaskSeen:
+    """A rank of its own on a host of its own."""
+    return TaskSeen(index, f"h{index + 1}", (index,), end=end, lines={index: lines})
+
+
+def stopped(at: float, code: int = 143) -> End:
+    """An end that the stop at 200 brought about."""
+    return End(code, at, seen_at=at + 0.1, signalled=True)
+
+
+STOPPED = Evidence(
+    (task(0, stopped(200.3)), task(1, stopped(200.4), Line(39.0, "step 30"))), stops=(Stop(200.0, "hang"),)
+)
+
+
+def test_the_rank_that_held_the_others_up_is_the_failure() -> None:
+    """Its place is the cause, its last lines are the evidence, and the others were only stopped."""
+    found = judge(replace(STOPPED, explanation=HANG))
+
+    assert (found.outcome, found.exit, found.first, found.certainty) == ("failed", 1, (1,), "certain")
+    failure = found.failure
+    assert failure is not None
+    assert (failure.rank, failure.host, failure.exit, failure.at) == (1, "h2", None, 40.0)
+    assert (failure.cause, failure.hint, failure.excerpt) == (HANG.headline, HANG.advice, ("step 30",))
+    assert [(end.relation, end.state) for end in found.ranks.values()] == [("stopped", "stopped"), ("first", "stopped")]
+    assert found.ranks[1].words == "stopped by distui (exit 143)"
+
+
+def test_several_that_held_the_others_up() -> None:
+    """The first of them is named, the others beside it; what is not certain is said."""
+    places = tuple(replace(place, culprit=True) for place in HANG.ranks)
+    found = judge(replace(STOPPED, explanation=replace(HANG, ranks=places, certainty="likely")))
+    assert found.failure is not None and (found.failure.rank, found.failure.alike) == (0, (1,))
+    assert (found.first, found.certainty, found.failure.unsure) == (
+        (0, 1),
+        "uncertain",
+        "some ranks did not say where they are",
+    )
+
+
+@pytest.mark.parametrize("found", [None, replace(HANG, ranks=())], ids=["nobody knows", "nobody is to blame"])
+def test_a_hang_without_a_culprit(found: Explanation | None) -> None:
+    """The run as a whole failed: every rank is in the collective, or who knew has left."""
+    verdict = judge(replace(STOPPED, explanation=found))
+    assert verdict.outcome == "failed" and verdict.failure is not None
+    assert (verdict.failure.rank, verdict.failure.who) == (None, "the run")
+    assert verdict.failure.cause == (found.headline if found else "")
+
+
+def test_a_rank_that_failed_before_is_the_failure() -> None:
+    """With `on_fail: wait` the others stood still because of it; one that only lost a peer as it was stopped is not."""
+    said = tuple(Line(30.0, text) for text in ("Traceback (most recent call last):", "ValueError: bad"))
+    own = task(0, End(1, 30.5, seen_at=30.6), *said)
+    found = judge(replace(STOPPED, tasks=(own, STOPPED.tasks[1]), explanation=HANG))
+    assert found.failure is not None and (found.failure.rank, found.failure.words) == (0, "exit 1")
+
+    lost = task(0, End(1, 200.0, seen_at=200.6), Line(199.9, "Traceback (most recent call last):"), Line(199.9, ECHO))
+    found = judge(replace(STOPPED, tasks=(lost, STOPPED.tasks[1]), explanation=HANG))
+    assert found.failure is not None and (found.failure.rank, found.failure.cause) == (1, HANG.headline)
+
+
+def test_whoever_stopped_the_run_first_is_why_it_ended() -> None:
+    """Ctrl-C while it is asked for."""
+    found = judge(replace(STOPPED, stops=(Stop(199.0, "user", exit=130), Stop(200.0, "hang")), explanation=HANG))
+    assert (found.outcome, found.exit, found.failure) == ("stopped", 130, None)
+
+
+# the run
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Two hosts whose ranks answer what `answers` says when they are asked."""
+    made = Cluster(tmp_path)
+    use_fake_follower(monkeypatch, made.connector)
+    monkeypatch.setattr(next_attempt, "FIRST_PAUSE", 0.01)
+    return made
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, found: Callable[[], Explanation]) -> list[Explanation]:
+    """What ranks tell from now on; all that they were asked."""
+    asked: list[Explanation] = []
+
+    async def look(*_: Any, **__: Any) -> Look:
+        asked.append(found())
+        return Look((), asked[-1])
+
+    monkeypatch.setattr(ask_ranks, "look", look)
+    return asked
+
+
+def hanging(**changes: Any) -> Explanation:
+    """A hang that has lasted for a minute."""
+    return replace(HANG, **{"since": time.time() - 60.0} | changes)
+
+
+async def test_a_run_that_hangs_is_stopped(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As any failure ends one, but without another attempt, which is said; nothing is left."""
+    answering(monkeypatch, hanging)
+    ended = await cluster.run(cluster.plan(on_hang="stop", stall_after=0.05, retries=2))
+
+    assert (ended.outcome, ended.exit, ended.attempt) == ("failed", 1, 1)
+    assert ended.failure is not None and (ended.failure.rank, ended.failure.cause) == (1, HANG.headline)
+    assert [stop.reason for stop in cluster.of(StopAsked)] == ["hang"]
+    assert len(cluster.of(RanksAsked)) == 1
+    assert "`on_hang: stop` makes no further attempt" in cluster.said()
+    assert cluster.left() == []
+
+
+async def test_a_run_that_hangs_is_restarted(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is an attempt; the next one goes on, and the run succeeds."""
+    answering(monkeypatch, hanging)
+    job = {"on_hang": "restart", "retries": 1, "stall_after": 0.05}
+
+    async def again(attempt: int, spent: float) -> NextAttempt:
+        for number, host in enumerate(cluster.hosts):
+            host.engine.exits[number] = 0
+        facts = {name: facts_of(name, 11 + n) for n, name in enumerate(cluster.names)}
+        return NextAttempt(plan_for(*cluster.names, attempt=attempt, facts=facts, **job), facts)
+
+    ended = await cluster.run(cluster.plan(**job), planner=again)
+    assert (ended.outcome, ended.exit, ended.attempt) == ("succeeded", 0, 2)
+    (past,) = cluster.of(AttemptEnded)
+    assert (past.failure.rank, past.failure.cause) == (1, HANG.headline)
+
+
+@pytest.mark.parametrize(
+    ("job", "changes"),
+    [
+        ({"on_hang": "tell"}, {}),
+        ({"on_hang": "stop"}, {"kind": "stall"}),
+        ({"on_hang": "stop"}, {"kind": "moving"}),
+        ({"on_hang": "stop"}, {"since": None}),
+    ],
+    ids=["only told", "a checkpoint", "it goes on", "not known since when"],
+)
+async def test_what_stops_no_run(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, job: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    """It goes on to its own end."""
+    asked = answering(monkeypatch, lambda: hanging(**changes))
+
+    async def end() -> None:
+        while not asked:  # noqa: ASYNC110 - fake hosts have no events
+            await asyncio.sleep(0.01)
+        for host in cluster.hosts:
+            host.containers[0].end(0)
+
+    ended = await cluster.run(cluster.plan(stall_after=0.05, **job), end())
+    assert (ended.outcome, cluster.of(StopAsked)) == ("succeeded", [])
+
+
+# a collective that times out
+
+TIMED_OUT = "RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation"
+
+
+def timed_out(found: Explanation | None) -> Evidence:
+    """Rank 0 gave up at 100, and rank 1 was stopped for it."""
+    lines = (Line(99.0, "Traceback (most recent call last):"), Line(99.0, TIMED_OUT))
+    tasks = (task(0, End(1, 100.0, seen_at=100.1), *lines), task(1, stopped(102.0)))
+    return Evidence(tasks, stops=(Stop(101.0, "failure"),), explanation=found)
+
+
+def test_a_time_out_names_the_rank_that_did_not_enter() -> None:
+    """First is who gave up, by its exit status; why is who held it up, which leaves no doubt."""
+    found = judge(timed_out(HANG)).failure
+    assert found is not None and (found.rank, found.exit, found.unsure, found.hint) == (0, 1, "", HANG.advice)
+    assert found.cause == f"a collective timed out: another rank is late, stuck or gone; {HANG.headline}"
+    assert may_be_network(found.cause)
+    likely = judge(timed_out(replace(HANG, certainty="likely"))).failure
+    assert likely is not None and likely.unsure == "it waited for others in vain, most likely for rank 1"
+    unknown = judge(timed_out(None)).failure
+    assert unknown is not None and unknown.unsure.endswith("which of them kept it waiting is not known")
+
+
+def test_a_failure_of_another_kind_is_not_explained_by_who_was_late() -> None:
+    """What ranks told is no evidence of it."""
+    evidence = timed_out(HANG)
+    own = replace(
+        evidence.tasks[0], lines={0: (Line(99.0, "Traceback (most recent call last):"), Line(99.0, "OSError: x"))}
+    )
+    found = judge(replace(evidence, tasks=(own, evidence.tasks[1]))).failure
+    assert found is not None and (found.rank, found.cause) == (0, "")
+
+
+@pytest.mark.parametrize("answers", [True, False], ids=["they answer", "they do not"])
+async def test_ranks_are_asked_before_they_are_stopped(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    """Once, for so long at most; then the run is stopped as ever."""
+    alive: list[str] = []
+
+    async def look(*_: Any, in_vain: frozenset[int], **__: Any) -> Look:
+        alive.extend(cluster.hosts[1].containers[0].status for _ in in_vain)
+        if not answers:
+            await asyncio.Event().wait()
+        return Look((), HANG)
+
+    monkeypatch.setattr(ask_ranks, "look", look)
+    monkeypatch.setattr(ask_before_stop, "SECONDS", 0.2)
+    cluster.hosts[0].engine.exits[0] = 1
+    cluster.hosts[0].files["log-0"] = f"Traceback (most recent call last):\n{TIMED_OUT}\n".encode()
+    ended = await cluster.run(cluster.plan())
+
+    assert (ended.outcome, ended.exit, alive) == ("failed", 1, ["running"])
+    assert ended.failure is not None and (HANG.headline in ended.failure.cause) is answers
+    assert [stop.reason for stop in cluster.of(StopAsked)] == ["failure"]
+    assert len(cluster.of(RanksAsked)) == answers and cluster.left() == []
+
+
+async def test_what_was_told_before_says_more(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the same rank held the others up: then all were still in their collective."""
+    late = replace(HANG, headline="rank 1 had not entered the collective after all_reduce #30", certainty="likely")
+    told = [hanging(headline="rank 1 has not entered all_reduce #31"), late]
+    asked = answering(monkeypatch, lambda: told[bool(asked)])
+
+    async def give_up() -> None:
+        while not asked:  # noqa: ASYNC110 - fake hosts have no events
+            await asyncio.sleep(0.01)
+        cluster.hosts[0].files["log-0"] = f"Traceback (most recent call last):\n{TIMED_OUT}\n".encode()
+        cluster.hosts[0].containers[0].end(1)
+
+    ended = await cluster.run(cluster.plan(stall_after=0.05), give_up())
+    assert ended.failure is not None and "has not entered all_reduce #31" in ended.failure.cause
+    assert len(asked) == 2
