@@ -80,8 +80,8 @@ class Session:
 
     async def _drive(self) -> None:
         screen = await self._opened()
-        screen.grid.wanted, screen.grid.with_merged = VISIBLE, False
-        screen.grid.fit()
+        screen.panes.grid.wanted, screen.panes.grid.with_merged = VISIBLE, False
+        screen.panes.grid.fit()
         writer = _writer(self.folder, self.seconds)
         beside = [asyncio.create_task(self._hints()), asyncio.create_task(self._probe())]
         try:
@@ -114,7 +114,7 @@ class Session:
             await asyncio.sleep(0.05)
             with contextlib.suppress(ScreenStackError):
                 screen = self.app.screen
-                if isinstance(screen, RunScreen) and screen.painter.folded is not None:
+                if isinstance(screen, RunScreen) and screen.folding.folded is not None:
                     return screen
 
     async def _probe(self) -> None:
@@ -150,7 +150,7 @@ class LongSession(Session):
         held, used = resident(), resource.getrusage(resource.RUSAGE_SELF)
         beside = asyncio.create_task(self._probe())
         buffers = screen.feed.buffers
-        shown = [buffers[pane.rank] for pane in screen.grid.log_panes if pane.rank is not None]
+        shown = [buffers[pane.rank] for pane in screen.panes.grid.log_panes if pane.rank is not None]
         visible = await self._until(lambda: all(b.size and not b.behind for b in shown), began)
         all_read = await self._until(
             lambda: all(b.size and not b.behind for b in buffers.values()) and bool(screen.feed.merged.members), began
@@ -192,7 +192,7 @@ def _write_all(logs: Sequence[Path]) -> None:
 
 
 def _shown(screen: RunScreen) -> dict[str, int]:
-    panes = screen.grid.log_panes
+    panes = screen.panes.grid.log_panes
     logs = [screen.feed.buffers[pane.rank].path for pane in panes if pane.rank is not None]
     written = sum(log.read_bytes().count(b"\n") for log in logs)
     return {"written": written, "shown": sum(pane.rows for pane in panes), "panes": len(panes)}

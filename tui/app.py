@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar
 
+from textual.actions import parse
 from textual.binding import BindingType
 from textual.command import Provider
 from textual.dom import DOMNode
@@ -25,6 +26,7 @@ from distui.monitor.board import Board
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.hosts.uses import uses_of
 from distui.runs.report.history import RunRow
+from distui.tui.app_commands import AppCommands
 from distui.tui.frame import history
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.backend import Backend
@@ -33,6 +35,7 @@ from distui.tui.frame.base import View
 from distui.tui.frame.context import ViewName, work
 from distui.tui.frame.keys import actions_here
 from distui.tui.frame.leaving import Leaving
+from distui.tui.frame.parts import act
 from distui.tui.paint import theme as themes
 from distui.tui.paint.glyphs import ASCII, UNICODE, AsciiSigns, Glyphs
 from distui.tui.paint.theme import Palette
@@ -92,6 +95,7 @@ class DistuiApp(Places):
     ) -> None:
         self.DEFAULT_MODE = start if isinstance(start, str) else "runs"  # type: ignore[misc]  # read by __init__
         super().__init__()
+        self.parts = (AppCommands(self),)
         self.backend = backend
         self.board = Board(backend.hosts, backend.groups)
         self.rows: tuple[RunRow, ...] = ()
@@ -182,12 +186,15 @@ class DistuiApp(Places):
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
         """See textual. The one place where read-only refuses, and where errors of actions become words."""
-        name = action if isinstance(action, str) else action[1]
+        target, name, params = parse(action) if isinstance(action, str) else action
         known = next((a for a in actions_here(self.screen) if a.id == name), None)
         if known is not None and known.changes and self.backend.readonly:
             self.tell(f"{known.title} is refused: distui was started read-only", level="warning")
             return True
         try:
+            nodes = {"app": self, "screen": self.screen, "focused": self.focused}
+            if await act(nodes.get(target) or default_namespace or self, name, params):
+                return True
             return await super().run_action(action, default_namespace, namespaces)
         except DistuiError as error:
             self.tell_error(error)

@@ -81,6 +81,6 @@ async def filled(case: Case, place: str) -> None:
         case "Doctor":
             await case.until(lambda: len(case.screen.columns) > 1)
         case "Launch":
-            await case.until(lambda: case.screen.preview.plan is not None)
+            await case.until(lambda: case.screen.draft.preview.plan is not None)
         case "A text" | "Lists":
             case.screen.rows = case.screen.query_one(RowList)

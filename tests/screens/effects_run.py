@@ -24,7 +24,7 @@ async def search(case: Case) -> Steps:
     yield
     assert case.filtering
     await case.press(*"step", "space", *"11", "enter")
-    await case.until(lambda: "step 11 " in case.screen.pane.row_text(case.screen.pane.at))
+    await case.until(lambda: "step 11 " in case.screen.panes.active.row_text(case.screen.panes.active.at))
     assert not case.filtering
 
 
@@ -34,14 +34,14 @@ async def only(case: Case) -> Steps:
     assert case.filtering
     await case.press(*"11", "enter")
     await case.settled()
-    assert case.screen.pane.only == "11"
-    assert case.screen.pane.rows == 1
+    assert case.screen.panes.active.only == "11"
+    assert case.screen.panes.active.rows == 1
 
 
 @effect("One run", "next_match", "previous_match")
 async def match(case: Case) -> Steps:
-    case.screen.set_search("step [123]1 ")
-    pane = case.screen.pane
+    case.screen.search.set_search("step [123]1 ")
+    pane = case.screen.panes.active
     pane.go(15)
     yield
     wanted = "step 21 " if case.action == "next_match" else "step 11 "
@@ -50,7 +50,7 @@ async def match(case: Case) -> Steps:
 
 @effect("One run", "next_error", "previous_error")
 async def error(case: Case) -> Steps:
-    pane = case.screen.pane
+    pane = case.screen.panes.active
     pane.go(5 if case.action == "next_error" else 40)
     yield
     await case.until(lambda: TRACE <= pane.at < TRACE + 3)
@@ -61,47 +61,47 @@ async def error(case: Case) -> Steps:
 
 @effect("One run", "follow")
 async def follow(case: Case) -> Steps:
-    assert case.screen.pane.follow
+    assert case.screen.panes.active.follow
     yield
-    assert not case.screen.pane.follow
+    assert not case.screen.panes.active.follow
 
 
 @effect("One run", "wrap")
 async def wrap(case: Case) -> Steps:
-    assert not case.screen.pane.wrap
+    assert not case.screen.panes.active.wrap
     yield
-    assert case.screen.pane.wrap
+    assert case.screen.panes.active.wrap
 
 
 @effect("One run", "times")
 async def times(case: Case) -> Steps:
-    assert case.screen.pane.times
+    assert case.screen.panes.active.times
     yield
-    assert not case.screen.pane.times
+    assert not case.screen.panes.active.times
 
 
 @effect("One run", *(f"since_{number}" for number in range(7)))
 async def since(case: Case) -> Steps:
     number = int(case.action[-1])
-    case.screen.set_since(2 if number == 0 else 0)
+    case.screen.log_display.set_since(2 if number == 0 else 0)
     if number == 0:
-        case.screen.pane.view.floor = 30
+        case.screen.panes.active.view.floor = 30
     yield
     await case.settled()
-    assert case.screen.pane.since == number
-    assert case.screen.pane.view.floor == 0, "all lines are of the last minute"
+    assert case.screen.panes.active.since == number
+    assert case.screen.panes.active.view.floor == 0, "all lines are of the last minute"
 
 
 @effect("One run", "mark")
 async def mark(case: Case) -> Steps:
-    case.screen.pane.go(7)
+    case.screen.panes.active.go(7)
     yield
-    assert case.screen.pane.marks == {7}
+    assert case.screen.panes.active.marks == {7}
 
 
 @effect("One run", "copy_line")
 async def copy_line(case: Case) -> Steps:
-    case.screen.pane.go(7)
+    case.screen.panes.active.go(7)
     yield
     assert "step 7 " in case.app.clipboard
 
@@ -117,14 +117,14 @@ async def save(case: Case) -> Steps:
 async def clear(case: Case) -> Steps:
     yield
     await case.settled()
-    assert case.screen.pane.rows == 0
+    assert case.screen.panes.active.rows == 0
 
 
 @effect("One run", "unfold")
 async def unfold(case: Case) -> Steps:
-    case.screen.action_merged()
+    case.screen.panes.turn_merged()
     await case.settled()
-    pane = case.screen.pane
+    pane = case.screen.panes.active
     pane.go(3)
     before = pane.rows
     yield
@@ -147,52 +147,52 @@ async def fold(case: Case) -> Steps:
 async def merged(case: Case) -> Steps:
     yield
     await case.settled()
-    assert case.screen.merged_only
+    assert case.screen.panes.merged_only
     assert "merged log" in case.text
 
 
 @effect("One run", "panes", "smaller")
 async def more_panes(case: Case) -> Steps:
-    case.screen.grid.wanted = 1
-    case.screen.grid.fit()
+    case.screen.panes.grid.wanted = 1
+    case.screen.panes.grid.fit()
     await case.settled()
     yield
     await case.settled()
-    assert len(case.screen.visible_panes) > 1
+    assert len(case.screen.panes.visible) > 1
 
 
 @effect("One run", "larger")
 async def fewer_panes(case: Case) -> Steps:
-    before = len(case.screen.visible_panes)
+    before = len(case.screen.panes.visible)
     yield
     await case.settled()
-    assert len(case.screen.visible_panes) < before
+    assert len(case.screen.panes.visible) < before
 
 
 @effect("One run", "zoom")
 async def zoom(case: Case) -> Steps:
     yield
     await case.settled()
-    assert len(case.screen.visible_panes) == 1
+    assert len(case.screen.panes.visible) == 1
 
 
 @effect("One run", "next_pane", "previous_pane")
 async def step_pane(case: Case) -> Steps:
-    case.screen.visible_panes[1].focus()
+    case.screen.panes.visible[1].focus()
     await case.settled()
     yield
     await case.settled()
-    there = case.screen.visible_panes[2 if case.action == "next_pane" else 0]
-    assert case.screen.pane is there
+    there = case.screen.panes.visible[2 if case.action == "next_pane" else 0]
+    assert case.screen.panes.active is there
     assert case.screen.focused is there
 
 
 @effect("One run", "next_rank", "previous_rank")
 async def step_rank(case: Case) -> Steps:
-    before = case.screen.pane.rank
+    before = case.screen.panes.active.rank
     yield
     await case.settled()
-    assert case.screen.pane.rank == (before + (1 if case.action == "next_rank" else -1)) % 16
+    assert case.screen.panes.active.rank == (before + (1 if case.action == "next_rank" else -1)) % 16
 
 
 @effect("One run", "strip")
@@ -200,15 +200,15 @@ async def strip(case: Case) -> Steps:
     assert case.screen.query_one("#strip").display
     yield
     await case.settled()
-    assert case.screen.painter.strip_mode == "off"
+    assert case.screen.folding.strip_mode == "off"
     assert not case.screen.query_one("#strip").display
 
 
 @effect("One run", "back")
 async def back(case: Case) -> Steps:
-    case.screen.set_search("step")
+    case.screen.search.set_search("step")
     yield
-    assert case.screen.search_text == ""
+    assert case.screen.search.text == ""
     assert isinstance(case.screen, RunScreen)
 
 
@@ -217,19 +217,19 @@ async def back(case: Case) -> Steps:
 
 @effect("One run", "jump")
 async def jump(case: Case) -> Steps:
-    case.screen.show_rank(3, case.screen.pane)
-    case.screen.pane.focus()
+    case.screen.panes.show_rank(3, case.screen.panes.active)
+    case.screen.panes.active.focus()
     await case.settled()
     yield
-    await case.until(lambda: "uncorrectable ECC" in case.screen.pane.row_text(case.screen.pane.at))
-    assert case.screen.pane.rank == 13
+    await case.until(lambda: "uncorrectable ECC" in case.screen.panes.active.row_text(case.screen.panes.active.at))
+    assert case.screen.panes.active.rank == 13
 
 
 @effect("One run", "pin")
 async def pin(case: Case) -> Steps:
     yield
     await case.settled()
-    assert 13 in [pane.rank for pane in case.screen.grid.log_panes]
+    assert 13 in [pane.rank for pane in case.screen.panes.grid.log_panes]
 
 
 @effect("One run", "evidence")

@@ -123,7 +123,7 @@ async def back_from_a_filter(case: Case) -> Steps:
 @effect("Hosts", "launch")
 async def launch_here(case: Case) -> Steps:
     yield
-    await case.until(lambda: isinstance(case.screen, LaunchScreen) and case.screen.marked == ("node01",))
+    await case.until(lambda: isinstance(case.screen, LaunchScreen) and case.screen.draft.marked == ("node01",))
 
 
 @effect("One host", "next_tab")
@@ -195,8 +195,8 @@ async def launch_form(case: Case) -> Steps:
 @effect("Jobs", "new_job")
 async def new_job(case: Case) -> Steps:
     yield
-    await case.until(lambda: isinstance(case.screen, LaunchScreen) and "name: new-job" in case.screen.text)
-    assert case.screen.file is None
+    await case.until(lambda: isinstance(case.screen, LaunchScreen) and "name: new-job" in case.screen.draft.text)
+    assert case.screen.draft.file is None
 
 
 @effect("Jobs", "show_text")
@@ -223,19 +223,19 @@ async def yaml_tab(case: Case) -> Steps:
 @effect("Launch", "preflight")
 async def preflight(case: Case) -> Steps:
     yield
-    await case.until(lambda: ("preflight", case.screen.run_id) in case.backend.calls)
+    await case.until(lambda: ("preflight", case.screen.draft.run_id) in case.backend.calls)
 
 
 @effect("Launch", "dry_run")
 async def dry_run(case: Case) -> Steps:
     yield
-    await case.until(lambda: "docker run" in (case.folder / f"{case.screen.run_id}.plan.txt").read_text())
+    await case.until(lambda: "docker run" in (case.folder / f"{case.screen.draft.run_id}.plan.txt").read_text())
 
 
 @effect("Launch", "save")
 async def save_job(case: Case) -> Steps:
-    changed = case.screen.text.replace("per_host: 8", "per_host: 4")
-    case.screen._set_text(changed, now=True)
+    changed = case.screen.draft.text.replace("per_host: 8", "per_host: 4")
+    case.screen.draft.set_text(changed, now=True)
     yield
     await case.until(lambda: (case.folder / "llm-pretrain.yaml").read_text() == changed)
 

@@ -109,7 +109,7 @@ class Case:
         for _ in range(2):
             self.screen._tick()
             await self.pilot.pause()
-            for pane in self.screen.visible_panes:
+            for pane in self.screen.panes.visible:
                 while pane.flush(1.0):
                     pass
                 pane.repaint()

@@ -12,6 +12,7 @@ from distui.tui.dialogs.menu import MenuScreen
 from distui.tui.dialogs.text import TextScreen
 from distui.tui.frame.actions import Action
 from distui.tui.frame.keys import actions_here, keys_of
+from distui.tui.frame.parts import can
 from distui.tui.hosts.screen import HostsScreen
 from distui.tui.registry import checked_keymap, places, with_keys_taken, with_table
 from distui.tui.widgets.rows import RowList
@@ -59,7 +60,7 @@ async def test_every_action_at_hand_can_be_done(open_app: Any, view: str) -> Non
     async with open_app(start=view) as (app, _):
         start = app.screen.focused or app.screen
         for action in actions_here(app.screen):
-            assert any(hasattr(node, f"action_{action.id}") for node in start.ancestors_with_self), action.id
+            assert any(can(node, action.id) for node in start.ancestors_with_self), action.id
 
 
 async def test_footer_and_help_follow_the_keymap(open_app: Any, backend: FakeBackend) -> None:

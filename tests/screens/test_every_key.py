@@ -20,6 +20,7 @@ from distui import tui
 from distui.tui.frame.actions import Action
 from distui.tui.frame.base import View
 from distui.tui.frame.palette import Actions
+from distui.tui.frame.parts import Part, with_parts
 from distui.tui.registry import places
 from distui.tui.terminal import shell
 
@@ -108,8 +109,9 @@ def spied(case: Case, place: str, action: Action, monkeypatch: pytest.MonkeyPatc
     """Notes when the action is done, instead of doing it."""
     done: list[str] = []
     start = case.screen.focused or case.screen
-    node = next(node for node in start.ancestors_with_self if hasattr(node, f"action_{action.id}"))
-    monkeypatch.setattr(node, f"action_{action.id}", lambda: done.append(action.id))
+    everyone = (one for node in start.ancestors_with_self for one in with_parts(node))
+    doer = next(one for one in everyone if hasattr(one, f"action_{action.id}"))
+    monkeypatch.setattr(doer, f"action_{action.id}", lambda: done.append(action.id))
     return done
 
 
@@ -137,7 +139,8 @@ async def test_other_keys_commands_and_the_palette_do_the_same(
 def own_word(case: Case, word: str) -> bool:
     """Whether the word takes an argument, and so has a method of its own."""
     start = case.screen.focused or case.screen
-    return any(hasattr(node, f"command_{word}") for node in start.ancestors_with_self)
+    everyone = (one for node in start.ancestors_with_self for one in with_parts(node))
+    return any(hasattr(one, f"command_{word}") for one in everyone)
 
 
 async def typed(case: Case, word: str) -> None:
@@ -177,12 +180,12 @@ async def test_read_only_refuses_what_changes_something(
         assert not case.live.asked
 
 
-def test_every_screen_is_a_place_of_the_registry() -> None:
+def test_every_screen_and_part_is_in_a_place_of_the_registry() -> None:
     """What the help, the docs and these checks know of is all there is."""
     found = set()
     for module in pkgutil.walk_packages(tui.__path__, "distui.tui."):
         for kind in vars(import_module(module.name)).values():
-            if inspect.isclass(kind) and issubclass(kind, View) and kind.__module__ == module.name:
+            if inspect.isclass(kind) and issubclass(kind, View | Part) and kind.__module__ == module.name:
                 found |= {action.id for action in kind.__dict__.get("ACTIONS", ())}
     known = {action.id for actions in PLACES.values() for action in actions}
     assert found <= known

@@ -122,7 +122,7 @@ async def test_marks_and_actions_are_of_all_its_hosts(open_app: Any, backend: Fa
         await pilot.press("R")
         await pilot.pause()
         assert isinstance(app.screen, LaunchScreen)
-        assert app.screen.marked == ("node03", "node04")
+        assert app.screen.draft.marked == ("node03", "node04")
 
 
 async def test_a_filter_leaves_out_hosts_of_a_folded_group(open_app: Any) -> None:

@@ -203,7 +203,7 @@ async def test_marks_and_what_they_are_for(open_app: Any) -> None:
         await pilot.press("space", "R")
         await pilot.pause()
         assert isinstance(app.screen, LaunchScreen)
-        assert app.screen.marked == ("node04",)
+        assert app.screen.draft.marked == ("node04",)
 
 
 async def test_the_filter_is_kept_and_undone_with_esc(open_app: Any) -> None:

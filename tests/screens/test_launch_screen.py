@@ -33,8 +33,8 @@ async def opened(
 
 async def until_planned(screen: Any, pilot: Any) -> None:
     """What was typed has reached the plan, and the hosts have told of its image."""
-    screen._later(now=True)
-    await screen._fresh.wait()
+    screen.draft._later(now=True)
+    await screen.draft._fresh.wait()
     await settle(pilot)
 
 
@@ -65,7 +65,7 @@ async def test_form_and_plan(open_app: Any, backend: FakeBackend, size: tuple[in
         screen = await opened(app, pilot, backend, marked=("node03", "node04"))
         text = screen_text(app)
         shot(app, f"launch-{size[0]}")
-        assert isinstance(screen.preview.plan, RunPlan)
+        assert isinstance(screen.draft.preview.plan, RunPlan)
         assert (value(screen, "hosts"), value(screen, "launcher"), value(screen, "on_fail")) == (
             "node[03-04]", "env", "stop",
         )  # fmt: skip
@@ -95,9 +95,9 @@ async def test_typing_makes_the_plan_again(open_app: Any, backend: FakeBackend) 
         screen.form.field("gpus").focus()
         await pilot.press("enter", "backspace", "4", "enter")
         await until_planned(screen, pilot)
-        assert screen.text == JOB.replace("gpus_per_host: 8", "gpus_per_host: 4")
-        assert screen.job is not None
-        assert screen.job.gpus_per_host == 4
+        assert screen.draft.text == JOB.replace("gpus_per_host: 8", "gpus_per_host: 4")
+        assert screen.draft.job is not None
+        assert screen.draft.job.gpus_per_host == 4
         assert "edited" in screen_text(app)
 
 
@@ -108,10 +108,10 @@ async def test_choices_move_with_the_arrows(open_app: Any, backend: FakeBackend)
         screen.form.field("fabric").focus()
         await pilot.press("right")
         await until_planned(screen, pilot)
-        assert "fabric: {kind: ib}" in screen.text
+        assert "fabric: {kind: ib}" in screen.draft.text
         await pilot.press("left", "left")
         await until_planned(screen, pilot)
-        assert "fabric: {kind: tcp}" in screen.text
+        assert "fabric: {kind: tcp}" in screen.draft.text
 
 
 async def test_letters_are_text_while_typing(open_app: Any, backend: FakeBackend) -> None:
@@ -138,13 +138,13 @@ async def test_esc_undoes_what_was_typed_in_field_and_text(
         screen.form.field(name).focus()
         await pilot.press("enter", *typed)
         await until_planned(screen, pilot)
-        assert screen.text != JOB
+        assert screen.draft.text != JOB
         await pilot.press("escape")
         await until_planned(screen, pilot)
-        assert screen.text == JOB
+        assert screen.draft.text == JOB
         assert value(screen, name) == before
-        assert screen.marked == ("node03",)
-        assert str(screen.path) not in app.drafts
+        assert screen.draft.marked == ("node03",)
+        assert str(screen.draft.path) not in app.drafts
 
 
 @pytest.mark.parametrize(("name", "typed", "written"), [("gpus", "x", "8x"), ("hosts", "node[", "node[")])
@@ -157,10 +157,10 @@ async def test_a_field_says_what_the_text_says_though_it_is_wrong(
         screen.form.field(name).focus()
         await pilot.press("enter", *typed, "enter")
         await until_planned(screen, pilot)
-        assert screen.preview.problems
-        assert f'"{written}"' in screen.text or f": {written}\n" in screen.text
+        assert screen.draft.preview.problems
+        assert f'"{written}"' in screen.draft.text or f": {written}\n" in screen.draft.text
         assert value(screen, name) == written
-        screen._set_text(screen.text.replace(written, "1-"), now=True)
+        screen.draft.set_text(screen.draft.text.replace(written, "1-"), now=True)
         await until_planned(screen, pilot)
         assert value(screen, name) == "1-"
 
@@ -173,15 +173,15 @@ async def test_a_file_that_never_was_a_job_is_shown_as_it_is_written(open_app: A
         screen.form.field("command").focus()
         await pilot.press("enter", *" x.py", "enter")
         await until_planned(screen, pilot)
-        assert "command: [python, x.py]" in screen.text
+        assert "command: [python, x.py]" in screen.draft.text
         assert value(screen, "command") == "python x.py"
-        screen._set_text("a: [", now=True)
+        screen.draft.set_text("a: [", now=True)
         await until_planned(screen, pilot)
         assert value(screen, "command") == ""
         screen.form.field("command").focus()
         await pilot.press("enter", "x", "enter")
         await until_planned(screen, pilot)
-        assert (screen.text, value(screen, "command")) == ("a: [", "")
+        assert (screen.draft.text, value(screen, "command")) == ("a: [", "")
         assert "can't change this text" in problem_text(app)
 
 
@@ -192,11 +192,11 @@ async def test_typing_hosts_forgets_the_marks(open_app: Any, backend: FakeBacken
         assert value(screen, "hosts") == "node03"
         screen.form.field("hosts").focus()
         await pilot.press("enter", "enter")
-        assert screen.marked == ("node03",)
+        assert screen.draft.marked == ("node03",)
         await pilot.press("enter", *["backspace"] * 6, *"gw1", "enter")
         await until_planned(screen, pilot)
-        assert screen.marked == ()
-        assert "hosts: gw1\n" in screen.text
+        assert screen.draft.marked == ()
+        assert "hosts: gw1\n" in screen.draft.text
 
 
 async def test_problems_stand_at_their_lines(open_app: Any, backend: FakeBackend) -> None:
@@ -226,7 +226,7 @@ async def test_the_text_is_the_truth(open_app: Any, backend: FakeBackend) -> Non
         await pilot.press("escape")
         await pilot.pause()
         assert screen.tab == "form"
-        assert screen.preview.plan is not None
+        assert screen.draft.preview.plan is not None
         assert value(screen, "gpus") == "8"
 
 
@@ -255,8 +255,8 @@ async def test_the_editor(open_app: Any, backend: FakeBackend, monkeypatch: pyte
         screen = await opened(app, pilot, backend)
         await pilot.press("e")
         await until_planned(screen, pilot)
-        assert screen.job is not None
-        assert screen.job.name == "edited"
+        assert screen.draft.job is not None
+        assert screen.draft.job.name == "edited"
 
 
 async def test_commands_unfold_and_are_copied_whole(open_app: Any, backend: FakeBackend) -> None:
@@ -298,14 +298,14 @@ async def test_save(open_app: Any, backend: FakeBackend) -> None:
     """w writes the file; over what somebody else wrote meanwhile only after a question that shows the difference."""
     async with open_app() as (app, pilot):
         screen = await opened(app, pilot, backend)
-        file = screen.path
-        screen._set_text(JOB.replace("gpus_per_host: 8", "gpus_per_host: 2"), now=True)
+        file = screen.draft.path
+        screen.draft.set_text(JOB.replace("gpus_per_host: 8", "gpus_per_host: 2"), now=True)
         await pilot.press("w")
         await settle(pilot)
         assert "gpus_per_host: 2" in read(file)
         assert "edited" not in screen_text(app)
         write(file, JOB + "# theirs\n")
-        screen._set_text(JOB, now=True)
+        screen.draft.set_text(JOB, now=True)
         await pilot.press("w")
         await settle(pilot)
         assert "changed by somebody else" in screen_text(app)
@@ -467,21 +467,21 @@ async def test_other_jobs_keep_their_edits(open_app: Any, backend: FakeBackend) 
     """The job's row goes through the files; what was edited is there again."""
     async with open_app() as (app, pilot):
         screen = await opened(app, pilot, backend)
-        screen._set_text(JOB + "# mine\n", now=True)
+        screen.draft.set_text(JOB + "# mine\n", now=True)
         screen.form.field("job").focus()
         await pilot.press("right")
         await pilot.pause()
         assert screen.crumbs == ("Jobs", "broken.yaml")
         await pilot.press("left")
         await pilot.pause()
-        assert screen.text == JOB + "# mine\n"
+        assert screen.draft.text == JOB + "# mine\n"
 
 
 async def test_unsaved_edits_outlive_the_screen(open_app: Any, backend: FakeBackend) -> None:
     """The list marks the job, opening it again shows the edit, and quitting asks first."""
     async with open_app(start="jobs") as (app, pilot):
         screen = await opened(app, pilot, backend)
-        screen._set_text(JOB + "# mine\n", now=True)
+        screen.draft.set_text(JOB + "# mine\n", now=True)
         await settle(pilot)
         await pilot.press("escape")
         await settle(pilot)
@@ -495,7 +495,7 @@ async def test_unsaved_edits_outlive_the_screen(open_app: Any, backend: FakeBack
         assert app.is_running
         again = await opened(app, pilot, backend)
         assert again is not screen
-        assert again.text == JOB + "# mine\n"
+        assert again.draft.text == JOB + "# mine\n"
         await pilot.press("w", "escape")
         await settle(pilot)
         assert "edited" not in screen_text(app)
@@ -505,19 +505,19 @@ async def test_a_file_that_was_written_outside_is_read_again(open_app: Any, back
     """When one comes back to the screen; not when it was edited here."""
     async with open_app() as (app, pilot):
         screen = await opened(app, pilot, backend)
-        write(screen.path, JOB + "# theirs\n")
+        write(screen.draft.path, JOB + "# theirs\n")
         app.open_text("x", "y")
         await settle(pilot)
         await pilot.press("escape")
         await settle(pilot)
-        assert screen.text == JOB + "# theirs\n"
-        screen._set_text(JOB + "# mine\n", now=True)
-        write(screen.path, JOB)
+        assert screen.draft.text == JOB + "# theirs\n"
+        screen.draft.set_text(JOB + "# mine\n", now=True)
+        write(screen.draft.path, JOB)
         app.open_text("x", "y")
         await settle(pilot)
         await pilot.press("escape")
         await settle(pilot)
-        assert screen.text == JOB + "# mine\n"
+        assert screen.draft.text == JOB + "# mine\n"
 
 
 async def test_the_plan_says_where_the_image_is(open_app: Any, backend: FakeBackend) -> None:
@@ -564,7 +564,7 @@ async def test_preflight_checks_this_plan(open_app: Any, backend: FakeBackend) -
         screen.plan_view.action_first()
         await settle(pilot)
         assert "preflight: 2 failed" in screen_text(app)
-        screen._set_text(JOB.replace("gpus_per_host: 8", "gpus_per_host: 4"), now=True)
+        screen.draft.set_text(JOB.replace("gpus_per_host: 8", "gpus_per_host: 4"), now=True)
         await until_planned(screen, pilot)
         screen.plan_view.action_last()
         await settle(pilot)
@@ -587,15 +587,15 @@ async def test_a_slow_plan_never_shows_an_older_text(
             return made(job, picks, run_id=run_id)
 
         monkeypatch.setattr(backend, "preview", slow)
-        screen._set_text(JOB.replace("gpus_per_host: 8", "gpus_per_host: 4"), now=True)
+        screen.draft.set_text(JOB.replace("gpus_per_host: 8", "gpus_per_host: 4"), now=True)
         await pilot.pause()
-        screen._set_text(JOB.replace("gpus_per_host: 8", "gpus_per_host: 2"), now=True)
-        await screen._fresh.wait()
+        screen.draft.set_text(JOB.replace("gpus_per_host: 8", "gpus_per_host: 2"), now=True)
+        await screen.draft._fresh.wait()
         gate.set()
         await settle(pilot)
-        assert screen.job is not None
-        assert screen.job.gpus_per_host == 2
-        assert [len(task.gpus) for task in screen.preview.plan.tasks][:1] != [4]
+        assert screen.draft.job is not None
+        assert screen.draft.job.gpus_per_host == 2
+        assert [len(task.gpus) for task in screen.draft.preview.plan.tasks][:1] != [4]
 
 
 async def test_a_new_job(open_app: Any, backend: FakeBackend) -> None:
@@ -605,7 +605,7 @@ async def test_a_new_job(open_app: Any, backend: FakeBackend) -> None:
         app.open_launch(None, ("node03",))
         await until_planned(app.screen, pilot)
         assert value(app.screen, "command") == "python train.py"
-        assert app.screen.preview.plan is not None
+        assert app.screen.draft.preview.plan is not None
 
 
 async def test_n_is_a_new_job_under_a_new_name(
@@ -620,12 +620,12 @@ async def test_n_is_a_new_job_under_a_new_name(
         await until_planned(app.screen, pilot)
         assert app.screen.crumbs[-1] == "new-job-2.yaml"
         assert "new, not saved" in screen_text(app)
-        assert "name: new-job-2\n" in app.screen.text
+        assert "name: new-job-2\n" in app.screen.draft.text
         await pilot.press("w")
         await settle(pilot)
-        assert read("new-job-2.yaml") == app.screen.text
+        assert read("new-job-2.yaml") == app.screen.draft.text
         assert "saved new-job-2.yaml" in problem_text(app)
-        app.screen._set_text(app.screen.text + "# more\n", now=True)
+        app.screen.draft.set_text(app.screen.draft.text + "# more\n", now=True)
         await pilot.press("w")
         await settle(pilot)
         assert isinstance(app.screen, LaunchScreen), "its own file is no reason to ask"
@@ -646,10 +646,10 @@ async def test_a_broken_file_is_not_just_saved(open_app: Any, backend: FakeBacke
     """It is written, since it may be mended later, and the notice says how many problems it has, and which."""
     async with open_app() as (app, pilot):
         screen = await opened(app, pilot, backend)
-        screen._set_text(JOB + "imagee: x\n", now=True)
+        screen.draft.set_text(JOB + "imagee: x\n", now=True)
         await pilot.press("w")
         while not problem_text(app):
             await settle(pilot)
-        assert read(screen.path) == JOB + "imagee: x\n"
+        assert read(screen.draft.path) == JOB + "imagee: x\n"
         assert re.search(r"saved \S+, with 1 problem: line 7: .*imagee", problem_text(app))
         assert [notice.severity for notice in app._notifications] == ["warning"]

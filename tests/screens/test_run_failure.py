@@ -22,7 +22,7 @@ async def test_the_first_failure(open_app: Any, live: FakeLive) -> None:
         await settled(pilot)
         text = screen_text(app)
         shot(app, "run-failed")
-        pane = screen.grid.logs[0]
+        pane = screen.panes.grid.logs[0]
         assert (pane.rank, pane.blamed) == (13, 43)
     assert "Rank 13 failed first" in text and "cause" in text and "leave GPU 5 out" in text
     assert "15 ranks ended because of rank 13" in text
@@ -52,7 +52,7 @@ async def test_library_frames_fold(open_app: Any, live: FakeLive) -> None:
     async with open_app((120, 36)) as (app, pilot):
         screen = await opened(pilot, live)
         await settled(pilot)
-        pane = screen.grid.logs[0]
+        pane = screen.panes.grid.logs[0]
         text = screen_text(app)
         shot(app, "run-folded")
         assert "▶ 2 frames in torch/_tensor.py, torch/autograd/__init__.py" in text
@@ -78,7 +78,7 @@ async def test_the_line_to_blame_is_the_only_red_one(open_app: Any, live: FakeLi
     async with open_app((120, 36)) as (app, pilot):
         screen = await opened(pilot, live)
         await settled(pilot)
-        pane, red = screen.grid.logs[0], app.palette.wrong.color
+        pane, red = screen.panes.grid.logs[0], app.palette.wrong.color
         hot = [row for row in range(pane.rows) if any(s.style and s.style.color == red for s in pane.row_strip(row))]
         assert [pane.row_text(row) for row in hot] == [TRACEBACK[-1]]
 
@@ -97,16 +97,16 @@ async def test_from_failure_to_failure(open_app: Any, live: FakeLive) -> None:
         screen = await opened(pilot, live)
         await settled(pilot)
         assert "n next failure" in screen_text(app)
-        seen = [screen.grid.logs[0].rank]
+        seen = [screen.panes.grid.logs[0].rank]
         for key in ("n", "n", "n", "N"):
             await pilot.press(key)
             await settled(pilot)
-            seen.append(screen.grid.logs[0].rank)
+            seen.append(screen.panes.grid.logs[0].rank)
         assert seen == [13, 9, 5, 13, 5]
-        assert screen.grid.logs[0].row_text(screen.grid.logs[0].at) == "RuntimeError: peer gone"
+        assert screen.panes.grid.logs[0].row_text(screen.panes.grid.logs[0].at) == "RuntimeError: peer gone"
         await pilot.press("A")
         await settled(pilot)
-        assert [p.rank for p in screen.grid.log_panes] == [13, 9, 5]
+        assert [p.rank for p in screen.panes.grid.log_panes] == [13, 9, 5]
         shot(app, "run-pinned")
 
 
@@ -137,7 +137,7 @@ async def test_a_click_on_the_banner_goes_to_the_line(open_app: Any, live: FakeL
     async with open_app((120, 36)) as (app, pilot):
         screen = await opened(pilot, live)
         await settled(pilot)
-        pane = screen.grid.logs[0]
+        pane = screen.panes.grid.logs[0]
         pane.go(0)
         await pilot.click("#banner", offset=(20, 1))
         await settled(pilot)
@@ -155,7 +155,7 @@ async def test_who_reads_is_not_moved(open_app: Any, live: FakeLive) -> None:
     await live.feed(*launching(live.plan, NOW))
     async with open_app((120, 36)) as (app, pilot):
         screen = await opened(pilot, live)
-        pane = screen.grid.logs[0]
+        pane = screen.panes.grid.logs[0]
         pane.focus()
         await pilot.press("k")
         await live.feed(*failing_loudly(live.plan, NOW + 60))
@@ -164,6 +164,6 @@ async def test_who_reads_is_not_moved(open_app: Any, live: FakeLive) -> None:
         assert "Rank 13 failed first" in screen_text(app)
         await pilot.press("enter")
         await settled(pilot)
-        shown = screen.pane
+        shown = screen.panes.active
         assert isinstance(shown, LogPane)
         assert (shown.rank, shown.row_text(shown.at)) == (13, TRACEBACK[-1])

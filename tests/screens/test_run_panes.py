@@ -24,7 +24,7 @@ async def test_panes_follow_and_pause(open_app: Any, live: FakeLive) -> None:
     await live.feed(*launching(live.plan, time.time() - 60))
     async with open_app((120, 36)) as (app, pilot):
         screen = await opened(pilot, live)
-        pane = screen.grid.logs[0]
+        pane = screen.panes.grid.logs[0]
         pane.focus()
         await pilot.press("k", "l")
         assert (pane.follow, pane.left) == (False, 8)
@@ -46,7 +46,7 @@ async def test_a_line_that_has_no_end_yet(open_app: Any, live: FakeLive) -> None
     train(live)
     await live.feed(*launching(live.plan, time.time() - 60))
     async with open_app((120, 36)) as (app, pilot):
-        pane = (await opened(pilot, live)).grid.logs[0]
+        pane = (await opened(pilot, live)).panes.grid.logs[0]
         for words in ("saving", " the", " checkpoint"):
             with live.stored.rank_log(0).open("a") as log:
                 log.write(words)
@@ -63,10 +63,10 @@ async def test_the_last_line_of_a_log_that_was_read_by_others(
     await live.feed(*launching(live.plan, time.time() - 60))
     async with open_app((120, 36)) as (app, pilot):
         screen = await opened(pilot, live)
-        pane = screen.grid.logs[0]
+        pane = screen.panes.grid.logs[0]
         say(live, 0, "the last words")
         pane.view.buffer.grow()
-        monkeypatch.setattr(screen, "_lives", lambda rank: False)  # the screen says so, too, each time it looks
+        monkeypatch.setattr(screen.feed, "lives", lambda rank: False)  # it is so, too, each time the screen looks
         pane.now_is(live=False, place="")
         await pilot.pause()
         pane.flush(1.0)
@@ -83,12 +83,12 @@ async def test_the_mouse(open_app: Any, live: FakeLive) -> None:
         screen = await opened(pilot, live)
         await pilot.click("RankRows", offset=(5, 5))
         await settled(pilot)
-        assert (screen.pane, screen.grid.logs[0].rank) == (screen.grid.logs[0], 4)
+        assert (screen.panes.active, screen.panes.grid.logs[0].rank) == (screen.panes.grid.logs[0], 4)
         await pilot.click("#pane2", offset=(20, 3))
         await settled(pilot)
-        assert screen.pane is screen.grid.logs[1]
-        assert screen.focused is screen.grid.logs[1]
-        pane = screen.grid.logs[0]
+        assert screen.panes.active is screen.panes.grid.logs[1]
+        assert screen.focused is screen.panes.grid.logs[1]
+        pane = screen.panes.grid.logs[0]
         wheel = {"x": 5, "y": 3, "delta_x": 0, "delta_y": 0, "button": 0, "shift": False, "meta": False, "ctrl": False}
         pane.post_message(MouseScrollUp(pane, **wheel))
         await settled(pilot)
@@ -105,7 +105,7 @@ async def test_marked_text_is_copied(open_app: Any, live: FakeLive) -> None:
     await live.feed(*launching(live.plan, time.time() - 60))
     async with open_app((120, 36)) as (app, pilot):
         screen = await opened(pilot, live)
-        pane = screen.grid.logs[0]
+        pane = screen.panes.grid.logs[0]
         first = pane.row_text(pane.top + 1)
         await pilot.mouse_down("#pane1", offset=(11, 2))
         await pilot.hover("#pane1", offset=(15, 3))
@@ -125,18 +125,18 @@ async def test_panes_keep_what_is_theirs(open_app: Any, live: FakeLive) -> None:
     await live.feed(*launching(live.plan, time.time() - 60))
     async with open_app((120, 36)) as (app, pilot):
         screen = await opened(pilot, live)
-        first, second = screen.grid.logs[:2]
+        first, second = screen.panes.grid.logs[:2]
         first.focus()
         await pilot.press("ampersand", *"step 1", "enter", "m", "2")
         await settled(pilot)
         assert "since 5 min" in screen_text(app) and "filter step 1" in screen_text(app)
         await pilot.press("tab")
         await settled(pilot)
-        assert screen.pane is second
+        assert screen.panes.active is second
         assert "since all" in screen_text(app) and "filter none" in screen_text(app)
         await pilot.press("shift+tab", "escape")
         await settled(pilot)
-        assert (screen.pane is first, first.only, first.rows, len(first.marks)) == (True, "", 40, 1)
+        assert (screen.panes.active is first, first.only, first.rows, len(first.marks)) == (True, "", 40, 1)
 
 
 async def test_larger_and_smaller(open_app: Any, live: FakeLive) -> None:
@@ -149,7 +149,7 @@ async def test_larger_and_smaller(open_app: Any, live: FakeLive) -> None:
         for key in ("plus", "plus", "plus", "underscore", "underscore", "underscore", "underscore"):
             await pilot.press(key)
             await settled(pilot)
-            seen.append((len(screen.grid.shown), screen.zoomed))
+            seen.append((len(screen.panes.grid.shown), screen.panes.zoomed))
     assert seen == [(2, False), (1, False), (1, True), (1, False), (2, False), (4, False), (4, False)]
 
 
@@ -173,7 +173,7 @@ async def test_search_and_filter(open_app: Any, live: FakeLive) -> None:
     await live.feed(*launching(live.plan, time.time() - 60))
     async with open_app((120, 36)) as (app, pilot):
         screen = await opened(pilot, live)
-        pane = screen.grid.logs[0]
+        pane = screen.panes.grid.logs[0]
         await pilot.press("slash", *"needle", "enter")
         await settled(pilot)
         assert pane.row_text(pane.at) == "needle one"
@@ -189,7 +189,7 @@ async def test_search_and_filter(open_app: Any, live: FakeLive) -> None:
         assert "filtered" in screen_text(app)
         await pilot.press("escape", "escape")
         await settled(pilot)
-        assert (screen.search_text, screen.only_text, pane.rows) == ("", "", 102)
+        assert (screen.search.text, screen.search.only, pane.rows) == ("", "", 102)
         await pilot.press("slash", *"no such text", "enter")
         await settled(pilot)
         assert pane.rows == 102
@@ -203,7 +203,7 @@ async def test_next_error_since_clear_and_marks(open_app: Any, live: FakeLive, t
     await live.feed(*launching(live.plan, old))
     async with open_app((120, 36)) as (_, pilot):
         screen = await opened(pilot, live)
-        pane = screen.grid.logs[0]
+        pane = screen.panes.grid.logs[0]
         await pilot.press("E")
         await settled(pilot)
         assert pane.row_text(pane.at) == TRACEBACK[-1]
@@ -244,7 +244,7 @@ async def test_wrap_times_copy_and_save(
         await settled(pilot)
         await pilot.press("W")
         await settled(pilot)
-        assert screen.grid.logs[0].wrap
+        assert screen.panes.grid.logs[0].wrap
     names = [path.name for path in saved(tmp_path)]
     assert names == ["llm-7f3-rank-00000-2.log", "llm-7f3-rank-00000.log"]
     assert (tmp_path / names[0]).read_bytes() == live.stored.rank_log(0).read_bytes()
@@ -271,7 +271,7 @@ async def test_the_merged_log(open_app: Any, live: FakeLive) -> None:
         assert len(screen.feed.merged.groups) == 641
         await pilot.press("escape")
         await settled(pilot)
-        assert not screen.merged_only
+        assert not screen.panes.merged_only
 
 
 async def test_launchers_have_their_log(open_app: Any, backend: FakeBackend) -> None:
@@ -293,7 +293,7 @@ async def test_launchers_have_their_log(open_app: Any, backend: FakeBackend) -> 
     async with open_app((120, 36)) as (app, pilot):
         screen = await opened(pilot, live)
         assert "launcher's log" in screen_text(app)
-        screen.ranks.go(-1)
+        screen.panes.ranks.go(-1)
         await pilot.press("enter")
         await settled(pilot)
         text = screen_text(app)
@@ -307,4 +307,4 @@ async def test_launchers_have_their_log(open_app: Any, backend: FakeBackend) -> 
         assert any("00 node03 step 1" in row for row in rows)
         await pilot.press("escape", "left_square_bracket")
         await settled(pilot)
-        assert screen.grid.log_panes[0].rank == 15
+        assert screen.panes.grid.log_panes[0].rank == 15

@@ -25,7 +25,7 @@ async def test_a_healthy_run(open_app: Any, live: FakeLive) -> None:
         await settled(pilot)
         text = screen_text(app)
         shot(app, "run")
-        assert [p.rank for p in screen.grid.log_panes] == [0, 8, 1]
+        assert [p.rank for p in screen.panes.grid.log_panes] == [0, 8, 1]
     assert "RUNNING" in text and "16 of 16 ranks" in text and "step 39" in text and "loss 2.610" in text
     assert "step 39  loss 2.610" in text and "×16" in text
     assert "node02 gpu 0" in text and "all ranks  merged" in text and "96%" in text
@@ -49,7 +49,7 @@ async def test_what_comes_while_parts_of_the_screen_are_gone(open_app: Any, live
     await live.feed(*launching(live.plan, time.time() - 60))
     async with open_app((120, 36)) as (_, pilot):
         screen = await opened(pilot, live)
-        part, closing = screen.full_merged, screen.query_one("#body").remove()
+        part, closing = screen.panes.full_merged, screen.query_one("#body").remove()
         await part.remove()
         screen._tick()
         screen.take((sample("node01", time.time()),))
@@ -84,14 +84,14 @@ async def test_at_80_by_24_hosts_are_rows(open_app: Any, live: FakeLive) -> None
     await live.feed(*launching(live.plan, time.time() - 60))
     async with open_app((80, 24)) as (app, pilot):
         screen = await opened(pilot, live)
-        assert [len(screen.grid.shown), screen.grid.logs[0].rank] == [1, 0]
+        assert [len(screen.panes.grid.shown), screen.panes.grid.logs[0].rank] == [1, 0]
         assert "● node01  00-07" in screen_text(app)
         await pilot.press("right_square_bracket")
         await settled(pilot)
         assert "rank 2 of 16" in screen_text(app)
         await pilot.press("left_square_bracket", "left_square_bracket")
         await settled(pilot)
-        assert screen.grid.logs[0].rank == 15
+        assert screen.panes.grid.logs[0].rank == 15
 
 
 async def test_enter_shows_a_rank_in_the_active_pane(open_app: Any, live: FakeLive) -> None:
@@ -102,13 +102,13 @@ async def test_enter_shows_a_rank_in_the_active_pane(open_app: Any, live: FakeLi
         screen = await opened(pilot, live)
         await pilot.press("j", "j", "enter")
         await settled(pilot)
-        assert screen.grid.logs[0].rank == 2
-        screen.command_number(13)
+        assert screen.panes.grid.logs[0].rank == 2
+        screen.failures.command_number(13)
         await settled(pilot)
-        assert (screen.grid.logs[0].rank, screen.ranks.rank) == (13, 13)
+        assert (screen.panes.grid.logs[0].rank, screen.panes.ranks.rank) == (13, 13)
         assert "▌13  node02 gpu 5" in screen_text(app)
         await pilot.press("tab", "tab")
-        assert screen.pane in screen.grid.shown
+        assert screen.panes.active in screen.panes.grid.shown
 
 
 async def test_hostile_bytes_are_only_shown(open_app: Any, live: FakeLive) -> None:
@@ -120,7 +120,7 @@ async def test_hostile_bytes_are_only_shown(open_app: Any, live: FakeLive) -> No
     async with open_app((120, 36)) as (app, pilot):
         screen = await opened(pilot, live)
         text = screen_text(app)
-        strip = screen.grid.logs[0].row_strip(0)
+        strip = screen.panes.grid.logs[0].row_strip(0)
     assert "owned" not in text and "\x1b" not in text and "\x07" not in text
     assert "plain red" in text and "bar 99%" in text and "bar 10%" not in text and "torn" in text
     assert any(seg.style and seg.style.color and seg.style.color.number == 1 for seg in strip if "red" in seg.text)
@@ -159,7 +159,7 @@ async def test_many_ranks_fold_by_host(open_app: Any, backend: FakeBackend) -> N
     await live.feed(*launching(made, NOW), *failing_loudly(made, NOW + 60))
     async with open_app((120, 36)) as (_, pilot):
         screen = await opened(pilot, live)
-        keys = [row.key for row in screen.ranks.list.rows]
+        keys = [row.key for row in screen.panes.ranks.list.rows]
     assert keys[0] == "host node02"
     assert "13" in keys and "0" not in keys and "host node01" in keys
 

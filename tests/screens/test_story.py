@@ -44,7 +44,7 @@ async def test_a_day_on_recorded_events(open_app: Any, backend: FakeBackend, siz
         await case.press("escape")
 
         await case.press("2", "enter")
-        await case.until(lambda: case.screen.crumbs[-1] == "llm-pretrain.yaml" and case.screen.preview.plan)
+        await case.until(lambda: case.screen.crumbs[-1] == "llm-pretrain.yaml" and case.screen.draft.preview.plan)
         await case.press("L")
         await case.answer(yes=True)
         await case.until(lambda: case.screen.crumbs == ("Runs", "llm-pret-new"))
@@ -52,7 +52,7 @@ async def test_a_day_on_recorded_events(open_app: Any, backend: FakeBackend, siz
         await case.until(lambda: "step 39" in case.text)
 
         await case.press("slash", *"step", "space", *"11", "enter")
-        await case.until(lambda: "step 11 " in case.screen.pane.row_text(case.screen.pane.at))
+        await case.until(lambda: "step 11 " in case.screen.panes.active.row_text(case.screen.panes.active.at))
         await case.press("escape")
 
         hosts = {rank: task.host for task in live.plan.tasks for rank in task.ranks}

@@ -80,7 +80,7 @@ async def settled(pilot: Any) -> None:
         for _ in range(3):
             screen._tick()
             await pilot.pause()
-            for pane in screen.visible_panes:
+            for pane in screen.panes.visible:
                 while pane.flush(1.0):
                     pass
                 pane.repaint()

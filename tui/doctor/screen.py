@@ -18,10 +18,10 @@ from distui.doctor.images import Images
 from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import REACH, reach_table
 from distui.facts.host import HostFacts, ProbeResult
-from distui.tui.doctor.smoke import Smoking
+from distui.tui.doctor.smoke import Smoke
 from distui.tui.frame import files
 from distui.tui.frame.actions import Action, bindings
-from distui.tui.frame.base import FILTER
+from distui.tui.frame.base import FILTER, View
 from distui.tui.frame.context import ViewName, app_of, backend_of, glyphs_of, palette_of
 from distui.tui.paint import figures
 from distui.tui.paint.paint import Line, cut
@@ -37,7 +37,7 @@ MOST_HOSTS = 8
 """With more hosts only columns that are not `ok` everywhere stay."""
 
 
-class DoctorScreen(Smoking):
+class DoctorScreen(View):
     """A matrix of checks and hosts; below it, what the finding under the cursor saw, means and asks for."""
 
     VIEW: ClassVar[ViewName] = "doctor"
@@ -68,13 +68,14 @@ class DoctorScreen(Smoking):
         Action("report", "copy report", ("c",), "View", "report", help="Every finding as text."),
         Action("save", "save report", ("W",), "View", "save", footer=True, help="Every finding into a file here."),
         FILTER,
-        Action("smoke", "smoke test", ("N",), "Change", "smoke", changes=True, footer=True,
-               help="A real all-reduce between neighbours, in a job's image: starts containers and removes them."),
+        *Smoke.ACTIONS,
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
 
     def __init__(self) -> None:
         super().__init__()
+        self.smoke = Smoke(self, lambda: self.up, lambda: self._check())
+        self.parts = (self.smoke,)
         self.checked: tuple[CheckRow, ...] = ()
         self.images: Images = {}
         self.reach: ReachReport | None = None
@@ -153,7 +154,7 @@ class DoctorScreen(Smoking):
     def _check(self) -> None:
         ours = [task.id for run in app_of(self).found.runs for task in run.tasks]
         self.checked = check_hosts(
-            self.results, images=self.images, ours=ours, reach=self.reach, more=self.smoke_rows()
+            self.results, images=self.images, ours=ours, reach=self.reach, more=self.smoke.rows()
         )
         self.filter_changed()
         self.refresh_bars()
@@ -316,8 +317,8 @@ class DoctorScreen(Smoking):
         ):  # fmt: skip
             if total[verdict]:
                 line.gap(3).put(total[verdict], style).put(f" {words}", palette.muted)
-        if self.smoking:
-            line.gap(3).put(f"smoke {len(self.smoked)} of {self.smoking}", palette.accent)
+        if self.smoke.pairs:
+            line.gap(3).put(f"smoke {len(self.smoke.done)} of {self.smoke.pairs}", palette.accent)
         asking = len(self.backend.hosts) - len(self.results)
         if asking:
             line.gap(3).put(asking, palette.bold).put(" not probed yet", palette.muted)

@@ -18,6 +18,7 @@ from distui.tui.frame.bars import Crumbs, FilterBar, KeyBar, TopBar
 from distui.tui.frame.commands import CommandBar
 from distui.tui.frame.context import ViewName, app_of, backend_of, work
 from distui.tui.frame.keys import actions_here
+from distui.tui.frame.parts import Part, can
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
@@ -39,12 +40,15 @@ class View(Screen[None]):
     """A full screen: bar, crumbs and headline, the body, and the keys at the bottom.
 
     Subclasses set `VIEW`, `ACTIONS` and `BINDINGS = bindings(ACTIONS)`, compose `compose_body`, and write `crumbs`
-    and `headline`. `action_ID` does an action; `command_WORD(argument)`, where it exists, does its `:` command.
+    and `headline`. `action_ID` does an action; `command_WORD(argument)`, where it exists, does its `:` command. Either
+    may be a method of the screen or of one of its `parts`.
     """
 
     VIEW: ClassVar[ViewName] = "hosts"
     ACTIONS: ClassVar[tuple[Action, ...]] = ()
     BINDINGS: ClassVar[list[BindingType]] = []
+    parts: tuple[Part, ...] = ()
+    """What does the actions that the screen does not do itself."""
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     DEFAULT_CSS = """
@@ -207,7 +211,7 @@ class View(Screen[None]):
         """Do one of the actions at hand, where it belongs: the focused widget, what it lies in, the screen, the app."""
         start: DOMNode = self.focused or self
         for node in start.ancestors_with_self:
-            if hasattr(node, f"action_{name}"):
+            if can(node, name):
                 await self.app.run_action(name, default_namespace=node)
                 return
 

@@ -1,7 +1,7 @@
 """The row for typed commands: `:run NAME`, `:hosts /h100`, `:13`, with completion and a history.
 
-A command is done by `command_WORD(argument)` of the focused widget, the screen or the app, else it is an action's
-word. `complete_WORD()` on the same nodes names what its argument may be.
+A command is done by `command_WORD(argument)` of the focused widget, the screen, one of its parts or the app, else it is
+an action's word. `complete_WORD()` of the same names what its argument may be.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ from textual.widgets import Input, Static
 from distui.tui.frame import history
 from distui.tui.frame.context import app_of, backend_of, view_of
 from distui.tui.frame.keys import actions_here
+from distui.tui.frame.parts import with_parts
 from distui.whole import whole
 
 
-def nodes_here(screen: Screen[Any]) -> tuple[DOMNode, ...]:
-    """Who may know a command: the focused widget, what it lies in, the screen, the app."""
+def who_here(screen: Screen[Any]) -> tuple[object, ...]:
+    """Who may know a command: the focused widget, what it lies in, the screen and its parts, the app."""
     start: DOMNode = view_of(screen).main_focus or screen
-    return tuple(start.ancestors_with_self)
+    return tuple(one for node in start.ancestors_with_self for one in with_parts(node))
 
 
 def words_here(screen: Screen[Any]) -> tuple[str, ...]:
     """Every command word that works here."""
     found = {action.command for action in actions_here(screen) if action.command}
-    for node in nodes_here(screen):
-        found |= {name.removeprefix("command_") for name in dir(type(node)) if name.startswith("command_")}
+    for one in who_here(screen):
+        found |= {name.removeprefix("command_") for name in dir(type(one)) if name.startswith("command_")}
     return tuple(sorted(found - {"number", "history", ""}))
 
 
 def arguments_of(screen: Screen[Any], word: str) -> Iterable[str]:
     """What may follow a command word."""
-    for node in nodes_here(screen):
-        complete = getattr(node, f"complete_{word}", None)
+    for one in who_here(screen):
+        complete = getattr(one, f"complete_{word}", None)
         if complete is not None:
             return tuple(complete())
     return ()
@@ -52,11 +53,11 @@ def run_command(screen: Screen[Any], text: str) -> str:
     word, _, argument = text.strip().partition(" ")
     if not word:
         return ""
-    for node in nodes_here(screen):
-        if (number := whole(word)) is not None and hasattr(node, "command_number"):
-            node.command_number(number)
+    for one in who_here(screen):
+        if (number := whole(word)) is not None and hasattr(one, "command_number"):
+            one.command_number(number)
             return ""
-        method = getattr(node, f"command_{word}", None)
+        method = getattr(one, f"command_{word}", None)
         if callable(method):
             method(argument.strip())
             return ""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Protocol
 
 from distui.monitor.board import GpuLane, HostBoard
 from distui.monitor.containers import HostContainer
 from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
+from distui.tui.frame.parts import Part
 from distui.tui.hosts import containers as host_containers
 from distui.tui.hosts.container_log import ContainerLogScreen
 from distui.tui.hosts.process_kill import kill
@@ -17,74 +19,74 @@ from distui.tui.hosts.text import described, raw
 from distui.tui.terminal import shell
 
 
-class HostActs(View):
-    """The screen of a host, which knows what is under the cursor."""
-
-    host_name: str
+class UnderCursor(Protocol):
+    """The host of a screen, and what the cursor is on there."""
 
     @property
-    def host(self) -> HostBoard:
-        """The host."""
-        return self.board.hosts[self.host_name]
+    def host(self) -> HostBoard: ...
 
     @property
-    def lane(self) -> GpuLane | None:
-        """The GPU under the cursor."""
-        return None
+    def lane(self) -> GpuLane | None: ...
 
     @property
-    def container(self) -> HostContainer | None:
-        """The container under the cursor."""
-        return None
+    def container(self) -> HostContainer | None: ...
 
     @property
-    def process(self) -> Process | None:
-        """The process under the cursor."""
-        return None
+    def process(self) -> Process | None: ...
+
+
+class HostActs(Part):
+    """A shell, logs, facts, the end of a process: what is done to a host, or to what is under the cursor."""
+
+    def __init__(self, view: View, at: UnderCursor) -> None:
+        self.view = view
+        self.at = at
 
     def action_shell(self) -> None:
         """A shell on the host or in a container; the app comes back when it ends."""
-        found = self.container
+        found = self.at.container
         if found is not None and not found.running:
-            app_of(self).tell(f"{found.name} does not run: {host_containers.state_words(found)[0]}", level="warning")
+            app_of(self.view).tell(
+                f"{found.name} does not run: {host_containers.state_words(found)[0]}", level="warning"
+            )
             return
         inside = found if found is not None and found.engine != "process" else None
-        self.work(shell.visit(self.app, self.backend.ssh_argv(self.host_name, inside)), name="shell")
+        self.view.work(shell.visit(self.view.app, self.view.backend.ssh_argv(self.at.host.name, inside)), name="shell")
 
     def action_container_log(self) -> None:
         """What it says; of a GPU or process the container that has it."""
-        self.work(self._open_log(), name="container log")
+        self.view.work(self._open_log(), name="container log")
 
     async def _open_log(self) -> None:
-        found = self.container or self._container_of(await self.backend.containers(self.host_name))
+        found = self.at.container or self._container_of(await self.view.backend.containers(self.at.host.name))
         if found is None:
-            app_of(self).tell("no container has this")
+            app_of(self.view).tell("no container has this")
         else:
-            await self.app.push_screen(ContainerLogScreen(found))
+            await self.view.app.push_screen(ContainerLogScreen(found))
 
     def _container_of(self, known: Sequence[HostContainer]) -> HostContainer | None:
         """The container that has the GPU or the process under the cursor."""
-        wanted = self.process.process.container if self.process else None
-        if self.lane is not None:
-            owner = self.host.owner(self.lane)
+        wanted = self.at.process.process.container if self.at.process else None
+        if self.at.lane is not None:
+            owner = self.at.host.owner(self.at.lane)
             wanted = owner.use.container if owner.use else next((p.container for p in owner.foreign), None)
         return next((c for c in known if wanted and c.id.startswith(wanted)), None)
 
     def action_kill_process(self) -> None:
         """End the process under the cursor, after a question."""
-        if self.process is None:
-            app_of(self).tell("processes are in the tab Procs", level="warning")
+        if self.at.process is None:
+            app_of(self.view).tell("processes are in the tab Procs", level="warning")
         else:
-            self.work(kill(self, self.host, self.process), name="kill")
+            self.view.work(kill(self.view, self.at.host, self.at.process), name="kill")
 
     def action_raw(self) -> None:
         """The facts as JSON."""
-        text = raw(self.host)
+        text = raw(self.at.host)
         if text:
-            app_of(self).open_text(f"{self.host_name}.json", text)
+            app_of(self.view).open_text(f"{self.at.host.name}.json", text)
         else:
-            app_of(self).tell("the host has not answered yet")
+            app_of(self.view).tell("the host has not answered yet")
 
     def action_copy_facts(self) -> None:
         """The facts as text."""
-        app_of(self).copy(described(self.host, time.time()))
+        app_of(self.view).copy(described(self.at.host, time.time()))

@@ -10,12 +10,12 @@ from textual.binding import BindingType
 from textual.events import Resize
 
 from distui.errors import HostError
-from distui.monitor.board import GpuLane
+from distui.monitor.board import GpuLane, HostBoard
 from distui.monitor.containers import HostContainer
 from distui.monitor.links import Link, links
 from distui.monitor.notes import Note
 from distui.tui.frame.actions import Action, bindings
-from distui.tui.frame.base import FILTER
+from distui.tui.frame.base import FILTER, View
 from distui.tui.frame.context import app_of
 from distui.tui.hosts import containers as host_containers
 from distui.tui.hosts import rows as host_rows
@@ -43,7 +43,7 @@ class DetailRows(RowList):
     )
 
 
-class HostDetailScreen(HostActs):
+class HostDetailScreen(View):
     """Tabs over one host; the cursor chooses what the plots below show."""
 
     VIEW = "hosts"
@@ -80,6 +80,7 @@ class HostDetailScreen(HostActs):
     def __init__(self, name: str) -> None:
         super().__init__()
         self.host_name = name
+        self.parts = (HostActs(self, self),)
         self.tab = ""
         self.orders: dict[str, int] = {}
         self.reverse = False
@@ -324,6 +325,11 @@ class HostDetailScreen(HostActs):
         if self.tab == "procs" and self.host.gpus and self.host.seen and height > 1:
             return [Line(), Line().gap(2).put(self._processes_words, palette.faint)]
         return []
+
+    @property
+    def host(self) -> HostBoard:
+        """The host."""
+        return self.board.hosts[self.host_name]
 
     @property
     def lane(self) -> GpuLane | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -18,9 +17,9 @@ from distui.plan.render import render_text
 from distui.spec.names import fold
 from distui.tui.frame import files
 from distui.tui.frame.actions import Action, bindings
+from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
 from distui.tui.launch import job_form, plan_lines
-from distui.tui.launch.before_lines import Checked
 from distui.tui.launch.draft import LaunchDraft
 from distui.tui.launch.form_confirm import LaunchConfirm
 from distui.tui.launch.form_field import FormField
@@ -36,7 +35,7 @@ from distui.tui.widgets.painted import Painted
 Tab = Literal["form", "plan", "yaml"]
 
 
-class LaunchScreen(LaunchDraft):
+class LaunchScreen(View):
     """One job on some hosts. The text of the job file is the truth; the form writes into it."""
 
     VIEW = "jobs"
@@ -46,8 +45,7 @@ class LaunchScreen(LaunchDraft):
         Action("preflight", "preflight", ("P",), "View", "preflight", footer=True,
                help="Every check that comes before a start, against this plan and its hosts as they are now."),
         Action("dry_run", "dry run", ("D",), "View", "dryrun", footer=True, help="The whole plan into a file here."),
-        Action("save", "save", ("w",), "View", "save", footer=True, help="Write the job file."),
-        Action("editor", "$EDITOR", ("e",), "View", "edit", footer=True, help="Edit the text in your own editor."),
+        *LaunchDraft.ACTIONS,
         Action("copy_command", "copy command", ("c",), "View", "copy", help="The whole command, ready to paste."),
         Action("compare", "diff to last", ("d",), "View", "diff", help="What is different from this job's last run."),
         Action("back", "back", ("escape",), "Global", footer=True),
@@ -78,7 +76,9 @@ class LaunchScreen(LaunchDraft):
     """
 
     def __init__(self, job: JobFile | None, marked: tuple[str, ...] = (), *, new: bool = False) -> None:
-        super().__init__(job, marked)
+        super().__init__()
+        self.draft = LaunchDraft(self, job, marked, self._show)
+        self.parts = (self.draft,)
         self.new = new
         self.tab: Tab = "form"
         self._base: tuple[str, tuple[str, ...]] | None = None
@@ -97,10 +97,10 @@ class LaunchScreen(LaunchDraft):
     def on_mount(self) -> None:
         """Open the job or a new one; where no job was chosen the first, if there is any."""
         try:
-            self.files = self.backend.jobs()
+            self.draft.files = self.backend.jobs()
         except DistuiError as error:
             app_of(self).tell_error(error)
-        self._open(None if self.new else self.file or next(iter(self.files), None))
+        self.draft.open(None if self.new else self.draft.file or next(iter(self.draft.files), None))
         self.set_class(True, f"-{self.tab}")
         self.call_after_refresh(self.form.scroll_home, animate=False)
 
@@ -113,6 +113,28 @@ class LaunchScreen(LaunchDraft):
     def plan_view(self) -> PlanView:
         """The right side."""
         return self.query_one(PlanView)
+
+    @property
+    def crumbs(self) -> tuple[str, ...]:
+        """See View."""
+        name = Path(self.draft.path).name
+        return ("Jobs", f"{name}#{self.draft.document}" if self.draft.document else name)
+
+    def after_crumbs(self, line: Line, palette: Palette) -> None:
+        """Whether it differs from the file."""
+        if not self.draft.saved:
+            line.gap(2).put("new, not saved", palette.watch)
+        elif self.draft.text != self.draft.read_text:
+            line.gap(2).put("edited", palette.muted)
+
+    def news(self, hosts: frozenset[str]) -> None:
+        """See View: the plan may be another one now."""
+        self.draft.hosts_answered()
+
+    def on_screen_resume(self) -> None:
+        """The file may have been written meanwhile."""
+        super().on_screen_resume()
+        self.draft.reread()
 
     def headline(self, line: Line, palette: Palette) -> None:
         """The tabs; the plan is one of them where it has no room beside the form."""
@@ -128,26 +150,27 @@ class LaunchScreen(LaunchDraft):
 
     def _show(self) -> None:
         """Everything follows from the text and the preview."""
-        self.preview = self._seen()
+        self.draft.take_in()
         self._show_form()
         yaml = self.query_one(YamlPane)
-        yaml.load(self.text)
-        yaml.show_problems(self.preview.problems)
-        self.plan_view.show(self.preview)
+        yaml.load(self.draft.text)
+        yaml.show_problems(self.draft.preview.problems)
+        self.plan_view.show(self.draft.preview)
         self.query_one("#narrow", Painted).repaint()
         self.refresh_bars()
 
     def _show_form(self) -> None:
-        at = self.files.index(self.file) + 1 if self.file in self.files else 0
-        count = f"{at or 'new'}/{len(self.files)} {self.glyphs.open}" if self.files else ""
-        name = self.job.name if self.job else self.file.name if self.file else Path(self.path).stem
-        wrong = {p.key.split(".")[0] for p in self.preview.problems}
-        values = job_form.values(self.text, self.job, self.job_text, self.document)
-        self.form.show(name, count, self.job, self.preview.plan, self.marked, wrong, values)
+        draft = self.draft
+        at = draft.files.index(draft.file) + 1 if draft.file in draft.files else 0
+        count = f"{at or 'new'}/{len(draft.files)} {self.glyphs.open}" if draft.files else ""
+        name = draft.job.name if draft.job else draft.file.name if draft.file else Path(draft.path).stem
+        wrong = {p.key.split(".")[0] for p in draft.preview.problems}
+        values = job_form.values(draft.text, draft.job, draft.job_text, draft.document)
+        self.form.show(name, count, draft.job, draft.preview.plan, draft.marked, wrong, values)
 
     def _narrow(self, width: int, height: int) -> list[Line]:
         """Where the plan has no room: what will bite, in one line."""
-        palette, shown = self.palette, self.preview
+        palette, shown = self.palette, self.draft.preview
         line = Line().gap(1).add(plan_lines.status(shown, palette))
         first = next((f"{p.key}: {p.message}" for p in shown.problems), "") or next(map(str, shown.reasons), "")
         first = first or next(iter(shown.warnings), "")
@@ -161,21 +184,21 @@ class LaunchScreen(LaunchDraft):
         field = next((f for f in FIELDS if f.id == event.field.key), None)
         if field is None:
             return
-        base, marked = self._base or (self.text, self.marked)
+        base, marked = self._base or (self.draft.text, self.draft.marked)
         self._base = None if event.done else (base, marked)
         if field.id == "hosts":
-            self.marked = marked if event.undone or (marked and event.value == fold(marked)) else ()
-        same = event.undone or (field.id == "hosts" and bool(self.marked))
-        made = base if same else job_form.changed(base, field, event.value, self.document)
+            self.draft.marked = marked if event.undone or (marked and event.value == fold(marked)) else ()
+        same = event.undone or (field.id == "hosts" and bool(self.draft.marked))
+        made = base if same else job_form.changed(base, field, event.value, self.draft.document)
         if made is None and event.done:
             app_of(self).tell("the form can't change this text; use the YAML tab", level="warning")
-        self._set_text(base if made is None else made, now=event.done)
+        self.draft.set_text(base if made is None else made, now=event.done)
         if event.done:
             self._show_form()  # also where the text stays as it was: what the field says is what the text says
 
     def on_yaml_pane_edited(self, event: YamlPane.Edited) -> None:
         """The text itself."""
-        self._set_text(event.text)
+        self.draft.set_text(event.text)
 
     def on_plan_view_place(self, event: PlanView.Place) -> None:
         """A problem was chosen: show its line."""
@@ -221,29 +244,17 @@ class LaunchScreen(LaunchDraft):
         self._other(event.step)
 
     def _other(self, step: int) -> None:
-        if self.files:
-            at = self.files.index(self.file) if self.file in self.files else -step
-            self._open(self.files[(at + step) % len(self.files)])
+        if self.draft.files:
+            at = self.draft.files.index(self.draft.file) if self.draft.file in self.draft.files else -step
+            self.draft.open(self.draft.files[(at + step) % len(self.draft.files)])
 
     def action_preflight(self) -> None:
         """The checks that come before a start, of this plan."""
         self.work(self._preflight(), name="preflight")
 
     async def _preflight(self) -> None:
-        plan = await self._ready()
-        if plan is None:
-            return
-        self._checking = True
-        self._show()
-        try:
-            found = await self.backend.preflight(plan)
-        finally:
-            self._checking = False
-        for image, ids in found.images.items():
-            self._images.setdefault(image, {}).update(ids)
-        self._checked = Checked(found.rows, time.strftime("%H:%M:%S"), plan.hash)
-        self._show()
-        self._show_end()
+        if await self.draft.preflight():
+            self._show_end()
 
     def _show_end(self) -> None:
         """The end of the plan, where the preflight stands."""
@@ -260,7 +271,7 @@ class LaunchScreen(LaunchDraft):
         self.work(self._dry_run(), name="dry run")
 
     async def _dry_run(self) -> None:
-        plan = await self._ready()
+        plan = await self.draft.ready()
         if plan is None:
             return
         path = Path.cwd() / f"{plan.run_id}.plan.txt"
@@ -272,7 +283,7 @@ class LaunchScreen(LaunchDraft):
         self.work(self._compare(), name="diff")
 
     async def _compare(self) -> None:
-        plan = await self._ready()
+        plan = await self.draft.ready()
         row = next((r for r in app_of(self).rows if plan and r.job == plan.job and r.recorded), None)
         if plan is None:
             return
@@ -287,16 +298,16 @@ class LaunchScreen(LaunchDraft):
         self.work(self._launch(), name="launch")
 
     async def _launch(self) -> None:
-        plan = await self._ready()
-        job = self.job
+        plan = await self.draft.ready()
+        job = self.draft.job
         if job is None or plan is None:
             return
         users = await run_change.gpu_users(self, plan)
-        answer = await self.app.push_screen_wait(LaunchConfirm(job, plan, self.preview, users))
+        answer = await self.app.push_screen_wait(LaunchConfirm(job, plan, self.draft.preview, users))
         if not answer:
             return
         live = await self.backend.launch(job, plan, force=answer == "share")
-        self.run_id = ""
+        self.draft.run_id = ""
         app_of(self).open_run(live)
 
     async def action_back(self) -> None:

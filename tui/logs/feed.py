@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 from distui.cluster.backend.values import LiveRun
 from distui.plan.model import Task
 from distui.runs.lines.events import Event, HostSampled, LogLines, RunEnded, RunOpened
+from distui.runs.report.aftermath import Moment, aftermath, troubles
 from distui.runs.report.rank_rows import RankRow, digits, rank_rows, short_name
 from distui.runs.state.load import placed
+from distui.runs.state.progress import figure_name
 from distui.runs.state.reducer import RunState
 from distui.tui.logs.buffer import LogBuffer
 from distui.tui.logs.merged import MergedLog
@@ -58,6 +60,8 @@ class RunFeed:
         self.grown: set[int] = set()
         """Ranks whose files grew since somebody last took this set."""
         self.over = False
+        self.moments: list[Moment] = []
+        """What went wrong and what followed, the oldest first, as it was when last asked for."""
         self._first_line: float | None = None
 
     def tag(self, rank: int) -> str:
@@ -87,6 +91,29 @@ class RunFeed:
             said = [at for b in self.buffers.values() if (at := b.times(0, 1)[0]) is not None]
             self._first_line = min(said, default=None)
         return min(began, self._first_line or began)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What belongs to the verdict of a run that has ended."""
+        ended = self.state.ended
+        return ended.warnings if ended is not None else ()
+
+    @property
+    def figure(self) -> str | None:
+        """The group of the progress that is plotted: the loss, else the first that is no count."""
+        if self.progress is None or self.progress.last is None:
+            return None
+        return figure_name(self.progress.last.values)
+
+    def lives(self, rank: int | None) -> bool:
+        """Whether a rank, or a launcher's log, may still grow."""
+        known = self.state.ranks.get(rank) if rank is not None else None
+        return not self.over and (known is None or known.live)
+
+    def recount(self) -> None:
+        """What went wrong, and progress, as they are now."""
+        self.moments = aftermath(self.state) or troubles(self.state)
+        self.grow_progress()
 
     def placed_by_host(self) -> list[Task]:
         """The first task of each host that has ranks."""

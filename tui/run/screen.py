@@ -13,57 +13,55 @@ from textual.events import Click, Resize
 
 from distui.cluster.backend.values import LiveRun
 from distui.runs.lines.events import Event, HostSampled, LogLines
-from distui.runs.report.aftermath import aftermath, troubles
 from distui.tui.frame.actions import Action, bindings
-from distui.tui.frame.context import app_of
+from distui.tui.frame.bars import FilterBar
+from distui.tui.frame.base import View
+from distui.tui.logs.feed import RunFeed
 from distui.tui.logs.log_pane import LogPane
 from distui.tui.logs.merged_pane import MergedPane
 from distui.tui.logs.pane import Pane
 from distui.tui.logs.pump import HZ, Pump
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
-from distui.tui.run import change as run_change
-from distui.tui.run import failure_banner, timeline
-from distui.tui.run import strip as run_strip
-from distui.tui.run.failure import FAILURE_ACTIONS, FailureNavigator
-from distui.tui.run.fold import Wanted, fold
+from distui.tui.run import strip
+from distui.tui.run.acts import RunActs
+from distui.tui.run.failure import FailureNavigator
+from distui.tui.run.folding import Folding
+from distui.tui.run.header import RunHeader
+from distui.tui.run.log_copies import LogCopies
+from distui.tui.run.log_display import LogDisplay
+from distui.tui.run.log_search import LogSearch
 from distui.tui.run.painting import RunPainter
 from distui.tui.run.pane_grid import PaneGrid
-from distui.tui.run.panes import PaneKeys
+from distui.tui.run.pane_layout import PaneLayout
+from distui.tui.run.panes import Panes
 from distui.tui.run.rank_list import RankList
+from distui.tui.run.state_row import StateRow
 from distui.tui.widgets.painted import Painted
 
-STRIPS = ("auto", "off", "compact", "full")
 SLOW_S = 0.5
 """How often figures and ages are painted again."""
 STALE_S = 0.2
 """How soon after the last time news of states are painted."""
 
 
-class RunScreen(PaneKeys):
-    """The run view. It shows a followed or a recorded run and may ask it to stop; it never owns it."""
+class RunScreen(View):
+    """The run view. It shows a followed or a recorded run and may ask it to stop; it never owns it.
+
+    Here widgets, time and keys meet; what the keys do is done by `parts`, each of which knows one subject.
+    """
 
     VIEW = "runs"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
-        *PaneKeys.LOG_ACTIONS,
-        *PaneKeys.PANE_ACTIONS,
-        *FAILURE_ACTIONS,
-        Action("strip", "strip", ("v",), "Layout", "strip", help="GPUs and network: auto, off, short, full."),
+        *LogSearch.ACTIONS,
+        *LogDisplay.ACTIONS,
+        *LogCopies.ACTIONS,
+        *PaneLayout.ACTIONS,
+        *FailureNavigator.ACTIONS,
+        *Folding.ACTIONS,
         Action("back", "back", ("escape",), "Global", help="Undo search, filter, zoom and merged log, then go back."),
-        Action(
-            "stop", "stop", ("S",), "Change", "stop", changes=True, footer=True,
-            help="SIGTERM, the grace, then SIGKILL.",
-        ),
-        Action("kill", "kill", ("K",), "Change", "kill", changes=True, help="SIGKILL at once."),
-        Action(
-            "rerun", "run again", ("R",), "Change", "rerun", changes=True, footer=True,
-            help="The job as it was started, on the same hosts, once this run has ended.",
-        ),
-        Action(
-            "prune", "prune", ("X",), "Change", "prune", changes=True, footer=True,
-            help="Remove what the run left on its hosts, and its folder here, once it has ended.",
-        ),
-    )  # fmt: skip
+        *RunActs.ACTIONS,
+    )
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
     DEFAULT_CSS = """
     RunScreen #mid { height: 1fr; width: 1fr; padding-right: 1; }
@@ -73,11 +71,23 @@ class RunScreen(PaneKeys):
     """
 
     def __init__(self, live: LiveRun) -> None:
-        super().__init__(live)
-        self.painter = RunPainter(self)
-        self.failures = FailureNavigator(self)
-        self.pump = Pump(lambda: self.visible_panes)
-        self._autopsied = False
+        super().__init__()
+        self.live = live
+        self.feed = RunFeed(live)
+        self.panes = Panes(self, self.feed, lambda: self.folding.fit())
+        self.folding = Folding(self, self.feed, self.panes)
+        self.failures = FailureNavigator(self, live, self.panes)
+        self.search = LogSearch(self, self.panes, self.failures)
+        self.log_display = LogDisplay(self, self.panes)
+        self.pane_layout = PaneLayout(self.panes)
+        copies = LogCopies(self, live.plan.run_id, self.panes)
+        self.parts = (
+            self.search, self.log_display, copies, self.pane_layout, self.failures, self.folding, RunActs(self, live),
+        )  # fmt: skip
+        self.header = RunHeader(self, self.feed, self.panes)
+        self.painter = RunPainter(self, live, self.feed, self.panes, self.folding)
+        self.state_row = StateRow(self, self.feed, self.panes, self.search, self.folding)
+        self.pump = Pump(lambda: self.panes.visible)
         self._ticks = 0
         self._ticked = 0.0
         self._stale = False
@@ -87,15 +97,15 @@ class RunScreen(PaneKeys):
     def crumbs(self) -> tuple[str, ...]:
         """See View."""
         path = ("Runs", self.live.plan.run_id)
-        return (*path, "merged log") if self.merged_only else path
+        return (*path, "merged log") if self.panes.merged_only else path
 
     def after_crumbs(self, line: Line, palette: Palette) -> None:
         """See View: the run's state, and for how long."""
-        self.painter.after_crumbs(line, palette)
+        self.header.after_crumbs(line, palette)
 
     def headline(self, line: Line, palette: Palette) -> None:
         """See View: ranks, step, speed, loss."""
-        self.painter.headline(line, palette)
+        self.header.headline(line, palette)
 
     def compose_body(self) -> ComposeResult:
         """See View."""
@@ -111,24 +121,25 @@ class RunScreen(PaneKeys):
         yield MergedPane(0, id="merged")
         yield Painted(self.painter.compare, id="compare")
         yield Painted(self.painter.strip, id="strip")
-        yield Painted(self.painter.state, id="state")
+        yield Painted(self.state_row.lines, id="state")
 
     def on_mount(self) -> None:
         """Show what is known, then follow."""
-        for pane in (self.full_merged, self.grid.merged):
+        panes = self.panes
+        for pane in panes.merged:
             pane.reader = self.feed.grow_merged
-            pane.show(self.feed.merged)
-        self.full_merged.full = True
+        panes.show_merged()
+        panes.full_merged.full = True
         self._painted = list(self.query("#body Painted").results(Painted))
         for host in self.live.plan.hosts:
             known = self.feed.state.hosts.get(host)
             self.feed.seed(host, [known.sample] if known is not None and known.sample is not None else [])
-        self.fill_panes()
-        self.ranks.launchers = {buffer.host: number for number, buffer in self.feed.launchers.items()}
+        panes.fill()
+        panes.ranks.launchers = {buffer.host: number for number, buffer in self.feed.launchers.items()}
         self._tick()
-        self.fold_screen()
-        self.activate(self.grid.logs[0])
-        self.focus_list()
+        self.folding.fit()
+        panes.activate(panes.grid.logs[0])
+        panes.focus_list()
         self.set_interval(1 / HZ, self._pump)
         self.set_interval(SLOW_S, self._tick)
         self.work(self._follow(), name="follow")
@@ -144,7 +155,7 @@ class RunScreen(PaneKeys):
         if self.closing:
             return
         self.feed.take(batch)
-        for pane in self.visible_panes:
+        for pane in self.panes.visible:
             if isinstance(pane, MergedPane) or (isinstance(pane, LogPane) and pane.rank in self.feed.grown):
                 pane.dirty = True
         self.feed.grown.clear()
@@ -162,91 +173,29 @@ class RunScreen(PaneKeys):
         """Everything but the logs: figures, ages, states; twice a second."""
         if self.closing:
             return
-        state = self.feed.state
         self._ticks, self._ticked, self._stale = self._ticks + 1, self.pump.clock(), False
-        self.painter.moments = aftermath(state) or troubles(state)
-        self.feed.grow_progress()
-        for pane in self.visible_panes:
+        self.feed.recount()
+        for pane in self.panes.visible:
             pane.dirty = pane.dirty or self._ticks % 2 == 0 or self.feed.over
-        for log_pane in self.grid.logs:
-            log_pane.now_is(live=not self.feed.over and self._lives(log_pane.rank), place=self.place_of(log_pane))
-        for merged in (self.full_merged, self.grid.merged):
-            if merged.live == self.feed.over:
-                merged.live = not self.feed.over
-                merged.repaint()
-        self.ranks.set_ranks(self.feed.rows(), run_strip.samples_of(self.feed.samples), self.panes_of)
-        self.fold_screen()
+        self.panes.now_is()
+        self.panes.ranks.set_ranks(self.feed.rows(), strip.samples_of(self.feed.samples), self.panes.by_rank)
+        self.folding.fit()
         for painted in self._painted:
             painted.repaint()
         self.refresh_bars()
-        if self.feed.over and not self._autopsied and state.failure is not None:
-            self._autopsied = True
-            self._autopsy()
-
-    def _lives(self, rank: int | None) -> bool:
-        known = self.feed.state.ranks.get(rank) if rank is not None else None
-        return known is None or known.live
-
-    def _autopsy(self) -> None:
-        """A run that has failed: the rank to blame alone, at its line; not when somebody is reading."""
-        if all(pane.follow for pane in self.visible_panes) and not self.merged_only:
-            self.grid.wanted = 1
-            self.grid.fit()
-            self.activate(self.grid.logs[0])
-            self.failures.jump()
-
-    # Layout.
+        if self.feed.over:
+            self.failures.over()
 
     def on_resize(self, event: Resize) -> None:
         """Parts fold with the window."""
-        self.call_after_refresh(self.fold_screen)
+        self.call_after_refresh(self.folding.fit)
 
-    def panes_changed(self) -> None:
-        """See LogKeys."""
-        if self.is_mounted:
-            self.ranks.panes = self.panes_of
-            self.ranks.list.repaint()
-            self.query_one("#state", Painted).repaint()
-            self.refresh_bars()
-
-    def fold_screen(self) -> None:
-        """Share the rows again."""
-        size = self.query_one("#body").size
-        if not size.width:
-            return
-        hosts = len(self.live.plan.hosts)
-        wanted = Wanted(
-            banner=failure_banner.banner_rows(self.feed.state.failure, self.painter.warnings()),
-            events=timeline.rows_wanted(self.painter.moments),
-            hosts=hosts,
-            ranks=1 + len(self.ranks.list.rows),
-            loss=self.painter.loss_name() is not None,
-            strip=self.painter.strip_mode,
-            merged=self.merged_only,
-            zoomed=self.zoomed,
-        )
-        folded = fold(size.width, size.height, wanted)
-        if (folded, self.merged_only) == (self.painter.folded, not self.query_one("#mid").display):
-            return
-        self.painter.folded = folded
-        for name in ("banner", "narrow", "loss", "compare", "timeline", "strip", "state"):
-            part = self.query_one(f"#{name}", Painted)
-            rows: int = getattr(folded, name)
-            part.display = rows > 0
-            part.styles.height = max(1, rows)
-            part.styles.margin = (0 if name == "banner" else folded.gap, 0, folded.gap if name == "banner" else 0, 0)
-        self.query_one("#narrow").styles.margin = (0, 0, 1 if size.height >= 18 else 0, 0)
-        self.query_one("#side").display = folded.side
-        self.query_one("#mid").display = not self.merged_only
-        self.full_merged.display = self.merged_only
-        if self.focused is self.ranks.list and not folded.side:
-            self.pane.focus()
-
-    # Keys.
+    # Keys, and what widgets say.
 
     def offers(self, action: Action) -> bool:
         """See View: a run that lives can be stopped, one that has ended can run again."""
-        over, merged, failed = self.feed.over, isinstance(self.pane, MergedPane), self.feed.state.failure is not None
+        over, failed = self.feed.over, self.feed.state.failure is not None
+        merged = isinstance(self.panes.active, MergedPane)
         now = {
             **dict.fromkeys(("rerun", "prune"), over),
             **dict.fromkeys(("evidence", "copy_report"), failed),
@@ -254,115 +203,45 @@ class RunScreen(PaneKeys):
             "stop": not over,
             "fold": merged,
             "unfold": merged or failed,
-            "panes": not self.merged_only and not failed,
-            "next_match": failed or bool(self.search_text),
+            "panes": not self.panes.merged_only and not failed,
+            "next_match": failed or bool(self.search.text),
         }
         return now.get(action.id, True)
 
     def title_of(self, action: Action) -> str:
         """See View: `n` goes to the next failure while nothing is searched."""
-        failures = action.id == "next_match" and not self.search_text and self.failures.failed
-        return "next failure" if failures else super().title_of(action)
+        return "next failure" if action.id == "next_match" and self.search.by_rank else super().title_of(action)
 
-    def put(self, rank: int) -> None:
-        """See PaneKeys; a rank that failed is shown at the line that says why."""
-        if rank in self.failures.failed:
-            self.failures.show_failed(rank)
-        else:
-            super().put(rank)
+    async def action_back(self) -> None:
+        """One thing after the other."""
+        if not self.search.undo() and not self.pane_layout.undo():
+            await self.app.run_action("app.back")
+        self.panes.changed()
+
+    def on_filter_bar_changed(self, event: FilterBar.Changed) -> None:
+        """What is typed is a search or a filter of the active pane."""
+        event.stop()
+        event.prevent_default()
+        self.search.typed(event.text, done=event.done)
+
+    def on_rank_list_chosen(self, event: RankList.Chosen) -> None:
+        """Enter on a rank: into the active pane."""
+        event.stop()
+        self.failures.show(event.rank)
 
     @on(Click, "#banner")
     def on_banner_click(self, event: Click) -> None:
         """A click on the banner goes to the line, unless it is on a key's word."""
         if "@click" not in event.style.meta:
-            self.failures.jump()
+            self.failures.action_jump()
 
-    def action_jump(self) -> None:
-        """To the line that says what failed first."""
-        self.failures.jump()
-
-    def action_next_match(self) -> None:
-        """See LogKeys; without a search the next rank that failed."""
-        if self.search_text or not self.failures.failed:
-            super().action_next_match()
-        else:
-            self.failures.step(1)
-
-    def action_previous_match(self) -> None:
-        """See LogKeys; without a search the failed rank before."""
-        if self.search_text or not self.failures.failed:
-            super().action_previous_match()
-        else:
-            self.failures.step(-1)
-
-    def action_pin(self) -> None:
-        """Every rank that failed by itself into a pane."""
-        self.failures.pin()
-
-    def action_evidence(self) -> None:
-        """All that is known of every rank's end, as a text."""
-        self.work(self.failures.evidence(), name="evidence")
-
-    def action_copy_report(self) -> None:
-        """The report into the clipboard."""
-        self.work(self.failures.copy_report(), name="report")
-
-    def action_strip(self) -> None:
-        """GPUs and network in other sizes."""
-        self.painter.strip_mode = STRIPS[(STRIPS.index(self.painter.strip_mode) + 1) % len(STRIPS)]
-        self.fold_screen()
-        for name in ("#strip", "#state"):
-            self.query_one(name, Painted).repaint()
-
-    def action_fold(self) -> None:
-        """Fold equal lines of the merged log, or show each."""
-        self.feed.merged = self.feed.merged.refolded(fold=not self.feed.merged.fold)
-        for pane in (self.full_merged, self.grid.merged):
-            pane.show(self.feed.merged)
-        self.panes_changed()
-
-    async def action_back(self) -> None:
-        """One thing after the other."""
-        if self.search_text:
-            self.set_search("")
-        elif self.only_text:
-            self.set_only("")
-        elif self.zoomed:
-            self.action_zoom()
-        elif self.merged_only:
-            self.action_merged()
-        else:
-            await self.app.run_action("app.back")
-        self.panes_changed()
+    def on_pane_active(self, event: Pane.Active) -> None:
+        """A pane was focused."""
+        event.stop()
+        self.panes.activate(event.pane)
 
     def on_pane_at_top(self, event: Pane.AtTop) -> None:
         """The first row of the merged log was asked for: read further back."""
         event.stop()
-        if isinstance(event.pane, MergedPane) and not self.feed.merged.from_start:
-            self.feed.merged = self.feed.merged.earlier()
-            for pane in (self.full_merged, self.grid.merged):
-                pane.show(self.feed.merged)
-            app_of(self).tell("reading further back")
-
-    def action_stop(self) -> None:
-        """Stop the run, after a question."""
-        self.work(run_change.stop(self, self.live), name="stop", group="change")
-
-    def action_kill(self) -> None:
-        """Kill the run, after a question."""
-        self.work(run_change.kill(self, self.live), name="kill", group="change")
-
-    def action_rerun(self) -> None:
-        """Run it again, after a question."""
-        self.work(run_change.rerun(self, self.live), name="rerun", group="change")
-
-    def action_prune(self) -> None:
-        """Remove the run, after a question."""
-        self.work(self._prune(), name="prune", group="change")
-
-    async def _prune(self) -> None:
-        plan, ended = self.live.plan, self.live.state.ended
-        if ended is None or ended.outcome == "detached":
-            app_of(self).tell(f"{plan.run_id} still runs; S stops it", level="warning")
-        elif await run_change.prune(self, plan.run_id, plan.hosts):
-            await self.app.run_action("app.back")
+        if isinstance(event.pane, MergedPane):
+            self.log_display.read_back()
