@@ -13,9 +13,10 @@ from distui.cluster.job_files import job_path
 from distui.cluster.names import run_name
 from distui.cluster.request import RunRequest
 from distui.cluster.secrets import code_token, job_secrets
+from distui.cluster.selection import hosts_of_run
 from distui.errors import UsageError
 from distui.plan.checks import check_job
-from distui.spec.choose import choose_hosts, hosts_of_job
+from distui.spec.choose import choose_hosts
 from distui.spec.files import read_text
 from distui.spec.inventory import HostPick, Inventory
 from distui.spec.job import Job
@@ -123,14 +124,11 @@ def _env_files(files: Sequence[str]) -> dict[str, str]:
 
 def _picks(settings: Settings, found: Inventory, job: Job, nnodes: int | None) -> tuple[HostPick, ...]:
     """The hosts of the run: -H and -l win over the job's `hosts:`, a hostfile stands for all its hosts."""
-    if settings.hosts or settings.labels:
-        chosen = choose_hosts(found, settings.hosts, settings.labels)
-    elif job.hosts is not None and settings.hostfile is None:
-        chosen = hosts_of_job(found, job.hosts)
-    elif settings.hostfile is not None:
+    if settings.hostfile is not None and not (settings.hosts or settings.labels):
         chosen = choose_hosts(found)
     else:
-        raise UsageError(f"job {job.name} names no hosts", hint="give -H 'node[01-02]', or set hosts: in the job")
+        hint = "give -H 'node[01-02]', or set hosts: in the job"
+        chosen = hosts_of_run(found, job, settings.hosts, settings.labels, hint=hint)
     if nnodes is not None and nnodes > len(chosen):
         raise UsageError(f"--nnodes {nnodes}: only {len(chosen)} hosts are chosen")
     return chosen[:nnodes]

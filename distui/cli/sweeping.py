@@ -23,10 +23,15 @@ async def sweep_run(
 ) -> tuple[bool, bool]:
     """See `distui.cluster.attach.sweeping`; whether there was something, and whether all of it is gone."""
     done = await sweeping.sweep_run(connector, run, hosts, tokens, stored, spare=spare)
+    tell_swept(out, run, done)
+    return bool(done.hosts), done.whole
+
+
+def tell_swept(out: Console, run: str, done: sweeping.SweptRun) -> None:
+    """What is left, where it could not be tried, and what was removed."""
     for words in done.left:
         out.warn(f"distui: left: {words}", "yellow")
     for words in done.failed:
         out.warn(f"distui: {words}", "red")
     if done.hosts:
         out.say(f"distui: removed what a launch of {run} had left on {', '.join(done.hosts)}")
-    return bool(done.hosts), done.whole

@@ -14,16 +14,15 @@ from distui.cluster.planning import PlannedRun, RunPlanner, Sources, code_reader
 from distui.cluster.request import RunRequest
 from distui.cluster.run import Run
 from distui.cluster.secrets import code_token, job_secrets
+from distui.cluster.selection import hosts_of_run
 from distui.cluster.settings import ClusterSettings
 from distui.cluster.starting import controller_of, record
-from distui.errors import UsageError
 from distui.facts.host import ProbeResult
 from distui.facts.probe import probe_all
 from distui.plan.model import NoPlan
 from distui.session import Connector
-from distui.spec.choose import choose_hosts, hosts_of_job
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import Job
+from distui.spec.choose import choose_hosts
+from distui.spec.inventory import Host, Inventory
 from distui.spec.read_inventory import inventory_from_names, load_inventory
 from distui.spec.read_job import AnyJob, any_job
 
@@ -124,14 +123,8 @@ class Cluster:
         permit(self.settings, job)
         job, secrets = job_secrets(job, self.settings.environ)
         job, token = code_token(job, self.settings.environ)
-        return RunRequest(job, self.inventory, self._picks(job, hosts), secrets, name or run_name(job.name), token)
-
-    def _picks(self, job: Job, hosts: Sequence[str]) -> tuple[HostPick, ...]:
-        if hosts:
-            return choose_hosts(self.inventory, tuple(hosts))
-        if job.hosts is not None:
-            return hosts_of_job(self.inventory, job.hosts)
-        raise UsageError(f"job {job.name} names no hosts", hint="give `hosts`, or set hosts: in the job")
+        picks = hosts_of_run(self.inventory, job, hosts, hint="give `hosts`, or set hosts: in the job")
+        return RunRequest(job, self.inventory, picks, secrets, name or run_name(job.name), token)
 
     def launch(
         self, planned: PlannedRun, *, preflight: bool = True, force: bool = False, detach: bool = False

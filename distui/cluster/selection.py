@@ -7,9 +7,10 @@ from pathlib import Path
 
 from distui.errors import NotFound, UsageError
 from distui.frozen import frozen
-from distui.spec.choose import choose_hosts
+from distui.spec.choose import choose_hosts, hosts_of_job
 from distui.spec.hostfile import load_hostfile
 from distui.spec.inventory import Host, HostPick, Inventory
+from distui.spec.job import Job
 from distui.spec.problems import did_you_mean
 from distui.spec.read_inventory import inventory_from_names, load_inventory
 
@@ -78,6 +79,22 @@ class Selection:
         """The hosts of the inventory that are chosen; none where there is no inventory."""
         found = self.maybe_inventory()
         return found.chosen(self.picks(found)) if found is not None else ()
+
+
+def hosts_of_run(
+    inventory: Inventory,
+    job: Job,
+    hosts: Sequence[str] = (),
+    labels: Mapping[str, str] | None = None,
+    *,
+    hint: str,
+) -> tuple[HostPick, ...]:
+    """The hosts that a run is for: those named, else the job's own. Raises UsageError, with `hint`, for none."""
+    if hosts or labels:
+        return choose_hosts(inventory, tuple(hosts), labels)
+    if job.hosts is not None:
+        return hosts_of_job(inventory, job.hosts)
+    raise UsageError(f"job {job.name} names no hosts", hint=hint)
 
 
 def host_named(found: Inventory, name: str) -> Host:

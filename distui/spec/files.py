@@ -1,12 +1,12 @@
-"""Reads the files people write: every way this can fail is a Problem."""
+"""The files people write: read, where every way this can fail is a Problem, and begun for them."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from distui.errors import Problem, SpecError
-from distui.files import NotAFile, open_to_read, reason
+from distui.errors import Problem, SpecError, UsageError
+from distui.files import NotAFile, make_private, new_file, open_to_read, reason
 from distui.spec.nodes import Source, place
 from distui.spec.problems import did_you_mean
 
@@ -27,6 +27,19 @@ def read_text(path: str) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise _not_utf8(path, data, error) from None
+
+
+def write_new(path: Path, name: str, text: str, *, hint: str = "give another name", private: bool = False) -> None:
+    """A file that is not there yet, called `name` in messages, its folder made for us alone. Raises UsageError."""
+    try:
+        if private:
+            make_private(path.parent)
+        with new_file(path) as target:
+            target.write(text.encode())
+    except FileExistsError as exc:
+        raise UsageError(f"{name} exists", hint=hint) from exc
+    except OSError as exc:
+        raise UsageError(f"{name} can't be written: {exc.strerror}") from exc
 
 
 def _read(path: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Shared by the command line's tests: an empty home, distui called in this process, and hosts made of values."""
+"""Shared by unit tests: an empty home, distui called in this process, hosts made of values and runs on them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from distui.errors import HostUnreachable
 from distui.session import Completed, Session
+from fakehosts.runs import Cluster, use_fake_follower
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,14 @@ class Done:
 
 
 Cli = Callable[..., Done]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Two hosts in memory whose programs run until they are stopped, and whose runs can be followed."""
+    made = Cluster(tmp_path, 2)
+    use_fake_follower(monkeypatch, made.connector)
+    return made
 
 
 @pytest.fixture

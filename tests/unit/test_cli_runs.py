@@ -22,8 +22,7 @@ from distui.cli.console import Console
 from distui.cli.loglines import into_file, parse_grep, parse_moment
 from distui.cli.printer import LogView
 from distui.cli.settings import Settings
-from distui.cluster.attach import places, taking_up
-from distui.cluster.backend import backend_runs
+from distui.cluster.attach import places, stopping, taking_up
 from distui.cluster.logs import from_files
 from distui.cluster.logs.wanted import Wanted
 from distui.errors import CheckFailed, NotFound, UsageError
@@ -276,8 +275,8 @@ async def test_ranks_are_stopped_though_the_disk_here_is_full(
 
     place = places.RunLocation("r1", record(store), ())
     monkeypatch.setattr(store_module, "write_private", _unwritable)
-    monkeypatch.setattr(stop, "stop_found", stop_found)
-    live: Any = SimpleNamespace(plan=plan_for("h1"), found=None, unreachable={})
+    monkeypatch.setattr(stopping, "stop_found", stop_found)
+    live: Any = SimpleNamespace(plan=plan_for("h1"), found=None, unreachable={}, runs=True)
     out = Console(sys.stdout, sys.stderr, out_colour=False, err_colour=False, width=0)
     connector: Any = None
     assert await stop._beside(connector, out, place, live, 2.0) == 0
@@ -296,14 +295,16 @@ async def test_a_run_that_is_over_while_it_is_looked_for_is_taken_up(store: RunS
     assert (live.plan, live.found) == (plan, None)
 
 
-def test_the_app_tells_that_a_stop_cannot_be_asked_for(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the ranks that it stops by itself; where none runs the stop is refused."""
+async def test_a_run_of_which_nothing_runs_is_not_stopped_when_that_cannot_be_asked_for(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing else ends it the stop is refused, in the app as here."""
     stored = record(store)
     monkeypatch.setattr(store_module, "write_private", _unwritable)
-    (words,) = backend_runs._ask(stored, None, runs=True)
-    assert "Read-only file system; its ranks are stopped all the same" in words
+    live: Any = SimpleNamespace(plan=plan_for("h1"), found=None, unreachable={}, runs=False)
+    connector: Any = None
     with pytest.raises(CheckFailed, match="Read-only file system"):
-        backend_runs._ask(stored, None, runs=False)
+        await stopping.stop_beside(connector, stored, live, None)
 
 
 def test_a_file_of_logs_that_somebody_removes_meanwhile(tmp_path: Path) -> None:

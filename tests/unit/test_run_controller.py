@@ -8,7 +8,6 @@ import errno
 import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -35,15 +34,7 @@ from distui.runs.lines.events import (
 from distui.runs.store.runs import AlreadyFollowed
 from distui.session import Completed
 from distui.spec.job import Success
-from fakehosts.runs import Cluster, facts_of, use_fake_follower
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """Two hosts whose programs run until they are stopped."""
-    made = Cluster(tmp_path, 2)
-    use_fake_follower(monkeypatch, made.connector)
-    return made
+from fakehosts.runs import Cluster, facts_of
 
 
 async def until(condition: Callable[[], bool]) -> None:

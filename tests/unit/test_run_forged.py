@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 
 import pytest
 
@@ -16,17 +15,9 @@ from distui.runs.report.older import launch_of, set_aside
 from distui.runs.store.recorded import stored_plan
 from distui.runs.store.runs import AlreadyFollowed
 from distui.spec.inventory import Host
-from fakehosts.runs import Cluster, use_fake_follower
+from fakehosts.runs import Cluster
 
 HOSTS = [Host("h1"), Host("h2")]
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """Two hosts."""
-    made = Cluster(tmp_path, 2)
-    use_fake_follower(monkeypatch, made.connector)
-    return made
 
 
 async def with_forged(cluster: Cluster, **labels: str) -> FoundRuns:

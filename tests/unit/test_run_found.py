@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 
@@ -17,17 +16,9 @@ from distui.runs.report.found import plan_of
 from distui.session import Completed
 from distui.spec.inventory import Host
 from distui.spec.job import Role, Success
-from fakehosts.runs import Cluster, plan_for, use_fake_follower
+from fakehosts.runs import Cluster, plan_for
 
 HOSTS = [Host("h1"), Host("h2")]
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """Two hosts."""
-    made = Cluster(tmp_path, 2)
-    use_fake_follower(monkeypatch, made.connector)
-    return made
 
 
 async def detached(cluster: Cluster, **job: object) -> tuple[RunPlan, FoundRun]:

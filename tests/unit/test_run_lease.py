@@ -32,7 +32,7 @@ from distui.runs.launch.preflight import shared_row
 from distui.runs.lines.events import RunEnded
 from distui.session import Completed
 from distui.spec.inventory import Host
-from fakehosts.runs import Cluster, facts_of, plan_for, use_fake_follower
+from fakehosts.runs import Cluster, facts_of, plan_for
 
 GPU = Gpus((Gpu(0, "GPU-0", "H100"),))
 ANN, BOB = Claim("ann@desk", 0.0), Claim("bob@desk", 60.0)
@@ -243,14 +243,6 @@ def test_who_has_it() -> None:
 
 
 # launches
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """Two hosts with a GPU each."""
-    made = Cluster(tmp_path, 2)
-    use_fake_follower(monkeypatch, made.connector)
-    return made
 
 
 def plan_of(cluster: Cluster, run_id: str) -> Any:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from distui.cli.words import of_batch
 from distui.plan.model import RunPlan
@@ -15,17 +12,9 @@ from distui.runs.report.aftermath import aftermath
 from distui.runs.report.rank_rows import short_name
 from distui.runs.state.reducer import RunState, apply
 from distui.spec.job import Role
-from fakehosts.runs import Cluster, use_fake_follower
+from fakehosts.runs import Cluster
 
 PS: dict[Any, Role] = {"chief": Role(), "worker": Role(count=2), "ps": Role(count=1)}
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """Two hosts whose programs run until they are stopped."""
-    made = Cluster(tmp_path, 2)
-    use_fake_follower(monkeypatch, made.connector)
-    return made
 
 
 def tf(cluster: Cluster, roles: dict[Any, Role] | None = None, **more: Any) -> RunPlan:

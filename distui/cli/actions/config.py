@@ -8,8 +8,7 @@ from distui.cli import console
 from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.config import KEYS, load
-from distui.errors import UsageError
-from distui.files import make_private, new_file
+from distui.spec.files import write_new
 
 
 def show(settings: Settings, out: Console, origin: bool) -> int:
@@ -53,15 +52,8 @@ def init(settings: Settings, out: Console, project: bool) -> int:
     """See `config init --help`."""
     settings.refuse_readonly("config init")
     path = settings.cwd / "distui.yaml" if project else settings.paths.config_file
-    try:
-        if not project:
-            make_private(path.parent)
-        with new_file(path) as target:
-            target.write(template().encode())
-    except FileExistsError as exc:
-        raise UsageError(f"{path} exists", hint="`distui config show --origin` says what it sets") from exc
-    except OSError as exc:
-        raise UsageError(f"{path} can't be written: {exc.strerror}") from exc
+    hint = "`distui config show --origin` says what it sets"
+    write_new(path, str(path), template(), hint=hint, private=not project)
     out.say(f"{path}: written; take away the # of what you want to set")
     return 0
 

@@ -16,9 +16,8 @@ from distui.cli.settings import Settings
 from distui.cli.templates import template_for
 from distui.cluster.job_files import job_faults, job_path, job_paths
 from distui.errors import Problem, SpecError, UsageError
-from distui.files import new_file
 from distui.runs.lines.text import safe
-from distui.spec.files import read_text
+from distui.spec.files import read_text, write_new
 from distui.spec.inventory import Inventory
 from distui.spec.job import Job
 from distui.spec.read_job import load_job, read_job, read_jobs, split_reference
@@ -126,13 +125,8 @@ def new(settings: Settings, out: Console, file: str | None, template: str) -> in
         out.print(template_for(template, settings.cwd, _known(settings)))
         return 0
     settings.refuse_readonly("job new FILE")
-    try:
-        with new_file(settings.cwd / file) as target:
-            target.write(template_for(template, (settings.cwd / file).parent, _known(settings)).encode())
-    except FileExistsError as exc:
-        raise UsageError(f"{file} exists", hint="give another name") from exc
-    except OSError as exc:
-        raise UsageError(f"{file} can't be written: {exc.strerror}") from exc
+    path = settings.cwd / file
+    write_new(path, file, template_for(template, path.parent, _known(settings)))
     out.say(f"{file}: written; check it with `distui job validate {file}`, then `distui plan {file}`")
     return 0
 

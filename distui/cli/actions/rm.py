@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import closing
 from dataclasses import replace
 
@@ -11,21 +11,16 @@ from distui.cli import wiring
 from distui.cli.console import Console, confirm, confirm_async
 from distui.cli.run_rows import each_named
 from distui.cli.settings import Settings
-from distui.cli.sweeping import sweep_run
+from distui.cli.sweeping import tell_swept
 from distui.cluster.attach import places
-from distui.cluster.attach.sweeping import under_way, whose
-from distui.cluster.attach.taking_up import Live, take_up
+from distui.cluster.attach.removing import RemovedRun, remove_run
+from distui.cluster.attach.taking_up import Live
 from distui.errors import ExitCode, UsageError
-from distui.facts.host import Trouble
-from distui.identity import owner
 from distui.plan.labels import format_ranks
-from distui.runs.control.stopping import stop_found
-from distui.runs.hosts.launches import find_launches
 from distui.runs.report.history import stored_row
-from distui.runs.store.end_record import end_here, launch_here
+from distui.runs.store.end_record import end_here
 from distui.runs.store.journal import Journal
 from distui.runs.store.runs import StoredRun
-from distui.session import Connector
 
 
 def act(settings: Settings, out: Console, names: tuple[str, ...], purge: bool) -> int:
@@ -71,26 +66,34 @@ def _note_cleaned(out: Console, stored: StoredRun, asked: Collection[str]) -> No
 
 async def _remove_remote(settings: Settings, out: Console, place: places.RunLocation) -> int:
     async with wiring.connected(settings, place.hosts) as connector:
-        found, unreachable = await places.find(connector, place)
-        if found is None:
-            return await _remove_launch(settings, connector, out, place, unreachable)
-        live = await take_up(settings.cluster, connector, place, (found, unreachable))
-        if live.runs:
-            raise UsageError(f"run {place.run} still runs", hint=f"`distui stop {place.run}` first")
-        if not await _may_lose(settings, out, place, live):
-            return ExitCode.INTERRUPTED
-        report = await stop_found(connector, live.found, live.plan, who=owner(), grace=0, remove=True)
-        _, whole = await sweep_run(connector, out, place.run, place.hosts, (live.token,), spare=unreachable)
-    for host, text in report.errors.items():
+        done = await remove_run(settings.cluster, connector, place, lambda live: _may_lose(settings, out, place, live))
+    if done is None:
+        return ExitCode.INTERRUPTED
+    tell_swept(out, place.run, done.swept)
+    if done.live is None:
+        return _no_task(settings, out, place, done)
+    for host, text in done.errors.items():
         out.warn(f"distui: {host}: {text}", "red")
-    for text in report.leftovers:
+    for text in done.leftovers:
         out.warn(f"distui: left: {text}", "yellow")
-    if unreachable:
-        out.warn(f"distui: not reached: {', '.join(unreachable)}", "red")
-    if report.errors or report.leftovers or unreachable or not whole:
+    if done.unreachable:
+        out.warn(f"distui: not reached: {', '.join(done.unreachable)}", "red")
+    if done.unreachable or not done.whole:
         return ExitCode.CONTACT_LOST
-    out.say(f"distui: {place.run}: removed from {len(live.plan.hosts)} hosts")
+    out.say(f"distui: {place.run}: removed from {len(done.live.plan.hosts)} hosts")
     return ExitCode.OK
+
+
+def _no_task(settings: Settings, out: Console, place: places.RunLocation, done: RemovedRun) -> int:
+    """No task of the run was found. Raises NotFound, and ContactLost when there may be something on a host that did
+    not answer.
+    """
+    nothing = not done.swept.hosts and done.whole
+    if done.unreachable or (nothing and place.stored is None):
+        places.there(settings.cluster, place, None, done.unreachable)
+    if nothing:
+        out.say(f"distui: {place.run}: nothing of it is on its hosts")
+    return ExitCode.OK if done.whole else ExitCode.CONTACT_LOST
 
 
 async def _may_lose(settings: Settings, out: Console, place: places.RunLocation, live: Live) -> bool:
@@ -107,30 +110,3 @@ async def _may_lose(settings: Settings, out: Console, place: places.RunLocation,
         "yellow",
     )
     return await confirm_async(out, settings, f"Delete the log of {who} of {place.run}, unread?")
-
-
-async def _remove_launch(
-    settings: Settings,
-    connector: Connector,
-    out: Console,
-    place: places.RunLocation,
-    unreachable: Mapping[str, Trouble],
-) -> int:
-    """No task of the run was found: remove what a launch that was killed has left.
-
-    Raises UsageError for a launch that may be under way, NotFound, and ContactLost when there may be something on a
-    host that did not answer.
-    """
-    up = [host for host in place.hosts if host.name not in unreachable]
-    launches = (await find_launches(connector, up, place.run)).all
-    recorded = launch_here(place.stored)
-    if alive := under_way(launches, recorded):
-        hint = f"`distui stop {place.run}` ends it, and removes what it left if it was killed"
-        raise UsageError(f"run {place.run} is being started by {whose(alive[0])}", hint=hint)
-    tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
-    swept, whole = await sweep_run(connector, out, place.run, place.hosts, tokens, place.stored, spare=unreachable)
-    if unreachable or (not swept and whole and place.stored is None):
-        places.there(settings.cluster, place, None, unreachable)
-    if not swept and whole:
-        out.say(f"distui: {place.run}: nothing of it is on its hosts")
-    return ExitCode.OK if whole else ExitCode.CONTACT_LOST

@@ -19,9 +19,10 @@ from distui.cli.sweeping import sweep_run
 from distui.cluster.attach import leftover, places
 from distui.cluster.attach.leftover import Rest
 from distui.cluster.attach.places import open_here
+from distui.cluster.attach.stopping import stop_beside
 from distui.cluster.attach.sweeping import under_way, whose
 from distui.cluster.attach.taking_up import Live, adopt, take_up
-from distui.errors import CheckFailed, ExitCode, UsageError
+from distui.errors import ExitCode, UsageError
 from distui.facts.host import Trouble
 from distui.identity import owner
 from distui.plan.labels import format_ranks, task_from_labels
@@ -266,17 +267,14 @@ async def _beside(
     connector: Connector, out: Console, place: places.RunLocation, live: Live, grace: float | None
 ) -> int:
     """Another distui here follows it: stop the ranks and let that one drain and clean up."""
-    seconds = live.plan.stop_grace if grace is None else grace
     out.say(f"distui: stopping {place.run}; the distui that follows it here cleans up")
     assert place.stored is not None
-    try:
-        place.stored.ask_stop(grace)
-    except CheckFailed as exc:
-        out.warn(f"distui: {exc.message}; its ranks are stopped all the same", "yellow")
-    report = await stop_found(connector, live.found, live.plan, who=owner(), grace=seconds, remove=False)
-    unasked = {h: t.message for h, t in live.unreachable.items() if h in live.plan.hosts and h not in report.errors}
-    for host, text in {**report.errors, **unasked}.items():
+    done = await stop_beside(connector, place.stored, live, grace)
+    if done.unasked:
+        out.warn(f"distui: {done.unasked}", "yellow")
+    for host, text in done.failed.items():
         out.warn(f"distui: {host}: {text}", "red")
+    seconds = live.plan.stop_grace if grace is None else grace
     left = not await places.let_go(place.stored, limit=seconds + DRAIN_SECONDS)
     out.say(f"distui: {place.run} {'is still being read to its end' if left else 'is stopped'}")
-    return ExitCode.CONTACT_LOST if report.errors or unasked else ExitCode.OK
+    return ExitCode.CONTACT_LOST if done.failed else ExitCode.OK

@@ -21,12 +21,12 @@ from distui.cluster.permit import permit
 from distui.cluster.planning import PlannedRun, RunPlanner, Sources, code_reader
 from distui.cluster.request import RunRequest
 from distui.cluster.secrets import code_token, job_secrets
+from distui.cluster.selection import hosts_of_run
 from distui.cluster.starting import controller_of, record
 from distui.doctor.images import Images, images_present
 from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import endpoints
 from distui.doctor.smoke import PairResult
-from distui.errors import UsageError
 from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all
 from distui.files import read_text
@@ -39,7 +39,6 @@ from distui.runs.control.smoke import smoke
 from distui.runs.launch.gpu_users import GpuUser, gpu_users
 from distui.runs.launch.preflight import Preflight, preflight, prove_on
 from distui.session import Connector
-from distui.spec.choose import choose_hosts, hosts_of_job
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Job
 from distui.version import __version__
@@ -196,13 +195,11 @@ class ClusterBackend(HostBackend, RunBackend):
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
         """See the protocol."""
-        if marked:
-            return choose_hosts(self.inventory, tuple(marked))
-        if job.hosts is not None:
-            return hosts_of_job(self.inventory, job.hosts)
-        if self.places.selection.hosts or self.places.selection.labels:
-            return choose_hosts(self.inventory, self.places.selection.hosts, self.places.selection.labels)
-        raise UsageError(f"job {job.name} names no hosts", hint="mark hosts in view 1, or set hosts: in the job")
+        hint = "mark hosts in view 1, or set hosts: in the job"
+        if marked or job.hosts is not None:
+            return hosts_of_run(self.inventory, job, marked, hint=hint)
+        chosen = self.places.selection
+        return hosts_of_run(self.inventory, job, chosen.hosts, chosen.labels, hint=hint)
 
     def run_name(self, job: str) -> str:
         """See the protocol."""

@@ -21,21 +21,20 @@ from distui.cluster.attach.places import (
     not_followed,
     recorded_plan,
 )
+from distui.cluster.attach.removing import remove_run
 from distui.cluster.attach.run_manager import FollowedRun, RecordedRun, RunManager
+from distui.cluster.attach.stopping import stop_beside
 from distui.cluster.backend.values import LiveRun
 from distui.cluster.connecting import Connect
 from distui.cluster.settings import ClusterSettings
-from distui.errors import CheckFailed, UsageError
-from distui.runs.control.stopping import stop_found
+from distui.errors import UsageError
 from distui.runs.hosts.discover import FoundRuns, find_runs
 from distui.runs.hosts.remains import Remain, Remains, remains
 from distui.runs.launch.job_record import JobRecord, recorded_job
-from distui.runs.launch.sweep import sweep
 from distui.runs.report import history
 from distui.runs.report.history import RunRow
-from distui.runs.store.end_record import launch_here
 from distui.runs.store.masking import Mask, stored_secrets
-from distui.runs.store.runs import AlreadyFollowed, StoredRun
+from distui.runs.store.runs import AlreadyFollowed
 from distui.runs.store.saved_hosts import saved_hosts
 from distui.session import Connector
 from distui.spec.inventory import Host
@@ -154,11 +153,9 @@ class RunBackend(ABC):
         async with self._connect(place.hosts) as connector:
             live = await taking_up.take_up(self.settings, connector, place)
             if place.stored is not None and place.stored.is_followed:
-                unasked = _ask(place.stored, grace, runs=live.runs)
-                seconds = live.plan.stop_grace if grace is None else grace
-                report = await stop_found(connector, live.found, live.plan, who=self.owner, grace=seconds, remove=False)
-                errors = (f"{host}: {text}" for host, text in report.errors.items())
-                return (*unasked, *errors, *report.leftovers)
+                done = await stop_beside(connector, place.stored, live, grace)
+                failed = (f"{host}: {text}" for host, text in done.failed.items())
+                return (*((done.unasked,) if done.unasked else ()), *failed)
         return await self._stop_own(place, live, grace)
 
     async def _stop_own(self, place: RunLocation, live: taking_up.Live, grace: float | None) -> tuple[str, ...]:
@@ -195,42 +192,20 @@ class RunBackend(ABC):
         if run in self._manager.living or (place.stored is not None and place.stored.is_followed):
             raise UsageError(f"run {run} is followed on this machine", hint="stop it first")
         async with self._connect(place.hosts) as connector:
-            found, unreachable = await find(connector, place)
-            if found is not None:
-                if found.state in ("running", "partial"):
-                    raise UsageError(f"run {run} still runs", hint="stop it first")
-                live = await taking_up.take_up(self.settings, connector, place, (found, unreachable))
-                report = await stop_found(connector, live.found, live.plan, who=self.owner, grace=0, remove=True)
-                left = [*report.leftovers, *(f"{host}: {text}" for host, text in report.errors.items())]
-                if left:
-                    raise UsageError(f"run {run} is not all gone: {'; '.join(left)}", hint="try again")
-            up = [host for host in place.hosts if host.name not in unreachable]
-            token = launch_here(place.stored)
-            swept = await sweep(connector, up, run, token, spare=unreachable)
-        if swept.left or swept.failed or swept.kept:
-            left = [f"{host}: {words}" for host, words in {**swept.left, **swept.failed, **swept.kept}.items()]
-            raise UsageError(f"run {run} is not all gone: {'; '.join(left)}", hint="try again")
-        if unreachable:
+            done = await remove_run(self.settings, connector, place)
+        assert done is not None
+        if not done.whole:
+            failed = (f"{host}: {text}" for host, text in done.errors.items())
+            left = "; ".join([*done.leftovers, *failed, *done.swept.left, *done.swept.failed])
+            raise UsageError(f"run {run} is not all gone: {left}", hint="try again")
+        if done.unreachable:
             raise UsageError(
-                f"not reached: {', '.join(unreachable)}; nothing was deleted here", hint="try again when they are back"
+                f"not reached: {', '.join(done.unreachable)}; nothing was deleted here",
+                hint="try again when they are back",
             )
         if place.stored is not None:
             await asyncio.to_thread(self.settings.store.remove, run)
         self._manager.runs.pop(run, None)
-
-
-def _ask(stored: StoredRun, grace: float | None, *, runs: bool) -> tuple[str, ...]:
-    """Ask the distui here that follows the run for a stop; in words why that can't be done.
-
-    Raises CheckFailed when it can't and nothing of the run `runs`, so that nothing else ends it.
-    """
-    try:
-        stored.ask_stop(grace)
-    except CheckFailed as exc:
-        if not runs:
-            raise
-        return (f"{exc.message}; its ranks are stopped all the same",)
-    return ()
 
 
 def _files(folder: Path) -> tuple[int, int]:

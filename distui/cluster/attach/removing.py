@@ -1,0 +1,76 @@
+"""Removing what an ended run, or a launch of it that was killed, has left on its hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from distui.cluster.attach.places import RunLocation, find
+from distui.cluster.attach.sweeping import SweptRun, sweep_run, under_way, whose
+from distui.cluster.attach.taking_up import Live, take_up
+from distui.cluster.settings import ClusterSettings
+from distui.errors import UsageError
+from distui.facts.host import Trouble
+from distui.frozen import frozen
+from distui.identity import owner
+from distui.runs.control.stopping import stop_found
+from distui.runs.hosts.launches import find_launches
+from distui.runs.store.end_record import launch_here
+from distui.session import Connector
+
+
+@frozen
+class RemovedRun:
+    """What became of what a run had left on its hosts."""
+
+    live: Live | None
+    """The run as it was found; None where no task of it was."""
+    errors: Mapping[str, str]
+    """Hosts where it could not be removed, and why."""
+    leftovers: tuple[str, ...]
+    """What is still there, in words."""
+    swept: SweptRun
+    """What became of its folders."""
+    unreachable: Mapping[str, Trouble]
+    """Hosts that did not answer."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it is gone, as far as hosts answered."""
+        return not (self.errors or self.leftovers) and self.swept.whole
+
+
+async def remove_run(
+    settings: ClusterSettings,
+    connector: Connector,
+    place: RunLocation,
+    may_lose: Callable[[Live], Awaitable[bool]] | None = None,
+) -> RemovedRun | None:
+    """Remove what is left of a run on the hosts that answer; safe to repeat. None when `may_lose` says no.
+
+    `may_lose` is asked before tasks of it are removed, with their logs. Raises UsageError for a run, or a launch of it,
+    that is alive, NameTaken where what is recorded here is older than what the hosts have.
+    """
+    found, unreachable = await find(connector, place)
+    if found is None:
+        swept = await _sweep_launches(connector, place, unreachable)
+        return RemovedRun(None, {}, (), swept, unreachable)
+    live = await take_up(settings, connector, place, (found, unreachable))
+    if live.runs:
+        raise UsageError(f"run {place.run} still runs", hint=f"`distui stop {place.run}` first")
+    if may_lose is not None and not await may_lose(live):
+        return None
+    report = await stop_found(connector, live.found, live.plan, who=owner(), grace=0, remove=True)
+    swept = await sweep_run(connector, place.run, place.hosts, (live.token,), spare=unreachable)
+    return RemovedRun(live, report.errors, report.leftovers, swept, unreachable)
+
+
+async def _sweep_launches(connector: Connector, place: RunLocation, unreachable: Mapping[str, Trouble]) -> SweptRun:
+    """No task of the run was found: what launches left that were killed. Raises UsageError when one is under way."""
+    up = [host for host in place.hosts if host.name not in unreachable]
+    launches = (await find_launches(connector, up, place.run)).all
+    recorded = launch_here(place.stored)
+    if alive := under_way(launches, recorded):
+        hint = f"`distui stop {place.run}` ends it, and removes what it left if it was killed"
+        raise UsageError(f"run {place.run} is being started by {whose(alive[0])}", hint=hint)
+    tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
+    return await sweep_run(connector, place.run, place.hosts, tokens, place.stored, spare=unreachable)
