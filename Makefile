@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Runs the ranks of `make test-gpu`.
 GPU_PYTHON ?= python3
 
-.PHONY: help demo test test-gpu lint packages unit trainers cluster floors lock bench screenshots lab-up lab-down clean
+.PHONY: help demo test test-gpu lint packages unit trainers cluster floors lock mutants bench screenshots lab-up lab-down clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -75,6 +75,13 @@ lock: $(VENV)/.dev ## writes requirements.lock again: constraints.txt with hashe
 	$(PIP) install --constraint constraints.txt uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --constraint constraints.txt \
 	  --generate-hashes --no-annotate --custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml
+
+$(VENV)/.mutants: $(VENV)/.dev
+	$(PIP) install --constraint constraints.txt --editable '.[dev,mutants]'
+	@touch $@
+
+mutants: $(VENV)/.mutants ## small changes of the code, one at a time: which does no test notice? half an hour or more
+	nice -n 19 $(BIN)/python tools/mutants.py
 
 bench: $(VENV)/.torch ## measures beside peers; prints ratios
 	$(BIN)/python -m bench

@@ -151,6 +151,21 @@ def test_words_are_short_and_safe_to_show() -> None:
     assert len(texts) > 15 and all(len(text) <= MOST_TEXT and "\x1b" not in text for text in texts)
 
 
+def test_states_are_one_letter() -> None:
+    """As the kernel's, whatever comes in their place."""
+    (one,) = host_answer("h", {"tasks": [{"task": 0, "processes": [
+        {"pid": 1, "state": "SLEEPS", "threads": [[1, "python", "RUNS", "", 0.5]]}
+    ]}]}).tasks[0]  # fmt: skip
+    assert (one.state, one.threads[0].state) == ("S", "R")
+
+
+def test_a_group_that_has_begun_nothing() -> None:
+    """Whoever tells no number has begun as many as are listed: none."""
+    said = {"pid": 1, "recorder": {"groups": {"0": {"recent": []}}}}
+    (one,) = host_answer("h", {"tasks": [{"task": 0, "processes": [said]}]}).tasks[0]
+    assert one.groups is not None and one.groups["0"].enqueued == 0
+
+
 def test_pressure_is_of_what_has_one() -> None:
     """Nothing else that a host says under that name."""
     assert host_answer("h1", {"pressure": {"cpu": 5, "x" * 10_000: 7, "io": "3"}}).pressure == {"cpu": 5.0}

@@ -307,6 +307,13 @@ def test_slow_steps_are_no_standstill() -> None:
     assert explain([*(rank(n, group(31, 200, every=30)) for n in range(3)), rank(3, group(30))]).kind == "hang"
 
 
+@pytest.mark.parametrize(("pending", "kind"), [(8.5, "moving"), (10.5, "hang")])
+def test_parts_of_a_second_count(pending: float, kind: str) -> None:
+    """Five steps of 1.9 s each are 9.5 s."""
+    ranks = [rank(n, group(31, pending, every=1.9)) for n in range(3)]
+    assert explain([*ranks, rank(3, group(30, every=1.9))]).kind == kind
+
+
 def test_slow_steps_of_many_collectives_are_none_either() -> None:
     """Ten buckets of gradients within a millisecond, and then half a minute of computing."""
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from distui.runs.insight import look as looks
-from distui.runs.insight.answers import Collective, Group, HostAnswer, Process
+from distui.runs.insight.answers import Collective, Frame, Group, HostAnswer, Process, Stack
 from distui.runs.insight.ranks import TaskRanks
 
 NOW = 1000.0
+STACKS = (Stack("0x1", True, (Frame("/work/train.py", 7, "<module>"),)),)
 
 
 def process(groups: dict[str, Group]) -> Process:
@@ -45,3 +46,19 @@ async def test_only_what_stands_is_asked_for_stacks(
     monkeypatch.setattr(looks, "ask_hosts", answer)
     found = await looks.look([], [TaskRanks(0, "h1", (0,))], {0: "x"}, {})
     assert (found.explanation.kind, calls) == (kind, asked)
+
+
+@pytest.mark.parametrize("later", [(), (Process(2, 0, "python", "S", 0.0, rank=0, torch="2.13.0", stacks=STACKS),)])
+async def test_stacks_are_of_the_process_that_was_seen(
+    monkeypatch: pytest.MonkeyPatch, later: tuple[Process, ...]
+) -> None:
+    """One that has ended meanwhile, or was started again, leaves the rank as it was seen at first."""
+    before = process(group(60))
+    answers = iter([(before,), later])
+
+    async def answer(hosts: Any, ids: Any, *, stacks: bool) -> dict[str, HostAnswer]:
+        return {"h1": HostAnswer("h1", {0: next(answers)}, at=NOW)}
+
+    monkeypatch.setattr(looks, "ask_hosts", answer)
+    found = await looks.look([], [TaskRanks(0, "h1", (0,))], {0: "x"}, {})
+    assert [seen.process for seen in found.ranks] == [before]

@@ -242,6 +242,16 @@ def test_who_has_it() -> None:
     assert sharers(tasks, plan, gpus(2)) == ()
 
 
+@pytest.mark.parametrize(("run", "launch"), [("a", "aa"), ("z", "zz"), ("r", "00"), ("r", "zz")])
+def test_another_launch_is_any_other(run: str, launch: str) -> None:
+    """However its run or its token is called."""
+    plan = plan_for("h1", run_id="r", facts={"h1": facts_of("h1", gpu=GPU)}, gpus_per_host=1)
+    ours = task_from_labels(plan.tasks[0].labels)
+    assert ours is not None
+    task = FoundTask("h1", "", replace(ours, run=run, launch=launch), {}, running=True, status="running")
+    assert [conflict.resources for conflict in sharers([task], plan, gpus(0))] == [gpus(0)]
+
+
 # launches
 
 

@@ -210,6 +210,14 @@ def test_nobody_has_everything() -> None:
     assert len(marks.parse("".join(f"{n} {line}\n" for n, line in enumerate(many)), "h1")) == 20
 
 
+def test_a_line_that_is_no_mark_hides_none_below_it() -> None:
+    """Anybody can write one."""
+    good, greedy = (json.dumps(to_labels(replace(LABELS, gpus=gpus))) for gpus in ((1,), tuple(range(65))))
+    for bad in ("", "1001 {", f"1001 {greedy}"):
+        (task,) = marks.parse(f"{bad}\n1002 {good}\n", "h1")
+        assert task.labels.gpus == (1,)
+
+
 def test_what_the_engine_knows_counts_before_a_mark() -> None:
     """A task is told once, and what has ended by its engine's word does not live by its mark."""
     line = json.dumps(to_labels(LABELS))

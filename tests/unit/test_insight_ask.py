@@ -1,0 +1,93 @@
+"""Asking hosts for their ranks: what is sent, and what every kind of answer comes to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from distui.errors import HostUnreachable
+from distui.runs.insight import ask
+from distui.runs.insight.ask import ask_hosts
+from distui.runs.task.host_access import HostAccess
+from distui.session import Completed
+from fakehosts.runs import Cluster, facts_of
+
+
+@dataclass
+class Link:
+    """A connection whose host answers this; `sent` is what it was asked."""
+
+    answer: bytes | Exception
+    sent: list[Any] = field(default_factory=list)
+
+    async def run(self, argv: Sequence[str], *, input: bytes, **_: object) -> Completed:
+        self.sent.append(json.loads(input.splitlines()[-1]))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return Completed(tuple(argv), 0, self.answer, b"Traceback ...")
+
+
+def answer(at: float) -> bytes:
+    """What a host says whose clock is that, behind its greeting."""
+    return b"Welcome\n" + ask._MARK + json.dumps({"at": at, "tasks": {}}).encode() + b"\nBye\n"
+
+
+def access(folder: Path, said: bytes | Exception, **job: Any) -> tuple[HostAccess, Link]:
+    """The only host of a run, and its connection."""
+    cluster = Cluster(folder, 1)
+    plan = cluster.plan(facts={name: facts_of(name) for name in cluster.names}, **job)
+    made, link = HostAccess(cluster.names[0], plan, cluster.connector), Link(said)
+    made.link = link  # type: ignore[assignment]
+    return made, link
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our clock: 1000 when a host is asked, 1003 when it has answered."""
+    moments = iter([1000.0, 1003.0])
+    monkeypatch.setattr(ask, "time", SimpleNamespace(time=lambda: next(moments)))
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize(("at", "ahead"), [(1000.0, 0.0), (1002.0, 0.0), (1003.0, 0.0), (990.0, -10.0), (1010.0, 7.0)])
+async def test_a_clock_is_off_only_by_what_is_beyond_doubt(tmp_path: Path, at: float, ahead: float) -> None:
+    """It was read between asking and answering; how long that took is the doubt."""
+    host, _ = access(tmp_path, answer(at))
+    (found,) = (await ask_hosts([host], {0: "c1"}, stacks=False)).values()
+    assert (found.at, found.ahead, found.doubt, found.why_not) == (at, ahead, 3.0, "")
+
+
+@pytest.mark.parametrize("stacks", [True, False])
+async def test_only_tasks_that_were_started_are_asked_for(tmp_path: Path, stacks: bool) -> None:
+    """By the id that the engine gave them, with their folders; and stacks only for those who want them."""
+    host, link = access(tmp_path, answer(1.0))
+    await ask_hosts([host], {}, stacks=stacks)
+    await ask_hosts([host], {0: "c1"}, stacks=stacks)
+    nothing, one = link.sent
+    assert nothing["tasks"] == [] and one["stacks"] is stacks
+    (task,) = one["tasks"]
+    assert (task["task"], task["id"]) == (0, "c1")
+    assert all(host.plan.run_id in task[what] for what in ("folder", "hook"))
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (HostUnreachable("h1", "h1 refuses connections", code="refused"), "refuses connections"),
+        (b"", "can't be read"),
+        (b"Welcome\n", "can't be read"),
+        (ask._MARK + b"{not json\n", "can't be read"),
+    ],
+)
+async def test_a_host_that_does_not_answer_says_why(tmp_path: Path, said: bytes | Exception, words: str) -> None:
+    """Nothing is raised, and its name is in the reason."""
+    host, _ = access(tmp_path, said)
+    found = await ask_hosts([host], {0: "c1"}, stacks=False)
+    assert words in found[host.host].why_not and host.host in found[host.host].why_not
+    assert found[host.host].tasks == {}

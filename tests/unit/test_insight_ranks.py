@@ -1,0 +1,97 @@
+"""Which process is which rank, out of what hosts answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distui.runs.insight.answers import Collective, Group, HostAnswer, Process
+from distui.runs.insight.ranks import RankSeen, TaskRanks, ranks_of
+
+GROUP = {"0": Group("0", "default_pg", (Collective(1, "gloo:all_reduce", "1", "Float", 1, True),), 1)}
+
+
+def process(pid: int, parent: int = 1, name: str = "python", **more: Any) -> Process:
+    """A process that sleeps."""
+    return Process(pid, parent, name, more.pop("state", "S"), 0.0, **more)
+
+
+def of_task(task: TaskRanks, *processes: Process, **ended: str) -> tuple[RankSeen, ...]:
+    """The ranks of one task on a host that answered these processes; `ended` as `r1="exit 3"`."""
+    answer = HostAnswer(task.host, {task.index: processes}, at=1005.0, ahead=5.0, doubt=0.5)
+    return ranks_of([task], {task.host: answer}, {int(rank[1:]): words for rank, words in ended.items()})
+
+
+def pids(found: tuple[RankSeen, ...]) -> list[int | None]:
+    """The process of each rank."""
+    return [seen.process.pid if seen.process else None for seen in found]
+
+
+def test_a_process_says_which_rank_it_is() -> None:
+    """A rank of another task, or a process that only has the variable, is none of this task's."""
+    told = [
+        process(9, rank=7, torch="2.13"),
+        process(8, rank=2),
+        process(5, rank=3, torch="2.13"),
+        process(6, rank=2, torch="2.13"),
+        process(7),
+    ]
+    found = of_task(TaskRanks(0, "h", (2, 3)), *told)
+    assert [seen.rank for seen in found] == [2, 3] and pids(found) == [6, 5]
+    assert all(seen.why_not == "" for seen in found)
+    assert {(seen.at, seen.ahead, seen.doubt) for seen in found} == {(1000.0, 5.0, 0.5)}
+
+
+def test_of_two_that_say_so_the_one_with_collectives_counts() -> None:
+    """A data loader's worker inherits its rank's variables, and torch; of two with collectives it is the first."""
+    worker, rank, later = (process(n, rank=0, torch="2.13", groups=g) for n, g in ((6, {}), (5, GROUP), (7, GROUP)))
+    assert pids(of_task(TaskRanks(0, "h", (0, 1)), worker, rank, later)) == [5, None]
+    assert pids(of_task(TaskRanks(0, "h", (0, 1)), rank, worker, later)) == [5, None]
+
+
+def test_a_task_of_one_rank_needs_nobody_to_say_so() -> None:
+    """Its first process is that rank, but for what only starts another, and what has ended."""
+    starts = [process(1, name="docker-init"), process(2, name="sh"), process(3, state="Z"), process(4, state="X")]
+    task = TaskRanks(0, "h", (4,))
+    assert pids(of_task(task, *starts, process(5), process(6))) == [5]
+    assert pids(of_task(task, starts[1])) == [2], "nothing else is there"
+
+
+def test_helpers_are_what_a_rank_has_started() -> None:
+    """Whatever of it has started again, but no other rank and nothing of theirs."""
+    ranks = [process(10, rank=0, torch="2.13"), process(20, 10, rank=1, torch="2.13")]
+    others = [process(11, 10), process(12, 11), process(21, 20), process(30, 1)]
+    found = of_task(TaskRanks(0, "h", (0, 1)), *ranks, *others)
+    assert [[one.pid for one in seen.helpers] for seen in found] == [[11, 12], [21]]
+
+
+def test_why_nothing_is_seen_of_a_rank() -> None:
+    """Nothing of the task runs, or nobody says which of many it is; one that has ended needs no reason."""
+    nothing = of_task(TaskRanks(0, "h", (0,)))[0]
+    assert nothing.why_not == "nothing of it runs" and nothing.process is None
+    unsure = of_task(TaskRanks(0, "h", (0, 1)), process(5), r1="exit 3")
+    assert "torch.distributed" in unsure[0].why_not and not unsure[0].ended
+    assert (unsure[1].why_not, unsure[1].ended) == ("", "exit 3")
+
+
+def test_a_rank_that_is_seen_has_not_ended() -> None:
+    """Whatever was said before: what is looked at now counts."""
+    assert of_task(TaskRanks(0, "h", (0,)), process(5), r0="exit 3")[0].ended == ""
+
+
+@pytest.mark.parametrize("answers", [{}, {"h": HostAnswer("h", why_not="host h can't be asked: no route")}])
+def test_a_host_without_an_answer(answers: dict[str, HostAnswer]) -> None:
+    """Each of its ranks says why; one that has ended says how instead."""
+    first, second = ranks_of([TaskRanks(0, "h", (0, 1))], answers, {1: "exit 3"})
+    assert ("no route" in first.why_not) == bool(answers) and first.why_not and not first.ended
+    assert (second.why_not, second.ended) == ("", "exit 3")
+
+
+def test_ranks_come_in_their_order() -> None:
+    """Whichever task or host they are of; each task has its own processes."""
+    tasks = [TaskRanks(1, "h", (2,)), TaskRanks(0, "h", (0,)), TaskRanks(2, "g", (1,))]
+    host = HostAnswer("h", {0: (process(5),), 1: (process(6),)})
+    found = ranks_of(tasks, {"h": host, "g": HostAnswer("g", {2: (process(7),)})}, {})
+    assert [(seen.rank, seen.host) for seen in found] == [(0, "h"), (1, "g"), (2, "h")]
+    assert pids(found) == [5, 7, 6]
