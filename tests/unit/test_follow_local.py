@@ -418,6 +418,52 @@ async def test_a_signal_from_before_anybody_listened(docker: Docker, past: bytes
     assert asked["until"] == ["1795226875.700000"]
 
 
+@pytest.mark.parametrize(
+    ("code", "until"), [(137, "1795226875.700000"), (128, "1795226875.500000"), (1, "1795226875.500000")]
+)
+async def test_which_signals_can_have_ended_it(docker: Docker, code: int, until: str) -> None:
+    """One is told a moment after what it has ended; whoever ended by itself got none that came later."""
+    docker.end(code)
+    async with following(access(docker), Taken()) as (follower, _):
+        await follower.drained()
+    (asked,) = [parse_qs(urlsplit(asked).query) for asked in docker.asked if "until" in asked]
+    assert asked["until"] == [until]
+
+
+@pytest.mark.parametrize(("ref", "known"), [("c1", True), ("c2", False)])
+async def test_a_signal_that_is_told_as_it_is_sent(docker: Docker, ref: str, known: bool) -> None:
+    """Of this container alone, behind a line that is no event."""
+    events = [{"Action": "kill", "Actor": {"ID": ref}}, {"Action": "oom", "Actor": {"ID": "c1"}}]
+    docker.first_events = b"{rubbish\n\n" + b"".join(json.dumps(event).encode() + b"\n" for event in events)
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        await taken.until(lambda: "Note" in taken.names())
+        docker.end(137)
+        await follower.drained()
+    assert [e.signalled for e in taken.events if isinstance(e, Exited)] == [known]
+    assert not any(isinstance(e, Lost) for e in taken.events)
+
+
+async def test_what_is_removed_while_its_log_is_read_was_read_to_its_end(docker: Docker) -> None:
+    """Its end is known by then."""
+
+    class Removes(Docker):
+        async def logs(self, query: dict[str, list[str]], writer: asyncio.StreamWriter) -> None:
+            await super().logs(query, writer)
+            self.gone = True
+
+    await docker.stop()
+    docker = Removes(docker.path)
+    await docker.start()
+    docker.say(b"one\n")
+    docker.end(3)
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        await follower.drained()
+    await docker.stop()
+    assert (bytes(taken.log), taken.names()) == (b"one\n", ["Exited", "Drained"])
+
+
 async def test_what_is_removed_while_the_engine_is_asked_keeps_its_exit(docker: Docker) -> None:
     """The exit is told before the removal, however long the engine takes to say whether it sent a signal."""
     docker.slow_past = asyncio.Event()
@@ -607,6 +653,21 @@ async def test_a_slow_reader_slows_the_feed_and_loses_nothing(docker: Docker) ->
     async with following(access(docker), taken) as (follower, _):
         await follower.drained()
     assert bytes(taken.log) == b"".join(data for _, _, data in docker.file)
+
+
+@pytest.mark.parametrize(
+    ("message", "removed"), [("Error: No such container c1", True), ("Error: database is locked", False)]
+)
+async def test_podman_says_that_a_container_is_gone(tmp_path: Path, message: str, removed: bool) -> None:
+    """Any other error of its client says nothing about the container."""
+    client = tmp_path / "podman"
+    client.write_text(f"#!/bin/sh\necho '{message}' >&2\nexit 125\n")
+    client.chmod(0o755)
+    taken = Taken()
+    async with following(EngineAccess("podman", (str(client),)), taken):
+        await taken.until(lambda: bool(taken.names()))
+    assert taken.names()[0] == ("Removed" if removed else "Note")
+    assert removed or message in str(taken.story()[0])
 
 
 @pytest.mark.parametrize("engine", ["docker", "process"])

@@ -10,6 +10,7 @@ import subprocess
 from importlib import resources
 from pathlib import Path
 from subprocess import PIPE
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from distui.agent import bundle as helper
 from distui.agent.files import Wait
 from distui.agent.wire import GREETING
-from distui.runs.follow.feed import EngineAccess
+from distui.runs.follow.feed import EngineAccess, Stream
 from distui.runs.follow.files import process_exit
 from distui.runs.follow.helper import HelperFeed, HelperStream
 from distui.runs.follow.inspect import container_state
@@ -267,3 +268,12 @@ async def test_an_end_that_says_nothing_readable_is_an_end() -> None:
     stream = HelperStream(feed, 1)
     feed._give(stream, Frame(1, b"E", b"[1]"))
     assert stream.ended == {}
+
+
+async def test_an_id_of_the_helper_is_a_number_of_16_bits_that_nobody_has() -> None:
+    """And none is given again before all others were; 0 is the helper itself."""
+    feed = HelperFeed(SimpleNamespace(), "word", None, None)  # type: ignore[arg-type]
+    first = [feed._next_ident() for _ in range(65535)]
+    assert sorted(first) == list(range(1, 65536))
+    feed._streams = {first[0]: Stream(), first[1]: Stream()}
+    assert feed._next_ident() == first[2]

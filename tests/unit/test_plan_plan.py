@@ -22,7 +22,7 @@ from distui.facts.host import (
     ProbeResult,
     Trouble,
 )
-from distui.plan.docker import list_ids, stop
+from distui.plan.docker import list_ids, logs, stop
 from distui.plan.labels import task_from_labels
 from distui.plan.model import HostNetwork
 from distui.plan.plan import NoPlan, RunPlan, Task, plan
@@ -674,3 +674,17 @@ def test_mpi_without_mpirun_is_warned_of(launcher: Any, warned: bool) -> None:
     """Each task would be rank 0 of 1."""
     job = dataclasses.replace(JOB, backend="mpi", launcher=launcher)
     assert any("backend mpi" in warning for warning in good(job).warnings) is warned
+
+
+@pytest.mark.parametrize(
+    ("asked", "flags"),
+    [
+        ({}, ()),
+        ({"follow": True}, ("--follow",)),
+        ({"stamps": True, "since": "2026-01-01T00:00:00Z"}, ("--timestamps", "--since", "2026-01-01T00:00:00Z")),
+        ({"tail": 0}, ("--tail", "0")),
+    ],
+)
+def test_a_log_is_asked_for_as_it_is_wanted(asked: dict[str, Any], flags: tuple[str, ...]) -> None:
+    """A log that is not followed ends; no lines at all are a number of lines."""
+    assert logs(("sudo", "docker"), "c1", **asked) == ("sudo", "docker", "logs", *flags, "c1")

@@ -135,6 +135,7 @@ def test_the_agent_is_called_with_the_programs_own_python(command: Any, launcher
         (b"[distui rank 3/9]:no such place\n", ((3, b"no such place\n"),)),
         (b"no prefix\n", ((None, b"no prefix\n"),)),
         (b"[default1]:old torch\n", ((7, b"old torch\n"),)),
+        (b"[default2]:one too many\n", ((None, b"[default2]:one too many\n"),)),
         (b"[default9]:no such local rank\n", ((None, b"[default9]:no such local rank\n"),)),
         (b"[distui rank 99999999999]:x", ((None, b"[distui rank 99999999999]:x"),)),
         (b"", ((None, b""),)),

@@ -19,6 +19,7 @@ from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
 from distui.plan.render import render_text
 from distui.plan.serialize import from_json, to_json
+from distui.plan.tf import own_ports
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import ROLES, Job, RankLayout, Role
 
@@ -373,3 +374,11 @@ def test_a_launcher_for_each_rank() -> None:
     assert "RANK" not in made.tasks[3].env
     assert made.rank_names == {}
     assert made.warnings == ()
+
+
+def test_ports_that_the_plan_chose_are_no_part_of_its_hash() -> None:
+    """Whoever listens where on a host changes from hour to hour; a port that the job names is the job."""
+    first = good(tf())
+    second = good(tf(), ports=tuple(range(1024, 32_000)))
+    assert own_ports(first.reasons) != own_ports(second.reasons)
+    assert second.hash == first.hash

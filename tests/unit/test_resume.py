@@ -206,12 +206,13 @@ def lines(*rows: tuple[float, str]) -> list[Write]:
     return [Write(START + int(t * SECOND), 1, START + int(t * SECOND), text.encode()) for t, text in rows]
 
 
-def test_the_replay_begins_one_or_two_seconds_back_not_at_the_start() -> None:
+@pytest.mark.parametrize("every", [0.1, 0.3])
+def test_the_replay_begins_one_or_two_seconds_back_not_at_the_start(every: float) -> None:
     """A reconnect costs a second or two of log."""
-    file = lines(*((t / 10, f"{t}\n") for t in range(200)))
+    file = lines(*((t * every, f"{t}\n") for t in range(200)))
     reading = Reading(file)
     for seen in range(1, 201):
-        reading.clock = (seen - 1) / 10
+        reading.clock = (seen - 1) * every
         reading.read(seen, 1 << 30, 1 << 20)
     back = (stamp_ns(reading.cursor.point.top.stamp) - stamp_ns(reading.cursor.point.mark.stamp)) / SECOND
     assert 1 <= back <= 3

@@ -30,6 +30,7 @@ from distui.runs.launch.gpu_users import gpu_users, launches, user_lines
 from distui.runs.launch.port_users import with_holders
 from distui.runs.launch.preflight import shared_row
 from distui.runs.lines.events import RunEnded
+from distui.runs.store.runs import StoredRun
 from distui.session import Completed
 from distui.spec.inventory import Host
 from fakehosts.runs import Cluster, facts_of, plan_for
@@ -374,6 +375,26 @@ async def test_a_port_that_the_plan_chose_is_changed(cluster: Cluster) -> None:
     assert f"port {first.master_port} is being taken by a launch of ann@desk" in rival.said()
     assert "the plan takes another" in rival.said()
     assert recorded.master_port not in (0, first.master_port)
+
+
+async def test_a_plan_with_another_port_that_can_not_be_recorded(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk here refuses the launch, which leaves nothing, as `both` proves."""
+    rival = rival_of(cluster)
+    first, second = (cluster.plan(run_id=name) for name in ("a", "b"))
+    second = cluster.plan(run_id="b", facts=_without_ports(cluster, first, second))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def again(attempt: int, spent: float, taken: Any = None) -> NextAttempt:
+        monkeypatch.setattr(StoredRun, "write_plan", full)
+        return NextAttempt(cluster.plan(run_id="b", taken=taken), {})
+
+    ended = await both(cluster, first, rival, second, planner=again)
+    assert [(e.outcome, e.exit) for e in ended] == [("succeeded", 0), ("launch_failed", 3)]
+    assert "No space left on device" in rival.said()
 
 
 def _without_ports(cluster: Cluster, wanted: RunPlan, other: RunPlan) -> dict[str, HostFacts]:
