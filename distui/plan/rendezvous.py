@@ -120,11 +120,11 @@ def _master_addr(
         )
     else:
         whose = f"it is {owner}'s" if owner else "no host of the run has it"
-        has = ", ".join(sorted(own)) or "none"
+        has, shown = ", ".join(sorted(own)) or "none", asked or "''"
         notes.problems.append(
             PlanProblem(
                 first.name,
-                f"MASTER_ADDR {asked} can't be reached: rank 0 runs here, and {whose} (addresses here: {has})",
+                f"MASTER_ADDR {shown} can't be reached: rank 0 runs here, and {whose} (addresses here: {has})",
                 f"drop MASTER_ADDR from env (the plan would use {chosen or 'the chosen address'})",
             )
         )
@@ -137,7 +137,7 @@ def _addresses(facts: HostFacts) -> frozenset[str]:
 
 def _is_name(text: str) -> bool:
     """Whether a text is a host name rather than an address."""
-    return re.fullmatch(r"[0-9.]+|.*:.*", text) is None
+    return re.fullmatch(r"[0-9.]+", text) is None and re.fullmatch(r"[^\s:/\x00-\x1f\x7f]+", text) is not None
 
 
 def _master_port(job: Job, first: HostPlacement, seed: str, notes: _Notes) -> int:

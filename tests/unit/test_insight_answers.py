@@ -166,6 +166,13 @@ def test_a_group_that_has_begun_nothing() -> None:
     assert one.groups is not None and one.groups["0"].enqueued == 0
 
 
+def test_what_is_no_number_is_zero() -> None:
+    """And no other number, which could be some process's."""
+    found = host_answer("h", {"at": "now", "tasks": [{"task": 0, "processes": [{"pid": "x"}]}]})
+    (one,) = found.tasks[0]
+    assert (found.at, one.pid, one.parent, one.cpu) == (0.0, 0, 0, 0.0)
+
+
 def test_pressure_is_of_what_has_one() -> None:
     """Nothing else that a host says under that name."""
     assert host_answer("h1", {"pressure": {"cpu": 5, "x" * 10_000: 7, "io": "3"}}).pressure == {"cpu": 5.0}

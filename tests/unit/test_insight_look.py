@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -62,3 +63,16 @@ async def test_stacks_are_of_the_process_that_was_seen(
     monkeypatch.setattr(looks, "ask_hosts", answer)
     found = await looks.look([], [TaskRanks(0, "h1", (0,))], {0: "x"}, {})
     assert [seen.process for seen in found.ranks] == [before]
+
+
+async def test_stacks_are_added_to_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a rank was stays as it was before it was asked."""
+    before, after = process(group(60)), replace(process({}), stacks=STACKS)
+    answers = iter([(before,), (after,)])
+
+    async def answer(hosts: Any, ids: Any, *, stacks: bool) -> dict[str, HostAnswer]:
+        return {"h1": HostAnswer("h1", {0: next(answers)}, at=NOW)}
+
+    monkeypatch.setattr(looks, "ask_hosts", answer)
+    found = await looks.look([], [TaskRanks(0, "h1", (0,))], {0: "x"}, {})
+    assert [seen.process for seen in found.ranks] == [replace(before, stacks=STACKS)]

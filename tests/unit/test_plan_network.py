@@ -354,6 +354,8 @@ def test_an_own_master_address_must_be_rank_0s() -> None:
     assert met(Job("j", env={"MASTER_ADDR": "10.1.0.1"}), two).rendezvous.master_addr == "10.1.0.1"
     assert "must lead to a" in met(Job("j", env={"MASTER_ADDR": "node01"}), two).warnings[0]
     assert met(Job("j", env={"MASTER_ADDR": "10.1.0.2"}), two).problems
+    for nowhere in ("", "node 01", "node01:29500"):
+        assert met(Job("j", env={"MASTER_ADDR": nowhere}), two).problems, nowhere
 
 
 def test_ipv6_addresses_stand_in_brackets_before_a_port() -> None:

@@ -255,6 +255,14 @@ def test_a_long_progress_bar_does_not_make_the_clock_look_set_back() -> None:
     assert bytes(reading.log) == expected(file)
 
 
+def test_a_stream_without_records_is_resumed_by_its_bytes() -> None:
+    """A terminal's."""
+    cursor = Reading([]).cursor
+    for data in (b"abc", b"", b"defg"):
+        cursor.count_raw(data)
+    assert cursor.point.written == 7
+
+
 def test_a_stored_point_comes_back_as_it_was() -> None:
     """JSON and back."""
     reading = Reading(lines((0, "a\n"), (1.5, "b\n"), (3, "c"), (5, "d\n")))

@@ -13,6 +13,8 @@ from distui.runs.verdict.diagnose import cause_of, cause_of_exit, exit_words
         (0, True, "out of memory: the kernel killed a process of it, which ended with exit 0 all the same"),
         (137, False, "killed by SIGKILL, exit 137"),
         (139, False, "killed by SIGSEGV (segmentation fault), exit 139"),
+        (129, False, "killed by SIGHUP, exit 129"),
+        (128, False, "exit 128"),
         (127, False, "command not found (exit 127)"),
         (126, False, "the command can't be executed (exit 126)"),
         (125, False, "docker could not start it (exit 125)"),

@@ -215,6 +215,20 @@ def test_what_the_clocks_cannot_tell_apart_is_not_certain() -> None:
     assert verdict(*both, doubt=0.01).certainty == "certain"
 
 
+def test_how_well_times_are_known_is_said() -> None:
+    """What the clocks may be wrong by, and what lies between a line and its stamp, of both ranks."""
+    both = task(0, ended(1000.9), *said(1000.0, LOSS)), task(1, ended(1000.3), *said(1000.1, "KeyError: 'x'"))
+    found = verdict(*both, doubt=0.1).failure
+    assert found is not None and "known to 240 ms" in found.unsure
+
+
+def test_a_task_that_ends_well_long_after_a_stop_was_stopped() -> None:
+    """One that ends well at once, without a signal of the engine's, was done by itself."""
+    for after, relation in ((0.5, "succeeded"), (30.0, "stopped")):
+        done = task(0, ended(1000.0 + after, 0, signalled=False)), task(1, ended(1000.5, 143, signalled=True))
+        assert relations(verdict(*done, stop=Stop(1000.0, "user"))) == [relation, "stopped"], after
+
+
 def test_an_exception_that_was_handled_is_no_failure() -> None:
     """Rank 1 worked on for a minute and is killed then: its old traceback neither dates nor explains that."""
     worked = (*said(5.0, ROOT), *(Line(6.0 + i, f"step {i} loss 0.5") for i in range(60)))
