@@ -308,7 +308,7 @@ def try_group(tree: Tree, name: str, count: int, seed: int) -> tuple[int, list[s
     mutants = list(draw(sources, count, seed))
     survivors = []
     for mutant in mutants:
-        how = tree.outcome(mutant, lines, tests, 60 + 4 * took)
+        how = tree.outcome(mutant, lines, tests, 120 + took)
         survivors += [f"{how}: {mutant}"] if how != "killed" else []
         print(f"{how:8} {mutant}", flush=True)
     return len(mutants), survivors

@@ -430,6 +430,20 @@ async def test_which_signals_can_have_ended_it(docker: Docker, code: int, until:
     assert asked["until"] == [until]
 
 
+async def test_a_death_that_is_told_of_a_container_that_lives(docker: Docker) -> None:
+    """Its engine has started it again by then: it has not ended."""
+    died = {"Action": "die", "Actor": {"ID": "c1", "Attributes": {"exitCode": "9"}}, "timeNano": START}
+    events = [died, {"Action": "oom", "Actor": {"ID": "c1"}}]
+    docker.first_events = b"".join(json.dumps(event).encode() + b"\n" for event in events)
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        await taken.until(lambda: "Note" in taken.names())
+        await taken.until(lambda: sum(path.endswith("/json") for path in docker.asked) > 1)
+        docker.end(4)
+        await follower.drained()
+    assert [e.code for e in taken.events if isinstance(e, Exited)] == [4]
+
+
 @pytest.mark.parametrize(("ref", "known"), [("c1", True), ("c2", False)])
 async def test_a_signal_that_is_told_as_it_is_sent(docker: Docker, ref: str, known: bool) -> None:
     """Of this container alone, behind a line that is no event."""

@@ -202,6 +202,22 @@ def test_a_step_back_seen_in_the_stamps_alone_asks_for_full_reads() -> None:
     assert reading.cursor.begin() == ""
 
 
+def test_a_step_back_is_forgotten_once_the_clock_is_past_where_it_was() -> None:
+    """Until then every read is a full one: a `since` would hide what is stamped before it."""
+    reading = Reading(lines((0, "0\n"), (2, "2\n"), (4, "4\n"), (6, "6\n")))
+    for seen in (1, 2, 3, 4):
+        reading.clock += 1.5
+        reading.read(seen, 1 << 30, 1 << 20)
+    suspicious = []
+    for number, at in enumerate((4.5, 5.6, 5.9, 7.2, 8.5, 9.8), start=5):
+        reading.file = [*reading.file, *lines((at, f"after {at}\n"))]
+        reading.clock += 1.5
+        reading.read(number, 1 << 30, 1 << 20, full=reading.cursor.suspicious)
+        suspicious.append(reading.cursor.suspicious)
+    assert suspicious == [True, True, True, True, False, False]
+    assert bytes(reading.log) == expected(reading.file)
+
+
 def lines(*rows: tuple[float, str]) -> list[Write]:
     return [Write(START + int(t * SECOND), 1, START + int(t * SECOND), text.encode()) for t, text in rows]
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from distui.runs.verdict.causes import NETWORK
 from distui.runs.verdict.diagnose import cause_of, cause_of_exit, exit_words
 
 
@@ -328,3 +329,20 @@ def test_an_exit_status_alone_has_a_hint(code: int, part: str) -> None:
     assert cause is not None
     assert part in cause.hint
     assert cause_of_exit(code, error="somebody stopped it") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "network"),
+    [
+        ("[rank0]: Watchdog got stuck for 480 seconds without making progress", True),
+        ("Received a dump signal due to a collective timeout from  rank 1 and we will try our best to dump", True),
+        ("RuntimeError: Connection closed by peer [10.0.0.11]:4711", True),
+        ("socket.gaierror: [Errno -2] Name or service not known", False),
+        ("torch.OutOfMemoryError: CUDA out of memory.", False),
+        ("ModuleNotFoundError: No module named 'numpy'", False),
+    ],
+)
+def test_whether_a_network_that_carries_nothing_looks_like_this(line: str, network: bool) -> None:
+    """Then the network is asked before a rank is blamed."""
+    cause = cause_of([line])
+    assert cause is not None and (cause.text in NETWORK) is network

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from distui.runs.verdict.evidence import End, Evidence, HostSeen, Line, Lines, Rules, Silence, Stop, TaskSeen, corrected
 from distui.runs.verdict.judge import judge
+from distui.runs.verdict.last_words import LastWords
+from distui.runs.verdict.moments import Moment
 from distui.runs.verdict.outcome import Verdict
+from distui.runs.verdict.parts import Part
 from distui.runs.verdict.stops import caused
 from distui.runs.verdict.torchrun import agent_words
 
@@ -227,6 +230,16 @@ def test_a_task_that_ends_well_long_after_a_stop_was_stopped() -> None:
     for after, relation in ((0.5, "succeeded"), (30.0, "stopped")):
         done = task(0, ended(1000.0 + after, 0, signalled=False)), task(1, ended(1000.5, 143, signalled=True))
         assert relations(verdict(*done, stop=Stop(1000.0, "user"))) == [relation, "stopped"], after
+
+
+def test_when_a_rank_failed() -> None:
+    """Where a stop had begun it is when it said so, not when it ended; else what is dated already."""
+    seen, ended_at = task(0, ended(9.0)), Moment(9.0, 9.0, 9.0, "h1", 0.0)
+    words = LastWords(7.0, LOSS, "own", None, 0)
+    part = Part(seen, (0,), "stopped", 1, ended_at, words)
+    assert (part.failed_at, replace(part, how="failed").failed_at) == (7.0, 9.0)
+    assert replace(part, words=replace(words, at=None)).failed_at == 9.0
+    assert replace(part, words=None, when=None).failed_at is None
 
 
 def test_an_exception_that_was_handled_is_no_failure() -> None:
