@@ -35,7 +35,7 @@ class Link:
 
 def answer(at: float) -> bytes:
     """What a host says whose clock is that, behind its greeting."""
-    return b"Welcome\n" + ask._MARK + json.dumps({"at": at, "tasks": {}}).encode() + b"\nBye\n"
+    return b"Welcome\n" + ask.MARK + json.dumps({"at": at, "tasks": {}}).encode() + b"\nBye\n"
 
 
 def access(folder: Path, said: bytes | Exception, **job: Any) -> tuple[HostAccess, Link]:
@@ -82,7 +82,7 @@ async def test_only_tasks_that_were_started_are_asked_for(tmp_path: Path, stacks
         (HostUnreachable("h1", "h1 refuses connections", code="refused"), "refuses connections"),
         (b"", "can't be read"),
         (b"Welcome\n", "can't be read"),
-        (ask._MARK + b"{not json\n", "can't be read"),
+        (ask.MARK + b"{not json\n", "can't be read"),
     ],
 )
 async def test_a_host_that_does_not_answer_says_why(tmp_path: Path, said: bytes | Exception, words: str) -> None:
