@@ -23,7 +23,7 @@ from distui.plan.model import NoPlan, PlanProblem, RunPlan
 from distui.plan.serialize import from_json
 from distui.plan.tf import own_ports
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
-from distui.runs.hosts.discover import FoundTask, Runner, find_runs
+from distui.runs.hosts.discover import FoundRuns, FoundTask, Runner, find_runs
 from distui.runs.hosts.folder import Claim, take
 from distui.runs.hosts.lease import Conflict, Lease, Resource, free, lease, resource_text, resources_on, sharers
 from distui.runs.launch.gpu_users import gpu_users, launches, user_lines
@@ -531,6 +531,18 @@ async def test_the_preflight_says_it_before(cluster: Cluster) -> None:
 
     assert [f.verdict for f in row.findings] == ["ok", "fail"]
     assert "GPU 0 is used by run other of ann@desk" in row.findings[1].saw
+
+
+@pytest.mark.parametrize(("free_on", "verdict"), [("h1", "ok"), ("h2", "fail")])
+def test_a_port_that_the_start_can_change_is_no_reason_before_it(cluster: Cluster, free_on: str, verdict: str) -> None:
+    """One that the plan chose on this host; on another host the same number may be the job's own."""
+    reason = f"port 7777: free on {free_on}, outside its ephemeral range 32768-60999"
+    mine = replace(cluster.plan(run_id="mine", master_port=7777), reasons=(reason,))
+    labels = task_from_labels(mine.tasks[0].labels)
+    assert labels is not None
+    other = FoundTask("h1", "", replace(labels, run="other", launch="zz"), {}, running=True, status="running")
+    row = shared_row(mine, ("h1", "h2"), FoundRuns((), {}), [other])
+    assert [finding.verdict for finding in row.findings] == [verdict, "ok"]
 
 
 async def test_who_has_the_gpus_before_the_start(cluster: Cluster) -> None:
