@@ -84,7 +84,7 @@ class Case:
         await self.pilot.press(*keys)
         await settle(self.pilot)
 
-    async def until(self, what: Callable[[], Any], seconds: float = 8) -> None:
+    async def until(self, what: Callable[[], Any], seconds: float = 60) -> None:
         """Until this holds; AssertionError with the screen when it does not."""
         deadline = time.monotonic() + seconds
         while True:

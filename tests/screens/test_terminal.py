@@ -50,7 +50,7 @@ class Screen:
         )  # fmt: skip
         os.close(inner)
 
-    def read(self, until: Callable[[bytes], bool], seconds: float = 20) -> bytes:
+    def read(self, until: Callable[[bytes], bool], seconds: float = 60) -> bytes:
         """What it paints, until that shows what is wanted."""
         found, deadline = b"", time.monotonic() + seconds
         while not until(found):

@@ -89,7 +89,7 @@ async def settled(pilot: Any) -> None:
 
 async def until(pilot: Any, condition: Callable[[], bool]) -> None:
     """Until something that a thread has to do first is done."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():
             await pilot.pause()
 

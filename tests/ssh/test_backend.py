@@ -92,7 +92,7 @@ async def test_probe_news_and_jobs(backend: ClusterBackend) -> None:
     assert set(backend.facts) == {"demo1", "demo2"}
     stream = backend.news()
     seen: set[str] = set()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for news in stream:
             seen |= {news.host} if news.sample is not None else set()
             if seen == {"demo1", "demo2"}:
@@ -376,7 +376,7 @@ async def test_a_full_disk_starts_nothing_and_leaves_the_name_free(
         with pytest.raises(CheckFailed, match="No space left on device; nothing was started"):
             await backend.launch(job, made)  # type: ignore[arg-type]
     live = await backend.launch(job, made)  # type: ignore[arg-type]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for _ in live.batches():
             pass
     assert live.state.ended is not None and live.state.ended.outcome == "succeeded"
@@ -388,7 +388,7 @@ async def test_what_is_left_of_a_run_is_told_before_it_goes(backend: ClusterBack
     assert isinstance(job, Job)
     tasks = (dataclasses.replace(task, labels={**task.labels, "distui.keep": "yes"}) for task in made.tasks)
     live = await backend.launch(job, dataclasses.replace(made, tasks=tuple(tasks)))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for _ in live.batches():
             pass
     left = await backend.remains("gone")

@@ -316,7 +316,7 @@ async def test_who_is_cut_off_without_a_word_ends_with_its_launch(place: Place, 
     assert sender._call is not None
     try:
         claim.write_text(launch) if launch else claim.unlink()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await sender._call._channel.wait() == 128 + signal.SIGALRM
     finally:
         await sender.close()

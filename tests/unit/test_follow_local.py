@@ -269,7 +269,7 @@ class Taken:
         self.news.set()
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not reached():
                 self.news.clear()
                 await self.news.wait()
@@ -306,7 +306,7 @@ async def following(
     follower = HostFollower(link, engine, taken, run_id="r", targets=[target], boot_id=boot_id)
     running = asyncio.ensure_future(follower.run())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             yield follower, connector
     finally:
         await follower.close()
@@ -871,7 +871,7 @@ async def helper_feed(engine: EngineAccess) -> AsyncIterator[tuple[Feed, Session
     session = Session()
     feed = await open_helper(session, engine, metrics=False)  # type: ignore[arg-type]
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             yield feed, session
     finally:
         await feed.close()
@@ -926,7 +926,7 @@ async def test_a_helper_that_talks_rubbish_is_no_helper(monkeypatch: pytest.Monk
         )
     except NoHelper:
         return
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         error = await feed.lost
     await feed.close()
     assert "can't be read" in str(error)
@@ -939,7 +939,7 @@ async def test_the_helper_s_children_end_with_it() -> None:
         child = int(await stream.read())
         session.channels[0].process.kill()
         await feed.lost
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while alive(child):  # noqa: ASYNC110 - another process tells nobody that it ended
             await asyncio.sleep(0)
 

@@ -243,7 +243,7 @@ def said_by_a_task(run_dir: Path, env: dict[str, str], login: str | None) -> str
     outside |= {"PYTHONPATH": login} if login is not None else {}
     argv = process.start(task, command, workdir=str(run_dir))
     subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, capture_output=True, env=outside, timeout=30)
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 60
     while not Path(process.task_folder(str(run_dir), 0), "exit").exists():
         assert time.monotonic() < limit, "it never ended"
         time.sleep(0.01)

@@ -29,7 +29,7 @@ def run(argv: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
 
 def until(condition: Callable[[], object]) -> None:
     """Wait for something that comes by itself; the limit is only against hanging."""
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < limit, "it never came"
         time.sleep(0.01)

@@ -357,7 +357,7 @@ def test_the_printed_commands_without_a_container_work_when_pasted(tmp_path: Pat
 
 def ended(task: Task) -> process.ProcessState:
     """The state of a short task once it has ended; the limit is only against hanging."""
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 60
     while time.monotonic() < limit:
         out = subprocess.run(process.inspect(task.run_dir, (task.index,)), capture_output=True, check=True).stdout
         (state,) = process.parse_states(out)

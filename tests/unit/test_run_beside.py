@@ -133,7 +133,7 @@ async def test_who_reads_beside_goes_on_when_the_owner_leaves(cluster: Cluster) 
             async for batch in beside.batches():
                 events.extend(batch)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async with owner:
             draining = asyncio.create_task(drain())
             await begun.wait()

@@ -311,7 +311,7 @@ async def test_a_reader_that_goes_away_ends_the_controller(cluster: Cluster, mon
     """Leaving the context with the queue full and nobody reading ends; the run lives on."""
     monkeypatch.setattr(outbox, "QUEUE_EVENTS", 30)
     controller = cluster.controller(cluster.plan())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async with controller:
             await until(lambda: len(cluster.hosts[1].containers) > 0)
             for number in range(100):

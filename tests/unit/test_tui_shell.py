@@ -50,7 +50,7 @@ async def test_the_loop_goes_on_and_ctrl_c_ends_only_the_program(tmp_path: Path)
     ready, ticks = tmp_path / "ready", 0
     script = f"import pathlib, time; time.sleep(0.3); pathlib.Path({str(ready)!r}).touch(); time.sleep(60)"
     running = asyncio.ensure_future(shell.outside(app, (sys.executable, "-c", script)))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not ready.exists():  # the program has no other way to say so
             ticks += 1
             await asyncio.sleep(0.01)
