@@ -18,7 +18,11 @@ if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never eval
     from typing import Any, Optional
 
 ANSWER_SECONDS, ANSWER_BYTES = 5.0, 32 << 20
-"""Of one answer of torch's worker server; a recorder with 2,000 entries takes 1 MB."""
+"""Of the answers of torch's worker server; a recorder with 2,000 entries takes 1 MB."""
+RECORDERS = (("fr_trace_json", ""), ("dump_nccl_trace_json", ":nccl"))
+"""Handlers of torch's server, for collectives over gloo and over NCCL, and with what the names of groups are marked: a
+group that does both (`cpu:gloo,cuda:nccl`, as torch makes it when it is given no backend) counts each from one.
+FlightRecorderCuda.cpp and control_plane/Handlers.cpp of torch 2.13."""
 STACK_SECONDS, STACK_BYTES = 2.0, 256 * 1024
 QUIET_SECONDS, SAMPLE_QUIET = 0.2, 0.03
 """Without another byte after a thread's call the stacks count as written; of one of many samples sooner."""
@@ -60,23 +64,45 @@ def read_regular(path: str, most: int) -> bytes:
 
 
 def recorder(folder: str, pid: int, most: int) -> "dict[str, Any]":
-    """The newest collectives of a process, at most so many of each group; {"why": ...} when it does not say."""
-    try:
-        said = json.loads(ask_server("%s/%d.sock" % (folder, pid), "/handler/fr_trace_json").decode("utf-8", "replace"))
-        return shorten(said, most)
-    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, OverflowError) as error:
-        return {"why": ("%s: %s" % (type(error).__name__, error))[:MOST_TEXT]}
+    """The newest collectives of a process, at most so many of each group; {"why": ...} when it does not say.
+
+    A torch without NCCL has one recorder, an old one with it only the other.
+    """
+    until = time.monotonic() + ANSWER_SECONDS
+    answers, missing = [], []  # type: list[dict[str, Any]], list[Exception]
+    for name, mark in RECORDERS:
+        try:
+            text = ask_server("%s/%d.sock" % (folder, pid), "/handler/" + name, until)
+            answers.append(shorten(json.loads(text.decode("utf-8", "replace")), most, mark))
+        except NotServed as error:
+            missing.append(error)
+        except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, OverflowError) as error:
+            return why_not(error)
+    if not answers:
+        return why_not(missing[0])
+    groups = {}  # type: dict[str, Any]
+    for answer in answers:
+        groups.update(answer["groups"])
+    return {"version": answers[0]["version"], "groups": groups}
 
 
-def ask_server(path: str, what: str) -> bytes:
+def why_not(error: Exception) -> "dict[str, Any]":
+    """In words, for people."""
+    return {"why": ("%s: %s" % (type(error).__name__, error))[:MOST_TEXT]}
+
+
+class NotServed(ValueError):
+    """The server has no such handler."""
+
+
+def ask_server(path: str, what: str, until: float) -> bytes:
     """The body of one answer. Raises OSError, ValueError."""
     number = os.open(path, O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     sock = socket.socket(socket.AF_UNIX)
     try:
         if not stat.S_ISSOCK(os.fstat(number).st_mode):
             raise ValueError("not a socket")
-        until = time.monotonic() + ANSWER_SECONDS
-        sock.settimeout(ANSWER_SECONDS)
+        sock.settimeout(max(0.1, until - time.monotonic()))
         sock.connect("/proc/self/fd/%d" % number)
         sock.sendall(("POST %s HTTP/1.0\r\nHost: distui\r\nContent-Length: 0\r\n\r\n" % what).encode())
         return body_of(take(sock, until))
@@ -104,16 +130,19 @@ def take(sock: socket.socket, until: float) -> bytes:
 
 
 def body_of(answer: bytes) -> bytes:
-    """What follows the head. Raises ValueError for another status than 200."""
+    """What follows the head. Raises NotServed, ValueError for another status than 200."""
     head, _, body = answer.partition(b"\r\n\r\n")
     words = head.split(None, 2)
-    if len(words) < 2 or words[1] != b"200":
-        raise ValueError("status " + head[:40].decode("utf-8", "replace"))
+    if words[1:2] != [b"200"]:
+        kind = NotServed if words[1:2] == [b"404"] else ValueError
+        raise kind("status " + head[:40].decode("utf-8", "replace"))
     return body
 
 
-def shorten(said: "dict[str, Any]", most: int) -> "dict[str, Any]":
+def shorten(said: "dict[str, Any]", most: int, mark: str = "") -> "dict[str, Any]":
     """Of torch's answer what tells where a process is: for each group how far it is, and its newest collectives.
+
+    Groups get their name and `mark`.
 
     An entry is number, name, sizes and types in words, nanoseconds of its beginning, whether it is over.
     """
@@ -134,7 +163,8 @@ def shorten(said: "dict[str, Any]", most: int) -> "dict[str, Any]":
             groups[name]["ranks"] = str(config.get("ranks", ""))[:4096]
     for group in groups.values():
         group["recent"] = sorted(group["recent"])[-most:]
-    return {"version": str(said.get("version", ""))[:16], "groups": dict(sorted(groups.items())[:64])}
+    first = {name + mark: group for name, group in sorted(groups.items())[:64]}
+    return {"version": str(said.get("version", ""))[:16], "groups": first}
 
 
 def row_of(entry: "dict[str, Any]") -> "list[Any]":

@@ -18,6 +18,7 @@ import pytest
 from distui.agent import hooked
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
+NOT_FOUND = b"HTTP/1.1 404 Not Found\r\n\r\nHandler not found"
 PID = 4711
 
 STACKS = """\
@@ -57,11 +58,16 @@ Serve = Callable[..., Path]
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Has a process's socket answer each question with some pieces, and then close unless told otherwise."""
+    """Has a process's socket answer each question with some pieces, and then close unless told otherwise.
+
+    `nccl` is its answer for collectives over NCCL, which a torch without it does not have.
+    """
     over = threading.Event()
     servers: list[tuple[socket.socket, threading.Thread]] = []
 
-    def start(*pieces: bytes, name: str = f"{PID}.sock", endless: bool = False, silent: bool = False) -> Path:
+    def start(
+        *pieces: bytes, name: str = f"{PID}.sock", endless: bool = False, silent: bool = False, nccl: bytes = NOT_FOUND
+    ) -> Path:
         server = socket.socket(socket.AF_UNIX)
         server.bind(str(tmp_path / name))
         server.listen(8)
@@ -73,9 +79,9 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
                     with connection:
                         if over.is_set():
                             return
-                        connection.recv(4096)
+                        question = connection.recv(4096)
                         try:
-                            for piece in pieces:
+                            for piece in (nccl,) if b"nccl" in question else pieces:
                                 connection.sendall(piece)
                             while endless:
                                 connection.sendall(b" " * (1 << 16))
@@ -120,6 +126,30 @@ def test_collectives_are_told_group_by_group(serve: Serve) -> None:
     assert default["recent"] == [row, [31, "gloo:all_reduce", "10x3", "Float", 1795457849498133664, False]]
     assert (default["enqueued"], default["completed"], default["ranks"]) == (31, 30, "[0, 1]")
     assert said["groups"]["1"]["about"] == "undefined" and "enqueued" not in said["groups"]["1"]
+
+
+def test_collectives_over_nccl_are_told_beside_those_over_gloo(serve: Serve) -> None:
+    """A group that does both counts each from one."""
+    over_gloo, over_nccl = recorded(entry(4)), recorded(entry(31, profiling_name="nccl:all_reduce", retired=False))
+    folder = serve(OK, json.dumps(over_gloo).encode(), nccl=OK + json.dumps(over_nccl).encode())
+
+    groups = hooked.recorder(str(folder), PID, 5)["groups"]
+
+    newest = {name: group["recent"][-1][:2] for name, group in groups.items()}
+    assert newest == {"0": [4, "gloo:all_reduce"], "0:nccl": [31, "nccl:all_reduce"]}
+
+
+def test_an_old_torch_tells_only_of_nccl(serve: Serve) -> None:
+    """The recorder of gloo came later."""
+    said = hooked.recorder(str(serve(NOT_FOUND, nccl=OK + json.dumps(recorded(entry(7))).encode())), PID, 5)
+    assert list(said["groups"]) == ["0:nccl"]
+
+
+@pytest.mark.parametrize("nccl", [b"HTTP/1.1 200 OK\r\n\r\nrubbish", b"HTTP/1.1 500 Oh\r\n\r\n", b""])
+def test_a_rank_whose_nccl_does_not_tell_is_not_taken_for_one_that_did_nothing(serve: Serve, nccl: bytes) -> None:
+    """What it began over gloo is not all that it began."""
+    said = hooked.recorder(str(serve(OK, json.dumps(recorded(entry(4))).encode(), nccl=nccl)), PID, 5)
+    assert why(said)
 
 
 def test_a_recorder_without_members_or_counters_is_told_as_far_as_it_goes() -> None:

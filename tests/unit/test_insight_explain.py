@@ -77,6 +77,23 @@ def test_one_rank_has_not_entered() -> None:
     assert found.ranks[1].does == "waits in all_reduce #31"
 
 
+def over_nccl(newest: int, done: int) -> Group:
+    """A rank whose GPU has done some of what its program began; beside it one barrier over gloo."""
+    rows = (
+        Collective(n, "nccl:all_reduce", "1000", "Float", int((NOW - 20 + n / 100) * 1e9), n <= done)
+        for n in range(20, newest + 1)
+    )
+    return Group("0:nccl", "default_pg", tuple(rows), newest)
+
+
+def test_programs_run_ahead_of_their_gpus() -> None:
+    """Over NCCL ranks begin more than their GPUs have done: the first one that does not end is it."""
+    ranks = [rank(n, group(1), over_nccl(45, done=30)) for n in (0, 1, 3)]
+    found = explain([*ranks, rank(2, group(1), over_nccl(30, done=30))])
+    assert verdict(found) == ("hang", "certain", (2,))
+    assert "rank 2 has not entered all_reduce #31 of 1000 Float in the default group" in found.headline
+
+
 def test_two_ranks_have_not_entered() -> None:
     """Both, and neither's doings in the headline."""
     found = explain([*waiting(4, without=(1, 2)), rank(1, group(30)), rank(2, group(29))])

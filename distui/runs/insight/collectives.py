@@ -15,6 +15,9 @@ STANDING_S = 5.0
 SLOWER = 5.0
 """Or so many times as long as a step usually takes, where that is more."""
 
+NCCL = ":nccl"
+"""Behind the name of a group: what it does over NCCL, which torch counts apart (`agent/hooked.py`)."""
+
 SAME_SIZE = ("all_reduce", "allreduce", "broadcast", "reduce_scatter", "all_gather", "allgather", "barrier")
 """Collectives whose input must be of one size on all ranks; others may differ (torch's documentation of each)."""
 
@@ -56,6 +59,7 @@ class Mismatch:
 
 def group_words(name: str, about: str) -> str:
     """A process group as people know it."""
+    name = name.removesuffix(NCCL)
     if about == "default_pg" or name in ("", "0"):
         return "the default group"
     return f"group {name}" + (f" ({about})" if about and about != "undefined" else "")
@@ -126,7 +130,7 @@ def _members(name: str, inside: Mapping[int, Group], ranks: Sequence[RankSeen]) 
     """The ranks of a group: as torch tells them; all for the default one; else those that have been in it."""
     everybody = {seen.rank for seen in ranks}
     said = {rank for group in inside.values() for rank in group.ranks} & everybody
-    if any(group.about == "default_pg" for group in inside.values()) or name == "0":
+    if any(group.about == "default_pg" for group in inside.values()) or name.removesuffix(NCCL) == "0":
         return tuple(sorted(everybody))
     return tuple(sorted(said | set(inside)))
 
