@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import tracemalloc
 from pathlib import Path
 
@@ -191,4 +190,3 @@ def test_what_is_typed_is_a_pattern(text: str, line: bytes, hit: bool) -> None:
 def test_what_counts_as_trouble(line: bytes, hit: bool) -> None:
     """Next error stops at errors, NCCL warnings and nan; not at words that only look alike."""
     assert bool(TROUBLE.search(line)) is hit
-    assert isinstance(TROUBLE, re.Pattern)
