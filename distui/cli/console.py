@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -148,20 +148,6 @@ def _columns(environ: Mapping[str, str]) -> int:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except OSError:
         return 80
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, width: int = 0) -> list[str]:
-    """Rows under a header, columns two blanks apart, the last one cut to `width` (0: never).
-
-    Plain text that `awk` and eyes read alike; empty cells show as `-`.
-    """
-    cells = [[str(c) or "-" for c in row] for row in rows]
-    sizes = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]
-    lines = []
-    for line in [list(header), *cells]:
-        text = "  ".join(c.ljust(s) for c, s in zip(line, sizes, strict=True)).rstrip()
-        lines.append(text if not width or len(text) <= width else text[: width - 1] + "…")
-    return lines
 
 
 def confirm(console: Console, settings: Settings, question: str, *, default: bool = False) -> bool:

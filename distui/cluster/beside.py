@@ -74,6 +74,11 @@ class Beside:
             self._owning.cancel()
             await asyncio.gather(self._owning, return_exceptions=True)
 
+    @property
+    def owner(self) -> RunController | None:
+        """What follows the run, where this process owns it by now."""
+        return self._owner
+
     async def why(self) -> Explanation | None:
         """Ask the ranks, where this process owns the run by now; None where another one does."""
         return await self._owner.why() if self._owner is not None else None

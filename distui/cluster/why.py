@@ -13,6 +13,8 @@ from distui.cluster.settings import ClusterSettings
 from distui.errors import NotFound
 from distui.frozen import frozen
 from distui.plan.model import RunPlan
+from distui.runs.control.controller import RunController
+from distui.runs.ending.ask_ranks import ranks_watched
 from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.runs.insight.closer import look_and_watch
 from distui.runs.insight.look import Look
@@ -67,16 +69,23 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
     finally:
         for host in hosts:
             await host.link.close()
-    told = _told(settings, plan, seen)
+    told = _told(plan.run_id, Mask.of(plan.secret_names, settings.environ), seen)
     if place.stored is not None and not settings.readonly:
         keep(place.stored, told.record)
     return told
 
 
-def _told(settings: ClusterSettings, plan: RunPlan, seen: Look) -> Why:
-    mask = Mask.of(plan.secret_names, settings.environ)
+async def why_followed(controller: RunController, *, stacks: bool = False) -> Why:
+    """The same of a run that this process follows, over the connections that it has. Never raises DistuiError."""
+    seen = await ranks_watched(controller.attempt, stacks=stacks)
+    told = _told(controller.plan.run_id, controller.mask, seen)
+    keep(controller.stored, told.record)
+    return told
+
+
+def _told(run: str, mask: Mask, seen: Look) -> Why:
     record = WhyRecord(time.time(), "user", seen.explanation, seen.calls)
-    return Why(plan.run_id, mask.event(record), tuple(map(mask.event, seen.ranks)), mask.event(seen.slow))
+    return Why(run, mask.event(record), tuple(map(mask.event, seen.ranks)), mask.event(seen.slow))
 
 
 def _gpus(plan: RunPlan) -> dict[int, tuple[int, ...]]:

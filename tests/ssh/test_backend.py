@@ -30,8 +30,10 @@ from distui.errors import CheckFailed, NotFound, UsageError
 from distui.plan.model import NoPlan, RunPlan
 from distui.remote.demo import DemoHosts
 from distui.runs.hosts.reuse import reusing
+from distui.runs.insight import watching
 from distui.runs.lines.events import Notice, PhaseBegun
 from distui.runs.store.runs import StoredRun
+from distui.runs.store.why_records import kept
 from distui.session import Connector
 from distui.spec.inventory import Host, Inventory
 from distui.spec.job import Job
@@ -161,6 +163,35 @@ async def test_leaving_detaches_and_another_backend_stops(backend: ClusterBacken
                 pass
         assert attached.state.summary == "stopped"
         assert not (await second.runs())[1].runs
+
+
+async def test_ranks_are_asked_why_by_who_follows_them_and_beside(
+    backend: ClusterBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over the run's own connections, else over others; what they tell is kept, but for a read-only backend."""
+    monkeypatch.setattr(watching, "SECONDS", 0.2)
+    job, made = await planned(backend, 100_000, "count-5")
+    live = await backend.launch(job, made)  # type: ignore[arg-type]
+    await until_running(live)
+    with monkeypatch.context() as patch:
+        patch.setattr(backend, "_connect", None)  # it has no need of other connections
+        own = await backend.why("count-5", stacks=True)
+    assert (own.run, own.record.found.kind, own.record.by) == ("count-5", "unseen", "user")
+    assert [seen.process is not None for seen in own.ranks] == [True, True]
+    assert [one.at for one in kept(live.stored)] == [pytest.approx(own.record.at, abs=0.01)]
+
+    settings = dataclasses.replace(backend.places.settings, readonly=True)
+    places = dataclasses.replace(backend.places, settings=settings)
+    async with ClusterBackend(places, backend.inventory, backend.hosts, connect=backend._connect) as beside:
+        assert (await beside.attach("count-5")).plan.run_id == "count-5"
+        told = await beside.why("count-5")
+        assert [place.rank for place in told.record.found.ranks] == [0, 1]
+    assert len(kept(live.stored)) == 1
+    live.request_stop("user")
+    async for _ in live.batches():
+        pass
+    with pytest.raises(NotFound, match="none of 2 hosts has it"):
+        await backend.why("count-5")
 
 
 async def test_a_name_that_was_used_again_elsewhere_is_of_the_run_that_lives(

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.cli import words
-from distui.cli.console import Console, table, use_colour
+from distui.cli.console import Console, use_colour
 from distui.cli.outlet import Outlet
 from distui.cli.printer import HeadlessPrinter, LineWriter, LogView, NdjsonPrinter, ResultPrinter
 from distui.cli.ranks import Prefixes
+from distui.columns import table
 from distui.runs.lines.events import (
     AttemptEnded,
     Failure,

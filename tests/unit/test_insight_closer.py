@@ -8,13 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from distui.cli.actions.why_figures import HEADS, figures_json, figures_row
+from distui.cli.actions.why_figures import figures_json
 from distui.runs.insight import closer
 from distui.runs.insight.answers import Collective, Group, HostAnswer, Process
 from distui.runs.insight.look import Look
 from distui.runs.insight.ranks import TaskRanks
 from distui.runs.insight.watched import Figures, Watched
 from distui.runs.lines.explanation import Explanation, Kind, RankPlace
+from distui.runs.report.why_words import FIGURES, cells
 
 TASKS = [TaskRanks(number, f"h{number // 2 + 1}", (number,)) for number in range(4)]
 Asked = list[Mapping[str, Sequence[int]] | None]
@@ -104,13 +105,13 @@ async def test_what_stands_still_only_while_it_is_watched_is_asked_for_its_stack
 async def test_what_is_shown_of_each_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     """As cells: how late, and what the kernel counted; what nobody knows is a question mark, never nothing."""
     found, _ = await looked(monkeypatch, {2: 0.2}, {2: 0.2})
-    rows = [figures_row(place, found.slow) for place in found.explanation.ranks]
-    shown = {row[0]: dict(zip(HEADS, row, strict=True)) for row in rows}
+    rows = [cells(place, FIGURES, found.slow) for place in found.explanation.ranks]
+    shown = {row[0]: dict(zip(FIGURES, row, strict=True)) for row in rows}
     late, last = shown[">2"], shown[" 3"]
     assert (late["LATE"], late["CPU"], late["NO CORE"], late["READ"]) == ("200 ms", "0.2", "5%", "1.0 kB/s")
     assert (late["WRITTEN"], late["AT"]) == ("?", "all_reduce #79")
     assert (last["LATE"], last["NO CORE"], last["READ"]) == ("-", "?", "?")
-    assert figures_row(RankPlace(9, "h9", "can't be seen"), found.slow)[2:7] == ("?",) * 5
+    assert cells(RankPlace(9, "h9", "can't be seen"), FIGURES, found.slow)[2:7] == ("?",) * 5
 
 
 async def test_the_figures_as_json(monkeypatch: pytest.MonkeyPatch) -> None:

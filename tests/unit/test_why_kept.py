@@ -257,6 +257,21 @@ def test_a_run_that_ended_unasked_says_so(cli: Any, stored: StoredRun) -> None:
     assert "distui show r" in done.err
 
 
+def test_how_late_ranks_were_is_told_of_a_run_that_has_ended(cli: Any, stored: StoredRun) -> None:
+    """Who was late by how much is kept; behind in collectives nobody was."""
+    ended(stored)
+    late = RankPlace(1, "h2", "sleeps", "all_reduce #79", 0, True, 0.2)
+    places = (late, RankPlace(0, "h1", "waits", "", 0, False, 0.0))
+    keep(stored, WhyRecord(160.0, "user", Explanation("straggler", "rank 1 is late", "certain", places)))
+
+    rows = [line.split() for line in cli("why", "r").out.splitlines()[3:]]
+    assert rows == [
+        ["RANK", "HOST", "LATE", "AT", "DOES"],
+        [">1", "h2", "200", "ms", "all_reduce", "#79", "sleeps"],
+        ["0", "h1", "-", "-", "waits"],
+    ]
+
+
 async def test_a_program_asks_through_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While it lives its ranks are asked, without values of secrets; of one that has ended it is what was told."""
     cluster = Cluster(tmp_path)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from distui.cluster.backend.values import HostNews, LiveRun
     from distui.cluster.job_files import Draft, JobFile
+    from distui.cluster.why import Why
     from distui.doctor.images import Images
     from distui.doctor.reach import ReachReport
     from distui.doctor.smoke import PairResult
@@ -129,6 +130,11 @@ class Backend(Protocol):
 
     async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:
         """Stop a run this backend does not follow, drain and clean up; returns what is left, in words."""
+
+    async def why(self, run: str, *, stacks: bool = False) -> Why:
+        """Ask the ranks of a run that lives why it does not go on, or slowly; they go on as they are, and what they
+        tell is kept in its folder. `stacks` asks for their calls also where nothing stands still.
+        """
 
     async def remains(self, run: str) -> Remains:
         """What `prune` would remove: containers and folders on the hosts, the folder here. Removes nothing.

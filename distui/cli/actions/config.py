@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from distui.cli import console
 from distui.cli.console import Console
 from distui.cli.settings import Settings
+from distui.columns import table
 from distui.config import KEYS, load
 from distui.spec.files import write_new
 
@@ -22,7 +22,7 @@ def show(settings: Settings, out: Console, origin: bool) -> int:
         (name, _shown(value.value), value.origin if origin else KEYS[name].help)
         for name, value in settings.config.items()
     ]
-    out.print("\n".join(console.table(header, rows)))
+    out.print("\n".join(table(header, rows)))
     return 0
 
 
@@ -44,7 +44,7 @@ def path(settings: Settings, out: Console) -> int:
         out.json({"schema": "distui/paths/v1", "paths": {k: str(p) for k, p in places.items()}})
         return 0
     rows = [(name, "yes" if place.exists() else "no", str(place)) for name, place in places.items()]
-    out.print("\n".join(console.table(("WHAT", "EXISTS", "PATH"), rows)))
+    out.print("\n".join(table(("WHAT", "EXISTS", "PATH"), rows)))
     return 0
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from distui.cli import console
 from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.cluster.permit import consents
+from distui.columns import table
 from distui.config import tokens
 from distui.consent import Ask, Kind
 from distui.errors import NotFound
@@ -40,7 +40,7 @@ def allowed(settings: Settings, out: Console) -> int:
     if settings.json:
         out.json({"schema": "distui/allowed/v1", "allowed": [[a.kind, a.what, a.to] for a in every]})
         return 0
-    out.print("\n".join(console.table(("KIND", "WHAT", "TO"), [(a.kind, a.what, a.to) for a in every])))
+    out.print("\n".join(table(("KIND", "WHAT", "TO"), [(a.kind, a.what, a.to) for a in every])))
     return 0
 
 

@@ -6,12 +6,12 @@ import dataclasses
 from typing import Any
 
 from distui.amounts import counted
-from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.cluster.connecting import ssh_words
 from distui.cluster.selection import host_named
+from distui.columns import table
 from distui.errors import Problem, SpecError
 from distui.spec.inventory import Host
 from distui.spec.read_inventory import load_inventory
@@ -29,7 +29,7 @@ def ls(settings: Settings, out: Console, sets: tuple[str, ...]) -> int:
         out.json({"schema": "distui/hosts/v1", "hosts": values, "path": found.path})
     else:
         rows = [_row(h, groups[h.name]) for h in hosts]
-        out.print("\n".join(consoles.table(("NAME", "ADDR", "ENGINE", "GPUS", "LABELS", "GROUPS"), rows)))
+        out.print("\n".join(table(("NAME", "ADDR", "ENGINE", "GPUS", "LABELS", "GROUPS"), rows)))
     return 0
 
 

@@ -7,12 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from distui.amounts import counted, size_words
-from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.console import Console, confirm_async
 from distui.cli.images import PushLines, read_wanted
 from distui.cli.settings import Settings
 from distui.cluster.images import Found, ImageRequest, engines_of, find_image, giver, others_named_so
+from distui.columns import table
 from distui.doctor.images import short_id
 from distui.errors import ExitCode, HostError
 from distui.facts.image import ImageFacts
@@ -39,7 +39,7 @@ async def _ls(settings: Settings, out: Console, wanted: ImageRequest) -> int:
         out.json({"schema": "distui/images/v1", "image": wanted.image, "same": same, "hosts": values})
     else:
         rows = [(host, *_cells(f)) for host, f in found.items()]
-        out.print("\n".join(consoles.table(("HOST", "IMAGE", "ID", "SIZE"), rows, width=out.width)))
+        out.print("\n".join(table(("HOST", "IMAGE", "ID", "SIZE"), rows, width=out.width)))
     everywhere = all(isinstance(f, ImageFacts) for f in found.values())
     return ExitCode.OK if same and everywhere else ExitCode.CHECK_FAILED
 

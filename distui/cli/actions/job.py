@@ -9,12 +9,12 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.cli.templates import template_for
 from distui.cluster.job_files import job_faults, job_path, job_paths
+from distui.columns import table
 from distui.errors import Problem, SpecError, UsageError
 from distui.runs.lines.text import safe
 from distui.spec.files import read_text, write_new
@@ -75,7 +75,7 @@ def ls(settings: Settings, out: Console, folder: str | None) -> int:
             (r["job"] or "-", r.get("launcher") or "-", r["path"], r.get("image") or r.get("problem") or "-")
             for r in rows
         ]
-        out.print("\n".join(consoles.table(("JOB", "LAUNCHER", "FILE", "IMAGE"), cells, width=out.width)))
+        out.print("\n".join(table(("JOB", "LAUNCHER", "FILE", "IMAGE"), cells, width=out.width)))
     return 0
 
 

@@ -14,6 +14,7 @@ from distui.cli.run_rows import row_json
 from distui.cli.settings import Settings
 from distui.cluster.attach.leftover import hidden
 from distui.cluster.attach.listing import find_all, hosts_to_ask
+from distui.columns import table
 from distui.errors import ExitCode
 from distui.facts.troubles import shared
 from distui.identity import owner
@@ -93,7 +94,7 @@ def show(out: consoles.Console, settings: Settings, rows: Sequence[history.RunRo
     elif settings.quiet or settings.output == "name":
         out.write("".join(f"{r.run}\n" for r in rows))
     else:
-        out.print("\n".join(consoles.table(HEADER, [_cells(r) for r in rows], width=out.width)))
+        out.print("\n".join(table(HEADER, [_cells(r) for r in rows], width=out.width)))
 
 
 def _cells(row: history.RunRow) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from distui.amounts import counted
-from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.actions.ps import attempt, took, when
 from distui.cli.console import Console
@@ -18,6 +17,7 @@ from distui.cli.settings import Settings
 from distui.cli.words import progress_words
 from distui.cluster.attach import places
 from distui.cluster.attach.leftover import look
+from distui.columns import table
 from distui.errors import NotFound, UsageError
 from distui.facts.troubles import shared
 from distui.frozen import frozen
@@ -250,7 +250,7 @@ def _show(
         (r.name or str(r.rank), r.host, r.state, "" if r.exit is None else str(r.exit), _in_words(r)) for r in ranks
     ]
     head = "TASK" if any(r.name for r in ranks) else "RANK"
-    lines += ["", *consoles.table((head, "HOST", "STATE", "EXIT", "IN WORDS"), cells, width=out.width)]
+    lines += ["", *table((head, "HOST", "STATE", "EXIT", "IN WORDS"), cells, width=out.width)]
     out.print("\n".join(map(safe, lines)))
 
 

@@ -9,8 +9,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from distui.cli import toprows, wiring
-from distui.cli.console import Console, table
+from distui.cli.console import Console
 from distui.cli.settings import Settings
+from distui.columns import table
 from distui.errors import ExitCode
 from distui.facts.host import ProbeResult
 from distui.facts.probe import probe_all

@@ -25,8 +25,10 @@ from distui.cluster.attach.removing import remove_run
 from distui.cluster.attach.run_manager import FollowedRun, RecordedRun, RunManager
 from distui.cluster.attach.stopping import stop_beside
 from distui.cluster.backend.values import LiveRun
+from distui.cluster.beside import Beside
 from distui.cluster.connecting import Connect
 from distui.cluster.settings import ClusterSettings
+from distui.cluster.why import Why, why, why_followed
 from distui.errors import UsageError
 from distui.runs.hosts.discover import FoundRuns, find_runs
 from distui.runs.hosts.remains import Remain, Remains, remains
@@ -169,6 +171,18 @@ class RunBackend(ABC):
             pass
         ended = followed.state.ended
         return ended.leftovers if ended is not None else ("the run's state is unknown",)
+
+    async def why(self, run: str, *, stacks: bool = False) -> Why:
+        """See the protocol."""
+        followed = self._manager.living.get(run)
+        controller = followed.controller if followed is not None else None
+        if isinstance(controller, Beside):
+            controller = controller.owner
+        if controller is not None:
+            return await why_followed(controller, stacks=stacks)
+        place = self._locate(run)
+        async with self._connect(place.hosts) as connector:
+            return await why(self.settings, connector, place, stacks=stacks)
 
     async def remains(self, run: str) -> Remains:
         """See the protocol."""

@@ -10,11 +10,13 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from distui.runs.attempt.attempt import Attempt
+from distui.runs.insight.closer import look_and_watch
 from distui.runs.insight.look import Look, look
 from distui.runs.insight.ranks import TaskRanks
 from distui.runs.lines.events import RanksAsked
 from distui.runs.lines.explanation import HANGS, STANDS, Explanation
 from distui.runs.store.why_records import WhyRecord, keep
+from distui.runs.task.host_run import HostRun
 from distui.runs.watch.silence import silent_for
 
 FIRST_PAUSE_S = 10.0
@@ -116,6 +118,17 @@ async def note(attempt: Attempt, record: WhyRecord) -> None:
 
 async def ranks_seen(attempt: Attempt, in_vain: Collection[int] = ()) -> Look:
     """Each rank as it tells where it is; `in_vain` have told that they waited for others in vain."""
+    return await look(*_asked(attempt), in_vain=in_vain)
+
+
+async def ranks_watched(attempt: Attempt, *, stacks: bool) -> Look:
+    """The same for somebody who asks: where nothing stands still, ranks are watched for some seconds."""
+    gpus = {rank: own for task in attempt.plan.tasks for rank, own in zip(task.ranks, task.rank_gpus, strict=False)}
+    return await look_and_watch(*_asked(attempt), {}, gpus, stacks=stacks)
+
+
+def _asked(attempt: Attempt) -> tuple[list[HostRun], list[TaskRanks], dict[int, str], dict[int, str]]:
+    """Whom to ask for which tasks, the engine's ids of those, and how ranks ended that have."""
     tracks = attempt.tracker.tracks.values()
     over = {index for host in attempt.hosts.values() for index in host.missing}
     ended = {
@@ -127,4 +140,4 @@ async def ranks_seen(attempt: Attempt, in_vain: Collection[int] = ()) -> Look:
     over |= {track.task.index for track in tracks if track.end is not None}
     tasks = [TaskRanks(task.index, task.host, task.ranks) for task in attempt.plan.tasks]
     ids = {index: ref for host in attempt.hosts.values() for index, ref in host.ids.items() if index not in over}
-    return await look(list(attempt.hosts.values()), tasks, ids, ended, in_vain=in_vain)
+    return list(attempt.hosts.values()), tasks, ids, ended

@@ -1,0 +1,19 @@
+"""Rows of cells as aligned text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, width: int = 0) -> list[str]:
+    """Rows under a header, columns two blanks apart, the last one cut to `width` (0: never).
+
+    Plain text that `awk` and eyes read alike; empty cells show as `-`.
+    """
+    cells = [[str(c) or "-" for c in row] for row in rows]
+    sizes = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]
+    lines = []
+    for line in [list(header), *cells]:
+        text = "  ".join(c.ljust(s) for c, s in zip(line, sizes, strict=True)).rstrip()
+        lines.append(text if not width or len(text) <= width else text[: width - 1] + "…")
+    return lines
