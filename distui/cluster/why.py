@@ -22,6 +22,7 @@ from distui.runs.insight.ranks import RankSeen, TaskRanks
 from distui.runs.insight.slow import Slow
 from distui.runs.report.found import plan_of
 from distui.runs.report.history import stored_row
+from distui.runs.series.late import keep_lateness
 from distui.runs.store.masking import Mask, stored_secrets
 from distui.runs.store.why_records import WhyRecord, keep, kept, telling
 from distui.runs.task.host_access import HostAccess
@@ -72,6 +73,11 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
     told = _told(plan.run_id, Mask.of(plan.secret_names, settings.environ), seen)
     if place.stored is not None and not settings.readonly:
         keep(place.stored, told.record)
+        seconds = (
+            max((one.seconds for one in told.slow.watched.values()), default=0.0) if told.slow is not None else 0.0
+        )
+        late = {one.rank: one.late for one in told.record.found.ranks if one.late is not None}
+        keep_lateness(place.stored.series_dir, told.record.at, seconds, late)
     return told
 
 

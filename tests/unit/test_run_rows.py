@@ -22,8 +22,8 @@ from distui.runs.lines.events import (
 )
 from distui.runs.lines.severity import severity
 from distui.runs.report.aftermath import aftermath, troubles
-from distui.runs.report.rank_rows import RankRow, Tone, data_rate, network_name, numbers, rank_row, remark
-from distui.runs.state.load import load
+from distui.runs.report.rank_rows import RankRow, Tone, network_name, numbers, rank_row, remark
+from distui.runs.state.load import data_rate, load
 from distui.runs.state.reducer import RunState, apply
 
 TASK = Task(0, "t0", "h1", "docker", ("docker",), "", 0, (0, 1), (0, 1), None, {}, (), "", "", {}, ())

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from distui.frozen import frozen
 from distui.plan.model import HostNetwork
 from distui.runs.lines.events import HostSampled
-from distui.runs.report.rank_rows import data_rate, network_name
-from distui.runs.state.load import readings
+from distui.runs.report.rank_rows import network_name
+from distui.runs.state.load import data_rate, readings
 from distui.tui.paint.figures import gib, heat, percent, rates, spark, tank
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line

@@ -6,8 +6,11 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from distui.errors import CheckFailed
+from distui.plan.model import RunPlan
 from distui.runs.attempt.outbox import Outbox
-from distui.runs.lines.events import Event, Notice, RunEnded
+from distui.runs.lines.events import Event, HostSampled, Notice, Progressed, RunEnded
+from distui.runs.series.measure import Measure
+from distui.runs.series.writer import SeriesWriter
 from distui.runs.state.reducer import RunState, apply
 from distui.runs.store.journal import Journal
 from distui.runs.store.masking import Mask
@@ -24,6 +27,8 @@ class Emitter:
         self._clock = clock
         self._outbox = Outbox()
         self._journal: Journal | None = None
+        self._series: SeriesWriter | None = None
+        self._measure: Measure | None = None
         self._unwritten = False
         """Whether events wait for space on the disk here."""
 
@@ -42,17 +47,26 @@ class Emitter:
             self._journal = journal = Journal(self._stored)
         except OSError as exc:
             raise cannot_write(self._stored, exc) from exc
+        self._series = series = SeriesWriter(self._stored.series_dir)
         try:
             yield
         finally:
-            self._journal = None
+            self._journal = self._series = None
             journal.close()
+            series.close()
+
+    def measure(self, plan: RunPlan) -> None:
+        """What comes is of this plan from now on: whose GPU it is, and which network."""
+        self._measure = Measure(plan)
 
     async def emit(self, event: Event) -> None:
         """Fold, store and hand on one event, without values of secrets; waits while the reader is behind."""
         event = self._mask.event(event)
         self.state = apply(self.state, event)
         news = self._write(self._journal, event) if self._journal is not None else None
+        if isinstance(event, HostSampled | Progressed) and self._series is not None and self._measure is not None:
+            step = event.values.get("step") if isinstance(event, Progressed) else None
+            self._series.put(event.at, self._measure.figures(event), step)
         await self._outbox.put(event)
         if news is not None and not isinstance(event, RunEnded):
             await self.emit(news)

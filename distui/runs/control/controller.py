@@ -218,6 +218,7 @@ class RunController:
     async def _attempts(self) -> RunEnded:
         """One attempt after the other, until one does not fail or none is left."""
         while True:
+            self._run.events.measure(self.plan)
             await self.attempt.emit(self._opened())
             following = await next_attempt(self.attempt, await self._one_attempt())
             if isinstance(following, RunEnded):

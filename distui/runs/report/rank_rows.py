@@ -8,7 +8,6 @@ from typing import Literal
 
 from distui.frozen import frozen
 from distui.plan.model import HostNetwork, RunPlan, Task
-from distui.runs.lines.events import HostSampled
 from distui.runs.state.load import load, placed
 from distui.runs.state.reducer import BEFORE_START, RankState, RunState
 from distui.runs.watch.silence import is_quiet, silent_for
@@ -147,15 +146,6 @@ def _lines(state: RunState, rank: int) -> bool:
 def started(state: RunState) -> int:
     """How many ranks run now."""
     return sum(r.live and r.state not in BEFORE_START for r in state.ranks.values())
-
-
-def data_rate(network: HostNetwork | None, sample: HostSampled | None) -> tuple[float, float] | None:
-    """Bytes per second (received, sent) on what the ranks talk over: the RDMA ports, else the interface."""
-    if sample is None or network is None:
-        return None
-    ports = [sample.net[h] for h in network.hcas if h in sample.net] if not network.rdma_off else []
-    found = ports or ([sample.net[network.ifname]] if network.ifname in sample.net else [])
-    return (sum(r for r, _ in found), sum(t for _, t in found)) if found else None
 
 
 def network_name(network: HostNetwork | None) -> str:

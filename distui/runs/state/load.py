@@ -1,10 +1,10 @@
-"""Which GPUs a rank has, and how busy they are. Pure."""
+"""Which GPUs a rank has, how busy they are, and what its host's data network carries. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from distui.plan.model import RunPlan, Task
+from distui.plan.model import HostNetwork, RunPlan, Task
 from distui.runs.lines.events import GpuReading, HostSampled
 
 
@@ -28,3 +28,12 @@ def load(sample: HostSampled | None, gpus: Iterable[int]) -> float | None:
 def readings(sample: HostSampled | None) -> Sequence[GpuReading]:
     """The GPUs of a sample; none without one."""
     return sample.gpus if sample is not None else ()
+
+
+def data_rate(network: HostNetwork | None, sample: HostSampled | None) -> tuple[float, float] | None:
+    """Bytes per second (received, sent) on what the ranks talk over: the RDMA ports, else the interface."""
+    if sample is None or network is None:
+        return None
+    ports = [sample.net[h] for h in network.hcas if h in sample.net] if not network.rdma_off else []
+    found = ports or ([sample.net[network.ifname]] if network.ifname in sample.net else [])
+    return (sum(r for r, _ in found), sum(t for _, t in found)) if found else None

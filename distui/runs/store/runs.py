@@ -4,6 +4,7 @@
 <run>/job.json         the job it was started with (no secrets), for running it again
 <run>/events.ndjson    every event but log lines, samples and progress
 <run>/metrics.ndjson   samples and progress, one line a second each and host
+<run>/series/          what was measured, for the whole run (`runs/series/`)
 <run>/logs/            rank-00013.log, and node-00001.log for torchrun's own words; .times beside each (`times.py`)
 <run>/follow/          per task: how far its log has been read (`logs.py`)
 <run>/why/             what ranks told of a run that did not go on (`why_records.py`)
@@ -57,6 +58,11 @@ class StoredRun:
     def log_dir(self) -> Path:
         """Where the per-rank logs are."""
         return self.path / "logs"
+
+    @property
+    def series_dir(self) -> Path:
+        """Where is what was measured, in all attempts."""
+        return self.path / "series"
 
     def rank_log(self, rank: int) -> Path:
         """The log file of one rank."""

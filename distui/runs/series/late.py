@@ -1,0 +1,24 @@
+"""How late ranks enter their collectives, each time that somebody measured it: a file of its own, since others than
+the process that follows the run ask for it (`distui why`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from distui.runs.series.level import Level, LevelFile, is_moment
+from distui.runs.series.values import NAN, Row, Series, bin_of
+
+LATE = Level("late", 1, 1000)
+
+
+def keep_lateness(folder: Path, at: float, seconds: float, late: Mapping[int, float]) -> None:
+    """Keep by how many seconds each rank was late, as was seen within `seconds` up to a moment. Never raises."""
+    if not late or not is_moment(at):
+        return
+    width = max(LATE.width, seconds)
+    bins = {Series("late", rank): bin_of(value) for rank, value in late.items()}
+    with contextlib.suppress(OSError):
+        LevelFile(folder, LATE, last=False).append(Row(max(0.0, at - width), width, NAN, NAN, bins))

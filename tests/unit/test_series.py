@@ -1,0 +1,273 @@
+"""Measurements over time: bins, files of rows, what a crash, a full disk or a strange number does to them."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distui.runs.series import level as levels
+from distui.runs.series.late import keep_lateness
+from distui.runs.series.level import HEADER, LEVELS, Level, read_content
+from distui.runs.series.reader import SeriesReader
+from distui.runs.series.values import Bin, Row, Series, bin_of, joined
+from distui.runs.series.writer import SeriesWriter
+
+LOSS, LOAD = Series("loss"), Series("gpu_load", 3)
+SMALL = (Level("a", 1, 16), Level("b", 4, 16), Level("c", 16, 16))
+T0 = 1_700_000_000.0
+
+
+def put(folder: Path, values: Sequence[float], *, at: float = T0, every: float = 1.0, close: bool = True) -> None:
+    """A loss, one each second, at steps 0, 1, ..."""
+    writer = SeriesWriter(folder)
+    for i, value in enumerate(values):
+        writer.put(at + i * every, [(LOSS, value)], i)
+    if close:
+        writer.close()
+
+
+def rows_of(folder: Path, given: Sequence[Level] = LEVELS, **more: Any) -> list[Row]:
+    reader = SeriesReader(folder, given)
+    reader.refresh()
+    return reader.rows(**more)
+
+
+def all_of(rows: Sequence[Row], series: Series) -> Bin:
+    """All bins of a series in one, for how often, lowest and highest."""
+    bins = [row.bins[series] for row in rows if series in row.bins]
+    return Bin(
+        sum(b.samples for b in bins),
+        math.fsum(b.mean * b.samples for b in bins) / max(1, sum(b.samples for b in bins)),
+        min((b.low for b in bins), default=0.0),
+        max((b.high for b in bins), default=0.0),
+    )
+
+
+def test_what_was_put_is_read_back_by_the_second(tmp_path: Path) -> None:
+    """Time, step, value; the folder and its files are private."""
+    put(tmp_path / "series", [3.0, 2.5, 2.25])
+    rows = rows_of(tmp_path / "series")
+    assert [(row.start, row.width, row.last_step, row.bins[LOSS].mean) for row in rows] == [
+        (T0, 1, 0, 3.0), (T0 + 1, 1, 1, 2.5), (T0 + 2, 1, 2, 2.25),
+    ]  # fmt: skip
+    assert (tmp_path / "series").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "series" / "1s").stat().st_mode & 0o777 == 0o600
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    gaps=st.lists(st.floats(0, 9), min_size=1, max_size=300),
+    seed=st.integers(0, 10**6),
+    leave=st.lists(st.integers(0, 299), max_size=4),
+)
+def test_nothing_is_lost_or_counted_twice(
+    gaps: list[float], seed: int, leave: list[int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """However long a run is and however often it is taken up again: each value is in one row, as fine as it is kept."""
+    folder, dice = tmp_path_factory.mktemp("series"), random.Random(seed)
+    writer, at, values = SeriesWriter(folder, SMALL), T0, []
+    for i, gap in enumerate(gaps):
+        at += gap
+        values.append(dice.uniform(-5, 5))
+        writer.put(at, [(LOSS, values[-1]), (LOAD, 50.0)])
+        if i in leave:
+            writer.close()
+            writer = SeriesWriter(folder, SMALL)
+    writer.close()
+    for finest in (0.0, 4.0, 1e9):
+        rows = rows_of(folder, SMALL, finest=finest)
+        found = all_of(rows, LOSS)
+        assert found.samples == len(values) == all_of(rows, LOAD).samples
+        assert found.mean == pytest.approx(sum(values) / len(values), abs=1e-4)
+        assert (found.low, found.high) == pytest.approx((min(values), max(values)), rel=1e-6)
+        assert all(one.end <= other.start for one, other in pairwise(rows))
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    told=st.lists(
+        st.tuples(
+            st.one_of(st.floats(), st.floats(0, 1e10), st.just(T0)),
+            st.floats(),
+            st.one_of(st.none(), st.floats()),
+            st.booleans(),
+        ),
+        max_size=60,
+    )
+)
+def test_no_number_and_no_clock_breaks_anything(
+    told: list[tuple[float, float, float | None, bool]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """NaN, infinity, 1e300, steps that go back, a clock that jumps anywhere: rows stay finite and in order."""
+    folder = tmp_path_factory.mktemp("series")
+    writer = SeriesWriter(folder, SMALL)
+    for at, value, step, again in told:
+        writer.put(at, [(LOSS, value)], step)
+        if again:
+            writer.close()
+            writer = SeriesWriter(folder, SMALL)
+    writer.close()
+    rows = rows_of(folder, SMALL)
+    assert [row.start for row in rows] == sorted(row.start for row in rows)
+    for row in rows:
+        found = row.bins.get(LOSS)
+        assert found is None or math.isnan(found.mean) or found.low <= found.mean * (1 + 1e-6) + 1e-6 or found.mean < 0
+        assert found is None or not math.isinf(found.high)
+
+
+def test_what_is_no_number_has_no_part_in_a_mean() -> None:
+    """Unless nothing else was said; beyond what four bytes hold it is the largest they do."""
+    assert joined(bin_of(float("nan")), bin_of(2.0)) == Bin(1, 2.0, 2.0, 2.0)
+    assert math.isnan(joined(bin_of(float("inf")), bin_of(float("nan"))).mean)
+    assert bin_of(1e300).mean == 3.4e38
+    assert joined(Bin(2, 1.0, 0.0, 2.0), Bin(1, 4.0, 4.0, 4.0)) == Bin(3, 2.0, 0.0, 4.0)
+
+
+@pytest.mark.parametrize("cut", range(1, 90, 7))
+def test_a_torn_end_is_dropped_and_written_over(cut: int, tmp_path: Path) -> None:
+    """As kill -9 or a power cut leaves it: what is whole is read, and the next run of distui goes on behind it."""
+    put(tmp_path, [1.0] * 20)
+    whole = (tmp_path / "1s").read_bytes()
+    (tmp_path / "1s").write_bytes(whole[:-cut])
+    before = rows_of(tmp_path)
+    assert 18 <= len(before) < 20
+    put(tmp_path, [2.0] * 5, at=T0 + 100)
+    assert [row.bins[LOSS].mean for row in rows_of(tmp_path)] == [1.0] * len(before) + [2.0] * 5
+
+
+@settings(deadline=None, max_examples=80)
+@given(junk=st.binary(max_size=200), at=st.integers(0, 2000))
+def test_rubbish_in_a_file_is_no_error(junk: bytes, at: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Whatever stands there is passed over, and what comes later is kept."""
+    folder = tmp_path_factory.mktemp("series")
+    put(folder, [1.0] * 20)
+    data = bytearray((folder / "1s").read_bytes())
+    data[min(at, len(data)) : at + len(junk)] = junk
+    (folder / "1s").write_bytes(data)
+    rows_of(folder)
+    put(folder, [7.0] * 3, at=T0 + 100)
+    later = data.startswith(b"distui series ") and not data.startswith(HEADER)
+    assert later or [row.bins[LOSS].mean for row in rows_of(folder)][-3:] == [7.0] * 3
+
+
+def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+    """It is neither read nor written."""
+    (tmp_path / "1s").write_bytes(b"distui series 2\nwhatever")
+    put(tmp_path, [1.0] * 100)
+    assert (tmp_path / "1s").read_bytes() == b"distui series 2\nwhatever"
+    assert rows_of(tmp_path) == []
+
+
+def test_a_full_disk_costs_the_rows_of_that_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a row is taken back; the coarser row has it all when there is room again."""
+    full = False
+    real = levels.open_private
+
+    class Full:
+        def __init__(self, file: Any) -> None:
+            self.file = file
+
+        def __enter__(self) -> Full:
+            return self
+
+        def __exit__(self, *exc: object) -> None:
+            self.file.close()
+
+        def write(self, data: bytes) -> int:
+            if full:
+                self.file.write(data[:9])
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return int(self.file.write(data))
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.file, name)
+
+    monkeypatch.setattr(levels, "open_private", lambda *given: Full(real(*given)))
+    writer = SeriesWriter(tmp_path)
+    for i in range(40):
+        full = 12 <= i < 16
+        writer.put(T0 + i, [(LOSS, float(i))])
+    writer.close()
+    seconds = [row.start - T0 for row in rows_of(tmp_path) if row.width == 1]
+    assert seconds == [*range(11), *range(15, 40)]
+    (second,) = [row for row in read_content(tmp_path / "10s").rows if row.start == T0 + 10]
+    content = read_content(tmp_path / "10s")
+    assert content.row(second).bins[LOSS] == Bin(10, 14.5, 10.0, 19.0)
+
+
+def test_a_folder_that_can_not_be_written_is_no_error(tmp_path: Path) -> None:
+    """A file in its place, a FIFO in place of a file."""
+    (tmp_path / "series").write_text("")
+    put(tmp_path / "series", [1.0])
+    (tmp_path / "other").mkdir()
+    os.mkfifo(tmp_path / "other" / "1s")
+    put(tmp_path / "other", [1.0])
+    assert rows_of(tmp_path / "series") == rows_of(tmp_path / "other") == []
+
+
+def test_it_stays_small_however_long_a_run_goes_on(tmp_path: Path) -> None:
+    """Every level has at most twice what it keeps; the coarsest becomes wider and forgets nothing."""
+    writer = SeriesWriter(tmp_path, SMALL)
+    for i in range(5000):
+        writer.put(T0 + i, [(LOSS, 1.0)])
+    writer.close()
+    counts = [len(read_content(tmp_path / one.name).rows) for one in SMALL]
+    assert counts[0] <= 32
+    assert counts[1] <= 32
+    assert 8 <= counts[2] <= 16
+    assert all_of(rows_of(tmp_path, SMALL), LOSS).samples == 5000
+
+
+def test_many_ranks_are_kept_for_less_time_by_the_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What bounds a file is its size, too."""
+    monkeypatch.setattr(levels, "KEPT_BYTES", 100_000)
+    writer = SeriesWriter(tmp_path)
+    many = [(Series("gpu_load", rank), 50.0) for rank in range(200)]
+    for i in range(200):
+        writer.put(T0 + i, many)
+    writer.close()
+    assert (tmp_path / "1s").stat().st_size < 2.5 * 100_000
+    assert 16 <= len(read_content(tmp_path / "1s").rows) < 100
+    assert all_of(rows_of(tmp_path), Series("gpu_load", 199)).samples == 200
+
+
+def test_somebody_reads_while_it_is_written(tmp_path: Path) -> None:
+    """Row by row, also when the file is replaced by a shorter one."""
+    writer, reader = SeriesWriter(tmp_path, SMALL), SeriesReader(tmp_path, SMALL)
+    for i in range(300):
+        writer.put(T0 + i, [(LOSS, float(i))], i)
+        reader.refresh()
+        assert all_of(reader.rows(), LOSS).samples == i
+    assert reader.refresh() is False
+    assert reader.series == (LOSS,)
+    assert reader.span == (min(row.start for row in reader.rows()), T0 + 299)
+
+
+def test_what_is_asked_for(tmp_path: Path) -> None:
+    """Some series, some time."""
+    writer = SeriesWriter(tmp_path)
+    for i in range(30):
+        writer.put(T0 + i, [(LOSS, 1.0)] if i < 10 else [(LOAD, 9.0)])
+    writer.close()
+    assert len(rows_of(tmp_path, wanted={LOSS})) == 10
+    assert [row.start - T0 for row in rows_of(tmp_path, since=T0 + 5, until=T0 + 8)] == [5, 6, 7]
+    assert {row.width for row in rows_of(tmp_path, finest=10)} == {1, 10}
+
+
+def test_lateness_is_kept_whenever_it_was_measured(tmp_path: Path) -> None:
+    """Beside what the follower writes, of each rank, for the seconds in which it was watched."""
+    put(tmp_path, [1.0] * 3)
+    keep_lateness(tmp_path, T0 + 60, 8.0, {0: 0.0, 3: 0.2})
+    keep_lateness(tmp_path, T0 + 90, 8.0, {})
+    rows = rows_of(tmp_path, wanted={Series("late", 3)})
+    assert [(row.start, row.width, round(row.bins[Series("late", 3)].mean, 6)) for row in rows] == [(T0 + 52, 8.0, 0.2)]
