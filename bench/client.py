@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from distui.remote.pool import SshConnector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 PARALLEL = 16
 ROUNDS = 20
@@ -40,7 +40,7 @@ async def probe(home: Path, hosts: Sequence[str]) -> Seconds:
     """The probe as the verb does it."""
     from distui.facts.host import HostFacts
     from distui.facts.probe import probe_all
-    from distui.spec.inventory import Host
+    from distui.spec.hosts.inventory import Host
 
     begun = _now()
     ssh = connector(home, hosts)

@@ -27,8 +27,8 @@ from typing import Any
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "tests")]
 
 from bench.measure import Failed, Spent  # noqa: E402
-from distui.cli.outlet import Outlet  # noqa: E402
-from distui.cli.printer import LineWriter, LogView  # noqa: E402
+from distui.cli.printing.outlet import Outlet  # noqa: E402
+from distui.cli.printing.printer import LineWriter, LogView  # noqa: E402
 from distui.facts.host import HostFacts  # noqa: E402
 from distui.facts.probe import probe_all  # noqa: E402
 from distui.plan.model import NoPlan, RunPlan  # noqa: E402
@@ -41,12 +41,12 @@ from distui.runs.follow.helper import open_helper  # noqa: E402
 from distui.runs.hosts.reuse import ReusingConnector  # noqa: E402
 from distui.runs.lines.events import Event, LogLines  # noqa: E402
 from distui.runs.store.runs import RunStore, StoredRun  # noqa: E402
-from distui.spec.inventory import (  # noqa: E402
+from distui.spec.hosts.inventory import (  # noqa: E402
     Host,
     HostPick,
     Inventory,
 )
-from distui.spec.job import Job, RankLayout  # noqa: E402
+from distui.spec.job.job import Job, RankLayout  # noqa: E402
 from lab.lab import Lab  # type: ignore[import-not-found,unused-ignore]  # noqa: E402
 
 SOCKET = "/var/run/docker.sock"

@@ -29,7 +29,7 @@ from distui.cluster.backend.values import HostNews
 from distui.facts.host import Address, Engine, Gpu, Gpus, HostFacts, IbPort, Nic, ProbeResult
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.lines.events import GpuReading, HostSampled
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 from distui.tui.frame.backend import Backend
 
 GPUS = 8

@@ -13,8 +13,8 @@ from typing import Any
 
 from bench.measure import here
 from bench.report import note, title
-from distui.cli.outlet import Outlet
-from distui.cli.printer import LineWriter, LogView
+from distui.cli.printing.outlet import Outlet
+from distui.cli.printing.printer import LineWriter, LogView
 from distui.facts.host import Address, Engine, Gpu, Gpus, HostFacts, IbPort, Nic, ProbeResult
 from distui.facts.probe import probe_all, script
 from distui.plan.plan import NoPlan, plan
@@ -23,8 +23,8 @@ from distui.runs.state.reducer import RunState, apply
 from distui.runs.verdict.evidence import End, Evidence, Line, TaskSeen
 from distui.runs.verdict.judge import judge
 from distui.session import Completed
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import Job, RankLayout
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import Job, RankLayout
 
 SIZES = (10, 100, 1000)
 GPUS = 8

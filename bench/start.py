@@ -25,8 +25,8 @@ from distui.runs.control.controller import RunController
 from distui.runs.hosts.reuse import ReusingConnector
 from distui.runs.lines.events import Event, PhaseBegun, RankChanged, RunEnded
 from distui.runs.store.runs import RunStore
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import Job, RankLayout
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import Job, RankLayout
 
 INVENTORY = Inventory(tuple(Host(name) for name in HOSTS))
 JOB = Job("bench", image="lab/python:1", command=("sleep", "600"), ranks=RankLayout(per_host=1), pull="never")

@@ -63,8 +63,8 @@ if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
         TaskStarted,
     )
     from distui.runs.lines.explanation import Explanation, RankPlace
-    from distui.spec.job import Job
-    from distui.spec.read_job import load_job
+    from distui.spec.job.job import Job
+    from distui.spec.job.read_job import load_job
 
 _HOMES = {
     "distui.cluster.blocking": "run",
@@ -80,8 +80,8 @@ _HOMES = {
     "Notice PhaseBegun Progressed RankChanged RankSilent RanksAsked RanksRestarted RunEnded RunOpened StopAsked "
     "TaskStarted",
     "distui.runs.lines.explanation": "Explanation RankPlace",
-    "distui.spec.job": "Job",
-    "distui.spec.read_job": "load_job",
+    "distui.spec.job.job": "Job",
+    "distui.spec.job.read_job": "load_job",
 }
 """Where the names of the API are, by module."""
 

@@ -19,8 +19,8 @@ from distui.frozen import frozen
 from distui.regex import regex
 
 if TYPE_CHECKING:
-    from distui.spec.nodes import Table
-    from distui.spec.problems import Problems
+    from distui.spec.yaml.nodes import Table
+    from distui.spec.yaml.problems import Problems
 
 
 @frozen
@@ -125,7 +125,7 @@ def _count(text: str) -> int:
 def _one_of(*words: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in words:
-            from distui.spec.called import meant
+            from distui.spec.yaml.called import meant
 
             raise UsageError(f"'{text[:40]}' is none of {', '.join(words)}{meant(text, words)}")
         return text
@@ -270,9 +270,9 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Value]:
 
 
 def _from_file(path: Path, shown: str) -> dict[str, Value]:
-    from distui.spec.document import parse
-    from distui.spec.nodes import Source, Table
-    from distui.spec.problems import Problems
+    from distui.spec.yaml.document import parse
+    from distui.spec.yaml.nodes import Source, Table
+    from distui.spec.yaml.problems import Problems
 
     try:
         source = Source(shown, read_text(path))
@@ -290,8 +290,8 @@ def _from_file(path: Path, shown: str) -> dict[str, Value]:
 
 
 def _from_table(table: Table, problems: Problems, path: Path) -> dict[str, Value]:
-    from distui.spec.nodes import Scalar, Table
-    from distui.spec.problems import did_you_mean
+    from distui.spec.yaml.nodes import Scalar, Table
+    from distui.spec.yaml.problems import did_you_mean
 
     found = {}
     for name, (where, node) in table.pairs.items():

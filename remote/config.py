@@ -13,7 +13,7 @@ from pathlib import Path
 from distui.frozen import frozen
 from distui.regex import regex
 from distui.remote.sshconfig import ConfigError, Options, Query, Reader
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 from distui.whole import whole
 
 _DEFAULT_IDENTITIES = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")

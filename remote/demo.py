@@ -18,7 +18,7 @@ import asyncssh
 
 from distui.remote.demo_session import DemoSession
 from distui.remote.pool import SshConnector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 _USER = "demo"
 _KEPT_ENV = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR")

@@ -22,7 +22,7 @@ from distui.remote.login import Busy, Login
 from distui.remote.session import SshSession
 from distui.remote.sshconfig import ConfigError
 from distui.session import Session
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 _TRIES = 8
 """Logins tried when the server hangs up before the login begins; nothing else is tried again."""

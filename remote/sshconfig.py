@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from distui.files import read_text, reason
-from distui.spec.ssh_lines import INCLUDE_DEPTH, host_matches, included, is_blank, option_of, words_of
+from distui.spec.imports.ssh_lines import INCLUDE_DEPTH, host_matches, included, is_blank, option_of, words_of
 
 _RAW = frozenset({"proxycommand", "remotecommand", "localcommand", "knownhostscommand"})
 _LISTS = frozenset({"identityfile", "certificatefile"})

@@ -192,7 +192,7 @@ async def _many() -> None:
     from fakes import FakeBackend, facts, gpu  # type: ignore[import-not-found]  # beside the tests
 
     from distui.facts.host import Gpus, HostDown, Trouble
-    from distui.spec.inventory import Host
+    from distui.spec.hosts.inventory import Host
     from distui.tui.app import DistuiApp
 
     names = tuple(f"node{number:02}" for number in range(1, 65))

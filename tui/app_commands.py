@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from distui.spec.problems import did_you_mean
+from distui.spec.yaml.problems import did_you_mean
 from distui.tui.frame.base import View
 from distui.tui.frame.context import ViewName
 from distui.tui.frame.parts import Part

@@ -138,7 +138,7 @@ def _bare(ctx: click.Context) -> int:
         return 0
     refuse_output(ctx)
     from distui.cli import console as consoles
-    from distui.cli import opening
+    from distui.cli.runs import opening
     from distui.cli.settings import settings_of
 
     settings = settings_of(ctx)

@@ -141,7 +141,7 @@ def _in_words(error: DistuiError) -> str:
 
 def _problems(error: DistuiError) -> str:
     from distui.errors import SpecError
-    from distui.spec.problems import render
+    from distui.spec.yaml.problems import render
 
     problems = error.problems if isinstance(error, SpecError) else ()
     shown = [render(p) for p in problems]

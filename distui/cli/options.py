@@ -38,8 +38,8 @@ class Choice(TextChoice):
         """See click."""
         word = str(value)
         if word not in self.choices:
-            from distui.spec.called import meant
-            from distui.spec.problems import shown
+            from distui.spec.yaml.called import meant
+            from distui.spec.yaml.problems import shown
 
             listed = ", ".join(f"'{choice}'" for choice in self.choices)
             self.fail(f"{shown(word)} is not one of {listed}{meant(word, self.choices)}", param, ctx)

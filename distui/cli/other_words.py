@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from distui.spec.problems import how_near, nearest
+from distui.spec.yaml.problems import how_near, nearest
 
 _RUNS: Mapping[str, str] = {
     "list": "ps", "ls": "ps", "status": "ps", "state": "ps", "runs": "ps", "jobs": "ps", "get": "ps", "squeue": "ps",

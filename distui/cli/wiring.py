@@ -15,7 +15,7 @@ from distui.cluster import connecting
 from distui.errors import DistuiError, ExitCode, Problem, SpecError
 from distui.runs.store.open_files import raise_limit
 from distui.session import Connector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from distui.cluster.settings import ClusterSettings
 from distui.cluster.unusable import HostsUnreachable
 from distui.errors import CheckFailed, DistuiError, ExitCode, LaunchFailed
 from distui.runs.lines.events import Event, Notice, RunEnded
-from distui.spec.read_job import AnyJob
+from distui.spec.job.read_job import AnyJob
 
 _LISTEN_EVERY = 0.2
 """Seconds. Python runs a signal's handler in the main thread once that wakes; the kernel may wake another one."""

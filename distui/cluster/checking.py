@@ -17,8 +17,8 @@ from distui.frozen import frozen
 from distui.runs.hosts.discover import find_runs
 from distui.runs.launch.preflight import prove_on
 from distui.session import Connector
-from distui.spec.inventory import Host, Inventory
-from distui.spec.job import Job
+from distui.spec.hosts.inventory import Host, Inventory
+from distui.spec.job.job import Job
 
 
 @frozen

@@ -22,9 +22,9 @@ from distui.facts.probe import probe_all
 from distui.plan.model import NoPlan
 from distui.session import Connector
 from distui.spec.choose import choose_hosts
-from distui.spec.inventory import Host, Inventory
-from distui.spec.read_inventory import inventory_from_names, load_inventory
-from distui.spec.read_job import AnyJob, any_job
+from distui.spec.hosts.inventory import Host, Inventory
+from distui.spec.hosts.read_inventory import inventory_from_names, load_inventory
+from distui.spec.job.read_job import AnyJob, any_job
 
 
 class Cluster:

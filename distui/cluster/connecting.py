@@ -12,7 +12,7 @@ from typing import Any
 from distui.cluster.settings import ClusterSettings
 from distui.runs.hosts.reuse import reusing
 from distui.session import Connector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 Connect = Callable[[Sequence[Host]], AbstractAsyncContextManager[Connector]]
 """Opens a connector for some hosts; everything it opened is closed at the end of the block."""

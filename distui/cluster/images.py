@@ -15,10 +15,10 @@ from distui.runs.images.local_engine import LOCAL, LocalSession
 from distui.runs.images.push import Engine
 from distui.session import Connector
 from distui.spec.choose import choose_hosts, hosts_of_job
-from distui.spec.inventory import Host, Inventory
-from distui.spec.job import Job
-from distui.spec.job_forms import image as check
-from distui.spec.problems import Wrong
+from distui.spec.hosts.inventory import Host, Inventory
+from distui.spec.job.job import Job
+from distui.spec.job.job_forms import image as check
+from distui.spec.yaml.problems import Wrong
 
 Found = Mapping[str, "ImageFacts | HostError | None"]
 """An image by host."""

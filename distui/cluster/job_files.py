@@ -15,10 +15,10 @@ from distui.regex import regex
 from distui.runs.code.source import code_path
 from distui.runs.images.context import build_path
 from distui.spec.choose import hosts_of_job
-from distui.spec.files import read_text
-from distui.spec.inventory import Inventory
-from distui.spec.job import Job
-from distui.spec.read_job import job_names, place_of, read_job
+from distui.spec.hosts.inventory import Inventory
+from distui.spec.job.job import Job
+from distui.spec.job.read_job import job_names, place_of, read_job
+from distui.spec.yaml.files import read_text
 
 _KEY = r"""["']?(command|launcher|ranks|gpus_per_host|rendezvous)["']?\s*:"""
 _LOOKS_LIKE_A_JOB = regex(rf"^{_KEY}|\A\s*\{{(.*[{{,])?\s*{_KEY}", re.MULTILINE | re.DOTALL)

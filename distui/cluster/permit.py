@@ -10,8 +10,8 @@ from distui.consent import Ask, Consents, own_repository, refuse_secret
 from distui.errors import UsageError
 from distui.runs.code.source import code_path
 from distui.runs.images.context import build_path
-from distui.spec.code_keys import git_host, local_repository
-from distui.spec.job import Job
+from distui.spec.job.code_keys import git_host, local_repository
+from distui.spec.job.job import Job
 
 
 def consents(settings: ClusterSettings) -> Consents:

@@ -21,9 +21,9 @@ from distui.runs.code.source import CodeReader, CodeSource
 from distui.runs.images.context import BuildSource, read_build
 from distui.runs.launch.port_users import with_holders
 from distui.session import Connector
-from distui.spec.inventory import Host
-from distui.spec.job import Job
-from distui.spec.names import fold
+from distui.spec.hosts.inventory import Host
+from distui.spec.hosts.names import fold
+from distui.spec.job.job import Job
 
 Connect = Callable[[], Awaitable[Connector]]
 """Gives the connections to a run's hosts when they are needed."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from distui.frozen import frozen
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import Job
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import Job
 
 
 @frozen

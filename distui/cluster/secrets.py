@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from distui.errors import UsageError
 from distui.plan.env import line_faults
-from distui.spec.job import Job
+from distui.spec.job.job import Job
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from distui.errors import NotFound, UsageError
 from distui.frozen import frozen
 from distui.spec.choose import choose_hosts, hosts_of_job
-from distui.spec.hostfile import load_hostfile
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import Job
-from distui.spec.problems import did_you_mean
-from distui.spec.read_inventory import inventory_from_names, load_inventory
+from distui.spec.hosts.hostfile import load_hostfile
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.hosts.read_inventory import inventory_from_names, load_inventory
+from distui.spec.job.job import Job
+from distui.spec.yaml.problems import did_you_mean
 
 
 @frozen

@@ -11,7 +11,7 @@ from distui.doctor.plan_check import PLAN
 from distui.doctor.reach_check import REACH
 from distui.errors import UsageError
 from distui.frozen import frozen
-from distui.spec.problems import did_you_mean
+from distui.spec.yaml.problems import did_you_mean
 
 NAMES = (
     LOGIN.id, *(check.id for check, _ in HOST_CHECKS), EQUAL_DRIVERS.id, EQUAL_GPUS.id, EQUAL_RATES.id, IDLE.id,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from distui.facts.troubles import for_hosts, without_host
 from distui.frozen import frozen
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
 
 Verdict = Literal["ok", "pull", "skip", "warn", "fail"]
 """From harmless to grave. `pull`: an image will be pulled, neither good nor bad; `skip`: it could not be checked."""

@@ -14,8 +14,8 @@ from distui.facts.image import ImageFacts, read_image
 from distui.plan import docker
 from distui.plan.model import RunPlan
 from distui.session import Connector
-from distui.spec.inventory import Host
-from distui.spec.names import fold
+from distui.spec.hosts.inventory import Host
+from distui.spec.hosts.names import fold
 
 ImageId = str | Trouble
 """What an image is on a host: its id (`sha256:...`), for one that distui built `build:` and the hash of what from, ""

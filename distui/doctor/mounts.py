@@ -17,7 +17,7 @@ from distui.errors import HostError
 from distui.frozen import frozen
 from distui.plan.model import Mount
 from distui.session import ByteChannel, Session
-from distui.spec.data_keys import nfs_parts
+from distui.spec.job.data_keys import nfs_parts
 
 LOOK_TIMEOUT = 20.0
 """Seconds for looking at a path: a hung NFS mount never answers."""

@@ -11,8 +11,8 @@ from distui.facts.host import HostFacts, ProbeResult
 from distui.plan.model import NoPlan
 from distui.plan.plan import plan
 from distui.spec.choose import hosts_of_job
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import Job
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import Job
 
 PLAN = Check("plan", "Software", "the job can be planned", "distui plan JOB")
 

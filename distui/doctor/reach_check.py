@@ -10,8 +10,8 @@ from distui.doctor.reach import Endpoint, Reached, ReachProblem, ReachReport
 from distui.facts.host import HostFacts, ProbeResult
 from distui.plan.model import HostNetwork, RunPlan
 from distui.plan.routes import choose_routes
-from distui.spec.inventory import Host
-from distui.spec.job import Job
+from distui.spec.hosts.inventory import Host
+from distui.spec.job.job import Job
 
 REACH = Check(
     "reach",

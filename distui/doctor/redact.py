@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from distui.facts.host import HostFacts, ProbeResult
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 _COMMON = frozenset({"root", "nobody", "localhost"})
 """Names that tell nothing of anybody."""

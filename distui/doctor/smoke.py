@@ -11,7 +11,7 @@ from distui.doctor.finding import Check, CheckRow, Finding
 from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.values import loads
 from distui.frozen import frozen
-from distui.spec.job import Job, RankLayout
+from distui.spec.job.job import Job, RankLayout
 
 GREETING = "DISTUI-SMOKE:"
 NO_TORCH = "no torch in the image"

@@ -18,7 +18,7 @@ from distui.facts import frame
 from distui.facts.host import GpuProcess, HostDown, HostFacts, ProbeResult, Trouble
 from distui.facts.reading import facts_from, gpu_processes
 from distui.session import Completed, Connector, Session
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 COMMAND_LIMIT = 8
 """Seconds any one command of the probe may take on a host."""

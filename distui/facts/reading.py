@@ -11,7 +11,7 @@ from distui.facts.frame import Answer
 from distui.facts.gpu_list import parse_list
 from distui.facts.host import Disk, Engine, GpuProcess, Gpus, HostFacts, IbPort, Nic, Trouble
 from distui.facts.values import Reply, integer, known, tree
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 _VENDORS = {"0x10de": "NVIDIA", "0x1002": "AMD"}
 _PARTS_IN_WORDS = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from distui.facts.host import Trouble
 from distui.frozen import frozen
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
 
 
 @frozen

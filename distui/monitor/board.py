@@ -26,7 +26,7 @@ from distui.runs.lines.events import GpuReading, HostSampled
 
 if TYPE_CHECKING:
     from distui.runs.hosts.uses import Use
-    from distui.spec.inventory import Host
+    from distui.spec.hosts.inventory import Host
 
 HISTORY = 300
 """Samples kept for each GPU and link: five minutes at one a second."""

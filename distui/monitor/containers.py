@@ -12,7 +12,7 @@ from distui.plan import docker
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.runs.hosts.discover import FoundTask, Runner, inspected, list_tasks, refused, rfc3339
 from distui.session import Session
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 Argv = tuple[str, ...]
 

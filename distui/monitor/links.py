@@ -9,7 +9,7 @@ from distui.facts.host import IbPort, Nic
 from distui.facts.network import kind_of
 from distui.frozen import frozen
 from distui.monitor.board import HISTORY, HostBoard, LinkLane
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
 
 
 @frozen

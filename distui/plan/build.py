@@ -11,7 +11,7 @@ from typing import Literal
 from distui.amounts import size_words
 from distui.facts.image import BUILD_LABEL
 from distui.plan.model import BuildPlan
-from distui.spec.job import Build
+from distui.spec.job.job import Build
 
 Argv = tuple[str, ...]
 

@@ -9,9 +9,9 @@ from distui.plan import mounts, torchrun
 from distui.plan.model import HostNetwork, PlanProblem
 from distui.plan.placement import HostPlacement, busy_words, is_busy
 from distui.regex import regex
-from distui.spec.inventory import EngineName, Host, Inventory
-from distui.spec.job import Backend, Job
-from distui.spec.placeholders import used
+from distui.spec.hosts.inventory import EngineName, Host, Inventory
+from distui.spec.job.job import Backend, Job
+from distui.spec.job.placeholders import used
 from distui.whole import whole
 
 RUN_ID = regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")

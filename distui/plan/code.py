@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from distui.amounts import size_words
 from distui.plan.model import CodePlan
-from distui.spec.job import Job, destination
+from distui.spec.job.job import Job, destination
 
 STORE = ".local/state/distui/code"
 """Below the login's home on each host: one folder for each tree."""

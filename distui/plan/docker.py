@@ -22,8 +22,8 @@ from distui.facts.values import loads
 from distui.frozen import frozen
 from distui.plan.mounts import bind
 from distui.plan.rendezvous import resolve_volume
-from distui.spec.inventory import EngineName
-from distui.spec.job import Job, destination
+from distui.spec.hosts.inventory import EngineName
+from distui.spec.job.job import Job, destination
 
 Argv = tuple[str, ...]
 

@@ -12,8 +12,8 @@ from distui.plan.insight import behind_hook
 from distui.plan.model import HostNetwork, PlanProblem, Task
 from distui.plan.placement import HostPlacement
 from distui.plan.rendezvous import RendezvousPoint
-from distui.spec.job import Backend, Job
-from distui.spec.placeholders import fill
+from distui.spec.job.job import Backend, Job
+from distui.spec.job.placeholders import fill
 
 LINE_LIMIT = 65_535
 """Bytes of one line of an env file: docker's reader gives up at 64 KiB (FAULTS M13)."""

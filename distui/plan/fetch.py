@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 
 from distui.plan.model import Fetch
-from distui.spec.data_keys import CLIENTS
-from distui.spec.job import DataMount
+from distui.spec.job.data_keys import CLIENTS
+from distui.spec.job.job import DataMount
 
 CACHE = "~/.cache/distui/data"
 """Below the login's home on each host."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from distui.plan.model import Task
 from distui.plan.mounts import bind
-from distui.spec.inventory import EngineName
-from distui.spec.job import Job
+from distui.spec.hosts.inventory import EngineName
+from distui.spec.job.job import Job
 
 HOOK, FOLDER = "/run/distui/hook", "/run/distui/insight"
 """Where a container finds the hook, and where that opens its files."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from distui.codec import Form, Key, parts, write
 from distui.frozen import frozen
 from distui.regex import regex
-from distui.spec.job import OnHang
+from distui.spec.job.job import OnHang
 from distui.whole import whole
 
 PREFIX = "distui."

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from distui.spec.job import Job
+from distui.spec.job.job import Job
 
 SLACK = 0.5
 """Seconds by which a task may seem to have ended before its limit: engines stamp its start after the fact."""

@@ -7,8 +7,8 @@ from dataclasses import field
 from typing import Literal
 
 from distui.frozen import frozen
-from distui.spec.inventory import EngineName
-from distui.spec.job import Backend, DoneWhen, FabricKind, Launcher, OnHang, Success
+from distui.spec.hosts.inventory import EngineName
+from distui.spec.job.job import Backend, DoneWhen, FabricKind, Launcher, OnHang, Success
 from distui.whole import whole
 
 

@@ -17,9 +17,9 @@ from distui.frozen import frozen
 from distui.plan import fetch
 from distui.plan.model import Mount, PlanProblem
 from distui.plan.placement import HostPlacement
-from distui.spec.data_keys import nfs_parts
-from distui.spec.inventory import EngineName
-from distui.spec.job import DataMount, Job
+from distui.spec.hosts.inventory import EngineName
+from distui.spec.job.data_keys import nfs_parts
+from distui.spec.job.job import DataMount, Job
 
 Argv = tuple[str, ...]
 

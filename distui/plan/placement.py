@@ -10,8 +10,8 @@ from distui.amounts import memory_words
 from distui.facts.host import Gpu, GpuProcess, HostFacts
 from distui.frozen import frozen
 from distui.plan.model import PlanProblem
-from distui.spec.inventory import Host
-from distui.spec.job import GpuRequest, Job, RoleName
+from distui.spec.hosts.inventory import Host
+from distui.spec.job.job import GpuRequest, Job, RoleName
 
 
 @frozen

@@ -24,9 +24,9 @@ from distui.plan.placement import Candidate, HostPlacement, Placement, place
 from distui.plan.rendezvous import ChosenRendezvous, RendezvousPoint, asked_port, meet
 from distui.plan.roles import place_roles, roles_of
 from distui.plan.routes import choose_routes
-from distui.spec.inventory import EngineName, HostPick, Inventory
-from distui.spec.job import Backend, Job
-from distui.spec.placeholders import fill, used
+from distui.spec.hosts.inventory import EngineName, HostPick, Inventory
+from distui.spec.job.job import Backend, Job
+from distui.spec.job.placeholders import fill, used
 
 __all__ = [
     "HostNetwork",

@@ -14,7 +14,7 @@ from distui.frozen import frozen
 from distui.plan.model import HostNetwork, PlanProblem
 from distui.plan.mounts import bind_of, mounts_of
 from distui.plan.placement import HostPlacement
-from distui.spec.job import Job
+from distui.spec.job.job import Job
 
 PORTS = range(20000, 30000)
 """Where free ports are looked for: below Linux's default ephemeral range (32768 up)."""

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from distui.errors import UsageError
 from distui.plan.placement import Candidate, HostPlacement, Notes, Placement, RoleTask, gpus_of, named_gpus
-from distui.spec import names
-from distui.spec.job import ROLES, GpuRequest, Job, Role, RoleName
+from distui.spec.hosts import names
+from distui.spec.job.job import ROLES, GpuRequest, Job, Role, RoleName
 
 ONE_ONLY = frozenset({"chief", "evaluator"})
 

@@ -17,8 +17,8 @@ from distui.plan import fabric
 from distui.plan.fabric import INFINIBAND, ROCE, Network, Offer
 from distui.plan.machines import all_one_machine
 from distui.plan.model import HostNetwork, PlanProblem
-from distui.spec.inventory import Host
-from distui.spec.job import Backend, FabricKind, Job
+from distui.spec.hosts.inventory import Host
+from distui.spec.job.job import Backend, FabricKind, Job
 
 Pools = Mapping[str, tuple[Offer, ...]]
 

@@ -8,7 +8,7 @@ from typing import Any
 from distui.codec import read, write
 from distui.errors import UsageError
 from distui.plan.model import RunPlan
-from distui.spec.host_keys import is_engine_command
+from distui.spec.hosts.host_keys import is_engine_command
 
 SCHEMA = "distui/plan/v1"
 

@@ -19,7 +19,7 @@ from distui.plan.model import HostNetwork, PlanProblem
 from distui.plan.placement import HostPlacement, Placement, RoleTask
 from distui.plan.rendezvous import ChosenRendezvous, RendezvousPoint, bracketed, ephemeral_warning, free_port
 from distui.plan.roles import roles_of
-from distui.spec.job import DoneWhen, Job
+from distui.spec.job.job import DoneWhen, Job
 
 Cluster = Mapping[str, Sequence[str]]
 """`host:port` of every task, by type, in the order of their index."""

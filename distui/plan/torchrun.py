@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from distui.plan.rendezvous import RendezvousPoint, bracketed
 from distui.regex import regex
-from distui.spec.job import Job
+from distui.spec.job.job import Job
 
 PREFIX_VARIABLE = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
 PREFIX_TEMPLATE = "[distui rank ${rank}/${local_rank}]:"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from distui.errors import UsageError
-from distui.spec import names
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import HostChoice
-from distui.spec.problems import did_you_mean, printable, shown
+from distui.spec.hosts import names
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import HostChoice
+from distui.spec.yaml.problems import did_you_mean, printable, shown
 
 _NAMED = 5
 """Unknown hosts named in one message."""

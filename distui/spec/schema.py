@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from distui.spec.host_keys import INVENTORY
-from distui.spec.job_keys import JOB
-from distui.spec.shapes import Schema
+from distui.spec.hosts.host_keys import INVENTORY
+from distui.spec.job.job_keys import JOB
+from distui.spec.yaml.shapes import Schema
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

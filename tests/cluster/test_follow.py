@@ -26,8 +26,8 @@ from distui.runs.follow.follower import HostFollower
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.hosts.link import HostLink
 from distui.session import Session
-from distui.spec.inventory import Host
-from distui.spec.inventory import Host as InventoryHost
+from distui.spec.hosts.inventory import Host
+from distui.spec.hosts.inventory import Host as InventoryHost
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from lab import writer

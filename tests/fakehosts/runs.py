@@ -25,8 +25,8 @@ from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import Event, RunEnded
 from distui.runs.store.runs import RunStore
 from distui.runs.watch import watch as watch_module
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import Job
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import Job
 from fakehosts.hosts import FakeConnector, FakeHost
 
 

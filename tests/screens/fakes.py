@@ -64,9 +64,9 @@ from distui.runs.state.reducer import RunState
 from distui.runs.store.journal import Journal
 from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.runs import RunStore, StoredRun
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import Job
-from distui.spec.read_job import read_job
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import Job
+from distui.spec.job.read_job import read_job
 from distui.tui.app import DistuiApp
 
 NODES = ("node01", "node02", "node03", "node04", "node05", "gw1")

@@ -136,7 +136,7 @@ async def test_many_hosts_keep_only_columns_with_findings(open_app: Any, backend
 
     from fakes import facts
 
-    from distui.spec.inventory import Host
+    from distui.spec.hosts.inventory import Host
 
     names = [f"n{i:02d}" for i in range(40)]
     backend.hosts = tuple(Host(name) for name in names)

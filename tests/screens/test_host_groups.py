@@ -153,7 +153,7 @@ async def test_64_hosts_in_one_row(open_app: Any, backend: FakeBackend) -> None:
     from fakes import facts
 
     from distui.facts.host import HostDown, Trouble
-    from distui.spec.inventory import Host
+    from distui.spec.hosts.inventory import Host
 
     names = [f"h{i:03}" for i in range(64)]
     backend.hosts = tuple(Host(name) for name in names)

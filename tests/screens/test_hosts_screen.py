@@ -11,7 +11,7 @@ from fakes import FakeBackend, facts, sample, screen_text, settle, shot
 
 from distui.cluster.backend.values import HostNews
 from distui.facts.host import Engine, Gpus, HostDown, Trouble
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 from distui.tui.dialogs.text import TextScreen
 from distui.tui.hosts.screen import HostsScreen
 from distui.tui.launch.screen import LaunchScreen
@@ -329,7 +329,7 @@ async def test_a_shell_that_can_not_connect_says_so(open_app: Any, monkeypatch: 
 @pytest.mark.parametrize("size", [(120, 36), (200, 50), (80, 24), (20, 5)])
 async def test_many_hosts(open_app: Any, backend: FakeBackend, size: tuple[int, int]) -> None:
     """64 hosts fill the list; in a wide window the preview is beside it, else off; tiny windows do not break."""
-    from distui.spec.inventory import Host
+    from distui.spec.hosts.inventory import Host
 
     many = [f"h{i:03d}" for i in range(64)]
     backend.hosts = tuple(Host(name) for name in many)

@@ -15,7 +15,7 @@ from distui.errors import UsageError
 from distui.facts.host import Gpus
 from distui.plan.model import RunPlan
 from distui.runs.launch.gpu_users import GpuUser
-from distui.spec.inventory import Host, Inventory
+from distui.spec.hosts.inventory import Host, Inventory
 from distui.tui.launch.form_confirm import LaunchConfirm
 from distui.tui.launch.screen import LaunchScreen
 

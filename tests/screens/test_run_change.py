@@ -10,7 +10,7 @@ from training import failing_loudly, opened, settled
 
 from distui.runs.launch.gpu_users import GpuUser
 from distui.runs.launch.job_record import record_job
-from distui.spec.inventory import HostPick
+from distui.spec.hosts.inventory import HostPick
 from distui.tui.run.screen import RunScreen
 
 

@@ -15,7 +15,7 @@ from training import TRACEBACK, body, hint, opened, saved, say, settled, train
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import RunEnded
 from distui.runs.lines.times import pack, times_of
-from distui.spec.inventory import HostPick
+from distui.spec.hosts.inventory import HostPick
 
 
 async def test_panes_follow_and_pause(open_app: Any, live: FakeLive) -> None:

@@ -21,7 +21,7 @@ import pytest
 
 from distui.remote.demo import DemoHosts
 from distui.remote.pool import SshConnector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 SCRIPT = "sh-script"
 """The name under which `Session.run_script` is looked up; the script is argv[1]."""

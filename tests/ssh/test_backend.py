@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from distui import config
-from distui.cli import opening
 from distui.cli.console import Console
-from distui.cli.demo_job import demo_inventory
-from distui.cli.demo_ui import COUNTING
-from distui.cli.launching import How
-from distui.cli.printer import LogView
+from distui.cli.demo.demo_job import demo_inventory
+from distui.cli.demo.demo_ui import COUNTING
+from distui.cli.printing.printer import LogView
+from distui.cli.runs import opening
+from distui.cli.runs.launching import How
 from distui.cli.settings import Settings
 from distui.cluster.attach.places import Places
 from distui.cluster.backend.backend import ClusterBackend
@@ -35,8 +35,8 @@ from distui.runs.lines.events import Notice, PhaseBegun
 from distui.runs.store.runs import StoredRun
 from distui.runs.store.why_records import kept
 from distui.session import Connector
-from distui.spec.inventory import Host, Inventory
-from distui.spec.job import Job
+from distui.spec.hosts.inventory import Host, Inventory
+from distui.spec.job.job import Job
 from distui.tui.launch import drafting
 
 JOB = """\

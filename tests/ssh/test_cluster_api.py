@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from distui.cli.demo_job import demo_inventory
-from distui.cli.demo_ui import COUNTING
+from distui.cli.demo.demo_job import demo_inventory
+from distui.cli.demo.demo_ui import COUNTING
 from distui.cluster.cluster import Cluster
 from distui.cluster.request import RunRequest
 from distui.cluster.settings import ClusterSettings
@@ -23,8 +23,8 @@ from distui.runs.hosts.discover import find_runs
 from distui.runs.hosts.reuse import reusing
 from distui.runs.lines.events import LogLines, PhaseBegun, RunEnded, RunOpened
 from distui.session import Connector
-from distui.spec.inventory import Host, Inventory
-from distui.spec.job import Job
+from distui.spec.hosts.inventory import Host, Inventory
+from distui.spec.job.job import Job
 
 JOB = """\
 version: 1

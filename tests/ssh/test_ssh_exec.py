@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from distui.cli.streams import pass_through
+from distui.cli.runs.streams import pass_through
 from distui.errors import ContactLost, SessionLost
 
 

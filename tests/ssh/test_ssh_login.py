@@ -15,7 +15,7 @@ import asyncssh
 import pytest
 
 from distui.errors import HostAuthError, HostError, HostUnreachable
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 
 async def failure(farm: Any, kind: type[HostError] = HostUnreachable, **how: Any) -> HostError:

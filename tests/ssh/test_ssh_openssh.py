@@ -17,7 +17,7 @@ import pytest
 
 from distui.errors import HostCommandError, SessionLost
 from distui.remote.pool import SshConnector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 SSHD = [path for path in [shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:/usr/bin")] if path]
 pytestmark = pytest.mark.parametrize("sshd", SSHD)

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 import distui
-from distui.cli.demo_job import demo_inventory
+from distui.cli.demo.demo_job import demo_inventory
 from distui.cli.main import main
 from distui.remote.demo import DemoHosts
 from distui.runs.hosts.reuse import reusing
 from distui.session import Connector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples/training"
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from distui.errors import Problem, SpecError
-from distui.spec.problems import render
-from distui.spec.read_inventory import load_inventory, read_inventory
-from distui.spec.read_job import load_job, read_job
+from distui.spec.hosts.read_inventory import load_inventory, read_inventory
+from distui.spec.job.read_job import load_job, read_job
+from distui.spec.yaml.problems import render
 
 DATA = Path(__file__).parent / "data"
 JOB = "version: 1\nname: j\nhosts: n1\nimage: i\ncommand: [a]\n"

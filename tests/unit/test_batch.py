@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.cli.printer import LineWriter, LogView
+from distui.cli.printing.printer import LineWriter, LogView
 from distui.runs.follow.fanout import MOST_LINES, Fanout
 from distui.runs.lines.batch import STDERR, STDOUT, Batch
 from distui.runs.lines.events import LogLine, LogLines, Notice

@@ -17,7 +17,7 @@ from distui.plan.model import RunPlan, Task
 from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
 from distui.runs.hosts.uses import Use, dealt, uses_of
 from distui.runs.lines.events import GpuReading, HostSampled
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 
 def facts(name: str = "h1", *, gpus: int = 2, ib: int = 2, **more: Any) -> HostFacts:

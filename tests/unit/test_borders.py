@@ -45,7 +45,7 @@ def files(folder: str) -> list[Path]:
 
 def test_remote_and_tui_come_in_lazily() -> None:
     """The command line imports remote/ and tui/ inside functions only, but for the demo, which always needs hosts."""
-    demo = {ROOT / "distui/cli" / name for name in ("actions/demo.py", "demo_job.py", "demo_ui.py")}
+    demo = {ROOT / "distui/cli" / name for name in ("actions/demo.py", "demo/demo_job.py", "demo/demo_ui.py")}
     for path in set(files("distui")) - demo:
         wrong = [m for m, early in imports(path) if early and m.startswith(("distui.remote", "distui.tui"))]
         assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"

@@ -13,7 +13,7 @@ from distui.plan.build import build_argv, built_name
 from distui.plan.model import BuildPlan
 from distui.runs.images.context import image_of, read_build
 from distui.runs.images.dockerignore import DockerIgnore
-from distui.spec.job import Build, Job
+from distui.spec.job.job import Build, Job
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,12 @@ from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.actions import exec as exec_verb
 from distui.cli.actions.ssh import become, login
-from distui.cli.execs import END, VARIABLE
+from distui.cli.runs.execs import END, VARIABLE
 from distui.cluster.selection import host_named
 from distui.errors import DistuiError, NotFound, UsageError
 from distui.plan.labels import TaskLabels
 from distui.runs.hosts.discover import FoundRun, FoundTask
-from distui.spec.inventory import Host, Inventory
+from distui.spec.hosts.inventory import Host, Inventory
 
 
 def task(index: int, ranks: tuple[int, ...], *, running: bool = True, engine: str = "docker") -> FoundTask:

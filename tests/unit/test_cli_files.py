@@ -121,7 +121,7 @@ def test_job_validate_refuses_what_run_would_before_it_asks_a_host(cli: Any) -> 
 
 def test_a_new_job_mounts_nothing_of_the_hosts(cli: Any, home: Path) -> None:
     """`./` of a host would be the login's home; what is sent is this folder, and of one's home nothing."""
-    from distui.spec.read_job import read_job
+    from distui.spec.job.read_job import read_job
 
     for template in ("gloo", "torchrun", "tf-mwms", "tf-ps", "command"):
         job = read_job(cli("job", "new", "--template", template).out, "j.yaml", environ={})

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from distui.cli.console import Console
-from distui.cli.follow import follow
+from distui.cli.runs.follow import follow
 from distui.errors import ExitCode
 from distui.runs.lines.events import Event, RunEnded
 from distui.runs.state.reducer import RunState

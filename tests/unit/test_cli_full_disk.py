@@ -154,7 +154,7 @@ class Says:
 
 async def test_what_a_command_in_a_container_said(home: Path) -> None:
     """`exec`: its status says nothing of what is lost."""
-    from distui.cli.streams import pass_through
+    from distui.cli.runs.streams import pass_through
 
     with open("/dev/full", "wb") as stdout, pytest.raises(OutputFailed):  # noqa: PTH123, ASYNC230
         await pass_through(Says(), ("true",), stdin=None, stdout=stdout.fileno(), stderr=2)  # type: ignore[arg-type]
@@ -163,8 +163,8 @@ async def test_what_a_command_in_a_container_said(home: Path) -> None:
 @pytest.mark.parametrize("place", ["/dev/full", ""])
 async def test_logs_that_are_followed_on_hosts_end(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     """With a full disk, or a reader that left, there is nothing to follow them for; the run may last for days."""
-    from distui.cli.loglines import log_out
-    from distui.cli.printer import LogView
+    from distui.cli.printing.loglines import log_out
+    from distui.cli.printing.printer import LogView
     from distui.cluster.logs import from_hosts
     from distui.cluster.logs.wanted import Wanted
     from distui.runs.lines.events import LogLine

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from distui.errors import UsageError
-from distui.spec.import_hosts import Form, ImportedHost, as_yaml, read
-from distui.spec.read_inventory import load_inventory, read_inventory
+from distui.spec.hosts.read_inventory import load_inventory, read_inventory
+from distui.spec.imports.import_hosts import Form, ImportedHost, as_yaml, read
 
 HOSTS = """\
 # the lab

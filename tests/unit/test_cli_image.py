@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from distui.cli.images import PushLines, words
+from distui.cli.jobs.images import PushLines, words
 from distui.runs.images.push import Pushed
 
 HOSTS = "version: 1\nhosts:\n  n[1-3]: {}\n  p1: {docker: process}\n"

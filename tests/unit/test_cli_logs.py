@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.cli.loglines import LogOut
-from distui.cli.outlet import Outlet
-from distui.cli.printer import LineWriter, LogView
+from distui.cli.printing.loglines import LogOut
+from distui.cli.printing.outlet import Outlet
+from distui.cli.printing.printer import LineWriter, LogView
 from distui.cluster.logs import from_files, from_hosts
 from distui.cluster.logs.wanted import Wanted
 from distui.runs.follow.followed import Records, Removed

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from distui.cli.order import read_order
+from distui.cli.jobs.order import read_order
 from distui.cli.settings import settings_of
 from distui.cluster.names import run_name
 from distui.cluster.request import RunRequest

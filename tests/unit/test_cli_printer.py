@@ -12,11 +12,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.cli import words
 from distui.cli.console import Console, use_colour
-from distui.cli.outlet import Outlet
-from distui.cli.printer import HeadlessPrinter, LineWriter, LogView, NdjsonPrinter, ResultPrinter
-from distui.cli.ranks import Prefixes
+from distui.cli.printing import words
+from distui.cli.printing.outlet import Outlet
+from distui.cli.printing.printer import HeadlessPrinter, LineWriter, LogView, NdjsonPrinter, ResultPrinter
+from distui.cli.printing.ranks import Prefixes
 from distui.columns import table
 from distui.runs.lines.events import (
     AttemptEnded,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from distui.cli.hostrows import Rows, gpu_name, gpus, ib, speed, warnings
+from distui.cli.printing.hostrows import Rows, gpu_name, gpus, ib, speed, warnings
 from distui.errors import HostAuthError, HostUnreachable
 from distui.facts.host import Address, Engine, Gpu, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
 from distui.session import Completed

@@ -19,8 +19,8 @@ import pytest
 from distui import config
 from distui.cli.actions import stop
 from distui.cli.console import Console
-from distui.cli.loglines import into_file, parse_grep, parse_moment
-from distui.cli.printer import LogView
+from distui.cli.printing.loglines import into_file, parse_grep, parse_moment
+from distui.cli.printing.printer import LogView
 from distui.cli.settings import Settings
 from distui.cluster.attach import places, stopping, taking_up
 from distui.cluster.logs import from_files

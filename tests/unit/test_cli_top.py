@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from distui.cli import toprows
+from distui.cli.printing import toprows
 from distui.facts.host import Gpu, GpuProcess, Gpus, HostDown, HostFacts, Trouble
 from distui.monitor.board import Board, HostBoard
 from distui.runs.hosts.uses import Use
 from distui.runs.lines.events import GpuReading, HostSampled
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 
 @pytest.fixture

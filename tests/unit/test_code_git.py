@@ -22,7 +22,7 @@ from distui.runs.code.git import Repository
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.scan import scan
 from distui.runs.code.source import CodeReader
-from distui.spec.job import Code, Job
+from distui.spec.job.job import Code, Job
 
 ENV = {
     "PATH": os.environ["PATH"],

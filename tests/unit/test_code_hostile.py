@@ -11,7 +11,7 @@ import pytest
 from distui.errors import DistuiError
 from distui.runs.code.git import Repository
 from distui.runs.code.source import CodeReader
-from distui.spec.job import Code, Job
+from distui.spec.job.job import Code, Job
 
 ENV = {
     "PATH": os.environ["PATH"],

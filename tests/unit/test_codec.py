@@ -17,8 +17,8 @@ from distui.plan.model import RunPlan
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.lines.event_json import STORED, TYPES, event_of, to_json
 from distui.runs.lines.events import Event, RunEnded, RunOpened
-from distui.spec.inventory import Host, HostPick
-from distui.spec.job import Job
+from distui.spec.hosts.inventory import Host, HostPick
+from distui.spec.job.job import Job
 
 LEAVES: dict[Any, st.SearchStrategy[Any]] = {
     str: st.text(max_size=5), int: st.integers(0, 99), bool: st.booleans(), type(None): st.none(),

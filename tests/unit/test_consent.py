@@ -19,7 +19,7 @@ import pytest
 from distui import config
 from distui.consent import Ask, Consents
 from distui.errors import SpecError, UsageError
-from distui.spec.read_job import read_job
+from distui.spec.job.read_job import read_job
 
 HEAD = "version: 1\nname: j\nhosts: h1\nimage: x\ncommand: [a]\n"
 SECRET = "s3cret-value"

@@ -16,7 +16,7 @@ from distui.doctor.reach import Reached, ReachReport
 from distui.doctor.redact import Redactor
 from distui.errors import UsageError
 from distui.facts.host import Address, Gpu, GpuProcess, Gpus, HostDown, HostFacts, Nic, ProbeResult, Trouble
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 HOSTS = (Host("node01", addr="10.0.0.1", user="amy"), Host("node02.corp.example"))
 RESULTS: dict[str, ProbeResult] = {

@@ -15,8 +15,8 @@ from distui.doctor.plan_check import plan_rows
 from distui.doctor.reach import Reached, ReachProblem, ReachReport
 from distui.doctor.reach_check import endpoints, reach_row, reach_table
 from distui.facts.host import Address, Disk, Engine, Gpu, GpuProcess, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
-from distui.spec.inventory import Host, Inventory
-from distui.spec.job import Fabric, Job
+from distui.spec.hosts.inventory import Host, Inventory
+from distui.spec.job.job import Fabric, Job
 
 GB = 1 << 30
 

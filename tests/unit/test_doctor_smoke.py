@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from distui.doctor.smoke import GREETING, PairResult, read_answer, rounds, smoke_job, smoke_row
 from distui.facts.host import Gpu, Gpus, HostFacts
-from distui.spec.job import Fabric, Job
+from distui.spec.job.job import Fabric, Job
 
 
 @given(st.integers(0, 70))

@@ -12,11 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from distui.errors import ExitCode, Problem, SpecError
-from distui.spec import document, files
-from distui.spec.core_schema import resolve
-from distui.spec.document import parse
-from distui.spec.nodes import Items, Node, Scalar, Source, Table
-from distui.spec.problems import Problems, render
+from distui.spec.yaml import document, files
+from distui.spec.yaml.core_schema import resolve
+from distui.spec.yaml.document import parse
+from distui.spec.yaml.nodes import Items, Node, Scalar, Source, Table
+from distui.spec.yaml.problems import Problems, render
 
 
 def parsed(text: str) -> list[Node]:

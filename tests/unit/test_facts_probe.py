@@ -11,7 +11,7 @@ from distui.errors import HostAuthError, HostCommandError, HostKeyError, HostUnr
 from distui.facts import probe
 from distui.facts.host import HostDown, HostFacts, ProbeResult
 from distui.session import ByteChannel, Completed
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 Answer = Callable[[str], bytes]
 

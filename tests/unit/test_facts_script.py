@@ -19,7 +19,7 @@ from distui.errors import HostCommandError
 from distui.facts import probe
 from distui.facts.host import HostFacts
 from distui.session import Completed
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 DATA = Path(__file__).parent / "data"
 NONCE = "5fd1c09e2b7a44d0"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from distui.errors import HostCommandError
 from distui.facts import amd, engine, frame, gpu, gpu_list, infiniband, network, probe, system
 from distui.facts.values import Reply, integer, load_json, number, tree
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 WORDS = [
     "index", "uuid", "pid", "gpu", "[N/A]", "GPU is lost", "GPU 0: x (UUID: y)", "  MIG 1g Device  0:", ", ", "\t",

@@ -21,7 +21,7 @@ from distui.runs.store.journal import Journal
 from distui.runs.store.logs import TaskLog
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.runs.store.saved_hosts import saved_hosts
-from distui.spec.files import read_text
+from distui.spec.yaml.files import read_text
 
 NAMES = ("plan.json", "job.json", "events.ndjson", "metrics.ndjson", "summary.json", "hosts.json", "lock", "stop")
 

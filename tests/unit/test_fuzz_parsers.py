@@ -49,21 +49,14 @@ from distui.runs.state import samples
 from distui.runs.store import recorded
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.session import Completed
-from distui.spec import (
-    ansible_ranges,
-    choose,
-    document,
-    hostfile,
-    import_ansible,
-    import_hosts,
-    import_ssh,
-    overrides,
-    read_inventory,
-    read_job,
-)
-from distui.spec.inventory import Host
-from distui.spec.nodes import Source
-from distui.spec.problems import Problems
+from distui.spec import choose
+from distui.spec.hosts import hostfile, read_inventory
+from distui.spec.hosts.inventory import Host
+from distui.spec.imports import ansible_ranges, import_ansible, import_hosts, import_ssh
+from distui.spec.job import overrides, read_job
+from distui.spec.yaml import document
+from distui.spec.yaml.nodes import Source
+from distui.spec.yaml.problems import Problems
 
 SECONDS = 20.0
 """Of processor time: a reader that takes so long for a small input would not end for a large one."""

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.errors import SpecError, UsageError
-from distui.spec import ansible_ranges
-from distui.spec.import_hosts import as_yaml, read
-from distui.spec.imported import Imported
-from distui.spec.problems import Wrong
-from distui.spec.read_inventory import read_inventory
+from distui.spec.hosts.read_inventory import read_inventory
+from distui.spec.imports import ansible_ranges
+from distui.spec.imports.import_hosts import as_yaml, read
+from distui.spec.imports.imported import Imported
+from distui.spec.yaml.problems import Wrong
 
 
 def hosts(found: Imported) -> dict[str, dict[str, object]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from distui.spec.import_hosts import read
+from distui.spec.imports.import_hosts import read
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 
 from distui.runs.launch.job_record import record_job, recorded_job
 from distui.runs.store.runs import RunStore, StoredRun
-from distui.spec.inventory import HostPick
-from distui.spec.job import Code, Job
-from distui.spec.read_job import load_job
+from distui.spec.hosts.inventory import HostPick
+from distui.spec.job.job import Code, Job
+from distui.spec.job.read_job import load_job
 
 TEXT = """\
 version: 1

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from distui.cli import opening
 from distui.cli.actions import attach, stop
+from distui.cli.runs import opening
 from distui.cluster.attach import leftover, listing, places
 from distui.cluster.backend import backend_runs
 from distui.cluster.backend.backend import ClusterBackend

@@ -22,7 +22,7 @@ from distui.runs.lines.explanation import Explanation, RankPlace
 from distui.runs.verdict.causes import may_be_network
 from distui.runs.verdict.evidence import End, Evidence, Line, Stop, TaskSeen
 from distui.runs.verdict.judge import judge
-from distui.spec.read_job import read_job
+from distui.spec.job.read_job import read_job
 from fakehosts.runs import Cluster, facts_of, plan_for, use_fake_follower
 
 HANG = Explanation(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from distui import patterns
-from distui.cli.loglines import parse_grep
+from distui.cli.printing.loglines import parse_grep
 from distui.cluster.logs.wanted import Wanted
 from distui.errors import UsageError
 from distui.patterns import BadPattern, LimitedPattern, compiled, given_up, matching

@@ -17,10 +17,10 @@ from distui.plan.model import CodePlan, NoPlan, RunPlan
 from distui.plan.plan import plan
 from distui.plan.render import render_text
 from distui.plan.serialize import from_json, to_json
-from distui.spec.code_keys import in_bytes
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import Code, Job
-from distui.spec.read_job import read_job
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.code_keys import in_bytes
+from distui.spec.job.job import Code, Job
+from distui.spec.job.read_job import read_job
 from distui.tui.launch import plan_lines
 from distui.tui.paint import theme
 from distui.tui.paint.glyphs import UNICODE

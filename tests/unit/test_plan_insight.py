@@ -21,8 +21,8 @@ from distui.plan.model import RunPlan, Task
 from distui.plan.plan import plan
 from distui.plan.render import render_text
 from distui.runs.task import hook
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import Job
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import Job
 
 JOB = Job("j", image="i", command=("x",))
 

@@ -10,8 +10,8 @@ from distui.plan import docker, limit
 from distui.plan.plan import RunPlan, plan
 from distui.plan.process import PROGRAM
 from distui.plan.render import render_text
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import Job
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import Job
 from fakehosts.runs import facts_of, plan_for
 
 JOB = Job("j", image="img:1", command=("python", "t.py"), max_duration=7200.0, stop_grace=20.0)

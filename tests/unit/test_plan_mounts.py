@@ -16,8 +16,8 @@ from distui.plan import mounts, serialize
 from distui.plan.model import Mount, NoPlan, RunPlan
 from distui.plan.plan import plan
 from distui.plan.render import render_text
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import DataMount, Job, Rendezvous
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import DataMount, Job, Rendezvous
 
 JOB = Job("j", image="i", command=("x",), insight="off")
 SITE = mounts.Site("/home/u", "j-1")

@@ -13,8 +13,8 @@ from distui.plan.machines import same_machine
 from distui.plan.placement import HostPlacement
 from distui.plan.rendezvous import ChosenRendezvous, bind_mount, meet, resolve_volume
 from distui.plan.routes import Routes, choose_routes
-from distui.spec.inventory import DataNetwork, Host
-from distui.spec.job import Backend, Fabric, Job, Rendezvous
+from distui.spec.hosts.inventory import DataNetwork, Host
+from distui.spec.job.job import Backend, Fabric, Job, Rendezvous
 
 LO = Nic("lo", "loopback", True, addresses=(Address("127.0.0.1", 8, "host"),))
 

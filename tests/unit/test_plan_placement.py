@@ -12,8 +12,8 @@ from distui.plan.checks import check_preflight
 from distui.plan.machines import check_machines
 from distui.plan.model import HostNetwork
 from distui.plan.placement import Candidate, Placement, is_busy, place
-from distui.spec.inventory import Host
-from distui.spec.job import Job, RankLayout
+from distui.spec.hosts.inventory import Host
+from distui.spec.job.job import Job, RankLayout
 
 LOST = Trouble("gpu_lost", "GPU is lost", "reboot")
 

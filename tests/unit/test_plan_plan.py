@@ -27,8 +27,8 @@ from distui.plan.labels import task_from_labels
 from distui.plan.model import HostNetwork
 from distui.plan.plan import NoPlan, RunPlan, Task, plan
 from distui.plan.render import render_text
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import Fabric, Job, RankLayout, Rendezvous, Success, Torchrun
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import Fabric, Job, RankLayout, Rendezvous, Success, Torchrun
 
 
 def facts(name: str, number: int, *, gpus: int = 0, **more: Any) -> HostFacts:

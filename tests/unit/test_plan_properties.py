@@ -14,8 +14,8 @@ from distui.plan.labels import task_from_labels
 from distui.plan.plan import NoPlan, RunPlan, plan
 from distui.plan.render import render_text
 from distui.plan.serialize import from_json, to_json
-from distui.spec.inventory import DataNetwork, Host, HostPick, Inventory
-from distui.spec.job import Fabric, Job, RankLayout, Rendezvous, Torchrun
+from distui.spec.hosts.inventory import DataNetwork, Host, HostPick, Inventory
+from distui.spec.job.job import Fabric, Job, RankLayout, Rendezvous, Torchrun
 
 
 def with_ib(name: str, number: int) -> HostFacts:

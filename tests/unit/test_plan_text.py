@@ -23,8 +23,8 @@ from distui.plan.labels import TaskLabels, format_ranks, parse_ranks, task_from_
 from distui.plan.plan import RunPlan, Task, plan
 from distui.plan.render import folded, quoted, render_text
 from distui.plan.serialize import from_json, to_json
-from distui.spec.inventory import EngineName, Host, HostPick, Inventory
-from distui.spec.job import Job
+from distui.spec.hosts.inventory import EngineName, Host, HostPick, Inventory
+from distui.spec.job.job import Job
 
 
 def make(job: Job, *, hosts: int = 2, engine: EngineName = "docker", home: str = "/home/u", **more: Any) -> RunPlan:

@@ -20,8 +20,8 @@ from distui.plan.plan import plan
 from distui.plan.render import render_text
 from distui.plan.serialize import from_json, to_json
 from distui.plan.tf import own_ports
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import ROLES, Job, RankLayout, Role
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import ROLES, Job, RankLayout, Role
 
 
 def facts(name: str, number: int, *, gpus: int = 0, **more: Any) -> HostFacts:

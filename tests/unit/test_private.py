@@ -14,7 +14,7 @@ import pytest
 from distui import files
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.runs.store.saved_hosts import saved_hosts
-from distui.spec.host_keys import is_engine_command
+from distui.spec.hosts.host_keys import is_engine_command
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534

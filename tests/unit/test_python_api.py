@@ -18,7 +18,7 @@ import pytest
 import distui
 from distui.config import paths
 from distui.session import Connector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 JOB = """\
 version: 1

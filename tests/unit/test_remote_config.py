@@ -11,7 +11,7 @@ import pytest
 
 from distui.remote.config import Resolved, Sources, jump_words, resolve
 from distui.remote.sshconfig import ConfigError
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 CORPUS = {
     "plain": "Host node01\n  HostName 10.0.0.1\n  Port 2222\n  User ubuntu\n",

@@ -14,7 +14,7 @@ from distui.remote.errors import quoted, through_jump
 from distui.remote.gates import Gate, Gates
 from distui.remote.known_hosts import Entry, KnownHost
 from distui.remote.login import KEEPALIVE_COUNT, KEEPALIVE_INTERVAL
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 
 def entry(kind: str, marker: str = "") -> Entry:

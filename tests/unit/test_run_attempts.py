@@ -28,7 +28,7 @@ from distui.runs.store.end_record import FILE
 from distui.runs.store.recorded import stored_events
 from distui.runs.store.runs import StoredRun
 from distui.session import Completed, Connector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 from fakehosts.runs import Cluster, facts_of, plan_for, use_fake_follower
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from distui.cli.words import report
+from distui.cli.printing.words import report
 from distui.cluster import beside
 from distui.cluster.beside import Beside
 from distui.plan.serialize import to_json

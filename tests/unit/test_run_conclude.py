@@ -29,8 +29,8 @@ from distui.runs.report.found import plan_of
 from distui.runs.store.end_record import FILE, end_here, keep_here, record_of
 from distui.runs.store.runs import StoredRun
 from distui.session import Completed
-from distui.spec.inventory import Host
-from distui.spec.job import Success
+from distui.spec.hosts.inventory import Host
+from distui.spec.job.job import Success
 from fakehosts.runs import Cluster, use_fake_follower
 
 FOLDER = "/home/u/.local/state/distui/hosts/{}/r1"

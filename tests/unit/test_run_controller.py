@@ -33,7 +33,7 @@ from distui.runs.lines.events import (
 )
 from distui.runs.store.runs import AlreadyFollowed
 from distui.session import Completed
-from distui.spec.job import Success
+from distui.spec.job.job import Success
 from fakehosts.runs import Cluster, facts_of
 
 

@@ -15,7 +15,7 @@ from distui.plan.labels import TaskLabels, task_from_labels
 from distui.runs.hosts.discover import FoundRun, FoundTask, find_runs, list_tasks, rfc3339, run_folder
 from distui.runs.report.history import found_row
 from distui.session import Completed
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 from fakehosts.engine import Container
 from fakehosts.hosts import FakeConnector, FakeHost
 from fakehosts.runs import plan_for

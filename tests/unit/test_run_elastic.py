@@ -15,7 +15,7 @@ from distui.runs.follow.followed import Lost
 from distui.runs.lines.events import FailureFound, HostChanged, PhaseBegun, RankChanged, RanksRestarted
 from distui.runs.state import elastic
 from distui.runs.store.recorded import stored_events
-from distui.spec.job import RankLayout, Torchrun
+from distui.spec.job.job import RankLayout, Torchrun
 from fakehosts.runs import Cluster, use_fake_follower
 
 

@@ -30,7 +30,7 @@ from distui.plan.mounts import mounts_of
 from distui.runs.launch.preflight import fetch_row
 from distui.runs.task.fetch import There, look, script, secret_lines
 from distui.session import Completed
-from distui.spec.job import DataMount, Job
+from distui.spec.job.job import DataMount, Job
 from fakehosts.web import Web
 
 BIG = bytes(range(256)) * 4000

@@ -14,7 +14,7 @@ from distui.runs.report.found import choose, plan_of
 from distui.runs.report.older import launch_of, set_aside
 from distui.runs.store.recorded import stored_plan
 from distui.runs.store.runs import AlreadyFollowed
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 from fakehosts.runs import Cluster
 
 HOSTS = [Host("h1"), Host("h2")]

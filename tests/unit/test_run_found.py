@@ -14,8 +14,8 @@ from distui.runs.hosts.discover import FoundRun, find_runs
 from distui.runs.lines.events import Notice
 from distui.runs.report.found import plan_of
 from distui.session import Completed
-from distui.spec.inventory import Host
-from distui.spec.job import Role, Success
+from distui.spec.hosts.inventory import Host
+from distui.spec.job.job import Role, Success
 from fakehosts.runs import Cluster, plan_for
 
 HOSTS = [Host("h1"), Host("h2")]

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from distui.cli import planview
 from distui.cli.console import Console
+from distui.cli.runs import planview
 from distui.errors import HostCommandError, SessionLost
 from distui.facts.host import Gpu, Gpus, HostFacts
 from distui.plan.labels import task_from_labels
@@ -32,7 +32,7 @@ from distui.runs.launch.preflight import shared_row
 from distui.runs.lines.events import RunEnded
 from distui.runs.store.runs import StoredRun
 from distui.session import Completed
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 from fakehosts.runs import Cluster, facts_of, plan_for
 
 GPU = Gpus((Gpu(0, "GPU-0", "H100"),))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from distui.cli.words import progress_words
+from distui.cli.printing.words import progress_words
 from distui.runs.lines.event_json import progress_json, progress_of
 from distui.runs.lines.events import LogLine, Progressed, RunEnded
 from distui.runs.state.progress import ProgressTeller, figure_name, number

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distui.cli.actions import show, wait
-from distui.cli.run_rows import row_json
+from distui.cli.printing.run_rows import row_json
 from distui.cluster.attach.places import RunLocation
 from distui.cluster.logs import from_files
 from distui.codec import write

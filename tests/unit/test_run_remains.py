@@ -12,7 +12,7 @@ from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.runs.hosts.found_text import found_text
 from distui.runs.hosts.remains import Remain, remains
 from distui.session import Completed
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 
 class Session:

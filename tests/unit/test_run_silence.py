@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from distui.cli.words import of_batch
+from distui.cli.printing.words import of_batch
 from distui.runs.lines.events import (
     Event,
     GpuReading,

@@ -7,7 +7,7 @@ import pytest
 from distui.runs.verdict import success
 from distui.runs.verdict.drift import Drift, Said, compared
 from distui.runs.verdict.success import LastWords, Looked, suspicions, suspicious, unmet
-from distui.spec.job import Success
+from distui.spec.job.job import Success
 
 TRACEBACK = ("Traceback (most recent call last):", '  File "t.py", line 3, in <module>', "    raise ValueError(7)")
 

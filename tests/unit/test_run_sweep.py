@@ -26,7 +26,7 @@ from distui.runs.report import history
 from distui.runs.store.end_record import MOST_BYTES, EndRecord
 from distui.runs.task.host_run import HostRun
 from distui.session import ByteChannel, Completed
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 from fakehosts.runs import facts_of, plan_for
 
 ANN, BOB = Claim("ann@desk", 0.0, "a-1"), Claim("bob@desk", 60.0, "b-1")

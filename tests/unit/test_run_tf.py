@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from distui.cli.words import of_batch
+from distui.cli.printing.words import of_batch
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import Failure, FailureFound, RankChanged, RunOpened, StopAsked
 from distui.runs.report.aftermath import aftermath
 from distui.runs.report.rank_rows import short_name
 from distui.runs.state.reducer import RunState, apply
-from distui.spec.job import Role
+from distui.spec.job.job import Role
 from fakehosts.runs import Cluster
 
 PS: dict[Any, Role] = {"chief": Role(), "worker": Role(count=2), "ps": Role(count=1)}

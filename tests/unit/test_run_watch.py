@@ -163,7 +163,7 @@ async def test_an_open_line_that_does_not_fit_is_told(make: Any, monkeypatch: py
 
 async def test_torchrun_s_lines_go_to_their_ranks(make: Any) -> None:
     """One container, two ranks: each has its own log; the launcher's words have theirs."""
-    from distui.spec.job import RankLayout
+    from distui.spec.job.job import RankLayout
 
     plan = plan_for("h1", launcher="torchrun", ranks=RankLayout(per_host=2), command=("t.py",))
     watched = make(plan)

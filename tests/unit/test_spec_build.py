@@ -15,9 +15,9 @@ from distui.plan.model import BuildPlan, NoPlan, RunPlan
 from distui.plan.plan import plan
 from distui.plan.render import render_text
 from distui.plan.serialize import from_json, to_json
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import Build, Job
-from distui.spec.read_job import read_job
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import Build, Job
+from distui.spec.job.read_job import read_job
 from fakehosts.runs import facts_of
 
 HEAD = "version: 1\nname: j\ncommand: [x]\n"

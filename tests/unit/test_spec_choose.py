@@ -6,8 +6,8 @@ import pytest
 
 from distui.errors import ExitCode, UsageError
 from distui.spec.choose import choose_hosts, hosts_of_job, parse_label
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import HostChoice
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import HostChoice
 
 INVENTORY = Inventory(
     (

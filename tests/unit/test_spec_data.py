@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from distui.errors import SpecError
-from distui.spec.data_keys import nfs_parts
-from distui.spec.job import DataMount, Job
-from distui.spec.read_job import read_job
+from distui.spec.job.data_keys import nfs_parts
+from distui.spec.job.job import DataMount, Job
+from distui.spec.job.read_job import read_job
 
 HEAD = "version: 1\nname: j\nimage: i\ncommand: [x]\n"
 

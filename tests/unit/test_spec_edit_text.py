@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.spec.edit_text import scalar, set_value, words
+from distui.spec.yaml.edit_text import scalar, set_value, words
 
 JOB = """\
 # a job

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.errors import SpecError
-from distui.spec.hostfile import load_hostfile, read_hostfile
-from distui.spec.inventory import Host, Inventory
+from distui.spec.hosts.hostfile import load_hostfile, read_hostfile
+from distui.spec.hosts.inventory import Host, Inventory
 
 
 def test_forms_of_all_three(tmp_path: Path) -> None:

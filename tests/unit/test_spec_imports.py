@@ -15,7 +15,7 @@ def loaded(statement: str, *modules: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("module", ["inventory", "job", "names", "choose", "placeholders"])
+@pytest.mark.parametrize("module", ["hosts.inventory", "job.job", "hosts.names", "choose", "job.placeholders"])
 def test_values_and_names_load_no_reader(module: str) -> None:
     """`distui --help` and completion must not pay for YAML."""
     assert loaded(f"import distui.spec.{module}", "yaml", "pydantic", "difflib", "asyncssh") == set()
@@ -23,8 +23,9 @@ def test_values_and_names_load_no_reader(module: str) -> None:
 
 def test_readers_load_nothing_but_yaml_when_they_read() -> None:
     """They are plain code over YAML's events; who has no file to read does not pay for them."""
-    statement = "import distui.spec.read_job, distui.spec.read_inventory, distui.spec.hostfile, distui.spec.schema"
+    readers = ("job.read_job", "hosts.read_inventory", "hosts.hostfile", "schema")
+    statement = "import " + ", ".join(f"distui.spec.{name}" for name in readers)
     heavy = ("yaml", "pydantic", "asyncssh", "textual", "torch", "asyncio")
     assert loaded(statement, *heavy) == set()
-    read = "distui.spec.read_inventory.read_inventory('version: 1\\nhosts: {n1: {}}', 'hosts.yaml')"
+    read = "distui.spec.hosts.read_inventory.read_inventory('version: 1\\nhosts: {n1: {}}', 'hosts.yaml')"
     assert loaded(f"{statement}; {read}", *heavy) == {"yaml"}

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distui.errors import SpecError, UsageError
-from distui.spec.inventory import DataNetwork, Host, Inventory
-from distui.spec.read_inventory import inventory_from_names, load_inventory, read_inventory
+from distui.spec.hosts.inventory import DataNetwork, Host, Inventory
+from distui.spec.hosts.read_inventory import inventory_from_names, load_inventory, read_inventory
 
 ROOT = Path(__file__).parents[2]
 

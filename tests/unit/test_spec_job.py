@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distui.errors import SpecError
-from distui.spec.job import Fabric, HostChoice, Job, RankLayout, Rendezvous, Success, Torchrun
-from distui.spec.overrides import Override, parse_set
-from distui.spec.read_job import (
+from distui.spec.job.job import Fabric, HostChoice, Job, RankLayout, Rendezvous, Success, Torchrun
+from distui.spec.job.overrides import Override, parse_set
+from distui.spec.job.read_job import (
     job_from_flags,
     job_names,
     load_job,

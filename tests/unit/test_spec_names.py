@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from distui.errors import UsageError
-from distui.spec.inventory import HostPick
-from distui.spec.names import MAX_NAMES, check, expand, fold, members, picks
+from distui.spec.hosts.inventory import HostPick
+from distui.spec.hosts.names import MAX_NAMES, check, expand, fold, members, picks
 
 GROUPS = {"h100": ("node01", "node02"), "cpu": ("gw1",)}
 

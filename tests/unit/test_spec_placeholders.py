@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.spec.placeholders import PLACEHOLDERS, fill, slips, used
+from distui.spec.job.placeholders import PLACEHOLDERS, fill, slips, used
 
 VALUES = {name: f"<{name}>" for name in PLACEHOLDERS}
 

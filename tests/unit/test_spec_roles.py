@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from distui.errors import SpecError
-from distui.spec.job import Job, Role
-from distui.spec.read_job import read_job
+from distui.spec.job.job import Job, Role
+from distui.spec.job.read_job import read_job
 
 TF = "version: 1\nname: x\nimage: img\ncommand: [a]\nlauncher: tf\n"
 COMMAND = "version: 1\nname: x\nimage: img\nlauncher: command\n"

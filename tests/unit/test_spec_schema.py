@@ -11,11 +11,11 @@ from typing import Any, Literal
 import pytest
 import yaml
 
-from distui.spec.host_keys import INVENTORY
-from distui.spec.job import Job
-from distui.spec.job_keys import JOB
+from distui.spec.hosts.host_keys import INVENTORY
+from distui.spec.job.job import Job
+from distui.spec.job.job_keys import JOB
 from distui.spec.schema import schema
-from distui.spec.shapes import ByKind, ListOf, MapOf, Record, Shape
+from distui.spec.yaml.shapes import ByKind, ListOf, MapOf, Record, Shape
 
 ROOT = Path(__file__).parents[2]
 TYPES = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool}

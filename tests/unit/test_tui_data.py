@@ -5,8 +5,8 @@ from __future__ import annotations
 from distui.facts.host import Address, Engine, HostFacts, Nic
 from distui.plan.model import RunPlan
 from distui.plan.plan import plan
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import DataMount, Job
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import DataMount, Job
 from distui.tui.launch.before_lines import before_lines
 from distui.tui.launch.form_rest import rest_lines
 from distui.tui.paint.glyphs import ASCII

@@ -9,8 +9,8 @@ from distui.facts.host import Gpu, HostDown, Trouble
 from distui.monitor.board import Board, HostBoard, Totals
 from distui.runs.hosts.uses import Use
 from distui.runs.lines.events import GpuReading, HostSampled
-from distui.spec.inventory import Host
-from distui.spec.job import HostChoice, Job
+from distui.spec.hosts.inventory import Host
+from distui.spec.job.job import HostChoice, Job
 from distui.tui.hosts import rows as host_rows
 from distui.tui.hosts import select
 from distui.tui.hosts.gpu_rows import gpu_columns, gpu_row

@@ -8,7 +8,7 @@ import pytest
 
 from distui.cluster.backend.backend_hosts import ssh_login
 from distui.errors import UsageError
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 from distui.tui.frame import files
 from distui.tui.terminal import shell
 

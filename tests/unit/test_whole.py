@@ -27,7 +27,7 @@ from distui.runs.state import samples
 from distui.runs.store.runs import RunStore
 from distui.runs.task.fetch import HostFetch
 from distui.session import Completed
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 from distui.tui.hosts.select import natural
 from distui.whole import whole
 from fakehosts.runs import plan_for

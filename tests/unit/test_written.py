@@ -38,7 +38,7 @@ from distui.runs.store.journal import Journal
 from distui.runs.store.recorded import Recorded
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.runs.store.saved_hosts import save_hosts, saved_hosts
-from distui.spec.inventory import DataNetwork, Host
+from distui.spec.hosts.inventory import DataNetwork, Host
 
 ADDED = {"on_hang"}
 WRITTEN = Path(__file__).parent / "data" / "written"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from distui.cluster.backend.values import LiveRun
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
 from distui.tui.dialogs.confirm import Dialog
 from distui.tui.frame.leaving import Leaving
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from distui.doctor.smoke import MEGABYTES, rounds
-from distui.spec.job import Job
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
+from distui.spec.job.job import Job
 from distui.tui.dialogs.confirm import Dialog
 
 MOST = 4

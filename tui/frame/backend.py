@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from distui.runs.launch.job_record import JobRecord
     from distui.runs.launch.preflight import Preflight
     from distui.runs.report.history import RunRow
-    from distui.spec.inventory import Host, HostPick
-    from distui.spec.job import Job
+    from distui.spec.hosts.inventory import Host, HostPick
+    from distui.spec.job.job import Job
 
 
 class Backend(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from distui.cluster.backend.values import LiveRun
 from distui.frozen import frozen
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
 
 
 @frozen

@@ -18,7 +18,7 @@ from distui.plan.build import build_lines
 from distui.plan.code import code_words
 from distui.plan.model import RunPlan
 from distui.plan.render import end_words, visible
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
 from distui.tui.hosts.lines import title
 from distui.tui.launch.drafting import ImageState
 from distui.tui.paint.glyphs import Glyphs

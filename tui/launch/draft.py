@@ -17,7 +17,7 @@ from distui.cluster.job_files import JobFile
 from distui.doctor.images import ImageId
 from distui.errors import DistuiError, Problem
 from distui.plan.model import RunPlan
-from distui.spec.job import Job
+from distui.spec.job.job import Job
 from distui.tui.frame import files
 from distui.tui.frame.actions import Action
 from distui.tui.frame.base import View

@@ -11,8 +11,8 @@ from distui.errors import DistuiError, Problem
 from distui.facts.host import Trouble
 from distui.frozen import frozen
 from distui.plan.model import NoPlan, PlanProblem, RunPlan
-from distui.spec.job import Job
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
+from distui.spec.job.job import Job
 from distui.tui.frame.backend import Backend
 
 

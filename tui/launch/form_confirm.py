@@ -14,8 +14,8 @@ from distui.plan.labels import format_ranks
 from distui.plan.model import RunPlan
 from distui.plan.render import visible
 from distui.runs.launch.gpu_users import GpuUser
-from distui.spec.job import Job
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
+from distui.spec.job.job import Job
 from distui.tui.dialogs.confirm import BOX, Dialog, launch_buttons, users_lines
 from distui.tui.launch.plan_lines import Preview, folded_warnings
 

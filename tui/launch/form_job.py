@@ -11,8 +11,8 @@ from textual.containers import VerticalScroll
 from textual.message import Message
 
 from distui.plan.model import RunPlan
-from distui.spec.job import Job
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
+from distui.spec.job.job import Job
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.context import glyphs_of, palette_of
 from distui.tui.hosts.lines import title

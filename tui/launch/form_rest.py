@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from distui.plan.model import RunPlan
 from distui.plan.render import visible
-from distui.spec.job import DataMount, Job
+from distui.spec.job.job import DataMount, Job
 from distui.tui.hosts.lines import title
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line

@@ -9,9 +9,9 @@ from itertools import count
 
 from distui.frozen import frozen
 from distui.plan.labels import format_ranks
-from distui.spec.edit_text import scalar, set_value, values_at, words
-from distui.spec.job import Job
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
+from distui.spec.job.job import Job
+from distui.spec.yaml.edit_text import scalar, set_value, values_at, words
 from distui.whole import whole
 
 

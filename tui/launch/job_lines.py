@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from distui.cluster.job_files import JobFile
 from distui.plan.labels import format_ranks
 from distui.runs.report.history import RunRow
-from distui.spec.job import Job
+from distui.spec.job.job import Job
 from distui.tui.hosts.lines import title
 from distui.tui.launch.job_form import command_text, gpus_text, hosts_text
 from distui.tui.paint.glyphs import Glyphs

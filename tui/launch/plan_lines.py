@@ -15,7 +15,7 @@ from distui.plan.labels import format_ranks
 from distui.plan.model import HostNetwork, NoPlan, PlanProblem, RunPlan, Task
 from distui.plan.process import program
 from distui.plan.render import env_heredoc, folded, groups, held, quoted, visible
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
 from distui.tui.hosts.lines import title
 from distui.tui.hosts.rows import process_words
 from distui.tui.launch.before_lines import Checked, before_lines, preflight_lines

@@ -14,7 +14,7 @@ from distui.cluster.job_files import JobFile
 from distui.errors import DistuiError
 from distui.plan.compare import compare
 from distui.plan.render import render_text
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
 from distui.tui.frame import files
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import View

@@ -15,9 +15,9 @@ from distui.plan.model import NoPlan, RunPlan
 from distui.runs.hosts.remains import Remain
 from distui.runs.launch.gpu_users import GpuUser
 from distui.runs.report.rank_rows import numbers
-from distui.spec.inventory import HostPick
-from distui.spec.job import Job
-from distui.spec.names import fold
+from distui.spec.hosts.inventory import HostPick
+from distui.spec.hosts.names import fold
+from distui.spec.job.job import Job
 from distui.tui.dialogs.confirm import Confirm
 from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of

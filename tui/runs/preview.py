@@ -5,7 +5,7 @@ from __future__ import annotations
 from distui.amounts import size_words
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.report.history import RunRow
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette

@@ -17,7 +17,7 @@ from distui.plan.compare import compare
 from distui.plan.render import render_text
 from distui.runs.hosts.found_text import found_text
 from distui.runs.report.history import RunRow
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import FILTER, View
 from distui.tui.frame.context import ViewName, app_of

@@ -8,14 +8,15 @@ from typing import Any
 
 from distui.amounts import duration
 from distui.cli import console as consoles
-from distui.cli import opening, wiring
+from distui.cli import wiring
 from distui.cli.console import Console
-from distui.cli.follow import follow
-from distui.cli.launching import exit_code
-from distui.cli.leftover import clean_up, tell
-from distui.cli.printer import LogView, printer
-from distui.cli.ranks import refuse_unknown
-from distui.cli.results import Promise
+from distui.cli.printing.printer import LogView, printer
+from distui.cli.printing.ranks import refuse_unknown
+from distui.cli.printing.results import Promise
+from distui.cli.runs import opening
+from distui.cli.runs.follow import follow
+from distui.cli.runs.launching import exit_code
+from distui.cli.runs.leftover import clean_up, tell
 from distui.cli.settings import Settings
 from distui.cluster.attach import places
 from distui.cluster.attach.leftover import Rest

@@ -8,7 +8,7 @@ from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.columns import table
 from distui.config import KEYS, load
-from distui.spec.files import write_new
+from distui.spec.yaml.files import write_new
 
 
 def show(settings: Settings, out: Console, origin: bool) -> int:

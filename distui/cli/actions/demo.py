@@ -7,12 +7,13 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from distui.cli import opening, wiring
+from distui.cli import wiring
 from distui.cli.console import Console
-from distui.cli.demo_job import demo_inventory, digits
-from distui.cli.demo_ui import open_demo
-from distui.cli.launching import How, prepare, start
-from distui.cli.printer import LogView
+from distui.cli.demo.demo_job import demo_inventory, digits
+from distui.cli.demo.demo_ui import open_demo
+from distui.cli.printing.printer import LogView
+from distui.cli.runs import opening
+from distui.cli.runs.launching import How, prepare, start
 from distui.cli.settings import Settings
 from distui.cluster.names import run_name
 from distui.cluster.request import RunRequest
@@ -21,8 +22,8 @@ from distui.plan.render import render_text
 from distui.remote.demo import DemoHosts
 from distui.runs.hosts.reuse import reusing
 from distui.session import Connector
-from distui.spec.inventory import HostPick
-from distui.spec.job import Job
+from distui.spec.hosts.inventory import HostPick
+from distui.spec.job.job import Job
 
 
 def act(settings: Settings, out: Console, docker: bool, image: str, epochs: int, count: int, headless: bool) -> int:

@@ -24,9 +24,9 @@ from distui.identity import owner
 from distui.runs.control.smoke import smoke
 from distui.runs.lines.text import safe
 from distui.session import Connector
-from distui.spec.inventory import Host, Inventory
-from distui.spec.job import Job
-from distui.spec.read_job import load_job
+from distui.spec.hosts.inventory import Host, Inventory
+from distui.spec.job.job import Job
+from distui.spec.job.read_job import load_job
 from distui.version import __version__
 
 _COLOURS = {"FAIL": "red", "warn": "yellow"}

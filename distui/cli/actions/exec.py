@@ -8,14 +8,14 @@ import sys
 from distui.cli import wiring
 from distui.cli.actions.ssh import become, login
 from distui.cli.console import Console
-from distui.cli.execs import Marked
-from distui.cli.results import signals_end
+from distui.cli.printing.results import signals_end
+from distui.cli.runs.execs import Marked
+from distui.cli.runs.streams import pass_through
 from distui.cli.settings import Settings
-from distui.cli.streams import pass_through
 from distui.cluster.attach import places
 from distui.errors import ContactLost, NotFound, SessionLost, UsageError
 from distui.runs.hosts.discover import FoundRun, FoundTask
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 SHELL = ("sh", "-c", "exec bash 2>/dev/null || exec sh")
 

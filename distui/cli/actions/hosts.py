@@ -13,8 +13,8 @@ from distui.cluster.connecting import ssh_words
 from distui.cluster.selection import host_named
 from distui.columns import table
 from distui.errors import Problem, SpecError
-from distui.spec.inventory import Host
-from distui.spec.read_inventory import load_inventory
+from distui.spec.hosts.inventory import Host
+from distui.spec.hosts.read_inventory import load_inventory
 
 
 def ls(settings: Settings, out: Console, sets: tuple[str, ...]) -> int:

@@ -13,18 +13,18 @@ from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.errors import NotFound, SpecError, UsageError
 from distui.files import refuse_device, removed_on_error
-from distui.spec import import_hosts
 from distui.spec.choose import parse_label
-from distui.spec.document import parse
-from distui.spec.edit_text import scalar, set_at
-from distui.spec.export_hosts import as_ansible, as_hostfile
-from distui.spec.files import read_text
-from distui.spec.import_hosts import entries
-from distui.spec.imported import Imported
-from distui.spec.names import fold
-from distui.spec.nodes import Items, Node, Scalar, Source, Table, is_null
-from distui.spec.problems import Problems
-from distui.spec.read_inventory import read_inventory
+from distui.spec.hosts.export_hosts import as_ansible, as_hostfile
+from distui.spec.hosts.names import fold
+from distui.spec.hosts.read_inventory import read_inventory
+from distui.spec.imports import import_hosts
+from distui.spec.imports.import_hosts import entries
+from distui.spec.imports.imported import Imported
+from distui.spec.yaml.document import parse
+from distui.spec.yaml.edit_text import scalar, set_at
+from distui.spec.yaml.files import read_text
+from distui.spec.yaml.nodes import Items, Node, Scalar, Source, Table, is_null
+from distui.spec.yaml.problems import Problems
 
 NEW = "version: 1\n"
 

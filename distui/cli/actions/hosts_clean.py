@@ -14,7 +14,7 @@ from distui.runs.code import send
 from distui.runs.hosts.discover import home_of
 from distui.runs.hosts.link import HostLink
 from distui.session import Connector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 
 def clean(settings: Settings, out: Console, sets: tuple[str, ...]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from distui.amounts import counted, size_words
 from distui.cli import wiring
 from distui.cli.console import Console, confirm_async
-from distui.cli.images import PushLines, read_wanted
+from distui.cli.jobs.images import PushLines, read_wanted
 from distui.cli.settings import Settings
 from distui.cluster.images import Found, ImageRequest, engines_of, find_image, giver, others_named_so
 from distui.columns import table
@@ -18,7 +18,7 @@ from distui.errors import ExitCode, HostError
 from distui.facts.image import ImageFacts
 from distui.runs.images.push import Engine, Pushed, push_image
 from distui.runs.lines.text import safe
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
 
 
 def ls(settings: Settings, out: Console, what: str, sets: tuple[str, ...]) -> int:

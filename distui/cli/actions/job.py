@@ -11,16 +11,16 @@ from typing import Any
 
 from distui.cli import wiring
 from distui.cli.console import Console
+from distui.cli.jobs.templates import template_for
 from distui.cli.settings import Settings
-from distui.cli.templates import template_for
 from distui.cluster.job_files import job_faults, job_path, job_paths
 from distui.columns import table
 from distui.errors import Problem, SpecError, UsageError
 from distui.runs.lines.text import safe
-from distui.spec.files import read_text, write_new
-from distui.spec.inventory import Inventory
-from distui.spec.job import Job
-from distui.spec.read_job import load_job, read_job, read_jobs, split_reference
+from distui.spec.hosts.inventory import Inventory
+from distui.spec.job.job import Job
+from distui.spec.job.read_job import load_job, read_job, read_jobs, split_reference
+from distui.spec.yaml.files import read_text, write_new
 
 
 def validate(settings: Settings, out: Console, files: tuple[str, ...]) -> int:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from distui.cli import wiring, words
+from distui.cli import wiring
 from distui.cli.console import Console
-from distui.cli.loglines import into_file, log_out, parse_grep, parse_moment
-from distui.cli.printer import LogView
-from distui.cli.ranks import refuse_unknown
+from distui.cli.printing import words
+from distui.cli.printing.loglines import into_file, log_out, parse_grep, parse_moment
+from distui.cli.printing.printer import LogView
+from distui.cli.printing.ranks import refuse_unknown
 from distui.cli.settings import Settings
 from distui.cluster.attach import places
 from distui.cluster.attach.taking_up import Live, take_up

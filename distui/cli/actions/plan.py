@@ -7,9 +7,9 @@ from typing import Any
 from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.console import Console
-from distui.cli.launching import prepare
-from distui.cli.order import read_order
-from distui.cli.planview import show_diff, show_plan, tell_images
+from distui.cli.jobs.order import read_order
+from distui.cli.runs.launching import prepare
+from distui.cli.runs.planview import show_diff, show_plan, tell_images
 from distui.cli.settings import Settings
 from distui.cluster.attach.places import recorded_plan
 from distui.cluster.request import RunRequest

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from distui.cli import wiring
 from distui.cli.console import Console
-from distui.cli.hostrows import Rows
+from distui.cli.printing.hostrows import Rows
 from distui.cli.settings import Settings
 from distui.errors import ExitCode, UsageError
 from distui.facts.host import HostDown, HostFacts, ProbeResult
@@ -19,8 +19,8 @@ from distui.facts.render_json import host_json, probe_json
 from distui.files import make_private, write_private
 from distui.runs.lines.text import safe
 from distui.session import Connector
-from distui.spec.inventory import Host
-from distui.spec.names import fold
+from distui.spec.hosts.inventory import Host
+from distui.spec.hosts.names import fold
 
 Results = dict[str, "ProbeResult"]
 

@@ -10,7 +10,7 @@ from distui.amounts import duration
 from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.console import Console
-from distui.cli.run_rows import row_json
+from distui.cli.printing.run_rows import row_json
 from distui.cli.settings import Settings
 from distui.cluster.attach.leftover import hidden
 from distui.cluster.attach.listing import find_all, hosts_to_ask
@@ -23,8 +23,8 @@ from distui.runs.hosts.launches import Launch
 from distui.runs.lines.text import safe
 from distui.runs.report import history, states
 from distui.runs.store.end_record import launch_here
-from distui.spec.inventory import Host
-from distui.spec.names import fold
+from distui.spec.hosts.inventory import Host
+from distui.spec.hosts.names import fold
 
 HEADER = ("RUN", "JOB", "STATE", "HOSTS", "RANKS", "STARTED", "TOOK", "FIRST FAILURE")
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from distui.cli import wiring
 from distui.cli.console import Console, confirm, confirm_async
-from distui.cli.run_rows import each_named
+from distui.cli.printing.run_rows import each_named
+from distui.cli.printing.sweeping import tell_swept
 from distui.cli.settings import Settings
-from distui.cli.sweeping import tell_swept
 from distui.cluster.attach import places
 from distui.cluster.attach.removing import RemovedRun, remove_run
 from distui.cluster.attach.taking_up import Live

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from distui.cli import console as consoles
-from distui.cli import opening, wiring
+from distui.cli import wiring
 from distui.cli.actions.plan import dry_run
 from distui.cli.console import Console
-from distui.cli.launching import How, run
-from distui.cli.order import read_order
-from distui.cli.printer import LogView
-from distui.cli.results import Promise
+from distui.cli.jobs.order import read_order
+from distui.cli.printing.printer import LogView
+from distui.cli.printing.results import Promise
+from distui.cli.runs import opening
+from distui.cli.runs.launching import How, run
 from distui.cli.settings import Settings
 from distui.cluster.request import RunRequest
 from distui.errors import UsageError

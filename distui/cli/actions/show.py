@@ -11,10 +11,10 @@ from distui.amounts import counted
 from distui.cli import wiring
 from distui.cli.actions.ps import attempt, took, when
 from distui.cli.console import Console
-from distui.cli.planview import show_plan
-from distui.cli.run_rows import row_json
+from distui.cli.printing.run_rows import row_json
+from distui.cli.printing.words import progress_words
+from distui.cli.runs.planview import show_plan
 from distui.cli.settings import Settings
-from distui.cli.words import progress_words
 from distui.cluster.attach import places
 from distui.cluster.attach.leftover import look
 from distui.columns import table
@@ -34,7 +34,7 @@ from distui.runs.state.reducer import RankState, RunState, apply
 from distui.runs.store.masking import Mask, stored_secrets
 from distui.runs.store.recorded import Recorded, stored_events, stored_progress
 from distui.runs.store.why_records import WhyRecord, kept, record_json
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
 
 REMOVED = "it is not on its host any more, and nobody saw how it ended"
 

@@ -10,7 +10,7 @@ from distui.cli.settings import Settings
 from distui.cluster.backend.backend_hosts import ssh_login
 from distui.cluster.selection import host_named
 from distui.errors import UsageError
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 
 def act(settings: Settings, out: Console, name: str, words: tuple[str, ...]) -> int:

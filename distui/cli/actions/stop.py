@@ -10,12 +10,12 @@ from dataclasses import replace
 from distui.amounts import counted
 from distui.cli import wiring
 from distui.cli.console import Console, confirm_async
-from distui.cli.leftover import tell
-from distui.cli.printer import LogView, printer
-from distui.cli.ranks import refuse_unknown
-from distui.cli.run_rows import each_named
+from distui.cli.printing.printer import LogView, printer
+from distui.cli.printing.ranks import refuse_unknown
+from distui.cli.printing.run_rows import each_named
+from distui.cli.printing.sweeping import sweep_run
+from distui.cli.runs.leftover import tell
 from distui.cli.settings import Settings
-from distui.cli.sweeping import sweep_run
 from distui.cluster.attach import leftover, places
 from distui.cluster.attach.leftover import Rest
 from distui.cluster.attach.places import open_here

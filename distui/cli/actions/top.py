@@ -8,8 +8,9 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from distui.cli import toprows, wiring
+from distui.cli import wiring
 from distui.cli.console import Console
+from distui.cli.printing import toprows
 from distui.cli.settings import Settings
 from distui.columns import table
 from distui.errors import ExitCode
@@ -21,7 +22,7 @@ from distui.runs.hosts.discover import find_runs
 from distui.runs.hosts.uses import uses_of
 from distui.runs.lines.text import safe
 from distui.session import Connector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 PATIENCE = 12.0
 """Seconds that the first picture waits for every host's second sample, which has the rates."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from distui.cli import opening
 from distui.cli.console import Console
+from distui.cli.runs import opening
 from distui.cli.settings import Settings
 from distui.errors import UsageError
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from distui.cli import wiring
 from distui.cli.actions.attach import ended_before, going_on
 from distui.cli.console import Console
-from distui.cli.follow import follow
-from distui.cli.leftover import tell, tell_record
-from distui.cli.printer import LogView, printer
-from distui.cli.results import Promise
+from distui.cli.printing.printer import LogView, printer
+from distui.cli.printing.results import Promise
+from distui.cli.runs.follow import follow
+from distui.cli.runs.leftover import tell, tell_record
 from distui.cli.settings import Settings
 from distui.cluster.attach import places
 from distui.cluster.attach.leftover import REST_SECONDS, Rest

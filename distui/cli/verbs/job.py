@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from distui.cli.app import Verbs
+from distui.cli.jobs.templates import TEMPLATES
 from distui.cli.options import Choice, add_globals, verb
-from distui.cli.templates import TEMPLATES
 
 
 @click.group("job", cls=Verbs)

@@ -10,7 +10,7 @@ from distui.runs.hosts.launches import Launch, find_launches
 from distui.runs.report.history import RunRow
 from distui.runs.store.saved_hosts import saved_hosts
 from distui.session import Connector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 
 def hosts_to_ask(places: Places, recorded: Sequence[RunRow]) -> tuple[Host, ...]:

@@ -29,8 +29,8 @@ from distui.runs.store.recorded import stored_plan
 from distui.runs.store.runs import StoredRun
 from distui.runs.store.saved_hosts import saved_hosts
 from distui.session import Connector
-from distui.spec.inventory import Host
-from distui.spec.problems import did_you_mean, shown
+from distui.spec.hosts.inventory import Host
+from distui.spec.yaml.problems import did_you_mean, shown
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from distui.runs.store.end_record import launch_here
 from distui.runs.store.recorded import stored_plan
 from distui.runs.store.runs import StoredRun
 from distui.session import Connector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 
 @frozen

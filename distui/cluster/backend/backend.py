@@ -39,8 +39,8 @@ from distui.runs.control.smoke import smoke
 from distui.runs.launch.gpu_users import GpuUser, gpu_users
 from distui.runs.launch.preflight import Preflight, preflight, prove_on
 from distui.session import Connector
-from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import Job
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import Job
 from distui.version import __version__
 
 MOST_IMAGES = 5

@@ -14,7 +14,7 @@ from distui.monitor.containers import HostContainer, follow_log, list_containers
 from distui.monitor.processes import Outcome, SeenProcess, look, signal
 from distui.runs.store.masking import Mask, MaskedStream
 from distui.session import Connector, Session
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 Login = Callable[["Host", tuple[str, ...]], tuple[str, ...]]
 """The command that opens a shell on a host for a person, or runs one there that wants a terminal."""

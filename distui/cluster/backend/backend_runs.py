@@ -39,7 +39,7 @@ from distui.runs.store.masking import Mask, stored_secrets
 from distui.runs.store.runs import AlreadyFollowed
 from distui.runs.store.saved_hosts import saved_hosts
 from distui.session import Connector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 Looked = tuple[RunLocation, Asked]
 

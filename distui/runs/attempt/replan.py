@@ -13,7 +13,7 @@ from distui.facts.probe import probe_all
 from distui.frozen import frozen
 from distui.plan.model import NoPlan, RunPlan
 from distui.session import Connector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 
 @frozen

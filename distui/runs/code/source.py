@@ -15,7 +15,7 @@ from distui.runs.code.changes import state_of
 from distui.runs.code.git import Repository
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.scan import Limits, scan
-from distui.spec.job import Code, Job, destination
+from distui.spec.job.job import Code, Job, destination
 
 GIT_SECONDS = 60.0
 """How long a repository's answer holds for a plan that is made again at each key."""

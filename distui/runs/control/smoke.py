@@ -19,8 +19,8 @@ from distui.runs.control.controller import RunController
 from distui.runs.lines.events import LogLines, Notice, RunEnded
 from distui.runs.store.runs import RunStore
 from distui.session import Connector
-from distui.spec.inventory import HostPick, Inventory
-from distui.spec.job import Job
+from distui.spec.hosts.inventory import HostPick, Inventory
+from distui.spec.job.job import Job
 
 Told = Callable[[PairResult], None]
 

@@ -21,7 +21,7 @@ from distui.regex import regex
 from distui.runs.hosts.asking import run_with_retries
 from distui.runs.lines.text import safe
 from distui.session import Completed, Connector
-from distui.spec.inventory import EngineName, Host
+from distui.spec.hosts.inventory import EngineName, Host
 
 Runner = Callable[[Sequence[str]], Awaitable[Completed]]
 

@@ -18,7 +18,7 @@ from distui.runs.hosts.folder import LAUNCH_FILE, LAUNCHED_FILE, STALE_MINUTES
 from distui.runs.lines.text import safe
 from distui.runs.store.end_record import VERDICT_IN, EndRecord, read_record
 from distui.session import Connector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 from distui.whole import whole
 
 # $1 minutes, $2 a run's name or nothing for all. Each folder as seven fields, each of them ended by a NUL.

@@ -24,7 +24,7 @@ from distui.plan.process import TICKS
 from distui.regex import regex
 from distui.runs.hosts.discover import FoundTask, Runner, list_tasks
 from distui.runs.hosts.lease import PLACE
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 MARK_LABELS = (
     "run",

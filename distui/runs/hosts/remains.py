@@ -12,7 +12,7 @@ from distui.plan.docker import sizes
 from distui.plan.plan import run_folder
 from distui.runs.hosts.discover import FoundTask, find_runs
 from distui.session import Connector, Session
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 from distui.whole import whole
 
 _FOLDER = 'd=$HOME/$1; [ -d "$d" ] && du -sk -- "$d"; :'

@@ -21,7 +21,7 @@ from distui.plan.tree import Entry, Tree, readable
 from distui.runs.code.scan import hashed, pieces
 from distui.runs.code.wildcards import TooSlow
 from distui.runs.images.dockerignore import DockerIgnore
-from distui.spec.job import Build, Job
+from distui.spec.job.job import Build, Job
 
 IGNORE = ".dockerignore"
 

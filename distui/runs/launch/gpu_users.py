@@ -16,8 +16,8 @@ from distui.runs.hosts.discover import Runner
 from distui.runs.hosts.folder import STALE_MINUTES, who_claims
 from distui.runs.hosts.lease import PLACE, Resource, sharers
 from distui.session import Connector
-from distui.spec.inventory import Host
-from distui.spec.names import fold
+from distui.spec.hosts.inventory import Host
+from distui.spec.hosts.names import fold
 
 # $1 place, $2 minutes, then GPUs. A directory that is stale holds nothing.
 _TAKEN = (

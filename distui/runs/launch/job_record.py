@@ -16,8 +16,8 @@ from distui.frozen import frozen
 from distui.runs.code.source import code_path
 from distui.runs.images.context import build_path
 from distui.runs.store.runs import StoredRun
-from distui.spec.inventory import HostPick
-from distui.spec.job import Job
+from distui.spec.hosts.inventory import HostPick
+from distui.spec.job.job import Job
 
 SCHEMA = "distui/job-record/v1"
 

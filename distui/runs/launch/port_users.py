@@ -11,7 +11,7 @@ from distui.plan.model import NoPlan, PlanProblem
 from distui.runs.hosts.lease import Resource, holders
 from distui.runs.hosts.marks import tasks_on
 from distui.session import Connector
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 
 async def with_holders(connector: Connector, found: NoPlan, hosts: Sequence[Host]) -> NoPlan:

@@ -31,7 +31,7 @@ from distui.runs.hosts.lease import Resource, resources_on, sharers
 from distui.runs.launch.leases import PORT_HINT, SHARE_HINT
 from distui.runs.task.fetch import look, without_client
 from distui.session import Connector, Session
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 SHARED = Check("gpus_shared", "GPUs", "no other run has these GPUs or ports", "docker ps --filter label=distui.run")
 NAME = Check("run_name", "Reach", "no run of this name", "docker ps -a --filter label=distui.run=NAME")

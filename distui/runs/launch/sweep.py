@@ -20,7 +20,7 @@ from distui.runs.hosts.folder import LAUNCH_FILE, LAUNCHED_FILE, TOKEN_IN
 from distui.runs.hosts.link import HostLink
 from distui.runs.lines.text import safe
 from distui.session import Connector, Session
-from distui.spec.inventory import Host
+from distui.spec.hosts.inventory import Host
 
 # $1 the run's name, $2 the token, then hosts: +NAME was asked and has no task of it, -NAME is to be spared. Below
 # whatever name the host had when the run was started. A folder with a process in it is not for us: that is found,

@@ -10,8 +10,8 @@ from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.runs.report.older import launch_of, may_live
 from distui.runs.store.recorded import stored_plan
 from distui.runs.store.runs import StoredRun
-from distui.spec.inventory import Host
-from distui.spec.job import DoneWhen, Launcher, Success
+from distui.spec.hosts.inventory import Host
+from distui.spec.job.job import DoneWhen, Launcher, Success
 
 
 def plan_of(found: FoundRun, stored: StoredRun | None, hosts: Sequence[Host]) -> RunPlan:

@@ -20,7 +20,7 @@ from distui.runs.state.load import placed
 from distui.runs.state.reducer import RankState, RunState
 from distui.runs.store.runs import StoredRun
 from distui.runs.verdict.diagnose import cause_line, signal_name
-from distui.spec.names import fold
+from distui.spec.hosts.names import fold
 
 TAIL_BYTES = 1 << 16
 TAIL_LINES = 200

@@ -9,8 +9,8 @@ from distui.codec import read, write
 from distui.facts.values import loads
 from distui.files import read_bytes, write_private
 from distui.runs.store.runs import StoredRun
-from distui.spec.host_keys import is_engine_command
-from distui.spec.inventory import Host
+from distui.spec.hosts.host_keys import is_engine_command
+from distui.spec.hosts.inventory import Host
 
 
 def save_hosts(stored: StoredRun, hosts: Sequence[Host]) -> None:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from distui.frozen import frozen
 from distui.runs.lines.explanation import Explanation
-from distui.spec.job import Launcher
+from distui.spec.job.job import Launcher
 
 EndState = Literal["exited", "never_started", "lost", "removed"]
 """`lost`: nobody saw how it ended, its supervisor or host went away. `removed`: it was gone when looked for."""

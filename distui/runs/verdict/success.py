@@ -15,7 +15,7 @@ from distui.regex import regex
 from distui.runs.lines.events import rank_words
 from distui.runs.verdict.diagnose import cause_of
 from distui.runs.verdict.plain import heard, plain
-from distui.spec.job import Success
+from distui.spec.job.job import Success
 
 LAST_WORDS = 3
 """Lines at the end of a log that count as a rank's last words."""

@@ -1,0 +1,146 @@
+"""What one `distui run` or `distui plan` asks for: job file, flags and hosts, read before anything is contacted."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from distui.cli.jobs.permit import permit
+from distui.cli.settings import Settings
+from distui.cluster.job_files import job_path
+from distui.cluster.names import run_name
+from distui.cluster.request import RunRequest
+from distui.cluster.secrets import code_token, job_secrets
+from distui.cluster.selection import hosts_of_run
+from distui.errors import UsageError
+from distui.plan.checks import check_job
+from distui.spec.choose import choose_hosts
+from distui.spec.hosts.inventory import HostPick, Inventory
+from distui.spec.job.job import Job
+from distui.spec.job.overrides import Override, parse_set
+from distui.spec.job.read_job import job_from_flags, load_job
+from distui.spec.yaml.files import read_text
+from distui.whole import whole
+
+_FLAG_KEYS = {
+    "image": "image",
+    "launcher": "launcher",
+    "fabric": "fabric.kind",
+    "master_port": "master_port",
+    "pull": "pull",
+    "on_fail": "on_fail",
+}
+"""Flags that stand for one key of the job file."""
+
+
+def read_order(
+    settings: Settings, reference: str | None, words: tuple[str, ...], flags: Mapping[str, Any]
+) -> RunRequest:
+    """The order that JOB, `-- WORDS` and the flags give. Raises UsageError or SpecError; contacts nothing."""
+    secrets_file = _env_files(flags.get("env_file", ()))
+    overrides = _overrides(settings, flags, secrets_file, job_file=reference is not None)
+    job = _job(settings, reference, words, overrides)
+    permit(settings, job, {override.key for override in overrides})
+    job, secrets = job_secrets(job, settings.environ, secrets_file)
+    job, token = code_token(job, settings.environ, secrets_file)
+    found = settings.selection.inventory()
+    picks = _picks(settings, found, job, flags.get("nnodes"))
+    name = run_name(job.name) if flags.get("name") is None else flags["name"]
+    order = RunRequest(job, found, picks, secrets, name, token)
+    _refuse_bad_job(order)
+    return order
+
+
+def _job(settings: Settings, reference: str | None, words: tuple[str, ...], overrides: Sequence[Override]) -> Job:
+    if reference is None:
+        if not words:
+            raise UsageError(
+                "no job or command given: name a job file, or put a command after --", hint="distui run --help"
+            )
+        return job_from_flags(words, overrides=overrides, environ=settings.environ)
+    job = load_job(job_path(settings.cwd, settings.cluster, reference), environ=settings.environ, overrides=overrides)
+    if not words:
+        return job
+    more = f"{job.command} {shlex.join(words)}" if isinstance(job.command, str) else (*job.command, *words)
+    return replace(job, command=more)
+
+
+def _overrides(
+    settings: Settings, flags: Mapping[str, Any], from_file: Mapping[str, str], *, job_file: bool
+) -> list[Override]:
+    found = [parse_set(text) for text in flags.get("set_", ())]
+    for flag, key in _FLAG_KEYS.items():
+        if flags.get(flag) is not None:
+            found.append(Override(key, flags[flag], "--" + flag.replace("_", "-")))
+    if flags.get("gpus_per_node") is not None:
+        found.append(Override("gpus_per_host", _gpus(flags["gpus_per_node"]), "--gpus-per-node"))
+    if flags.get("name") and not job_file:
+        found.append(Override("name", _job_name(flags["name"]), "--name"))
+    if from_file:
+        found.append(Override("env", dict(from_file), "--env-file"))
+    for text in flags.get("env", ()):
+        name, value = _variable(text, settings.environ)
+        found.append(Override("env", {name: value}, f"-e {name}"))
+    return found
+
+
+def _job_name(run: str) -> str:
+    """A job without a file is called as its run, without what only run names may hold."""
+    return run.lower()
+
+
+def _gpus(text: str) -> str | int:
+    number = whole(text)
+    return text if number is None else number
+
+
+def _variable(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """`K=V`, or `K` with the caller's own value, as `docker run -e` reads it."""
+    name, equals, value = text.partition("=")
+    if not name:
+        raise UsageError(f"-e {text[:40]}: write -e NAME=VALUE")
+    if equals:
+        return name, value
+    if name not in environ:
+        raise UsageError(f"-e {name}: {name} is not set here", hint=f"write -e {name}=VALUE")
+    return name, environ[name]
+
+
+def _env_files(files: Sequence[str]) -> dict[str, str]:
+    """The variables of --env-file, as docker reads them: `K=V` lines, `#` comments, no quotes."""
+    found = {}
+    for path in files:
+        for number, line in enumerate(read_text(path).splitlines(), 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            name, equals, value = line.partition("=")
+            if not equals or not name or name != name.strip():
+                raise UsageError(f"{path}:{number}: write NAME=VALUE, without blanks around the name")
+            found[name] = value
+    return found
+
+
+def _picks(settings: Settings, found: Inventory, job: Job, nnodes: int | None) -> tuple[HostPick, ...]:
+    """The hosts of the run: -H and -l win over the job's `hosts:`, a hostfile stands for all its hosts."""
+    if settings.hostfile is not None and not (settings.hosts or settings.labels):
+        chosen = choose_hosts(found)
+    else:
+        hint = "give -H 'node[01-02]', or set hosts: in the job"
+        chosen = hosts_of_run(found, job, settings.hosts, settings.labels, hint=hint)
+    if nnodes is not None and nnodes > len(chosen):
+        raise UsageError(f"--nnodes {nnodes}: only {len(chosen)} hosts are chosen")
+    return chosen[:nnodes]
+
+
+def _refuse_bad_job(order: RunRequest) -> None:
+    """What is wrong with the job whatever the hosts are: told before they are asked."""
+    problems = check_job(order.job, order.hosts, order.run_id)
+    if problems:
+        raise UsageError("\n".join(str(p) for p in problems))
+    ranks = order.job.ranks.by_host if order.job.ranks is not None else {}
+    unknown = [name for name in {**ranks, **order.job.gpus_by_host} if order.inventory.get(name) is None]
+    if unknown:
+        names = ", ".join(unknown)
+        raise UsageError(f"the job gives ranks or GPUs to hosts that the inventory does not have: {names}")

@@ -1,0 +1,85 @@
+"""Drives a controller to the end of its run: its events to a printer, signals and limits to the controller."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from types import TracebackType
+
+from distui.cli.console import Console
+from distui.cli.printing.printer import Sink
+from distui.cluster.beside import Beside
+from distui.errors import ExitCode
+from distui.runs.control.controller import RunController
+from distui.runs.lines.events import RunEnded
+
+
+class Signals:
+    """What Ctrl-C and its kin mean while a run is followed.
+
+    A starter (`stop_on_exit`) stops its run: SIGINT or SIGTERM stops, the second kills, the third leaves. A viewer
+    leaves at once and never touches the run. A closed terminal (SIGHUP) leaves in both cases: training that dies with a
+    terminal is the oldest way to lose a run over ssh (FAULTS 5). Signals the caller ignores (nohup, `&` in a
+    script) stay ignored.
+    """
+
+    def __init__(self, controller: RunController | Beside, sink: Sink, console: Console, *, stop_on_exit: bool) -> None:
+        self._controller = controller
+        self._sink = sink
+        self._console = console
+        self._stop_on_exit = stop_on_exit
+        self._count = 0
+        self._installed: list[signal.Signals] = []
+
+    def __enter__(self) -> Signals:
+        loop = asyncio.get_running_loop()
+        handlers: dict[signal.Signals, Callable[[], None]] = {
+            signal.SIGINT: lambda: self._asked(ExitCode.INTERRUPTED),
+            signal.SIGTERM: lambda: self._asked(ExitCode.TERMINATED),
+            signal.SIGHUP: self._leave,
+        }
+        for number, handler in handlers.items():
+            if signal.getsignal(number) != signal.SIG_IGN:
+                loop.add_signal_handler(number, handler)
+                self._installed.append(number)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        for number in self._installed:
+            loop.remove_signal_handler(number)
+
+    def _asked(self, code: ExitCode) -> None:
+        self._count += 1
+        again = "Ctrl-C again" if code == ExitCode.INTERRUPTED else "another SIGTERM"
+        match self._count if self._stop_on_exit else 3:
+            case 1:
+                self._console.warn(f"\ndistui: stopping the run; {again} kills it", "yellow")
+                self._controller.request_stop("user", exit=code)
+            case 2:
+                self._console.warn(f"\ndistui: killing the run; {again} leaves without waiting", "yellow")
+                self._sink.hurry()
+                self._controller.request_stop("user", grace=0, exit=code)
+            case _:
+                self._leave()
+
+    def _leave(self) -> None:
+        self._sink.hurry()
+        self._controller.request_detach()
+
+
+async def follow(controller: RunController | Beside, sink: Sink, console: Console, *, stop_on_exit: bool) -> RunEnded:
+    """Run `controller` to its end, show everything, and return how it ended."""
+    ended: RunEnded | None = None
+    async with controller:
+        with Signals(controller, sink, console, stop_on_exit=stop_on_exit):
+            async for batch in controller.batches():
+                await sink.feed(batch, controller.state)
+                if isinstance(batch[-1], RunEnded):
+                    ended = batch[-1]
+    assert ended is not None  # batches() ends with it
+    await sink.finish(ended, controller.state)
+    return ended

@@ -1,0 +1,123 @@
+"""Opens the terminal UI: over the inventory, on a run that is followed, or on hosts made for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Literal
+
+from distui.cli import wiring
+from distui.cli.console import Console
+from distui.cli.runs.launching import How, exit_code, prepare
+from distui.cli.runs.planview import confirm_plan
+from distui.cli.settings import Settings
+from distui.cluster.attach.places import RunLocation
+from distui.cluster.backend.backend import ClusterBackend
+from distui.cluster.backend.backend_runs import Looked
+from distui.cluster.backend.values import LiveRun
+from distui.cluster.request import RunRequest
+from distui.errors import ContactLost, ExitCode, NotFound
+from distui.spec.hosts.inventory import Inventory
+
+View = Literal["hosts", "jobs", "runs", "doctor"]
+
+
+def on_terminal() -> bool:
+    """Whether both ends are a terminal that can show the UI."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def wanted(settings: Settings, *, headless: bool = False) -> bool:
+    """Whether this call should open the UI: both ends are a terminal, and nobody asked for something else."""
+    plain = not headless and settings.output in ("table", "wide") and not settings["no_input"]
+    return plain and on_terminal()
+
+
+async def show(settings: Settings, backend: ClusterBackend, start: View | LiveRun = "hosts") -> int:
+    """The app over an open backend, until it is left."""
+    from distui.tui.app import DistuiApp
+    from distui.tui.registry import keymap_of
+    from distui.tui.run_app import run_app
+
+    keymap = keymap_of(settings["keymap"])
+    return await run_app(
+        DistuiApp(backend, start=start, theme=settings["theme"], ascii=settings["ascii"], keymap=keymap)
+    )
+
+
+def open_views(settings: Settings, out: Console, start: View = "hosts", run: str = "") -> int:
+    """The app over the inventory; with `run` it opens on that run. Raises UsageError without an inventory."""
+    found = settings.selection.inventory()
+    backend = ClusterBackend(settings.places, found, found.chosen(settings.selection.picks(found)), say=out.say)
+
+    async def opened() -> int:
+        async with backend:
+            code = await show(settings, backend, await backend.attach(run) if run else start)
+            left = tuple(backend.following)
+        for name in left:
+            out.say(_goes_on(name))
+        return code
+
+    return wiring.run_async(opened())
+
+
+def attach(settings: Settings, out: Console, place: RunLocation, *, exit_first: bool) -> int | Looked:
+    """The app on a run that goes on, or one that has ended; exits as it did when it ended meanwhile.
+
+    Where the hosts have nothing of it that the app could show: what they said.
+    """
+    inventory = settings.selection.maybe_inventory() or Inventory(place.hosts)
+    hosts = inventory.chosen(settings.selection.picks(inventory)) or place.hosts
+    backend = ClusterBackend(settings.places, inventory, hosts, say=out.say)
+
+    async def opened() -> int | Looked:
+        async with backend:
+            try:
+                live = await backend.attach_at(place)
+            except (NotFound, ContactLost):
+                if backend.looked is None or backend.looked[1][0] is not None:
+                    raise
+                return backend.looked
+            code = await show(settings, backend, live)
+            live = backend.newest(live)
+            others = [name for name in backend.following if name != live.plan.run_id]
+        return _told(out, live, code, others, exit_first=exit_first)
+
+    return wiring.run_async(opened())
+
+
+async def launch(settings: Settings, out: Console, request: RunRequest, how: How) -> int:
+    """Ask, plan, confirm on the terminal, then start and land in the run's view.
+
+    Exits as the run did; when it was run again from its view, as the last run that was started so.
+    """
+    backend = ClusterBackend(settings.places, request.inventory, request.hosts, say=out.say)
+    async with backend:
+        connector = await backend.connector()
+        planned = await prepare(connector, settings, out, request, keep=how.keep)
+        answer = await confirm_plan(connector, out, settings, planned.plan, request.hosts, force=how.force)
+        if answer == "no":
+            out.say("distui: not started")
+            return ExitCode.INTERRUPTED
+        backend.know(planned.facts)
+        live: LiveRun = await backend.start(planned, preflight=how.preflight, force=answer == "share")
+        code = await show(settings, backend, live)
+        live = backend.newest(live)
+        others = [name for name in backend.following if name != live.plan.run_id]
+    return _told(out, live, code, others, exit_first=how.exit_first)
+
+
+def _told(out: Console, live: LiveRun, code: int, others: Sequence[str], *, exit_first: bool) -> int:
+    """Say how the run stands now that the app is closed, and what else goes on; the exit code that follows."""
+    for name in others:
+        out.say(_goes_on(name))
+    run, ended = live.plan.run_id, live.state.ended
+    if ended is None or ended.outcome == "detached":
+        out.say(_goes_on(run))
+        return code
+    out.say(f"distui: {run}: {ended.outcome}; its logs: {ended.log_dir or live.stored.log_dir}")
+    return exit_code(ended, exit_first=exit_first)
+
+
+def _goes_on(run: str) -> str:
+    return f"distui: {run} goes on; `distui attach {run}` follows it, `distui stop {run}` ends it"

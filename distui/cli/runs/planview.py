@@ -1,0 +1,87 @@
+"""Shows plans, and asks whether one should be started."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Literal
+
+from distui.amounts import counted
+from distui.cli.console import Console, confirm_async
+from distui.cli.settings import Settings
+from distui.doctor.images import image_facts, image_words
+from distui.plan.compare import compare
+from distui.plan.model import RunPlan
+from distui.plan.render import render_text
+from distui.plan.serialize import to_json
+from distui.runs.launch.gpu_users import gpu_users, user_lines
+from distui.runs.lines.text import safe
+from distui.session import Connector
+from distui.spec.hosts.inventory import Host
+
+
+def show_plan(out: Console, settings: Settings, plan: RunPlan, *, full: bool) -> None:
+    """A plan on stdout: as text, with `full` every variable and command, or as JSON."""
+    if settings.output in ("json", "ndjson"):
+        out.json(to_json(plan))
+        return
+    out.print(render_text(plan, full=full, width=text_width(out)))
+
+
+def show_diff(out: Console, settings: Settings, old: RunPlan, new: RunPlan) -> None:
+    """What is different between two plans, on stdout; nothing there when they would run the same."""
+    found = compare(old, new)
+    if settings.output in ("json", "ndjson"):
+        out.json({"schema": "distui/plan-diff/v1", "old": old.run_id, "new": new.run_id, "same": not found,
+                  "diff": found.splitlines()})  # fmt: skip
+    elif found:
+        out.print(found)
+    else:
+        out.say(f"distui: {new.run_id} would run the same as {old.run_id}")
+
+
+def text_width(out: Console) -> int:
+    """How wide a plan is printed."""
+    return max(60, min(out.width or 100, 120))
+
+
+async def tell_images(connector: Connector, out: Console, hosts: Sequence[Host], plan: RunPlan) -> None:
+    """Say on stderr where the plan's image is missing or another one, and what the start does about it."""
+    chosen = [host for host in hosts if host.name in plan.hosts]
+    if plan.image is not None:
+        found = await image_facts(connector, chosen, (plan.image,))
+        for words in image_words(plan, found[plan.image]):
+            out.say(safe(f"distui: {words}"), "yellow")
+
+
+Answer = Literal["no", "yes", "share"]
+"""Whether to start a plan; `share`: though other runs have its GPUs."""
+
+
+async def confirm_plan(
+    connector: Connector, out: Console, settings: Settings, plan: RunPlan, hosts: Sequence[Host], *, force: bool
+) -> Answer:
+    """Whether to start. Only a terminal is asked, about GPUs that others use too; scripts and -y go ahead, told of
+    the plan's warnings, and share GPUs only with `force`.
+    """
+    go: Answer = "share" if force else "yes"
+    asked = not settings["yes"] and not settings["no_input"] and sys.stdin.isatty() and out.err.isatty()
+    if asked:
+        out.warn(render_text(plan, width=text_width(out)).rstrip())
+        await tell_images(connector, out, hosts, plan)
+    for text in plan.warnings:  # the plan has them far above the question
+        out.say(f"distui: warning: {text}", "yellow")
+    if not asked:
+        return go
+    what = f"Start {plan.run_id}: {counted(plan.world_size, 'rank')} on {counted(len(plan.hosts), 'host')}"
+    if not force and await _tell_users(connector, out, hosts, plan):
+        return "share" if await confirm_async(out, settings, f"{what}, and share these GPUs?") else "no"
+    return go if await confirm_async(out, settings, f"{what}?", default=True) else "no"
+
+
+async def _tell_users(connector: Connector, out: Console, hosts: Sequence[Host], plan: RunPlan) -> bool:
+    """Say which runs have the plan's GPUs; whether there are any."""
+    users = await gpu_users(connector, plan, hosts)
+    for words in user_lines(users):
+        out.warn(f"distui: {words}", "yellow")
+    return bool(users)

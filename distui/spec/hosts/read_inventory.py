@@ -1,0 +1,195 @@
+"""Reads `hosts.yaml` into an Inventory, or says everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+from typing import Any
+
+from distui.errors import UsageError
+from distui.regex import regex
+from distui.spec.hosts import names
+from distui.spec.hosts.groups import read_groups
+from distui.spec.hosts.host_keys import INVENTORY
+from distui.spec.hosts.inventory import DataNetwork, Host, Inventory
+from distui.spec.yaml.files import read_text
+from distui.spec.yaml.nodes import Node, Scalar, Source, Table
+from distui.spec.yaml.problems import Problems, Wrong, shown
+
+_PLACE = regex(r"\{[^{}]*\}|[{}]")
+
+
+def load_inventory(path: str) -> Inventory:
+    """The inventory in the file at `path` (`-` is standard input). Raises SpecError."""
+    return read_inventory(read_text(path), path)
+
+
+def read_inventory(text: str, path: str) -> Inventory:
+    """The inventory in `text`. `path` is for messages. Raises SpecError with every problem."""
+    from distui.spec.yaml.document import parse  # the one place here that needs yaml
+
+    problems = Problems()
+    source = Source(path, text)
+    documents = parse(source, problems)
+    if not documents and not problems:
+        problems.add_at(source, 0, 0, "", "the file is empty; it needs `version: 1` and `hosts:`")
+    for extra in documents[1:]:
+        problems.add(extra, "", "a second document; hosts.yaml is one document, without a line `---` inside")
+    inventory = _inventory(documents[0], path, problems) if documents else Inventory(())
+    problems.raise_any()
+    return inventory
+
+
+def inventory_from_names(exprs: Sequence[str]) -> Inventory:
+    """The hosts that `-H` names, for use without hosts.yaml; ssh config knows the rest. Raises UsageError."""
+    found = {p.name: Host(p.name) for expr in exprs for p in names.picks(expr)}
+    if not found:
+        raise UsageError("no host is named: give -H with host names, or list them in hosts.yaml")
+    return Inventory(tuple(found.values()))
+
+
+def _inventory(root: Node, path: str, problems: Problems) -> Inventory:
+    if not isinstance(root, Table):
+        INVENTORY.read(root, "", problems)
+        return Inventory(())
+    values = INVENTORY.read_partial(root, "", problems)
+    listed = root.get("hosts")
+    if not isinstance(listed, Table):
+        return Inventory(())
+    if not listed.pairs:
+        problems.add(listed, "hosts", "no host is listed; add one, such as node01: {gpus: 8}")
+    hosts: list[Host] = []
+    lines: dict[str, int] = {}
+    for key, (word, body) in listed.pairs.items():
+        members = _members(key)
+        _once(members, word, lines, problems)
+        if key in values["hosts"]:
+            settings = _over(values.get("defaults", {}), values["hosts"][key])
+            hosts += _Entry(word, members, settings, (body, root.get("defaults")), problems).hosts()
+    groups = read_groups(root.get("groups"), list(lines), problems)
+    return Inventory(tuple(hosts), groups, path)
+
+
+def _members(key: str) -> tuple[names.Numbered, ...]:
+    """The hosts of an entry; none when the key's problem is noted already."""
+    try:
+        return names.members(key)
+    except Wrong:
+        return ()
+
+
+def _once(members: Sequence[names.Numbered], word: Scalar, lines: dict[str, int], problems: Problems) -> None:
+    """Note the first host of an entry that another entry has too."""
+    twice = next((m.name for m in members if m.name in lines), None)
+    if twice:
+        message = f"{twice} is already listed on line {lines[twice]}; list it once"
+        problems.add(word, f"hosts.{word.text}", message)
+    for member in members:
+        lines.setdefault(member.name, word.line)
+
+
+def _over(defaults: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The host's settings over the defaults; labels and data are put together key by key."""
+    merged = {**defaults, **settings}
+    for nested in ("labels", "data"):
+        if nested in defaults and nested in settings:
+            merged[nested] = {**defaults[nested], **settings[nested]}
+    return merged
+
+
+class _Entry:
+    """One entry of `hosts:`, which may stand for a range of hosts."""
+
+    def __init__(
+        self,
+        word: Scalar,
+        members: Sequence[names.Numbered],
+        settings: dict[str, Any],
+        bodies: tuple[Node | None, ...],
+        problems: Problems,
+    ) -> None:
+        self._word = word
+        self._settings = settings
+        self._bodies = bodies
+        self._problems = problems
+        self._members = members
+
+    def hosts(self) -> list[Host]:
+        """The hosts this entry stands for; those with an address that makes no sense are noted and left out."""
+        settings = dict(self._settings)
+        addr, data = settings.pop("addr", None), settings.pop("data", {})
+        data_addr = data.get("addr")
+        if not (self._fits(addr, "addr") and self._fits(data_addr, "data", "addr")):
+            return []
+        if not self._are_addresses(data_addr):
+            return []
+        engine, command = settings.pop("engine", ("docker", ("docker",)))
+        return [
+            Host(
+                m.name,
+                addr=_filled(addr, m),
+                engine=engine,
+                engine_command=command,
+                data=DataNetwork(**{**data, "addr": _filled(data_addr, m)}) if data else DataNetwork(),
+                **settings,
+            )
+            for m in self._members
+        ]
+
+    def _fits(self, address: str | None, *keys: str) -> bool:
+        """Whether an address gives each host of the range its own."""
+        reason = _misfit(address, self._members)
+        if reason:
+            at = ".".join(("hosts", self._word.text, *keys))
+            self._problems.add(self._written(keys) or self._word, at, reason)
+        return not reason
+
+    def _are_addresses(self, address: str | None) -> bool:
+        """Whether `data.addr` is an IP address for each host: the plan compares it with what the host has."""
+        for member in self._members if address else ():
+            filled = _filled(address, member) or ""
+            if not _is_ip(filled):
+                at = f"hosts.{self._word.text}.data.addr"
+                message = f"{shown(filled)} for {member.name} is not an IP address"
+                self._problems.add(self._written(("data", "addr")) or self._word, at, message)
+                return False
+        return True
+
+    def _written(self, keys: tuple[str, ...]) -> Node | None:
+        """Where a setting stands: with the host, or with the defaults."""
+        for body in self._bodies:
+            node = body
+            for key in keys:
+                node = node.get(key) if isinstance(node, Table) else None
+            if node is not None:
+                return node
+        return None
+
+
+def _misfit(address: str | None, members: Sequence[names.Numbered]) -> str:
+    """Why an address can't be right for the hosts of a range, or ""."""
+    if address is None:
+        return ""
+    places = _PLACE.findall(address)
+    odd = next((p for p in places if p != "{n}"), None)
+    if odd:
+        return f"{shown(odd)} means nothing here; {{n}} is the number from the host's range"
+    if places and any(len(m.numbers) != 1 for m in members):
+        return "{n} needs one range in the host's name, such as node[01-04]"
+    if not places and len(members) > 1:
+        return f"all {len(members)} hosts of this range would get this address; write {{n}} for the range's number"
+    return ""
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _filled(address: str | None, member: names.Numbered) -> str | None:
+    if address is None or "{" not in address:
+        return address
+    return address.replace("{n}", str(member.numbers[0]))

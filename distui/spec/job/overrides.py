@@ -1,0 +1,113 @@
+"""Values from the command line that replace those of a job file: `--set fabric.kind=tcp`, `--image IMG` ..."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from distui.errors import UsageError
+from distui.frozen import frozen
+from distui.spec.yaml.nodes import Items, Node, Scalar, Source, Table
+from distui.spec.yaml.problems import Problems, shown
+
+Plain = str | int | float | bool | Sequence["Plain"] | Mapping[str, "Plain"] | None
+
+
+@frozen
+class Override:
+    """Sets the dotted `key` to `value`. `flag` is how messages name it (`--image`).
+
+    `value` is a plain value, or with `yaml` a text to be read as YAML (`--set`). It takes the place of what the
+    file says, but a plain mapping (`-e K=V`) is added to the file's.
+    """
+
+    key: str
+    value: Plain
+    flag: str
+    yaml: bool = False
+
+
+def parse_set(text: str) -> Override:
+    """`a.b=v`, the value as YAML. Raises UsageError."""
+    key, equals, value = text.partition("=")
+    parts = key.split(".")
+    if not equals or not all(p and p == p.strip() for p in parts):
+        raise UsageError(f"--set {shown(text)}: expected KEY=VALUE, such as --set fabric.kind=tcp")
+    return Override(key, value, f"--set {key}", yaml=True)
+
+
+def apply(root: Node, override: Override, problems: Problems) -> Node:
+    """`root` with the override in it. The tree given is not changed: aliases may share parts of it."""
+    source = Source(override.flag, str(override.value), is_flag=True)
+    value = _value(override, source, problems)
+    if value is None:
+        return root
+    return _put(root, override.key.split("."), value, add=not override.yaml)
+
+
+def _value(override: Override, source: Source, problems: Problems) -> Node | None:
+    if not override.yaml:
+        return node_of(override.value, source)
+    from distui.spec.yaml.document import parse  # the one place here that needs yaml
+
+    before = len(problems)
+    documents = parse(source, problems)
+    if len(problems) > before:
+        return None
+    if not documents:
+        return Scalar(source, 1, 1, "", None)
+    return _loosened(documents[0])
+
+
+def _loosened(node: Node) -> Node:
+    if isinstance(node, Scalar):
+        node.loose = True
+    return node
+
+
+def node_of(value: Plain, source: Source) -> Node:
+    """A tree for a plain value."""
+    match value:
+        case Mapping():
+            pairs = {k: (Scalar(source, 1, 1, k, k), node_of(v, source)) for k, v in value.items()}
+            return Table(source, 1, 1, pairs)
+        case str():
+            return Scalar(source, 1, 1, value, value, loose=True)
+        case Sequence():
+            return Items(source, 1, 1, [node_of(v, source) for v in value])
+        case _:
+            return Scalar(source, 1, 1, "" if value is None else str(value), value, loose=True)
+
+
+def _put(node: Node | None, keys: list[str], value: Node, *, add: bool) -> Node:
+    if not keys:
+        return _added(node, value) if add else value
+    pairs = dict(node.pairs) if isinstance(node, Table) else {}
+    old = pairs.get(keys[0])
+    word = old[0] if old else Scalar(value.source, 1, 1, keys[0], keys[0])
+    pairs[keys[0]] = (word, _put(old[1] if old else None, keys[1:], value, add=add))
+    place = node if isinstance(node, Table) else value
+    return Table(place.source, place.line, place.column, pairs)
+
+
+def _added(old: Node | None, new: Node) -> Node:
+    """A mapping given by a flag (`-e K=V`) adds to the one in the file."""
+    if not isinstance(new, Table):
+        return new
+    match old:
+        case Table():
+            return Table(old.source, old.line, old.column, {**old.pairs, **new.pairs})
+        case Items():
+            return Items(old.source, old.line, old.column, [*_unnamed(old, new), *_lines(new)])
+        case _:
+            return new
+
+
+def _unnamed(old: Items, new: Table) -> list[Node]:
+    """The items `NAME=value` of a list that a mapping does not replace."""
+    return [n for n in old.items if not (isinstance(n, Scalar) and n.text.partition("=")[0] in new.pairs)]
+
+
+def _lines(table: Table) -> list[Node]:
+    """A mapping as items `NAME=value`."""
+    lines = [(value, f"{name}={value.text}") for name, (_, value) in table.pairs.items() if isinstance(value, Scalar)]
+    return [Scalar(v.source, v.line, v.column, text, text, loose=True) for v, text in lines]
