@@ -28,11 +28,12 @@ def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
     from distui.tui.launch.screen import LaunchScreen
     from distui.tui.run.screen import RunScreen
     from distui.tui.runs.screen import RunsScreen
+    from distui.tui.why.screen import WhyScreen
     from distui.tui.widgets.rows import RowList
 
     found = {
         "Hosts": HostsScreen, "One host": HostDetailScreen, "Jobs": JobsScreen, "Launch": LaunchScreen,
-        "Runs": RunsScreen, "One run": RunScreen, "Doctor": DoctorScreen, "A text": TextScreen,
+        "Runs": RunsScreen, "One run": RunScreen, "Why": WhyScreen, "Doctor": DoctorScreen, "A text": TextScreen,
         "A container's log": ContainerLogScreen,
         "Lists": RowList, "Everywhere": DistuiApp,
     }  # fmt: skip

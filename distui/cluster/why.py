@@ -47,10 +47,15 @@ def why_before(settings: ClusterSettings, place: RunLocation) -> Why | None:
         return None
     record = telling(kept(place.stored))
     if record is None:
-        message = f"{place.run} has ended, and its ranks were not asked while it lived"
-        raise NotFound(message, hint=f"`distui show {place.run}` tells how it ended")
+        raise not_asked(place.run)
     mask = Mask.of(stored_secrets(place.stored), settings.environ)
     return Why(place.run, mask.event(record))
+
+
+def not_asked(run: str) -> NotFound:
+    """Nothing is known of why a run did not go on, if it did not."""
+    message = f"{run} has ended, and its ranks were not asked while it lived"
+    return NotFound(message, hint=f"`distui show {run}` tells how it ended")
 
 
 async def why(settings: ClusterSettings, connector: Connector, place: RunLocation, *, stacks: bool = False) -> Why:

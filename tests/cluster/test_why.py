@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from lab.runs import until
+from lab.terminal import Terminal
 
 Distui = Callable[..., subprocess.CompletedProcess[str]]
 Hang = Callable[..., dict[str, Any]]
@@ -188,6 +190,42 @@ def test_a_run_that_hangs_is_stopped_and_tells_why_for_ever(begin: Any, distui: 
     told = distui("why", "stuck", "--stacks")
     assert told.returncode == 0 and "rank 2 has not entered all_reduce #21" in told.stdout
     assert "hang.py:11 in <module>" in told.stdout
+
+
+@pytest.mark.parametrize("attached", [False, True], ids=["its own run", "an attached one"])
+def test_the_why_panel_by_keys(lab: Any, home: Path, distui: Distui, attached: bool) -> None:
+    """In the app: seen without a key, asked over the run's own connections, rank by rank, and to the rank's log."""
+    (lab.share / "hang.py").write_text(program("time.sleep(600)"))
+    job = {"version": 1, "name": "hang", "hosts": "h[1-2]", "ranks": {"per_host": 2}, "image": "lab/pytorch:1",
+           "volumes": ["/mnt/pytorch:/pytorch:ro"], "command": ["python3", "/pytorch/hang.py"],
+           "stall_after": "3s", "stop_grace": "1s"}  # fmt: skip
+    (home / "job.yaml").write_text(json.dumps(job))
+    with Terminal(lab, home, (120, 40)) as term:
+        how = "-d -y; clear; distui attach stuck" if attached else "-y"
+        term.enter(f"distui run job.yaml --name stuck {how}")
+        term.wait("HANGS", "Rank 2 has not entered all_reduce #21", "w why", "02  stuck", seconds=120)
+        term.keys("w")
+        term.wait("stuck › why", "hang", "!2", re.compile(r"told \ds ago"), without="asking")
+        term.wait(f"sleeps at /pytorch/hang.py:{LINE} in load", "hang.py:10 in <module>", "next  look at")
+        for size in ((80, 24), (200, 50)):
+            term.resize(*size)
+            term.wait("!2", "rank 2 on h2", "hang.py:10 in <module>", f"next  look at /pytorch/hang.py:{LINE}")
+        term.keys("j")
+        term.wait("rank 0 on h1", "the same in ranks 1,3", "hang.py:11 in <module>")
+        term.keys("r")
+        term.wait("asking the ranks")
+        term.wait(lambda text: "answers" in text and "asking" not in text)
+        term.keys("k", "Enter")
+        term.wait("Runs › stuck ", "02  h2", "step 19", without="why   hang")
+        term.keys("S")
+        term.wait("Stop stuck?")
+        term.keys("Right", "Enter")
+        term.wait("STOPPED", seconds=40)
+        term.keys("w")
+        term.wait("stuck has ended; its ranks told this at", "rank 2 has not entered all_reduce #21")
+        term.keys("q", "q", "q")
+        term.wait_shell()
+    assert {one["kind"] for one in json.loads(distui("show", "stuck", "-o", "json").stdout)["why"]} == {"hang"}
 
 
 def test_a_run_that_hangs_is_restarted(begin: Any) -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 from every_key import Case, a_run
 from fakes import FakeBackend, failing, launching, sample, settle
+from standing import answer, calls, hang, moving
 
 from distui.cluster.backend.values import HostNews
 from distui.monitor.containers import HostContainer
 from distui.plan.labels import TaskLabels
+from distui.runs.store.why_records import WhyRecord, keep
 from distui.tui.hosts.container_log import ContainerLogScreen
 from distui.tui.widgets.rows import RowList
 
@@ -58,6 +61,16 @@ async def arrive(case: Case, place: str, action: str = "") -> None:
         case "One run":
             case.live = await a_run(backend, fails=action in OF_FAILURES)
             app.open_run(case.live)
+        case "Why":
+            case.live = await a_run(backend, fails=False)
+            shutil.rmtree(case.live.stored.path / "why", ignore_errors=True)
+            now = time.time()
+            for ago, found in ((300, moving(case.live.plan)), (60, hang(case.live.plan, since=now - 90))):
+                keep(case.live.stored, WhyRecord(now - ago, "run", found, calls(case.live.plan)))
+            backend.told = answer(case.live.plan, now)
+            app.open_run(case.live)
+            await settle(case.pilot)
+            await app.run_action("why", default_namespace=app.screen)
         case "A text" | "Lists":
             app.open_text("a text", "\n".join(f"line {number} " + "x" * 300 for number in range(200)))
         case "A container's log":
@@ -78,6 +91,8 @@ async def filled(case: Case, place: str) -> None:
             await case.settled()
         case "A container's log":
             await case.until(lambda: len(case.screen.lines) == 100)
+        case "Why":
+            await case.until(lambda: len(case.screen.answers.all) == 3 and case.screen.answers.asking_since is None)
         case "Doctor":
             await case.until(lambda: len(case.screen.columns) > 1)
         case "Launch":

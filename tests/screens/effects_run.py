@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 
 from every_key import Case, effect
+from standing import answer
 
 from distui.tui.dialogs.text import TextScreen
 from distui.tui.hosts.container_log import LogRows
 from distui.tui.logs.merged_pane import MergedPane
 from distui.tui.run.screen import RunScreen
+from distui.tui.why.screen import CallRows, WhyScreen
 
 Steps = AsyncIterator[None]
 TRACE = 20
@@ -254,6 +257,53 @@ async def rerun(case: Case) -> Steps:
 async def prune(case: Case) -> Steps:
     yield
     await case.until(lambda: case.did("prune", "llm-7f3"))
+
+
+@effect("One run", "why")
+async def why(case: Case) -> Steps:
+    case.backend.told = answer(case.live.plan, time.time())
+    yield
+    await case.until(lambda: "rank 13 has not entered all_reduce #31" in case.text)
+    assert case.did("why", "llm-7f3", False) and isinstance(case.screen, WhyScreen)
+
+
+# The Why panel.
+
+
+@effect("Why", "again", "stacks")
+async def again(case: Case) -> Steps:
+    case.backend.calls.clear()
+    case.backend.told = answer(case.live.plan, time.time() + 1)
+    yield
+    await case.until(lambda: len(case.screen.answers.all) == 4)
+    assert case.did("why", "llm-7f3", case.action == "stacks")
+
+
+@effect("Why", "copy_all")
+async def copy_answer(case: Case) -> Steps:
+    yield
+    assert case.app.clipboard.startswith("rank 13 has not entered all_reduce #31 of 1000 Float in the default group")
+    assert ">13   node02  1       all_reduce #30  sleeps at /work/train.py:6 in load" in case.app.clipboard
+    assert "ranks 0-12,14-15:\n  /usr/lib/python3.11/" in case.app.clipboard
+
+
+@effect("Why", "older", "newer")
+async def step_answer(case: Case) -> Steps:
+    if case.action == "newer":
+        await case.press("right_square_bracket", "right_square_bracket")
+        assert case.screen.answers.shown.record.found.kind == "moving"
+    yield
+    assert case.screen.answers.at == 1
+    assert case.screen.answers.shown.record.by == "run"
+
+
+@effect("Why", "other_list")
+async def other_list(case: Case) -> Steps:
+    assert case.screen.rows.has_focus
+    yield
+    assert case.screen.query_one(CallRows).has_focus
+    await case.press("tab")
+    assert case.screen.rows.has_focus
 
 
 # A container's log.

@@ -14,6 +14,7 @@ from typing import Any
 
 from distui.cluster.backend.values import HostNews
 from distui.cluster.job_files import Draft, JobFile
+from distui.cluster.why import Why
 from distui.doctor.checks import check_hosts
 from distui.doctor.images import Images
 from distui.doctor.reach import Reached, ReachProblem, ReachReport
@@ -245,6 +246,11 @@ class FakeBackend:
         """What the log that is open says next; b"" ends it."""
         self.outcome: Outcome = "ended"
         """What becomes of the next process that is signalled."""
+        self.told: Why | None = None
+        """What the ranks of any run tell when they are asked."""
+        self.silence = asyncio.Event()
+        """Until it is set, ranks that are asked do not answer."""
+        self.silence.set()
         self.users: tuple[GpuUser, ...] = ()
         """Other runs that have GPUs."""
         self.error: Exception | None = None
@@ -400,6 +406,13 @@ class FakeBackend:
         self.calls.append(("stop", run, grace))
         self._fail()
         return ()
+
+    async def why(self, run: str, *, stacks: bool = False) -> Why:
+        self.calls.append(("why", run, stacks))
+        await self.silence.wait()
+        self._fail()
+        assert self.told is not None
+        return self.told
 
     async def remains(self, run: str) -> Remains:
         self._fail()

@@ -32,6 +32,7 @@ SCREENS = {
     "doctor": ("Doctor", "", ""),
     "help": ("Runs", "", "question_mark"),
     "question": ("Runs", "", "S"),
+    "why": ("Why", "", ""),
 }
 """Name of the picture -> place, what is to be done there, key."""
 

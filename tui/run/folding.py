@@ -8,7 +8,7 @@ from distui.tui.frame.actions import Action
 from distui.tui.frame.base import View
 from distui.tui.frame.parts import Part
 from distui.tui.logs.feed import RunFeed
-from distui.tui.run import failure_banner, timeline
+from distui.tui.run import failure_banner, hang, timeline
 from distui.tui.run.fold import Fold, Wanted, fold
 from distui.tui.run.panes import Panes
 from distui.tui.widgets.painted import Painted
@@ -64,7 +64,7 @@ class Folding(Part):
 
     def _wanted(self) -> Wanted:
         return Wanted(
-            banner=failure_banner.banner_rows(self.feed.state.failure, self.feed.warnings),
+            banner=self._banner(),
             events=timeline.rows_wanted(self.feed.moments),
             hosts=len(self.feed.live.plan.hosts),
             ranks=1 + len(self.panes.ranks.list.rows),
@@ -73,6 +73,11 @@ class Folding(Part):
             merged=self.panes.merged_only,
             zoomed=self.panes.zoomed,
         )
+
+    def _banner(self) -> int:
+        state, width = self.feed.state, self.view.size.width
+        stands = hang.banner_rows(hang.told(state), width)
+        return stands or failure_banner.banner_rows(state.failure, self.feed.warnings)
 
     def action_strip(self) -> None:
         """GPUs and network in other sizes."""

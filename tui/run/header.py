@@ -11,6 +11,7 @@ from distui.tui.logs.feed import RunFeed
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 from distui.tui.run import loss_plot
+from distui.tui.run.hang import hangs
 from distui.tui.run.panes import Panes
 
 WORDS = {"launching": "starting", "launch_failed": "not started"}
@@ -28,9 +29,10 @@ class RunHeader:
         """The run's state, and for how long."""
         state = self.feed.state
         summary = state.summary
-        word = WORDS.get(summary, summary).upper()
-        line.gap(3).put(self.view.glyphs.state(summary), palette.state(summary)).gap(1)
-        line.put(word, palette.state(summary) + Style(bold=True))
+        seen = "quiet" if hangs(state) else summary
+        word = "HANGS" if hangs(state) else WORDS.get(summary, summary).upper()
+        line.gap(3).put(self.view.glyphs.state(seen), palette.state(seen)).gap(1)
+        line.put(word, palette.state(seen) + Style(bold=True))
         if state.attempts > 1:
             line.gap(2).put(f"attempt {state.attempt} of {state.attempts}", palette.muted)
         if state.restarts:

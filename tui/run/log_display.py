@@ -26,7 +26,7 @@ class LogDisplay(Part):
 
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("follow", "follow", ("s", "F"), "Logs", "follow", help="Follow the end of the log, or stop following."),
-        Action("wrap", "wrap", ("w",), "Logs", "wrap", help="Wrap long lines."),
+        Action("wrap", "wrap", ("b",), "Logs", "wrap", help="Wrap (break) long lines, or not."),
         Action("times", "times", ("t",), "Logs", help="Times of lines on or off; they are on our clock."),
         Action("since_0", "all lines", ("0",), "Logs"),
         Action("since_1", "last minute", ("1",), "Logs"),

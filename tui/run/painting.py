@@ -12,6 +12,7 @@ from distui.tui.paint.theme import Palette
 from distui.tui.run import compare, failure_banner, loss_plot, timeline
 from distui.tui.run import strip as run_strip
 from distui.tui.run.folding import Folding
+from distui.tui.run.hang import WhyPanel
 from distui.tui.run.panes import Panes
 from distui.tui.run.strip import HostRow
 
@@ -19,12 +20,13 @@ from distui.tui.run.strip import HostRow
 class RunPainter:
     """Paints a run from what the feed knows of it; it changes nothing."""
 
-    def __init__(self, view: View, live: LiveRun, feed: RunFeed, panes: Panes, folding: Folding) -> None:
+    def __init__(self, view: View, live: LiveRun, feed: RunFeed, panes: Panes, folding: Folding, why: WhyPanel) -> None:
         self.view = view
         self.live = live
         self.feed = feed
         self.panes = panes
         self.folding = folding
+        self.why = why
 
     @property
     def palette(self) -> Palette:
@@ -37,8 +39,10 @@ class RunPainter:
         return self.view.glyphs
 
     def banner(self, width: int, height: int) -> list[Line]:
-        """What failed first, or what an end without failure warns of."""
+        """What failed first, what stands still, or what an end without failure warns of."""
         failure = self.feed.state.failure
+        if failure is None and (stands := self.why.banner(width, height)):
+            return stands
         if failure is None:
             return failure_banner.warning_lines(self.palette, self.glyphs, self.feed.warnings, width, height)
         _, gpus = self.feed.placed.get(failure.rank if failure.rank is not None else -1, (None, ()))

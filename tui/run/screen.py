@@ -27,6 +27,7 @@ from distui.tui.run import strip
 from distui.tui.run.acts import RunActs
 from distui.tui.run.failure import FailureNavigator
 from distui.tui.run.folding import Folding
+from distui.tui.run.hang import WhyPanel, hangs, told
 from distui.tui.run.header import RunHeader
 from distui.tui.run.log_copies import LogCopies
 from distui.tui.run.log_display import LogDisplay
@@ -59,6 +60,7 @@ class RunScreen(View):
         *PaneLayout.ACTIONS,
         *FailureNavigator.ACTIONS,
         *Folding.ACTIONS,
+        *WhyPanel.ACTIONS,
         Action("back", "back", ("escape",), "Global", help="Undo search, filter, zoom and merged log, then go back."),
         *RunActs.ACTIONS,
     )
@@ -68,6 +70,7 @@ class RunScreen(View):
     RunScreen #side { width: 26; height: 1fr; }
     RunScreen #merged { height: 1fr; width: 1fr; margin-right: 1; }
     RunScreen #banner { background: $dangerbg; }
+    RunScreen #banner.-stands { background: $warnbg; }
     """
 
     def __init__(self, live: LiveRun) -> None:
@@ -77,15 +80,17 @@ class RunScreen(View):
         self.panes = Panes(self, self.feed, lambda: self.folding.fit())
         self.folding = Folding(self, self.feed, self.panes)
         self.failures = FailureNavigator(self, live, self.panes)
+        self.why = WhyPanel(self, self.feed, self.failures)
         self.search = LogSearch(self, self.panes, self.failures)
         self.log_display = LogDisplay(self, self.panes)
         self.pane_layout = PaneLayout(self.panes)
         copies = LogCopies(self, live.plan.run_id, self.panes)
         self.parts = (
-            self.search, self.log_display, copies, self.pane_layout, self.failures, self.folding, RunActs(self, live),
+            self.search, self.log_display, copies, self.pane_layout, self.failures, self.folding, self.why,
+            RunActs(self, live),
         )  # fmt: skip
         self.header = RunHeader(self, self.feed, self.panes)
-        self.painter = RunPainter(self, live, self.feed, self.panes, self.folding)
+        self.painter = RunPainter(self, live, self.feed, self.panes, self.folding, self.why)
         self.state_row = StateRow(self, self.feed, self.panes, self.search, self.folding)
         self.pump = Pump(lambda: self.panes.visible)
         self._ticks = 0
@@ -180,6 +185,7 @@ class RunScreen(View):
         self.panes.now_is()
         self.panes.ranks.set_ranks(self.feed.rows(), strip.samples_of(self.feed.samples), self.panes.by_rank)
         self.folding.fit()
+        self.query_one("#banner").set_class(told(self.feed.state) is not None, "-stands")
         for painted in self._painted:
             painted.repaint()
         self.refresh_bars()
@@ -195,11 +201,12 @@ class RunScreen(View):
     def offers(self, action: Action) -> bool:
         """See View: a run that lives can be stopped, one that has ended can run again."""
         over, failed = self.feed.over, self.feed.state.failure is not None
+        stuck = hangs(self.feed.state)
         merged = isinstance(self.panes.active, MergedPane)
         now = {
             **dict.fromkeys(("rerun", "prune"), over),
             **dict.fromkeys(("evidence", "copy_report"), failed),
-            **dict.fromkeys(("next_error", "only", "zoom"), not failed),
+            **dict.fromkeys(("next_error", "only", "zoom"), not (failed or stuck)),
             "stop": not over,
             "fold": merged,
             "unfold": merged or failed,
@@ -231,8 +238,12 @@ class RunScreen(View):
 
     @on(Click, "#banner")
     def on_banner_click(self, event: Click) -> None:
-        """A click on the banner goes to the line, unless it is on a key's word."""
-        if "@click" not in event.style.meta:
+        """A click on the banner goes to the line, or tells why it stands, unless it is on a key's word."""
+        if "@click" in event.style.meta:
+            return
+        if told(self.feed.state) is not None:
+            self.why.action_why()
+        else:
             self.failures.action_jump()
 
     def on_pane_active(self, event: Pane.Active) -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from distui.frozen import frozen
 from distui.plan.model import HostNetwork, RunPlan, Task
+from distui.runs.lines.explanation import HANGS
 from distui.runs.state.load import load, placed
 from distui.runs.state.reducer import BEFORE_START, RankState, RunState
 from distui.runs.watch.silence import is_quiet, silent_for
@@ -75,6 +76,8 @@ def _word(known: RankState, state: RunState, *, quiet: bool, spoke: bool) -> tup
     match known.state:
         case "waiting" | "starting":
             return "starting", PHASES.get(state.phase, "wait"), "muted"
+        case "running" if _holds_up(known, state):
+            return "quiet", "stuck", "watch"
         case "running" if quiet:
             return "quiet", "quiet", "watch"
         case "running" if not spoke:
@@ -87,6 +90,12 @@ def _word(known: RankState, state: RunState, *, quiet: bool, spoke: bool) -> tup
             return "oom", "OOM", "wrong"
         case "killed" | "exited" | "never_started" | "removed" | "stopped":
             return "ended", end_word(known), "muted"
+
+
+def _holds_up(known: RankState, state: RunState) -> bool:
+    """Whether others wait for it in a run that does not go on."""
+    why = state.why.found if state.why is not None else None
+    return why is not None and why.kind in HANGS and known.rank in why.culprits
 
 
 def end_word(known: RankState) -> str:

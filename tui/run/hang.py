@@ -1,0 +1,103 @@
+"""A run that does not go on, in its view: the banner that says so, and the key to the Why panel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+from typing import ClassVar
+
+from distui.amounts import duration
+from distui.runs.lines.events import RanksAsked
+from distui.runs.lines.explanation import HANGS
+from distui.runs.lines.text import safe
+from distui.runs.state.reducer import RunState
+from distui.tui.frame.actions import Action
+from distui.tui.frame.base import View
+from distui.tui.frame.context import app_of
+from distui.tui.frame.keys import keys_of
+from distui.tui.frame.parts import Part
+from distui.tui.logs.feed import RunFeed
+from distui.tui.paint.glyphs import Glyphs
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import Palette
+from distui.tui.run.failure import FailureNavigator
+from distui.tui.why.screen import WhyScreen
+
+MOST = 4
+"""Rows of the banner."""
+LEFT, RIGHT = 2, 22
+"""Cells beside the headline: the edge, and for how long it has been so with the key."""
+
+
+class WhyPanel(Part):
+    """Opens the Why panel over the run view, and tells in its banner what stands still."""
+
+    ACTIONS: ClassVar[tuple[Action, ...]] = (
+        Action(
+            "why", "why", ("w",), "View", "why", footer=True,
+            help="Why it does not go on, or slowly: where each rank is and what it does. Asks them; they go on.",
+        ),
+    )  # fmt: skip
+
+    def __init__(self, view: View, feed: RunFeed, failures: FailureNavigator) -> None:
+        self.view = view
+        self.feed = feed
+        self.failures = failures
+
+    def action_why(self) -> None:
+        """Over the run view; enter on a rank there goes to its log here."""
+        self.view.app.push_screen(WhyScreen(self.feed.live, self.failures.command_number, clock=self.feed.clock))
+
+    def banner(self, width: int, height: int) -> list[Line]:
+        """What stands still now, for how long, and what to do."""
+        why, view = told(self.feed.state), self.view
+        if why is None:
+            return []
+        key = keys_of(self.ACTIONS[0], app_of(view).keymap)[0]
+        return banner_lines(view.palette, view.glyphs, why, width, height, now=self.feed.now, key=key)
+
+
+def told(state: RunState) -> RanksAsked | None:
+    """What stands still in a run that lives, and of which no failure is told."""
+    return state.why if state.ended is None and state.failure is None else None
+
+
+def hangs(state: RunState) -> bool:
+    """Whether a run that seems to run does not go on by itself."""
+    why = told(state)
+    return state.summary == "running" and why is not None and why.found.kind in HANGS
+
+
+def banner_rows(why: RanksAsked | None, width: int) -> int:
+    """How many rows it takes when there is room."""
+    return min(MOST, len(_headline(why, width)) + bool(why.found.advice)) if why is not None else 0
+
+
+def _headline(why: RanksAsked, width: int) -> Sequence[str]:
+    words = safe(why.found.headline).replace("\n", " ")
+    return wrap(words[:1].upper() + words[1:], max(20, width - LEFT - RIGHT), break_on_hyphens=False)
+
+
+def banner_lines(
+    palette: Palette, glyphs: Glyphs, why: RanksAsked, width: int, height: int, *, now: float, key: str
+) -> list[Line]:
+    """At most `height` rows: the headline, and the next step as the last one."""
+    found = why.found
+    since = f"for {duration(now - found.since, coarse=True)}" if found.since is not None else ""
+    words = list(_headline(why, width))
+    rows = words[: max(1, height - bool(found.advice))]
+    cut = len(rows) < len(words)
+    lines = [_edge(palette, glyphs).put(row, palette.watch if number == 0 else palette.text)
+             for number, row in enumerate(rows)]  # fmt: skip
+    if cut:
+        lines[-1].put(f" {glyphs.ellipsis}", palette.text)
+    end = Line().put(since, palette.muted).gap(3 if since else 0)
+    end.put(key, palette.key, click="screen.why").put(" why", palette.muted, click="screen.why").gap(1)
+    lines[0] = lines[0].ends_with(end, width)
+    if found.advice:
+        lines.append(_edge(palette, glyphs).put("next", palette.muted).gap(2).put(found.advice, palette.text))
+    return lines[:height]
+
+
+def _edge(palette: Palette, glyphs: Glyphs) -> Line:
+    return Line().put(glyphs.block, palette.watch).gap(1)
