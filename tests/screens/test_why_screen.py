@@ -143,6 +143,16 @@ def test_rows_are_never_wider_than_the_screen(palette: Any, width: int) -> None:
         assert "waits in all_reduce #31 at /work/train.py" in rows[1]
 
 
+def test_figures_stay_where_what_ranks_do_is_short(palette: Any) -> None:
+    """On a narrow window the columns of a run that was watched go one by one."""
+    slow = Slow((), {}, Lateness((), None, (), 0.0, 0, 0.0, 0.0), (), {})
+    for does, shown in (("sleeps", True), ("waits in all_reduce #31 at /work/train.py:24 in main", False)):
+        found = Explanation("straggler", "x", "certain", (RankPlace(0, "h1", does, "all_reduce #31", late=0.2),))
+        table = Table.of(Answer(WhyRecord(1.0, "user", found), slow))
+        assert ("CPU" in painted(palette, table, 71)[0]) is shown
+        assert table.cells_of(0)["CPU"] == "?"
+
+
 def test_text_of_ranks_can_not_steer_the_terminal(palette: Any) -> None:
     """Names of files and functions are whatever a program makes of them."""
     rows = painted(palette, table_of(RankPlace(0, "h1", "at /x\x1b[2J\x07.py\n in f", "op\x1b]0;x\x07", 1, True)))

@@ -20,7 +20,7 @@ GAP = 2
 MOST = {"HOST": 14, "AT": 22}
 """Cells of columns that may be long."""
 LEAST = 40
-"""Cells that are left for what a rank does; where it has fewer, other columns go."""
+"""Cells that are left for what a rank does, if that is so long; where it has fewer, other columns go."""
 GO_FIRST = ("WRITTEN", "READ", "NO CORE", "CPU", "AT")
 BARS = frozenset({"BEHIND", "LATE"})
 RIGHT = frozenset({"CPU", "NO CORE", "READ", "WRITTEN"})
@@ -61,8 +61,9 @@ class Table:
             wide[number] = min(longest, MOST.get(head, longest))
             if head in BARS:
                 wide[number] = max(len(head), BAR + 1 + max((cell_len(row[number]) for row in self.rows), default=1))
+        least = min(LEAST, max((cell_len(row[-1]) for row in self.rows), default=LEAST))
         for head in GO_FIRST:
-            if width - 1 - sum(room + GAP for room in wide.values()) >= LEAST or head not in self.heads:
+            if width - 1 - sum(room + GAP for room in wide.values()) >= least or head not in self.heads:
                 continue
             wide.pop(self.heads.index(head), None)
         rest = width - 1 - sum(room + GAP for room in wide.values())
