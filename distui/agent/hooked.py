@@ -1,4 +1,4 @@
-# ruff: noqa: UP031, UP045
+# ruff: noqa: PTH208, UP031, UP045
 # Python 3.6 runs this, and every import costs a start on the host.
 """Asks the programs that `hook/distui_insight.py` runs in: where they are in their collectives, and their stacks.
 
@@ -26,6 +26,8 @@ FlightRecorderCuda.cpp and control_plane/Handlers.cpp of torch 2.13."""
 STACK_SECONDS, STACK_BYTES = 2.0, 256 * 1024
 QUIET_SECONDS, SAMPLE_QUIET = 0.2, 0.03
 """Without another byte after a thread's call the stacks count as written; of one of many samples sooner."""
+LAST_BYTES, MOST_LAST, MOST_FILES, MOST_LEFT = 1 << 20, 20, 4096, 128
+"""Of what a program left at its end: bytes, collectives of a group; and of such programs in one folder."""
 MOST_FRAMES, MOST_STACKS, MOST_TEXT = 100, 64, 300
 """faulthandler writes no more than a hundred calls of a thread."""
 
@@ -181,6 +183,48 @@ def whole(value: object) -> "Optional[int]":
     """A number that comes as text; None for "-1" and all else."""
     text = str(value)
     return int(text) if text.isdigit() else None
+
+
+# what a program that has ended left behind
+
+
+def left(folder: str) -> "list[dict[str, Any]]":
+    """The programs that told where they were when they ended, as rows like those of programs that run, newest first."""
+    begun = []
+    try:
+        for name in os.listdir(folder)[:MOST_FILES]:
+            if re.match(r"\d{1,9}\.json\Z", name):
+                begun.append((os.lstat(folder + "/" + name).st_mtime, int(name[:-5])))
+    except OSError:
+        return []
+    rows = [left_by(folder, pid) for _, pid in sorted(begun, reverse=True)[:MOST_LEFT]]
+    return [row for row in rows if row]
+
+
+def left_by(folder: str, pid: int) -> "dict[str, Any]":
+    """What one program left; empty where it said nothing at its end."""
+    crash = read_regular("%s/%d.crash" % (folder, pid), STACK_BYTES)
+    last = read_regular("%s/%d.last" % (folder, pid), LAST_BYTES)
+    row = {"pid": pid, "state": "X", "hook": who(folder, pid)}  # type: dict[str, Any]
+    if last:
+        row.update(last_words(last))
+    if crash:
+        row["stacks"] = {"threads": read_stacks(crash.decode("utf-8", "replace"))}
+    return row if crash or last else {}
+
+
+def last_words(text: bytes) -> "dict[str, Any]":
+    """Where the main thread was, and its newest collectives, by the hook's `PID.last`."""
+    try:
+        said = json.loads(text.decode("utf-8", "replace"))
+        calls = [[str(f)[:MOST_TEXT], int(n), str(name)[:MOST_TEXT]] for f, n, name in said["calls"][:MOST_FRAMES]]
+        groups = {}  # type: dict[str, Any]
+        for mark in ("", ":nccl"):
+            recorder = said["recorders"].get(mark)
+            groups.update(shorten(recorder, MOST_LAST, mark)["groups"] if recorder else {})
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError, OverflowError):
+        return {}
+    return {"recorder": {"groups": groups}, "stacks": {"threads": [["main", True, calls]]}}
 
 
 # stacks

@@ -4,7 +4,7 @@
 
 In, as one line of JSON on stdin: `tasks`, each with its number, its folder for the hook's files, and its engine's id or
 its folder (engine `process`); `engine`, its command; `most`, how many collectives of a group are wanted; `stacks`,
-whether they are.
+whether they are; `left`, whether it is asked for what programs that have ended left behind, and nothing else.
 """
 
 import json
@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 
-from distui.agent.hooked import ANSWER_SECONDS, recorder, stacks, who
+from distui.agent.hooked import ANSWER_SECONDS, left, recorder, stacks, who
 from distui.agent.processes import Look, all_parents, family, inner_pid, of_task, pressure
 
 TYPE_CHECKING = False
@@ -34,6 +34,18 @@ def main() -> None:
     signal.alarm(LIFE)
     asked = json.loads(sys.stdin.readline())
     answer = {"tasks": [], "pressure": pressure(), "at": time.time()}  # type: dict[str, Any]
+    answer["tasks"] = all_left(asked["tasks"]) if asked.get("left") else all_seen(asked)
+    sys.stdout.write(MARK + json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+def all_left(tasks: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
+    """What the ended programs of each task left behind."""
+    return [{"task": task["task"], "processes": left(task["hook"])} for task in tasks]
+
+
+def all_seen(asked: "dict[str, Any]") -> "list[dict[str, Any]]":
+    """The processes of each task, as they are."""
     parents = all_parents()
     firsts = first_processes(asked["engine"], [task["id"] for task in asked["tasks"] if task["id"]])
     found = [(task, pids_of(task, firsts, parents)[:MOST_PROCESSES]) for task in asked["tasks"]]
@@ -41,12 +53,12 @@ def main() -> None:
     begun = time.monotonic()
     asking = [Asking(task["hook"], pid, asked) for task, pids in found for pid in pids]
     time.sleep(max(0.0, WINDOW - (time.monotonic() - begun)))
-    asked = {(one.folder, one.pid): one for one in asking}
+    by_pid = {(one.folder, one.pid): one for one in asking}
+    seen = []
     for (task, pids), looks in zip(found, before):
-        rows = [asked[task["hook"], pid].row(look, begun) for pid, look in zip(pids, looks)]
-        answer["tasks"].append({"task": task["task"], "processes": [row for row in rows if row]})
-    sys.stdout.write(MARK + json.dumps(answer) + "\n")
-    sys.stdout.flush()
+        rows = [by_pid[task["hook"], pid].row(look, begun) for pid, look in zip(pids, looks)]
+        seen.append({"task": task["task"], "processes": [row for row in rows if row]})
+    return seen
 
 
 def first_processes(engine: "list[str]", ids: "list[str]") -> "dict[str, int]":

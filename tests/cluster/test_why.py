@@ -249,3 +249,30 @@ def test_a_time_out_of_gloo_names_the_rank_that_did_not_enter(begin: Any) -> Non
     (cause,) = [line for line in done.stderr.splitlines() if line.startswith("  cause  ")]
     assert cause.startswith("  cause  a collective timed out: another rank is late, stuck or gone; rank 2 ha")
     assert f"hang.py:{LINE + 1} in load" in cause
+
+
+@pytest.mark.parametrize(
+    ("load", "certain"),
+    [("dist.all_reduce(torch.ones(100000))", True), ("dist.all_reduce(torch.ones(10))", False)],
+    ids=["more", "less"],
+)
+def test_another_shape_is_named_with_its_place(begin: Any, distui: Distui, load: str, certain: bool) -> None:
+    """gloo ends a rank for it, whichever expected less than it got; what all left behind tells who was the odd one."""
+    done = begin(program(load)).finish()
+
+    assert done.returncode == 1, done.stderr
+    failure = json.loads(distui("show", "stuck", "-o", "json").stdout)["first_failure"]
+    words = "rank 2 called all_reduce of 100000 Float" if certain else "rank 2"
+    assert f"{words} at /pytorch/hang.py:{LINE} in load" in failure["cause"], done.stderr
+    assert "in <module>" in failure["cause"]
+    assert "why      " in distui("show", "stuck").stdout
+
+
+def test_a_crash_in_compiled_code_is_named_with_its_place(begin: Any, distui: Distui) -> None:
+    """Though neither its log nor the engine tells it."""
+    done = begin(program("import ctypes; ctypes.string_at(0)")).finish()
+
+    assert done.returncode == 1, done.stderr
+    failure = json.loads(distui("show", "stuck", "-o", "json").stdout)["first_failure"]
+    assert (failure["rank"], failure["exit"]) == (2, 139)
+    assert failure["cause"] == f"the program crashed in compiled code: at /pytorch/hang.py:{LINE} in load"

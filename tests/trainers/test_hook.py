@@ -202,16 +202,20 @@ ENDS_SLOWLY = """
 import ctypes, torch, torch.distributed
 libc = ctypes.CDLL(None)
 libc.__cxa_atexit(ctypes.cast(libc.getchar, ctypes.c_void_p), None, None)
-print("ends", flush=True)
+print("asked?", flush=True)
+input()
 """
 
 
 def test_a_question_to_a_process_that_is_ending_does_not_end_it(start: Start, insight: Path) -> None:
     """Python has given its signals back by then, and destructors of compiled code still run."""
     rank = start(ENDS_SLOWLY)
-    assert rank.stdout and rank.stdout.readline() == "ends\n"
+    assert rank.stdin and rank.stdout and rank.stdout.readline() == "asked?\n"
     base = insight / str(rank.pid)
     fifo = os.open(f"{base}.ask", os.O_RDWR | os.O_NONBLOCK)  # asked before, answered late
+    rank.stdin.write("\n")
+    rank.stdin.flush()
+    until(lambda: not Path(f"{base}.ask").exists())
     until(lambda: Path(f"/proc/{rank.pid}/syscall").read_text().split()[:2] in (["0", "0x0"], ["63", "0x0"]))  # read
 
     os.write(fifo, b".")
@@ -220,7 +224,7 @@ def test_a_question_to_a_process_that_is_ending_does_not_end_it(start: Start, in
 
     out, err = rank.communicate("\n")
     assert (rank.returncode, out, err) == (0, "", "")
-    assert sorted(path.name for path in insight.iterdir()) == [f"{rank.pid}.json", f"{rank.pid}.stacks"]
+    assert sorted(path.suffix for path in insight.iterdir()) == [".crash", ".json", ".stacks"]
 
 
 def test_a_process_that_becomes_another_program_is_not_ended_by_a_question(start: Start, insight: Path) -> None:
@@ -290,6 +294,70 @@ dist.destroy_process_group()
 def test_a_program_says_the_same_with_the_hook(both: Callable[..., tuple[int, str, str]], program: str) -> None:
     """Nor does torch's worker server say that it listens, or that it ends."""
     both(program)
+
+
+def left(insight: Path) -> tuple[Process, ...]:
+    """What the asker on a host finds of programs that have ended."""
+    asked = {"tasks": [{"task": 0, "id": "", "folder": "", "hook": str(insight)}], "engine": [], "left": True}
+    program = bundle("processes", "hooked", "insight")
+    done = subprocess.run(take(program), input=program + json.dumps(asked).encode() + b"\n", capture_output=True)
+    assert done.returncode == 0 and done.stderr == b"", done.stderr
+    return host_answer("h1", json.loads(done.stdout.partition(b":")[2])).tasks[0]
+
+
+CRASHES = """
+import ctypes, os, torch, torch.distributed
+def step():
+    ctypes.string_at(0)
+step()
+"""
+
+
+def test_a_crash_in_compiled_code_leaves_its_place(both: Callable[..., tuple[int, str, str]], insight: Path) -> None:
+    """And the program ends as it would, without another word."""
+    assert both(CRASHES)[0] == -signal.SIGSEGV
+    (one,) = left(insight)
+    assert [(frame.line, frame.function) for frame in one.stacks[0].frames if frame.file == "<string>"] == [
+        (4, "step"),
+        (5, "<module>"),
+    ]
+
+
+def test_an_exception_leaves_its_place_and_its_collectives(
+    both: Callable[..., tuple[int, str, str]], insight: Path
+) -> None:
+    """Of what nobody caught only."""
+    text = GLOO.replace("dist.destroy_process_group()", "raise ValueError('its own')")
+    assert both(text)[0] == 1
+    (one,) = left(insight)
+    assert one.groups is not None and [each.what for each in one.groups["0"].recent] == ["all_reduce"]
+    assert [(frame.line, frame.function) for frame in one.stacks[0].frames] == [(9, "<module>")]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import torch, torch.distributed; print('ran')",
+        "import sys, torch, torch.distributed; sys.exit(3)",
+        "import os, torch, torch.distributed\nif os.fork() == 0: os.abort()\nos.wait()",
+    ],
+    ids=["ended well", "exit status", "a child that crashed"],
+)
+def test_other_ends_leave_nothing(both: Callable[..., tuple[int, str, str]], insight: Path, program: str) -> None:
+    """A child's crash is its own."""
+    both(program)
+    assert left(insight) == ()
+
+
+@pytest.mark.parametrize(
+    "own", ["import faulthandler; faulthandler.enable()", "import signal; signal.signal(6, print)"]
+)
+def test_who_tells_of_crashes_itself_is_left_alone(start: Start, insight: Path, own: str) -> None:
+    """As with PYTHONFAULTHANDLER: what it says stays in its log."""
+    rank = start(f"{own}\nimport os, torch, torch.distributed\nos.kill(os.getpid(), 11)")
+    said = rank.communicate()[1]
+    assert (rank.returncode, "Fatal Python error" in said) == (-signal.SIGSEGV, "faulthandler" in own)
+    assert left(insight) == ()
 
 
 def test_an_isolated_python_has_no_hook(both: Callable[..., tuple[int, str, str]], insight: Path) -> None:

@@ -464,3 +464,53 @@ def test_it_is_written_in_python_3_6(name: str) -> None:
     text = resources.files("distui.agent").joinpath(name).read_text()
     ast.parse(text, feature_version=(3, 6))
     assert "from __future__" not in text
+
+
+# what ended programs left
+
+
+def leave(folder: Path, pid: int, **files: str) -> None:
+    """The files of one program."""
+    (folder / f"{pid}.json").write_text(json.dumps({"rank": "2", "torch": "2.13.0", "pid": pid}))
+    for name, text in files.items():
+        (folder / f"{pid}.{name}").write_text(text)
+
+
+CALLS = [["/work/train.py", 7, "load"], ["/work/train.py", 11, "<module>"]]
+
+
+def test_what_was_left_is_told_newest_first(tmp_path: Path) -> None:
+    """Of an attempt of torchrun and of the one after it the latter counts."""
+    leave(tmp_path, 9, last=json.dumps({"calls": CALLS, "recorders": {"": None}}))
+    leave(tmp_path, 7, crash='Thread 0x01 (most recent call first):\n  File "a.py", line 3 in f\n')
+    leave(tmp_path, 8, crash="")
+    os.utime(tmp_path / "9.json", (1, 1))
+    rows = hooked.left(str(tmp_path))
+    assert [row["pid"] for row in rows] == [7, 9]
+    assert rows[0]["stacks"] == {"threads": [["0x01", False, [["a.py", 3, "f"]]]]}
+    assert rows[1]["stacks"] == {"threads": [["main", True, CALLS]]}
+    assert rows[1]["hook"]["rank"] == "2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", '{"calls": 3}', '{"calls": [[1]]}', '{"calls": [], "recorders": 1}', "[" * 100000],
+)
+def test_rubbish_that_was_left_is_no_answer(tmp_path: Path, text: str) -> None:
+    """The folder is the program's."""
+    leave(tmp_path, 7, last=text)
+    assert [row.get("stacks") for row in hooked.left(str(tmp_path))] in ([], [None])
+
+
+def test_a_link_that_was_left_is_not_followed(tmp_path: Path) -> None:
+    """To a file that only the login may read."""
+    (tmp_path / "secret").write_text(json.dumps({"calls": CALLS, "recorders": {}}))
+    leave(tmp_path, 7)
+    (tmp_path / "7.last").symlink_to(tmp_path / "secret")
+    (tmp_path / "7.crash").symlink_to("/dev/zero")
+    assert hooked.left(str(tmp_path)) == []
+
+
+def test_a_folder_that_is_gone_has_nothing(tmp_path: Path) -> None:
+    """Nor has one that holds a hundred thousand files more than that."""
+    assert hooked.left(str(tmp_path / "none")) == []

@@ -2,12 +2,14 @@
 # Any Python from 3.6 on runs this, in the program of a rank.
 """Lets a program that uses torch.distributed be asked where it is, without its help and without stopping it.
 
-Leaves in the folder $DISTUI_INSIGHT, which only the job's own user reaches, four files named by the process:
+Leaves in the folder $DISTUI_INSIGHT, which only the job's own user reaches, files named by the process:
 
 - `PID.json`    who it is: rank, versions, what it can be asked for;
 - `PID.sock`    torch's own worker server: its flight recorder, by HTTP, served by a C++ thread;
 - `PID.ask`     a fifo: a byte written to it has the kernel send this process a signal of its own choice,
-- `PID.stacks`  into which faulthandler then writes the stack of every thread, also when a thread holds the GIL.
+- `PID.stacks`  into which faulthandler then writes the stack of every thread, also when a thread holds the GIL;
+- `PID.crash`   into which faulthandler writes them when compiled code crashes (SIGSEGV, SIGABRT and the like);
+- `PID.last`    where it was when an exception that nobody caught ended it: its calls, and its newest collectives.
 
 The signal comes from the kernel to the process that asked for it (F_SETOWN, F_SETSIG), and the fifo is closed when the
 process becomes another program: nobody ever has to send a signal to a process that might die of it.
@@ -29,6 +31,14 @@ if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never eval
 F_SETSIG = 10
 """Of Linux's fcntl.h."""
 
+CRASHES = (signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGBUS, signal.SIGILL)
+"""What faulthandler.enable() takes."""
+ABOVE = 900
+"""Numbers of files that a program closes and opens again are below this."""
+RECORDERS = (("_dump_fr_trace_json", ""), ("_dump_nccl_trace_json", ":nccl"))
+"""What torch's worker server answers with, and the marks of `agent/hooked.py`."""
+MOST_CALLS, MOST_COLLECTIVES = 100, 100
+
 
 def begin() -> None:
     """Open what can be opened; called once, right after torch.distributed was imported."""
@@ -39,6 +49,8 @@ def begin() -> None:
     base = "%s/%d" % (folder, os.getpid())
     _older_names(torch)
     can = {"stacks": _unless(_open_stacks, base), "server": _unless(_open_server, torch, folder, base)}
+    _unless(_open_crash, base)
+    atexit.register(_unless, _say_last, base, torch, os.getpid())
     _say(base, torch, can)
 
 
@@ -86,6 +98,78 @@ def _open_stacks(base: str) -> bool:
     os.register_at_fork(after_in_child=lambda: _close(files))
     atexit.register(_end_asking, base + ".ask", files[:1], os.getpid())
     return True
+
+
+def _open_crash(base: str) -> bool:
+    """Whether a crash will be told; a program that sees to that itself, or handles these signals, is left alone."""
+    taken = any(signal.getsignal(number) != signal.SIG_DFL for number in CRASHES)
+    if taken or faulthandler.is_enabled() or not hasattr(os, "register_at_fork"):  # Python 3.6
+        return False
+    low = os.open(base + ".crash", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o600)
+    number = _high(low)
+    _for_the_asker(base + ".crash", 0o644)
+    faulthandler.enable(file=number, all_threads=True)
+    files = [(number, _identity(number))]
+    os.register_at_fork(after_in_child=lambda: _to_nowhere(files))
+    return True
+
+
+def _high(number: int) -> int:
+    """The same file under a high number; as it is where so many files are not allowed."""
+    try:
+        high = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, ABOVE)
+    except OSError:
+        return number
+    os.close(number)
+    return high
+
+
+def _to_nowhere(files: "Any") -> None:
+    """A child's crash is not its parent's."""
+    for number, identity in files:
+        try:
+            if _identity(number) == identity:
+                null = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null, number, False)
+                os.close(null)
+        except OSError:
+            continue
+
+
+def _say_last(base: str, torch: "Any", owner: int) -> bool:
+    """Whether it was said where the program was, which an exception ends that nobody caught."""
+    error = getattr(sys, "last_value", None)
+    if error is None or os.getpid() != owner:
+        return False
+    said = {
+        "calls": _calls(error.__traceback__),
+        "recorders": {mark: _recorder(torch, name) for name, mark in RECORDERS},
+    }
+    with open(base + ".last.new", "w") as file:
+        json.dump(said, file)
+    _for_the_asker(base + ".last.new", 0o644)
+    os.rename(base + ".last.new", base + ".last")
+    return True
+
+
+def _calls(traceback: "Any") -> "list[list[Any]]":
+    """The calls that the exception went through, innermost first."""
+    found = []  # type: list[list[Any]]
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        found.append([code.co_filename, traceback.tb_lineno, code.co_name])
+        traceback = traceback.tb_next
+    return found[::-1][:MOST_CALLS]
+
+
+def _recorder(torch: "Any", name: str) -> "Any":
+    """The flight recorder's newest entries; None where this torch has none."""
+    dump = getattr(torch._C._distributed_c10d, name, None)
+    if dump is None:
+        return None
+    said = json.loads(dump().decode("utf-8", "replace"))
+    said["entries"] = said.get("entries", [])[-MOST_COLLECTIVES:]
+    return said
 
 
 def _end_asking(path: str, files: "Any", owner: int) -> None:

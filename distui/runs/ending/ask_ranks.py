@@ -128,16 +128,21 @@ async def ranks_watched(attempt: Attempt, *, stacks: bool) -> Look:
 
 
 def _asked(attempt: Attempt) -> tuple[list[HostRun], list[TaskRanks], dict[int, str], dict[int, str]]:
-    """Whom to ask for which tasks, the engine's ids of those, and how ranks ended that have."""
-    tracks = attempt.tracker.tracks.values()
-    over = {index for host in attempt.hosts.values() for index in host.missing}
+    """Whom to ask for which tasks, the engine's ids of those that run, and how ranks ended that have."""
+    hosts, tasks, ended = of_attempt(attempt)
+    over = {index for host in hosts for index in host.missing}
+    over |= {track.task.index for track in attempt.tracker.tracks.values() if track.end is not None}
+    ids = {index: ref for host in hosts for index, ref in host.ids.items() if index not in over}
+    return hosts, tasks, ids, ended
+
+
+def of_attempt(attempt: Attempt) -> tuple[list[HostRun], list[TaskRanks], dict[int, str]]:
+    """Its hosts, its tasks with their ranks, and how ranks ended that have."""
     ended = {
         rank: f"exit {track.end.code}" if track.end.code is not None else track.end.state
-        for track in tracks
+        for track in attempt.tracker.tracks.values()
         if track.end is not None
         for rank in track.task.ranks
     }
-    over |= {track.task.index for track in tracks if track.end is not None}
     tasks = [TaskRanks(task.index, task.host, task.ranks) for task in attempt.plan.tasks]
-    ids = {index: ref for host in attempt.hosts.values() for index, ref in host.ids.items() if index not in over}
-    return list(attempt.hosts.values()), tasks, ids, ended
+    return list(attempt.hosts.values()), tasks, ended

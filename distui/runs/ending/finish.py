@@ -7,6 +7,7 @@ from dataclasses import replace
 from distui.errors import ExitCode
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.steps import LaunchRefused
+from distui.runs.ending.ask_ended import with_places
 from distui.runs.ending.circumstances import note_silences, with_network
 from distui.runs.ending.cleanup import clean_up, look
 from distui.runs.ending.conclude import conclude, concluded, others_done, say_unread
@@ -60,6 +61,7 @@ async def _judged(attempt: Attempt) -> RunEnded:
     verdict = attempt.tracker.verdict()
     looked = await review(attempt) if verdict.outcome == "succeeded" else Review()
     failure = verdict.failure if verdict.failure is not None and _tells(verdict) else looked.failure
+    failure = await with_places(attempt, failure)
     failure, around = await with_network(attempt, failure)
     await attempt.watch.judged_ends.tell_all(verdict)
     await attempt.watch.judged_ends.announce(failure)

@@ -30,20 +30,24 @@ MOST_COLLECTIVES = 400
 MARK = b"DISTUI-INSIGHT:"
 
 
-async def ask_hosts(hosts: Sequence[HostAccess], ids: Mapping[int, str], *, stacks: bool) -> dict[str, HostAnswer]:
+async def ask_hosts(
+    hosts: Sequence[HostAccess], ids: Mapping[int, str], *, stacks: bool = False, left: bool = False
+) -> dict[str, HostAnswer]:
     """What all hosts say at once; `ids` has the engine's id of each task that was started. Never raises DistuiError.
+
+    `left` asks for what ranks that have ended left behind, in place of those that run.
 
     `stacks` sends each process a signal that it handles. Compiled code that sleeps may be woken by that, as by any
     other signal, so whoever has no need of stacks leaves them.
     """
-    answers = await asyncio.gather(*(ask_host(host, ids, stacks=stacks) for host in hosts))
+    answers = await asyncio.gather(*(ask_host(host, ids, stacks=stacks, left=left) for host in hosts))
     return {answer.host: answer for answer in answers}
 
 
-async def ask_host(access: HostAccess, ids: Mapping[int, str], *, stacks: bool) -> HostAnswer:
+async def ask_host(access: HostAccess, ids: Mapping[int, str], *, stacks: bool, left: bool) -> HostAnswer:
     """What one host says of its tasks, or why it says nothing."""
     try:
-        asked = await request(access, ids, most=MOST_COLLECTIVES, stacks=stacks)
+        asked = {**await request(access, ids, most=MOST_COLLECTIVES, stacks=stacks), "left": left}
         begun = time.time()
         text = await _answer(access.link, json.dumps(asked).encode() + b"\n")
         return _on_our_clock(host_answer(access.host, loads(text)), begun, time.time())

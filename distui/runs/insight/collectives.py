@@ -7,6 +7,7 @@ from itertools import pairwise
 from statistics import median
 
 from distui.frozen import frozen
+from distui.plan.labels import format_ranks
 from distui.runs.insight.answers import Collective, Group
 from distui.runs.insight.ranks import RankSeen
 
@@ -20,6 +21,9 @@ NCCL = ":nccl"
 
 SAME_SIZE = ("all_reduce", "allreduce", "broadcast", "reduce_scatter", "all_gather", "allgather", "barrier")
 """Collectives whose input must be of one size on all ranks; others may differ (torch's documentation of each)."""
+
+SAME_ORDER = "every rank must call the same collectives in the same order, with tensors of the same size and type"
+"""What to do about ranks that don't."""
 
 
 @frozen
@@ -41,9 +45,7 @@ class Standing:
     @property
     def words(self) -> str:
         """Which collective it is: `all_reduce #31 of 1000 floats`."""
-        one = self.collective
-        size = f" of {one.sizes} {one.kinds}".rstrip() if one.sizes else ""
-        return f"{one.what} #{one.number}{size} in {group_words(self.group, self.about)}"
+        return collective_words(self.collective, self.group, self.about)
 
 
 @frozen
@@ -57,6 +59,11 @@ class Mismatch:
     """What was begun, in words -> by which ranks; what most ranks began comes last."""
 
 
+def named(ranks: Sequence[int]) -> str:
+    """Ranks in words: `rank 2`, `ranks 0-1,3`."""
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {format_ranks(tuple(ranks))}"
+
+
 def group_words(name: str, about: str) -> str:
     """A process group as people know it."""
     name = name.removesuffix(NCCL)
@@ -65,15 +72,25 @@ def group_words(name: str, about: str) -> str:
     return f"group {name}" + (f" ({about})" if about and about != "undefined" else "")
 
 
+def collective_words(one: Collective, group: str, about: str) -> str:
+    """Which collective it is: `all_reduce #31 of 1000 Float in the default group`."""
+    size = f" of {one.sizes} {one.kinds}".rstrip() if one.sizes else ""
+    return f"{one.what} #{one.number}{size} in {group_words(group, about)}"
+
+
 def standing(ranks: Sequence[RankSeen]) -> tuple[Standing, ...]:
     """Every collective that stands still, the oldest first."""
     found = [one for name in _names(ranks) if (one := _standing(name, ranks)) is not None]
     return tuple(sorted(found, key=lambda one: one.since))
 
 
-def mismatches(ranks: Sequence[RankSeen]) -> tuple[Mismatch, ...]:
-    """The first number of each group under which ranks began different things, where one of them stands still."""
-    return tuple(one for name in _names(ranks) if (one := _mismatch(name, ranks)) is not None)
+def mismatches(ranks: Sequence[RankSeen], *, ended: bool = False) -> tuple[Mismatch, ...]:
+    """The first number of each group under which ranks began different things, where one of them stands still.
+
+    Of ranks that have `ended` it counts in any case.
+    """
+    least = 0.0 if ended else STANDING_S
+    return tuple(one for name in _names(ranks) if (one := _mismatch(name, ranks, least)) is not None)
 
 
 def _names(ranks: Sequence[RankSeen]) -> list[str]:
@@ -159,7 +176,7 @@ def _usual(groups: Iterable[Group]) -> float:
     return median(longest) if longest else 0.0
 
 
-def _mismatch(name: str, ranks: Sequence[RankSeen]) -> Mismatch | None:
+def _mismatch(name: str, ranks: Sequence[RankSeen], least: float) -> Mismatch | None:
     rows: dict[int, dict[int, Collective]] = {}
     by_rank = {seen.rank: seen for seen in ranks}
     for seen in ranks:
@@ -170,7 +187,7 @@ def _mismatch(name: str, ranks: Sequence[RankSeen]) -> Mismatch | None:
     for number, begun in sorted(rows.items()):
         kinds = _kinds(begun)
         waits = [_waited(by_rank[rank], one) for rank, one in begun.items() if not one.over]
-        if len(kinds) > 1 and max(waits, default=0.0) >= STANDING_S:
+        if len(kinds) > 1 and max(waits, default=0.0) >= least:
             return Mismatch(name, about, number, kinds)
     return None
 

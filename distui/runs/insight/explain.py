@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from distui.plan.labels import format_ranks
-from distui.runs.insight.collectives import Mismatch, Standing, group_words, mismatches, standing
+from distui.runs.insight.collectives import (
+    SAME_ORDER,
+    Mismatch,
+    Standing,
+    group_words,
+    mismatches,
+    named,
+    standing,
+)
 from distui.runs.insight.doing import Doing, doing
 from distui.runs.insight.ranks import RankSeen
 from distui.runs.lines.explanation import Explanation, RankPlace
@@ -54,7 +61,7 @@ def _hang(
     verb = "has" if number == 1 else "have"
     does = f": it {leader.text}" if number == 1 else ""
     headline = (
-        f"{_named(those)} {verb} not entered {first.words}, for which {_named(first.waiting)} {_waits(first)}{does}"
+        f"{named(those)} {verb} not entered {first.words}, for which {named(first.waiting)} {_waits(first)}{does}"
     )
     stall = all(acts[rank].stall for rank in those)
     return Explanation(
@@ -71,7 +78,7 @@ def _hang(
 
 def _deadlock(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing]) -> Explanation:
     parts = [
-        f"{_named(one.waiting)} {_waits(one)} in {one.words} for {_named(one.missing)}" for one in stands if one.missing
+        f"{named(one.waiting)} {_waits(one)} in {one.words} for {named(one.missing)}" for one in stands if one.missing
     ]
     culprits = {rank for one in stands for rank in one.missing}
     return Explanation(
@@ -94,7 +101,7 @@ def _all_entered(
     lost = {rank for one in stands for rank in one.unknown}
     culprits = stopped or lost
     if culprits:
-        waits = f"{_named(first.waiting)} {_waits(first)} in {first.words} for {_named(sorted(culprits))}"
+        waits = f"{named(first.waiting)} {_waits(first)} in {first.words} for {named(sorted(culprits))}"
         headline = f"{waits}: {acts[min(culprits)].text}"
     else:
         headline = f"every rank has entered {first.words}, and it does not end"
@@ -116,7 +123,7 @@ def _mismatch(
     ranks: Sequence[RankSeen], acts: Mapping[int, Doing], differ: Sequence[Mismatch], stands: Sequence[Standing]
 ) -> Explanation:
     first = differ[0]
-    parts = [f"{_named(who)} called {what}" for what, who in first.kinds.items()]
+    parts = [f"{named(who)} called {what}" for what, who in first.kinds.items()]
     odd = set(next(iter(first.kinds.values())))
     where = group_words(first.group, first.about)
     return Explanation(
@@ -125,7 +132,7 @@ def _mismatch(
         certainty="certain",
         ranks=_places(ranks, acts, stands[0] if stands else None, odd),
         evidence=_evidence(stands),
-        advice="every rank must call the same collectives in the same order, with tensors of the same size and type",
+        advice=SAME_ORDER,
         since=stands[0].since if stands else None,
         collective=f"#{first.number} of {where}",
     )
@@ -150,7 +157,7 @@ def _in_vain(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Explanatio
     stall = all(acts[rank].stall for rank in those)
     return Explanation(
         kind="stall" if stall else "hang",
-        headline=f"{_named(those)} had not entered {which} {where}, in which {_named(gone)} waited in vain"
+        headline=f"{named(those)} had not entered {which} {where}, in which {named(gone)} waited in vain"
         + (f": it {leader.text}" if len(those) == 1 else ""),
         certainty="likely",
         ranks=_places(ranks, acts, None, set(those)),
@@ -172,7 +179,7 @@ def _nothing_stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Exp
     stopped = tuple(s.rank for s in ranks if s.process is not None and s.process.state in ("T", "t"))
     places = _places(ranks, acts, None, set(stopped))
     if stopped:
-        headline = f"{_named(stopped)} {'is' if len(stopped) == 1 else 'are'} stopped by a signal"
+        headline = f"{named(stopped)} {'is' if len(stopped) == 1 else 'are'} stopped by a signal"
         return Explanation("hang", headline, "certain", places, advice=_advice(acts[stopped[0]], stall=False))
     if any(seen.groups for seen in ranks):
         return Explanation("moving", "no collective stands still", "certain", places)
@@ -184,7 +191,7 @@ def _why_unseen(ranks: Sequence[RankSeen]) -> tuple[str, ...]:
     reasons: dict[str, list[int]] = {}
     for seen in ranks:
         reasons.setdefault(_why(seen), []).append(seen.rank)
-    return tuple(f"{_named(who)}: {why}" for why, who in reasons.items())
+    return tuple(f"{named(who)}: {why}" for why, who in reasons.items())
 
 
 def _why(seen: RankSeen) -> str:
@@ -199,10 +206,6 @@ def _why(seen: RankSeen) -> str:
 # words
 
 
-def _named(ranks: Sequence[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {format_ranks(tuple(ranks))}"
-
-
 def _waits(one: Standing) -> str:
     return "waits" if len(one.waiting) == 1 else "wait"
 
@@ -211,9 +214,9 @@ def _evidence(stands: Sequence[Standing]) -> tuple[str, ...]:
     """What torch's counters say, group by group."""
     found = []
     for one in stands:
-        parts = [f"{_named(one.waiting)} entered"]
-        parts += [f"{_named(one.missing)} did not"] if one.missing else []
-        parts += [f"of {_named(one.unknown)} nothing is known"] if one.unknown else []
+        parts = [f"{named(one.waiting)} entered"]
+        parts += [f"{named(one.missing)} did not"] if one.missing else []
+        parts += [f"of {named(one.unknown)} nothing is known"] if one.unknown else []
         found.append(f"{one.words}: {', '.join(parts)}")
     return tuple(found)
 

@@ -58,7 +58,7 @@ async def look(
     Positions are those from before that: what asking has set going again is no answer.
     """
     lost = not_asked(unasked or {})
-    ranks = ranks_of(tasks, lost | await ask_hosts(hosts, ids, stacks=False), ended)
+    ranks = ranks_of(tasks, lost | await ask_hosts(hosts, ids), ended)
     ranks = tuple(replace(seen, in_vain=seen.rank in in_vain) for seen in ranks)
     if stacks or explain(ranks).kind in STANDS:
         after = {seen.rank: seen for seen in ranks_of(tasks, lost | await ask_hosts(hosts, ids, stacks=True), ended)}

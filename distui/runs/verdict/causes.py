@@ -46,6 +46,10 @@ WATCHDOG = Cause(
     waited=True,
     network=True,
 )
+MISMATCH = Cause(
+    "the ranks did not do the same collectives with tensors of the same size",
+    "TORCH_DISTRIBUTED_DEBUG=DETAIL in `env:` names them",
+)
 IN_VAIN = (TIMED_OUT, WATCHDOG)
 """Causes of ranks that waited in a collective in vain."""
 
@@ -289,10 +293,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
         (
             r"Detected mismatch between collectives|op\.preamble\.length <= op\.nbytes",
-            Cause(
-                "the ranks did not do the same collectives with tensors of the same size",
-                "TORCH_DISTRIBUTED_DEBUG=DETAIL in `env:` names them",
-            ),
+            MISMATCH,
         ),
         (
             r"environment variable \w+ expected, but not set"

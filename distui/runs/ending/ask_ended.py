@@ -1,0 +1,61 @@
+"""Where ranks were when they ended: read on the hosts once all have, for ends whose log does not tell.
+
+A program that crashed in compiled code says nothing of its own calls. One that gloo or torch ended since sizes differ
+tells neither which rank did something else, nor what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import replace
+
+from distui.runs.attempt.attempt import Attempt
+from distui.runs.ending.ask_ranks import note, of_attempt
+from distui.runs.insight.ask import ask_hosts
+from distui.runs.insight.ended import crashed_at, explain_difference
+from distui.runs.insight.ranks import RankSeen, ranks_of
+from distui.runs.lines.events import Failure
+from distui.runs.store.why_records import WhyRecord
+from distui.runs.verdict.causes import MISMATCH
+
+SECONDS = 10.0
+"""How long an end waits for it at the most; it takes one."""
+
+_CRASHES = frozenset(
+    128 + number for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+)
+
+
+async def with_places(attempt: Attempt, failure: Failure | None) -> Failure | None:
+    """The failure with where its rank crashed, or with who did another collective than the others."""
+    if failure is None or attempt.explanation is not None or not any(task.insight for task in attempt.plan.tasks):
+        return failure
+    if failure.cause == MISMATCH.text:
+        return await _with_difference(attempt, failure)
+    if failure.exit in _CRASHES and failure.rank is not None:
+        frame = crashed_at(await _left(attempt)).get(failure.rank)
+        where = f"at {frame}"
+        return replace(failure, cause=f"{failure.cause}: {where}" if failure.cause else where) if frame else failure
+    return failure
+
+
+async def _with_difference(attempt: Attempt, failure: Failure) -> Failure:
+    found = explain_difference(await _left(attempt))
+    if found is None:
+        return failure
+    found = attempt.run.mask.event(found)
+    await note(attempt, WhyRecord(attempt.clock(), "run", found, ()))
+    return replace(failure, cause=f"{failure.cause}; {found.headline}", hint=found.advice)
+
+
+async def _left(attempt: Attempt) -> tuple[RankSeen, ...]:
+    """Every rank with what it left behind; none where that takes too long."""
+    hosts, tasks, ended = of_attempt(attempt)
+    ids = {index: ref for host in hosts for index, ref in host.ids.items()}
+    try:
+        async with asyncio.timeout(SECONDS):
+            answers = await ask_hosts(hosts, ids, left=True)
+    except TimeoutError:
+        return ()
+    return tuple(replace(seen, ended=ended.get(seen.rank, "")) for seen in ranks_of(tasks, answers, ended))
