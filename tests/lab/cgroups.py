@@ -7,6 +7,7 @@ left out for the hosts themselves, so that they stay within the limits of whoeve
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,9 +70,8 @@ def groups(name: str, host: str = "") -> Iterator[Path]:
 
 
 def tree(top: Path) -> Iterator[Path]:
-    if top.is_dir():
-        yield from sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True)
-        yield top
+    """A group and all below it, deepest first; other labs may remove theirs meanwhile, which os.walk passes over."""
+    yield from sorted((Path(folder) for folder, _, _ in os.walk(top)), reverse=True)
 
 
 def members(name: str) -> set[int]:
