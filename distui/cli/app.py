@@ -55,6 +55,7 @@ VERBS: dict[str, Entry] = {
     "exec": Entry(_SECTIONS[2], "exec", "Run a command, or a shell, in the container of a rank."),
     "attach": Entry(_SECTIONS[2], "attach", "Follow a run that goes on without its starter."),
     "why": Entry(_SECTIONS[2], "why", "Say which rank holds the others up, and where in the code."),
+    "metrics": Entry(_SECTIONS[2], "metrics", "Show what a run measured: step time, loss, GPUs, network."),
     "wait": Entry(_SECTIONS[2], "wait", "Wait for a run to end and exit as it did."),
     "stop": Entry(_SECTIONS[2], "stop", "Stop a run: SIGTERM, then SIGKILL after the grace."),
     "kill": Entry(_SECTIONS[2], "stop", "Kill a run at once.", "kill"),

@@ -13,6 +13,7 @@ from distui.plan.model import RunPlan
 from distui.runs.control.controller import RunController
 from distui.runs.lines.events import Event, RunEnded
 from distui.runs.lines.explanation import Explanation
+from distui.runs.series.reader import SeriesReader
 from distui.runs.state.reducer import RunState
 from distui.runs.store.masking import Mask
 from distui.runs.store.runs import StoredRun
@@ -90,6 +91,12 @@ class Run:
             pass
         assert self.result is not None
         return self.result
+
+    def metrics(self) -> SeriesReader:
+        """What it measured so far, as this machine keeps it: `series` names what there is, `rows` has the values."""
+        reader = SeriesReader(self.stored.series_dir)
+        reader.refresh()
+        return reader
 
     async def why(self) -> Explanation:
         """Ask its ranks why it does not go on: who holds the others up, in which collective, and where in the code.

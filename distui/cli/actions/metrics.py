@@ -1,0 +1,132 @@
+"""`distui metrics`: what a run measured over time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from statistics import median
+from typing import Any
+
+from distui import columns
+from distui.amounts import counted, duration
+from distui.cli.console import Console
+from distui.cli.settings import Settings
+from distui.errors import NotFound, UsageError
+from distui.runs.lines.events import iso
+from distui.runs.lines.text import safe
+from distui.runs.series.reader import SeriesReader
+from distui.runs.series.values import Bin, Row, Series, unit_of
+from distui.runs.series.words import value_words
+from distui.spec.yaml.problems import did_you_mean
+
+COLUMNS = ("ts", "width_s", "step", "mean", "low", "high", "samples")
+
+
+def act(
+    settings: Settings, out: Console, run: str, names: Sequence[str], every: float | None, last: float | None
+) -> int:
+    """See `metrics --help`."""
+    place = settings.places.locate(run)
+    reader = SeriesReader(place.stored.series_dir) if place.stored is not None else None
+    if reader is not None:
+        reader.refresh()
+    if reader is None or reader.span is None:
+        message = f"nothing that {run} measured is recorded here"
+        raise NotFound(message, hint=f"it is from when a run is followed on this machine: `distui attach {run}`")
+    wanted = _wanted(reader.series, names)
+    since = -math.inf if last is None else reader.span[1] - last
+    rows = reader.rows(wanted, since=since, finest=every or 0.0)
+    match settings.output:
+        case "json":
+            out.json(_json(run, wanted, rows))
+        case "csv":
+            out.write(_csv(wanted, rows))
+        case _:
+            _show(out, wanted, rows)
+    return 0
+
+
+def _wanted(known: Sequence[Series], names: Sequence[str]) -> list[Series]:
+    """The series of these names, all without one. Raises UsageError for a name that there is not."""
+    there = list(dict.fromkeys(series.name for series in known))
+    for name in names:
+        if name not in there:
+            hint = did_you_mean(name, there) or f"there are {', '.join(map(safe, there))}"
+            raise UsageError(f"the run has not measured {safe(name)}", hint=hint)
+    return [series for series in known if not names or series.name in names]
+
+
+def _cells(row: Row, found: Bin) -> list[Any]:
+    """Time, width, step and values; None for what is no number."""
+    step = round(row.last_step) if math.isfinite(row.last_step) else None
+    values = (None if math.isnan(value) else float(f"{value:.7g}") for value in found[1:])
+    return [iso(row.start), row.width, step, *values, found.samples]
+
+
+def _json(run: str, wanted: Sequence[Series], rows: Sequence[Row]) -> dict[str, Any]:
+    return {
+        "schema": "distui/metrics/v1",
+        "run": run,
+        "columns": list(COLUMNS),
+        "series": [
+            {
+                "name": series.name,
+                "rank": series.rank,
+                "host": series.host or None,
+                "unit": unit_of(series) or None,
+                "rows": [_cells(row, row.bins[series]) for row in rows if series in row.bins],
+            }
+            for series in wanted
+        ],
+    }
+
+
+def _csv(wanted: Sequence[Series], rows: Sequence[Row]) -> str:
+    """A line for each value, series after series."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("name", "rank", "host", *COLUMNS))
+    for series in wanted:
+        rank = "" if series.rank is None else series.rank
+        found = (row for row in rows if series in row.bins)
+        writer.writerows((series.name, rank, series.host, *_cells(row, row.bins[series])) for row in found)
+    return text.getvalue()
+
+
+def _show(out: Console, wanted: Sequence[Series], rows: Sequence[Row]) -> None:
+    """One line for each name: of several ranks or hosts the median of the newest values, then all of them together."""
+    if rows:
+        out.print(f"{duration(rows[-1].end - rows[0].start)} up to {iso(rows[-1].end)}")
+        out.print("")
+    cells = [_line(name, list(group), rows) for name, group in groupby(wanted, key=lambda series: series.name)]
+    head = ("SERIES", "OF", "NEWEST", "MEAN", "LOWEST", "HIGHEST")
+    out.print("\n".join(columns.table(head, cells, width=out.width)))
+
+
+def _line(name: str, group: Sequence[Series], rows: Sequence[Row]) -> tuple[str, ...]:
+    bins = {series: [row.bins[series] for row in rows if series in row.bins] for series in group}
+    newest = [found[-1].mean for found in bins.values() if found]
+    told = [one for found in bins.values() for one in found if math.isfinite(one.mean)]
+    count = sum(one.samples for one in told)
+    values = (
+        median(newest) if newest else math.nan,
+        sum(one.mean * one.samples for one in told) / count if count else math.nan,
+        min((one.low for one in told), default=math.nan),
+        max((one.high for one in told), default=math.nan),
+    )
+    return (safe(name), _of(group), *(value_words(name, value) for value in values))
+
+
+def _of(group: Sequence[Series]) -> str:
+    return ", ".join(_counts(group)) or "the run"
+
+
+def _counts(group: Sequence[Series]) -> Iterator[str]:
+    ranks, hosts = sum(one.rank is not None for one in group), sum(bool(one.host) for one in group)
+    if ranks:
+        yield counted(ranks, "rank")
+    if hosts:
+        yield counted(hosts, "host")

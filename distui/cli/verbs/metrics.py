@@ -1,0 +1,20 @@
+"""`distui metrics`: what a run measured over time."""
+
+from __future__ import annotations
+
+import click
+
+from distui.cli.options import DURATION, RUN, verb
+
+
+@verb("metrics", "metrics", outputs=("json", "csv"))
+@click.argument("run", type=RUN)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--every", type=DURATION, metavar="DUR", help="Rows that are as coarse as this, where they are kept.")
+@click.option("--last", type=DURATION, metavar="DUR", help="Only of that much time before the newest.")
+def command() -> None:
+    """Show what a run measured: step time, loss, throughput, GPUs, network, lateness.
+
+    Of all series or of those named, as a table of their newest, mean, lowest and highest values; every row with
+    -o json or csv. It is what was recorded on this machine; no host is asked.
+    """
