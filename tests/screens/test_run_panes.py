@@ -227,14 +227,14 @@ async def test_next_error_since_clear_and_marks(open_app: Any, live: FakeLive, t
 async def test_wrap_times_copy_and_save(
     open_app: Any, live: FakeLive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """w wraps, t hides times, c copies the line as it was written, W copies the whole file and overwrites nothing."""
+    """b wraps, t hides times, c copies the line as it was written, W copies the whole file and overwrites nothing."""
     monkeypatch.chdir(tmp_path)
     say(live, 0, "a " * 100 + "end")
     await live.feed(*launching(live.plan, time.time() - 60))
     async with open_app((120, 36)) as (app, pilot):
         screen = await opened(pilot, live)
         assert "end" not in screen_text(app).replace("send", "")
-        await pilot.press("w")
+        await pilot.press("b")
         await settled(pilot)
         assert "a end" in screen_text(app)
         await pilot.press("t", "c")
