@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
     from distui.facts.host import HostDown, HostFacts, ProbeResult
     from distui.runs.lines.events import (
         AttemptEnded,
+        Carried,
         Event,
         Failure,
         FailureFound,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
         HostSampled,
         LogLine,
         LogLines,
+        NetworkUsed,
         Notice,
         PhaseBegun,
         Progressed,
@@ -76,9 +78,9 @@ _HOMES = {
     "distui.errors": "CheckFailed ContactLost DistuiError ExitCode HostAuthError HostCommandError HostError "
     "HostKeyError HostUnreachable LaunchFailed NotFound PlanError Problem SessionLost SpecError UsageError",
     "distui.facts.host": "HostDown HostFacts ProbeResult",
-    "distui.runs.lines.events": "AttemptEnded Event Failure FailureFound HostChanged HostSampled LogLine LogLines "
-    "Notice PhaseBegun Progressed RankChanged RankSilent RanksAsked RanksRestarted RunEnded RunOpened StopAsked "
-    "TaskStarted",
+    "distui.runs.lines.events": "AttemptEnded Carried Event Failure FailureFound HostChanged HostSampled LogLine "
+    "LogLines NetworkUsed Notice PhaseBegun Progressed RankChanged RankSilent RanksAsked RanksRestarted RunEnded "
+    "RunOpened StopAsked TaskStarted",
     "distui.runs.lines.explanation": "Explanation RankPlace",
     "distui.spec.job.job": "Job",
     "distui.spec.job.read_job": "load_job",
@@ -87,6 +89,7 @@ _HOMES = {
 
 __all__ = [
     "AttemptEnded",
+    "Carried",
     "CheckFailed",
     "Cluster",
     "ClusterSettings",
@@ -112,6 +115,7 @@ __all__ = [
     "LaunchFailed",
     "LogLine",
     "LogLines",
+    "NetworkUsed",
     "NotFound",
     "Notice",
     "PhaseBegun",

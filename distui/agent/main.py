@@ -18,7 +18,7 @@ import time
 
 from distui.agent.files import Tail, Wait
 from distui.agent.gpus import Gpus, Loop
-from distui.agent.metrics import boot_clock, boot_id, measure
+from distui.agent.metrics import boot_clock, boot_id, measure, measure_lower
 from distui.agent.pack import Packer
 from distui.agent.sources import Child, Request, Stream
 from distui.agent.wire import GREETING, Out
@@ -50,6 +50,7 @@ class Helper:
         self.commands = b""
         self.disks: "Optional[list[str]]" = None
         self.gpus = Gpus()
+        self.sampled = False
         self.due = 0.0
         self.fast_until = 0.0
         self.write_at = 0.0
@@ -249,6 +250,8 @@ class Helper:
             self.poll.register(child.out, selectors.EVENT_READ, loop)
         measured = measure(self.disks or [])
         measured["gpus"] = self.gpus.report()
+        if not self.sampled:  # it seldom changes
+            self.sampled, measured["lower"] = True, measure_lower()
         self.out.say(0, b"M", measured)
 
     def leave(self) -> None:

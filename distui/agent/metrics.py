@@ -38,6 +38,16 @@ def measure(disks: "list[str]") -> "dict[str, Any]":
     }
 
 
+def measure_lower() -> "dict[str, list[str]]":
+    """Interface -> those that carry its traffic, which is counted at both: of a bond, a VLAN, a bridge."""
+    found = {}  # type: dict[str, list[str]]
+    for path in sorted(glob.glob(LOWER))[:MOST_LOWER]:
+        name, lower = path.split("/")[4:6]
+        found.setdefault(name, []).append(lower[len("lower_") :])
+    return found
+
+
+LOWER, MOST_LOWER = "/sys/class/net/*/lower_*", 1024
 IB_PORTS = "/sys/class/infiniband/*/ports/*"
 IB_ERRORS = ("symbol_error", "link_downed", "link_error_recovery", "port_rcv_errors", "port_xmit_discards")
 AMD_CARDS = "/sys/class/drm/card*/device/gpu_busy_percent"

@@ -23,12 +23,14 @@ from distui.plan import serialize
 from distui.runs.lines.event_json import to_json
 from distui.runs.lines.events import (
     AttemptEnded,
+    Carried,
     Event,
     Failure,
     FailureFound,
     GpuReading,
     HostChanged,
     HostSampled,
+    NetworkUsed,
     Notice,
     PhaseBegun,
     Progressed,
@@ -65,6 +67,7 @@ EVENTS: tuple[Event, ...] = (
     RankChanged(1.4, 1, "h1", "exited", 3, False, "exit 3"),
     RankSilent(1.5, 0, "h0", True, 3.0, 4.0),
     RanksAsked(1.55, HANG),
+    NetworkUsed(1.57, "begun", "ib0 100 % of 41 GB", (Carried("h0", "ib0", 20, 21, True),), ("a warning",)),
     FailureFound(1.6, FAILURE),
     StopAsked(1.7, "failure", 10.0),
     Notice(1.8, "error", "words", "h0"),

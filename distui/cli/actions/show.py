@@ -17,6 +17,7 @@ from distui.cli.runs.planview import show_plan
 from distui.cli.settings import Settings
 from distui.cluster.attach import places
 from distui.cluster.attach.leftover import look
+from distui.codec import write
 from distui.columns import table
 from distui.errors import NotFound, UsageError
 from distui.facts.troubles import shared
@@ -25,14 +26,14 @@ from distui.plan.serialize import from_json, to_json
 from distui.runs.hosts.discover import FoundRun
 from distui.runs.hosts.launches import Launch
 from distui.runs.lines.event_json import progress_json
-from distui.runs.lines.events import Progressed, RankChanged, RunOpened
+from distui.runs.lines.events import NetworkUsed, Progressed, RankChanged, RunOpened
 from distui.runs.lines.explanation import STANDS
 from distui.runs.lines.text import safe
 from distui.runs.report import history, states
 from distui.runs.report.text import evidence, last_lines
 from distui.runs.state.reducer import RankState, RunState, apply
 from distui.runs.store.masking import Mask, stored_secrets
-from distui.runs.store.recorded import Recorded, stored_events, stored_progress
+from distui.runs.store.recorded import Recorded, stored_events, stored_network, stored_progress
 from distui.runs.store.why_records import WhyRecord, kept, record_json
 from distui.spec.hosts.names import fold
 
@@ -95,6 +96,7 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
     progress = mask.event(stored_progress(place.stored)) if place.stored is not None else None
     ranks = [mask.event(rank) for rank in ranks]
     asked = mask.event(kept(place.stored)) if place.stored is not None else ()
+    used = mask.event(stored_network(place.stored)) if place.stored is not None else None
     if settings.json:
         told_last = {"progress": progress_json(progress)}
         tasks = [_rank_json(r) for r in ranks]
@@ -103,13 +105,14 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
                 "schema": "distui/show/v1",
                 **row_json(row),
                 **told_last,
+                "network": write(used) if used is not None else None,
                 "why": [record_json(one, run) for one in asked],
                 "tasks": tasks,
                 **_plan_json(place, plan_too),
             }
         )
         return 0
-    _show(out, row, ranks, progress, asked)
+    _show(out, row, ranks, progress, used, asked)
     if plan_too and place.stored is not None:
         _show_plan(out, settings, place)
     _tell_left_out(out, place)
@@ -227,6 +230,7 @@ def _show(
     row: history.RunRow,
     ranks: Sequence[RankRow],
     progress: Progressed | None,
+    used: NetworkUsed | None,
     asked: Sequence[WhyRecord],
 ) -> None:
     facts = {
@@ -239,6 +243,7 @@ def _show(
         "started": when(row.started),
         "took": took(row),
         "last": progress_words(progress) if progress is not None else "",
+        "network": used.words if used is not None else "",
         "logs": row.log_dir or ("on the hosts" if ranks and not row.left else ""),
     }
     lines = [f"{key:<8} {value}" for key, value in facts.items() if value]

@@ -273,6 +273,8 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
         yield safe(f"  warn   {words}"), "yellow bold"
     if (last := ended.progress or state.progress) is not None:
         yield f"  last   {progress_words(last)}", ""
+    if ended.network:
+        yield safe(f"  net    {ended.network}"), ""
     if ended.log_dir and ended.outcome != "launch_failed":
         yield f"  logs   {ended.log_dir}", ""
     gone = _gone(state) if ended.outcome == "unknown" else ()

@@ -74,7 +74,17 @@ async def _judged(attempt: Attempt) -> RunEnded:
     outcome, code = verdict.outcome, verdict.exit
     if outcome == "succeeded" and looked.failure is not None:
         outcome, code = "failed", ExitCode.RANK_FAILED
-    return ended(attempt, outcome, code, failure=failure, warnings=(*looked.warnings, *verdict.odd, *around))
+    warnings = (*looked.warnings, *verdict.odd, *around, *await _network_used(attempt))
+    return ended(attempt, outcome, code, failure=failure, warnings=warnings)
+
+
+async def _network_used(attempt: Attempt) -> tuple[str, ...]:
+    """Tell which interface carried how much; what is odd in it, in words."""
+    used = attempt.watch.network.ended(attempt.clock())
+    if used is None:
+        return ()
+    await attempt.emit(used)
+    return used.warnings
 
 
 def _tells(verdict: Verdict) -> bool:
@@ -118,6 +128,7 @@ def ended(
         attempt=attempt.plan.attempt,
         attempts=attempt.plan.attempts,
         warnings=warnings,
+        network=attempt.state.network.words if attempt.state.network is not None else "",
     )
 
 

@@ -24,6 +24,7 @@ from distui.runs.lines.events import (
     HostSampled,
     LogLine,
     LogLines,
+    NetworkUsed,
     Notice,
     PhaseBegun,
     Progressed,
@@ -42,7 +43,7 @@ from distui.runs.lines.explanation import Explanation, explanation_json
 STORED: Mapping[str, type[Event]] = {
     "run": RunOpened, "phase": PhaseBegun, "host": HostChanged, "task": TaskStarted, "rank": RankChanged,
     "silence": RankSilent, "why": RanksAsked, "failure": FailureFound, "stop": StopAsked, "notice": Notice,
-    "restart": RanksRestarted, "attempt": AttemptEnded, "result": RunEnded,
+    "network": NetworkUsed, "restart": RanksRestarted, "attempt": AttemptEnded, "result": RunEnded,
 }  # fmt: skip
 """What events are called that `events.ndjson` has."""
 

@@ -227,6 +227,32 @@ class RanksAsked:
 
 
 @frozen
+class Carried:
+    """What an interface of a host received and sent while the run was followed, in bytes."""
+
+    host: str
+    interface: str
+    """`eth0`, `ib0`; `mlx5_3:1` for an RDMA port without an interface, `lo` for what stayed within the host."""
+    received: int
+    sent: int
+    planned: bool = False
+    """Whether the plan chose it for the traffic between ranks."""
+
+
+@frozen
+class NetworkUsed:
+    """Which interface carried how much: once ranks have begun to talk to each other, and at the end of the run."""
+
+    at: At
+    moment: Literal["begun", "ended"]
+    words: str
+    """`ib0 98 % of 41 GB, eth0 2 %`."""
+    interfaces: tuple[Carried, ...]
+    warnings: tuple[str, ...] = ()
+    """Traffic that went another way than the plan chose, in words."""
+
+
+@frozen
 class Failure:
     """The failure that explains the run: who failed first, how, why in words, and its last lines."""
 
@@ -344,7 +370,7 @@ class RunEnded:
 
     KEYS = (
         "at", "outcome", "exit", "failure", "log_dir", "leftovers", "warnings", "took", "progress", "attempt",
-        "attempts",
+        "attempts", "network",
     )  # fmt: skip
     at: At
     outcome: Annotated[RunOutcome, Key("state")]
@@ -359,6 +385,8 @@ class RunEnded:
     attempts: int = 1
     warnings: tuple[str, ...] = ()
     """What belongs to the verdict but does not change it, in words."""
+    network: Annotated[str, Key(brief=True)] = ""
+    """Which interface carried how much, in words."""
 
 
 Event = (
@@ -372,6 +400,7 @@ Event = (
     | Progressed
     | RankSilent
     | RanksAsked
+    | NetworkUsed
     | FailureFound
     | StopAsked
     | Notice

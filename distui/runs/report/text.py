@@ -97,6 +97,8 @@ def _head(plan: RunPlan, state: RunState, log_dir: str) -> Iterator[str]:
         yield f"ran       {time.strftime('%Y-%m-%d', time.localtime(state.started))} {_clock(state.started)}{until}"
     for words in ended.warnings if ended is not None else ():
         yield f"warning   {words}"
+    if state.network is not None and state.network.words:
+        yield f"network   {state.network.words}"
     if state.progress is not None:
         yield "progress  " + "  ".join(f"{name} {value:g}" for name, value in state.progress.values.items())
     if ended is not None:

@@ -23,6 +23,7 @@ from distui.runs.lines.events import (
     HostChanged,
     HostSampled,
     LogLines,
+    NetworkUsed,
     Notice,
     PhaseBegun,
     Progressed,
@@ -121,6 +122,8 @@ class RunState:
     """When torchrun started ranks again by itself, in this attempt."""
     why: RanksAsked | None = None
     """Who held the others up when ranks were asked last, in this attempt; None where nothing stood still."""
+    network: NetworkUsed | None = None
+    """Which interface carried how much, as it was told last in this attempt."""
 
     @property
     def summary(self) -> str:
@@ -162,6 +165,8 @@ def apply(state: RunState, event: Event) -> RunState:
             return _with_silence(state, event)
         case RanksAsked():
             return replace(state, why=event if event.found.kind in STANDS else None)
+        case NetworkUsed():
+            return replace(state, network=event)
         case FailureFound():
             return replace(state, failure=event.failure)
         case StopAsked():
@@ -202,6 +207,7 @@ def _opened(state: RunState, event: RunOpened) -> RunState:
         retrying=False,
         restarts=(),
         why=None,
+        network=None,
     )
 
 

@@ -40,6 +40,8 @@ class Sample:
     """Path -> (free, total) bytes."""
     errors: Mapping[str, int] = field(default_factory=dict)
     """Interface or `hca:port` -> errors counted since the boot."""
+    lower: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Interface -> those that carry its traffic and count it, too: of a bond, a VLAN, a bridge."""
 
 
 class Sampler:
@@ -47,6 +49,8 @@ class Sampler:
 
     def __init__(self) -> None:
         self._last: Mapping[str, Any] = {}
+        self._lower: dict[str, tuple[str, ...]] = {}
+        """Told in the first sample only."""
 
     def take(self, sample: Mapping[str, Any]) -> Sample:
         """One M frame's object as a sample. Raises ValueError when it is none."""
@@ -59,6 +63,8 @@ class Sampler:
     def _take(self, sample: Mapping[str, Any]) -> Sample:
         last, self._last = self._last, sample
         seconds = sample["boot"] - last["boot"] if last else 0.0
+        if "lower" in sample:
+            self._lower = {name: tuple(map(str, below)) for name, below in sample["lower"].items()}
         memory = [_kib_to_mib(text) for text in sample["memory"]]
         nvidia = (_nvidia(row, sample) for row in sample["gpus"]["rows"])
         amd = tuple(_amd(i, row) for i, row in enumerate(sample["amd"]))
@@ -74,6 +80,7 @@ class Sampler:
             ib=_traffic(_ib_bytes(sample["ib"]), _ib_bytes(last.get("ib", {})), seconds),
             disks={path: (pair[0], pair[1]) for path, pair in sample["disks"].items() if pair},
             errors=sample.get("errors", {}),
+            lower=self._lower,
         )
 
 

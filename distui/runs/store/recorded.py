@@ -20,7 +20,7 @@ from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.plan.serialize import from_json
 from distui.runs.lines.event_json import event_of
-from distui.runs.lines.events import Event, Failure, HostSampled, Progressed, RunEnded
+from distui.runs.lines.events import Event, Failure, HostSampled, NetworkUsed, Progressed, RunEnded, RunOpened
 from distui.runs.store.runs import StoredRun
 
 
@@ -75,6 +75,15 @@ def stored_progress(stored: StoredRun) -> Progressed | None:
             return ended.progress
     newest = _figures(reversed(_tail(stored.path / "metrics.ndjson")))
     return next((event for event in newest if isinstance(event, Progressed)), None)
+
+
+def stored_network(stored: StoredRun) -> NetworkUsed | None:
+    """Which interfaces carried how much, as it was told last of the newest attempt."""
+    found: NetworkUsed | None = None
+    for event in stored_events(stored):
+        if isinstance(event, NetworkUsed | RunOpened):
+            found = event if isinstance(event, NetworkUsed) else None
+    return found
 
 
 def _figures(lines: Iterable[bytes]) -> Iterator[Event | None]:

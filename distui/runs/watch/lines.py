@@ -12,6 +12,7 @@ from distui.runs.state.progress import ProgressTeller
 from distui.runs.store.logs import Written
 from distui.runs.watch import restarts
 from distui.runs.watch.full_disk import DiskFullRetry
+from distui.runs.watch.network import NetworkWatch
 from distui.runs.watch.track import TaskTrack
 from distui.runs.watch.tracker import RunTracker
 
@@ -21,9 +22,12 @@ CHECKPOINT_SECONDS = 1.0
 class WatchedLines:
     """Takes in what tasks print."""
 
-    def __init__(self, tracker: RunTracker, emit: Callable[[Event], Awaitable[None]]) -> None:
+    def __init__(
+        self, tracker: RunTracker, emit: Callable[[Event], Awaitable[None]], network: NetworkWatch | None = None
+    ) -> None:
         self._tracker = tracker
         self._emit = emit
+        self._network = network
         self.room = DiskFullRetry(tracker, emit)
         self._seen_secrets: set[tuple[int | None, str]] = set()
         self._progress = _teller(tracker)
@@ -59,6 +63,8 @@ class WatchedLines:
             await self._emit(event)
         for group in written:
             task = track.task
+            if self._network is not None:
+                self._network.heard(task.host, group.lines.data, clock())
             await self._emit(LogLines(clock(), task.index, group.rank, task.host, group.lines))
             await self._say_hidden(group, task)
             if self._progress is not None and group.rank == self._progress.rank:

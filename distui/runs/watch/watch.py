@@ -36,6 +36,7 @@ from distui.runs.watch.disks import DiskWatch, worth_watching
 from distui.runs.watch.ends import EndsBefore, WatchedEnds
 from distui.runs.watch.hosts import WatchedHosts
 from distui.runs.watch.lines import WatchedLines
+from distui.runs.watch.network import NetworkWatch
 from distui.runs.watch.track import TaskTrack, splitter
 from distui.runs.watch.tracker import RunTracker
 
@@ -68,7 +69,8 @@ class Watch:
         self.judged_ends = WatchedEnds(self.tracker, self.hosts, emit)
         self.ends: WatchedEnds | EndsBefore = self.judged_ends
         """What takes in that tasks end; EndsBefore for a run whose verdict is recorded."""
-        self._lines = WatchedLines(self.tracker, emit)
+        self.network = NetworkWatch(plan, facts)
+        self._lines = WatchedLines(self.tracker, emit, self.network)
 
     def _track(self, task: Task) -> TaskTrack:
         offset = (self.tracker.offset_ms(task.host) or 0.0) / 1000
@@ -179,3 +181,5 @@ class Watch:
         await self._emit(host_sampled(self._clock(), host, event.sample))
         for text in self._disks.setdefault(host, DiskWatch()).news(event.sample.at, event.sample.disks):
             await self._emit(Notice(self._clock(), "warning", text, host))
+        for told in self.network.take(host, event.sample, self._clock()):
+            await self._emit(told)
