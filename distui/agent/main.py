@@ -34,6 +34,8 @@ LOOK = 0.05
 REST, SHORT_REST, BUSY, BUSY_FOR = 0.010, 0.001, 12 * 1024, 0.1
 """Rest after a pass with data, so that many small writes become one packet; short while a socket is in full flow,
 which 10 ms would throttle (a unix socket holds some 280 small writes)."""
+AGAIN = 0.05
+"""Seconds after a sample from which the end of something that is read is worth another."""
 
 
 class Helper:
@@ -50,7 +52,7 @@ class Helper:
         self.commands = b""
         self.disks: "Optional[list[str]]" = None
         self.gpus = Gpus()
-        self.sampled = False
+        self.sampled_at = 0.0
         self.due = 0.0
         self.fast_until = 0.0
         self.write_at = 0.0
@@ -128,6 +130,7 @@ class Helper:
         if isinstance(end, int):
             return end
         self.files.pop(ident).close()
+        self.sample_again()
         self.out.say(ident, b"E", end)
         return 0
 
@@ -135,6 +138,7 @@ class Helper:
         """A source ended by itself: say so."""
         source = self.live.pop(ident)
         self.unread(source.fd)
+        self.sample_again()
         self.out.say(ident, b"E", source.end())
 
     def unread(self, fd: int) -> None:
@@ -248,10 +252,21 @@ class Helper:
             assert child is not None
             self.spawn(child)
             self.poll.register(child.out, selectors.EVENT_READ, loop)
+        self.report(now)
+
+    def sample_again(self) -> None:
+        """What ended may be a task's: what it sent since the last sample is counted, too, and told before its end."""
+        now = time.monotonic()
+        if self.disks is not None and now - self.sampled_at >= AGAIN:
+            self.report(now)
+
+    def report(self, now: float) -> None:
+        """Measure, and send what was measured."""
         measured = measure(self.disks or [])
         measured["gpus"] = self.gpus.report()
-        if not self.sampled:  # it seldom changes
-            self.sampled, measured["lower"] = True, measure_lower()
+        if not self.sampled_at:  # it seldom changes
+            measured["lower"] = measure_lower()
+        self.sampled_at = now
         self.out.say(0, b"M", measured)
 
     def leave(self) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 Distui = Callable[..., subprocess.CompletedProcess[str]]
+Bytes = Mapping[tuple[str, str], tuple[int, int]]
+"""(host, interface) -> received and sent."""
 
 TALK = """
 import os, time, torch, torch.distributed as dist
@@ -40,6 +42,31 @@ def talk(lab: Any, start: Any) -> Callable[..., str]:
     return run
 
 
+@pytest.fixture
+def counters(lab: Any) -> Callable[[], Bytes]:
+    """What the kernels of both hosts have counted by now."""
+
+    def read() -> Bytes:
+        found = {}
+        for host in ("h1", "h2"):
+            for name in ("ib0", "eth0"):
+                folder = f"/sys/class/net/{name}/statistics"
+                said = lab.host(host).exec("cat", f"{folder}/rx_bytes", f"{folder}/tx_bytes").stdout.split()
+                found[host, name] = (int(said[0]), int(said[1]))
+        return found
+
+    return read
+
+
+def assert_whole(network: Mapping[str, Any], before: Bytes, after: Bytes, interface: str) -> int:
+    """What is told of an interface is what the kernels say that it carried; bytes that all hosts sent over it."""
+    for host in ("h1", "h2"):
+        (told,) = [one for one in network["interfaces"] if (one["host"], one["interface"]) == (host, interface)]
+        counted = [now - then for now, then in zip(after[host, interface], before[host, interface], strict=True)]
+        assert [told["received"], told["sent"]] == pytest.approx(counted, rel=0.03)
+    return sum(after[host, interface][1] - before[host, interface][1] for host in ("h1", "h2"))
+
+
 def kept(distui: Distui) -> dict[str, Any]:
     """What `show` has of it."""
     shown = distui("show", "talk", "-o", "json")
@@ -47,14 +74,17 @@ def kept(distui: Distui) -> dict[str, Any]:
     return dict(json.loads(shown.stdout))
 
 
-def test_the_planned_interface(talk: Callable[..., str], distui: Distui) -> None:
-    """Told when the ranks have begun, and at the end, in words and in figures; nothing is odd."""
+def test_the_planned_interface(talk: Callable[..., str], distui: Distui, counters: Callable[[], Bytes]) -> None:
+    """Told when the ranks have begun, and at the end, in words and in figures, which are true; nothing is odd."""
+    before = counters()
     said = talk()
+    after = counters()
 
     assert "network so far: ib0 " in said and "  net    ib0 " in said, said
     assert "which the plan chose" not in said
     network = kept(distui)["network"]
     assert (network["moment"], network["warnings"]) == ("ended", [])
+    assert_whole(network, before, after, "ib0")
     sent = {(one["host"], one["interface"]): one["sent"] for one in network["interfaces"]}
     assert sent["h1", "ib0"] > 10 * sent["h1", "eth0"] and sent["h2", "ib0"] > 50e6
     assert distui("show", "talk").stdout.count("\nnetwork  ib0 ") == 1
@@ -68,6 +98,19 @@ def test_another_interface(talk: Callable[..., str], distui: Distui) -> None:
     assert said.count("went over eth0, hardly any over ib0, which the plan chose; ") == 2, said
     (warning,) = kept(distui)["warnings"]
     assert warning.startswith("h[1-2]: ") and "GLOO_SOCKET_IFNAME" in warning
+
+
+def test_a_run_of_seconds(talk: Callable[..., str], distui: Distui, counters: Callable[[], Bytes]) -> None:
+    """What went in its first and its last second is in its figures, and each byte once in the words."""
+    before = counters()
+    said = talk(seconds=3.0)
+    after = counters()
+
+    sent = assert_whole(kept(distui)["network"], before, after, "ib0")
+    (words,) = [line.split() for line in said.splitlines() if line.startswith("  net ")]
+    assert words[1] == "ib0" and words[-1] in ("MB", "GB"), words
+    size = float(words[words.index("of") + 1]) * {"MB": 1e6, "GB": 1e9}[words[words.index("of") + 2].strip(",")]
+    assert size == pytest.approx(sent, rel=0.05)
 
 
 def test_a_run_too_short_to_say_anything(talk: Callable[..., str], distui: Distui) -> None:

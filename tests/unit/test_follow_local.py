@@ -8,6 +8,7 @@ import os
 import shutil
 import struct
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from distui.agent import bundle as helper
+from distui.agent.main import AGAIN
 from distui.errors import HostCommandError, SessionLost
 from distui.runs.follow import channels as feed_channels
 from distui.runs.follow import containers as follow_container
@@ -799,6 +801,19 @@ async def test_a_process_s_log_is_read_to_its_end_after_the_exit_file(
         await follower.drained()
     assert bytes(taken.log) == b"\x00one\r\xff\ntwo"
     assert next(e.code for e in taken.events if isinstance(e, Exited)) == 9
+
+
+async def test_what_was_measured_when_a_task_ended_is_told_though_nobody_waits_for_it(tmp_path: Path) -> None:
+    """What it sent in its last second is counted, too: the next figures would come when nobody listens any more."""
+    taken, folder = Taken(), task_folder(tmp_path, b"one\n", os.getpid())
+    async with following(PROCESS, taken, str(folder)) as (follower, _):
+        await taken.until(lambda: any(isinstance(e, Sampled) for e in taken.events))
+        first = next(e for e in taken.events if isinstance(e, Sampled)).sample.at
+        while (ended := time.time()) < first + 2 * AGAIN:  # noqa: ASYNC110 - a clock tells nobody
+            await asyncio.sleep(0.01)
+        (folder / "exit").write_text("0 1795226874473189101")
+        await follower.drained()
+    assert max(e.sample.at for e in taken.events if isinstance(e, Sampled)) >= ended
 
 
 @pytest.mark.parametrize("python", [True, False])

@@ -95,16 +95,26 @@ def test_it_is_told_once_ranks_talk_and_at_the_end() -> None:
     begun, notice, ended = events
     assert isinstance(begun, NetworkUsed) and isinstance(ended, NetworkUsed)
     assert (begun.moment, ended.moment, begun.at) == ("begun", "ended", 112.0)
-    assert notice == Notice(112.0, "info", "network so far: eth1 98 % of 2.0 GB, eth0 2 %; 400 MB within hosts (lo)")
-    assert ended.words == "eth1 99 % of 20 GB, eth0 1 %; 400 MB within hosts (lo)"
+    assert notice == Notice(112.0, "info", "network so far: eth1 98 % of 1.0 GB, eth0 2 %; 400 MB within hosts (lo)")
+    assert ended.words == "eth1 99 % of 10 GB, eth0 1 %; 400 MB within hosts (lo)"
     assert Carried("h2", "eth1", 5 * GB, 5 * GB, planned=True) in ended.interfaces
     assert begun.warnings == ended.warnings == ()
 
 
 def test_only_ethernet_or_loopback() -> None:
     """Said, too, in the same words."""
-    assert carried_words([Carried("h1", "eth0", 3 * GB, 3 * GB, planned=True)]) == "eth0 100 % of 6.0 GB"
+    assert carried_words([Carried("h1", "eth0", 3 * GB, 3 * GB, planned=True)]) == "eth0 100 % of 3.0 GB"
     assert carried_words([Carried("h1", "lo", GB, GB)]) == "1.0 GB within hosts (lo), 0 B between hosts"
+
+
+def test_each_byte_counts_once() -> None:
+    """One host sends what the other receives; what comes from elsewhere, or goes there, is added to it."""
+    exchange = [Carried("h1", "ib0", 3 * GB, 3 * GB, planned=True), Carried("h2", "ib0", 3 * GB, 3 * GB, planned=True)]
+    assert carried_words(exchange) == "ib0 100 % of 6.0 GB"
+    read = [Carried("h1", "eth0", 2 * GB, 0), Carried("h2", "eth0", 2 * GB, 0)]
+    assert carried_words([*exchange, *read]) == "ib0 60 % of 10 GB, eth0 40 %"
+    one_way = [Carried("h1", "eth0", 0, 5 * GB), Carried("h2", "eth0", 5 * GB, 0)]
+    assert carried_words(one_way) == "eth0 100 % of 5.0 GB"
 
 
 def test_nothing_of_hardly_any_traffic() -> None:
@@ -145,7 +155,7 @@ def test_traffic_elsewhere_is_a_warning_with_what_to_do() -> None:
     grown = both({"eth0": (4.0, 4.0), "eth1": (0.01, 0.01)})
     events = told(plan_over(), FACTS, (1.0, grown), (12.0, grown), (13.0, grown))
     (words,) = warnings(events)
-    assert words.startswith("h[1-2]: 16 GB went over eth0, hardly any over eth1, which the plan chose; ")
+    assert words.startswith("h[1-2]: 8.0 GB went over eth0, hardly any over eth1, which the plan chose; ")
     assert "GLOO_SOCKET_IFNAME" in words and "fabric: {ifname: ...}" in words
     assert isinstance(events[-1], NetworkUsed) and events[-1].warnings == (words,)
 
@@ -199,7 +209,7 @@ def test_two_names_of_one_machine_are_one() -> None:
     wrong = both({"eth0": (4.0, 4.0), "eth1": (0.0, 0.0)})
     events = told(plan_over(), one, (1.0, wrong), (12.0, wrong))
     assert warnings(events) == [] and isinstance(events[-1], NetworkUsed)
-    assert events[-1].words == "eth0 100 % of 8.0 GB"
+    assert events[-1].words == "eth0 100 % of 4.0 GB"
 
 
 amounts = st.floats(0.0, 500.0)
@@ -332,7 +342,7 @@ async def test_a_run_tells_it_and_keeps_it(tmp_path: Path, monkeypatch: pytest.M
             host.containers[0].end(0)
 
     ended = await cluster.run(plan, samples())
-    assert (ended.outcome, ended.network) == ("succeeded", "eth0 100 % of 4.0 GB")
+    assert (ended.outcome, ended.network) == ("succeeded", "eth0 100 % of 2.0 GB")
     (used,) = cluster.of(NetworkUsed)
     assert (used.moment, used.interfaces[0]) == ("ended", Carried("h1", "eth0", GB, GB, planned=True))
     kept = stored_network(cluster.store.need(plan.run_id))

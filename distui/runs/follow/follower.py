@@ -361,12 +361,12 @@ class HostFollower:
         self._sampled.set()
 
     async def _samples(self, feed: Feed) -> None:
-        """The newest figures; older ones that nobody had time for are dropped."""
+        """The newest figures, also those that came with the end; older ones that nobody had time for are dropped."""
         while True:
             waiting = asyncio.ensure_future(self._sampled.wait())
             await asyncio.wait((waiting, feed.lost), return_when=asyncio.FIRST_COMPLETED)
             waiting.cancel()
-            if feed.lost.done():
+            if not self._sampled.is_set():
                 return
             self._sampled.clear()
             if self._sample is not None:

@@ -21,7 +21,7 @@ from distui.spec.hosts.names import fold
 
 FLOOR = 64_000_000
 """Bytes below which nothing is said."""
-SLOWEST = 1_000_000.0
+SLOWEST = 500_000.0
 """Bytes a second that are exchanged over another interface at least, where that is claimed."""
 UNUSED = 0.1
 """Part of them that the planned interface carries at most."""
@@ -133,7 +133,7 @@ class HostCounters:
             sent = counter.tx - counter.sent - nic.tx_bytes
             if received < 0 or sent < 0:
                 return None
-            found += 2 * min(received, sent)
+            found += min(received, sent)
         return found if interfaces else None
 
     def _rows(self) -> Iterator[_Row]:
@@ -190,8 +190,8 @@ class _Row:
 
 
 def exchanged(row: Carried) -> int:
-    """Bytes that went both ways: ranks send about as much as they receive, who reads data does not."""
-    return 2 * min(row.received, row.sent)
+    """Bytes that went either way: ranks send about as much as they receive, who reads data does not."""
+    return min(row.received, row.sent)
 
 
 def moved(rows: Iterable[Carried]) -> int:
@@ -218,26 +218,28 @@ def _top(group: Sequence[str], lower: Mapping[str, tuple[str, ...]]) -> str:
 
 def carried_words(rows: Sequence[Carried]) -> str:
     """`ib0 98 % of 41 GB, eth0 2 %; 12 GB within hosts (lo)`; empty where hardly anything was carried."""
-    outside = [row for row in rows if row.interface != "lo"]
-    total, inside = sum(row.received + row.sent for row in outside), sum(r.sent for r in rows if r.interface == "lo")
+    shares = sorted(_by_name(rows).items(), key=lambda item: -item[1])
+    total, inside = sum(size for _, size in shares), sum(row.sent for row in rows if row.interface == "lo")
     within = f"{size_words(inside)} within hosts (lo)"
     if total < FLOOR:
         return f"{within}, {size_words(total)} between hosts" if inside >= FLOOR else ""
-    shares = sorted(_by_name(outside).items(), key=lambda item: -item[1])
     parts = [f"{name} {100 * size / total:.0f} %" for name, size in shares[:NAMED] if size >= 0.005 * total]
     parts[0] += f" of {size_words(total)}"
     return ", ".join(parts) + (f"; {within}" if inside >= FLOOR else "")
 
 
-def _by_name(rows: Iterable[Carried]) -> dict[str, int]:
-    """Bytes by interface, those that were planned as one."""
-    found: dict[str, int] = {}
-    rows = list(rows)
-    planned = fold(dict.fromkeys(row.interface for row in rows if row.planned))
-    for row in rows:
-        name = planned if row.planned else row.interface
-        found[name] = found.get(name, 0) + row.received + row.sent
-    return found
+def _by_name(rows: Sequence[Carried]) -> dict[str, int]:
+    """Bytes by interface without lo, those that were planned as one, each byte once: one host sends what another
+    receives, so the larger of both is what went over it, also where data came from elsewhere.
+    """
+    outside = [row for row in rows if row.interface != "lo"]
+    planned = fold(dict.fromkeys(row.interface for row in outside if row.planned))
+    groups: dict[str, list[Carried]] = {}
+    for row in outside:
+        groups.setdefault(planned if row.planned else row.interface, []).append(row)
+    return {
+        name: max(sum(row.received for row in group), sum(row.sent for row in group)) for name, group in groups.items()
+    }
 
 
 def elsewhere_words(found: Mapping[str, Elsewhere], rdma: Collection[str] = ()) -> Iterator[str]:
