@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,40 @@ def test_ranks_of_torchrun(hang: Hang, distui: Distui) -> None:
 
     assert (found["kind"], found["culprits"]) == ("hang", [2]), found["headline"]
     assert f"hang.py:{LINE} in load" in found["headline"]
+    stop(distui)
+
+
+FORKS = """
+import torch.multiprocessing as mp
+def work(local):
+    os.environ.update(LOCAL_RANK=str(local), RANK=str(2 * int(os.environ["RANK"]) + local), WORLD_SIZE="4")
+    main()
+if __name__ == "__main__":
+    mp.start_processes(work, nprocs=2, start_method="fork")
+"""
+TORCHRUN = (
+    "exec python3 -m torch.distributed.run --nnodes 2 --node-rank $RANK --nproc-per-node 2 "
+    "--master-addr $MASTER_ADDR --master-port $MASTER_PORT /pytorch/hang.py"
+)
+
+
+@pytest.mark.parametrize(
+    ("ending", "command"),
+    [(FORKS, ["python3", "/pytorch/hang.py"]), ("main()", ["sh", "-c", TORCHRUN])],
+    ids=["forked", "torchrun in the command"],
+)
+def test_ranks_that_a_program_starts_itself(hang: Hang, distui: Distui, ending: str, command: list[str]) -> None:
+    """distui knows of one rank a host, torch of two: the one that sleeps is named as torch counts."""
+    head, _, body = program("time.sleep(600)", who=1).partition("\ndist.")
+    text = f"{head}\ndef main():\n" + textwrap.indent(f"dist.{body}", "    ") + ending
+    found = hang(text, ranks={"per_host": 1}, command=command)
+
+    assert (found["kind"], found["culprits"]) == ("hang", [0]), found["headline"]
+    assert found["headline"].startswith("rank 1 has not entered all_reduce #21"), found["headline"]
+    assert [(place["rank"], place["host"], place["within"]) for place in found["ranks"]] == [
+        (1, "h1", 0), (0, "h1", 0), (2, "h2", 1), (3, "h2", 1),
+    ]  # fmt: skip
+    assert "ranks as torch counts them: 0-1 in rank 0, 2-3 in rank 1 of this run" in found["evidence"]
     stop(distui)
 
 

@@ -117,6 +117,34 @@ dist.all_reduce(x)
 """
 
 
+FORKS = """
+import os, torch, torch.distributed as dist, torch.multiprocessing as mp
+def work(rank):
+    dist.init_process_group("gloo", init_method=os.environ["MEET"], rank=rank, world_size=2)
+    dist.all_reduce(torch.ones(1))
+    print("stepped", flush=True)
+    import time; time.sleep(600)
+if __name__ == "__main__":
+    mp.start_processes(work, nprocs=2, start_method="fork")
+"""
+
+
+def test_ranks_that_a_program_forks_tell_what_torch_counts(start: Start, insight: Path, tmp_path: Path) -> None:
+    """They have their parent's environment, and its hook: each opens its own, and says its number and its world."""
+    task = tmp_path / "task-0"
+    place = {"MEET": f"file://{tmp_path}/meeting", "DISTUI_TASK_DIR": str(task)}
+    program = start(FORKS, RANK="0", WORLD_SIZE="1", **place)
+    assert program.stdout is not None
+    assert [program.stdout.readline() for _ in range(2)] == ["stepped\n"] * 2
+    told = ask(insight, task)
+    assert {one.torch_rank for one in told if one.pid == program.pid} == {None}
+    found = {one.torch_rank: one for one in told}
+    for rank in (0, 1):
+        assert found[rank].world == 2 and found[rank].rank == 0
+        assert [group.enqueued for group in (found[rank].groups or {}).values()] == [1]
+        assert any(frame.function == "work" for stack in found[rank].stacks for frame in stack.frames)
+
+
 def test_ranks_tell_where_they_are(start: Start, insight: Path, tmp_path: Path) -> None:
     """Position, pending collective, stack: of the rank that sleeps and of the one that waits for it."""
     task = tmp_path / "task-0"

@@ -75,6 +75,78 @@ def test_why_nothing_is_seen_of_a_rank() -> None:
     assert (unsure[1].why_not, unsure[1].ended) == ("", "exit 3")
 
 
+def worker(pid: int, rank: int | None, world: int = 4, enqueued: int = 1) -> Process:
+    """A process that a program has started, and that is a rank of torch's own."""
+    group = Group("0", "default_pg", (), enqueued, tuple(range(world)))
+    return process(pid, 2, rank=0, torch_rank=rank, world=world, torch="2.13", groups={"0": group})
+
+
+LAUNCHER = process(2, rank=0, torch="2.13", groups={})
+"""`torchrun` imports torch.distributed, and is in no group."""
+
+
+def of_two(
+    here: list[Process], there: list[Process] | None, ended: dict[int, str] | None = None
+) -> tuple[RankSeen, ...]:
+    """The ranks of two tasks, one on each host; the second host does not answer where it has no processes."""
+    answers = {"h0": HostAnswer("h0", {0: tuple(here)}), "h1": HostAnswer("h1", {1: tuple(there or ())})}
+    if there is None:
+        answers["h1"] = HostAnswer("h1", why_not="host h1 can't be asked")
+    return ranks_of([TaskRanks(0, "h0", (0,)), TaskRanks(1, "h1", (1,))], answers, ended or {})
+
+
+def test_ranks_that_programs_start_are_counted_as_torch_does() -> None:
+    """`command: [torchrun, ...]`: each process by its own number, with the rank of the run that it is in."""
+    found = of_two([LAUNCHER, worker(5, 1), worker(4, 0), process(9, 5)], [LAUNCHER, worker(4, 3), worker(5, 2)])
+    assert [(seen.rank, seen.host, seen.run_rank) for seen in found] == [
+        (0, "h0", 0), (1, "h0", 0), (2, "h1", 1), (3, "h1", 1),
+    ]  # fmt: skip
+    assert pids(found) == [4, 5, 5, 4] and [one.pid for one in found[1].helpers] == [9]
+
+
+def test_ranks_that_nobody_tells_are_those_of_the_task_that_lacks_them() -> None:
+    """Of a host that can't be asked, and of a worker that has not begun; launchers count task by task."""
+    cut_off = of_two([LAUNCHER, worker(4, 0), worker(5, 1)], None)
+    assert [(seen.rank, seen.host, seen.run_rank, seen.why_not) for seen in cut_off[2:]] == [
+        (2, "h1", 1, "host h1 can't be asked"), (3, "h1", 1, "host h1 can't be asked"),
+    ]  # fmt: skip
+    over = of_two([worker(4, 0), worker(5, 1)], [], {1: "exit 3"})
+    assert [(seen.ended, seen.why_not) for seen in over[2:]] == [("exit 3", "")] * 2
+    late = of_two([worker(4, 0), worker(5, 1)], [LAUNCHER, worker(4, 2)])
+    assert (late[3].host, late[3].process, late[3].why_not) == ("h1", None, "its process does not tell its rank")
+    uneven = of_two([worker(4, 0, 5), worker(5, 1, 5)], None)
+    assert [(seen.rank, seen.run_rank, seen.host) for seen in uneven[2:]] == [(2, 2, ""), (3, 3, ""), (4, 4, "")]
+
+
+def test_a_launcher_is_no_rank() -> None:
+    """`torchrun --nproc-per-node 1`: the run's rank is the process that works."""
+    assert pids(of_two([LAUNCHER, worker(4, 0, 2)], [LAUNCHER, worker(5, 1, 2)])) == [4, 5]
+
+
+def test_processes_that_do_not_tell_their_number_stand_for_the_rank_that_started_them() -> None:
+    """An old torch: of several the one counts that is furthest behind, and who is in smaller groups is not known."""
+    same = [worker(4, None, enqueued=9), worker(5, None, enqueued=8)]
+    found = of_two(same, same[:1])
+    assert pids(found) == [5, 4] and [seen.rank for seen in found] == [0, 1]
+    assert {seen.groups["0"].ranks for seen in found} == {()}
+
+
+def test_a_group_of_one_task_alone_is_not_the_program_s() -> None:
+    """A rank that works with processes of its own beside: those are none of the run's ranks."""
+    found = of_two([worker(4, 0, 2), *(worker(10 + n, n, 8) for n in range(8))], [worker(4, 1, 2)])
+    assert pids(found) == [4, 4] and [seen.rank for seen in found] == [0, 1]
+
+
+def test_members_of_groups_are_ranks_of_the_run() -> None:
+    """A program may count its ranks in another order, as MPI does."""
+    found = of_two([worker(4, 1, 2)], [worker(5, 0, 2)])
+    assert [seen.rank for seen in found] == [0, 1] and pids(found) == [4, 5]
+    turned = worker(4, 1, 2)
+    alone = Group("1", "", (), 1, (1,))
+    found = of_two([process(4, 2, torch_rank=1, world=2, torch="2", groups={"1": alone})], [worker(5, 0, 2)])
+    assert found[0].groups["1"].ranks == (0,) and turned.torch_rank == 1
+
+
 def test_a_rank_that_is_seen_has_not_ended() -> None:
     """Whatever was said before: what is looked at now counts."""
     assert of_task(TaskRanks(0, "h", (0,)), process(5), r0="exit 3")[0].ended == ""

@@ -52,6 +52,7 @@ def begin() -> None:
     _unless(_open_crash, base)
     atexit.register(_unless, _say_last, base, torch, os.getpid())
     _say(base, torch, can)
+    _unless(_watch_rank, torch, folder, can)
 
 
 def _unless(act: "Any", *args: "Any") -> bool:
@@ -62,10 +63,31 @@ def _unless(act: "Any", *args: "Any") -> bool:
         return False
 
 
-def _say(base: str, torch: "Any", can: "dict[str, bool]") -> None:
+def _watch_rank(torch: "Any", folder: str, can: "dict[str, bool]") -> None:
+    """Have torch's own rank told once its default group is made: torchrun's and mp.spawn's ranks are not the run's.
+
+    A forked child that becomes a rank opens what its parent has opened for itself.
+    """
+    place, owner = torch._C._distributed_c10d, os.getpid()
+    take = place._set_global_rank  # distributed_c10d.py calls it by this name whenever the default group changes
+
+    def set_global_rank(rank: int) -> None:
+        take(rank)
+        if os.getpid() != owner:
+            place._set_global_rank = take
+            _unless(begin)
+            _unless(place._set_global_rank, rank)
+        elif rank >= 0:
+            own = {"torch_rank": rank, "torch_world": torch.distributed.get_world_size()}
+            _unless(_say, "%s/%d" % (folder, owner), torch, can, own)
+
+    place._set_global_rank = set_global_rank
+
+
+def _say(base: str, torch: "Any", can: "dict[str, bool]", own: "Any" = ()) -> None:
     """Who this is. Written whole or not at all."""
     who = {name: os.environ.get(name.upper(), "") for name in ("rank", "local_rank", "world_size")}  # type: dict[str, object]
-    who.update(can, pid=os.getpid(), python=sys.version.split()[0], torch=str(torch.__version__))
+    who.update(can, **dict(own), pid=os.getpid(), python=sys.version.split()[0], torch=str(torch.__version__))
     with open(base + ".json.new", "w") as file:
         json.dump(who, file)
     _for_the_asker(base + ".json.new", 0o644)

@@ -58,4 +58,4 @@ async def _left(attempt: Attempt) -> tuple[RankSeen, ...]:
             answers = await ask_hosts(hosts, ids, left=True)
     except TimeoutError:
         return ()
-    return tuple(replace(seen, ended=ended.get(seen.rank, "")) for seen in ranks_of(tasks, answers, ended))
+    return tuple(replace(seen, ended=ended.get(seen.run_rank, "")) for seen in ranks_of(tasks, answers, ended))

@@ -18,6 +18,9 @@ from distui.runs.lines.text import safe
 MOST_TEXT = 300
 """Characters of any text of an answer."""
 
+MOST_RANKS = 1 << 12
+"""Of a program, as torch counts; more than that is no answer."""
+
 _RANKS = regex(r"\d{1,7}")
 
 
@@ -112,7 +115,11 @@ class Process:
     """What its main thread does with which file: `("reading", "/data/x")`."""
     threads: tuple[Thread, ...] = ()
     rank: int | None = None
-    """What it says its rank is."""
+    """What its environment says its rank is."""
+    torch_rank: int | None = None
+    """Its rank in the default group, as torch counts; None before that group is made, or where the hook can't tell."""
+    world: int | None = None
+    """How many ranks the default group has; None likewise."""
     torch: str = ""
     """The version it runs; empty where it does not use torch.distributed, or nothing could be asked."""
     groups: Mapping[str, Group] | None = None
@@ -168,6 +175,8 @@ def _process(said: Mapping[str, object]) -> Process:
         busy_with=(busy[0], busy[1]) if len(busy) == 2 else None,
         threads=tuple(_thread(row) for row in rows_of(said.get("threads"), 5)),
         rank=_rank(hook.get("rank")),
+        torch_rank=_count(hook.get("torch_rank")),
+        world=_count(hook.get("torch_world")) or _world(groups),
         torch=text_of(hook.get("torch")),
         groups=groups if "groups" in recorder else None,
         stacks=tuple(stack_of(row) for row in rows_of(stacks.get("threads"), 3)),
@@ -234,6 +243,16 @@ def whole_of(value: object) -> int | None:
 def _whole_ns(value: object) -> int | None:
     """Nanoseconds since 1970 have more digits than JSON's readers elsewhere keep; ours keeps them."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
+
+
+def _count(value: object) -> int | None:
+    number = whole_of(value)
+    return number if number is not None and 0 <= number <= MOST_RANKS else None
+
+
+def _world(groups: Mapping[str, Group]) -> int | None:
+    """How many ranks the default group has, by the recorder: what there is of a torch whose hook can't tell."""
+    return next((len(group.ranks) or None for group in groups.values() if group.about == "default_pg"), None)
 
 
 def _rank(value: object) -> int | None:

@@ -61,12 +61,12 @@ def _collective(ranks: Sequence[RankSeen]) -> str:
 
 def crashed_at(ranks: Sequence[RankSeen]) -> Mapping[int, Frame]:
     """Where in the program's own files each rank was that told so."""
-    return {seen.rank: frame for seen in ranks if (frame := own_frame(seen)) is not None}
+    return {seen.run_rank: frame for seen in ranks if (frame := own_frame(seen)) is not None}
 
 
 def _where(ranks: Sequence[RankSeen], those: Sequence[int]) -> str:
     """The place of these ranks, where all that told are at one."""
-    frames = {str(frame) for rank, frame in crashed_at(ranks).items() if rank in those}
+    frames = {str(frame) for seen in ranks if seen.rank in those and (frame := own_frame(seen)) is not None}
     return f" at {frames.pop()}" if len(frames) == 1 else ""
 
 
@@ -80,4 +80,6 @@ def _place(seen: RankSeen, *, culprit: bool) -> RankPlace:
     frame = own_frame(seen)
     does = f"has ended: {seen.ended}" if seen.ended else seen.why_not or "has ended"
     where = _collective([seen])
-    return RankPlace(seen.rank, seen.host, f"{does} at {frame}" if frame else does, where, None, culprit)
+    return RankPlace(
+        seen.rank, seen.host, f"{does} at {frame}" if frame else does, where, None, culprit, within=seen.within
+    )

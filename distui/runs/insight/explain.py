@@ -6,8 +6,10 @@ itself counts; stacks and the kernel say what those do that have not. Where posi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from distui.plan.labels import format_ranks
 from distui.runs.insight.collectives import (
     SAME_ORDER,
     Mismatch,
@@ -21,9 +23,17 @@ from distui.runs.insight.doing import Doing, doing
 from distui.runs.insight.ranks import RankSeen
 from distui.runs.lines.explanation import Explanation, RankPlace
 
+MOST_PARTS = 4
+"""Ranks of the run of which it is said which of torch's are in them."""
+
 
 def explain(ranks: Sequence[RankSeen]) -> Explanation:
     """What all ranks' answers together mean."""
+    found = _explain(ranks)
+    return replace(found, evidence=(*found.evidence, *_own_numbers(ranks)))
+
+
+def _explain(ranks: Sequence[RankSeen]) -> Explanation:
     acts = {seen.rank: doing(seen) for seen in ranks}
     stands, differ = standing(ranks), mismatches(ranks)
     if differ:
@@ -31,6 +41,18 @@ def explain(ranks: Sequence[RankSeen]) -> Explanation:
     if stands:
         return _stands(ranks, acts, stands)
     return _in_vain(ranks, acts) or _nothing_stands(ranks, acts)
+
+
+def _own_numbers(ranks: Sequence[RankSeen]) -> Iterator[str]:
+    """Whose numbers these are, where one rank of the run has started several of torch's."""
+    parts: dict[int, list[int]] = {}
+    for seen in ranks:
+        if seen.within is not None:
+            parts.setdefault(seen.within, []).append(seen.rank)
+    if parts:
+        shown = [f"{format_ranks(tuple(own))} in rank {rank}" for rank, own in sorted(parts.items())[:MOST_PARTS]]
+        more = ", ..." if len(parts) > MOST_PARTS else ""
+        yield f"ranks as torch counts them: {', '.join(shown)} of this run{more}"
 
 
 # somebody waits
@@ -254,7 +276,7 @@ def _place(seen: RankSeen, act: Doing, group: str, most: int, *, culprit: bool) 
     behind = most - own.enqueued if own is not None else None
     pending = own.pending if own is not None else None
     does = act.text if pending is None or culprit else f"waits in {pending.what} #{pending.number}{_at(act)}"
-    return RankPlace(seen.rank, seen.host, does, place, behind, culprit)
+    return RankPlace(seen.rank, seen.host, does, place, behind, culprit, within=seen.within)
 
 
 def _at(act: Doing) -> str:

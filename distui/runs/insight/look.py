@@ -59,7 +59,7 @@ async def look(
     """
     lost = not_asked(unasked or {})
     ranks = ranks_of(tasks, lost | await ask_hosts(hosts, ids), ended)
-    ranks = tuple(replace(seen, in_vain=seen.rank in in_vain) for seen in ranks)
+    ranks = tuple(replace(seen, in_vain=seen.run_rank in in_vain) for seen in ranks)
     if stacks or explain(ranks).kind in STANDS:
         after = {seen.rank: seen for seen in ranks_of(tasks, lost | await ask_hosts(hosts, ids, stacks=True), ended)}
         ranks = tuple(_with_stacks(seen, after[seen.rank]) for seen in ranks)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from distui.frozen import frozen
 from distui.runs.insight.answers import Group, HostAnswer, Process, Stack
+from distui.runs.insight.workers import absent, furthest_behind, own_ranks, workers
 
 INIT = frozenset({"docker-init", "tini", "catatonit", "podman-init", "sh", "bash", "dash", "conmon", "timeout"})
 """Names of first processes that only start another one."""
@@ -25,6 +27,7 @@ class RankSeen:
     """One rank, as far as it can be seen. Moments of its collectives are put on our clock by `ahead`."""
 
     rank: int
+    """Its number in the run; torch's own where `within` is known."""
     host: str
     process: Process | None = None
     helpers: tuple[Process, ...] = ()
@@ -40,6 +43,14 @@ class RankSeen:
     """See HostAnswer."""
     in_vain: bool = False
     """Whether it told that it had waited for others in vain, or lost them: it had entered what they had not."""
+
+    within: int | None = None
+    """The run's rank that it is part of, where that one has started several of torch's ranks: see `workers`."""
+
+    @property
+    def run_rank(self) -> int:
+        """The rank of the run that it is, or is part of."""
+        return self.rank if self.within is None else self.within
 
     @property
     def groups(self) -> Mapping[str, Group]:
@@ -66,24 +77,88 @@ def main_of(stacks: Sequence[Stack]) -> Stack | None:
 def ranks_of(
     tasks: Sequence[TaskRanks], answers: Mapping[str, HostAnswer], ended: Mapping[int, str]
 ) -> tuple[RankSeen, ...]:
-    """Every rank of the run in its order; `ended` says in words how ranks ended that have."""
-    found = [seen for task in tasks for seen in _of_task(task, answers.get(task.host), ended)]
-    return tuple(sorted(found, key=lambda seen: seen.rank))
+    """Every rank of the run in its order; `ended` says in words how ranks ended that have.
+
+    Where tasks of one rank have started several of torch's, those ranks are given in their place.
+    """
+    found = _started(tasks, answers)
+    own = own_ranks(found)
+    seen: Iterable[RankSeen]
+    if own is not None:
+        seen = _as_torch_counts(tasks, answers, ended, found, own)
+    else:
+        each = (_of_task(task, answers.get(task.host), ended, found.get(task.index, ())) for task in tasks)
+        seen = _in_the_runs_numbers([rank for ranks in each for rank in ranks], found)
+    return tuple(sorted(seen, key=lambda one: one.rank))
 
 
-def _of_task(task: TaskRanks, answer: HostAnswer | None, ended: Mapping[int, str]) -> Iterator[RankSeen]:
+def _started(tasks: Sequence[TaskRanks], answers: Mapping[str, HostAnswer]) -> dict[int, tuple[Process, ...]]:
+    """Task -> its processes that torch counts as ranks; nothing where distui itself starts several in one."""
+    if any(len(task.ranks) > 1 for task in tasks):
+        return {}
+    silent = HostAnswer("")
+    return workers({task.index: answers.get(task.host, silent).tasks.get(task.index, ()) for task in tasks})
+
+
+def _as_torch_counts(
+    tasks: Sequence[TaskRanks],
+    answers: Mapping[str, HostAnswer],
+    ended: Mapping[int, str],
+    found: Mapping[int, Sequence[Process]],
+    own: Mapping[int, tuple[int, Process]],
+) -> Iterator[RankSeen]:
+    by_index = {task.index: task for task in tasks}
+    for number, (index, process) in own.items():
+        task, others = by_index[index], {one.pid for one in found[index]}
+        answer = answers[task.host]
+        helpers = tuple(_below(process, answer.tasks[index], others))
+        at = answer.at - answer.ahead
+        yield RankSeen(
+            number, task.host, process, helpers, at=at, ahead=answer.ahead, doubt=answer.doubt, within=task.ranks[0]
+        )
+    for number, missing in absent(found, own).items():
+        if missing is None:
+            yield RankSeen(number, "", why_not="nothing is seen of it")
+            continue
+        task = by_index[missing]
+        seen = next(_of_task(task, answers.get(task.host), ended, ()))
+        why = "" if seen.ended else seen.why_not or "its process does not tell its rank"
+        yield RankSeen(number, task.host, why_not=why, ended=seen.ended, within=task.ranks[0])
+
+
+def _in_the_runs_numbers(ranks: Sequence[RankSeen], found: Mapping[int, Sequence[Process]]) -> Sequence[RankSeen]:
+    """With the members of groups as ranks of the run, where the program counts in another way; else as they are."""
+    several = any(len(each) > 1 for each in found.values())
+    own = {one.process.torch_rank: one.rank for one in ranks if one.process is not None} if not several else {}
+    if not several and all(number is None or number == rank for number, rank in own.items()):
+        return ranks
+    return [replace(seen, process=_with_members(seen.process, own)) if seen.process else seen for seen in ranks]
+
+
+def _with_members(process: Process, own: Mapping[int | None, int]) -> Process:
+    groups = {
+        name: replace(group, ranks=tuple(sorted(own[number] for number in group.ranks if number in own)))
+        for name, group in (process.groups or {}).items()
+    }
+    return replace(process, groups=groups if process.groups is not None else None)
+
+
+def _of_task(
+    task: TaskRanks, answer: HostAnswer | None, ended: Mapping[int, str], started: Sequence[Process]
+) -> Iterator[RankSeen]:
     if answer is None or answer.why_not:
         why = answer.why_not if answer is not None else "no host that answers has it"
         for rank in task.ranks:
             yield RankSeen(rank, task.host, why_not="" if rank in ended else why, ended=ended.get(rank, ""))
         return
     processes = answer.tasks.get(task.index, ())
-    own = _by_rank(task, processes)
+    own = {task.ranks[0]: furthest_behind(started)} if started else _by_rank(task, processes)
     for rank in task.ranks:
         process = own.get(rank)
         over = ended.get(rank, "") if process is None else ""
         why = "" if process is not None or over else _unseen(task, processes)
-        helpers = tuple(_below(process, processes, {one.pid for one in own.values()})) if process is not None else ()
+        others = {one.pid for one in (*own.values(), *started)}
+        helpers = tuple(_below(process, processes, others)) if process is not None else ()
         at = answer.at - answer.ahead
         yield RankSeen(rank, task.host, process, helpers, why, over, at, answer.ahead, answer.doubt)
 

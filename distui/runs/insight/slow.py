@@ -201,9 +201,11 @@ def _clock_held_down(rank: int, slow: Slow) -> Cause | None:
 
 
 def _gpus(rank: int, slow: Slow) -> list[Mapping[str, str]]:
-    host = next((seen.host for seen in slow.ranks if seen.rank == rank), "")
-    wanted = {str(gpu) for gpu in slow.gpus.get(rank, ())}
-    return [gpu for gpu in slow.watched[host].gpus if gpu.get("index") in wanted] if host in slow.watched else []
+    seen = next((one for one in slow.ranks if one.rank == rank), None)
+    if seen is None or seen.host not in slow.watched:
+        return []
+    wanted = {str(gpu) for gpu in slow.gpus.get(seen.run_rank, ())}
+    return [gpu for gpu in slow.watched[seen.host].gpus if gpu.get("index") in wanted]
 
 
 def _clock(gpu: Mapping[str, str]) -> float | None:

@@ -50,6 +50,8 @@ class RankPlace:
     """Whether others wait for it, and it for nobody."""
     late: float | None = None
     """Seconds by which it usually enters collectives later than the others; None where nobody watched."""
+    within: int | None = None
+    """The run's rank that it is part of, where those have started several ranks of torch's own: `rank` is torch's."""
 
 
 @frozen
@@ -70,8 +72,9 @@ class Explanation:
 
     @property
     def culprits(self) -> tuple[int, ...]:
-        """The ranks that hold the others up."""
-        return tuple(sorted(place.rank for place in self.ranks if place.culprit))
+        """The ranks of the run that hold the others up."""
+        found = {place.rank if place.within is None else place.within for place in self.ranks if place.culprit}
+        return tuple(sorted(found))
 
     @property
     def told(self) -> str:
