@@ -119,3 +119,33 @@ def test_a_run_too_short_to_say_anything(talk: Callable[..., str], distui: Distu
 
     assert "  net    " not in said and "network so far" not in said
     assert kept(distui)["network"] is None
+
+
+NCCL_BY_SOCKETS = """
+h=$(hostname)
+echo "$h:77:77 [0] NCCL INFO cudaDriverVersion 12020"
+if [ "$RANK" = 1 ]; then
+    echo "$h:77:131 [0] NCCL INFO NET/IB : No device found."
+    echo "$h:77:131 [0] NCCL INFO NET/Socket : Using [0]ib0:10.78.0.12<0>"
+    echo "$h:77:131 [0] NCCL INFO Using network Socket"
+else
+    echo "$h:77:131 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB ib0:10.78.0.11<0>"
+    echo "$h:77:131 [0] NCCL INFO Using network IB"
+fi
+sleep {seconds}
+"""
+
+
+def test_nccl_says_that_it_uses_sockets(start: Any, distui: Distui) -> None:
+    """The lab's InfiniBand is up by the probe, and one rank prints what NCCL prints where its container has no device:
+    told while the run goes on, at its end and by `show`, with the host.
+    """
+    keys = {"backend": "nccl", "fabric": {"kind": "ib", "require": "any"}}
+    going = start(NCCL_BY_SOCKETS.replace("{seconds}", "9"), "--name", "talk", job=keys)
+    said = str(going.finish().stderr)
+
+    words = "InfiniBand is up, but NCCL uses sockets on h2, where it found no device; "
+    assert said.count(words) == 2, said
+    assert said.index(words) < said.index("exit 0"), said
+    network = kept(distui)["network"]
+    assert [one.startswith(words) for one in network["warnings"]] == [True]

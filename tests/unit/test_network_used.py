@@ -138,6 +138,30 @@ def test_an_infiniband_port_is_its_interface_and_a_bond_its_members() -> None:
     assert counters.rows() == (Carried("h1", "bond0.7", 3 * GB, 5 * GB, planned=True),)
 
 
+PORT = "sys/class/infiniband/mlx5_0/ports/1"
+WORDS = {"port_rcv_data": 237159415345822, "port_xmit_data": 238334949937759}
+"""Counters of a port in use, as telegraf's documentation of its plugin `infiniband` has them recorded."""
+
+
+def test_rdma_is_counted_at_its_port_in_words_of_four_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RDMA passes the interface by: what the port counts is its interface's traffic (sysfs-class-infiniband in the
+    kernel's Documentation/ABI: both counters are divided by four).
+    """
+    counting, read = tmp_path / PORT / "counters", metrics.read
+    counting.mkdir(parents=True)
+    monkeypatch.setattr(metrics.glob, "glob", lambda pattern: [f"/{PORT}"] if pattern == metrics.IB_PORTS else [])
+    monkeypatch.setattr(metrics, "read", lambda path: read(str(tmp_path) + path if "infiniband" in path else path))
+    monkeypatch.setattr(metrics, "measure_net", lambda: {"ib0": [1000, 2000], "eth0": [5000, 5000]})
+    gpus = {"fields": [], "rows": [], "error": "", "pcie": {}, "xid": None}
+    sampler, counters = Sampler(), HostCounters("h1", ("mlx5_0:1",), IB_FACTS["h1"])
+    for more in (0, GB):
+        for name, words in WORDS.items():
+            (counting / name).write_text(f"{words + more}\n")
+        counters.take(sampler.take({**metrics.measure([]), "gpus": gpus}))
+    assert counters.rows()[0] == Carried("h1", "ib0", 4 * GB, 4 * GB, planned=True)
+    assert carried_words(counters.rows()) == "ib0 100 % of 4.0 GB"
+
+
 def test_a_roce_port_adds_to_its_interface() -> None:
     """Its counters are of RDMA alone, those of the interface of the rest."""
     port = IbPort("mlx5_1", 1, "ACTIVE", "Ethernet", 100.0, "eth1")
@@ -260,6 +284,8 @@ SOCKET = b"h2:77:77 [0] NCCL INFO Using network Socket\n"
 ASSIGNED = b"h2:77:77 [0] NCCL INFO Assigned NET plugin Socket to comm\n"
 """From NCCL 2.27, src/plugin/net.cc."""
 CHANNEL = b"h2:7:9 [7] NCCL INFO Channel 03/0 : 15[7] -> 6[6] [send] via NET/Socket/3\n"
+RING = b"h2:117:117 [0] NCCL INFO Ring 00 : 15 -> 0 [receive] via NET/Socket/0\n"
+"""NCCL 2.4, which does not say `Using network`; as in an issue of NVIDIA/nccl, number 367."""
 BY_IB = (
     b"h1:77:77 [0] NCCL INFO Using network IB\nh1:7:9 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] via NET/IB/0/GDRDMA\n"
 )
@@ -278,7 +304,7 @@ def nccl_says(plan: RunPlan, facts: Mapping[str, HostFacts], **lines: bytes) -> 
     return warnings(found)
 
 
-@pytest.mark.parametrize("line", [SOCKET, ASSIGNED, CHANNEL])
+@pytest.mark.parametrize("line", [SOCKET, ASSIGNED, CHANNEL, RING])
 def test_nccl_uses_sockets_though_infiniband_is_up(line: bytes) -> None:
     """Named with its hosts, and what to look at."""
     (words,) = nccl_says(plan_over("ib0", **RDMA), IB_FACTS, h1=BY_IB, h2=b"x\n" + line)

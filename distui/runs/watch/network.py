@@ -25,7 +25,9 @@ GATHER_S = 5.0
 """Seconds in which other hosts may say the same as the first."""
 
 NCCL = b"NCCL INFO "
-_USES = regex(rb"NCCL INFO (?:Using network |Assigned NET plugin |Channel [^\n]{1,60} via NET/)([A-Za-z0-9_ -]{1,40})")
+_USES = regex(
+    rb"NCCL INFO (?:Using network |Assigned NET plugin |(?:Channel|Ring) [^\n]{1,60} via NET/)([A-Za-z0-9_ -]{1,40})"
+)
 _NO_DEVICE = b"NCCL INFO NET/IB : No device found"
 
 
