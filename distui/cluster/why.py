@@ -20,10 +20,13 @@ from distui.runs.insight.closer import look_and_watch
 from distui.runs.insight.look import Look
 from distui.runs.insight.ranks import RankSeen, TaskRanks
 from distui.runs.insight.slow import Slow
+from distui.runs.lines.events import NetworkUsed
+from distui.runs.lines.explanation import Explanation
 from distui.runs.report.found import plan_of
 from distui.runs.report.history import stored_row
 from distui.runs.series.late import keep_lateness
 from distui.runs.store.masking import Mask, stored_secrets
+from distui.runs.store.recorded import stored_network
 from distui.runs.store.why_records import WhyRecord, keep, kept, telling
 from distui.runs.task.host_access import HostAccess
 from distui.session import Connector
@@ -39,22 +42,32 @@ class Why:
     """Each rank as it was seen; none of a run that has ended."""
     slow: Slow | None = None
     """What was seen where the ranks were watched for some seconds, since nothing stands still."""
+    network: NetworkUsed | None = None
+    """Which interface carried how much, as whoever followed the run told it last; None where that is not kept here."""
+    asked: bool = True
+    """Whether its ranks were asked at all."""
+
+
+NOT_ASKED = "its ranks were not asked while it lived"
 
 
 def why_before(settings: ClusterSettings, place: RunLocation) -> Why | None:
     """What is kept here of a run that has ended; None for one that may live. Raises NotFound when nothing is."""
     if place.stored is None or not stored_row(place.stored).over:
         return None
-    record = telling(kept(place.stored))
-    if record is None:
-        raise not_asked(place.run)
+    record, used = telling(kept(place.stored)), stored_network(place.stored)
     mask = Mask.of(stored_secrets(place.stored), settings.environ)
-    return Why(place.run, mask.event(record))
+    if record is not None:
+        return Why(place.run, mask.event(record), network=mask.event(used))
+    if used is None:
+        raise not_asked(place.run)
+    unseen = WhyRecord(used.at, "run", Explanation("unseen", NOT_ASKED, "unknown", ()))
+    return Why(place.run, unseen, network=mask.event(used), asked=False)
 
 
 def not_asked(run: str) -> NotFound:
     """Nothing is known of why a run did not go on, if it did not."""
-    message = f"{run} has ended, and its ranks were not asked while it lived"
+    message = f"{run} has ended, and {NOT_ASKED}"
     return NotFound(message, hint=f"`distui show {run}` tells how it ended")
 
 
@@ -75,7 +88,8 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
     finally:
         for host in hosts:
             await host.link.close()
-    told = _told(plan.run_id, Mask.of(plan.secret_names, settings.environ), seen)
+    used = stored_network(place.stored) if place.stored is not None else None
+    told = _told(plan.run_id, Mask.of(plan.secret_names, settings.environ), seen, used)
     if place.stored is not None and not settings.readonly:
         keep(place.stored, told.record)
         seconds = (
@@ -89,14 +103,15 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
 async def why_followed(controller: RunController, *, stacks: bool = False) -> Why:
     """The same of a run that this process follows, over the connections that it has. Never raises DistuiError."""
     seen = await ranks_watched(controller.attempt, stacks=stacks)
-    told = _told(controller.plan.run_id, controller.mask, seen)
+    used = controller.attempt.watch.network.so_far(time.time())
+    told = _told(controller.plan.run_id, controller.mask, seen, used)
     keep(controller.stored, told.record)
     return told
 
 
-def _told(run: str, mask: Mask, seen: Look) -> Why:
+def _told(run: str, mask: Mask, seen: Look, used: NetworkUsed | None) -> Why:
     record = WhyRecord(time.time(), "user", seen.explanation, seen.calls)
-    return Why(run, mask.event(record), tuple(map(mask.event, seen.ranks)), mask.event(seen.slow))
+    return Why(run, mask.event(record), tuple(map(mask.event, seen.ranks)), mask.event(seen.slow), mask.event(used))
 
 
 def _gpus(plan: RunPlan) -> dict[int, tuple[int, ...]]:

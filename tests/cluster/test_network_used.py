@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from lab.runs import until
+
 Distui = Callable[..., subprocess.CompletedProcess[str]]
 Bytes = Mapping[tuple[str, str], tuple[int, int]]
 """(host, interface) -> received and sent."""
@@ -32,11 +34,12 @@ while True:
 def talk(lab: Any, start: Any) -> Callable[..., str]:
     """A run of two hosts whose ranks exchange a few megabytes again and again over ib0, as planned; what it says."""
 
-    def run(before: str = "", seconds: float = 20.0) -> str:
+    def run(before: str = "", seconds: float = 20.0, during: Callable[[], None] = lambda: None) -> str:
         (lab.share / "talk.py").write_text(TALK.format(before=before, seconds=seconds))
         keys = {"image": "lab/pytorch:1", "volumes": ["/mnt/pytorch:/pytorch:ro"], "fabric": {"ifname": "ib0"}}
         keys["command"] = ["python3", "/pytorch/talk.py"]
         going = start("", "--name", "talk", job=keys)
+        during()
         return str(going.finish().stderr)
 
     return run
@@ -91,13 +94,23 @@ def test_the_planned_interface(talk: Callable[..., str], distui: Distui, counter
 
 
 def test_another_interface(talk: Callable[..., str], distui: Distui) -> None:
-    """A program that takes eth0 by itself: a warning when the ranks have begun, and in the result, with what to do."""
-    said = talk('os.environ["GLOO_SOCKET_IFNAME"] = "eth0"')
+    """A program that takes eth0 by itself: a warning when the ranks have begun, and in the result, with what to do; in
+    what `why` says, too, while it goes on and when it has ended.
+    """
+
+    def asked() -> None:
+        until(lambda: "\nnetwork: eth0 " in distui("why", "talk").stdout)
+        told = distui("why", "talk").stdout
+        assert "went over eth0, hardly any over ib0" in told and " (until " in told, told
+
+    said = talk('os.environ["GLOO_SOCKET_IFNAME"] = "eth0"', 40.0, asked)
 
     assert "network so far: eth0 " in said, said
     assert said.count("went over eth0, hardly any over ib0, which the plan chose; ") == 2, said
     (warning,) = kept(distui)["warnings"]
     assert warning.startswith("h[1-2]: ") and "GLOO_SOCKET_IFNAME" in warning
+    ended = distui("why", "talk")
+    assert ended.returncode == 0 and "\nnetwork: eth0 " in ended.stdout and f"\n  {warning}\n" in ended.stdout
 
 
 def test_a_run_of_seconds(talk: Callable[..., str], distui: Distui, counters: Callable[[], Bytes]) -> None:

@@ -16,7 +16,7 @@ from distui.cluster.why import Why
 from distui.errors import ContactLost
 from distui.runs.insight.lateness import Lateness
 from distui.runs.insight.slow import Slow
-from distui.runs.lines.events import RankChanged, RanksAsked, RunEnded
+from distui.runs.lines.events import NetworkUsed, RankChanged, RanksAsked, RunEnded
 from distui.runs.lines.explanation import Calls, Explanation, RankPlace
 from distui.runs.store.masking import Mask
 from distui.runs.store.why_records import WhyRecord, keep
@@ -237,6 +237,25 @@ async def test_what_was_told_last_is_there_while_the_ranks_are_asked(
         await pilot.press("escape")
         assert isinstance(app.screen, RunScreen)
     assert [call for call in backend.calls if call[0] == "why"] == [("why", "llm-7f3", False)]
+
+
+async def test_which_interface_carries_how_much(open_app: Any, live: FakeLive, backend: FakeBackend, why: Any) -> None:
+    """As it was told last, and what is odd in it, also in what is copied; in the run view beside GPUs and network."""
+    odd = "node[01-02]: 40 GB went over eth0, hardly any over ib0, which the plan chose; look at it"
+    backend.told = Why("llm-7f3", WhyRecord(time.time(), "user", moving(live.plan)))
+    async with open_app((120, 36)) as (app, pilot):
+        await why(pilot)
+        await until(pilot, lambda: "no collective stands still" in screen_text(app))
+        assert "network:" not in screen_text(app)
+        await live.feed(NetworkUsed(time.time(), "going", "eth0 98 % of 41 GB, ib0 2 %", (), (odd,)))
+        await until(pilot, lambda: "network: eth0 98 % of 41 GB, ib0 2 % (until " in screen_text(app))
+        text = screen_text(app)
+        assert "40 GB went over eth0" in text
+        shot(app, "why-network")
+        await pilot.press("y")
+        assert odd in app.clipboard and "no collective stands still" in app.clipboard
+        await pilot.press("escape")
+        await until(pilot, lambda: "GPUs and network   eth0 98 % of 41 GB, ib0 2 % " in screen_text(app))
 
 
 async def test_hosts_that_can_not_be_asked_are_told_in_words(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -92,13 +93,31 @@ def test_it_is_told_once_ranks_talk_and_at_the_end() -> None:
     later = {"eth0": (0.05, 0.05), "eth1": (5.0, 5.0), "lo": (0.2, 0.2)}
     events = told(plan_over(), FACTS, (1.0, both(grown)), (12.0, both(grown)), (30.0, both(later)))
 
-    begun, notice, ended = events
-    assert isinstance(begun, NetworkUsed) and isinstance(ended, NetworkUsed)
-    assert (begun.moment, ended.moment, begun.at) == ("begun", "ended", 112.0)
+    begun, notice, going, ended = events
+    assert isinstance(begun, NetworkUsed) and isinstance(going, NetworkUsed) and isinstance(ended, NetworkUsed)
+    assert (begun.moment, going.moment, ended.moment, begun.at) == ("begun", "going", "ended", 112.0)
     assert notice == Notice(112.0, "info", "network so far: eth1 98 % of 1.0 GB, eth0 2 %; 400 MB within hosts (lo)")
     assert ended.words == "eth1 99 % of 10 GB, eth0 1 %; 400 MB within hosts (lo)"
     assert Carried("h2", "eth1", 5 * GB, 5 * GB, planned=True) in ended.interfaces
     assert begun.warnings == ended.warnings == ()
+
+
+def test_a_run_that_goes_on_tells_it_more_and_more_seldom() -> None:
+    """Each time that its ranks have talked for twice as long: a week makes some fifteen events, and one notice."""
+    seconds = range(1, 100_000, 10)
+    events = told(plan_over(), FACTS, *((at, both({"eth1": (at / 10, at / 10)})) for at in map(float, seconds)))
+    used = [event for event in events if isinstance(event, NetworkUsed)]
+    assert [one.moment for one in used] == ["begun", *["going"] * (len(used) - 2), "ended"]
+    assert len(used) < 16 and len([event for event in events if isinstance(event, Notice)]) == 1
+    assert all(later.at - 101 >= 1.9 * (one.at - 101) for one, later in pairwise(used[:-1]))
+
+
+def test_traffic_that_goes_elsewhere_later_is_told_once() -> None:
+    """Ranks that made new connections, an hour after they began."""
+    well, wrong = both({"eth0": (0.0, 0.0), "eth1": (0.1, 0.1)}), both({"eth0": (900.0, 900.0), "eth1": (0.2, 0.2)})
+    moments = [(1.0, well), (12.0, well), *((float(at), wrong) for at in range(400, 4000, 100))]
+    (words,) = warnings(told(plan_over(), FACTS, *moments))
+    assert words.startswith("h[1-2]: 1.8 TB went over eth0, hardly any over eth1")
 
 
 def test_only_ethernet_or_loopback() -> None:

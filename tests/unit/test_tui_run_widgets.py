@@ -5,9 +5,10 @@ from __future__ import annotations
 from array import array
 
 import pytest
+from rich.style import Style
 
 from distui.plan.model import HostNetwork
-from distui.runs.lines.events import Failure, GpuReading, HostSampled
+from distui.runs.lines.events import Failure, GpuReading, HostSampled, NetworkUsed
 from distui.runs.report.aftermath import Moment
 from distui.tui.logs.merged import Group
 from distui.tui.paint.glyphs import ASCII, UNICODE
@@ -27,6 +28,9 @@ NETWORK = HostNetwork("node01", "10.0.0.1", "eth0", "tcp", rdma_off=True)
 SAMPLE = HostSampled(
     1.0, "node01", tuple(GpuReading(i, 96.0, 77_900, 81_559, 70.0 + i) for i in range(8)), {"eth0": (21.3e9, 21.0e9)}
 )
+
+
+USED = NetworkUsed(1.0, "begun", "eth0 98 % of 41 GB, ib0 2 %", (), ("40 GB went over eth0",))
 
 
 def rows() -> list[HostRow]:
@@ -90,13 +94,32 @@ def test_the_strip(palette: Palette) -> None:
     assert "lost" in short[1].plain
 
 
+def test_which_interface_carried_how_much(palette: Palette) -> None:
+    """Beside the strip's title where there is room; what is odd in any case, and louder."""
+    end = run_strip.Line().put("TCP over ib0")
+    well = NetworkUsed(1.0, "begun", "ib0 98 % of 41 GB, eth0 2 %", ())
+
+    def title(used: NetworkUsed | None, width: int) -> tuple[str, list[Style]]:
+        line = run_strip.strip_lines(palette, UNICODE, rows(), width, 3, end, full=True, used=used)[0]
+        return line.plain, [style for words, style in line.pieces if "98 %" in words]
+
+    text, styles = title(well, 118)
+    assert text.startswith(" GPUs and network   ib0 98 % of 41 GB, eth0 2 % ─") and text.rstrip().endswith(
+        " TCP over ib0"
+    )
+    assert styles == [palette.muted]
+    assert title(USED, 118)[1] == [palette.watch]
+    assert "41 GB" not in title(well, 50)[0] and " eth0 98 %" in title(USED, 50)[0]
+    assert "GB" not in title(None, 118)[0]
+
+
 @pytest.mark.parametrize("width", [20, 40, 59, 60, 80, 99, 100, 120, 200])
 def test_nothing_is_wider_than_the_screen(palette: Palette, width: int) -> None:
     """Whatever the width, cut lines keep to it, in Unicode and in ASCII."""
     for glyphs in (UNICODE, ASCII):
         made = [
             *run_strip.narrow_lines(palette, glyphs, rows(), width, 4),
-            *run_strip.strip_lines(palette, glyphs, rows(), width, 4, run_strip.Line(), full=True),
+            *run_strip.strip_lines(palette, glyphs, rows(), width, 4, run_strip.Line(), full=True, used=USED),
         ]
         assert all(line.cut(width).width <= width for line in made)
 

@@ -17,8 +17,17 @@ from distui.runs.ending import ask_ranks
 from distui.runs.ending.ask_ranks import AskTurns, tell_why
 from distui.runs.insight.look import Look
 from distui.runs.lines.event_json import to_json
-from distui.runs.lines.events import Notice, PhaseBegun, RanksAsked, RunEnded, RunOpened
+from distui.runs.lines.events import (
+    Carried,
+    NetworkUsed,
+    Notice,
+    PhaseBegun,
+    RanksAsked,
+    RunEnded,
+    RunOpened,
+)
 from distui.runs.lines.explanation import Calls, Explanation, RankPlace
+from distui.runs.report.network_words import network_text
 from distui.runs.store.recorded import event_of
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.runs.store.why_records import MOST_BYTES, MOST_FILES, WhyRecord, keep, kept
@@ -255,6 +264,45 @@ def test_a_run_that_ended_unasked_says_so(cli: Any, stored: StoredRun) -> None:
     assert (done.code, done.out) == (7, "")
     assert "r has ended, and its ranks were not asked while it lived" in done.err
     assert "distui show r" in done.err
+
+
+USED = NetworkUsed(
+    8.0, "ended", "eth0 98 % of 41 GB, ib0 2 %", (Carried("h1", "eth0", 20, 21), Carried("h1", "ib0", 1, 1, True)),
+    ("h[1-2]: 40 GB went over eth0, hardly any over ib0, which the plan chose; look at it",),
+)  # fmt: skip
+
+
+def test_the_network_of_a_run_that_has_ended(cli: Any, stored: StoredRun) -> None:
+    """With what its ranks told, and also where they were never asked; what it says is not how it ended."""
+    ended(stored)
+    with (stored.path / "events.ndjson").open("a") as file:
+        file.writelines(json.dumps(value) + "\n" for value in to_json(USED, "r"))
+    last = ["network: eth0 98 % of 41 GB, ib0 2 %", f"  {USED.warnings[0]}"]
+
+    done = cli("why", "r")
+    assert (done.code, done.out.splitlines()) == (
+        0,
+        ["r has ended, and its ranks were not asked while it lived", "", *last],
+    )
+    value = json.loads(cli("why", "r", "-o", "json").out)
+    assert (value["kind"], value["ranks"], value["network"]["words"]) == ("unseen", [], USED.words)
+    assert value["network"]["interfaces"][1] == {
+        "host": "h1", "interface": "ib0", "received": 1, "sent": 1, "planned": True,
+    }  # fmt: skip
+
+    keep(stored, WhyRecord(160.0, "run", HANG, CALLS))
+    assert cli("why", "r").out.splitlines()[-3:] == ["", *last]
+    value = json.loads(cli("why", "r", "-o", "json").out)
+    assert (value["kind"], value["network"]["warnings"]) == ("hang", list(USED.warnings))
+
+
+def test_how_old_the_network_of_a_run_that_goes_on_is() -> None:
+    """It is told again after twice the time."""
+    going = replace(USED, moment="going", warnings=(), words="")
+    assert network_text(going, 128.0) == ("network: hardly anything so far (until 2m ago)",)
+    assert network_text(replace(going, words="ib0 100 % of 1.0 GB"), 8.0) == (
+        "network: ib0 100 % of 1.0 GB (until 0s ago)",
+    )
 
 
 def test_how_late_ranks_were_is_told_of_a_run_that_has_ended(cli: Any, stored: StoredRun) -> None:

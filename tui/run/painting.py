@@ -76,9 +76,9 @@ class RunPainter:
 
     def strip(self, width: int, height: int) -> list[Line]:
         """GPUs and network of the hosts."""
-        full = self.folding.history
+        full, used = self.folding.history, self.feed.state.network
         return run_strip.strip_lines(
-            self.palette, self.glyphs, self._hosts(), width, height, self._strip_end(), full=full
+            self.palette, self.glyphs, self._hosts(), width, height, self._strip_end(), full=full, used=used
         )
 
     def _strip_end(self) -> Line:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from distui.frozen import frozen
 from distui.plan.model import HostNetwork
-from distui.runs.lines.events import HostSampled
+from distui.runs.lines.events import HostSampled, NetworkUsed
 from distui.runs.report.rank_rows import network_name
 from distui.runs.state.load import data_rate, readings
 from distui.tui.paint.figures import gib, heat, percent, rates, spark, tank
 from distui.tui.paint.glyphs import Glyphs
-from distui.tui.paint.paint import Line
+from distui.tui.paint.paint import Line, cut
 from distui.tui.paint.theme import Palette
 
 HISTORY_S = 60
@@ -64,9 +64,16 @@ def figures(sample: HostSampled | None, gpus: frozenset[int] | None = None) -> F
     )
 
 
-def strip_title(palette: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: int, end: Line) -> Line:
-    """The strip's head: what the data goes over, or that nothing is left."""
+def strip_title(
+    palette: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: int, end: Line, used: NetworkUsed | None = None
+) -> Line:
+    """The strip's head: which interface carried how much, where there is room, and what the data was to go over, or
+    that nothing is left.
+    """
     line = Line().gap(1).put("GPUs and network", palette.bold)
+    room = width - line.width - end.width - 6
+    if used is not None and used.words and (used.warnings or len(used.words) <= room) and room > 0:
+        line.gap(3).put(cut(used.words, room), palette.watch if used.warnings else palette.muted)
     line.rule(width - end.width - 2, palette.rule, glyphs.rule)
     return line.ends_with(end.gap(1), width, gap=1)
 
@@ -147,12 +154,20 @@ def top_rate(rows: Sequence[HostRow]) -> float:
 
 
 def strip_lines(
-    palette: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: int, height: int, end: Line, *, full: bool
+    palette: Palette,
+    glyphs: Glyphs,
+    rows: Sequence[HostRow],
+    width: int,
+    height: int,
+    end: Line,
+    *,
+    full: bool,
+    used: NetworkUsed | None = None,
 ) -> list[Line]:
     """Title and hosts in so many rows; hosts that do not fit are counted, those with trouble come first."""
     if height <= 0:
         return []
-    lines = [strip_title(palette, glyphs, rows, width, end)]
+    lines = [strip_title(palette, glyphs, rows, width, end, used)]
     ordered = sorted(rows, key=lambda r: not (r.lost or r.trouble)) if len(rows) > height - 1 else list(rows)
     name, top = max((len(r.host) for r in rows), default=4), top_rate(rows)
     for row in ordered[: height - 1]:

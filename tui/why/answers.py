@@ -82,7 +82,11 @@ class Answers:
 
     def _event_mark(self) -> object:
         state = self.live.state
-        return state.attempt, state.why.at if state.why is not None else None
+        told = (
+            state.why.at if state.why is not None else None,
+            state.network.at if state.network is not None else None,
+        )
+        return state.attempt, told
 
     # Asking.
 

@@ -9,8 +9,10 @@ from textwrap import wrap
 from rich.style import Style
 
 from distui.cluster.why import not_asked
+from distui.runs.lines.events import NetworkUsed
 from distui.runs.lines.explanation import Calls, Explanation, RankPlace
 from distui.runs.lines.text import safe
+from distui.runs.report.network_words import network_text
 from distui.runs.report.why_words import NO_CALLS, UNSURE, headline, is_unsure, ranks_words
 from distui.tui.paint.figures import ago
 from distui.tui.paint.glyphs import Glyphs
@@ -90,6 +92,16 @@ def _answer(palette: Palette, answer: Answer, *, here: bool) -> Line:
     found, fill = answer.record.found, palette.tab_fill if here else Style()
     line = Line().put(f" {clock_words(answer.record.at)} ", fill + (palette.bold if here else palette.muted))
     return line.put(f"{kind_words(found)} ", fill + (kind_style(palette, found) if here else palette.muted))
+
+
+def network_lines(palette: Palette, used: NetworkUsed | None, now: float, width: int, most: int) -> list[Line]:
+    """Which interface carried how much, and below it what is odd in it, in at most so many rows."""
+    if used is None:
+        return []
+    first, *odd = network_text(used, now)
+    style = palette.watch if odd else palette.muted
+    parts = [part for words in (first, *(words.strip() for words in odd)) for part in folded(words, width - 2)]
+    return [Line().gap(1).put(part, style) for part in parts][:most]
 
 
 # what was told

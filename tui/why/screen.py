@@ -17,6 +17,7 @@ from distui.cluster.backend.values import LiveRun
 from distui.errors import DistuiError
 from distui.runs.lines.explanation import RankPlace
 from distui.runs.lines.text import safe
+from distui.runs.report.network_words import network_text
 from distui.runs.report.why_words import text
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import View
@@ -131,6 +132,7 @@ class WhyScreen(View):
                 yield Painted(self._title, id="title")
                 yield CallRows(self._call, id="calls-rows")
         yield Painted(self._next, id="next")
+        yield Painted(self._network, id="network")
 
     @property
     def rows(self) -> WhyRows:
@@ -147,6 +149,10 @@ class WhyScreen(View):
 
     def _next(self, width: int, height: int) -> list[Line]:
         return lines.next_lines(self.palette, self.answers.shown, width, height)
+
+    def _network(self, width: int, most: int) -> list[Line]:
+        used, now = self.answers.live.state.network, self.answers.clock()
+        return lines.network_lines(self.palette, used, now, width, most)
 
     def _title(self, width: int, height: int) -> list[Line]:
         return [lines.rank_title(self.palette, self.glyphs, self.place, width)]
@@ -254,11 +260,12 @@ class WhyScreen(View):
         advice = advice if size.height >= 6 else 0
         most = max(2 if size.height >= 6 else 1, size.height // 3 if size.height < 30 else size.height // 2 - 6)
         head = len(lines.head_lines(self.palette, shown, size.width, most))
-        rest = size.height - 1 - answers - advice - head
+        network = len(self._network(size.width, 3)) if size.height >= 16 else 0
+        rest = size.height - 1 - answers - advice - head - network
         ranks = 1 + len(self.table.places)
         beside = size.width >= BESIDE
         calls = rest >= 4 if beside else rest >= 9
-        for name, rows in (("answers", int(answers)), ("head", head), ("next", advice)):
+        for name, rows in (("answers", int(answers)), ("head", head), ("next", advice), ("network", network)):
             part = self.query_one(f"#{name}")
             part.display = rows > 0
             part.styles.height = max(1, rows)
@@ -311,7 +318,10 @@ class WhyScreen(View):
         if shown is None:
             app_of(self).tell("nothing was told yet")
             return
-        app_of(self).copy("\n".join(safe(line) for line in text(shown.record, shown.slow, stacks=True)) + "\n")
+        used = self.answers.live.state.network
+        network = ("", *network_text(used, self.answers.clock())) if used is not None else ()
+        told = (*text(shown.record, shown.slow, stacks=True), *network)
+        app_of(self).copy("\n".join(map(safe, told)) + "\n")
 
     def action_other_list(self) -> None:
         """From the ranks to the calls, and back."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,12 @@ from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.cluster.attach import places
 from distui.cluster.logs.folder import said_of
-from distui.cluster.why import Why, why, why_before
+from distui.cluster.why import NOT_ASKED, Why, why, why_before
+from distui.codec import write
 from distui.errors import UsageError
+from distui.runs.lines.text import safe
 from distui.runs.report import why_words
+from distui.runs.report.network_words import network_text
 from distui.runs.store.why_records import record_json
 
 
@@ -38,7 +42,9 @@ def act(settings: Settings, out: Console, run: str, stacks: bool, save: Path | N
     if settings.json:
         out.json(_json(found))
         return 0
-    if not found.ranks:
+    if not found.asked:
+        out.print(f"{found.run} has ended, and {NOT_ASKED}")
+    elif not found.ranks:
         out.print(f"{found.run} has ended; when its ranks were asked last, {when(found.record.at)}:")
     for line in _lines(out, found, stacks=stacks):
         out.print(line)
@@ -54,13 +60,20 @@ async def _ask(settings: Settings, place: places.RunLocation, *, stacks: bool) -
 
 def _json(found: Why) -> dict[str, Any]:
     answers = {"answers": [dataclasses.asdict(seen) for seen in found.ranks]}
-    return record_json(found.record, found.run) | answers | (figures_json(found.slow) if found.slow is not None else {})
+    network = {"network": write(found.network) if found.network is not None else None}
+    figures = figures_json(found.slow) if found.slow is not None else {}
+    return record_json(found.record, found.run) | answers | network | figures
 
 
 def _lines(out: Console, why: Why, *, stacks: bool) -> Iterator[str]:
-    first, *rest = why_words.text(why.record, why.slow, stacks=stacks)
-    yield out.styled(first, "green" if why.record.found.kind == "moving" else "yellow")
-    yield from rest
+    if why.asked:
+        first, *rest = why_words.text(why.record, why.slow, stacks=stacks)
+        yield out.styled(first, "green" if why.record.found.kind == "moving" else "yellow")
+        yield from rest
+    if (used := why.network) is not None:
+        yield ""
+        for line in network_text(used, time.time()):
+            yield out.styled(safe(line), "yellow") if used.warnings else safe(line)
 
 
 def _save(folder: Path, found: Why) -> None:

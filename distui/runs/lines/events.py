@@ -241,10 +241,12 @@ class Carried:
 
 @frozen
 class NetworkUsed:
-    """Which interface carried how much: once ranks have begun to talk to each other, and at the end of the run."""
+    """Which interface carried how much: once ranks have begun to talk to each other, again each time that they have
+    done so for twice as long, and at the end of the run.
+    """
 
     at: At
-    moment: Literal["begun", "ended"]
+    moment: Literal["begun", "going", "ended"]
     words: str
     """`ib0 98 % of 41 GB, eth0 2 %`."""
     interfaces: tuple[Carried, ...]

@@ -29,8 +29,8 @@ EVEN = 0.2
 """What goes one way is this part of what goes the other at least: that data is read is confirmed in less."""
 BEFORE = 0.25
 """Part of them that the other interface had carried between the probe and the start at most."""
-MOST = 256
-"""Interfaces of a host that are counted."""
+MOST, LONGEST = 256, 64
+"""Interfaces of a host that are counted, and letters of a name: what a host says of itself has a measure."""
 FULL = 0xFFFFFFFF * 4
 """Where old InfiniBand counters of 32 bits stop."""
 NAMED = 4
@@ -91,7 +91,7 @@ class HostCounters:
         planned = name in self.planned
         kind = self._kinds.get(name) or kind_of(name)
         wanted = (planned and kind != "tunnel") or ":" in name or name == "lo" or kind in COUNTED
-        if wanted and len(self._counters) < MOST:
+        if wanted and len(name) <= LONGEST and len(self._counters) < MOST:
             self._counters[name] = Counter(traffic.rx_bytes, traffic.tx_bytes)
         elif len(self._left_out) < 8 * MOST:
             self._left_out.add(name)

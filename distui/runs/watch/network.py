@@ -1,4 +1,5 @@
-"""Which interfaces carry a run's traffic: told once its ranks talk to each other, and at its end, with what is odd.
+"""Which interfaces carry a run's traffic: told once its ranks talk to each other, more and more seldom while they do,
+and at its end, with what is odd.
 
 It costs nothing on the hosts: the counters are in the samples that come once a second, and NCCL's own words, where
 `NCCL_DEBUG` has it say any, in the logs.
@@ -45,6 +46,8 @@ class NetworkWatch:
         self._moved: dict[str, int] = {}
         """Host -> what its ranks may have told others, until that is told of."""
         self._busy_since: float | None = None
+        self._tell_at: float | None = None
+        """When it is told again: the first time after SETTLE_S, then each time that twice as long has passed."""
         self._begun = False
         self._sockets: dict[str, None] = {}
         """Hosts on which NCCL says that it uses sockets."""
@@ -58,9 +61,10 @@ class NetworkWatch:
             self._hosts[host].take(sample)
             if self._busy_since is None:
                 self._moved[host] = moved(self._hosts[host].rows())
-                self._busy_since = now if sum(self._moved.values()) >= FLOOR else None
-        if not self._begun and self._busy_since is not None and now - self._busy_since >= SETTLE_S:
-            self._begun = True
+                if sum(self._moved.values()) >= FLOOR:
+                    self._busy_since, self._tell_at = now, now + SETTLE_S
+        if self._busy_since is not None and self._tell_at is not None and now >= self._tell_at:
+            self._tell_at = now + (now - self._busy_since)
             yield from self._tell(now)
         elif self._sockets_since is not None and now - self._sockets_since >= GATHER_S:
             yield from self._warn(now, self._sockets_words())
@@ -75,15 +79,23 @@ class NetworkWatch:
             self._sockets[host] = None
             self._sockets_since = now
 
+    def so_far(self, now: float) -> NetworkUsed | None:
+        """What was carried until now, of a run that goes on; None where that was hardly anything."""
+        return self._used(now, "going")
+
     def ended(self, now: float) -> NetworkUsed | None:
         """What was carried in all; None where that was hardly anything, and nothing is odd."""
         return self._used(now, "ended")
 
     def _tell(self, now: float) -> Iterator[Event]:
-        used = self._used(now, "begun")
-        if used is not None:
-            yield used
+        used = self._used(now, "going" if self._begun else "begun")
+        if used is None:
+            return
+        yield used
+        if not self._begun and used.words:
             yield Notice(now, "info", f"network so far: {used.words}")
+        self._begun = True
+        if not self._told:  # later words would differ in their amounts only
             yield from self._warn(now, used.warnings)
 
     def _warn(self, now: float, warnings: tuple[str, ...]) -> Iterator[Event]:
@@ -93,7 +105,7 @@ class NetworkWatch:
                 self._told.add(words)
                 yield Notice(now, "warning", words)
 
-    def _used(self, now: float, moment: Literal["begun", "ended"]) -> NetworkUsed | None:
+    def _used(self, now: float, moment: Literal["begun", "going", "ended"]) -> NetworkUsed | None:
         rows = tuple(row for host in self._hosts.values() for row in host.rows() if row.received or row.sent)
         words, warnings = carried_words(rows), (*self._sockets_words(), *self._elsewhere())
         return NetworkUsed(now, moment, words, rows, warnings) if words or warnings else None
