@@ -4,7 +4,8 @@
 
 In, as one line of JSON on stdin: `tasks`, each with its number, its folder for the hook's files, and its engine's id or
 its folder (engine `process`); `engine`, its command; `most`, how many collectives of a group are wanted; `stacks`,
-whether they are; `left`, whether it is asked for what programs that have ended left behind, and nothing else.
+whether they are; `left`, whether it is asked for what programs that have ended left behind, and nothing else; `ras`,
+how many seconds NCCL's RAS may take, 0 for none of it, and `ras_talk`, what asks it in containers, as a program.
 """
 
 import json
@@ -16,6 +17,7 @@ import time
 
 from distui.agent.hooked import ANSWER_SECONDS, left, recorder, stacks, who
 from distui.agent.processes import Look, all_parents, family, inner_pid, of_task, pressure
+from distui.agent.ras import Networks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
@@ -34,7 +36,7 @@ def main() -> None:
     signal.alarm(LIFE)
     asked = json.loads(sys.stdin.readline())
     answer = {"tasks": [], "pressure": pressure(), "at": time.time()}  # type: dict[str, Any]
-    answer["tasks"] = all_left(asked["tasks"]) if asked.get("left") else all_seen(asked)
+    answer.update({"tasks": all_left(asked["tasks"])} if asked.get("left") else all_seen(asked))
     sys.stdout.write(MARK + json.dumps(answer) + "\n")
     sys.stdout.flush()
 
@@ -44,11 +46,12 @@ def all_left(tasks: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
     return [{"task": task["task"], "processes": left(task["hook"])} for task in tasks]
 
 
-def all_seen(asked: "dict[str, Any]") -> "list[dict[str, Any]]":
-    """The processes of each task, as they are."""
+def all_seen(asked: "dict[str, Any]") -> "dict[str, Any]":
+    """The processes of each task, as they are, and what else tells of them."""
     parents = all_parents()
     firsts = first_processes(asked["engine"], [task["id"] for task in asked["tasks"] if task["id"]])
     found = [(task, pids_of(task, firsts, parents)[:MOST_PROCESSES]) for task in asked["tasks"]]
+    networks = Networks(found if asked.get("ras") else [], asked)
     before = [[Look(pid) for pid in pids] for _, pids in found]
     begun = time.monotonic()
     asking = [Asking(task["hook"], pid, asked) for task, pids in found for pid in pids]
@@ -58,7 +61,7 @@ def all_seen(asked: "dict[str, Any]") -> "list[dict[str, Any]]":
     for (task, pids), looks in zip(found, before):
         rows = [by_pid[task["hook"], pid].row(look, begun) for pid, look in zip(pids, looks)]
         seen.append({"task": task["task"], "processes": [row for row in rows if row]})
-    return seen
+    return {"tasks": seen, "networks": networks.rows(asked.get("ras", 0))}
 
 
 def first_processes(engine: "list[str]", ids: "list[str]") -> "dict[str, int]":

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fakehosts import ras
 from lab.runs import until
 from lab.terminal import Terminal
 
@@ -195,6 +196,23 @@ def test_ranks_that_a_program_starts_itself(hang: Hang, distui: Distui, ending: 
         (1, "h1", 0), (0, "h1", 0), (2, "h2", 1), (3, "h2", 1),
     ]  # fmt: skip
     assert "ranks as torch counts them: 0-1 in rank 0, 2-3 in rank 1 of this run" in found["evidence"]
+    stop(distui)
+
+
+@pytest.mark.parametrize(("network", "addresses"), [("host", ["10.77.0.11", "10.77.0.12"]), ("none", ["127.0.0.1"])])
+def test_nccl_s_own_counts_name_a_rank(hang: Hang, distui: Distui, network: str, addresses: list[str]) -> None:
+    """By RAS alone, on the host's network and in a container's: no torch tells anything. What answers is a stand-in for
+    NCCL's RAS thread (tests/fakehosts/ras.py), for there is no GPU here.
+    """
+    program = Path(ras.__file__).read_text()
+    found = hang(program, command=["python3", "/pytorch/hang.py", "2", *addresses], network=network, stall_after="8s")
+
+    assert (found["kind"], found["certainty"], found["culprits"]) == ("hang", "certain", [2]), found
+    assert found["headline"].startswith("rank 2 has not launched AllReduce #20 in NCCL's communicator of all ranks")
+    assert any("AllReduce launched: 19 by rank 2 on h2" in line for line in found["evidence"])
+    for line in hang.program.stderr:  # type: ignore[attr-defined]
+        if "rank 2 has not launched AllReduce #20" in line:
+            break
     stop(distui)
 
 

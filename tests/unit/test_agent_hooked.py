@@ -457,7 +457,11 @@ def test_what_is_no_fifo_or_file_is_left_alone(tmp_path: Path, name: str, kind: 
 
 
 @pytest.mark.parametrize(
-    "name", ["processes.py", "hooked.py", "insight.py", "hook/sitecustomize.py", "hook/distui_insight.py"]
+    "name",
+    [
+        *("processes.py", "hooked.py", "insight.py", "ras.py", "ras_talk.py"),
+        *("hook/sitecustomize.py", "hook/distui_insight.py"),
+    ],
 )
 def test_it_is_written_in_python_3_6(name: str) -> None:
     """Old hosts and images have old Pythons; annotations there are text."""

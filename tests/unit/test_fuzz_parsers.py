@@ -37,6 +37,7 @@ from distui.runs.follow import resume
 from distui.runs.hosts import marks, stop_word
 from distui.runs.hosts.discover import _container as found_task
 from distui.runs.hosts.discover import _json_list, rfc3339
+from distui.runs.insight.ras_report import read_report
 from distui.runs.launch.job_record import recorded_job
 from distui.runs.lines import times
 from distui.runs.lines.cri import CriParser
@@ -96,6 +97,12 @@ def settings_of(text: str) -> None:
         with_errors(lambda: key.read(text), UsageError)  # noqa: B023
 
 
+def reports(text: str) -> None:
+    """As it is, behind the line that text begins with, and as what JSON has of communicators."""
+    for form in ("{}", "NCCL version 2.27.7\n{}", '{{"nccl_version": "2.29.2", "communicators": {}}}'):
+        read_report(form.format(text))
+
+
 def twice(output: Any) -> None:
     sampler = samples.Sampler()
     sampler.take(output)
@@ -142,6 +149,7 @@ READERS: dict[str, Reader] = {
     "runs.lines.frames.FrameReader.feed": Reader(
         lambda b: cut(FrameReader("w"), GREETING + b"w\n" + b), (NoHelper,), takes="bytes"
     ),
+    "runs.insight.ras_report.read_report": Reader(reports),
     "runs.lines.times.Stamps.parse": Reader(lambda t: times.Stamps().parse(t)),
     "runs.hosts.stop_word.read_word": Reader(lambda t: stop_word.read_word(t, 2.0)),
     "runs.hosts.marks.parse": Reader(lambda t: marks.parse(t, "h")),
@@ -176,6 +184,11 @@ WORDS = [
     *("9" * 30, "9" * 5000, "²", "=", "\x1b]52;c;"),
     *('File "a.py", line 1, in f\n', "  raise\n", "2026-11-21T02:35:34.123456789Z", "stdout F "),
     *("P ", "running", "\n", "\n"),
+    *("#0-0 (5f3a9c0e12345678) MISMATCH\n", "    0  1  2  4  8  8  RUNNING  MISMATCH\n"),
+    *("#0-0 (5f) INCOMPLETE\n", "DEAD\n", "  Process 7 on node h managing GPU 5\n"),
+    "  3 ranks have launched up to operation 9\n",
+    "  Communicator ranks have different AllReduce operation counts\n",
+    "  Rank 1 has launched up to operation 3 -- GPU 1 managed by process 7 on node h\n",
 ]  # fmt: skip
 TEXT = st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=8)), max_size=20).map("".join)
 BYTES = st.one_of(
@@ -196,7 +209,7 @@ KEYS = [
     *("written", "offset", "base", "mark", "top", "last", "open", "distrust", "done", "Entrypoint"),
     *("job", "picks", "file"),
     *("boot", "wall", "cpu", "memory", "gpus", "rows", "fields", "pcie", "xid", "amd", "net", "ib"),
-    *("disks", "load", "error"),
+    *("disks", "load", "error", "communicators", "hash", "size", "missing_ranks", "collective_counts", "pid"),
     *("ts", "type", "ranks", "rank", "host", "state", "sha256", "roles", "data", "hosts", "of", "files", "resume"),
     *(PREFIX + key for key in ("run", "task", "rank", "host", "attempt", "grace")),
 ]  # fmt: skip

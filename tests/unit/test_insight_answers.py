@@ -99,7 +99,7 @@ def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_a_process_of_this_machine(sleeper: subprocess.Popen[str], tmp_path: Path) -> None:
     """Asked as over ssh; it has no hook, and what the kernel tells of it is there all the same."""
-    program = bundle("processes", "hooked", "insight")
+    program = bundle("processes", "hooked", "ras_talk", "ras", "insight")
     tasks = [{"task": 3, "id": "", "folder": str(tmp_path), "hook": str(tmp_path)}]
     asked = {"tasks": tasks, "engine": [], "most": 4, "stacks": True}
     done = subprocess.run(take(program), input=program + json.dumps(asked).encode() + b"\n", capture_output=True)

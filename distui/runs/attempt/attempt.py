@@ -17,6 +17,7 @@ from distui.runs.attempt.emitter import Emitter
 from distui.runs.attempt.limits import Limits
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.attempt.requests import Requests
+from distui.runs.insight.ras import Counted
 from distui.runs.lines.events import Event, Notice
 from distui.runs.lines.explanation import Explanation
 from distui.runs.state.reducer import RunState
@@ -79,6 +80,8 @@ class Attempt:
         """What was found of the network when ranks were silent."""
         self.explanation: Explanation | None = None
         """Who holds the others up, when that was looked at last."""
+        self.ras: tuple[Counted, ...] = ()
+        """What NCCL counted of its communicators by then."""
         self.watch = Watch(plan, emit=run.events.emit, stored=run.stored, facts=facts, clock=run.clock, mask=run.mask)
         self.tracker = self.watch.tracker
         self.recorded: EndRecord | None = None

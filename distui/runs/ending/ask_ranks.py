@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.insight.closer import look_and_watch
-from distui.runs.insight.look import Look, look
+from distui.runs.insight.look import RAS_SECONDS, Look, look
 from distui.runs.insight.ranks import TaskRanks
 from distui.runs.lines.events import RanksAsked
 from distui.runs.lines.explanation import HANGS, STANDS, Explanation
@@ -71,6 +71,9 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     """Say who holds the others up, if anybody has for `stall_after`, and only what was not said before."""
     seen = await ranks_seen(attempt)
     found, before = seen.explanation, attempt.explanation
+    attempt.ras = seen.ras
+    if seen.to_be_sure:
+        turns.again(attempt.clock() + seen.to_be_sure)
     if found.kind in STANDS and found.since is not None and not found.stood(attempt.clock(), attempt.plan.stall_after):
         turns.again(found.since + attempt.plan.stall_after + MARGIN_S)
         found = _goes_on(found)
@@ -116,9 +119,9 @@ async def note(attempt: Attempt, record: WhyRecord) -> None:
     await attempt.emit(RanksAsked(record.at, record.found.shortened()))
 
 
-async def ranks_seen(attempt: Attempt, in_vain: Collection[int] = ()) -> Look:
+async def ranks_seen(attempt: Attempt, in_vain: Collection[int] = (), *, ras_seconds: float = RAS_SECONDS) -> Look:
     """Each rank as it tells where it is; `in_vain` have told that they waited for others in vain."""
-    return await look(*_asked(attempt), in_vain=in_vain)
+    return await look(*_asked(attempt), in_vain=in_vain, ras_seconds=ras_seconds, before=attempt.ras)
 
 
 async def ranks_watched(attempt: Attempt, *, stacks: bool) -> Look:

@@ -21,6 +21,9 @@ MOST_TEXT = 300
 MOST_RANKS = 1 << 12
 """Of a program, as torch counts; more than that is no answer."""
 
+MOST_NETWORKS, MOST_ADDRESSES, MOST_SAMPLES = 16, 64, 2
+"""Networks of a host, and RAS threads that answer in one; its addresses; answers of one."""
+
 _RANKS = regex(r"\d{1,7}")
 
 
@@ -127,6 +130,18 @@ class Process:
     stacks: tuple[Stack, ...] = ()
     unasked: tuple[str, ...] = ()
     """What it did not answer, in words."""
+    inner: int = 0
+    """The number that it has itself, in its container."""
+
+
+@frozen
+class Network:
+    """A network that tasks of a run are in: a host's, or a container's."""
+
+    tasks: tuple[int, ...]
+    addresses: tuple[str, ...]
+    ras: tuple[tuple[tuple[float, str], ...], ...]
+    """What each of NCCL's RAS threads answered that was asked in it: when, by the host's clock, and what."""
 
 
 @frozen
@@ -137,6 +152,7 @@ class HostAnswer:
     tasks: Mapping[int, tuple[Process, ...]] = field(default_factory=dict)
     pressure: Mapping[str, float] = field(default_factory=dict)
     """`cpu`, `io`, `memory` -> share of the last 10 s in percent in which something waited for it."""
+    networks: tuple[Network, ...] = ()
     at: float = 0.0
     """The host's clock when it was asked, in seconds."""
     ahead: float = 0.0
@@ -157,7 +173,23 @@ def host_answer(host: str, value: object) -> HostAnswer:
     }
     shares = as_object(said.get("pressure"))
     pressure = {name: share for name in ("cpu", "io", "memory") if (share := number_of(shares.get(name))) is not None}
-    return HostAnswer(host, tasks, pressure, number_of(said.get("at")) or 0.0)
+    networks = tuple(_network(one) for one in as_objects(said.get("networks"))[:MOST_NETWORKS])
+    return HostAnswer(host, tasks, pressure, networks, number_of(said.get("at")) or 0.0)
+
+
+def _network(said: Mapping[str, object]) -> Network:
+    tasks, answers = said.get("tasks"), said.get("ras")
+    return Network(
+        tuple(one for one in tasks if whole_of(one) is not None) if isinstance(tasks, list) else (),
+        tuple(_texts(said.get("addresses")))[:MOST_ADDRESSES],
+        tuple(_sampled(one) for one in answers[:MOST_NETWORKS]) if isinstance(answers, list) else (),
+    )
+
+
+def _sampled(said: object) -> tuple[tuple[float, str], ...]:
+    """What one of NCCL's RAS threads answered, each time that it was asked."""
+    rows = [(number_of(at), text) for at, text in rows_of(said, 2)[:MOST_SAMPLES]]
+    return tuple((at, text) for at, text in rows if at is not None and isinstance(text, str))
 
 
 def _process(said: Mapping[str, object]) -> Process:
@@ -185,6 +217,7 @@ def _process(said: Mapping[str, object]) -> Process:
             for what, one in (("collectives", recorder), ("stacks", stacks))
             if one.get("why")
         ),
+        inner=whole_of(said.get("inner")) or 0,
     )
 
 

@@ -8,9 +8,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from importlib import resources
 from typing import Any
 
 from distui.agent.bundle import bundle, take
+from distui.agent.ras import NAMES
 from distui.errors import DistuiError
 from distui.facts.values import loads
 from distui.framing import Behind
@@ -31,23 +33,27 @@ MARK = b"DISTUI-INSIGHT:"
 
 
 async def ask_hosts(
-    hosts: Sequence[HostAccess], ids: Mapping[int, str], *, stacks: bool = False, left: bool = False
+    hosts: Sequence[HostAccess], ids: Mapping[int, str], *, stacks: bool = False, left: bool = False, ras: float = 0
 ) -> dict[str, HostAnswer]:
     """What all hosts say at once; `ids` has the engine's id of each task that was started. Never raises DistuiError.
+
+    `ras`: how many seconds NCCL's RAS threads may take; 0 for not asking them.
 
     `left` asks for what ranks that have ended left behind, in place of those that run.
 
     `stacks` sends each process a signal that it handles. Compiled code that sleeps may be woken by that, as by any
     other signal, so whoever has no need of stacks leaves them.
     """
-    answers = await asyncio.gather(*(ask_host(host, ids, stacks=stacks, left=left) for host in hosts))
+    answers = await asyncio.gather(*(ask_host(host, ids, stacks=stacks, left=left, ras=ras) for host in hosts))
     return {answer.host: answer for answer in answers}
 
 
-async def ask_host(access: HostAccess, ids: Mapping[int, str], *, stacks: bool, left: bool) -> HostAnswer:
+async def ask_host(access: HostAccess, ids: Mapping[int, str], *, stacks: bool, left: bool, ras: float) -> HostAnswer:
     """What one host says of its tasks, or why it says nothing."""
     try:
-        asked = {**await request(access, ids, most=MOST_COLLECTIVES, stacks=stacks), "left": left}
+        asked = await request(access, ids, most=MOST_COLLECTIVES, stacks=stacks) | {"left": left}
+        if ras:
+            asked |= {"ras": ras, "ras_talk": _talk()}
         begun = time.time()
         text = await _answer(access.link, json.dumps(asked).encode() + b"\n")
         return _on_our_clock(host_answer(access.host, loads(text)), begun, time.time())
@@ -67,6 +73,7 @@ async def request(access: HostAccess, ids: Mapping[int, str], *, most: int, stac
             "id": ids.get(task.index, "") if first.engine != "process" else "",
             "folder": task_folder(run_dir, task.index),
             "hook": folder_of(run_dir, task.index),
+            "env": {name: task.env[name] for name in NAMES if name in task.env},
         }
         for task in access.tasks
         if task.index in ids
@@ -87,8 +94,14 @@ async def _answer(link: HostLink, asked: bytes) -> bytes:
 
 
 @cache
+def _talk() -> str:
+    """What asks NCCL's RAS in a container with a network of its own."""
+    return resources.files("distui.agent").joinpath("ras_talk.py").read_text("utf-8")
+
+
+@cache
 def _program() -> bytes:
-    return bundle("processes", "hooked", "insight")
+    return bundle("processes", "hooked", "ras_talk", "ras", "insight")
 
 
 def _on_our_clock(answer: HostAnswer, begun: float, ended: float) -> HostAnswer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -37,8 +38,11 @@ async def look_and_watch(
     """For somebody who asks: one look, and a closer one where nothing stands still. Never raises DistuiError."""
     asking = (hosts, tasks, ids, ended, unasked)
     seen = await look(*asking, stacks=stacks)
+    if seen.to_be_sure:
+        await asyncio.sleep(seen.to_be_sure)
+        seen = await look(*asking, stacks=stacks, before=seen.ras)
     if seen.explanation.kind == "unseen" and not stacks:  # somebody wants to know: then stacks are all there is
-        seen = await look(*asking, stacks=True)
+        seen = await look(*asking, stacks=True, before=seen.ras)
     if seen.explanation.kind in STANDS:
         return seen
     closer = await look_closer(*asking, gpus)

@@ -97,6 +97,17 @@ def _at_work(process: Process) -> bool:
     return main.state == "R" or (process.cpu >= BUSY and main.cpu >= BUSY / 2)
 
 
+def advice(act: Doing, *, stall: bool) -> str:
+    """What to do about a rank for which others wait; `stall`: it does what takes long now and then."""
+    if stall:
+        return "this takes long now and then: wait, or raise `stall_after`"
+    if "SIGSTOP" in act.words:
+        return "`kill -CONT` its process on its host lets it go on"
+    if act.frame is not None:
+        return f"look at {act.frame.file}:{act.frame.line}"
+    return ""
+
+
 def own_frame(seen: RankSeen) -> Frame | None:
     """The innermost call in a file of the user's; where there is none, the innermost of all."""
     return own_of(seen.main_stack)

@@ -19,22 +19,25 @@ from distui.runs.insight.collectives import (
     named,
     standing,
 )
-from distui.runs.insight.doing import Doing, doing
+from distui.runs.insight.doing import Doing, advice, doing
+from distui.runs.insight.explain_ras import with_ras
 from distui.runs.insight.ranks import RankSeen
+from distui.runs.insight.ras import Counted
 from distui.runs.lines.explanation import Explanation, RankPlace
 
 MOST_PARTS = 4
 """Ranks of the run of which it is said which of torch's are in them."""
 
 
-def explain(ranks: Sequence[RankSeen]) -> Explanation:
-    """What all ranks' answers together mean."""
-    found = _explain(ranks)
+def explain(ranks: Sequence[RankSeen], ras: Sequence[Counted] = ()) -> Explanation:
+    """What all ranks' answers together mean; `ras` is what NCCL itself counts."""
+    acts = {seen.rank: doing(seen) for seen in ranks}
+    found = with_ras(_by_torch(ranks, acts), ranks, acts, ras)
     return replace(found, evidence=(*found.evidence, *_own_numbers(ranks)))
 
 
-def _explain(ranks: Sequence[RankSeen]) -> Explanation:
-    acts = {seen.rank: doing(seen) for seen in ranks}
+def _by_torch(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Explanation:
+    """What follows from torch's counters."""
     stands, differ = standing(ranks), mismatches(ranks)
     if differ:
         return _mismatch(ranks, acts, differ, stands)
@@ -92,7 +95,7 @@ def _hang(
         certainty="likely" if first.unknown else "certain",
         ranks=_places(ranks, acts, first, set(culprits)),
         evidence=_evidence(stands),
-        advice=_advice(leader, stall=stall),
+        advice=advice(leader, stall=stall),
         since=first.since,
         collective=first.words,
     )
@@ -183,7 +186,7 @@ def _in_vain(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Explanatio
         + (f": it {leader.text}" if len(those) == 1 else ""),
         certainty="likely",
         ranks=_places(ranks, acts, None, set(those)),
-        advice=_advice(leader, stall=stall),
+        advice=advice(leader, stall=stall),
         collective=f"#{reached + 1} in {where}",
     )
 
@@ -202,7 +205,7 @@ def _nothing_stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Exp
     places = _places(ranks, acts, None, set(stopped))
     if stopped:
         headline = f"{named(stopped)} {'is' if len(stopped) == 1 else 'are'} stopped by a signal"
-        return Explanation("hang", headline, "certain", places, advice=_advice(acts[stopped[0]], stall=False))
+        return Explanation("hang", headline, "certain", places, advice=advice(acts[stopped[0]], stall=False))
     if any(seen.groups for seen in ranks):
         return Explanation("moving", "no collective stands still", "certain", places)
     return Explanation("unseen", "no rank tells where it is in its collectives", "unknown", places, _why_unseen(ranks))
@@ -241,16 +244,6 @@ def _evidence(stands: Sequence[Standing]) -> tuple[str, ...]:
         parts += [f"of {named(one.unknown)} nothing is known"] if one.unknown else []
         found.append(f"{one.words}: {', '.join(parts)}")
     return tuple(found)
-
-
-def _advice(act: Doing, *, stall: bool) -> str:
-    if stall:
-        return "this takes long now and then: wait, or raise `stall_after`"
-    if "SIGSTOP" in act.words:
-        return "`kill -CONT` its process on its host lets it go on"
-    if act.frame is not None:
-        return f"look at {act.frame.file}:{act.frame.line}"
-    return ""
 
 
 def _places(

@@ -10,9 +10,13 @@ from distui.runs.insight.answers import HostAnswer
 from distui.runs.insight.ask import ask_hosts
 from distui.runs.insight.explain import explain
 from distui.runs.insight.ranks import RankSeen, TaskRanks, ranks_of
+from distui.runs.insight.ras import Counted, counted, to_be_sure
 from distui.runs.insight.slow import Slow
 from distui.runs.lines.explanation import STANDS, Calls, Explanation
 from distui.runs.task.host_access import HostAccess
+
+RAS_SECONDS = 5.0
+"""How long NCCL's RAS threads may take for two answers; mostly a second, more where one of them is gone."""
 
 
 @frozen
@@ -23,6 +27,8 @@ class Look:
     explanation: Explanation
     slow: Slow | None = None
     """What was seen where the ranks were watched for some seconds."""
+    ras: tuple[Counted, ...] = ()
+    """The communicators of NCCL, as it counts them."""
 
     @property
     def calls(self) -> tuple[Calls, ...]:
@@ -33,6 +39,11 @@ class Look:
             groups.setdefault(tuple(map(str, stack.frames)) if stack else (), []).append(seen.rank)
         rows = sorted(groups.items(), key=lambda item: len(item[1]))
         return tuple(Calls(tuple(ranks), frames) for frames, ranks in rows)
+
+    @property
+    def to_be_sure(self) -> float:
+        """Seconds after which another look would tell more, by what NCCL's RAS says; 0 where that is no matter."""
+        return 0.0 if self.explanation.kind in STANDS else to_be_sure(self.ras)
 
     def with_stacks_of(self, other: Look) -> Look:
         """This look with the stacks of another one, of processes that are in both."""
@@ -49,21 +60,25 @@ async def look(
     *,
     in_vain: Collection[int] = (),
     stacks: bool = False,
+    ras_seconds: float = RAS_SECONDS,
+    before: Sequence[Counted] = (),
 ) -> Look:
     """Ask all hosts where the ranks of these tasks are; `unasked` says why others can't be. Never raises DistuiError.
 
-    `in_vain` are ranks that told that they had waited for others in vain.
+    `in_vain` are ranks that told that they had waited for others in vain. NCCL's RAS threads may take `ras_seconds`;
+    `before` is what they told at an earlier look.
 
     Stacks are asked for where something stands still, or where they are wanted: a run that goes on is not disturbed.
     Positions are those from before that: what asking has set going again is no answer.
     """
     lost = not_asked(unasked or {})
-    ranks = ranks_of(tasks, lost | await ask_hosts(hosts, ids), ended)
-    ranks = tuple(replace(seen, in_vain=seen.run_rank in in_vain) for seen in ranks)
-    if stacks or explain(ranks).kind in STANDS:
+    answers = lost | await ask_hosts(hosts, ids, ras=ras_seconds)
+    ranks = tuple(replace(seen, in_vain=seen.run_rank in in_vain) for seen in ranks_of(tasks, answers, ended))
+    ras = counted(ranks, answers, before)
+    if stacks or explain(ranks, ras).kind in STANDS:
         after = {seen.rank: seen for seen in ranks_of(tasks, lost | await ask_hosts(hosts, ids, stacks=True), ended)}
         ranks = tuple(_with_stacks(seen, after[seen.rank]) for seen in ranks)
-    return Look(ranks, explain(ranks))
+    return Look(ranks, explain(ranks, ras), ras=ras)
 
 
 def not_asked(unasked: Mapping[str, str]) -> dict[str, HostAnswer]:

@@ -125,5 +125,5 @@ class Lines:
 
 @cache
 def _program() -> bytes:
-    names = ("processes", "hooked", "insight", "wire", "pack", "sources", "gpus", "connections", "watching")
-    return bundle(*names)
+    names = ("processes", "hooked", "ras_talk", "ras", "insight")
+    return bundle(*names, "wire", "pack", "sources", "gpus", "connections", "watching")
