@@ -18,6 +18,7 @@ from lab.host import Host
 from lab.lab import Lab
 from lab.network import spaces_of
 from lab.paths import LabError
+from lab.runs import until
 
 pytestmark = pytest.mark.cluster
 
@@ -147,6 +148,18 @@ def test_infiniband_port_in_sysfs(h1: Host) -> None:
     assert h1.out("ls /sys/class/infiniband/mlx5_0/device/net") == "ib0"
     assert h1.out("cat /sys/class/net/ib0/type /sys/class/net/eth0/type").split() == ["32", "1"]
     assert h1.out("ls /dev/infiniband").split() == ["rdma_cm", "umad0", "uverbs0"]
+
+
+def test_the_infiniband_port_counts_what_ib0_does_in_words_of_four_bytes(h1: Host, lab: Lab) -> None:
+    """As a real port does."""
+
+    def counted() -> list[int]:
+        port = "/sys/class/infiniband/mlx5_0/ports/1/counters"
+        return [4 * int(words) for words in h1.out(f"cat {port}/port_rcv_data {port}/port_xmit_data").split()]
+
+    h1.out(f"ping -q -c 5 -i 0.01 -s 60000 {lab.host('h2').ib}")
+    until(lambda: all(0 <= of - words < 4 for of, words in zip(h1.bytes("ib0"), counted(), strict=True)))
+    assert min(counted()) > 5 * 60000
 
 
 def test_two_host_ddp_by_hand_uses_the_interface_that_gloo_is_told(lab: Lab, home: Path) -> None:
