@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 
 _PACKAGE = "distui.agent"
-_MODULES = ("wire", "pack", "sources", "files", "gpus", "metrics", "main")
+_MODULES = ("wire", "pack", "sources", "files", "gpu_query", "gpus", "metrics", "main")
 """In the order of their imports."""
 
 _BOOT = """import sys

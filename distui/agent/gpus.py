@@ -7,10 +7,10 @@ does), and the kernel's log tells XIDs where this login may read it.
 """
 
 import os
-import re
 import time
 from abc import ABC, abstractmethod
 
+from distui.agent.gpu_query import FIELDS, OLDER, UNKNOWN, which, xid_of
 from distui.agent.sources import Child
 from distui.agent.wire import READ
 
@@ -18,16 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
     from typing import Any, Optional
 
-FIELDS = (
-    "index", "uuid", "utilization.gpu", "memory.used", "memory.total", "temperature.gpu", "power.draw",
-    "pci.bus_id", "clocks.sm", "power.limit", "temperature.gpu.tlimit", "clocks_event_reasons.active",
-    "ecc.errors.uncorrected.volatile.total",
-)  # fmt: skip
-"""What is asked for. A driver that does not know one is asked again without it."""
-OLDER = {"clocks_event_reasons.active": "clocks_throttle_reasons.active"}
-"""Names that fields had before driver 535."""
-UNKNOWN = re.compile(r'Field "([^"]*)" is not a valid field')
-PLACES = os.pathsep.join([os.environ.get("PATH", ""), "/usr/bin", "/usr/local/bin", "/usr/lib/wsl/lib", "/opt/bin"])
 STALE = 3
 """Seconds after which a row is too old to be true."""
 
@@ -163,9 +153,6 @@ class Pcie(Loop):
         return self.rates
 
 
-XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)")
-
-
 class KernelLog:
     """XIDs: the driver's own numbers for what went wrong, which it writes only into the kernel's log."""
 
@@ -194,11 +181,9 @@ class KernelLog:
     def take(self, data: bytes) -> bool:
         """Keep the newest XID of each GPU: number, and the second since the boot."""
         for line in data.decode("utf-8", "replace").split("\n"):
-            match = XID.search(line)
-            if match:
-                stamp = line.split(";")[0].split(",")
-                seconds = int(stamp[2]) / 1e6 if len(stamp) > 2 and stamp[2].isdigit() else 0.0
-                self.found[match.group(1).lower()] = [int(match.group(2)), seconds]
+            found = xid_of(line)
+            if found is not None:
+                self.found[found[0]] = found[1:]
         return bool(data)
 
     def report(self) -> "Optional[dict[str, list[Any]]]":
@@ -226,12 +211,3 @@ class Gpus:
         output = self.query.report()
         output["pcie"], output["xid"] = self.pcie.report(), self.log.report()
         return output
-
-
-def which(name: str) -> str:
-    """Where a program is, on PATH or in the usual places that a login without a terminal may lack."""
-    for folder in PLACES.split(os.pathsep):
-        path = os.path.join(folder, name)  # noqa: PTH118
-        if folder and os.access(path, os.X_OK):
-            return path
-    return ""

@@ -4,8 +4,9 @@
 
 In, as one line of JSON on stdin: `tasks`, each with its number, its folder for the hook's files, and its engine's id or
 its folder (engine `process`); `engine`, its command; `most`, how many collectives of a group are wanted; `stacks`,
-whether they are; `left`, whether it is asked for what programs that have ended left behind, and nothing else; `ras`,
-how many seconds NCCL's RAS may take, 0 for none of it, and `ras_talk`, what asks it in containers, as a program.
+whether they are; `left`, whether it is asked for what programs that have ended left behind, and nothing else; `gpus`,
+whether drivers of GPUs are asked; `ras`, how many seconds NCCL's RAS may take, and `ras_talk`, what asks it in
+containers, as a program.
 """
 
 import json
@@ -15,6 +16,7 @@ import sys
 import threading
 import time
 
+from distui.agent.gpu_state import GpuHealth
 from distui.agent.hooked import ANSWER_SECONDS, left, recorder, stacks, who
 from distui.agent.processes import Look, all_parents, family, inner_pid, of_task, pressure
 from distui.agent.ras import Networks
@@ -52,6 +54,7 @@ def all_seen(asked: "dict[str, Any]") -> "dict[str, Any]":
     firsts = first_processes(asked["engine"], [task["id"] for task in asked["tasks"] if task["id"]])
     found = [(task, pids_of(task, firsts, parents)[:MOST_PROCESSES]) for task in asked["tasks"]]
     networks = Networks(found if asked.get("ras") else [], asked)
+    gpus = GpuHealth([pid for _, pids in found for pid in pids]) if asked.get("gpus") else None
     before = [[Look(pid) for pid in pids] for _, pids in found]
     begun = time.monotonic()
     asking = [Asking(task["hook"], pid, asked) for task, pids in found for pid in pids]
@@ -61,7 +64,8 @@ def all_seen(asked: "dict[str, Any]") -> "dict[str, Any]":
     for (task, pids), looks in zip(found, before):
         rows = [by_pid[task["hook"], pid].row(look, begun) for pid, look in zip(pids, looks)]
         seen.append({"task": task["task"], "processes": [row for row in rows if row]})
-    return {"tasks": seen, "networks": networks.rows(asked.get("ras", 0))}
+    told = {"tasks": seen, "networks": networks.rows(asked.get("ras", 0))}  # type: dict[str, Any]
+    return told if gpus is None else dict(told, gpus=gpus.answer())
 
 
 def first_processes(engine: "list[str]", ids: "list[str]") -> "dict[str, int]":

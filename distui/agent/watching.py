@@ -10,13 +10,12 @@ by which the other end learns how far this clock is ahead, and at the end one wi
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
 
 from distui.agent.connections import connections, grown, host_counters
-from distui.agent.gpus import FIELDS, OLDER, UNKNOWN, which
+from distui.agent.gpu_state import GpuHealth
 from distui.agent.hooked import read_stacks, stacks_now
 from distui.agent.insight import LIFE, MARK, MOST_PROCESSES, Asking, first_processes, pids_of
 from distui.agent.processes import Look, Stat, all_parents, inner_pid, open_file, pressure, read
@@ -31,7 +30,6 @@ SAMPLE_EVERY = 0.07
 """Seconds between two stacks of a process, on average."""
 MOST_SAMPLES, MOST_SAMPLED, MOST_FRAMES = 80, 8, 40
 """Stacks of a process; processes of which stacks are taken; calls of a stack, the outermost beside them."""
-GPU_SECONDS = 3
 
 
 def main() -> None:
@@ -48,7 +46,7 @@ def main() -> None:
     host = Host()
     watched = [[Watched(pid, task["hook"], pid in sampled) for pid in pids] for task, pids in found]
     watch([one for each in watched for one in each], asked["seconds"])
-    answer = host.since()
+    answer = host.since([pid for _, pids in found for pid in pids])
     answer["tasks"] = []
     told = [[one.told(asked) for one in each] for each in watched]
     for (task, _), each in zip(found, told):
@@ -83,16 +81,16 @@ class Host:
     def __init__(self) -> None:
         self.begun, self.connections, self.counters = time.monotonic(), connections(), host_counters()
 
-    def since(self) -> "dict[str, Any]":
+    def since(self, pids: "list[int]") -> "dict[str, Any]":
         """What has happened, and over how many seconds."""
-        counters = host_counters()
+        counters, gpus = host_counters(), GpuHealth(pids)
         return {
             "seconds": time.monotonic() - self.begun,
             "pressure": pressure(),
             "connections": grown(self.connections, connections()),
             "segments": counters.get("segments", 0) - self.counters.get("segments", 0),
             "again": counters.get("again", 0) - self.counters.get("again", 0),
-            "gpus": gpus(),
+            "gpus": gpus.answer(),
         }
 
 
@@ -203,21 +201,3 @@ def held_by_limit(pid: int) -> "Optional[float]":
     words = [line.split() for line in text.splitlines()]
     found = [int(word[1]) / 1e6 for word in words if word[:1] == ["throttled_usec"] and word[1].isdigit()]
     return found[0] if found else None
-
-
-def gpus() -> "dict[str, Any]":
-    """A row for each GPU, with the names of its fields; empty where there is no nvidia-smi."""
-    program, fields = which("nvidia-smi"), list(FIELDS)
-    for _ in range(len(FIELDS) if program else 0):
-        argv = [program, "--query-gpu=" + ",".join(fields), "--format=csv,noheader,nounits"]
-        try:
-            done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=GPU_SECONDS)
-        except (OSError, subprocess.TimeoutExpired):
-            break
-        text = done.stdout[:65536].decode("utf-8", "replace")
-        unknown = UNKNOWN.search(text)
-        if not unknown or unknown.group(1) not in fields:
-            return {"fields": fields, "rows": text.splitlines()[:64] if done.returncode == 0 else []}
-        at = fields.index(unknown.group(1))
-        fields[at : at + 1] = [OLDER[unknown.group(1)]] if unknown.group(1) in OLDER else []
-    return {}

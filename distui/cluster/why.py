@@ -19,6 +19,7 @@ from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.runs.insight.closer import look_and_watch
 from distui.runs.insight.look import Look
 from distui.runs.insight.ranks import RankSeen, TaskRanks
+from distui.runs.insight.sick import gpus_of
 from distui.runs.insight.slow import Slow
 from distui.runs.lines.events import NetworkUsed
 from distui.runs.lines.explanation import Explanation
@@ -26,7 +27,7 @@ from distui.runs.report.found import plan_of
 from distui.runs.report.history import stored_row
 from distui.runs.series.late import keep_lateness
 from distui.runs.store.masking import Mask, stored_secrets
-from distui.runs.store.recorded import stored_network
+from distui.runs.store.recorded import first_errors, stored_network
 from distui.runs.store.why_records import WhyRecord, keep, kept, telling
 from distui.runs.task.host_access import HostAccess
 from distui.session import Connector
@@ -84,7 +85,9 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
     unasked = {host: trouble.message for host, trouble in silent.items()}
     try:
         asking = (hosts, _tasks(plan, found), ids, _ended(found.tasks), unasked)
-        seen = await look_and_watch(*asking, _gpus(plan), stacks=stacks)
+        gpus = gpus_of(plan)
+        errors = first_errors(place.stored) if place.stored is not None and gpus else {}
+        seen = await look_and_watch(*asking, gpus, errors, stacks=stacks)
     finally:
         for host in hosts:
             await host.link.close()
@@ -112,11 +115,6 @@ async def why_followed(controller: RunController, *, stacks: bool = False) -> Wh
 def _told(run: str, mask: Mask, seen: Look, used: NetworkUsed | None) -> Why:
     record = WhyRecord(time.time(), "user", seen.explanation, seen.calls)
     return Why(run, mask.event(record), tuple(map(mask.event, seen.ranks)), mask.event(seen.slow), mask.event(used))
-
-
-def _gpus(plan: RunPlan) -> dict[int, tuple[int, ...]]:
-    """The GPUs of each rank."""
-    return {rank: gpus for task in plan.tasks for rank, gpus in zip(task.ranks, task.rank_gpus, strict=False)}
 
 
 def _ended(tasks: Sequence[FoundTask]) -> dict[int, str]:

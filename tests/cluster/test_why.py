@@ -216,6 +216,29 @@ def test_nccl_s_own_counts_name_a_rank(hang: Hang, distui: Distui, network: str,
     stop(distui)
 
 
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (
+            "gpu-sick",
+            ["must be reset (`gpu_recovery_action`)", "counted 2 memory errors that ECC could not correct, since"],
+        ),
+        ("gpu-lost", ["is lost: it has fallen off the bus"]),
+    ],
+)
+def test_the_gpu_of_who_holds_the_others_up(hang: Hang, distui: Distui, lab: Any, fault: str, words: list[str]) -> None:
+    """Tied to its rank and to the collective; the lab's nvidia-smi is a stand-in (tests/lab/stubs)."""
+    host = lab.host("h2")
+    found = hang(program("time.sleep(600)"), then=lambda: host.fault(fault, "0"), gpus_per_host=2)
+    host.fault("gpu-ok")
+
+    assert (found["kind"], found["culprits"]) == ("hang", [2]), found
+    assert found["headline"].startswith("rank 2 has not entered all_reduce #21")
+    assert f"; its GPU 0 {words[0]}" in found["headline"] and "reset GPU 0 of h2" in found["advice"]
+    assert all(any(f"rank 2 on h2: GPU 0 {word}" in line for line in found["evidence"]) for word in words), found
+    stop(distui)
+
+
 def test_a_job_that_wants_none_of_it(start: Any, distui: Distui) -> None:
     """`insight: off`: nothing is set, and `why` says what it can't see."""
     start("env | grep -c -e INSIGHT -e TORCH_FR -e PYTHONPATH; sleep 600", "--name", "stuck", job={"insight": "off"})

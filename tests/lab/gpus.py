@@ -45,6 +45,7 @@ def row(host: int, gpu: int, used: int = 0, busy: int = 0) -> dict[str, object]:
         "ecc.mode.current": "Enabled",
         "ecc.errors.corrected.volatile.total": 0,
         "ecc.errors.uncorrected.volatile.total": 0,
+        "gpu_recovery_action": "None",
         "memory.total": MEMORY,
         "memory.reserved": 551,
         "memory.used": used,

@@ -459,7 +459,7 @@ def test_what_is_no_fifo_or_file_is_left_alone(tmp_path: Path, name: str, kind: 
 @pytest.mark.parametrize(
     "name",
     [
-        *("processes.py", "hooked.py", "insight.py", "ras.py", "ras_talk.py"),
+        *("processes.py", "hooked.py", "insight.py", "ras.py", "ras_talk.py", "gpu_query.py", "gpu_state.py"),
         *("hook/sitecustomize.py", "hook/distui_insight.py"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from distui.agent import gpus
+from distui.agent import gpu_query
 from distui.agent.gpus import FIELDS, KernelLog, Pcie, Query
 from distui.facts import throttle
 from distui.runs.lines.events import GpuReading
@@ -109,7 +109,7 @@ print(", ".join(cells[f] for f in fields))
 """
     )
     (tmp_path / "nvidia-smi").chmod(0o755)
-    monkeypatch.setattr(gpus, "PLACES", str(tmp_path))
+    monkeypatch.setattr(gpu_query, "PLACES", str(tmp_path))
     query = Query()
     reports = [live(query) for _ in range(3)]
     assert [len(report["rows"]) for report in reports] == [0, 0, 1]

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from distui.agent.bundle import bundle, take
 from distui.facts.values import loads
 from distui.runs.insight.answers import MOST_TEXT, Collective, Frame, Process, Thread, host_answer
+from distui.runs.insight.ask import MODULES
 from distui.runs.insight.ranks import TaskRanks, ranks_of
 
 REAL = {
@@ -99,7 +100,7 @@ def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_a_process_of_this_machine(sleeper: subprocess.Popen[str], tmp_path: Path) -> None:
     """Asked as over ssh; it has no hook, and what the kernel tells of it is there all the same."""
-    program = bundle("processes", "hooked", "ras_talk", "ras", "insight")
+    program = bundle(*MODULES)
     tasks = [{"task": 3, "id": "", "folder": str(tmp_path), "hook": str(tmp_path)}]
     asked = {"tasks": tasks, "engine": [], "most": 4, "stacks": True}
     done = subprocess.run(take(program), input=program + json.dumps(asked).encode() + b"\n", capture_output=True)

@@ -84,7 +84,7 @@ async def test_what_stands_still_only_while_it_is_watched_is_asked_for_its_stack
     def told(kind: str) -> Look:
         return Look((), Explanation(cast(Kind, kind), kind, "certain", ()))
 
-    async def one_look(*_: Any, stacks: bool, before: Any = ()) -> Look:
+    async def one_look(*_: Any, stacks: bool, **_more: Any) -> Look:
         asked.append(stacks)
         return told(looks.pop(0))
 

@@ -40,7 +40,9 @@ async def test_only_what_stands_is_asked_for_stacks(
     """Who follows a run asks again and again: a run that uses no collectives is never sent a signal by that."""
     calls: list[bool] = []
 
-    async def answer(hosts: Any, ids: Any, *, stacks: bool = False, ras: float = 0) -> dict[str, HostAnswer]:
+    async def answer(
+        hosts: Any, ids: Any, *, stacks: bool = False, ras: float = 0, gpus: bool = False
+    ) -> dict[str, HostAnswer]:
         calls.append(stacks)
         return {"h1": HostAnswer("h1", {0: (process(groups),)}, at=NOW)}
 
@@ -57,7 +59,9 @@ async def test_stacks_are_of_the_process_that_was_seen(
     before = process(group(60))
     answers = iter([(before,), later])
 
-    async def answer(hosts: Any, ids: Any, *, stacks: bool = False, ras: float = 0) -> dict[str, HostAnswer]:
+    async def answer(
+        hosts: Any, ids: Any, *, stacks: bool = False, ras: float = 0, gpus: bool = False
+    ) -> dict[str, HostAnswer]:
         return {"h1": HostAnswer("h1", {0: next(answers)}, at=NOW)}
 
     monkeypatch.setattr(looks, "ask_hosts", answer)
@@ -70,7 +74,9 @@ async def test_stacks_are_added_to_what_was_seen(monkeypatch: pytest.MonkeyPatch
     before, after = process(group(60)), replace(process({}), stacks=STACKS)
     answers = iter([(before,), (after,)])
 
-    async def answer(hosts: Any, ids: Any, *, stacks: bool = False, ras: float = 0) -> dict[str, HostAnswer]:
+    async def answer(
+        hosts: Any, ids: Any, *, stacks: bool = False, ras: float = 0, gpus: bool = False
+    ) -> dict[str, HostAnswer]:
         return {"h1": HostAnswer("h1", {0: next(answers)}, at=NOW)}
 
     monkeypatch.setattr(looks, "ask_hosts", answer)

@@ -324,7 +324,9 @@ def test_ranks_of_a_part_of_the_run_are_known_by_their_processes() -> None:
 
 
 def test_a_communicator_of_all_ranks_may_number_them_otherwise() -> None:
-    """As their processes tell."""
+    """As their processes tell, unless one number stands for all of them: each container counts from one."""
+    one = report(all_reduced(31, 31, 30, 31), [PLACES[3]] * 4)
+    assert [each.ranks for each in known(one, one)] == [{0: 0, 1: 1, 2: 2, 3: 3}]
     turned = report(all_reduced(31, 31, 30, 31), PLACES[::-1])
     assert [one.ranks for one in known(turned, turned)] == [{0: 3, 1: 2, 2: 1, 3: 0}]
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import TypedDict
 
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.insight.closer import look_and_watch
 from distui.runs.insight.look import RAS_SECONDS, Look, look
 from distui.runs.insight.ranks import TaskRanks
+from distui.runs.insight.sick import Errors, gpus_of
 from distui.runs.lines.events import RanksAsked
 from distui.runs.lines.explanation import HANGS, STANDS, Explanation
+from distui.runs.store.recorded import first_errors
 from distui.runs.store.why_records import WhyRecord, keep
 from distui.runs.task.host_run import HostRun
 from distui.runs.watch.silence import silent_for
@@ -121,13 +124,25 @@ async def note(attempt: Attempt, record: WhyRecord) -> None:
 
 async def ranks_seen(attempt: Attempt, in_vain: Collection[int] = (), *, ras_seconds: float = RAS_SECONDS) -> Look:
     """Each rank as it tells where it is; `in_vain` have told that they waited for others in vain."""
-    return await look(*_asked(attempt), in_vain=in_vain, ras_seconds=ras_seconds, before=attempt.ras)
+    return await look(
+        *_asked(attempt), in_vain=in_vain, ras_seconds=ras_seconds, before=attempt.ras, **_of_gpus(attempt)
+    )
 
 
 async def ranks_watched(attempt: Attempt, *, stacks: bool) -> Look:
     """The same for somebody who asks: where nothing stands still, ranks are watched for some seconds."""
-    gpus = {rank: own for task in attempt.plan.tasks for rank, own in zip(task.ranks, task.rank_gpus, strict=False)}
-    return await look_and_watch(*_asked(attempt), {}, gpus, stacks=stacks)
+    return await look_and_watch(*_asked(attempt), {}, **_of_gpus(attempt), stacks=stacks)
+
+
+class _OfGpus(TypedDict):
+    gpus: dict[int, tuple[int, ...]]
+    errors: Errors
+
+
+def _of_gpus(attempt: Attempt) -> _OfGpus:
+    """The GPUs of each rank, and what those had counted when the run began."""
+    gpus = gpus_of(attempt.plan)
+    return {"gpus": gpus, "errors": first_errors(attempt.run.stored) if gpus else {}}
 
 
 def _asked(attempt: Attempt) -> tuple[list[HostRun], list[TaskRanks], dict[int, str], dict[int, str]]:

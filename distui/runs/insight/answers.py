@@ -161,6 +161,8 @@ class HostAnswer:
     """By how much `ahead` may be wrong, in seconds."""
     why_not: str = ""
     """Why there is no answer, in words."""
+    gpus: Mapping[str, object] = field(default_factory=dict)
+    """What its driver and the kernel's log say of its GPUs, as it came: see `sick`."""
 
 
 def host_answer(host: str, value: object) -> HostAnswer:
@@ -174,7 +176,8 @@ def host_answer(host: str, value: object) -> HostAnswer:
     shares = as_object(said.get("pressure"))
     pressure = {name: share for name in ("cpu", "io", "memory") if (share := number_of(shares.get(name))) is not None}
     networks = tuple(_network(one) for one in as_objects(said.get("networks"))[:MOST_NETWORKS])
-    return HostAnswer(host, tasks, pressure, networks, number_of(said.get("at")) or 0.0)
+    at, gpus = number_of(said.get("at")) or 0.0, as_object(said.get("gpus"))
+    return HostAnswer(host, tasks, pressure, networks, at, gpus=gpus)
 
 
 def _network(said: Mapping[str, object]) -> Network:

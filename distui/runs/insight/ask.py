@@ -29,31 +29,47 @@ ANSWER_BYTES = 16 << 20
 MOST_COLLECTIVES = 400
 """Of one group that a rank answers; a step of a large model has some hundred."""
 
+MODULES = (*("processes", "hooked", "ras_talk", "ras", "gpu_query", "metrics", "gpu_state", "insight"),)
+"""Of the program that is sent there, in the order of their imports."""
+
 MARK = b"DISTUI-INSIGHT:"
 
 
 async def ask_hosts(
-    hosts: Sequence[HostAccess], ids: Mapping[int, str], *, stacks: bool = False, left: bool = False, ras: float = 0
+    hosts: Sequence[HostAccess],
+    ids: Mapping[int, str],
+    *,
+    stacks: bool = False,
+    left: bool = False,
+    ras: float = 0,
+    gpus: bool = False,
 ) -> dict[str, HostAnswer]:
     """What all hosts say at once; `ids` has the engine's id of each task that was started. Never raises DistuiError.
 
-    `ras`: how many seconds NCCL's RAS threads may take; 0 for not asking them.
+    `ras`: how many seconds NCCL's RAS threads may take; 0 for not asking them. `gpus`: whether the drivers of the GPUs
+    are asked, too, where the run has any.
 
     `left` asks for what ranks that have ended left behind, in place of those that run.
 
     `stacks` sends each process a signal that it handles. Compiled code that sleeps may be woken by that, as by any
     other signal, so whoever has no need of stacks leaves them.
     """
-    answers = await asyncio.gather(*(ask_host(host, ids, stacks=stacks, left=left, ras=ras) for host in hosts))
+    answers = await asyncio.gather(
+        *(ask_host(host, ids, stacks=stacks, left=left, ras=ras, gpus=gpus) for host in hosts)
+    )
     return {answer.host: answer for answer in answers}
 
 
-async def ask_host(access: HostAccess, ids: Mapping[int, str], *, stacks: bool, left: bool, ras: float) -> HostAnswer:
+async def ask_host(
+    access: HostAccess, ids: Mapping[int, str], *, stacks: bool, left: bool, ras: float, gpus: bool
+) -> HostAnswer:
     """What one host says of its tasks, or why it says nothing."""
     try:
         asked = await request(access, ids, most=MOST_COLLECTIVES, stacks=stacks) | {"left": left}
         if ras:
             asked |= {"ras": ras, "ras_talk": _talk()}
+        if gpus:
+            asked |= {"gpus": any(task.gpus or any(task.rank_gpus) for task in access.tasks)}
         begun = time.time()
         text = await _answer(access.link, json.dumps(asked).encode() + b"\n")
         return _on_our_clock(host_answer(access.host, loads(text)), begun, time.time())
@@ -101,7 +117,7 @@ def _talk() -> str:
 
 @cache
 def _program() -> bytes:
-    return bundle("processes", "hooked", "ras_talk", "ras", "insight")
+    return bundle(*MODULES)
 
 
 def _on_our_clock(answer: HostAnswer, begun: float, ended: float) -> HostAnswer:

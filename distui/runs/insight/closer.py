@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypedDict
 
 from distui.runs.insight.explain import explain
 from distui.runs.insight.lateness import lateness
 from distui.runs.insight.links import links
 from distui.runs.insight.look import Look, look, not_asked
 from distui.runs.insight.ranks import RankSeen, TaskRanks, ranks_of
+from distui.runs.insight.sick import Errors, health
 from distui.runs.insight.slow import Slow, explain_slow
 from distui.runs.insight.watched import Watched
 from distui.runs.insight.watching import watch_hosts
@@ -25,6 +27,11 @@ MOST_LATE = 4
 """Late ranks of which stacks are taken."""
 
 
+class _OfGpus(TypedDict):
+    gpus: Mapping[int, tuple[int, ...]]
+    errors: Errors | None
+
+
 async def look_and_watch(
     hosts: Sequence[HostAccess],
     tasks: Sequence[TaskRanks],
@@ -32,22 +39,24 @@ async def look_and_watch(
     ended: Mapping[int, str],
     unasked: Mapping[str, str],
     gpus: Mapping[int, tuple[int, ...]],
+    errors: Errors | None = None,
     *,
     stacks: bool,
 ) -> Look:
     """For somebody who asks: one look, and a closer one where nothing stands still. Never raises DistuiError."""
     asking = (hosts, tasks, ids, ended, unasked)
-    seen = await look(*asking, stacks=stacks)
+    of_gpus: _OfGpus = {"gpus": gpus, "errors": errors}
+    seen = await look(*asking, stacks=stacks, **of_gpus)
     if seen.to_be_sure:
         await asyncio.sleep(seen.to_be_sure)
-        seen = await look(*asking, stacks=stacks, before=seen.ras)
+        seen = await look(*asking, stacks=stacks, before=seen.ras, **of_gpus)
     if seen.explanation.kind == "unseen" and not stacks:  # somebody wants to know: then stacks are all there is
-        seen = await look(*asking, stacks=True, before=seen.ras)
+        seen = await look(*asking, stacks=True, before=seen.ras, **of_gpus)
     if seen.explanation.kind in STANDS:
         return seen
-    closer = await look_closer(*asking, gpus)
+    closer = await look_closer(*asking, gpus, errors)
     if closer.explanation.kind in STANDS:  # since a moment ago: what stands is asked for its stacks
-        return await look(*asking, stacks=stacks)
+        return await look(*asking, stacks=stacks, **of_gpus)
     return closer.with_stacks_of(seen)
 
 
@@ -58,6 +67,7 @@ async def look_closer(
     ended: Mapping[int, str],
     unasked: Mapping[str, str],
     gpus: Mapping[int, tuple[int, ...]],
+    errors: Errors | None = None,
 ) -> Look:
     """Watch the ranks of a run; where some are late, once more, with stacks of these and of some that are not.
 
@@ -75,7 +85,8 @@ async def look_closer(
         slow = told(await watch_hosts(hosts, ids, _sampled(slow)))
         late = tuple(one for one in slow.lateness.late if one.rank in before)
         slow = replace(slow, lateness=replace(slow.lateness, late=late))
-    found = explain_slow(explain(slow.ranks), slow)
+    answers = {host: found.answer for host, found in slow.watched.items()}
+    found = explain_slow(explain(slow.ranks, health=health(slow.ranks, answers, gpus, errors)), slow)
     return Look(tuple(map(_shortened, slow.ranks)), found, slow)
 
 

@@ -20,19 +20,23 @@ from distui.runs.insight.collectives import (
     standing,
 )
 from distui.runs.insight.doing import Doing, advice, doing
+from distui.runs.insight.explain_gpus import with_gpus
 from distui.runs.insight.explain_ras import with_ras
 from distui.runs.insight.ranks import RankSeen
 from distui.runs.insight.ras import Counted
+from distui.runs.insight.sick import Health
 from distui.runs.lines.explanation import Explanation, RankPlace
 
 MOST_PARTS = 4
 """Ranks of the run of which it is said which of torch's are in them."""
 
 
-def explain(ranks: Sequence[RankSeen], ras: Sequence[Counted] = ()) -> Explanation:
-    """What all ranks' answers together mean; `ras` is what NCCL itself counts."""
+def explain(ranks: Sequence[RankSeen], ras: Sequence[Counted] = (), health: Health | None = None) -> Explanation:
+    """What all ranks' answers together mean; `ras` is what NCCL itself counts, `health` what is wrong with GPUs."""
     acts = {seen.rank: doing(seen) for seen in ranks}
     found = with_ras(_by_torch(ranks, acts), ranks, acts, ras)
+    if health is not None:
+        found = with_gpus(found, health, max((seen.at for seen in ranks), default=0.0))
     return replace(found, evidence=(*found.evidence, *_own_numbers(ranks)))
 
 

@@ -11,6 +11,7 @@ from distui.runs.insight.ask import ask_hosts
 from distui.runs.insight.explain import explain
 from distui.runs.insight.ranks import RankSeen, TaskRanks, ranks_of
 from distui.runs.insight.ras import Counted, counted, to_be_sure
+from distui.runs.insight.sick import Errors, health
 from distui.runs.insight.slow import Slow
 from distui.runs.lines.explanation import STANDS, Calls, Explanation
 from distui.runs.task.host_access import HostAccess
@@ -62,23 +63,27 @@ async def look(
     stacks: bool = False,
     ras_seconds: float = RAS_SECONDS,
     before: Sequence[Counted] = (),
+    gpus: Mapping[int, Sequence[int]] | None = None,
+    errors: Errors | None = None,
 ) -> Look:
     """Ask all hosts where the ranks of these tasks are; `unasked` says why others can't be. Never raises DistuiError.
 
     `in_vain` are ranks that told that they had waited for others in vain. NCCL's RAS threads may take `ras_seconds`;
-    `before` is what they told at an earlier look.
+    `before` is what they told at an earlier look. `gpus` are those of each rank, on its host, `errors` what they had
+    counted when the run began.
 
     Stacks are asked for where something stands still, or where they are wanted: a run that goes on is not disturbed.
     Positions are those from before that: what asking has set going again is no answer.
     """
     lost = not_asked(unasked or {})
-    answers = lost | await ask_hosts(hosts, ids, ras=ras_seconds)
+    answers = lost | await ask_hosts(hosts, ids, ras=ras_seconds, gpus=bool(gpus))
     ranks = tuple(replace(seen, in_vain=seen.run_rank in in_vain) for seen in ranks_of(tasks, answers, ended))
     ras = counted(ranks, answers, before)
+    sick = health(ranks, answers, gpus or {}, errors)
     if stacks or explain(ranks, ras).kind in STANDS:
         after = {seen.rank: seen for seen in ranks_of(tasks, lost | await ask_hosts(hosts, ids, stacks=True), ended)}
         ranks = tuple(_with_stacks(seen, after[seen.rank]) for seen in ranks)
-    return Look(ranks, explain(ranks, ras), ras=ras)
+    return Look(ranks, explain(ranks, ras, sick), ras=ras)
 
 
 def not_asked(unasked: Mapping[str, str]) -> dict[str, HostAnswer]:

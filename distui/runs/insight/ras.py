@@ -131,11 +131,11 @@ class _Places:
     def ranks(self, one: Communicator) -> dict[int, int]:
         """Its ranks as those of the run: one of all ranks numbers them as the run does, unless processes differ."""
         surest = {rank: next(iter(own)) for rank, p in one.processes.items() if len(own := self._of(p)) == 1}
-        known = {rank: own for rank, own in surest.items() if own is not None}
+        often = Counter(surest.values())
+        known = {rank: own for rank, own in surest.items() if own is not None and often[own] == 1}
         if one.size == self._size and all(own == rank for rank, own in known.items()):
             return {rank: rank for rank in range(one.size)}
-        often = Counter(known.values())
-        return {rank: own for rank, own in known.items() if often[own] == 1}
+        return known
 
 
 def torch_tells(seen: Sequence[RankSeen]) -> bool:

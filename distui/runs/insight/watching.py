@@ -15,7 +15,7 @@ from distui.errors import DistuiError
 from distui.facts.values import as_object, loads
 from distui.framing import Behind
 from distui.runs.insight.answers import HostAnswer, number_of
-from distui.runs.insight.ask import ANSWER_BYTES, CONNECT_SECONDS, MARK, request
+from distui.runs.insight.ask import ANSWER_BYTES, CONNECT_SECONDS, MARK, MODULES, request
 from distui.runs.insight.clocks import Reading, clock
 from distui.runs.insight.watched import Watched, watched
 from distui.runs.task.host_access import HostAccess
@@ -125,5 +125,4 @@ class Lines:
 
 @cache
 def _program() -> bytes:
-    names = ("processes", "hooked", "ras_talk", "ras", "insight")
-    return bundle(*names, "wire", "pack", "sources", "gpus", "connections", "watching")
+    return bundle(*MODULES, "connections", "watching")

@@ -15,13 +15,16 @@ from typing import Any
 from distui.codec import read
 from distui.errors import UsageError
 from distui.facts.values import loads
-from distui.files import last_bytes, lines_of
+from distui.files import last_bytes, lines_of, open_to_read
 from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.plan.serialize import from_json
 from distui.runs.lines.event_json import event_of
 from distui.runs.lines.events import Event, Failure, HostSampled, NetworkUsed, Progressed, RunEnded, RunOpened
 from distui.runs.store.runs import StoredRun
+
+FIRST_BYTES = 1 << 20
+"""Of a run's samples, in which those are that came first of each host."""
 
 
 @dataclass(slots=True)
@@ -65,6 +68,20 @@ def stored_samples(stored: StoredRun, most: int = 20_000) -> tuple[HostSampled, 
     except OSError:
         return ()
     return tuple(event for event in _figures(lines) if isinstance(event, HostSampled))
+
+
+def first_errors(stored: StoredRun) -> dict[tuple[str, int], int]:
+    """(host, GPU) -> the uncorrected errors that it had counted when the run's first sample of its host was taken."""
+    found: dict[str, HostSampled] = {}
+    try:
+        with open_to_read(stored.path / "metrics.ndjson") as file:
+            head = file.read(FIRST_BYTES)
+    except OSError:
+        return {}
+    for event in _figures(head.splitlines()):
+        if isinstance(event, HostSampled) and event.gpus:
+            found.setdefault(event.host, event)
+    return {(host, gpu.index): gpu.ecc for host, sample in found.items() for gpu in sample.gpus if gpu.ecc is not None}
 
 
 def stored_progress(stored: StoredRun) -> Progressed | None:
