@@ -221,7 +221,10 @@ def test_nccl_s_own_counts_name_a_rank(hang: Hang, distui: Distui, network: str,
     [
         (
             "gpu-sick",
-            ["must be reset (`gpu_recovery_action`)", "counted 2 memory errors that ECC could not correct, since"],
+            [
+                "must be reset (`gpu_recovery_action`)",
+                "counted 2 memory errors that ECC could not correct, since the run began",
+            ],
         ),
         ("gpu-lost", ["is lost: it has fallen off the bus"]),
     ],

@@ -13,6 +13,7 @@ import pytest
 
 from distui.errors import HostUnreachable
 from distui.runs.insight import ask
+from distui.runs.insight.answers import HostAnswer
 from distui.runs.insight.ask import ask_hosts
 from distui.runs.task.host_access import HostAccess
 from distui.session import Completed
@@ -74,6 +75,35 @@ async def test_only_tasks_that_were_started_are_asked_for(tmp_path: Path, stacks
     (task,) = one["tasks"]
     assert (task["task"], task["id"]) == (0, "c1")
     assert all(host.plan.run_id in task[what] for what in ("folder", "hook"))
+
+
+async def test_nccl_and_drivers_are_asked_where_there_are_any(tmp_path: Path) -> None:
+    """For so many seconds, with what asks in containers; drivers only where the run has GPUs."""
+    env = {"NCCL_RAS_ADDR": "localhost:1", "OTHER": "x"}
+    host, link = access(tmp_path, answer(1.0), env=env)
+    await ask_hosts([host], {0: "c1"})
+    await ask_hosts([host], {0: "c1"}, ras=2.0, gpus=True)
+    without, one = link.sent
+    assert not {"ras", "ras_talk", "gpus"} & set(without)
+    assert (one["ras"], one["gpus"]) == (2.0, False) and "STATUS" in one["ras_talk"]
+    assert one["tasks"][0]["env"] == {"NCCL_RAS_ADDR": "localhost:1"}, "of the job's environment nothing else"
+
+
+async def test_nccl_is_asked_on_a_few_hosts_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answers for all ranks; which ones are asked is spread over the run."""
+    asked: dict[str, float] = {}
+
+    async def one(access: Any, ids: Any, *, ras: float, **_: Any) -> HostAnswer:
+        asked[access.host] = ras
+        return HostAnswer(access.host)
+
+    monkeypatch.setattr(ask, "ask_host", one)
+    hosts: list[Any] = [SimpleNamespace(host=f"h{number}") for number in range(10)]
+    await ask_hosts(hosts, {}, ras=5.0)
+    assert [host for host, ras in asked.items() if ras] == ["h0", "h2", "h5", "h7"] and len(asked) == 10
+    await ask_hosts(hosts[:3], {}, ras=5.0)
+    assert [asked[host.host] for host in hosts[:3]] == [5.0] * 3
+    await ask_hosts([], {}, ras=5.0)
 
 
 @pytest.mark.parametrize(

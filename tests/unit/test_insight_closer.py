@@ -13,6 +13,8 @@ from distui.runs.insight import closer
 from distui.runs.insight.answers import Collective, Group, HostAnswer, Process
 from distui.runs.insight.look import Look
 from distui.runs.insight.ranks import TaskRanks
+from distui.runs.insight.ras import Counted
+from distui.runs.insight.ras_report import Communicator
 from distui.runs.insight.watched import Figures, Watched
 from distui.runs.lines.explanation import Explanation, Kind, RankPlace
 from distui.runs.report.why_words import FIGURES, cells
@@ -100,6 +102,27 @@ async def test_what_stands_still_only_while_it_is_watched_is_asked_for_its_stack
     watches[:] = ["unseen"]
     await closer.look_and_watch([], [], {}, {}, {}, {}, stacks=False)
     assert asked == [False, True] and not watches
+
+
+async def test_what_only_seems_to_stand_is_looked_at_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NCCL's counts tell no moments: whether they grow is known after five seconds."""
+    uneven = Communicator("5f", "", 2, {"AllReduce": {0: 31, 1: 30}}, {}, {}, {})
+    first = Counted(uneven, "2.29.2", {0: 0, 1: 1}, since=99.0, at=100.0, goes_on=False)
+    slept: list[float] = []
+    befores: list[Any] = []
+
+    async def one_look(*_: Any, before: Any = (), **_more: Any) -> Look:
+        befores.append(before)
+        kind: Kind = "hang" if before else "unseen"
+        return Look((), Explanation(kind, kind, "certain", ()), ras=(first,))
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(closer, "look", one_look)
+    monkeypatch.setattr(closer.asyncio, "sleep", sleep)
+    found = await closer.look_and_watch([], [], {}, {}, {}, {}, stacks=False)
+    assert (found.explanation.kind, slept, befores) == ("hang", [4.0], [(), (first,)])
 
 
 async def test_what_is_shown_of_each_rank(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ from distui.runs.report.summary import FILE, summary
 from distui.runs.report.text import evidence
 from distui.runs.state.reducer import RunState, apply
 from distui.runs.store.journal import Journal
-from distui.runs.store.recorded import Recorded, stored_events, stored_progress, stored_samples
+from distui.runs.store.recorded import Recorded, first_errors, stored_events, stored_progress, stored_samples
 from distui.runs.store.runs import RunStore, StoredRun
 from fakehosts.runs import plan_for
 
@@ -273,3 +273,22 @@ def test_anything_at_any_place_of_a_plan(tmp_path_factory: pytest.TempPathFactor
     except serialize.UsageError:
         return
     assert serialize.from_json(json.loads(json.dumps(serialize.to_json(plan)))) == plan
+
+
+def test_what_gpus_had_counted_when_a_run_began(tmp_path: Path) -> None:
+    """By the first sample of each host; a GPU that does not tell has none, and a torn line is left out."""
+    stored = RunStore(tmp_path).adopt("r")
+    assert first_errors(stored) == {}
+    samples = [
+        HostSampled(1.0, "h1"),
+        HostSampled(2.0, "h1", (GpuReading(0, ecc=3), GpuReading(1))),
+        HostSampled(3.0, "h1", (GpuReading(0, ecc=5), GpuReading(1, ecc=2))),
+        HostSampled(4.0, "h2", (GpuReading(0, ecc=0),)),
+    ]
+    journal = Journal(stored)
+    for sample in samples:
+        journal.write([sample])
+    journal.close()
+    with (stored.path / "metrics.ndjson").open("ab") as file:
+        file.write(b'{"type":"gpu"')
+    assert first_errors(stored) == {("h1", 0): 3, ("h2", 0): 0}

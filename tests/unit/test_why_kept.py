@@ -16,6 +16,8 @@ from distui.plan import serialize
 from distui.runs.ending import ask_ranks
 from distui.runs.ending.ask_ranks import AskTurns, tell_why
 from distui.runs.insight.look import Look
+from distui.runs.insight.ras import Counted
+from distui.runs.insight.ras_report import Communicator
 from distui.runs.lines.event_json import to_json
 from distui.runs.lines.events import (
     Carried,
@@ -139,6 +141,26 @@ async def test_what_has_not_stood_still_for_long_is_no_hang(telling: Any) -> Non
     """A rank that evaluates for a while, or prints every five minutes: nothing is said, and it is looked at again."""
     said, again, stored = await telling((110.0, HANG), (131.0, MOVING))
     assert (said, again, kept(stored)) == ([], [130.5], ())
+
+
+async def test_what_nccl_counted_is_kept_until_the_next_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts tell no moments: since when they stand is known from one look to the next, which comes soon."""
+    cluster = Cluster(tmp_path)
+    run = cluster.controller(cluster.plan(stall_after=30.0), clock=lambda: 100.0)
+    turns = AskTurns(0.0, 30.0, told=True)
+    uneven = Communicator("5f", "", 2, {"AllReduce": {0: 31, 1: 30}}, {}, {}, {})
+    ras = (Counted(uneven, "2.29.2", {}, since=99.0, at=100.0, goes_on=False),)
+    befores: list[Any] = []
+
+    async def look(*_: object, before: Any, **__: object) -> Look:
+        befores.append(before)
+        return Look((), MOVING, ras=ras)
+
+    monkeypatch.setattr(ask_ranks, "look", look)
+    for _ in range(2):
+        await tell_why(run.attempt, turns)
+    await run.attempt.close()
+    assert befores == [(), ras] and turns.due(104.0, silent=False)
 
 
 async def test_another_standstill_is_not_the_one_before(telling: Any) -> None:

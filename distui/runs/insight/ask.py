@@ -28,6 +28,8 @@ CONNECT_SECONDS = 5.0
 ANSWER_BYTES = 16 << 20
 MOST_COLLECTIVES = 400
 """Of one group that a rank answers; a step of a large model has some hundred."""
+MOST_RAS = 4
+"""Hosts of a run on which NCCL's RAS is asked."""
 
 MODULES = (*("processes", "hooked", "ras_talk", "ras", "gpu_query", "metrics", "gpu_state", "insight"),)
 """Of the program that is sent there, in the order of their imports."""
@@ -54,10 +56,19 @@ async def ask_hosts(
     `stacks` sends each process a signal that it handles. Compiled code that sleeps may be woken by that, as by any
     other signal, so whoever has no need of stacks leaves them.
     """
+    some = {access.host for access in _spread(hosts)} if ras else set[str]()
+    seconds = [ras if access.host in some else 0 for access in hosts]
+    asked = zip(hosts, seconds, strict=True)
     answers = await asyncio.gather(
-        *(ask_host(host, ids, stacks=stacks, left=left, ras=ras, gpus=gpus) for host in hosts)
+        *(ask_host(host, ids, stacks=stacks, left=left, ras=each, gpus=gpus) for host, each in asked)
     )
     return {answer.host: answer for answer in answers}
+
+
+def _spread(hosts: Sequence[HostAccess]) -> Sequence[HostAccess]:
+    """Those where NCCL's RAS is asked: each answers for all ranks that it reaches, at length where there are many."""
+    count = min(len(hosts), MOST_RAS)
+    return [hosts[number * len(hosts) // count] for number in range(count)]
 
 
 async def ask_host(

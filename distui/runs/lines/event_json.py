@@ -200,18 +200,23 @@ class _Sample:
     gpus: tuple[tuple[float | None, int | None, float | None, float | None], ...]
     indices: tuple[int, ...] = ()
     net: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    ecc: tuple[int | None, ...] = ()
+    """Memory errors that ECC could not correct; left out where no GPU counts them."""
 
 
 def _sample(event: HostSampled) -> Json:
     gpus = ((g.utilization_pct, g.memory_used_mib, g.temperature_c, g.power_w) for g in event.gpus)
-    return write(_Sample(event.host, tuple(gpus), tuple(g.index for g in event.gpus), event.net))
+    ecc = tuple(g.ecc for g in event.gpus)
+    row = write(_Sample(event.host, tuple(gpus), tuple(g.index for g in event.gpus), event.net, ecc))
+    return row if any(count is not None for count in ecc) else {k: v for k, v in row.items() if k != "ecc"}
 
 
 def _sampled(at: float, made: _Sample) -> HostSampled:
     indices = made.indices or range(len(made.gpus))
+    counts = made.ecc or (None,) * len(made.gpus)
     readings = (
-        GpuReading(index, utilization_pct=use, memory_used_mib=used, temperature_c=temperature, power_w=power)
-        for index, (use, used, temperature, power) in zip(indices, made.gpus, strict=False)
+        GpuReading(index, utilization_pct=use, memory_used_mib=used, temperature_c=temperature, power_w=power, ecc=ecc)
+        for index, (use, used, temperature, power), ecc in zip(indices, made.gpus, counts, strict=False)
     )
     return HostSampled(at, made.host, tuple(readings), made.net)
 
