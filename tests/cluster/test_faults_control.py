@@ -191,6 +191,7 @@ def test_a_terminal_closed_while_connecting(lab: Any, home: Path, start: Callabl
 def test_a_third_ctrl_c_leaves_with_a_result(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """A daemon that hangs keeps the run from its end; who waits no longer gets 130, and exactly one result."""
     program = start("sleep 300", "--name", "thrice", "-o", "ndjson")
+    read_until(program, type="phase", phase="follow")
     lab.host("h2").fault("docker-hang")
     for said in ("stopping the run", "killing the run"):
         program.send_signal(signal.SIGINT)

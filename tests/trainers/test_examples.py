@@ -45,7 +45,7 @@ async def said(cluster: distui.Cluster, name: str, ranks: int) -> list[list[str]
         async with cluster.launch(planned) as run:
             result = await run.wait()
         logs = [run.log(rank).read_text().splitlines() for rank in range(ranks)]
-    assert (result.outcome, result.warnings) == ("succeeded", ()), logs
+    assert (result.outcome, result.warnings) == ("succeeded", ()), f"{result.failure}\n{logs}"
     return logs
 
 

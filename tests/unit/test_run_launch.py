@@ -509,6 +509,27 @@ async def test_a_stop_while_starting(cluster: Cluster) -> None:
     assert cluster.of(StopAsked) == []
 
 
+async def test_who_waits_no_longer_until_a_start_is_undone(cluster: Cluster) -> None:
+    """The third Ctrl-C, while an engine hangs in the clean-up: at once, and it is said where something may be left."""
+    for host in cluster.hosts:
+        host.engine.exits.clear()
+    reached, removing = cluster.hosts[1].hold("run"), cluster.hosts[1].hold("rm")
+    controller = cluster.controller(cluster.plan())
+
+    async def leave() -> None:
+        await reached.wait()
+        controller.request_stop("user")
+        controller.request_stop("user", grace=0)
+        cluster.hosts[1].gates["run"].set()
+        await removing.wait()
+        controller.request_detach()
+
+    ended = await cluster.drive(controller, leave())
+    assert (ended.outcome, ended.exit) == ("stopped", 130)
+    assert [words.partition(":")[0] for words in ended.leftovers] == ["h1", "h2", "h3"]
+    assert cluster.hosts[1].containers and not cluster.hosts[1].gates["rm"].is_set()
+
+
 async def test_a_stop_that_another_distui_here_asks_for(cluster: Cluster) -> None:
     """`distui stop` beside a launch that has nothing on its hosts yet: it ends with 143."""
     reached = cluster.hosts[1].hold("image")

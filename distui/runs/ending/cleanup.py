@@ -160,11 +160,14 @@ async def _remove(host: HostRun, keep: frozenset[int], last: LastLook | None) ->
             more, words = await last(host, keep) if last is not None else (frozenset(), ())
             return (*await host.remove(keep=keep | more), *words)
     except DistuiError as exc:
-        names = ", ".join(t.name for t in host.tasks)
-        return (f"{host.host}: may still have {names} ({exc.message})",)
+        return (may_still_have(host, exc.message),)
     except TimeoutError:
-        names = ", ".join(t.name for t in host.tasks)
-        return (f"{host.host}: may still have {names} (removing took more than {REMOVE_SECONDS:.0f} s)",)
+        return (may_still_have(host, f"removing took more than {REMOVE_SECONDS:.0f} s"),)
+
+
+def may_still_have(host: HostRun, why: str) -> str:
+    """What a host was not seen to be without, in words."""
+    return f"{host.host}: may still have {', '.join(task.name for task in host.tasks)} ({why})"
 
 
 async def _remove_rendezvous(attempt: Attempt) -> None:

@@ -16,7 +16,7 @@ from distui.errors import DistuiError, ExitCode, HostError
 from distui.plan.model import Task
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.steps import LaunchOptions, LaunchRefused, each, finished, phase, raise_errors, sentence
-from distui.runs.ending.cleanup import roll_back
+from distui.runs.ending.cleanup import may_still_have, roll_back
 from distui.runs.ending.conclude import carry_marks, conclude
 from distui.runs.ending.finish import refused
 from distui.runs.hosts.folder import STALE_MINUTES, Claim, claim_of
@@ -65,7 +65,7 @@ async def launch(attempt: Attempt, options: LaunchOptions) -> None:
         error = _stopped_elsewhere() if await _taken_away(attempt) else refusal
         if any(host.claim.taken for host in attempt.hosts.values()):
             await conclude(attempt, refused(attempt, error))
-        error.leftovers = await roll_back(attempt)
+        error.leftovers = await _undo(attempt)
         raise error from None
     except BaseException:
         await asyncio.shield(roll_back(attempt))
@@ -74,6 +74,16 @@ async def launch(attempt: Attempt, options: LaunchOptions) -> None:
         await asyncio.shield(
             each([h for h in attempt.hosts.values() if h.claim.leased], lambda host: host.claim.free())
         )
+
+
+async def _undo(attempt: Attempt) -> tuple[str, ...]:
+    """What the start has left on hosts, in words. Whoever waits no longer leaves what is not undone by then."""
+    requests = attempt.run.requests
+    left = await requests.unless(lambda: requests.detach, roll_back(attempt))
+    if left is not None:
+        return left
+    hosts = [host for host in attempt.hosts.values() if host.claim.taken]
+    return tuple(may_still_have(host, "nobody waited until the start was undone") for host in hosts)
 
 
 async def _hand_over(attempt: Attempt) -> None:
