@@ -5,6 +5,7 @@
 import os
 import subprocess
 import threading
+import time
 
 from distui.agent.gpu_query import FIELDS, OLDER, UNKNOWN, which, xid_of
 from distui.agent.metrics import boot_clock
@@ -14,7 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
     from typing import Any, Optional
 
-GPU_SECONDS = 3
+GRACE = 0.2
+"""Seconds by which a program is waited for longer than it is given."""
 HEALTH = ("gpu_recovery_action",)
 """Asked for beside the usual fields. Drivers before 560 or so do not know it."""
 MOST_ROWS, MOST_TEXT, MOST_XIDS = 64, 65536, 64
@@ -24,16 +26,42 @@ KERNEL = "/proc/driver/nvidia/gpus"
 """A folder for each GPU, also for one that is lost, by its address."""
 
 
-def gpus() -> "dict[str, Any]":
-    """What nvidia-smi prints, line by line, with the names of the fields; empty where there is none.
+class GpuHealth:
+    """The driver is asked beside everything else: one that hangs may not even let its program be killed.
 
-    `silent`: it does not answer.
+    What the kernel's log tells is there by then, since a driver that hangs has mostly written there why.
     """
-    program, fields = which("nvidia-smi"), [*FIELDS, *HEALTH]
-    for _ in range(len(fields) if program else 0):
+
+    def __init__(self, pids: "list[int]", seconds: float) -> None:
+        self.until, self.program = time.monotonic() + seconds, which("nvidia-smi")
+        self.found = {}  # type: dict[str, Any]
+        self.thread = threading.Thread(target=self.ask, args=(pids,), daemon=True)
+        self.thread.start()
+
+    def ask(self, pids: "list[int]") -> None:
+        """Ask, and keep what is said. All moments are seconds since the boot."""
+        if not self.program:
+            return
+        known = {"xids": xids(), "boot": boot_clock(), "began": began(pids), "order": order()}  # type: dict[str, Any]
+        self.found = dict(known, fields=[], rows=[], silent=True)
+        said = gpus(self.program, self.until)
+        self.found = dict(known, **said) if said else {}
+
+    def answer(self) -> "dict[str, Any]":
+        """What came in time; empty on a host without GPUs. `silent`: nvidia-smi has not answered."""
+        self.thread.join(max(0.0, self.until - time.monotonic()) + GRACE)
+        return self.found
+
+
+def gpus(program: str, until: float) -> "dict[str, Any]":
+    """What nvidia-smi prints, line by line, with the names of the fields; empty where it can't be run."""
+    fields = [*FIELDS, *HEALTH]
+    for _ in range(len(fields)):
         argv = [program, "--query-gpu=" + ",".join(fields), "--format=csv,noheader,nounits"]
         try:
-            done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=GPU_SECONDS)
+            done = subprocess.run(
+                argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=max(0.0, until - time.monotonic())
+            )
         except subprocess.TimeoutExpired:
             return {"fields": fields, "rows": [], "silent": True}
         except OSError:
@@ -45,35 +73,6 @@ def gpus() -> "dict[str, Any]":
         at = fields.index(unknown.group(1))
         fields[at : at + 1] = [OLDER[unknown.group(1)]] if unknown.group(1) in OLDER else []
     return {}
-
-
-class GpuHealth:
-    """The driver is asked beside everything else: one that hangs may not even let its program be killed."""
-
-    def __init__(self, pids: "list[int]") -> None:
-        self.found = {"fields": [], "rows": [], "silent": True}  # type: dict[str, Any]
-        self.thread = threading.Thread(target=self.ask, args=(pids,), daemon=True)
-        self.thread.start()
-
-    def ask(self, pids: "list[int]") -> None:
-        """Ask, and keep what is said."""
-        self.found = health(pids)
-
-    def answer(self) -> "dict[str, Any]":
-        """What came in time."""
-        self.thread.join(GPU_SECONDS + 2)
-        return self.found
-
-
-def health(pids: "list[int]") -> "dict[str, Any]":
-    """The same, with the XIDs of the kernel's log, and since when the processes run that are asked about.
-
-    All moments are seconds since the boot.
-    """
-    found = gpus()
-    if found:
-        found.update({"xids": xids(), "boot": boot_clock(), "began": began(pids), "order": order()})
-    return found
 
 
 def xids(path: str = "/dev/kmsg") -> "Optional[list[list[Any]]]":

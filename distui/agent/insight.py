@@ -4,8 +4,8 @@
 
 In, as one line of JSON on stdin: `tasks`, each with its number, its folder for the hook's files, and its engine's id or
 its folder (engine `process`); `engine`, its command; `most`, how many collectives of a group are wanted; `stacks`,
-whether they are; `left`, whether it is asked for what programs that have ended left behind, and nothing else; `gpus`,
-whether drivers of GPUs are asked; `ras`, how many seconds NCCL's RAS may take, and `ras_talk`, what asks it in
+whether they are; `left`, whether it is asked for what programs that have ended left behind, and nothing else; `gpus`
+and `ras`, how many seconds drivers of GPUs and NCCL's RAS may take, 0 for not asking them; `ras_talk`, what asks RAS in
 containers, as a program.
 """
 
@@ -54,7 +54,8 @@ def all_seen(asked: "dict[str, Any]") -> "dict[str, Any]":
     firsts = first_processes(asked["engine"], [task["id"] for task in asked["tasks"] if task["id"]])
     found = [(task, pids_of(task, firsts, parents)[:MOST_PROCESSES]) for task in asked["tasks"]]
     networks = Networks(found if asked.get("ras") else [], asked)
-    gpus = GpuHealth([pid for _, pids in found for pid in pids]) if asked.get("gpus") else None
+    everybody = [pid for _, pids in found for pid in pids]
+    gpus = GpuHealth(everybody, asked["gpus"]) if asked.get("gpus") else None
     before = [[Look(pid) for pid in pids] for _, pids in found]
     begun = time.monotonic()
     asking = [Asking(task["hook"], pid, asked) for task, pids in found for pid in pids]

@@ -12,6 +12,7 @@ import re
 import socket
 import subprocess
 import threading
+import time
 
 from distui.agent.processes import environment, read
 from distui.agent.ras_talk import samples
@@ -35,6 +36,7 @@ class Networks:
     """The networks of all tasks, asked beside everything else that is asked."""
 
     def __init__(self, found: "list[tuple[dict[str, Any], list[int]]]", asked: "dict[str, Any]") -> None:
+        self.begun = time.monotonic()
         self.by_key = {}  # type: dict[int, Network]
         for task, pids in found:
             key = network_of("/proc/%d" % pids[0]) if pids else 0
@@ -46,8 +48,9 @@ class Networks:
 
     def rows(self, seconds: float) -> "list[dict[str, Any]]":
         """What each answered, waited for no longer than that."""
+        until = self.begun + seconds + START_SECONDS
         for thread in self.threads:
-            thread.join(seconds + START_SECONDS)
+            thread.join(max(0.0, until - time.monotonic()))
         return [one.row() for one in self.by_key.values()]
 
 

@@ -31,6 +31,9 @@ SAMPLE_EVERY = 0.07
 MOST_SAMPLES, MOST_SAMPLED, MOST_FRAMES = 80, 8, 40
 """Stacks of a process; processes of which stacks are taken; calls of a stack, the outermost beside them."""
 
+GPU_SECONDS = 3.0
+"""What a driver may take to answer."""
+
 
 def main() -> None:
     """Watch, answer, and end."""
@@ -83,7 +86,7 @@ class Host:
 
     def since(self, pids: "list[int]") -> "dict[str, Any]":
         """What has happened, and over how many seconds."""
-        counters, gpus = host_counters(), GpuHealth(pids)
+        counters, gpus = host_counters(), GpuHealth(pids, GPU_SECONDS)
         return {
             "seconds": time.monotonic() - self.begun,
             "pressure": pressure(),

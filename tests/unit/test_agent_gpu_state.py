@@ -61,34 +61,38 @@ print(", ".join(fields))
 def test_a_driver_is_asked_for_what_it_knows(driver: Path, refused: list[str], kept: str, gone: str) -> None:
     """New, older and very old ones."""
     fake(driver, REFUSES.format(refused=refused))
-    found = gpu_state.gpus()
+    found = gpu_state.gpus(str(driver), time.monotonic() + 10)
     assert found["rows"] == [", ".join(found["fields"])]
     assert kept in found["fields"] and gone not in found["fields"]
     assert len(found["fields"]) >= len(FIELDS)
 
 
-def test_a_driver_that_hangs_is_said(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In bounded time, also where its program can't even be killed."""
-    monkeypatch.setattr(gpu_state, "GPU_SECONDS", 0.3)
+def test_a_driver_that_hangs_is_said_with_what_the_log_tells(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In bounded time, also where its program can't even be killed: the log mostly says why."""
+    monkeypatch.setattr(gpu_state, "xids", lambda: [["0000:3b:00", 79, 22.0]])
     fake(driver, "time.sleep(60)")
-    assert gpu_state.gpus() == {"fields": [*FIELDS, "gpu_recovery_action"], "rows": [], "silent": True}
-    monkeypatch.setattr(gpu_state, "GPU_SECONDS", -1.9)
-    monkeypatch.setattr(gpu_state, "health", lambda _: time.sleep(1))
-    assert gpu_state.GpuHealth([]).answer()["silent"] is True
+    fields = [*FIELDS, "gpu_recovery_action"]
+    silent = {"fields": fields, "rows": [], "silent": True}
+    assert gpu_state.gpus(str(driver), time.monotonic() + 0.2) == silent
+    monkeypatch.setattr(gpu_state, "gpus", lambda *_: time.sleep(2))
+    begun = time.monotonic()
+    found = gpu_state.GpuHealth([], 0.3).answer()
+    assert time.monotonic() - begun < 1.5
+    assert found["silent"] is True and found["xids"] == [["0000:3b:00", 79, 22.0]]
 
 
 def test_a_host_without_gpus_says_nothing(driver: Path) -> None:
     """There is no program, or one that can't be run."""
-    assert gpu_state.health([os.getpid()]) == {}
+    assert gpu_state.GpuHealth([os.getpid()], 5.0).answer() == {}
     driver.write_bytes(b"\x7fELF")
     driver.chmod(0o755)
-    assert gpu_state.health([os.getpid()]) == {}
+    assert gpu_state.GpuHealth([os.getpid()], 5.0).answer() == {}
 
 
 def test_what_goes_with_the_rows(driver: Path) -> None:
     """Since when the processes run, on the clock that the kernel's log has."""
     fake(driver, REFUSES.format(refused=[]))
-    found = gpu_state.GpuHealth([os.getpid(), os.getppid(), 1 << 30]).answer()
+    found = gpu_state.GpuHealth([os.getpid(), os.getppid(), 1 << 30], 10.0).answer()
     own = int(Stat(f"/proc/{os.getpid()}/stat").start) / os.sysconf("SC_CLK_TCK")
     assert 0 < found["began"] <= own <= found["boot"] and len(found["rows"]) == 1
     assert gpu_state.began([1 << 30]) is None

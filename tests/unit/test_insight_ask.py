@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -82,11 +82,22 @@ async def test_nccl_and_drivers_are_asked_where_there_are_any(tmp_path: Path) ->
     env = {"NCCL_RAS_ADDR": "localhost:1", "OTHER": "x"}
     host, link = access(tmp_path, answer(1.0), env=env)
     await ask_hosts([host], {0: "c1"})
-    await ask_hosts([host], {0: "c1"}, ras=2.0, gpus=True)
+    await ask_hosts([host], {0: "c1"}, ras=2.0, gpus=2.0)
     without, one = link.sent
     assert not {"ras", "ras_talk", "gpus"} & set(without)
-    assert (one["ras"], one["gpus"]) == (2.0, False) and "STATUS" in one["ras_talk"]
+    assert one["ras"] == 2.0 and "gpus" not in one and "STATUS" in one["ras_talk"]
     assert one["tasks"][0]["env"] == {"NCCL_RAS_ADDR": "localhost:1"}, "of the job's environment nothing else"
+
+
+async def test_drivers_are_asked_where_the_run_has_gpus(tmp_path: Path) -> None:
+    """For no longer than that."""
+    cluster = Cluster(tmp_path, 1)
+    (task,) = cluster.plan().tasks
+    plan = replace(cluster.plan(), tasks=(replace(task, gpus=(0, 1), rank_gpus=((0,),)),))
+    host, link = HostAccess("h1", plan, cluster.connector), Link(answer(1.0))
+    host.link = link  # type: ignore[assignment]
+    await ask_hosts([host], {0: "c1"}, gpus=2.0)
+    assert link.sent[0]["gpus"] == 2.0
 
 
 async def test_nccl_is_asked_on_a_few_hosts_of_many(monkeypatch: pytest.MonkeyPatch) -> None:

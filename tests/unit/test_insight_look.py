@@ -41,7 +41,7 @@ async def test_only_what_stands_is_asked_for_stacks(
     calls: list[bool] = []
 
     async def answer(
-        hosts: Any, ids: Any, *, stacks: bool = False, ras: float = 0, gpus: bool = False
+        hosts: Any, ids: Any, *, stacks: bool = False, ras: float = 0, gpus: float = 0
     ) -> dict[str, HostAnswer]:
         calls.append(stacks)
         return {"h1": HostAnswer("h1", {0: (process(groups),)}, at=NOW)}
@@ -60,7 +60,7 @@ async def test_stacks_are_of_the_process_that_was_seen(
     answers = iter([(before,), later])
 
     async def answer(
-        hosts: Any, ids: Any, *, stacks: bool = False, ras: float = 0, gpus: bool = False
+        hosts: Any, ids: Any, *, stacks: bool = False, ras: float = 0, gpus: float = 0
     ) -> dict[str, HostAnswer]:
         return {"h1": HostAnswer("h1", {0: next(answers)}, at=NOW)}
 
@@ -75,7 +75,7 @@ async def test_stacks_are_added_to_what_was_seen(monkeypatch: pytest.MonkeyPatch
     answers = iter([(before,), (after,)])
 
     async def answer(
-        hosts: Any, ids: Any, *, stacks: bool = False, ras: float = 0, gpus: bool = False
+        hosts: Any, ids: Any, *, stacks: bool = False, ras: float = 0, gpus: float = 0
     ) -> dict[str, HostAnswer]:
         return {"h1": HostAnswer("h1", {0: next(answers)}, at=NOW)}
 

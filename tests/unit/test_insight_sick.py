@@ -168,7 +168,9 @@ def test_what_can_t_be_seen_is_said_where_something_stands() -> None:
         "h2: whether its GPUs reported XIDs is not known, since this login may not read the kernel's log"
         in found.evidence
     )
-    assert any("h2: nvidia-smi does not answer" in line for line in told(host("h2", "", silent=True), 3).evidence)
+    assert any(
+        "h2: nvidia-smi did not answer in time" in line for line in told(host("h2", "", silent=True), 3).evidence
+    )
     moving = with_gpus(Explanation("moving", "no collective stands still", "certain", ()), Health((), ("h2: x",)), NOW)
     assert moving.evidence == ()
 
@@ -199,6 +201,8 @@ def test_a_lost_gpu_is_numbered_by_the_kernel_s_list() -> None:
     order = ["0000:19:00.0", "0000:2a:00.0"]
     found = told(host("h2", row(0), lost, order=order), 3)
     assert "its GPU 1 is lost: it has fallen off the bus" in found.headline
+    silent = host("h2", "", silent=True, xids=[FELL], order=order)
+    assert "its GPU 1 reported Xid 79" in told(silent, 3).headline, "where the driver says nothing at all"
     cells = ", ".join(["1", *["[GPU is lost]"] * (len(NAMES) - 1)])
     assert "its GPU 1 is lost" in told(host("h2", row(0), cells), 3).headline
 

@@ -17,8 +17,8 @@ from distui.runs.store.why_records import WhyRecord
 from distui.runs.verdict.causes import ECHOES, IN_VAIN
 from distui.runs.verdict.last_words import last_words
 
-SECONDS, RAS_SECONDS = 5.0, 2.0
-"""How long a stop waits for ranks at the most; they take two. And how much of it for NCCL's RAS."""
+SECONDS, PATIENCE_S = 5.0, 2.0
+"""How long a stop waits for ranks at the most; they take two. And how much of it for NCCL's RAS and drivers."""
 WORDS_S = 0.5
 """How long it waits for last words that tell of a time-out: they may come after an end, or be another rank's."""
 
@@ -61,7 +61,7 @@ async def ask_who_held_up(attempt: Attempt) -> None:
     seen: Look | None = None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SECONDS):
-            seen = await ranks_seen(attempt, _in_vain(attempt), ras_seconds=RAS_SECONDS)
+            seen = await ranks_seen(attempt, _in_vain(attempt), patience=PATIENCE_S)
     found, before = seen.explanation if seen is not None else None, attempt.explanation
     if before is not None and (found is None or found.culprits in ((), before.culprits)):
         found = before

@@ -12,7 +12,7 @@ from typing import TypedDict
 
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.insight.closer import look_and_watch
-from distui.runs.insight.look import RAS_SECONDS, Look, look
+from distui.runs.insight.look import PATIENCE_S, Look, look
 from distui.runs.insight.ranks import TaskRanks
 from distui.runs.insight.sick import Errors, gpus_of
 from distui.runs.lines.events import RanksAsked
@@ -122,11 +122,9 @@ async def note(attempt: Attempt, record: WhyRecord) -> None:
     await attempt.emit(RanksAsked(record.at, record.found.shortened()))
 
 
-async def ranks_seen(attempt: Attempt, in_vain: Collection[int] = (), *, ras_seconds: float = RAS_SECONDS) -> Look:
+async def ranks_seen(attempt: Attempt, in_vain: Collection[int] = (), *, patience: float = PATIENCE_S) -> Look:
     """Each rank as it tells where it is; `in_vain` have told that they waited for others in vain."""
-    return await look(
-        *_asked(attempt), in_vain=in_vain, ras_seconds=ras_seconds, before=attempt.ras, **_of_gpus(attempt)
-    )
+    return await look(*_asked(attempt), in_vain=in_vain, patience=patience, before=attempt.ras, **_of_gpus(attempt))
 
 
 async def ranks_watched(attempt: Attempt, *, stacks: bool) -> Look:

@@ -44,12 +44,12 @@ async def ask_hosts(
     stacks: bool = False,
     left: bool = False,
     ras: float = 0,
-    gpus: bool = False,
+    gpus: float = 0,
 ) -> dict[str, HostAnswer]:
     """What all hosts say at once; `ids` has the engine's id of each task that was started. Never raises DistuiError.
 
-    `ras`: how many seconds NCCL's RAS threads may take; 0 for not asking them. `gpus`: whether the drivers of the GPUs
-    are asked, too, where the run has any.
+    `ras` and `gpus`: how many seconds NCCL's RAS threads may take, and drivers of the GPUs that the run has; 0 for not
+    asking them.
 
     `left` asks for what ranks that have ended left behind, in place of those that run.
 
@@ -72,15 +72,15 @@ def _spread(hosts: Sequence[HostAccess]) -> Sequence[HostAccess]:
 
 
 async def ask_host(
-    access: HostAccess, ids: Mapping[int, str], *, stacks: bool, left: bool, ras: float, gpus: bool
+    access: HostAccess, ids: Mapping[int, str], *, stacks: bool, left: bool, ras: float, gpus: float
 ) -> HostAnswer:
     """What one host says of its tasks, or why it says nothing."""
     try:
         asked = await request(access, ids, most=MOST_COLLECTIVES, stacks=stacks) | {"left": left}
         if ras:
             asked |= {"ras": ras, "ras_talk": _talk()}
-        if gpus:
-            asked |= {"gpus": any(task.gpus or any(task.rank_gpus) for task in access.tasks)}
+        if any(task.gpus or any(task.rank_gpus) for task in access.tasks):
+            asked |= {"gpus": gpus}
         begun = time.time()
         text = await _answer(access.link, json.dumps(asked).encode() + b"\n")
         return _on_our_clock(host_answer(access.host, loads(text)), begun, time.time())

@@ -16,8 +16,8 @@ from distui.runs.insight.slow import Slow
 from distui.runs.lines.explanation import STANDS, Calls, Explanation
 from distui.runs.task.host_access import HostAccess
 
-RAS_SECONDS = 5.0
-"""How long NCCL's RAS threads may take for two answers; mostly a second, more where one of them is gone."""
+PATIENCE_S = 5.0
+"""How long NCCL's RAS threads and drivers of GPUs may take. Mostly that is a second; more where one is in trouble."""
 
 
 @frozen
@@ -61,22 +61,22 @@ async def look(
     *,
     in_vain: Collection[int] = (),
     stacks: bool = False,
-    ras_seconds: float = RAS_SECONDS,
+    patience: float = PATIENCE_S,
     before: Sequence[Counted] = (),
     gpus: Mapping[int, Sequence[int]] | None = None,
     errors: Errors | None = None,
 ) -> Look:
     """Ask all hosts where the ranks of these tasks are; `unasked` says why others can't be. Never raises DistuiError.
 
-    `in_vain` are ranks that told that they had waited for others in vain. NCCL's RAS threads may take `ras_seconds`;
-    `before` is what they told at an earlier look. `gpus` are those of each rank, on its host, `errors` what they had
-    counted when the run began.
+    `in_vain` are ranks that told that they had waited for others in vain. NCCL's RAS threads and drivers of GPUs may
+    take `patience` seconds; `before` is what the former told at an earlier look. `gpus` are those of each rank, on its
+    host, `errors` what they had counted when the run began.
 
     Stacks are asked for where something stands still, or where they are wanted: a run that goes on is not disturbed.
     Positions are those from before that: what asking has set going again is no answer.
     """
     lost = not_asked(unasked or {})
-    answers = lost | await ask_hosts(hosts, ids, ras=ras_seconds, gpus=bool(gpus))
+    answers = lost | await ask_hosts(hosts, ids, ras=patience, gpus=patience if gpus else 0)
     ranks = tuple(replace(seen, in_vain=seen.run_rank in in_vain) for seen in ranks_of(tasks, answers, ended))
     ras = counted(ranks, answers, before)
     sick = health(ranks, answers, gpus or {}, errors)

@@ -173,8 +173,8 @@ def _list(value: object) -> list[object]:
 
 def _unknown(host: str, answer: HostAnswer) -> Iterator[str]:
     if answer.gpus.get("silent") is True:
-        yield f"{host}: nvidia-smi does not answer, which a driver that hangs makes it do"
-    elif answer.gpus.get("xids", 0) is None:
+        yield f"{host}: nvidia-smi did not answer in time, as with a driver that hangs"
+    if answer.gpus.get("xids", 0) is None:
         yield f"{host}: whether its GPUs reported XIDs is not known, since this login may not read the kernel's log"
 
 
