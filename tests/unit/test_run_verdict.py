@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from distui.runs.verdict.evidence import End, Evidence, HostSeen, Line, Lines, Rules, Silence, Stop, TaskSeen, corrected
 from distui.runs.verdict.judge import judge
-from distui.runs.verdict.last_words import LastWords
+from distui.runs.verdict.last_words import LastWords, last_words
 from distui.runs.verdict.moments import Moment
 from distui.runs.verdict.outcome import Verdict
 from distui.runs.verdict.parts import Part
@@ -734,3 +734,60 @@ def test_no_certainty_where_clocks_overlap(known: Evidence) -> None:
         if end.relation == "followed" and own and first.at is not None and end.at is not None:
             doubt = 0.0 if end.host == first.host else known.doubt(end.host) + known.doubt(first.host)
             assert end.at - first.at > doubt
+
+
+# programs that start several ranks themselves
+
+REPORT = """\
+E1124 04:27:11.327000 8 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1)
+Traceback (most recent call last):
+  File "/usr/lib/python3/dist-packages/torch/distributed/launcher/api.py", line 383, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+bad.py FAILED
+Root Cause (first observed failure):
+[0]:
+  rank      : 3 (local_rank: 1)
+  exitcode  : 1 (pid: 20)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================""".splitlines()
+"""What torch 2.13's torchrun says of its ranks, shortened."""
+
+RAISED = [
+    "[rank3]: Traceback (most recent call last):",
+    '[rank3]:   File "/work/bad.py", line 14, in work',
+    '[rank3]:     raise ValueError("bad shard 17")',
+    "[rank3]: ValueError: bad shard 17",
+]
+CLOSED = [
+    "[rank2]: Traceback (most recent call last):",
+    '[rank2]:   File "/work/bad.py", line 15, in work',
+    f"[rank2]: {ECHO}",
+]
+
+
+@pytest.mark.parametrize(
+    "log", [[*RAISED, *CLOSED, *REPORT], [*RAISED, *REPORT], [*CLOSED[:1], *RAISED, *CLOSED[1:], *REPORT]]
+)
+def test_the_error_of_a_rank_that_a_program_started_is_shown(log: list[str]) -> None:
+    """`command: [torchrun, ...]`: what it raised, not what the rank beside it lost and what the launcher adds."""
+    lines = tuple(Line(10.0 + at / 100, text) for at, text in enumerate(["step 20", *log]))
+    found = verdict(task(0, ended(12.0), Line(10.3, ECHO)), task(1, ended(11.0), *lines)).failure
+    assert found is not None
+    assert (found.rank, found.excerpt) == (1, tuple(RAISED))
+
+
+def test_what_a_launcher_says_is_shown_where_a_rank_said_nothing() -> None:
+    """A rank that was killed: the report is all there is."""
+    lines = tuple(Line(10.0, text) for text in ("step 20", *REPORT))
+    found = verdict(task(0, ended(11.0), *lines)).failure
+    assert found is not None and found.excerpt == tuple(REPORT[-8:])
+
+
+def test_a_launcher_s_long_report_is_no_work_after_an_error() -> None:
+    """Several failures are reported, and a log whose lines have no times ends with it."""
+    report = [*REPORT[:7], "-" * 60, "Failures:", "[1]:", "  rank      : 2 (local_rank: 0)", "-" * 60, *REPORT[7:]]
+    words = last_words(tuple(Line(None, text) for text in ["step 20", *RAISED, *CLOSED, *report]))
+    assert words is not None and (words.weight, words.own) == ("own", tuple(RAISED))

@@ -14,6 +14,8 @@ from typing import Literal
 from distui.frozen import frozen
 from distui.regex import regex
 from distui.runs.lines.severity import severity
+from distui.runs.lines.text import safe
+from distui.runs.lines.traceback import RANK_PREFIX
 from distui.runs.verdict.causes import Cause
 from distui.runs.verdict.diagnose import cause_of
 from distui.runs.verdict.evidence import Line, Lines
@@ -44,11 +46,14 @@ _NATIVE = regex(
     r"|mpirun noticed that|srun: error|Check failed:|^panic:"
 )
 _RAISED = regex(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Closed|Expired)(?::|$)")
+_LAUNCHER = regex(r"\b(?:ChildFailedError|CalledProcessError|ProcessExitedException)\b")
+"""What torchrun, accelerate and `mp.spawn` raise when a rank that they started has ended badly."""
 _CHAINED = regex(r"^During handling of the above exception|^The above exception was the direct cause")
 _WARNING = regex(r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} |: [IW] (?:tensorflow|external)/|failed call to cuInit")
 _AROUND = regex(
     r"^\s|^$|^frame #\d+|^Exception raised from |^CUDA kernel errors|^For debugging consider|^Compile with |^<\w"
     r"|^\[?E ?\d{3,4} |^\+ |resource_tracker|^Current thread|^Thread 0x|^Extension modules|^[│╭╰]"
+    r"|^[=-]{40,}$|^\S+ FAILED$|^Failures:$|^Root Cause \(first observed failure\):$|^\[\d+\]:$"  # torchrun's report
 )
 _ABOVE = regex(
     r"\b(?:cause|stack ?trace|traceback|logs?|errors?|exceptions?|output)\b[^.]{0,40}\babove\b"
@@ -75,6 +80,8 @@ class LastWords:
     """Whether it is an exception's, with a traceback or its name; else some other line that names an error."""
     quiet_for: float = 0.0
     """Seconds from the last of them until the rank last said something ordinary; 0 where it said no more."""
+    own: tuple[str, ...] = ()
+    """The lines of its own error, as they came, where another's or a launcher's report follows; else empty."""
 
     @property
     def gist(self) -> str:
@@ -101,7 +108,27 @@ def last_words(lines: Lines) -> LastWords | None:
         heads = [text for text in heads if _of(cause_of([text])) == "own"]
         cause = cause_of(heads)
     raised = any("Traceback (" in text or _RAISED.match(text) for text in said)
-    return LastWords(lines[start].at, _headline(heads, said), weight, cause, start, raised, _later(texts, lines, end))
+    own = _own_lines(texts, lines, start, end)
+    later = _later(texts, lines, end)
+    return LastWords(lines[start].at, _headline(heads, said), weight, cause, start, raised, later, own)
+
+
+def _own_lines(texts: Sequence[str], lines: Sequence[Line], start: int, end: int) -> tuple[str, ...]:
+    """What its own error said, where a program that starts several ranks has said more of it, or others have."""
+    raised = [i for i in range(start, end + 1) if _RAISED.match(texts[i])]
+    own = [i for i in raised if _of(cause_of([texts[i]])) == "own" and not _LAUNCHER.search(texts[i])]
+    if not own or own[-1] == raised[-1]:
+        return ()
+    rank = _rank_prefix(lines[own[0]].text)
+    of_rank = [i for i in range(start, own[-1] + 1) if _rank_prefix(lines[i].text) == rank]
+    last = max(i for i in own if i in of_rank)
+    return tuple(lines[i].text for i in of_rank if i <= last)
+
+
+def _rank_prefix(text: str) -> str:
+    """torch's `[rank3]: ` before a line of a rank that raised; empty where there is none."""
+    found = RANK_PREFIX.match(safe(text))
+    return found[0] if found else ""
 
 
 def _explained(texts: Sequence[str], end: int) -> int:
@@ -215,6 +242,7 @@ def _apart(before: float | None, after: float | None, unknown: float = 0.0) -> f
 
 def _headline(heads: Sequence[str], said: Sequence[str]) -> str:
     """What was raised last, else the last error."""
+    heads = [text for text in heads if not _LAUNCHER.search(text)] or heads
     raised = [text for text in heads if _RAISED.match(text)]
     return (raised or heads or [text.strip() for text in said])[-1]
 
