@@ -17,6 +17,7 @@ import pytest
 from distui.agent import hooked
 from distui.agent.bundle import bundle, take
 from distui.runs.insight.answers import Process, host_answer
+from distui.runs.insight.ask import MODULES
 
 HOOK = Path(str(resources.files("distui.agent").joinpath("hook")))
 
@@ -92,7 +93,7 @@ def both(tmp_path: Path, insight: Path) -> Callable[..., tuple[int, str, str]]:
 
 def ask(insight: Path, task: Path, *, stacks: bool = True) -> tuple[Process, ...]:
     """What the asker on a host answers of a task without a container, as it comes over ssh."""
-    program = bundle("processes", "hooked", "insight")
+    program = bundle(*MODULES)
     tasks = [{"task": 0, "id": "", "folder": str(task), "hook": str(insight)}]
     asked = {"tasks": tasks, "engine": [], "most": 400, "stacks": stacks}
     done = subprocess.run(take(program), input=program + json.dumps(asked).encode() + b"\n", capture_output=True)
@@ -122,7 +123,7 @@ import os, torch, torch.distributed as dist, torch.multiprocessing as mp
 def work(rank):
     dist.init_process_group("gloo", init_method=os.environ["MEET"], rank=rank, world_size=2)
     dist.all_reduce(torch.ones(1))
-    print("stepped", flush=True)
+    os.write(1, b"stepped\\n")
     import time; time.sleep(600)
 if __name__ == "__main__":
     mp.start_processes(work, nprocs=2, start_method="fork")
@@ -327,7 +328,7 @@ def test_a_program_says_the_same_with_the_hook(both: Callable[..., tuple[int, st
 def left(insight: Path) -> tuple[Process, ...]:
     """What the asker on a host finds of programs that have ended."""
     asked = {"tasks": [{"task": 0, "id": "", "folder": "", "hook": str(insight)}], "engine": [], "left": True}
-    program = bundle("processes", "hooked", "insight")
+    program = bundle(*MODULES)
     done = subprocess.run(take(program), input=program + json.dumps(asked).encode() + b"\n", capture_output=True)
     assert done.returncode == 0 and done.stderr == b"", done.stderr
     return host_answer("h1", json.loads(done.stdout.partition(b":")[2])).tasks[0]

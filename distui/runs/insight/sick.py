@@ -16,6 +16,7 @@ from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.runs.insight.answers import HostAnswer, number_of, rows_of, text_of, whole_of
 from distui.runs.insight.ranks import RankSeen
+from distui.whole import whole
 
 MOST_GPUS, MOST_XIDS = 64, 64
 EARLY_S = 1.0
@@ -141,10 +142,10 @@ def _row(row: str, fields: Sequence[object]) -> _Gpu | None:
     if len(cells) != len(fields):
         return None
     named = {text_of(name): cell for name, cell in zip(fields, cells, strict=True)}
-    index = named.get("index", "")
-    if not (index.isascii() and index.isdigit() and len(index) < 5):
+    index = whole(named.get("index", ""), 4)
+    if index is None:
         return None
-    return _Gpu(int(index), named, lost=any(word in row.lower() for word in _LOST))
+    return _Gpu(index, named, lost=any(word in row.lower() for word in _LOST))
 
 
 def _xids(answer: HostAnswer) -> dict[str, list[tuple[int, float]]]:
