@@ -17,7 +17,7 @@ from distui.runs.attempt.limits import Limits
 from distui.runs.control.controller import RunController
 from distui.runs.follow.followed import Back, Drained, Exited, Lost, Note, Removed
 from distui.runs.follow.resume import ResumePoint
-from distui.runs.hosts.stop_word import StopWord
+from distui.runs.hosts.stop_word import StopWord, read_word
 from distui.runs.lines.events import (
     FailureFound,
     HostChanged,
@@ -521,6 +521,25 @@ async def test_a_container_killed_and_removed_by_somebody_else(cluster: Cluster)
     ended = await cluster.drive(controller, both())
     assert ended.failure is not None
     assert ended.failure.words == "killed by SIGKILL, exit 137: its container was removed by somebody else"
+
+
+async def test_a_stop_at_a_failure_is_said_on_the_hosts_before_it_ends_ranks(cluster: Cluster) -> None:
+    """Who follows elsewhere may see those end first: the word names the ranks that did not fail by themselves."""
+    two = cluster.hosts[1]
+    reached = two.hold("stop")
+    controller = cluster.controller(cluster.plan())
+
+    async def fail() -> None:
+        await until(running(cluster))
+        cluster.hosts[0].containers[0].end(3)
+        await reached.wait()
+        path = f"/home/u/.local/state/distui/hosts/{two.name}/r1/stopped"
+        word = read_word(f"{two.files[path].decode()}\n", None)
+        assert word is not None
+        assert (word.cause, word.exit, word.tasks) == ("failure", 1, frozenset({1}))
+        two.gates["stop"].set()
+
+    assert (await cluster.drive(controller, fail())).outcome == "failed"
 
 
 async def test_a_container_removed_after_its_end_is_a_warning(cluster: Cluster) -> None:

@@ -23,6 +23,8 @@ def test_a_word_is_read_as_it_was_written_with_its_time_on_our_clock() -> None:
     marked = replace(BOB, mark="12ab")
     assert read_word(f"{marked.text()}\n1000.5\n", 0.0) == replace(marked, at=1000.5)
     assert read_word(f"{marked.text()}\n", 0.0) == marked
+    some = replace(marked, cause="failure", tasks=frozenset({0, 1, 2, 7}))
+    assert read_word(f"{some.text()}\n1000.5\n", 0.0) == replace(some, at=1000.5)
 
 
 @pytest.mark.parametrize("messages", ["bob@laptop\n\n", "bob@laptop\nnuke 1 2\n", "bob@laptop\nuser 130\n"])
@@ -80,6 +82,14 @@ def test_which_ends_a_stop_made(end: End, stop: Stop | None) -> None:
     """Any in the grace and a while after it; else only those in a stop's own way."""
     assert stop_by(StopWord("bob", "user", 130, 5.0, 100.0), [end]) == stop
     assert stop_by(StopWord("bob"), [end]) == (None if end.code in (0, 3) else Stop(end.at or 0, "elsewhere", "bob"))
+
+
+@pytest.mark.parametrize(("at", "explains"), [(100.0, True), (50.0, False), (None, False)])
+def test_a_stop_at_a_failure_explains_the_ends_it_made_alone(at: float | None, explains: bool) -> None:
+    """Those of the ranks that it names; an old one, or one without its time, tells nothing of how the run ended."""
+    word = StopWord("bob", "failure", 1, 5.0, at, tasks=frozenset({0, 1}))
+    stop = Stop(100.0, "failure", "bob", 1, frozenset({0, 1}))
+    assert stop_by(word, [End(143, 100.2)]) == (stop if explains else None)
 
 
 def test_ends_that_make_somebody_ask() -> None:

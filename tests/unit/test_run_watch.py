@@ -261,6 +261,25 @@ async def test_a_rank_that_somebody_stopped_alone(make: Any, left_at: float | No
     assert (watched.tracker.verdict().failure is None) == (code == 0)
 
 
+@pytest.mark.parametrize("code", [3, 137])
+async def test_ranks_that_another_s_stop_at_a_failure_ended_did_not_fail(make: Any, code: int) -> None:
+    """Who follows elsewhere saw the failure first, and stopped the rest before we asked for it: clocks can't tell."""
+    watched = make(plan_for("h1", "h2"))
+    path = "/home/u/.local/state/distui/hosts/h1/r1/stopped"
+    word = StopWord("bob@laptop", "failure", 1, 5.0, tasks=frozenset({0}))
+    watched.fakes["h1"].files[path], watched.fakes["h1"].written[path] = word.text().encode(), 99.999
+    watched.now = 100.1
+    await watched.tell(
+        ("h1", Exited(0, 143, "exited", finished_at=100.0, signalled=True)),
+        ("h2", Exited(1, code, "exited", finished_at=100.001)),
+    )
+    watched.now = 100.2
+    watched.tracker.stopped(Stop(watched.now, "failure"))
+    found = watched.tracker.verdict()
+    assert (found.outcome, found.first, found.ranks[0].relation) == ("failed", (1,), "stopped")
+    assert [e.text for e in watched.of(Notice) if "stopped by" in e.text] == []
+
+
 async def test_our_own_word_of_a_stop_is_nobody_s(make: Any) -> None:
     """A clock that is measured wrong dates the ends before our stop began: the word there is ours all the same."""
     watched = make(plan_for("h1"))

@@ -24,8 +24,8 @@ STOP_CAUSES: Mapping[StopReason, StopCause] = {
 }  # fmt: skip
 """A stop's reason, as the verdict knows it."""
 
-SAID: frozenset[StopReason] = frozenset({"user", "timeout", "lost", "hang"})
-"""Stops that nobody elsewhere could know of from the ends of ranks."""
+SAID: frozenset[StopReason] = frozenset({"user", "timeout", "lost", "hang", "failure"})
+"""Stops that leave word on the hosts: who follows elsewhere may see the ranks end before it knows of a reason."""
 
 NEVER_MET = 10.0
 """Seconds that a stop waits for a host which did not answer from its beginning on."""
@@ -142,7 +142,8 @@ async def _stop(attempt: Attempt, reason: StopReason, grace: float) -> None:
     attempt.tracker.stopped(Stop(attempt.clock(), STOP_CAUSES[reason], exit=int(attempt.run.requests.exit)))
     await attempt.emit(StopAsked(attempt.clock(), reason, grace))
     live = attempt.tracker.live_tasks()
-    word = StopWord(attempt.run.stopped_as, STOP_CAUSES[reason], int(attempt.run.requests.exit), grace)
+    ends = live if reason == "failure" else None
+    word = StopWord(attempt.run.stopped_as, STOP_CAUSES[reason], int(attempt.run.requests.exit), grace, tasks=ends)
     said = word if reason in SAID else None
     results = await asyncio.gather(
         *(_stop_on(h, [t for t in h.tasks if t.index in live], grace, said) for h in attempt.hosts.values()),

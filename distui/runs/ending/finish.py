@@ -99,7 +99,11 @@ async def _learn(attempt: Attempt) -> None:
     asked_here = attempt.run.requests.stop is not None or known.stopped_by
     if not asked_here and (word := await attempt.watch.hosts.stopped_elsewhere()):
         ends = [track.end for track in known.tracks.values() if track.end is not None]
-        known.stopped(stop_by(word, ends) or Stop(attempt.clock(), "elsewhere", word.who))
+        found = stop_by(word, ends)
+        if found is None and word.cause != "failure":
+            found = Stop(attempt.clock(), "elsewhere", word.who)
+        if found is not None:
+            known.stopped(found)
     await look(attempt)
     known.missed(index for host in attempt.hosts.values() for index in host.missing)
     await attempt.watch.judged_ends.ask_boots()

@@ -8,10 +8,11 @@ leaves a file for each of their tasks, `stopped-TASK`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import get_args
 
 from distui.frozen import frozen
+from distui.plan.labels import format_ranks, parse_ranks
 from distui.runs.verdict.evidence import End, Stop, StopCause, corrected
 from distui.runs.verdict.stops import STOP_CODES
 from distui.whole import whole
@@ -24,7 +25,7 @@ def file_of(task: int | None) -> str:
     return FILE if task is None else f"{FILE}-{task}"
 
 
-MARK = "mark "
+MARK, TASKS = "mark ", "tasks "
 
 TO_END = 30.0
 """Seconds beyond the grace within which stopped ranks have ended, and their logs are read."""
@@ -57,11 +58,14 @@ class StopWord:
     """When it was left, UTC seconds; None where the host does not tell."""
     mark: str = ""
     """What tells it from all others, also those of the same user; "" where nobody asks."""
+    tasks: frozenset[int] | None = None
+    """The tasks that it ends, where others had ended before and made it stop the rest; None: all of them."""
 
     def text(self) -> str:
         """As it is written."""
+        tasks = f"{TASKS}{format_ranks(sorted(self.tasks))}\n" if self.tasks is not None else ""
         mark = f"{MARK}{self.mark}\n" if self.mark else ""
-        return f"{self.who}\n{self.cause} {'-' if self.exit is None else self.exit} {self.grace:g}\n{mark}"
+        return f"{self.who}\n{self.cause} {'-' if self.exit is None else self.exit} {self.grace:g}\n{tasks}{mark}"
 
     @property
     def minutes(self) -> int:
@@ -93,8 +97,13 @@ def read_word(text: str, offset_ms: float | None) -> StopWord | None:
         whole(code, 3),
         _number(grace) or 0.0,
         corrected(_number(lines[-1]) if len(lines) > 1 else None, offset_ms),
-        next((line.removeprefix(MARK).strip() for line in lines[2:] if line.startswith(MARK)), ""),
+        next(_after(MARK, lines[2:]), ""),
+        next((frozenset(parse_ranks(text)) for text in _after(TASKS, lines[2:])), None),
     )
+
+
+def _after(name: str, lines: Iterable[str]) -> Iterator[str]:
+    return (line.removeprefix(name).strip() for line in lines if line.startswith(name))
 
 
 def _number(text: str) -> float | None:
@@ -114,10 +123,13 @@ def stop_by(word: StopWord, ends: Iterable[End]) -> Stop | None:
     """The stop that this word tells of, as far as it may have made these ends; None when it made none of them.
 
     Where the host does not say when it was left, or that was long before, the first end in a stop's own way dates it.
+    A stop at a failure without its time explains nothing: who reads this sees the failure.
     """
     ended = list(ends)
     if word.at is not None and any(word.made(end) for end in ended):
-        return Stop(word.at, word.cause, word.who, word.exit)
+        return Stop(word.at, word.cause, word.who, word.exit, word.tasks)
+    if word.cause == "failure":
+        return None
     times = [at for end in ended if _as_killed(end) and (at := _ended(end)) is not None]
     return Stop(min(times), "elsewhere", word.who) if times else None
 

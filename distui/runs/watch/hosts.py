@@ -119,8 +119,8 @@ class WatchedHosts:
         return None
 
     async def say_who_stopped(self, word: StopWord, host: str) -> None:
-        """Say once that the run was stopped from elsewhere, and by whom."""
-        if not self._stop_reported:
+        """Say once that the run was stopped from elsewhere, and by whom; who stops it at a failure is no news."""
+        if not self._stop_reported and word.cause != "failure":
             self._stop_reported = True
             await self._emit(Notice(self._tracker.clock(), "info", f"stopped by {word.who}", host))
 
