@@ -17,7 +17,8 @@ from distui.cli.printing.outlet import Outlet
 from distui.cli.printing.printer import LineWriter, LogView
 from distui.facts.host import Address, Engine, Gpu, Gpus, HostFacts, IbPort, Nic, ProbeResult
 from distui.facts.probe import probe_all, script
-from distui.plan.plan import NoPlan, plan
+from distui.plan.model import NoPlan
+from distui.plan.plan import plan
 from distui.runs.lines.events import Event, LogLine, LogLines, RankChanged, RunOpened
 from distui.runs.state.reducer import RunState, apply
 from distui.runs.verdict.evidence import End, Evidence, Line, TaskSeen

@@ -8,7 +8,7 @@ from distui.doctor.finding import Check, CheckRow, Finding
 from distui.doctor.host_checks import PORT
 from distui.doctor.reach import Endpoint, Reached, ReachProblem, ReachReport
 from distui.facts.host import HostFacts, ProbeResult
-from distui.plan.model import HostNetwork, RunPlan
+from distui.plan.model import HostNetwork, Notes, RunPlan
 from distui.plan.routes import choose_routes
 from distui.spec.hosts.inventory import Host
 from distui.spec.job.job import Job
@@ -29,10 +29,9 @@ def endpoints(hosts: Sequence[Host], results: Mapping[str, ProbeResult]) -> tupl
     that just one of them gets the port.
     """
     up = [(host, found) for host in hosts if isinstance(found := results.get(host.name), HostFacts)]
-    routes = choose_routes(Job("doctor"), "gloo", up)
     taken: set[str] = set()
     ends = []
-    for network in routes.networks:
+    for network in choose_routes(Job("doctor"), "gloo", up, Notes()):
         facts = results[network.host]
         assert isinstance(facts, HostFacts)
         free = PORT not in facts.ports_in_use and network.addr not in taken

@@ -9,7 +9,7 @@ from distui.errors import UsageError
 from distui.frozen import frozen
 from distui.plan import torchrun
 from distui.plan.insight import behind_hook
-from distui.plan.model import HostNetwork, PlanProblem, Task
+from distui.plan.model import HostNetwork, Notes, Task
 from distui.plan.placement import HostPlacement
 from distui.plan.rendezvous import RendezvousPoint
 from distui.spec.job.job import Backend, Job
@@ -20,9 +20,6 @@ LINE_LIMIT = 65_535
 
 HOSTFILE = "/run/distui/hostfile"
 """Where a container finds the list of all hosts, for `{hostfile}`."""
-
-PER_RANK = ("RANK", "LOCAL_RANK", "NODE_RANK")
-PER_RUN = ("WORLD_SIZE", "LOCAL_WORLD_SIZE")
 
 
 @frozen
@@ -191,20 +188,19 @@ def gpu_env(job: Job, slot: RankSlot, visible: tuple[int, ...]) -> dict[str, str
 # what can't be
 
 
-def check_env(job: Job, *, process: bool, world_size: int) -> tuple[tuple[PlanProblem, ...], tuple[str, ...]]:
+def check_env(job: Job, notes: Notes, *, process: bool, world_size: int) -> None:
     """Problems and warnings of the job's own `env` and `secrets`."""
     lines = [("env", k, v) for k, v in _all_env(job)] + [("secret", k, "") for k in job.secrets]
-    problems = [PlanProblem(None, f"{kind} {k!r}: {why}") for kind, k, v in lines for why in line_faults(k, v, process)]
-    problems += [
-        PlanProblem(
+    for kind, k, v in lines:
+        for why in line_faults(k, v, process):
+            notes.problem(None, f"{kind} {k!r}: {why}")
+    if "RANK" in job.env and world_size > 1 and job.launcher == "env":
+        notes.problem(
             None,
-            f"env sets {name}={job.env[name]} for all {world_size} ranks, so it would be given twice",
-            f"drop {name}: distui sets it for each rank",
+            f"env sets RANK={job.env['RANK']} for all {world_size} ranks, so it would be given twice",
+            "drop RANK: distui sets it for each rank",
         )
-        for name in PER_RANK[:1]
-        if name in job.env and world_size > 1 and job.launcher == "env"
-    ]
-    return tuple(problems), tuple(_env_warnings(job, world_size))
+    notes.warnings.extend(_env_warnings(job, world_size))
 
 
 def _all_env(job: Job) -> list[tuple[str, str]]:
@@ -215,7 +211,7 @@ def _all_env(job: Job) -> list[tuple[str, str]]:
 def _env_warnings(job: Job, world_size: int) -> list[str]:
     warnings: list[str] = []
     if job.launcher == "env":
-        named = [n for n in (*PER_RANK[1:], *PER_RUN) if n in job.env]
+        named = [n for n in ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE") if n in job.env]
         if world_size > 1:
             warnings += [f"env sets {n}={job.env[n]} for every rank; distui's own value is not used" for n in named]
     elif job.launcher == "torchrun" and torchrun.PREFIX_VARIABLE in job.env:

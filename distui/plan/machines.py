@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from distui.facts.host import HostFacts
-from distui.plan.model import PlanProblem
+from distui.plan.model import Notes
 from distui.plan.placement import HostPlacement
 
 
@@ -34,23 +34,18 @@ def _addresses(facts: HostFacts) -> frozenset[str]:
     return frozenset(a.ip for n in facts.nics if n.kind in ("ethernet", "infiniband", "other") for a in n.addresses)
 
 
-def check_machines(places: Sequence[HostPlacement]) -> tuple[tuple[PlanProblem, ...], tuple[str, ...]]:
-    """Problems (a GPU booked twice) and warnings (one machine under two names) of a placement."""
-    problems: list[PlanProblem] = []
-    warnings: list[str] = []
+def check_machines(places: Sequence[HostPlacement], notes: Notes) -> None:
+    """A GPU booked twice is a problem, one machine under two names a warning."""
     for a, b in combinations(places, 2):
         if not same_machine(a.facts, b.facts):
             continue
         shared = [g.index for g in a.gpus if g.index in b.gpu_indices]
         if shared:
             listed = ", ".join(map(str, shared))
-            problems.append(
-                PlanProblem(
-                    b.name,
-                    f"is the same machine as {a.name}, and both would use GPU {listed}",
-                    "name each machine once, or give each name its own GPUs (-H host:0-3)",
-                )
+            notes.problem(
+                b.name,
+                f"is the same machine as {a.name}, and both would use GPU {listed}",
+                "name each machine once, or give each name its own GPUs (-H host:0-3)",
             )
         elif a.host.engine != "process" or b.host.engine != "process":
-            warnings.append(f"{a.name} and {b.name} are the same machine under two names")
-    return tuple(problems), tuple(warnings)
+            notes.warnings.append(f"{a.name} and {b.name} are the same machine under two names")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from distui.frozen import frozen
@@ -37,6 +37,29 @@ class NoPlan:
     """Why job, inventory and facts give no plan: every reason at once, hosts in the order picked."""
 
     problems: tuple[PlanProblem, ...]
+
+
+@dataclass(slots=True)
+class Notes:
+    """What is found on the way to a plan, in the order found."""
+
+    problems: list[PlanProblem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    def problem(self, host: str | None, message: str, hint: str = "", port: int = 0) -> None:
+        """One reason why there is no plan."""
+        self.problems.append(PlanProblem(host, message, hint, port))
+
+    def add(self, other: Notes) -> None:
+        """What was found in another part."""
+        self.problems.extend(other.problems)
+        self.warnings.extend(other.warnings)
+        self.reasons.extend(other.reasons)
+
+    def no_plan(self) -> NoPlan:
+        """All problems, each once."""
+        return NoPlan(tuple(dict.fromkeys(self.problems)))
 
 
 @frozen

@@ -9,7 +9,7 @@ from dataclasses import replace
 from distui.amounts import memory_words
 from distui.facts.host import Gpu, GpuProcess, HostFacts
 from distui.frozen import frozen
-from distui.plan.model import PlanProblem
+from distui.plan.model import Notes
 from distui.spec.hosts.inventory import Host
 from distui.spec.job.job import GpuRequest, Job, RoleName
 
@@ -68,12 +68,9 @@ class RoleTask:
 
 @frozen
 class Placement:
-    """Where every rank goes. With problems, `places` is as far as it got and must not be started."""
+    """Where every rank goes. With problems noted, `places` is as far as it got and must not be started."""
 
     places: tuple[HostPlacement, ...]
-    problems: tuple[PlanProblem, ...] = ()
-    warnings: tuple[str, ...] = ()
-    reasons: tuple[str, ...] = ()
     roles: tuple[RoleTask, ...] = ()
     """By rank; empty but for launcher `tf`."""
 
@@ -88,49 +85,35 @@ class Placement:
         return sum(p.nproc for p in self.places)
 
 
-def place(job: Job, candidates: Sequence[Candidate]) -> Placement:
+def place(job: Job, candidates: Sequence[Candidate], notes: Notes) -> Placement:
     """Give every host its GPUs and ranks. Never raises: what can't be is a problem that names the host."""
-    notes = Notes([], [], [])
     chosen = {c.host.name: gpus_of(_request(job, c), c, notes) for c in candidates}
     ranks = _ranks(job, candidates, chosen, notes)
     used = [c for c in candidates if ranks[c.host.name]]
     order = sorted(used, key=lambda c: min(ranks[c.host.name]))
-    places = tuple(_place(job, c, node, ranks[c.host.name], chosen[c.host.name], notes) for node, c in enumerate(order))
+    places = tuple(
+        _place(job, c, node, ranks[c.host.name], chosen[c.host.name] or (), notes) for node, c in enumerate(order)
+    )
     if job.launcher == "torchrun":
         _check_torchrun(places, notes)
     if job.launcher == "command" and job.task_per == "host":
-        places = tuple(_as_one(p) for p in places)
-    return Placement(places, tuple(notes.problems), tuple(notes.warnings), tuple(notes.reasons))
-
-
-def _as_one(p: HostPlacement) -> HostPlacement:
-    """A host whose processes a launcher of its own starts and numbers: one rank for distui."""
-    return replace(p, ranks=(p.node_rank,), rank_gpus=(p.gpu_indices,), processes=len(p.ranks))
-
-
-@frozen
-class Notes:
-    """What is found on the way, in the order found."""
-
-    problems: list[PlanProblem]
-    warnings: list[str]
-    reasons: list[str]
-
-    def problem(self, host: str | None, message: str, hint: str = "") -> None:
-        self.problems.append(PlanProblem(host, message, hint))
+        # a launcher of its own starts and numbers a host's processes: one rank for distui
+        places = tuple(
+            replace(p, ranks=(p.node_rank,), rank_gpus=(p.gpu_indices,), processes=len(p.ranks)) for p in places
+        )
+    return Placement(places)
 
 
 # GPUs
 
 
-def gpus_of(request: GpuRequest, c: Candidate, notes: Notes) -> tuple[Gpu, ...]:
-    """The GPUs this run uses on a host, lowest index first."""
+def gpus_of(request: GpuRequest, c: Candidate, notes: Notes) -> tuple[Gpu, ...] | None:
+    """The GPUs this run uses on a host, lowest index first; None, with the problem noted, when it can't have them."""
     if request == 0 or request == ():
         return ()
-    before = len(notes.problems)
     usable = _usable(c, notes)
-    if len(notes.problems) > before:
-        return ()
+    if usable is None:
+        return None
     match request:
         case "all":
             chosen = _all(c, usable, notes)
@@ -138,7 +121,7 @@ def gpus_of(request: GpuRequest, c: Candidate, notes: Notes) -> tuple[Gpu, ...]:
             chosen = _first_idle(c, usable, request, notes)
         case _:
             chosen = _by_index(c, usable, request, notes)
-    for gpu in chosen:
+    for gpu in chosen or ():
         _warn_about(c.host.name, gpu, notes)
     return chosen
 
@@ -164,12 +147,12 @@ def named_gpus(job: Job, c: Candidate) -> GpuRequest | None:
     return job.gpus_by_host.get(c.host.name, job.gpus_per_host)
 
 
-def _usable(c: Candidate, notes: Notes) -> tuple[Gpu, ...]:
-    """Healthy GPUs that the inventory allows; a problem when the driver or the inventory says there are not enough."""
+def _usable(c: Candidate, notes: Notes) -> tuple[Gpu, ...] | None:
+    """Healthy GPUs that the inventory allows; None when the driver or the inventory says there are not enough."""
     host, found = c.host, c.facts.gpu
     if found.problem is not None:
         notes.problem(host.name, f"GPUs asked, but {found.problem.message}", found.problem.hint)
-        return ()
+        return None
     healthy = tuple(sorted((g for g in found.gpus if g.problem is None), key=lambda g: g.index))
     match host.gpus:
         case "auto":
@@ -181,6 +164,7 @@ def _usable(c: Candidate, notes: Notes) -> tuple[Gpu, ...]:
                     f"hosts.yaml declares {declared} GPUs, found {_found(c, healthy)}",
                     "repair the host, or set its `gpus:` to what it has",
                 )
+                return None
             return healthy[: max(declared, 0)]
         case allowed:
             return tuple(g for g in healthy if g.index in allowed)
@@ -199,15 +183,16 @@ def _found(c: Candidate, usable: Sequence[Gpu]) -> str:
     return f"{len(usable)}" + (f" ({why})" if why else "")
 
 
-def _all(c: Candidate, usable: tuple[Gpu, ...], notes: Notes) -> tuple[Gpu, ...]:
+def _all(c: Candidate, usable: tuple[Gpu, ...], notes: Notes) -> tuple[Gpu, ...] | None:
     if not usable:
         notes.problem(c.host.name, f"all GPUs asked, found {_found(c, usable)}", "set gpus_per_host: 0")
-    elif len(usable) < len(c.facts.gpu.gpus):
+        return None
+    if len(usable) < len(c.facts.gpu.gpus):
         notes.reasons.append(f"{c.host.name}: all GPUs means {_found(c, usable)}")
     return usable
 
 
-def _first_idle(c: Candidate, usable: tuple[Gpu, ...], count: int, notes: Notes) -> tuple[Gpu, ...]:
+def _first_idle(c: Candidate, usable: tuple[Gpu, ...], count: int, notes: Notes) -> tuple[Gpu, ...] | None:
     """The `count` lowest GPUs that nobody uses; busy ones only when there are not enough idle ones."""
     if count < 0 or count > len(usable):
         notes.problem(
@@ -215,7 +200,7 @@ def _first_idle(c: Candidate, usable: tuple[Gpu, ...], count: int, notes: Notes)
             f"{count} GPUs asked, found {_found(c, usable)}",
             "ask for fewer with gpus_per_host, or take another host",
         )
-        return ()
+        return None
     ranked = sorted(usable, key=lambda g: (is_busy(g), g.index))
     chosen = tuple(sorted(ranked[:count], key=lambda g: g.index))
     top = max((g.index for g in chosen), default=-1)
@@ -224,7 +209,7 @@ def _first_idle(c: Candidate, usable: tuple[Gpu, ...], count: int, notes: Notes)
     return chosen
 
 
-def _by_index(c: Candidate, usable: tuple[Gpu, ...], wanted: tuple[int, ...], notes: Notes) -> tuple[Gpu, ...]:
+def _by_index(c: Candidate, usable: tuple[Gpu, ...], wanted: tuple[int, ...], notes: Notes) -> tuple[Gpu, ...] | None:
     """Exactly the GPUs named; each one that can't be had is named with its reason."""
     by_index = {g.index: g for g in usable}
     twice = [i for i, n in Counter(wanted).items() if n > 1]
@@ -238,7 +223,7 @@ def _by_index(c: Candidate, usable: tuple[Gpu, ...], wanted: tuple[int, ...], no
             "name GPUs that the host has (`distui probe` lists them)",
         )
     if twice or missing:
-        return ()
+        return None
     return tuple(by_index[i] for i in wanted)
 
 
@@ -279,7 +264,7 @@ def _warn_about(host: str, gpu: Gpu, notes: Notes) -> None:
 
 
 def _ranks(
-    job: Job, candidates: Sequence[Candidate], gpus: Mapping[str, tuple[Gpu, ...]], notes: Notes
+    job: Job, candidates: Sequence[Candidate], gpus: Mapping[str, tuple[Gpu, ...] | None], notes: Notes
 ) -> Mapping[str, tuple[int, ...]]:
     """Rank numbers of each host: as listed by `by_host`, else dense and host by host."""
     if job.ranks is not None and job.ranks.by_host:
@@ -287,17 +272,17 @@ def _ranks(
     ranks: dict[str, tuple[int, ...]] = {}
     first = 0
     for c in candidates:
-        count = max(0, _rank_count(job, c, len(gpus[c.host.name]), notes))
+        count = max(0, _rank_count(job, c, gpus[c.host.name], notes))
         ranks[c.host.name] = tuple(range(first, first + count))
         first += count
     return ranks
 
 
-def _rank_count(job: Job, c: Candidate, gpus: int, notes: Notes) -> int:
+def _rank_count(job: Job, c: Candidate, chosen: tuple[Gpu, ...] | None, notes: Notes) -> int:
     """How many ranks a host gets: the job's layout, a hostfile's slots, one for each GPU, or one."""
-    layout, slots = job.ranks, c.host.slots
+    layout, slots, gpus = job.ranks, c.host.slots, len(chosen or ())
     if layout is not None and layout.per_gpu is not None:
-        if not gpus and not _has_problem(c, notes):
+        if chosen == ():
             notes.problem(c.host.name, "ranks per GPU asked, but the run has no GPU on it", "use ranks: {per_host: N}")
         return layout.per_gpu * gpus
     if layout is not None and layout.per_host is not None:
@@ -317,10 +302,6 @@ def _rank_count(job: Job, c: Candidate, gpus: int, notes: Notes) -> int:
             "change gpus_per_host or gpus_per_rank",
         )
     return gpus // job.gpus_per_rank
-
-
-def _has_problem(c: Candidate, notes: Notes) -> bool:
-    return any(p.host == c.host.name for p in notes.problems)
 
 
 def _listed_ranks(

@@ -11,7 +11,7 @@ from itertools import chain
 
 from distui.facts.host import HostFacts
 from distui.frozen import frozen
-from distui.plan.model import HostNetwork, PlanProblem
+from distui.plan.model import HostNetwork, Notes
 from distui.plan.mounts import bind_of, mounts_of
 from distui.plan.placement import HostPlacement
 from distui.spec.job.job import Job
@@ -40,48 +40,29 @@ class RendezvousPoint:
     """`host:port` of those tasks, by type."""
 
 
-@frozen
-class ChosenRendezvous:
-    """A rendezvous point, or why there is none."""
-
-    rendezvous: RendezvousPoint
-    problems: tuple[PlanProblem, ...] = ()
-    warnings: tuple[str, ...] = ()
-    reasons: tuple[str, ...] = ()
-
-
 def meet(
-    job: Job, places: Sequence[HostPlacement], networks: Sequence[HostNetwork], *, run_id: str, attempt: int
-) -> ChosenRendezvous:
+    job: Job,
+    places: Sequence[HostPlacement],
+    networks: Sequence[HostNetwork],
+    notes: Notes,
+    *,
+    run_id: str,
+    attempt: int,
+) -> RendezvousPoint:
     """Choose the rendezvous point of a run on the host of rank 0. Never raises."""
-    notes = _Notes([], [], [])
     first = next((p for p in places if 0 in p.ranks), places[0])
     addr = _master_addr(job, first, places, networks, notes)
     port = _master_port(job, first, f"{run_id}/{attempt}", notes)
     file = _file(job, run_id, attempt)
     if job.rendezvous.kind != "env" and job.launcher == "torchrun":
-        notes.problems.append(
-            PlanProblem(
-                None,
-                f"torchrun only feeds env://, the job asks for rendezvous {job.rendezvous.kind}",
-                "use launcher: env, or drop rendezvous",
-            )
+        notes.problem(
+            None,
+            f"torchrun only feeds env://, the job asks for rendezvous {job.rendezvous.kind}",
+            "use launcher: env, or drop rendezvous",
         )
     method = _init_method(job, addr, port, file)
     host_file = _host_file(job, file, places, notes) if file else None
-    return ChosenRendezvous(
-        RendezvousPoint(addr, port, method, file, host_file),
-        tuple(notes.problems),
-        tuple(notes.warnings),
-        tuple(notes.reasons),
-    )
-
-
-@frozen
-class _Notes:
-    problems: list[PlanProblem]
-    warnings: list[str]
-    reasons: list[str]
+    return RendezvousPoint(addr, port, method, file, host_file)
 
 
 def _init_method(job: Job, addr: str, port: int, file: str | None) -> str:
@@ -103,7 +84,7 @@ def bracketed(addr: str) -> str:
 
 
 def _master_addr(
-    job: Job, first: HostPlacement, places: Sequence[HostPlacement], networks: Sequence[HostNetwork], notes: _Notes
+    job: Job, first: HostPlacement, places: Sequence[HostPlacement], networks: Sequence[HostNetwork], notes: Notes
 ) -> str:
     """Rank 0's address, or the job's own MASTER_ADDR once it is known to be rank 0's."""
     chosen = next((n.addr for n in networks if n.host == first.name), "")
@@ -121,12 +102,10 @@ def _master_addr(
     else:
         whose = f"it is {owner}'s" if owner else "no host of the run has it"
         has, shown = ", ".join(sorted(own)) or "none", asked or "''"
-        notes.problems.append(
-            PlanProblem(
-                first.name,
-                f"MASTER_ADDR {shown} can't be reached: rank 0 runs here, and {whose} (addresses here: {has})",
-                f"drop MASTER_ADDR from env (the plan would use {chosen or 'the chosen address'})",
-            )
+        notes.problem(
+            first.name,
+            f"MASTER_ADDR {shown} can't be reached: rank 0 runs here, and {whose} (addresses here: {has})",
+            f"drop MASTER_ADDR from env (the plan would use {chosen or 'the chosen address'})",
         )
     return asked
 
@@ -140,20 +119,18 @@ def _is_name(text: str) -> bool:
     return re.fullmatch(r"[0-9.]+", text) is None and re.fullmatch(r"[^\s:/\x00-\x1f\x7f]+", text) is not None
 
 
-def _master_port(job: Job, first: HostPlacement, seed: str, notes: _Notes) -> int:
+def _master_port(job: Job, first: HostPlacement, seed: str, notes: Notes) -> int:
     asked = asked_port(job)
     if asked is None:
         return _free_port(first, seed, notes)
     if not 1 <= asked <= 65535:
-        notes.problems.append(PlanProblem(None, f"master port {asked} is not a port (1 to 65535)"))
+        notes.problem(None, f"master port {asked} is not a port (1 to 65535)")
     elif asked in first.facts.ports_in_use:
-        notes.problems.append(
-            PlanProblem(
-                first.name,
-                f"port {asked} is taken: somebody listens on it on this host, where rank 0 runs",
-                "name another master_port, or drop it and let the plan choose",
-                asked,
-            )
+        notes.problem(
+            first.name,
+            f"port {asked} is taken: somebody listens on it on this host, where rank 0 runs",
+            "name another master_port, or drop it and let the plan choose",
+            asked,
         )
     else:
         notes.warnings.extend(ephemeral_warning(first, asked))
@@ -162,9 +139,9 @@ def _master_port(job: Job, first: HostPlacement, seed: str, notes: _Notes) -> in
 
 def ephemeral_warning(place: HostPlacement, port: int) -> list[str]:
     """What to say of a port that any outgoing connection may hold; nothing for others."""
-    low, high = place.facts.ephemeral_ports
-    if not low <= port <= high:
+    if not _is_ephemeral(place.facts, port):
         return []
+    low, high = place.facts.ephemeral_ports
     return [f"{place.name}: port {port} is in the ephemeral range {low}-{high}; any outgoing connection may hold it"]
 
 
@@ -178,11 +155,11 @@ def asked_port(job: Job) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else None
 
 
-def _free_port(first: HostPlacement, seed: str, notes: _Notes) -> int:
+def _free_port(first: HostPlacement, seed: str, notes: Notes) -> int:
     """A port for rank 0, with the reason for it."""
     port = free_port(first, seed)
     if port is None:
-        notes.problems.append(PlanProblem(first.name, "no free port outside the ephemeral range", "name a master_port"))
+        notes.problem(first.name, "no free port outside the ephemeral range", "name a master_port")
         return 0
     low, high = first.facts.ephemeral_ports
     notes.reasons.append(f"port {port}: free on {first.name}, outside its ephemeral range {low}-{high}")
@@ -218,27 +195,23 @@ def _file(job: Job, run_id: str, attempt: int) -> str | None:
     return posixpath.join(directory, f"distui-{run_id}-{attempt}-{suffix}")
 
 
-def _host_file(job: Job, file: str, places: Sequence[HostPlacement], notes: _Notes) -> str | None:
+def _host_file(job: Job, file: str, places: Sequence[HostPlacement], notes: Notes) -> str | None:
     """The rendezvous file on the hosts, when it is the same path on all of them."""
     if not file.startswith("/"):
-        notes.problems.append(
-            PlanProblem(
-                None,
-                f"rendezvous directory {job.rendezvous.directory or ''!r} is not an absolute path",
-                "give the shared folder as the ranks see it: rendezvous: {file: /mnt/shared}",
-            )
+        notes.problem(
+            None,
+            f"rendezvous directory {job.rendezvous.directory or ''!r} is not an absolute path",
+            "give the shared folder as the ranks see it: rendezvous: {file: /mnt/shared}",
         )
         return None
     paths = {p.name: _on_host(job, file, p) for p in places}
     ranks = sum(len(p.ranks) for p in places)
     for name, path in paths.items():
         if path is None and ranks > 1:
-            notes.problems.append(
-                PlanProblem(
-                    name,
-                    f"rendezvous directory {job.rendezvous.directory!r} is in no mounted volume: ranks can't share it",
-                    "mount the shared folder with volumes: or data:",
-                )
+            notes.problem(
+                name,
+                f"rendezvous directory {job.rendezvous.directory!r} is in no mounted volume: ranks can't share it",
+                "mount the shared folder with volumes: or data:",
             )
     if len(places) > 1:
         notes.reasons.append(f"{posixpath.dirname(file)} must be one shared folder on all hosts, with file locks")

@@ -8,14 +8,12 @@ chief, parameter servers and the evaluator do not (FACTS 2.3).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from distui.errors import UsageError
-from distui.plan.placement import Candidate, HostPlacement, Notes, Placement, RoleTask, gpus_of, named_gpus
+from distui.plan.model import Notes
+from distui.plan.placement import Candidate, HostPlacement, Placement, RoleTask, gpus_of, named_gpus
 from distui.spec.hosts import names
 from distui.spec.job.job import ROLES, GpuRequest, Job, Role, RoleName
-
-ONE_ONLY = frozenset({"chief", "evaluator"})
 
 
 def roles_of(job: Job) -> Mapping[RoleName, Role]:
@@ -23,15 +21,21 @@ def roles_of(job: Job) -> Mapping[RoleName, Role]:
     return job.roles or {"worker": Role()}
 
 
-def place_roles(job: Job, candidates: Sequence[Candidate], groups: Mapping[str, tuple[str, ...]]) -> Placement:
+def place_roles(
+    job: Job, candidates: Sequence[Candidate], groups: Mapping[str, tuple[str, ...]], notes: Notes
+) -> Placement:
     """Give every task a host and its GPUs. Never raises: what can't be is a problem."""
-    notes = Notes([], [], [])
     tasks: list[RoleTask] = []
     for name in ROLES:
         role = roles_of(job).get(name)
         if role is not None:
             tasks += _spread(name, role, _hosts(name, role, candidates, groups, notes))
-    _check_counts(tasks, notes)
+    for one in (
+        "chief",
+        "evaluator",
+    ):  # only shows once hosts are known: `per_host: 1` is several tasks on several hosts
+        if (count := sum(t.role == one for t in tasks)) > 1:
+            notes.problem(None, f"{count} tasks are {one}, and TensorFlow allows one", f"roles.{one}: {{count: 1}}")
     ranks: dict[str, list[int]] = {c.host.name: [] for c in candidates}
     for rank, task in enumerate(tasks):
         ranks[task.host].append(rank)
@@ -41,8 +45,7 @@ def place_roles(job: Job, candidates: Sequence[Candidate], groups: Mapping[str, 
             notes.warnings.append(f"{c.host.name}: no task of the roles runs here")
     places = tuple(_place(job, c, node, tasks, tuple(ranks[c.host.name]), notes) for node, c in enumerate(used))
     _compare_workers(job, places, tasks, notes)
-    found = Placement(places, tuple(notes.problems), tuple(notes.warnings), tuple(notes.reasons))
-    return replace(found, roles=tuple(tasks))
+    return Placement(places, tuple(tasks))
 
 
 def _hosts(
@@ -74,14 +77,6 @@ def _spread(name: RoleName, role: Role, hosts: Sequence[str]) -> list[RoleTask]:
     return [RoleTask(name, i, host) for i, host in enumerate(where)]
 
 
-def _check_counts(tasks: Sequence[RoleTask], notes: Notes) -> None:
-    """What only shows once hosts are known: `per_host: 1` is several tasks on several hosts."""
-    for name in ROLES:
-        count = sum(t.role == name for t in tasks)
-        if name in ONE_ONLY and count > 1:
-            notes.problem(None, f"{count} tasks are {name}, and TensorFlow allows one", f"roles.{name}: {{count: 1}}")
-
-
 def trains(role: RoleName, job: Job) -> bool:
     """Whether tasks of this role compute gradients: workers, and a chief that does not coordinate."""
     return role == "worker" or (role == "chief" and "ps" not in roles_of(job))
@@ -103,6 +98,8 @@ def _place(
     else:
         request = sum(w for w in wants if isinstance(w, int))
     gpus = gpus_of(request, c, notes)
+    if gpus is None:
+        return HostPlacement(c.host, c.facts, node, ranks, (), ((),) * len(ranks))
     shares = _dealt(c.host.name, [tasks[r] for r in ranks], wants, tuple(g.index for g in gpus), notes)
     return HostPlacement(c.host, c.facts, node, ranks, gpus, shares)
 
@@ -123,9 +120,8 @@ def _dealt(
     """The GPUs of each task: numbers asked for first, then equal shares of the rest."""
     asked = sum(w for w in wants if w)
     if asked > len(gpus):
-        if gpus or not any(p.host == host for p in notes.problems):
-            shares = ", ".join(f"{t.name} {w}" for t, w in zip(tasks, wants, strict=True) if w)
-            notes.problem(host, f"{asked} GPUs asked ({shares}), the run has {len(gpus)} on it", "see gpus_per_host")
+        shares = ", ".join(f"{t.name} {w}" for t, w in zip(tasks, wants, strict=True) if w)
+        notes.problem(host, f"{asked} GPUs asked ({shares}), the run has {len(gpus)} on it", "see gpus_per_host")
         return ((),) * len(tasks)
     sharers = sum(w is None for w in wants)
     share, rest = divmod(len(gpus) - asked, sharers) if sharers else (0, 0)

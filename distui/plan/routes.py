@@ -8,7 +8,7 @@ pass: the preflight does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 
 from distui.facts.host import HostFacts, IbPort
@@ -16,21 +16,11 @@ from distui.frozen import frozen
 from distui.plan import fabric
 from distui.plan.fabric import INFINIBAND, ROCE, Network, Offer
 from distui.plan.machines import all_one_machine
-from distui.plan.model import HostNetwork, PlanProblem
+from distui.plan.model import HostNetwork, Notes
 from distui.spec.hosts.inventory import Host
 from distui.spec.job.job import Backend, FabricKind, Job
 
 Pools = Mapping[str, tuple[Offer, ...]]
-
-
-@frozen
-class Routes:
-    """One network per host, in the order given; empty when there are problems that leave no choice."""
-
-    networks: tuple[HostNetwork, ...] = ()
-    problems: tuple[PlanProblem, ...] = ()
-    warnings: tuple[str, ...] = ()
-    reasons: tuple[str, ...] = ()
 
 
 @frozen
@@ -51,8 +41,7 @@ class _Run:
     hosts: tuple[Host, ...]
     facts: Mapping[str, HostFacts]
     one_machine: bool
-    problems: list[PlanProblem] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    notes: Notes = field(default_factory=Notes)
 
     @property
     def verbs(self) -> bool:
@@ -64,21 +53,31 @@ class _Run:
         return all(fabric.rdma_ports(f, link_layer) for f in self.facts.values())
 
 
-def choose_routes(job: Job, backend: Backend, hosts: Sequence[tuple[Host, HostFacts]]) -> Routes:
-    """Choose each host's address and interface. Never raises: a host without a way to the others is a problem."""
+def choose_routes(
+    job: Job, backend: Backend, hosts: Sequence[tuple[Host, HostFacts]], notes: Notes
+) -> tuple[HostNetwork, ...]:
+    """Choose each host's address and interface, in the order given; none where problems leave no choice.
+
+    Never raises: a host without a way to the others is a problem.
+    """
     if not hosts:
-        return Routes()
+        return ()
     facts = {host.name: f for host, f in hosts}
-    one = all_one_machine(tuple(facts.values()))
-    run = _Run(job, backend, tuple(host for host, _ in hosts), facts, one)
+    run = _Run(job, backend, tuple(host for host, _ in hosts), facts, all_one_machine(tuple(facts.values())))
+    networks = _networks(run)
+    notes.add(run.notes)
+    return networks
+
+
+def _networks(run: _Run) -> tuple[HostNetwork, ...]:
     pools = _pools(run)
-    choice = None if run.problems else _choose(run, pools)
+    choice = None if run.notes.problems else _choose(run, pools)
     if choice is None:
-        return Routes(problems=tuple(run.problems), warnings=tuple(run.warnings))
+        return ()
     hcas = {h.name: _hcas(run, h, choice) for h in run.hosts}
     _check_rails(run, hcas, choice.kind)
-    networks = tuple(_network(run, h, choice, hcas[h.name], pools) for h in run.hosts)
-    return Routes(networks, tuple(run.problems), tuple(run.warnings), (f"network: {choice.why}",))
+    run.notes.reasons.append(f"network: {choice.why}")
+    return tuple(_network(run, h, choice, hcas[h.name], pools) for h in run.hosts)
 
 
 # what each host may use
@@ -87,7 +86,7 @@ def choose_routes(job: Job, backend: Backend, hosts: Sequence[tuple[Host, HostFa
 def _pools(run: _Run) -> Pools:
     """Candidates of each host: the pinned ones, else all; loopback when all is one machine without a network."""
     pools = {h.name: _pool(run, h, run.facts[h.name]) for h in run.hosts}
-    if run.one_machine and not run.problems and not all(pools.values()):
+    if run.one_machine and not run.notes.problems and not all(pools.values()):
         return {name: (fabric.loopback(f),) for name, f in run.facts.items()}
     return pools
 
@@ -124,7 +123,7 @@ def _by_name(run: _Run, host: Host, facts: HostFacts, name: str) -> tuple[Offer,
         what = f"no interface {name!r} (has {_names(facts)})"
     else:
         what = f"interface {name!r} is down or has no address"
-    run.problems.append(PlanProblem(host.name, f"{what}, asked for by {source}"))
+    run.notes.problem(host.name, f"{what}, asked for by {source}")
     return ()
 
 
@@ -137,7 +136,7 @@ def _at_address(run: _Run, host: Host, facts: HostFacts, pool: tuple[Offer, ...]
     if not found and pool:
         has = ", ".join(a.ip for nic in facts.nics if nic.name in names for a in nic.addresses)
         what = f"{addr} is not an address of the host (has {has})"
-        run.problems.append(PlanProblem(host.name, what, "correct data.addr in hosts.yaml"))
+        run.notes.problem(host.name, what, "correct data.addr in hosts.yaml")
     return found
 
 
@@ -200,9 +199,8 @@ def _without_ipoib(run: _Run, pools: Pools) -> Pools:
     return _only(pools, lambda o: o.host in pinned or not fabric.is_ipoib(run.facts[o.host], o.nic))
 
 
-def _only(pools: Pools, keep: object) -> Pools:
+def _only(pools: Pools, keep: Callable[[Offer], bool]) -> Pools:
     """The offers that pass."""
-    assert callable(keep)
     return {name: tuple(o for o in offers if keep(o)) for name, offers in pools.items()}
 
 
@@ -213,10 +211,11 @@ def _asked_but_lacking(run: _Run, pools: Pools, label: str, link_layer: str) -> 
     if not lacking:
         lacking = [(run.hosts[0].name, f"{label} addresses of the hosts share no subnet: {_candidates(pools)}")]
     if run.job.fabric.require == "any":
-        run.warnings.extend(f"{name}: {why}; using TCP on every host" for name, why in lacking)
+        run.notes.warnings.extend(f"{name}: {why}; using TCP on every host" for name, why in lacking)
         return _tcp(run, pools)
     hint = "set fabric: {kind: auto}, or require: any to fall back to TCP"
-    run.problems.extend(PlanProblem(name, why, hint) for name, why in lacking)
+    for name, why in lacking:
+        run.notes.problem(name, why, hint)
     return None
 
 
@@ -275,15 +274,13 @@ def _unshared(run: _Run, pools: Pools) -> _Choice | None:
         if offer is not None:
             chosen[host.name] = offer
     if len(chosen) < len(run.hosts) or not _distinct(run, chosen):
-        message = f"hosts share no subnet: {_candidates(pools)}"
-        run.problems.append(
-            PlanProblem(None, message, "name the interface of each host with data: {ifname: ...} in hosts.yaml")
-        )
+        hint = "name the interface of each host with data: {ifname: ...} in hosts.yaml"
+        run.notes.problem(None, f"hosts share no subnet: {_candidates(pools)}", hint)
         return None
     listed = ", ".join(f"{name} {o.words}" for name, o in chosen.items())
     if all(_is_pinned(run.job, h) for h in run.hosts):
         return _Choice(chosen, "tcp", f"as pinned: {listed}")
-    run.warnings.append(f"hosts share no subnet; using {listed}, which must be routed between them")
+    run.notes.warnings.append(f"hosts share no subnet; using {listed}, which must be routed between them")
     return _Choice(chosen, "tcp", f"no shared subnet, so ssh's or the default route's address: {listed}")
 
 
@@ -329,9 +326,9 @@ def _pinned_ports(run: _Run, host: Host, facts: HostFacts, pattern: str) -> tupl
         return active
     if not active or (down and run.job.fabric.require == "all"):
         has = ", ".join(f"{fabric.port_name(p)} {p.state or 'unreadable'}" for p in facts.ib) or "none"
-        run.problems.append(PlanProblem(host.name, f"RDMA ports {pattern!r} are not all ACTIVE (has {has})"))
+        run.notes.problem(host.name, f"RDMA ports {pattern!r} are not all ACTIVE (has {has})")
     elif down:
-        run.warnings.append(f"{host.name}: {', '.join(down)} not ACTIVE, left out")
+        run.notes.warnings.append(f"{host.name}: {', '.join(down)} not ACTIVE, left out")
     return active
 
 
@@ -356,9 +353,9 @@ def _check_rails(run: _Run, hcas: Mapping[str, tuple[str, ...]], kind: FabricKin
             continue
         what = f"{len(ports)} ACTIVE RDMA ports where other hosts have {most}"
         if strict:
-            run.problems.append(PlanProblem(name, what, "repair the link, name hcas, or set require: any"))
+            run.notes.problem(name, what, "repair the link, name hcas, or set require: any")
         else:
-            run.warnings.append(f"{name}: {what}")
+            run.notes.warnings.append(f"{name}: {what}")
 
 
 # the result in words

@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from distui.plan.env import LINE_LIMIT
-from distui.plan.model import HostNetwork, PlanProblem
+from distui.plan.model import HostNetwork, Notes
 from distui.plan.placement import HostPlacement, Placement, RoleTask
-from distui.plan.rendezvous import ChosenRendezvous, RendezvousPoint, bracketed, ephemeral_warning, free_port
+from distui.plan.rendezvous import RendezvousPoint, bracketed, ephemeral_warning, free_port
 from distui.plan.roles import roles_of
 from distui.spec.job.job import DoneWhen, Job
 
@@ -30,18 +30,23 @@ METHOD = "TF_CONFIG"
 
 
 def meet_tf(
-    job: Job, placement: Placement, networks: Sequence[HostNetwork], *, run_id: str, attempt: int, blank: bool = False
-) -> ChosenRendezvous:
+    job: Job,
+    placement: Placement,
+    networks: Sequence[HostNetwork],
+    notes: Notes,
+    *,
+    run_id: str,
+    attempt: int,
+    blank: bool = False,
+) -> RendezvousPoint:
     """A port for every task on its host's address; `blank` leaves those that are not the job's own 0. Never raises."""
-    problems: list[PlanProblem] = []
-    warnings: list[str] = []
     places = {p.name: p for p in placement.places}
     ports = _asked(job, placement.roles)
     holders: dict[tuple[str, int], RoleTask] = {}
     for rank, port in ports.items():
         task = placement.roles[rank]
-        problems += _refused(task, port, places[task.host], holders.setdefault((task.host, port), task))
-        warnings += ephemeral_warning(places[task.host], port)
+        _check_port(task, port, places[task.host], holders.setdefault((task.host, port), task), notes)
+        notes.warnings.extend(ephemeral_warning(places[task.host], port))
     taken = set(ports.values())
     chosen: dict[str, list[int]] = {}
     for rank, task in enumerate(placement.roles):
@@ -50,19 +55,16 @@ def meet_tf(
             taken.add(ports[rank])
             chosen.setdefault(task.host, []).append(ports[rank])
             if not ports[rank] and not blank:
-                problems.append(PlanProblem(task.host, "no free port outside the ephemeral range", "name ports"))
+                notes.problem(task.host, "no free port outside the ephemeral range", "name ports")
     addresses = {n.host: n.addr for n in networks}
     listed = tuple(ports[rank] for rank in range(len(placement.roles)))
     cluster = _cluster(placement.roles, addresses, listed)
     longest = len(config(placement.roles[0], cluster))
     if longest > LINE_LIMIT - len(VARIABLE) - 1:
         why = f"TF_CONFIG of {len(ports)} tasks is {longest} bytes, more than docker reads in one line ({LINE_LIMIT})"
-        problems.append(PlanProblem(None, why, "use fewer tasks, each with more GPUs"))
-    reasons = [_free_words(places[host], found) for host, found in chosen.items()]
-    rendezvous = RendezvousPoint(
-        addresses.get(placement.roles[0].host, ""), listed[0], METHOD, ports=listed, cluster=cluster
-    )
-    return ChosenRendezvous(rendezvous, tuple(problems), tuple(warnings), tuple(reasons))
+        notes.problem(None, why, "use fewer tasks, each with more GPUs")
+    notes.reasons.extend(_free_words(places[host], found) for host, found in chosen.items())
+    return RendezvousPoint(addresses.get(placement.roles[0].host, ""), listed[0], METHOD, ports=listed, cluster=cluster)
 
 
 def _asked(job: Job, tasks: Sequence[RoleTask]) -> dict[int, int]:
@@ -77,18 +79,17 @@ def _asked(job: Job, tasks: Sequence[RoleTask]) -> dict[int, int]:
     return ports
 
 
-def _refused(task: RoleTask, port: int, place: HostPlacement, holder: RoleTask) -> Iterator[PlanProblem]:
-    """Why a task can't listen on the port that the job names; `holder` is the first task that would."""
+def _check_port(task: RoleTask, port: int, place: HostPlacement, holder: RoleTask, notes: Notes) -> None:
+    """Note why a task can't listen on the port that the job names; `holder` is the first task that would."""
     if port > 65535:
-        why = f"{task.name} would listen on port {port}; ports end at 65535"
-        yield PlanProblem(place.name, why, "name a lower one")
+        notes.problem(place.name, f"{task.name} would listen on port {port}; ports end at 65535", "name a lower one")
     if port in place.facts.ports_in_use:
         why = f"port {port} is taken: somebody listens on it on this host, where {task.name} runs"
         hint = f"name another roles.{task.role}.port, or drop it and let the plan choose"
-        yield PlanProblem(place.name, why, hint, port)
+        notes.problem(place.name, why, hint, port)
     if holder is not task:
         why = f"{holder.name} and {task.name} would both listen on port {port}"
-        yield PlanProblem(place.name, why, "give the roles ports further apart")
+        notes.problem(place.name, why, "give the roles ports further apart")
 
 
 def _free_words(place: HostPlacement, ports: Sequence[int]) -> str:

@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 from distui.plan import docker, limit
-from distui.plan.plan import RunPlan, plan
+from distui.plan.model import RunPlan
+from distui.plan.plan import plan
 from distui.plan.process import PROGRAM
 from distui.plan.render import render_text
 from distui.spec.hosts.inventory import Host, HostPick, Inventory

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,9 +12,10 @@ import pytest
 from distui.facts.host import Address, HostFacts, IbPort, Nic
 from distui.plan import fabric
 from distui.plan.machines import same_machine
+from distui.plan.model import Notes
 from distui.plan.placement import HostPlacement
-from distui.plan.rendezvous import ChosenRendezvous, bind_mount, meet, resolve_volume
-from distui.plan.routes import Routes, choose_routes
+from distui.plan.rendezvous import bind_mount, meet, resolve_volume
+from distui.plan.routes import choose_routes
 from distui.spec.hosts.inventory import DataNetwork, Host
 from distui.spec.job.job import Backend, Fabric, Job, Rendezvous
 
@@ -42,21 +45,29 @@ def routes(
     backend: Backend = "nccl",
     data: dict[str, DataNetwork] | None = None,
     addr: dict[str, str] | None = None,
-) -> Routes:
-    """choose_routes for hosts of an inventory without settings of its own."""
+) -> Any:
+    """The networks that choose_routes gives hosts of an inventory without settings of its own, and what it notes."""
     hosts = [
         (Host(f.host, data=(data or {}).get(f.host, DataNetwork()), addr=(addr or {}).get(f.host)), f) for f in facts
     ]
-    return choose_routes(Job("j", fabric=fabric), backend, hosts)
+    return noted("networks", lambda notes: choose_routes(Job("j", fabric=fabric), backend, hosts, notes))
 
 
-def chosen(made: Routes) -> list[tuple[str, str, str]]:
+def noted(name: str, step: Callable[[Notes], Any]) -> Any:
+    """What a step of the plan gives, as `name`, beside what it notes."""
+    notes = Notes()
+    return SimpleNamespace(
+        **{name: step(notes)}, problems=notes.problems, warnings=notes.warnings, reasons=notes.reasons
+    )
+
+
+def chosen(made: Any) -> list[tuple[str, str, str]]:
     """Interface, address and fabric of each host."""
     assert not made.problems, made.problems
     return [(n.ifname, n.addr, n.fabric) for n in made.networks]
 
 
-def refused(made: Routes) -> str:
+def refused(made: Any) -> str:
     """All problems as one text."""
     assert made.problems
     return "\n".join(map(str, made.problems))
@@ -309,12 +320,11 @@ def test_a_host_whose_name_is_loopback_is_pinned_and_said_so() -> None:
 # the rendezvous point
 
 
-def met(
-    job: Job, first: HostFacts, *, run_id: str = "r-1", attempt: int = 1, engine: Any = "docker"
-) -> ChosenRendezvous:
+def met(job: Job, first: HostFacts, *, run_id: str = "r-1", attempt: int = 1, engine: Any = "docker") -> Any:
     """meet() on one host with two ranks."""
     places = (HostPlacement(Host(first.host, engine=engine), first, 0, (0, 1), (), ((), ())),)
-    return meet(job, places, routes(first).networks, run_id=run_id, attempt=attempt)
+    networks = routes(first).networks
+    return noted("rendezvous", lambda notes: meet(job, places, networks, notes, run_id=run_id, attempt=attempt))
 
 
 A = host("a", nic("eth0", "10.0.0.1/24"))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from distui.facts.host import Gpu, GpuProcess, Gpus, HostFacts, Trouble
+from distui.plan import placement
 from distui.plan.checks import check_preflight
 from distui.plan.machines import check_machines
-from distui.plan.model import HostNetwork
-from distui.plan.placement import Candidate, Placement, is_busy, place
+from distui.plan.model import HostNetwork, Notes
+from distui.plan.placement import Candidate, is_busy
 from distui.spec.hosts.inventory import Host
 from distui.spec.job.job import Job, RankLayout
 
@@ -30,19 +33,26 @@ def candidate(name: str = "a", *, gpus: Any = 0, picked: Any = None, problem: An
     return Candidate(Host(name, **host), facts, picked)
 
 
-def ranks(made: Placement) -> list[tuple[str, tuple[int, ...]]]:
+def place(job: Job, hosts: Sequence[Candidate]) -> Any:
+    """The places that hosts get, and what is noted."""
+    notes = Notes()
+    made = placement.place(job, hosts, notes)
+    return SimpleNamespace(places=made.places, problems=notes.problems, warnings=notes.warnings, reasons=notes.reasons)
+
+
+def ranks(made: Any) -> list[tuple[str, tuple[int, ...]]]:
     """Ranks of each host, in node order."""
     assert not made.problems, made.problems
     return [(p.name, p.ranks) for p in made.places]
 
 
-def cards(made: Placement) -> list[tuple[int, ...]]:
+def cards(made: Any) -> list[tuple[int, ...]]:
     """GPUs of each host."""
     assert not made.problems, made.problems
     return [p.gpu_indices for p in made.places]
 
 
-def problems(made: Placement) -> str:
+def problems(made: Any) -> str:
     """All problems as one text."""
     return "\n".join(map(str, made.problems))
 
@@ -133,10 +143,10 @@ def test_a_count_takes_the_lowest_idle_gpus() -> None:
     host = candidate(gpus=(busy, gpu(1), gpu(2)))
     two = place(Job("j", gpus_per_host=2), (host,))
     assert cards(two) == [(1, 2)]
-    assert two.reasons == ("a: GPU 0 passed over, busy: python (pid 17, alice) holds 40 GiB",)
+    assert two.reasons == ["a: GPU 0 passed over, busy: python (pid 17, alice) holds 40 GiB"]
     three = place(Job("j", gpus_per_host=3), (host,))
     assert cards(three) == [(0, 1, 2)]
-    assert three.warnings == ("a: GPU 0 is busy: python (pid 17, alice) holds 40 GiB",)
+    assert three.warnings == ["a: GPU 0 is busy: python (pid 17, alice) holds 40 GiB"]
 
 
 def test_utilisation_alone_makes_no_gpu_busy() -> None:
@@ -213,12 +223,14 @@ def test_one_machine_under_two_names_is_not_booked_twice() -> None:
             Candidate(Host(n, engine=engine), dataclasses.replace(base, host=n, machine_id="m"), p)
             for n, p in zip("ab", picked, strict=True)
         ]
-        return check_machines(place(Job("j"), hosts).places)
+        notes = Notes()
+        check_machines(place(Job("j"), hosts).places, notes)
+        return notes.problems, notes.warnings
 
     (problem,), _ = twice("docker", ((0, 1), (1,)))
     assert str(problem).startswith("b: is the same machine as a, and both would use GPU 1")
-    assert twice("docker", ((0,), (1,))) == ((), ("a and b are the same machine under two names",))
-    assert twice("process", (None, None)) == ((), ())
+    assert twice("docker", ((0,), (1,))) == ([], ["a and b are the same machine under two names"])
+    assert twice("process", (None, None)) == ([], [])
 
 
 def test_preflight_words_turn_warnings_into_refusals() -> None:

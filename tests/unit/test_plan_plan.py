@@ -24,8 +24,8 @@ from distui.facts.host import (
 )
 from distui.plan.docker import list_ids, logs, stop
 from distui.plan.labels import task_from_labels
-from distui.plan.model import HostNetwork
-from distui.plan.plan import NoPlan, RunPlan, Task, plan
+from distui.plan.model import HostNetwork, NoPlan, RunPlan, Task
+from distui.plan.plan import plan
 from distui.plan.render import render_text
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.job.job import Fabric, Job, RankLayout, Rendezvous, Success, Torchrun

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from distui.facts.host import Address, Engine, Gpu, GpuProcess, Gpus, HostFacts, IbPort, Nic, ProbeResult, Trouble
 from distui.plan.labels import task_from_labels
-from distui.plan.plan import NoPlan, RunPlan, plan
+from distui.plan.model import NoPlan, RunPlan
+from distui.plan.plan import plan
 from distui.plan.render import render_text
 from distui.plan.serialize import from_json, to_json
 from distui.spec.hosts.inventory import DataNetwork, Host, HostPick, Inventory

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from distui.facts.host import HostDown, HostFacts, ProbeResult, Trouble
-from distui.plan.model import RunPlan
-from distui.plan.plan import NoPlan, PlanProblem
+from distui.plan.model import NoPlan, PlanProblem, RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.attempt import replan, requests
 from distui.runs.attempt.limits import Limits

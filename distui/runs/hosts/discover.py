@@ -16,7 +16,7 @@ from distui.frozen import frozen
 from distui.plan import docker, process
 from distui.plan.labels import MOST_RANKS, TaskLabels, task_from_labels
 from distui.plan.limit import reached
-from distui.plan.plan import run_folder as planned_folder
+from distui.plan.tasks import run_folder as planned_folder
 from distui.regex import regex
 from distui.runs.hosts.asking import run_with_retries
 from distui.runs.lines.text import safe

@@ -9,7 +9,7 @@ from distui.errors import HostError
 from distui.facts.host import Trouble
 from distui.frozen import frozen
 from distui.plan.docker import sizes
-from distui.plan.plan import run_folder
+from distui.plan.tasks import run_folder
 from distui.runs.hosts.discover import FoundTask, find_runs
 from distui.session import Connector, Session
 from distui.spec.hosts.inventory import Host
