@@ -1,7 +1,10 @@
 """The ssh side: the only importer of asyncssh."""
 
+import importlib
 import os
 import tempfile
+
+from distui.remote.optional import looked_for_cheaply
 
 
 def _with_room_for_temporary_files() -> None:
@@ -17,3 +20,5 @@ def _with_room_for_temporary_files() -> None:
 
 
 _with_room_for_temporary_files()
+with looked_for_cheaply():
+    importlib.import_module("asyncssh")
