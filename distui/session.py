@@ -6,7 +6,8 @@ one invalid UTF-8 byte must never close a connection (a strict text channel does
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from distui.frozen import frozen
@@ -133,3 +134,13 @@ class Connector(Protocol):
 
     async def close(self) -> None:
         """Close every session and jump connection still open; idempotent, never raises."""
+
+
+@asynccontextmanager
+async def session_on(connector: Connector, host: str) -> AsyncIterator[Session]:
+    """A session with a host, closed after the block. Raises as `Connector.connect` does."""
+    session = await connector.connect(host)
+    try:
+        yield session
+    finally:
+        await session.close()

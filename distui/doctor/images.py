@@ -13,7 +13,7 @@ from distui.facts.host import Trouble
 from distui.facts.image import ImageFacts, read_image
 from distui.plan import docker
 from distui.plan.model import RunPlan
-from distui.session import Connector
+from distui.session import Connector, session_on
 from distui.spec.hosts.inventory import Host
 from distui.spec.hosts.names import fold
 
@@ -61,25 +61,20 @@ def _id(there: ImageAnswer) -> ImageId:
 
 
 async def _one(connector: Connector, host: Host, images: Sequence[str]) -> dict[str, ImageAnswer]:
+    found: dict[str, ImageAnswer] = {}
     try:
-        session = await connector.connect(host.name)
+        async with session_on(connector, host.name) as session:
+            for image in images:
+                done = await session.run(docker.image_id(host.engine_command, image))
+                trouble = classify(done.error_text, done.status)
+                missing = None if trouble.code == "image_missing" else trouble
+                try:
+                    found[image] = read_image(done.text) if done.ok else missing
+                except ValueError as error:
+                    found[image] = Trouble("rubbish", f"{host.name}: {error}")
     except HostError as error:
         return dict.fromkeys(images, Trouble(error.code, error.message, error.hint))
-    try:
-        found: dict[str, ImageAnswer] = {}
-        for image in images:
-            done = await session.run(docker.image_id(host.engine_command, image))
-            trouble = classify(done.error_text, done.status)
-            missing = None if trouble.code == "image_missing" else trouble
-            try:
-                found[image] = read_image(done.text) if done.ok else missing
-            except ValueError as error:
-                found[image] = Trouble("rubbish", f"{host.name}: {error}")
-        return found
-    except HostError as error:
-        return dict.fromkeys(images, Trouble(error.code, error.message, error.hint))
-    finally:
-        await session.close()
+    return found
 
 
 # What it means for a plan.

@@ -17,7 +17,7 @@ from distui.errors import DistuiError, HostCommandError, HostError
 from distui.facts import frame
 from distui.facts.host import GpuProcess, HostDown, HostFacts, ProbeResult, Trouble
 from distui.facts.reading import facts_from, gpu_processes
-from distui.session import Completed, Connector, Session
+from distui.session import Completed, Connector, Session, session_on
 from distui.spec.hosts.inventory import Host
 
 COMMAND_LIMIT = 8
@@ -163,11 +163,8 @@ async def probe_all(
 async def _probe_one(connector: Connector, host: Host, timeout: float, clock: Callable[[], float]) -> ProbeResult:
     try:
         async with asyncio.timeout(host.connect_timeout + timeout + 5):
-            session = await connector.connect(host.name)
-            try:
+            async with session_on(connector, host.name) as session:
                 return await probe_host(session, host, clock=clock, timeout=timeout)
-            finally:
-                await session.close()
     except Exception as error:
         return HostDown(host.name, trouble_of(error))
 

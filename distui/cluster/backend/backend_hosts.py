@@ -13,7 +13,7 @@ from distui.facts.probe import probe_processes
 from distui.monitor.containers import HostContainer, follow_log, list_containers, log_argv, shell_argv
 from distui.monitor.processes import Outcome, SeenProcess, look, signal
 from distui.runs.store.masking import Mask, MaskedStream
-from distui.session import Connector, Session
+from distui.session import Connector, Session, session_on
 from distui.spec.hosts.inventory import Host
 
 Login = Callable[["Host", tuple[str, ...]], tuple[str, ...]]
@@ -48,11 +48,8 @@ class HostBackend(ABC):
 
     @contextlib.asynccontextmanager
     async def _session(self, host: str) -> AsyncIterator[Session]:
-        session = await (await self.connector()).connect(host)
-        try:
+        async with session_on(await self.connector(), host) as session:
             yield session
-        finally:
-            await session.close()
 
     async def containers(self, host: str) -> tuple[HostContainer, ...]:
         """See the protocol."""

@@ -1,12 +1,17 @@
-"""Asking an engine again: a daemon under load fails a call now and then, and what only asks may be repeated."""
+"""Asking hosts, all at once, and an engine again: under load one fails a call now and then, and asking does no harm."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
 
+from distui.errors import HostError
 from distui.facts.engine import classify_read
-from distui.session import Completed
+from distui.facts.host import Trouble
+from distui.session import Completed, Connector, Session, session_on
+
+T = TypeVar("T")
 
 PAUSES = (0.2, 0.5, 1.0)
 """Seconds before each further try."""
@@ -26,3 +31,22 @@ async def run_with_retries(run_argv: Callable[[Sequence[str]], Awaitable[Complet
             return done
         await asyncio.sleep(pause)
     return await run_argv(argv)
+
+
+async def ask_each(
+    connector: Connector, hosts: Iterable[str], ask: Callable[[str, Session], Awaitable[T]]
+) -> tuple[dict[str, T], dict[str, Trouble]]:
+    """What the hosts answer, asked all at once over a session each, and why others could not be asked."""
+    found: dict[str, T] = {}
+    troubles: dict[str, Trouble] = {}
+
+    async def one(host: str) -> None:
+        try:
+            async with session_on(connector, host) as session:
+                found[host] = await ask(host, session)
+        except HostError as exc:
+            troubles[host] = Trouble(exc.code, exc.message, exc.hint)
+
+    names = tuple(hosts)
+    await asyncio.gather(*map(one, names))
+    return {h: found[h] for h in names if h in found}, {h: troubles[h] for h in names if h in troubles}

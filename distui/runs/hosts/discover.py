@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Any, Literal
 
-from distui.errors import HostCommandError, HostError
+from distui.errors import HostCommandError
 from distui.facts.engine import classify
 from distui.facts.host import Trouble
 from distui.facts.values import as_object, integer, loads
@@ -18,9 +18,9 @@ from distui.plan.labels import MOST_RANKS, TaskLabels, task_from_labels
 from distui.plan.limit import reached
 from distui.plan.tasks import run_folder as planned_folder
 from distui.regex import regex
-from distui.runs.hosts.asking import run_with_retries
+from distui.runs.hosts.asking import ask_each, run_with_retries
 from distui.runs.lines.text import safe
-from distui.session import Completed, Connector
+from distui.session import Completed, Connector, Session
 from distui.spec.hosts.inventory import EngineName, Host
 
 Runner = Callable[[Sequence[str]], Awaitable[Completed]]
@@ -172,15 +172,17 @@ class FoundRuns:
 
 async def find_runs(connector: Connector, hosts: Sequence[Host], *, run: str | None = None) -> FoundRuns:
     """Ask all hosts at once for distui's tasks, of one run or of all."""
-    answers = await asyncio.gather(*(_ask(connector, host, run) for host in hosts))
+    by_name = {host.name: host for host in hosts}
+
+    async def ask(name: str, session: Session) -> tuple[FoundTask, ...]:
+        host = by_name[name]
+        listed = partial(session.run, timeout=LIST_SECONDS)
+        return await list_tasks(listed, name, host.engine, host.engine_command, run=run)
+
+    answers, unreachable = await ask_each(connector, by_name, ask)
     tasks: dict[tuple[str, str, str], list[FoundTask]] = {}
-    unreachable: dict[str, Trouble] = {}
-    for host, answer in zip(hosts, answers, strict=True):
-        if isinstance(answer, Trouble):
-            unreachable[host.name] = answer
-            continue
-        for task in answer:
-            tasks.setdefault((task.labels.run, task.labels.launch, task.labels.owner), []).append(task)
+    for task in chain(*answers.values()):
+        tasks.setdefault((task.labels.run, task.labels.launch, task.labels.owner), []).append(task)
     runs = [_found_run(name, _each_once(found)) for (name, _, _), found in tasks.items()]
     runs.sort(key=lambda r: r.started or 0, reverse=True)
     return FoundRuns(tuple(runs), unreachable)
@@ -207,18 +209,6 @@ def _found_run(run: str, found: Sequence[FoundTask]) -> FoundRun:
     chosen = max(attempts.values(), key=lambda tasks: (len({t.labels.task for t in tasks}), tasks[0].labels.attempt))
     others = (task for tasks in attempts.values() if tasks is not chosen for task in tasks)
     return FoundRun(run, tuple(sorted(chosen, key=lambda t: t.labels.task)), tuple(others))
-
-
-async def _ask(connector: Connector, host: Host, run: str | None) -> tuple[FoundTask, ...] | Trouble:
-    try:
-        session = await connector.connect(host.name)
-        try:
-            ask = partial(session.run, timeout=LIST_SECONDS)
-            return await list_tasks(ask, host.name, host.engine, host.engine_command, run=run)
-        finally:
-            await session.close()
-    except HostError as exc:
-        return Trouble(exc.code, exc.message, exc.hint)
 
 
 async def list_tasks(

@@ -6,12 +6,13 @@ are found by the login that made them.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
-from distui.errors import HostCommandError, HostError
+from distui.errors import HostCommandError
 from distui.facts.host import Trouble
 from distui.frozen import frozen
+from distui.runs.hosts.asking import ask_each
 from distui.runs.hosts.claim_file import AGED
 from distui.runs.hosts.discover import Runner
 from distui.runs.hosts.folder import LAUNCH_FILE, LAUNCHED_FILE, STALE_MINUTES
@@ -85,26 +86,10 @@ class Launches:
 
 async def find_launches(connector: Connector, hosts: Sequence[Host], run: str = "") -> Launches:
     """Ask all hosts at once for the folders of one run, or of all. A home that hosts share counts once."""
-    answers = await asyncio.gather(*(_ask(connector, host.name, run) for host in hosts))
-    found: dict[tuple[str, str, str], Launch] = {}
-    unreachable: dict[str, Trouble] = {}
-    for host, answer in zip(hosts, answers, strict=True):
-        if isinstance(answer, Trouble):
-            unreachable[host.name] = answer
-        else:
-            found |= {(one.run, one.host, one.token): one for one in answer}
+    names = [host.name for host in hosts]
+    answers, unreachable = await ask_each(connector, names, lambda h, session: list_launches(session.run, run, host=h))
+    found = {(one.run, one.host, one.token): one for one in chain(*answers.values())}
     return Launches(tuple(found.values()), unreachable)
-
-
-async def _ask(connector: Connector, host: str, run: str) -> tuple[Launch, ...] | Trouble:
-    try:
-        session = await connector.connect(host)
-        try:
-            return await list_launches(session.run, run, host=host)
-        finally:
-            await session.close()
-    except HostError as exc:
-        return Trouble(exc.code, exc.message, exc.hint)
 
 
 async def list_launches(run_argv: Runner, run: str = "", *, host: str = "") -> tuple[Launch, ...]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
-from distui.errors import HostError
 from distui.facts.host import Trouble
 from distui.frozen import frozen
 from distui.plan.docker import sizes
 from distui.plan.tasks import run_folder
+from distui.runs.hosts.asking import ask_each
 from distui.runs.hosts.discover import FoundTask, find_runs
 from distui.session import Connector, Session
 from distui.spec.hosts.inventory import Host
@@ -42,27 +42,15 @@ async def remains(connector: Connector, hosts: Sequence[Host], run: str) -> Rema
     found = await find_runs(connector, hosts, run=run)
     there = found.get(run)
     tasks = there.tasks if there is not None else ()
-    up = [host for host in hosts if host.name not in found.unreachable]
-    answers = await asyncio.gather(*(_of(connector, h, run, [t for t in tasks if t.host == h.name]) for h in up))
-    items: list[Remain] = []
-    troubles = dict(found.unreachable)
-    for host, answer in zip(up, answers, strict=True):
-        if isinstance(answer, Trouble):
-            troubles[host.name] = answer
-        else:
-            items += answer
-    return Remains(tuple(items), troubles, tuple(sorted(rank for task in tasks for rank in task.labels.ranks)))
+    up = {host.name: host for host in hosts if host.name not in found.unreachable}
 
+    async def ask(name: str, session: Session) -> list[Remain]:
+        here = [task for task in tasks if task.host == name]
+        return [*await _containers(session, up[name], here), *await _folder(session, name, run)]
 
-async def _of(connector: Connector, host: Host, run: str, tasks: Sequence[FoundTask]) -> list[Remain] | Trouble:
-    try:
-        session = await connector.connect(host.name)
-        try:
-            return [*await _containers(session, host, tasks), *await _folder(session, host, run)]
-        finally:
-            await session.close()
-    except HostError as exc:
-        return Trouble(exc.code, exc.message, exc.hint)
+    answers, troubles = await ask_each(connector, up, ask)
+    ranks = sorted(rank for task in tasks for rank in task.labels.ranks)
+    return Remains(tuple(chain(*answers.values())), {**found.unreachable, **troubles}, tuple(ranks))
 
 
 async def _containers(session: Session, host: Host, tasks: Sequence[FoundTask]) -> list[Remain]:
@@ -78,9 +66,9 @@ async def _containers(session: Session, host: Host, tasks: Sequence[FoundTask]) 
     return found
 
 
-async def _folder(session: Session, host: Host, run: str) -> list[Remain]:
-    place = run_folder("", host.name, run).lstrip("/")
+async def _folder(session: Session, host: str, run: str) -> list[Remain]:
+    place = run_folder("", host, run).lstrip("/")
     done = await session.run(("sh", "-c", _FOLDER, "sh", place))
     words = done.text.split(maxsplit=1)
     kib = whole(words[0]) if len(words) == 2 else None
-    return [] if kib is None else [Remain(host.name, f"~/{place}", kib * 1024)]
+    return [] if kib is None else [Remain(host, f"~/{place}", kib * 1024)]

@@ -4,18 +4,18 @@ somebody can decide to share them; the launch itself looks again (`runs/launch/l
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import chain
 
-from distui.errors import HostError
 from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.runs.hosts import marks
+from distui.runs.hosts.asking import ask_each
 from distui.runs.hosts.claim_file import CLAIM
 from distui.runs.hosts.discover import Runner
 from distui.runs.hosts.folder import STALE_MINUTES, who_claims
 from distui.runs.hosts.lease import PLACE, Resource, sharers
-from distui.session import Connector
+from distui.session import Connector, Session
 from distui.spec.hosts.inventory import Host
 from distui.spec.hosts.names import fold
 
@@ -54,33 +54,20 @@ def user_lines(users: Sequence[GpuUser]) -> tuple[str, ...]:
 async def gpu_users(connector: Connector, plan: RunPlan, hosts: Sequence[Host]) -> tuple[GpuUser, ...]:
     """Who has GPUs of the plan, host by host. A host that can't be asked tells nobody: the launch says why."""
     chosen = [host.name for host in hosts if plan.gpus_on(host.name)]
-    found = await asyncio.gather(*(_ask(connector, plan, host) for host in chosen))
-    return tuple(user for users in found for user in users)
 
+    async def ask(host: str, session: Session) -> list[GpuUser]:
+        first, gpus = plan.tasks_on(host)[0], plan.gpus_on(host)
+        tasks = await marks.tasks_on(session.run, host, first)
+        runs = sharers(tasks, plan, [Resource("gpu", gpu) for gpu in gpus])
+        messages = (*(conflict.message for conflict in runs), *await launches(session.run, gpus))
+        return [GpuUser(host, words) for words in messages]
 
-async def _ask(connector: Connector, plan: RunPlan, host: str) -> tuple[GpuUser, ...]:
-    first, gpus = plan.tasks_on(host)[0], plan.gpus_on(host)
-    try:
-        session = await connector.connect(host)
-        try:
-            tasks = await marks.tasks_on(session.run, host, first)
-            runs = sharers(tasks, plan, [Resource("gpu", gpu) for gpu in gpus])
-            messages = (*(conflict.message for conflict in runs), *await launches(session.run, gpus))
-        finally:
-            await session.close()
-    except HostError:
-        return ()
-    return tuple(GpuUser(host, words) for words in messages)
+    found, _ = await ask_each(connector, chosen, ask)
+    return tuple(chain(*found.values()))
 
 
 async def launches(run_argv: Runner, gpus: Sequence[int], *, place: str = PLACE) -> tuple[str, ...]:
     """Launches that hold one of these GPUs of a host while they are under way, each in words."""
     done = await run_argv(("sh", "-c", _TAKEN, "distui-taken", place, str(STALE_MINUTES), *map(str, gpus)))
-    return tuple(_launches(done.text)) if done.ok else ()
-
-
-def _launches(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        gpu, *claim = line.split("\t")
-        who = who_claims("\n".join(claim))
-        yield f"GPU {gpu} is being taken by a launch {who}"
+    rows = (line.replace("\t", "\n").partition("\n") for line in done.text.splitlines() if done.ok)
+    return tuple(f"GPU {gpu} is being taken by a launch {who_claims(claim)}" for gpu, _, claim in rows)

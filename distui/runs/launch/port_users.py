@@ -10,7 +10,7 @@ from distui.errors import HostError
 from distui.plan.model import NoPlan, PlanProblem
 from distui.runs.hosts.lease import Resource, holders
 from distui.runs.hosts.marks import tasks_on
-from distui.session import Connector
+from distui.session import Connector, session_on
 from distui.spec.hosts.inventory import Host
 
 
@@ -27,11 +27,8 @@ async def with_holders(connector: Connector, found: NoPlan, hosts: Sequence[Host
 
 async def _named(connector: Connector, problem: PlanProblem, host: Host) -> PlanProblem:
     try:
-        session = await connector.connect(host.name)
-        try:
+        async with session_on(connector, host.name) as session:
             tasks = await tasks_on(session.run, host.name, host)
-        finally:
-            await session.close()
     except HostError:
         return problem
     conflicts = holders(tasks, [Resource("port", problem.port)])

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -26,11 +25,12 @@ from distui.plan.code import home_of_folder
 from distui.plan.model import Mount, RunPlan
 from distui.plan.tf import own_ports
 from distui.runs.hosts import marks
+from distui.runs.hosts.asking import ask_each
 from distui.runs.hosts.discover import FoundRuns, FoundTask, find_runs
 from distui.runs.hosts.lease import Resource, resources_on, sharers
 from distui.runs.launch.leases import PORT_HINT, SHARE_HINT
 from distui.runs.task.fetch import look, without_client
-from distui.session import Connector, Session
+from distui.session import Connector, Session, session_on
 from distui.spec.hosts.inventory import Host
 
 SHARED = Check("gpus_shared", "GPUs", "no other run has these GPUs or ports", "docker ps --filter label=distui.run")
@@ -75,8 +75,7 @@ async def _mounts(connector: Connector, plan: RunPlan, hosts: Sequence[Host]) ->
     """The plan's mounts on the hosts that can be asked."""
     if not plan.mounts:
         return ()
-    async with AsyncExitStack() as stack:
-        sessions = await _sessions(connector, [host.name for host in hosts], stack)
+    async with _sessions(connector, [host.name for host in hosts]) as sessions:
         rows = mount_rows(plan.mounts, tuple(sessions), await prove_mounts(sessions, plan.mounts))
         return (*rows, *[await fetch_row(plan, mount, sessions) for mount in plan.mounts if mount.fetch is not None])
 
@@ -131,16 +130,9 @@ def name_row(run: str, hosts: Sequence[str], found: FoundRuns) -> CheckRow:
 
 async def _marked(connector: Connector, hosts: Sequence[Host]) -> tuple[FoundTask, ...]:
     """The tasks that left a mark on the hosts that can be asked."""
-    async with AsyncExitStack() as stack:
-        sessions = await _sessions(connector, [host.name for host in hosts], stack)
-        marked = await asyncio.gather(*(_marks_on(host, session) for host, session in sessions.items()))
-        return tuple(chain(*marked))
-
-
-async def _marks_on(host: str, session: Session) -> tuple[FoundTask, ...]:
-    with contextlib.suppress(HostError):
-        return await marks.read(session.run, host, tell=str)
-    return ()
+    names = [host.name for host in hosts]
+    marked, _ = await ask_each(connector, names, lambda host, session: marks.read(session.run, host, tell=str))
+    return tuple(chain(*marked.values()))
 
 
 def shared_row(plan: RunPlan, hosts: Sequence[str], found: FoundRuns, marked: Sequence[FoundTask] = ()) -> CheckRow:
@@ -163,20 +155,18 @@ def shared_row(plan: RunPlan, hosts: Sequence[str], found: FoundRuns, marked: Se
 async def prove_on(connector: Connector, ends: Sequence[Endpoint], hosts: Sequence[Host]) -> ReachReport | None:
     """Prove that these hosts reach each other; None when fewer than one can be asked. Never raises HostError."""
     asked = {host.name for host in hosts}
-    async with AsyncExitStack() as stack:
-        sessions = await _sessions(connector, [end.host for end in ends if end.host in asked], stack)
+    async with _sessions(connector, [end.host for end in ends if end.host in asked]) as sessions:
         if not sessions:
             return None
         return await prove(sessions, [end for end in ends if end.host in sessions])
 
 
-async def _sessions(connector: Connector, hosts: Sequence[str], stack: AsyncExitStack) -> dict[str, Session]:
-    """Connections to the hosts that can be reached, closed with `stack`."""
+@contextlib.asynccontextmanager
+async def _sessions(connector: Connector, hosts: Sequence[str]) -> AsyncIterator[dict[str, Session]]:
+    """Connections to the hosts that can be reached, closed after the block."""
     sessions: dict[str, Session] = {}
-    for host in hosts:
-        try:
-            sessions[host] = await connector.connect(host)
-        except HostError:
-            continue
-        stack.push_async_callback(sessions[host].close)
-    return sessions
+    async with contextlib.AsyncExitStack() as stack:
+        for host in hosts:
+            with contextlib.suppress(HostError):
+                sessions[host] = await stack.enter_async_context(session_on(connector, host))
+        yield sessions

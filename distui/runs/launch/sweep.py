@@ -19,7 +19,7 @@ from distui.runs.hosts.discover import home_of
 from distui.runs.hosts.folder import LAUNCH_FILE, LAUNCHED_FILE, TOKEN_IN
 from distui.runs.hosts.link import HostLink
 from distui.runs.lines.text import safe
-from distui.session import Connector, Session
+from distui.session import Connector, session_on
 from distui.spec.hosts.inventory import Host
 
 # $1 the run's name, $2 the token, then hosts: +NAME was asked and has no task of it, -NAME is to be spared. Below
@@ -114,8 +114,7 @@ async def _sweep(
 ) -> tuple[str, ...] | str:
     """What the host's script said, or why it could not be asked."""
     try:
-        session = await connector.connect(host)
-        try:
+        async with session_on(connector, host) as session:
             marked = await marks.read(session.run, host, own=True)
             alive = sorted({task.labels.host for task in marked if token_of(task.labels) == token})
             done = await session.run((*argv, *(f"-{name}" for name in alive)))
@@ -127,18 +126,11 @@ async def _sweep(
                     await marks.remove(session.run, token)
                 if files and not any(_kept(words)):
                     await session.run(("rm", "-f", "--", *files))
-                if "code" in words:
-                    await _tidy(connector, host, session)
+                if "code" in words:  # that was being sent there when the launch, or the host, ended
+                    await clean(HostLink(connector, host, session=session), await home_of(session.run, host), keep=KEEP)
             finally:
                 if not alive:
                     await lease.free(session.run, token)
-        finally:
-            await session.close()
     except DistuiError as exc:
         return exc.message
     return tuple(safe(word.removeprefix("left ")) for word in words)
-
-
-async def _tidy(connector: Connector, host: str, session: Session) -> None:
-    """Remove code that was being sent there when the launch, or the host, ended."""
-    await clean(HostLink(connector, host, session=session), await home_of(session.run, host), keep=KEEP)
