@@ -17,7 +17,7 @@ from distui.runs.control.controller import RunController
 from distui.runs.ending.ask_ranks import ranks_watched
 from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.runs.insight.closer import look_and_watch
-from distui.runs.insight.look import Look
+from distui.runs.insight.look import Asked, Look
 from distui.runs.insight.ranks import RankSeen, TaskRanks
 from distui.runs.insight.sick import gpus_of
 from distui.runs.insight.slow import Slow
@@ -84,10 +84,10 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
     ids = {task.labels.task: task.id for task in found.tasks if task.running}
     unasked = {host: trouble.message for host, trouble in silent.items()}
     try:
-        asking = (hosts, _tasks(plan, found), ids, _ended(found.tasks), unasked)
         gpus = gpus_of(plan)
         errors = first_errors(place.stored) if place.stored is not None and gpus else {}
-        seen = await look_and_watch(*asking, gpus, errors, stacks=stacks)
+        asking = Asked(hosts, _tasks(plan, found), ids, _ended(found.tasks), unasked, gpus, errors)
+        seen = await look_and_watch(asking, stacks=stacks)
     finally:
         for host in hosts:
             await host.link.close()

@@ -11,7 +11,7 @@ import pytest
 from distui.cli.actions.why_figures import figures_json
 from distui.runs.insight import closer
 from distui.runs.insight.answers import Collective, Group, HostAnswer, Process
-from distui.runs.insight.look import Look
+from distui.runs.insight.look import Asked, Look
 from distui.runs.insight.ranks import TaskRanks
 from distui.runs.insight.ras import Counted
 from distui.runs.insight.ras_report import Communicator
@@ -20,7 +20,7 @@ from distui.runs.lines.explanation import Explanation, Kind, RankPlace
 from distui.runs.report.why_words import FIGURES, cells
 
 TASKS = [TaskRanks(number, f"h{number // 2 + 1}", (number,)) for number in range(4)]
-Asked = list[Mapping[str, Sequence[int]] | None]
+Sampled = list[Mapping[str, Sequence[int]] | None]
 
 
 def process(number: int, late: float) -> Process:
@@ -44,9 +44,9 @@ def hosts(late: Mapping[int, float]) -> dict[str, Watched]:
     return found
 
 
-async def looked(monkeypatch: pytest.MonkeyPatch, *answers: Mapping[int, float]) -> tuple[Any, Asked]:
+async def looked(monkeypatch: pytest.MonkeyPatch, *answers: Mapping[int, float]) -> tuple[Any, Sampled]:
     """The look at a run whose ranks are late by so much each time they are watched, and whose stacks were taken."""
-    asked: Asked = []
+    asked: Sampled = []
     left = [hosts(late) for late in answers]
 
     async def watch(_hosts: Any, _ids: Any, sampled: Mapping[str, Sequence[int]] | None = None) -> dict[str, Watched]:
@@ -54,7 +54,7 @@ async def looked(monkeypatch: pytest.MonkeyPatch, *answers: Mapping[int, float])
         return left.pop(0)
 
     monkeypatch.setattr(closer, "watch_hosts", watch)
-    return await closer.look_closer([], TASKS, {}, {}, {}, {}), asked
+    return await closer.look_closer(Asked([], TASKS)), asked
 
 
 async def test_a_healthy_run_is_watched_once_and_sent_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,12 +95,12 @@ async def test_what_stands_still_only_while_it_is_watched_is_asked_for_its_stack
 
     monkeypatch.setattr(closer, "look", one_look)
     monkeypatch.setattr(closer, "look_closer", watch)
-    found = await closer.look_and_watch([], [], {}, {}, {}, {}, stacks=False)
+    found = await closer.look_and_watch(Asked([], []), stacks=False)
     assert (found.explanation.kind, looks, watches, asked) == ("hang", [], [], [False, False])
 
     looks[:], asked[:] = ["unseen", "unseen"], []
     watches[:] = ["unseen"]
-    await closer.look_and_watch([], [], {}, {}, {}, {}, stacks=False)
+    await closer.look_and_watch(Asked([], []), stacks=False)
     assert asked == [False, True] and not watches
 
 
@@ -121,7 +121,7 @@ async def test_what_only_seems_to_stand_is_looked_at_once_more(monkeypatch: pyte
 
     monkeypatch.setattr(closer, "look", one_look)
     monkeypatch.setattr(closer.asyncio, "sleep", sleep)
-    found = await closer.look_and_watch([], [], {}, {}, {}, {}, stacks=False)
+    found = await closer.look_and_watch(Asked([], []), stacks=False)
     assert (found.explanation.kind, slept, befores) == ("hang", [4.0], [(), (first,)])
 
 

@@ -47,7 +47,7 @@ async def test_only_what_stands_is_asked_for_stacks(
         return {"h1": HostAnswer("h1", {0: (process(groups),)}, at=NOW)}
 
     monkeypatch.setattr(looks, "ask_hosts", answer)
-    found = await looks.look([], [TaskRanks(0, "h1", (0,))], {0: "x"}, {})
+    found = await looks.look(looks.Asked([], [TaskRanks(0, "h1", (0,))], {0: "x"}))
     assert (found.explanation.kind, calls) == (kind, asked)
 
 
@@ -65,7 +65,7 @@ async def test_stacks_are_of_the_process_that_was_seen(
         return {"h1": HostAnswer("h1", {0: next(answers)}, at=NOW)}
 
     monkeypatch.setattr(looks, "ask_hosts", answer)
-    found = await looks.look([], [TaskRanks(0, "h1", (0,))], {0: "x"}, {})
+    found = await looks.look(looks.Asked([], [TaskRanks(0, "h1", (0,))], {0: "x"}))
     assert [seen.process for seen in found.ranks] == [before]
 
 
@@ -80,5 +80,5 @@ async def test_stacks_are_added_to_what_was_seen(monkeypatch: pytest.MonkeyPatch
         return {"h1": HostAnswer("h1", {0: next(answers)}, at=NOW)}
 
     monkeypatch.setattr(looks, "ask_hosts", answer)
-    found = await looks.look([], [TaskRanks(0, "h1", (0,))], {0: "x"}, {})
+    found = await looks.look(looks.Asked([], [TaskRanks(0, "h1", (0,))], {0: "x"}))
     assert [seen.process for seen in found.ranks] == [replace(before, stacks=STACKS)]

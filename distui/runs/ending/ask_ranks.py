@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TypedDict
 
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.insight.closer import look_and_watch
-from distui.runs.insight.look import PATIENCE_S, Look, look
+from distui.runs.insight.look import PATIENCE_S, Asked, Look, look
 from distui.runs.insight.ranks import TaskRanks
-from distui.runs.insight.sick import Errors, gpus_of
+from distui.runs.insight.sick import gpus_of
 from distui.runs.lines.events import RanksAsked
 from distui.runs.lines.explanation import HANGS, STANDS, Explanation
 from distui.runs.store.recorded import first_errors
@@ -124,32 +123,21 @@ async def note(attempt: Attempt, record: WhyRecord) -> None:
 
 async def ranks_seen(attempt: Attempt, in_vain: Collection[int] = (), *, patience: float = PATIENCE_S) -> Look:
     """Each rank as it tells where it is; `in_vain` have told that they waited for others in vain."""
-    return await look(*_asked(attempt), in_vain=in_vain, patience=patience, before=attempt.ras, **_of_gpus(attempt))
+    return await look(_asked(attempt), in_vain=in_vain, patience=patience, before=attempt.ras)
 
 
 async def ranks_watched(attempt: Attempt, *, stacks: bool) -> Look:
     """The same for somebody who asks: where nothing stands still, ranks are watched for some seconds."""
-    return await look_and_watch(*_asked(attempt), {}, **_of_gpus(attempt), stacks=stacks)
+    return await look_and_watch(_asked(attempt), stacks=stacks)
 
 
-class _OfGpus(TypedDict):
-    gpus: dict[int, tuple[int, ...]]
-    errors: Errors
-
-
-def _of_gpus(attempt: Attempt) -> _OfGpus:
-    """The GPUs of each rank, and what those had counted when the run began."""
-    gpus = gpus_of(attempt.plan)
-    return {"gpus": gpus, "errors": first_errors(attempt.run.stored) if gpus else {}}
-
-
-def _asked(attempt: Attempt) -> tuple[list[HostRun], list[TaskRanks], dict[int, str], dict[int, str]]:
-    """Whom to ask for which tasks, the engine's ids of those that run, and how ranks ended that have."""
+def _asked(attempt: Attempt) -> Asked:
     hosts, tasks, ended = of_attempt(attempt)
+    gpus = gpus_of(attempt.plan)
     over = {index for host in hosts for index in host.missing}
     over |= {track.task.index for track in attempt.tracker.tracks.values() if track.end is not None}
     ids = {index: ref for host in hosts for index, ref in host.ids.items() if index not in over}
-    return hosts, tasks, ids, ended
+    return Asked(hosts, tasks, ids, ended, gpus=gpus, errors=first_errors(attempt.run.stored) if gpus else {})
 
 
 def of_attempt(attempt: Attempt) -> tuple[list[HostRun], list[TaskRanks], dict[int, str]]:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypedDict
 
 from distui.runs.insight.explain import explain
 from distui.runs.insight.lateness import lateness
 from distui.runs.insight.links import links
-from distui.runs.insight.look import Look, look, not_asked
-from distui.runs.insight.ranks import RankSeen, TaskRanks, ranks_of
-from distui.runs.insight.sick import Errors, health
+from distui.runs.insight.look import Asked, Look, look
+from distui.runs.insight.ranks import RankSeen, ranks_of
+from distui.runs.insight.sick import health
 from distui.runs.insight.slow import Slow, explain_slow
 from distui.runs.insight.watched import Watched
 from distui.runs.insight.watching import watch_hosts
 from distui.runs.lines.explanation import STANDS
-from distui.runs.task.host_access import HostAccess
 
 COMPARED = 2
 """Ranks that are not late of which stacks are taken, beside those that are."""
@@ -27,48 +25,23 @@ MOST_LATE = 4
 """Late ranks of which stacks are taken."""
 
 
-class _OfGpus(TypedDict):
-    gpus: Mapping[int, tuple[int, ...]]
-    errors: Errors | None
-
-
-async def look_and_watch(
-    hosts: Sequence[HostAccess],
-    tasks: Sequence[TaskRanks],
-    ids: Mapping[int, str],
-    ended: Mapping[int, str],
-    unasked: Mapping[str, str],
-    gpus: Mapping[int, tuple[int, ...]],
-    errors: Errors | None = None,
-    *,
-    stacks: bool,
-) -> Look:
+async def look_and_watch(asked: Asked, *, stacks: bool) -> Look:
     """For somebody who asks: one look, and a closer one where nothing stands still. Never raises DistuiError."""
-    asking = (hosts, tasks, ids, ended, unasked)
-    of_gpus: _OfGpus = {"gpus": gpus, "errors": errors}
-    seen = await look(*asking, stacks=stacks, **of_gpus)
+    seen = await look(asked, stacks=stacks)
     if seen.to_be_sure:
         await asyncio.sleep(seen.to_be_sure)
-        seen = await look(*asking, stacks=stacks, before=seen.ras, **of_gpus)
+        seen = await look(asked, stacks=stacks, before=seen.ras)
     if seen.explanation.kind == "unseen" and not stacks:  # somebody wants to know: then stacks are all there is
-        seen = await look(*asking, stacks=True, before=seen.ras, **of_gpus)
+        seen = await look(asked, stacks=True, before=seen.ras)
     if seen.explanation.kind in STANDS:
         return seen
-    closer = await look_closer(*asking, gpus, errors)
+    closer = await look_closer(asked)
     if closer.explanation.kind in STANDS:  # since a moment ago: what stands is asked for its stacks
-        return await look(*asking, stacks=stacks, **of_gpus)
+        return await look(asked, stacks=stacks)
     return closer.with_stacks_of(seen)
 
 
-async def look_closer(
-    hosts: Sequence[HostAccess],
-    tasks: Sequence[TaskRanks],
-    ids: Mapping[int, str],
-    ended: Mapping[int, str],
-    unasked: Mapping[str, str],
-    gpus: Mapping[int, tuple[int, ...]],
-    errors: Errors | None = None,
-) -> Look:
+async def look_closer(asked: Asked) -> Look:
     """Watch the ranks of a run; where some are late, once more, with stacks of these and of some that are not.
 
     What is claimed must hold both times. Never raises DistuiError.
@@ -76,17 +49,18 @@ async def look_closer(
 
     def told(watched: Mapping[str, Watched]) -> Slow:
         answers = {host: found.answer for host, found in watched.items()}
-        ranks = ranks_of(tasks, not_asked(unasked) | answers, ended)
-        return Slow(ranks, watched, lateness(ranks), links(watched), gpus)
+        ranks = ranks_of(asked.tasks, asked.silent | answers, asked.ended)
+        return Slow(ranks, watched, lateness(ranks), links(watched), asked.gpus)
 
-    slow = told(await watch_hosts(hosts, ids))
+    slow = told(await watch_hosts(asked.hosts, asked.ids))
     if slow.lateness.late:
         before = {one.rank for one in slow.lateness.late}
-        slow = told(await watch_hosts(hosts, ids, _sampled(slow)))
+        slow = told(await watch_hosts(asked.hosts, asked.ids, _sampled(slow)))
         late = tuple(one for one in slow.lateness.late if one.rank in before)
         slow = replace(slow, lateness=replace(slow.lateness, late=late))
     answers = {host: found.answer for host, found in slow.watched.items()}
-    found = explain_slow(explain(slow.ranks, health=health(slow.ranks, answers, gpus, errors)), slow)
+    sick = health(slow.ranks, answers, asked.gpus, asked.errors)
+    found = explain_slow(explain(slow.ranks, health=sick), slow)
     return Look(tuple(map(_shortened, slow.ranks)), found, slow)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 
 from distui.frozen import frozen
 from distui.runs.insight.answers import HostAnswer
@@ -52,43 +52,57 @@ class Look:
         return replace(self, ranks=tuple(_with_stacks(seen, after.get(seen.rank, seen)) for seen in self.ranks))
 
 
+@frozen
+class Asked:
+    """Which hosts are asked where the ranks of which tasks are, and what is known of them beside."""
+
+    hosts: Sequence[HostAccess]
+    tasks: Sequence[TaskRanks]
+    ids: Mapping[int, str] = field(default_factory=dict)
+    """The engine's id of each task that runs."""
+    ended: Mapping[int, str] = field(default_factory=dict)
+    """How ranks ended that have, in words."""
+    unasked: Mapping[str, str] = field(default_factory=dict)
+    """Why other hosts can't be asked."""
+    gpus: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """The GPUs of each rank, on its host."""
+    errors: Errors = field(default_factory=dict)
+    """What those had counted when the run began."""
+
+    @property
+    def silent(self) -> dict[str, HostAnswer]:
+        """What is known of hosts that can't be asked: why."""
+        return {
+            host: HostAnswer(host, why_not=f"host {host} can't be asked: {why}") for host, why in self.unasked.items()
+        }
+
+
 async def look(
-    hosts: Sequence[HostAccess],
-    tasks: Sequence[TaskRanks],
-    ids: Mapping[int, str],
-    ended: Mapping[int, str],
-    unasked: Mapping[str, str] | None = None,
+    asked: Asked,
     *,
     in_vain: Collection[int] = (),
     stacks: bool = False,
     patience: float = PATIENCE_S,
     before: Sequence[Counted] = (),
-    gpus: Mapping[int, Sequence[int]] | None = None,
-    errors: Errors | None = None,
 ) -> Look:
-    """Ask all hosts where the ranks of these tasks are; `unasked` says why others can't be. Never raises DistuiError.
+    """Ask all hosts where the ranks of a run are. Never raises DistuiError.
 
     `in_vain` are ranks that told that they had waited for others in vain. NCCL's RAS threads and drivers of GPUs may
-    take `patience` seconds; `before` is what the former told at an earlier look. `gpus` are those of each rank, on its
-    host, `errors` what they had counted when the run began.
+    take `patience` seconds; `before` is what the former told at an earlier look.
 
     Stacks are asked for where something stands still, or where they are wanted: a run that goes on is not disturbed.
     Positions are those from before that: what asking has set going again is no answer.
     """
-    lost = not_asked(unasked or {})
-    answers = lost | await ask_hosts(hosts, ids, ras=patience, gpus=patience if gpus else 0)
+    hosts, tasks, ids, ended = asked.hosts, asked.tasks, asked.ids, asked.ended
+    answers = asked.silent | await ask_hosts(hosts, ids, ras=patience, gpus=patience if asked.gpus else 0)
     ranks = tuple(replace(seen, in_vain=seen.run_rank in in_vain) for seen in ranks_of(tasks, answers, ended))
     ras = counted(ranks, answers, before)
-    sick = health(ranks, answers, gpus or {}, errors)
+    sick = health(ranks, answers, asked.gpus, asked.errors)
     if stacks or explain(ranks, ras).kind in STANDS:
-        after = {seen.rank: seen for seen in ranks_of(tasks, lost | await ask_hosts(hosts, ids, stacks=True), ended)}
+        again = asked.silent | await ask_hosts(hosts, ids, stacks=True)
+        after = {seen.rank: seen for seen in ranks_of(tasks, again, ended)}
         ranks = tuple(_with_stacks(seen, after[seen.rank]) for seen in ranks)
     return Look(ranks, explain(ranks, ras, sick), ras=ras)
-
-
-def not_asked(unasked: Mapping[str, str]) -> dict[str, HostAnswer]:
-    """What is known of hosts that can't be asked: why."""
-    return {host: HostAnswer(host, why_not=f"host {host} can't be asked: {why}") for host, why in unasked.items()}
 
 
 def _with_stacks(before: RankSeen, after: RankSeen) -> RankSeen:
