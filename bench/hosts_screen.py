@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from bench.measure import Failed
-from distui.cluster.backend.values import HostNews
 from distui.facts.host import Address, Engine, Gpu, Gpus, HostFacts, IbPort, Nic, ProbeResult
+from distui.monitor.figures import HostNews
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.lines.events import GpuReading, HostSampled
 from distui.spec.hosts.inventory import Host

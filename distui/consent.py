@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from distui.errors import UsageError
-from distui.files import make_private, read_bytes, reason, write_private
+from distui.files import make_private, read_bytes, reason, write_private, writing
 
 Kind = Literal["token", "folder"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -95,11 +95,9 @@ class Consents:
 
     def _write(self, asks: Iterable[Ask]) -> None:
         value = {"schema": SCHEMA, "allowed": [[a.kind, a.what, a.to] for a in asks]}
-        try:
+        with writing(self._path):
             make_private(self._path.parent)
             write_private(self._path, json.dumps(value, indent=1).encode() + b"\n")
-        except OSError as error:
-            raise UsageError(f"{self._path} can't be written: {error.strerror}") from None
 
 
 def _kind(word: object) -> Kind:

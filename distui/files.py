@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
+from distui.errors import UsageError
 from distui.whole import whole
 
 MOST = 64 << 20
@@ -171,6 +172,28 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     with path.open("xb") as file, removed_on_error(path):
         yield file
         file.flush()
+
+
+@contextlib.contextmanager
+def writing(path: Path | str, *, hint: str = "give another name") -> Iterator[None]:
+    """Write a file, or a folder, in the block. Raises UsageError, with `hint` where it is there already."""
+    try:
+        yield
+    except FileExistsError as error:
+        raise UsageError(f"{path} exists", hint=hint) from error
+    except OSError as error:
+        raise UsageError(f"{path} can't be written: {error.strerror or error}") from error
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file by another name and a rename, so that it is whole or as it was; its mode stays. Raises OSError."""
+    refuse_device(path)
+    part = path.with_name(f".{path.name}.part")
+    with removed_on_error(part):
+        part.write_text(text)
+        with contextlib.suppress(FileNotFoundError):
+            part.chmod(path.stat().st_mode & 0o7777)
+        part.replace(path)
 
 
 @contextlib.contextmanager

@@ -20,9 +20,10 @@ from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
-from distui.cluster.backend.values import HostNews, LiveRun
+from distui.cluster.backend.values import LiveRun
 from distui.errors import DistuiError
 from distui.monitor.board import Board
+from distui.monitor.figures import HostNews
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.hosts.uses import uses_of
 from distui.runs.report.history import RunRow

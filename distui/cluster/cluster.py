@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from os import PathLike, fspath
 from types import TracebackType
@@ -128,36 +129,23 @@ class Cluster:
 
     def launch(
         self, planned: PlannedRun, *, preflight: bool = True, force: bool = False, detach: bool = False
-    ) -> Launch:
+    ) -> AbstractAsyncContextManager[Run]:
         """Start a plan: `async with cluster.launch(planned) as run`.
 
         Before anything starts it is proved that the hosts reach each other (`preflight`), and that nobody else has the
         plan's GPUs (shared with `force`). With `detach` the run is left alone once all ranks have started.
+
+        Entering the block raises UsageError when a run of that name is recorded on this machine, CheckFailed when it
+        can't be.
         """
         self.settings.refuse_readonly("a run")
-        return Launch(self, planned, preflight=preflight, force=force, detach=detach)
+        return self._launched(planned, preflight=preflight, force=force, detach=detach)
 
-
-class Launch:
-    """A run that is recorded and started when its block is entered."""
-
-    def __init__(self, cluster: Cluster, planned: PlannedRun, *, preflight: bool, force: bool, detach: bool) -> None:
-        self._cluster = cluster
-        self._planned = planned
-        self._options = {"preflight": preflight, "force": force, "detach": detach}
-        self._run: Run | None = None
-
-    async def __aenter__(self) -> Run:
-        """Raises UsageError when a run of that name is recorded on this machine, CheckFailed when it can't be."""
-        settings, planned = self._cluster.settings, self._planned
-        connector = await self._cluster.connector()
-        stored = record(settings.store, planned)
-        self._run = Run(controller_of(connector, stored, planned, limits=settings.limits(), **self._options))
-        return await self._run.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """See Run."""
-        assert self._run is not None
-        await self._run.__aexit__(kind, error, trace)
+    @asynccontextmanager
+    async def _launched(self, planned: PlannedRun, *, preflight: bool, force: bool, detach: bool) -> AsyncIterator[Run]:
+        connector = await self.connector()
+        stored = record(self.settings.store, planned)
+        limits = self.settings.limits()
+        made = controller_of(connector, stored, planned, preflight=preflight, force=force, detach=detach, limits=limits)
+        async with Run(made) as run:
+            yield run

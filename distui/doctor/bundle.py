@@ -13,10 +13,9 @@ from distui.doctor.finding import CheckRow, report_text, to_json
 from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import reach_table
 from distui.doctor.redact import Redactor
-from distui.errors import UsageError
 from distui.facts.host import ProbeResult
 from distui.facts.render_json import probe_json
-from distui.files import new_file
+from distui.files import new_file, writing
 
 
 def bundle(
@@ -43,13 +42,8 @@ def bundle(
 
 def write_bundle(path: Path, files: Mapping[str, bytes], *, at: float) -> None:
     """A .tgz of the files in one folder. Raises UsageError when it exists or can't be written."""
-    try:
-        with new_file(path) as target, tarfile.open(fileobj=target, mode="w:gz") as tar:
-            for name, data in files.items():
-                info = tarfile.TarInfo(f"distui-doctor/{name}")
-                info.size, info.mtime, info.mode = len(data), int(at), 0o644
-                tar.addfile(info, io.BytesIO(data))
-    except FileExistsError as exc:
-        raise UsageError(f"{path} exists", hint="give another name") from exc
-    except OSError as exc:
-        raise UsageError(f"{path} can't be written: {exc.strerror}") from exc
+    with writing(path), new_file(path) as target, tarfile.open(fileobj=target, mode="w:gz") as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(f"distui-doctor/{name}")
+            info.size, info.mtime, info.mode = len(data), int(at), 0o644
+            tar.addfile(info, io.BytesIO(data))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from distui.amounts import counted
 from distui.doctor.finding import Check, CheckRow, Finding
 from distui.doctor.host_checks import PORT
 from distui.doctor.reach import Endpoint, Reached, ReachProblem, ReachReport
@@ -74,7 +75,7 @@ def _finding(host: str, problems: Sequence[ReachProblem], report: ReachReport) -
     if row is None:
         return Finding(REACH.id, host, "skip")
     slowest = max((r.ms for r in row.values() if r.ms is not None), default=0.0)
-    return Finding(REACH.id, host, "ok", f"reaches {len(row)} other{'s' * (len(row) != 1)}, slowest {slowest:.1f} ms")
+    return Finding(REACH.id, host, "ok", f"reaches {counted(len(row), 'other')}, slowest {slowest:.1f} ms")
 
 
 def reach_table(report: ReachReport, names: Sequence[str]) -> str:

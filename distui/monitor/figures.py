@@ -22,8 +22,8 @@ AGAIN = 15.0
 
 
 @frozen
-class Figure:
-    """A sample of one host, or what became of its connection."""
+class HostNews:
+    """News of one host from its long-lived channel: a sample, or what became of the connection."""
 
     host: str
     state: Literal["up", "lost", "back", "sample"]
@@ -33,9 +33,9 @@ class Figure:
 
 async def figures(
     connector: Connector, hosts: Sequence[str], *, clock: Callable[[], float] = time.time
-) -> AsyncGenerator[Figure, None]:
+) -> AsyncGenerator[HostNews, None]:
     """What the hosts tell once a second, as it comes; never ends by itself, close it to stop all channels."""
-    queue: asyncio.Queue[Figure] = asyncio.Queue(4 * max(1, len(hosts)))
+    queue: asyncio.Queue[HostNews] = asyncio.Queue(4 * max(1, len(hosts)))
     tasks = [asyncio.create_task(_for_ever(connector, host, queue, clock), name=f"figures {host}") for host in hosts]
     try:
         while True:
@@ -46,7 +46,9 @@ async def figures(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _for_ever(connector: Connector, host: str, queue: asyncio.Queue[Figure], clock: Callable[[], float]) -> None:
+async def _for_ever(
+    connector: Connector, host: str, queue: asyncio.Queue[HostNews], clock: Callable[[], float]
+) -> None:
     """Follow one host; one that refuses the login is asked again after a long pause."""
     while True:
         wait = AGAIN
@@ -54,25 +56,25 @@ async def _for_ever(connector: Connector, host: str, queue: asyncio.Queue[Figure
             await _one(connector, host, queue, clock)
         except HostError as error:
             wait = REFUSED_WAIT
-            await queue.put(Figure(host, "lost", error.message))
+            await queue.put(HostNews(host, "lost", error.message))
         await asyncio.sleep(wait)
 
 
-async def _one(connector: Connector, host: str, queue: asyncio.Queue[Figure], clock: Callable[[], float]) -> None:
+async def _one(connector: Connector, host: str, queue: asyncio.Queue[HostNews], clock: Callable[[], float]) -> None:
     """Until the link gives up. Engines are not asked: figures come from the host's own files and nvidia-smi."""
 
     def changed(state: LinkState, reason: str) -> None:
         if not queue.full():
-            queue.put_nowait(Figure(host, state, reason))
+            queue.put_nowait(HostNews(host, state, reason))
 
     async def take(event: FollowEvent) -> None:
         match event:
             case Sampled(sample=sample):
-                await queue.put(Figure(host, "sample", "", host_sampled(clock(), host, sample)))
+                await queue.put(HostNews(host, "sample", "", host_sampled(clock(), host, sample)))
             case Lost(reason=reason):
-                await queue.put(Figure(host, "lost", reason))
+                await queue.put(HostNews(host, "lost", reason))
             case Back():
-                await queue.put(Figure(host, "back"))
+                await queue.put(HostNews(host, "back"))
             case _:
                 pass
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from distui.amounts import size_words
+from distui.amounts import counted, size_words
 from distui.facts.image import BUILD_LABEL
 from distui.plan.model import BuildPlan
 from distui.spec.job.job import Build
@@ -43,7 +43,7 @@ def build_argv(
 
 def build_lines(build: BuildPlan) -> Iterator[str]:
     """What the plan says of it, a line each."""
-    what = f"{build.files} file{'s' * (build.files != 1)}, {size_words(build.bytes)}"
+    what = f"{counted(build.files, 'file')}, {size_words(build.bytes)}"
     yield f"from {build.context} ({what}), {build.dockerfile}, content {build.content[:12]}"
     yield (
         "on each host that lacks it; equal content counts as the same image"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from distui.amounts import counted
 from distui.facts.host import HostFacts
 from distui.plan import mounts, torchrun
 from distui.plan.model import HostNetwork, PlanProblem
@@ -133,8 +134,8 @@ def check_nodes(job: Job, places: Sequence[HostPlacement]) -> list[PlanProblem]:
     low, high = job.torchrun.nnodes
     asked = f"{low}:{high}" if low < high else str(high)
     fit = f"{min(low, len(places))}:{len(places)}" if low < high else str(len(places))
-    hosts = f"{len(places)} host{'s' * (len(places) != 1)}"
-    return [PlanProblem(None, f"torchrun.nnodes {asked} names {high} nodes, the run has {hosts}", f"write {fit}")]
+    has = counted(len(places), "host")
+    return [PlanProblem(None, f"torchrun.nnodes {asked} names {high} nodes, the run has {has}", f"write {fit}")]
 
 
 def check_preflight(job: Job, places: Sequence[HostPlacement], networks: Sequence[HostNetwork]) -> list[PlanProblem]:
@@ -176,7 +177,7 @@ def _gpus_seen(job: Job, place: HostPlacement) -> tuple[set[int], str]:
         return set(place.gpu_indices), f"GPUs {', '.join(map(str, place.gpu_indices)) or 'none'}"
     whole = job.launcher == "torchrun" or bool(place.processes) or (job.visible_gpus == "all" and job.launcher != "tf")
     count = len(place.gpus) if whole else min((len(gpus) for gpus in place.rank_gpus), default=0)
-    return set(range(count)), f"{count} GPU{'s' * (count != 1)}, counted from 0 in its container"
+    return set(range(count)), f"{counted(count, 'GPU')}, counted from 0 in its container"
 
 
 def warn_job(job: Job, places: Sequence[HostPlacement], backend: Backend) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from distui.amounts import size_words
+from distui.amounts import counted, size_words
 from distui.plan.model import CodePlan
 from distui.spec.job.job import Job, destination
 
@@ -53,7 +53,7 @@ def code_workdir(job: Job, source: str) -> str | None:
 
 def code_words(code: CodePlan) -> str:
     """The code in one line: `./ (42 files, 1.2 MB), tree 0123456789ab, commit 89ab012 and changes`."""
-    what = f"{code.files} file{'s' * (code.files != 1)}, {size_words(code.bytes)}"
+    what = f"{counted(code.files, 'file')}, {size_words(code.bytes)}"
     return f"{code.source} ({what}), tree {code.tree[:12]}{_commit(code)}"
 
 

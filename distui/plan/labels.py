@@ -36,6 +36,12 @@ def format_ranks(ranks: Iterable[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
 
 
+def named_ranks(ranks: Iterable[int]) -> str:
+    """`rank 3`, `ranks 0-2,5`: in order."""
+    listed = sorted(ranks)
+    return f"rank{'s' * (len(listed) != 1)} {format_ranks(listed)}"
+
+
 def parse_ranks(text: str) -> tuple[int, ...]:
     """The reverse of `format_ranks`; what can't be read is left out, and so is what follows the 65,536th."""
     ranks: list[int] = []

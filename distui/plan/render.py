@@ -7,13 +7,13 @@ import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from distui.amounts import duration
+from distui.amounts import counted, duration
 from distui.plan import mounts, process
 from distui.plan.build import build_argv, build_lines
 from distui.plan.code import code_lines
 from distui.plan.env import masked
 from distui.plan.insight import hook_folder
-from distui.plan.labels import format_ranks
+from distui.plan.labels import format_ranks, named_ranks
 from distui.plan.model import HostNetwork, RunPlan, Task
 from distui.regex import regex
 
@@ -56,7 +56,7 @@ def visible(text: str) -> str:
 def _head(plan: RunPlan) -> str:
     hosts = len(plan.hosts)
     what = "task" if plan.rank_names else "rank"
-    counts = f"{plan.world_size} {what}{'s' * (plan.world_size != 1)} on {hosts} host{'s' * (hosts != 1)}"
+    counts = f"{counted(plan.world_size, what)} on {counted(hosts, 'host')}"
     words = [f"Plan {plan.run_id}", f"job {plan.job}", counts, f"launcher {plan.launcher}"]
     words += [f"backend {plan.backend}"] if plan.launcher != "tf" else []
     how = "built where it is missing" if plan.build is not None else f"pull: {plan.pull}"
@@ -210,13 +210,13 @@ def _wrapped(line: str, width: int, mark: str) -> str:
 def _reasons(plan: RunPlan, full: bool) -> Iterator[str]:
     """Reasons of the run, then of each host; a host like the first one is not repeated."""
     yield from plan.reasons
-    alike = [n for n in plan.networks[1:] if _kind(n) == _kind(plan.networks[0])]
+    same = [n for n in plan.networks[1:] if _kind(n) == _kind(plan.networks[0])]
     for net in plan.networks:
-        if full or net not in alike:
+        if full or net not in same:
             yield f"{net.host}:"
             yield from (f"  {reason}" for reason in net.reasons)
-    if alike and not full:
-        yield f"{len(alike)} more host{'s' * (len(alike) != 1)} the same: {', '.join(n.host for n in alike)}"
+    if same and not full:
+        yield f"{counted(len(same), 'more host')} the same: {', '.join(n.host for n in same)}"
 
 
 def _kind(net: HostNetwork) -> tuple[object, ...]:
@@ -261,7 +261,7 @@ def _blocks(plan: RunPlan, full: bool, width: int) -> Iterator[str]:
         yield "\n".join(block for t in shown if t.host == host for block in _block(t, full, width))
     rest = len(plan.tasks) - len(shown)
     if rest:
-        yield f"# {rest} more task{'s' * (rest != 1)} the same; --full prints all"
+        yield f"# {counted(rest, 'more task')} the same; --full prints all"
 
 
 def _block(task: Task, full: bool, width: int) -> Iterator[str]:
@@ -283,7 +283,7 @@ def _block(task: Task, full: bool, width: int) -> Iterator[str]:
 def _ranks(task: Task) -> str:
     if task.labels.get("distui.name"):
         return task.name
-    return f"rank{'s' * (len(task.ranks) > 1)} {format_ranks(task.ranks)}"
+    return named_ranks(task.ranks)
 
 
 def env_heredoc(task: Task) -> str:

@@ -13,8 +13,8 @@ from every_key import Case, a_run
 from fakes import FakeBackend, failing, launching, sample, settle
 from standing import answer, calls, hang, moving
 
-from distui.cluster.backend.values import HostNews
 from distui.monitor.containers import HostContainer
+from distui.monitor.figures import HostNews
 from distui.plan.labels import TaskLabels
 from distui.runs.store.why_records import WhyRecord, keep
 from distui.tui.hosts.container_log import ContainerLogScreen

@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from pathlib import Path
 from typing import Any
 
-from distui.cluster.backend.values import HostNews
 from distui.cluster.job_files import Draft, JobFile
 from distui.cluster.why import Why
 from distui.doctor.checks import check_hosts
@@ -35,6 +34,7 @@ from distui.facts.host import (
     Trouble,
 )
 from distui.monitor.containers import HostContainer
+from distui.monitor.figures import HostNews
 from distui.monitor.processes import Outcome, SeenProcess
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan

@@ -11,8 +11,8 @@ from fakes import FakeBackend, FakeLive, failing, launching, screen_text, settle
 from textual.widgets import Input
 from training import until
 
-from distui.cluster.backend.values import HostNews
 from distui.errors import HostUnreachable
+from distui.monitor.figures import HostNews
 from distui.tui.dialogs.confirm import Confirm
 from distui.tui.dialogs.quit import QuitScreen
 from distui.tui.frame.context import work

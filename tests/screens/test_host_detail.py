@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from fakes import FakeBackend, facts, gpu, sample, screen_text, settle, shot
 
-from distui.cluster.backend.values import HostNews
 from distui.errors import HostCommandError
 from distui.facts.host import Gpus
 from distui.monitor.containers import HostContainer
+from distui.monitor.figures import HostNews
 from distui.plan.labels import TaskLabels
 from distui.tui.dialogs.text import TextScreen
 from distui.tui.hosts import detail as host_detail

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fakes import FakeBackend, sample, screen_text, settle, shot
 
-from distui.cluster.backend.values import HostNews
+from distui.monitor.figures import HostNews
 from distui.tui.dialogs.text import TextScreen
 from distui.tui.launch.screen import LaunchScreen
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from fakes import FakeBackend, facts, sample, screen_text, settle, shot
 
-from distui.cluster.backend.values import HostNews
 from distui.facts.host import Engine, Gpus, HostDown, Trouble
+from distui.monitor.figures import HostNews
 from distui.spec.hosts.inventory import Host
 from distui.tui.dialogs.text import TextScreen
 from distui.tui.hosts.screen import HostsScreen

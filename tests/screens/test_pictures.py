@@ -16,7 +16,7 @@ from every_key import Case
 from fakes import FakeBackend, history, sample, settle
 from pictures import NOW, compare, picture, rows_of, stop_the_clock
 
-from distui.cluster.backend.values import HostNews
+from distui.monitor.figures import HostNews
 from distui.tui.run.screen import RunScreen
 
 SIZES = [(80, 24), (120, 40), (200, 50)]

@@ -10,7 +10,7 @@ import pytest
 from every_key import Case, write_log
 from fakes import FakeBackend, FakeLive, failing, launching, sample, settle
 
-from distui.cluster.backend.values import HostNews
+from distui.monitor.figures import HostNews
 from distui.runs.lines.events import Failure, RankChanged, RunEnded
 
 

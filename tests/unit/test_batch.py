@@ -44,13 +44,13 @@ def test_a_block_is_a_sequence_of_lines() -> None:
     assert lines != tuple(lines)[1:]
 
 
-@given(st.lists(BYTES), st.booleans(), st.booleans(), st.booleans())
+@given(st.lists(BYTES), st.booleans(), st.booleans())
 def test_what_is_written_is_the_same_for_a_block_and_for_its_lines(
-    texts: list[bytes], prefix: bool, stamps: bool, stderr: bool
+    texts: list[bytes], prefix: bool, stamps: bool
 ) -> None:
     """Plain lines are copied as a whole; others are cleaned one by one."""
     lines = block(*(text + b"\n" for text in texts))
-    writer = LineWriter(LogView(prefix=prefix, timestamps=stamps, stderr_only=stderr), colour=False)
+    writer = LineWriter(LogView(prefix=prefix, timestamps=stamps), colour=False)
     writer.open({0: "h1"})
 
     assert writer.bytes(0, "h1", lines, 1.0) == writer.bytes(0, "h1", tuple(lines), 1.0)

@@ -17,6 +17,7 @@ from distui.cli.printing import words
 from distui.cli.printing.outlet import Outlet
 from distui.cli.printing.printer import HeadlessPrinter, LineWriter, LogView, NdjsonPrinter, ResultPrinter
 from distui.cli.printing.ranks import Prefixes
+from distui.cluster.logs.wanted import Wanted
 from distui.columns import table
 from distui.runs.lines.events import (
     AttemptEnded,
@@ -76,13 +77,13 @@ def test_lines_carry_rank_and_host() -> None:
 
 
 def test_line_options() -> None:
-    """--no-prefix, --timestamps and --stderr change what a line looks like and which are shown."""
+    """--no-prefix and --timestamps change what a line looks like, --stderr which are shown."""
     stamped = LineWriter(LogView(prefix=False, timestamps=True), colour=False)
     assert stamped.bytes(0, "a", lines(0, "x").lines) == b"2026-01-02T03:04:05.000000000Z x\n"
     unstamped = (LogLine("stdout", "x"),)
     assert stamped.bytes(0, "a", unstamped, at=0.0) == b"1970-01-01T00:00:00.000Z x\n"
-    errors = LineWriter(LogView(prefix=False, stderr_only=True), colour=False)
-    assert errors.bytes(0, "a", (LogLine("stdout", "x"), LogLine("stderr", "y"))) == b"y\n"
+    both = (LogLine("stdout", "x"), LogLine("stderr", "y"))
+    assert Wanted(stderr_only=True).kept(both) == [both[1]]
 
 
 def test_colours_are_stable_and_end_with_the_prefix() -> None:
@@ -174,7 +175,7 @@ async def test_a_paused_reader_does_not_block_the_loop() -> None:
 async def test_ndjson_ends_with_the_result() -> None:
     """Every event is an object a line; the last one is the result; lines of other ranks are left out."""
     pipe = Pipe()
-    printer = NdjsonPrinter(pipe.outlet, LogView(ranks=frozenset({13})))
+    printer = NdjsonPrinter(pipe.outlet, LogView(ranks=frozenset({13})), pipe.console)
     ended = RunEnded(9.0, "failed", 1, FAILURE, took=7.0)
     batch = (OPENED, lines(13, "a", "b"), lines(0, "c"), ended)
     state = fold(*batch)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from distui.cluster.backend.values import HostNews, LiveRun
+    from distui.cluster.backend.values import LiveRun
     from distui.cluster.job_files import Draft, JobFile
     from distui.cluster.why import Why
     from distui.doctor.images import Images
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from distui.doctor.smoke import PairResult
     from distui.facts.host import GpuProcess, ProbeResult
     from distui.monitor.containers import HostContainer
+    from distui.monitor.figures import HostNews
     from distui.monitor.processes import Outcome, SeenProcess
     from distui.plan.model import NoPlan, RunPlan
     from distui.runs.hosts.discover import FoundRuns

@@ -6,7 +6,7 @@ import difflib
 from pathlib import Path
 
 from distui.errors import UsageError
-from distui.files import read_text, reason, removed_on_error
+from distui.files import read_text, reason, replace_text, writing
 
 
 def read(path: Path) -> str:
@@ -21,13 +21,8 @@ def read(path: Path) -> str:
 
 def write(path: Path, text: str) -> None:
     """Write a file by another name and a rename. Raises UsageError."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with removed_on_error(part):
-            part.write_text(text)
-            part.replace(path)
-    except OSError as error:
-        raise UsageError(f"{path} can't be written: {error.strerror or error}") from None
+    with writing(path):
+        replace_text(path, text)
 
 
 def changed(path: Path, before: str | None) -> bool:

@@ -11,8 +11,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from distui.errors import UsageError
-from distui.files import make_private, write_private
+from distui.files import make_private, write_private, writing
 
 MOST = 74_994
 """Bytes that OSC 52 carries at most: base64 makes 100,000 characters of them."""
@@ -54,9 +53,7 @@ async def give(argv: tuple[str, ...], text: str) -> bool:
 def keep(folder: Path, text: str) -> Path:
     """The text as a private file, in place of what was kept before. Raises UsageError."""
     path = folder / "copied.txt"
-    try:
+    with writing(path):
         make_private(folder)
         write_private(path, text.encode("utf-8", "replace"))
-    except OSError as error:
-        raise UsageError(f"{path} can't be written: {error.strerror or error}") from None
     return path

@@ -9,11 +9,12 @@ from textwrap import wrap
 from rich.style import Style
 
 from distui.cluster.why import not_asked
+from distui.plan.labels import named_ranks
 from distui.runs.lines.events import NetworkUsed
 from distui.runs.lines.explanation import Calls, Explanation, RankPlace
 from distui.runs.lines.text import safe
 from distui.runs.report.network_words import network_text
-from distui.runs.report.why_words import NO_CALLS, UNSURE, headline, is_unsure, ranks_words
+from distui.runs.report.why_words import NO_CALLS, UNSURE, headline, is_unsure
 from distui.tui.paint.figures import ago
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line, cut_left
@@ -166,7 +167,7 @@ def _calls(palette: Palette, answers: Answers, place: RankPlace, width: int) -> 
             yield Line().gap(1).put(part, palette.muted)
         return
     others = tuple(rank for rank in own.ranks if rank != place.rank)
-    same = f", the same in {ranks_words(others)}" if others else ""
+    same = f", the same in {named_ranks(others)}" if others else ""
     for part in folded(f"calls, innermost first{same}", width - 2):
         yield Line().gap(1).put(part, palette.muted)
     for frame in own.frames:

@@ -42,12 +42,7 @@ def act(settings: Settings, out: Console, run: str, **flags: Any) -> int:
         if isinstance(shown, int):
             return shown
         looked = shown  # what only folders tell of has nothing to look at: it is reported
-    view = LogView(
-        stdout=flags["log_to"] == "stdout",
-        ranks=flags["ranks"],
-        prefix=not flags["no_prefix"],
-        timestamps=flags["timestamps"],
-    )
+    view = LogView.of(flags)
 
     def work(place: places.RunLocation, asked: Asked | None = None) -> int:
         promise.stored = place.stored

@@ -12,7 +12,7 @@ from distui.amounts import counted
 from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.errors import NotFound, SpecError, UsageError
-from distui.files import refuse_device, removed_on_error
+from distui.files import replace_text, writing
 from distui.spec.choose import parse_label
 from distui.spec.hosts.export_hosts import as_ansible, as_hostfile
 from distui.spec.hosts.names import fold
@@ -243,14 +243,5 @@ def _save(path: str, before: str | None, text: str) -> None:
         if before and _keys(path, before, "hosts"):
             read_inventory(before, path)
         raise
-    target = Path(path)
-    part = target.with_name(f".{target.name}.part")
-    try:
-        refuse_device(target)
-        with removed_on_error(part):
-            part.write_text(text)
-            if before is not None:
-                part.chmod(target.stat().st_mode & 0o7777)
-            part.replace(target)
-    except OSError as error:
-        raise UsageError(f"{path} can't be written: {error.strerror or error}") from None
+    with writing(path):
+        replace_text(Path(path), text)

@@ -20,7 +20,7 @@ from distui.cluster.logs.folder import into_folder
 from distui.cluster.logs.sink import LogSink
 from distui.cluster.logs.wanted import Wanted
 from distui.errors import ExitCode, NotFound, UsageError
-from distui.plan.labels import format_ranks
+from distui.plan.labels import named_ranks
 from distui.runs.report import history
 from distui.runs.store.masking import Mask, stored_secrets
 from distui.runs.store.runs import StoredRun
@@ -44,7 +44,7 @@ def act(
     attempt: int | None,
 ) -> int:
     """See `logs --help`."""
-    out, now = out, datetime.now(UTC)
+    now = datetime.now(UTC)
     wanted = Wanted(
         ranks=ranks,
         since=parse_moment("--since", since, now) if since else "",
@@ -158,8 +158,7 @@ def _tell_unfound(out: Console, live: Live, wanted: frozenset[int] | None) -> bo
     planned = {rank for task in live.plan.tasks for rank in task.ranks}
     unfound = live.found.unfound if live.found is not None and not live.runs else ()
     if gone := [rank for rank in unfound if rank not in planned and (wanted is None or rank in wanted)]:
-        who = f"rank{'s' * (len(gone) != 1)} {format_ranks(gone)}"
-        out.warn(f"distui: nothing of {who} is on the hosts that answered", "yellow")
+        out.warn(f"distui: nothing of {named_ranks(gone)} is on the hosts that answered", "yellow")
     return bool(gone)
 
 

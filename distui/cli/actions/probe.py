@@ -8,15 +8,16 @@ from asyncio import sleep
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from distui.amounts import counted
 from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.printing.hostrows import Rows
 from distui.cli.settings import Settings
-from distui.errors import ExitCode, UsageError
+from distui.errors import ExitCode
 from distui.facts.host import HostDown, HostFacts, ProbeResult
 from distui.facts.probe import probe_all
 from distui.facts.render_json import host_json, probe_json
-from distui.files import make_private, write_private
+from distui.files import make_private, write_private, writing
 from distui.runs.lines.text import safe
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
@@ -154,17 +155,14 @@ def _redraw(settings: Settings, out: Console, results: Results) -> None:
 
 def _summary(results: Results) -> str:
     up = [r for r in results.values() if isinstance(r, HostFacts)]
-    count = sum(len(f.gpu.gpus) for f in up)
-    text = f"{len(results)} host{'s' * (len(results) != 1)}, {len(up)} up, {len(results) - len(up)} down, {count} GPU"
-    return text + "s" * (count != 1)
+    gpus = counted(sum(len(f.gpu.gpus) for f in up), "GPU")
+    return f"{counted(len(results), 'host')}, {len(up)} up, {len(results) - len(up)} down, {gpus}"
 
 
 def _save(settings: Settings, out: Console, results: Results) -> None:
     """Keep what was found. Raises UsageError when that can't be written."""
     path = settings.paths.facts_file
-    try:
+    with writing(path):
         make_private(path.parent)
         write_private(path, json.dumps(probe_json(results) | {"saved": time.time()}).encode() + b"\n")
-    except OSError as exc:
-        raise UsageError(f"{path} can't be written: {exc.strerror}") from exc
     out.say(f"saved to {path}", "dim")

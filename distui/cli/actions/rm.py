@@ -16,7 +16,7 @@ from distui.cluster.attach import places
 from distui.cluster.attach.removing import RemovedRun, remove_run
 from distui.cluster.attach.taking_up import Live
 from distui.errors import ExitCode, UsageError
-from distui.plan.labels import format_ranks
+from distui.plan.labels import named_ranks
 from distui.runs.report.history import stored_row
 from distui.runs.store.end_record import end_here
 from distui.runs.store.journal import Journal
@@ -104,7 +104,7 @@ async def _may_lose(settings: Settings, out: Console, place: places.RunLocation,
     ranks = [rank for task in (live.found.tasks if live.found is not None else ()) for rank in task.labels.ranks]
     if not ranks or place.is_complete:
         return True
-    who = f"rank{'s' * (len(ranks) != 1)} {format_ranks(tuple(sorted(ranks)))}"
+    who = named_ranks(ranks)
     out.say(
         f"distui: `distui attach {place.run}` reads the log of {who} of {place.run}, which was never read here",
         "yellow",

@@ -25,14 +25,8 @@ def act(settings: Settings, out: Console, job: str | None, words: tuple[str, ...
     if flags["dry_run"]:
         order = read_order(settings, job, words, flags)
         return wiring.run_async(dry_run(settings, out, order, full=False, before=flags["diff"]), limit=settings.timeout)
-    view = LogView(
-        stdout=flags["log_to"] == "stdout",
-        ranks=flags["ranks"],
-        prefix=not flags["no_prefix"],
-        timestamps=flags["timestamps"],
-    )
     how = How(
-        view=view,
+        view=LogView.of(flags),
         detach=flags["detach"],
         keep=flags["keep"],
         preflight=not flags["no_preflight"],

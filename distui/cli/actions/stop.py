@@ -13,19 +13,19 @@ from distui.cli.console import Console, confirm_async
 from distui.cli.printing.printer import LogView, printer
 from distui.cli.printing.ranks import refuse_unknown
 from distui.cli.printing.run_rows import each_named
-from distui.cli.printing.sweeping import sweep_run
+from distui.cli.printing.sweeping import tell_swept
 from distui.cli.runs.leftover import tell
 from distui.cli.settings import Settings
 from distui.cluster.attach import leftover, places
 from distui.cluster.attach.leftover import Rest
 from distui.cluster.attach.places import open_here
 from distui.cluster.attach.stopping import stop_beside
-from distui.cluster.attach.sweeping import under_way, whose
+from distui.cluster.attach.sweeping import sweep_run, under_way, whose
 from distui.cluster.attach.taking_up import Live, adopt, take_up
 from distui.errors import ExitCode, UsageError
 from distui.facts.host import Trouble
 from distui.identity import owner
-from distui.plan.labels import format_ranks, task_from_labels
+from distui.plan.labels import named_ranks, task_from_labels
 from distui.runs.control.stopping import stop_found, stop_ranks
 from distui.runs.hosts.discover import FoundRun, FoundTask, find_runs
 from distui.runs.hosts.launches import Launch, find_launches
@@ -97,8 +97,9 @@ async def _end_one(settings: Settings, out: Console, place: places.RunLocation, 
         code = await _stop(settings, connector, out, place, live, grace)
         code = max(code, await _verify(connector, out, place, live, began))
         spare = {*unreachable, *(live.plan.hosts if code else ())}  # what could not be ended there needs its folder
-        _, whole = await sweep_run(connector, out, place.run, place.hosts, (live.token,), spare=spare)
-        return code if whole else ExitCode.CONTACT_LOST
+        swept = await sweep_run(connector, place.run, place.hosts, (live.token,), spare=spare)
+        tell_swept(out, place.run, swept)
+        return code if swept.whole else ExitCode.CONTACT_LOST
 
 
 async def _verify(connector: Connector, out: Console, place: places.RunLocation, live: Live, began: float) -> int:
@@ -173,9 +174,8 @@ async def _some(
         out.warn(f"distui: {host}: {text}", "red")
     if report.errors:
         return ExitCode.CONTACT_LOST
-    done = f"rank {format_ranks(sorted(ranks))}" if len(ranks) == 1 else f"ranks {format_ranks(sorted(ranks))}"
     then = "the others go on" if live.plan.on_fail == "wait" else "whoever follows the run stops the others"
-    out.say(f"distui: {done} of {place.run} ended; with `on_fail: {live.plan.on_fail}` {then}")
+    out.say(f"distui: {named_ranks(ranks)} of {place.run} ended; with `on_fail: {live.plan.on_fail}` {then}")
     return ExitCode.OK
 
 
@@ -212,19 +212,21 @@ async def _end_launch(
     for text in sorted({whose(one) for one in under_way(launches, recorded)}):
         out.say(f"distui: stopping the launch of {place.run} by {text}; where it goes on, it is stopped, too")
     tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
-    swept, whole = await sweep_run(connector, out, place.run, place.hosts, tokens, place.stored, spare=unreachable)
-    found, _ = await places.find_again(connector, place) if swept or not whole else (None, unreachable)
+    swept = await sweep_run(connector, place.run, place.hosts, tokens, place.stored, spare=unreachable)
+    tell_swept(out, place.run, swept)
+    nothing = swept.whole and not swept.hosts
+    found, _ = (None, unreachable) if nothing else await places.find_again(connector, place)
     if found is not None:
         return None
     end = await tell(settings, out, left) if left is not None else None
     unreachable = (
         unreachable if left is None else {h: unreachable[h] for h in leftover.not_reached(place, left, unreachable)}
     )
-    if unreachable or (not swept and whole and place.stored is None and left is None):
+    if unreachable or (nothing and place.stored is None and left is None):
         places.there(settings.cluster, place, None, unreachable)
-    if not swept and whole:
+    if nothing:
         out.say(f"distui: {place.run} is not running; there is nothing to {word}")
-    return ExitCode.OK if whole and (end is None or end.outcome != "unknown") else ExitCode.CONTACT_LOST
+    return ExitCode.OK if swept.whole and (end is None or end.outcome != "unknown") else ExitCode.CONTACT_LOST
 
 
 async def _asked_here(out: Console, stored: StoredRun) -> int:

@@ -17,7 +17,7 @@ from distui.errors import ExitCode
 from distui.facts.host import ProbeResult
 from distui.facts.probe import probe_all
 from distui.monitor.board import Board, HostBoard
-from distui.monitor.figures import Figure, figures
+from distui.monitor.figures import HostNews, figures
 from distui.runs.hosts.discover import find_runs
 from distui.runs.hosts.uses import uses_of
 from distui.runs.lines.text import safe
@@ -118,7 +118,7 @@ async def _sample(connector: Connector, hosts: Sequence[Host], board: Board, loo
             look()
 
 
-def _take(board: Board, figure: Figure) -> None:
+def _take(board: Board, figure: HostNews) -> None:
     if figure.sample is not None:
         board.sampled(figure.sample)
     elif figure.state != "sample":

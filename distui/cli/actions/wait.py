@@ -20,7 +20,7 @@ from distui.cluster.attach.leftover import REST_SECONDS, Rest
 from distui.cluster.attach.taking_up import Live, adopt, reader_of
 from distui.errors import ContactLost, ExitCode
 from distui.identity import owner
-from distui.plan.labels import format_ranks
+from distui.plan.labels import named_ranks
 from distui.runs.control.onlooker import Onlooker, looking
 from distui.runs.hosts.discover import FoundRun
 from distui.runs.lines.events import RankChanged, RunOpened
@@ -149,8 +149,10 @@ def _as_found(out: Console, found: FoundRun, codes: Mapping[int, int | None]) ->
     """The exit code of a run that nobody follows: by the statuses that its ranks were seen to end with."""
     if any(codes.values()):
         return ExitCode.RANK_FAILED
-    if not (unknown := sorted(r for r in {*found.unfound, *codes} if codes.get(r) is None)):
+    if not (unknown := [r for r in {*found.unfound, *codes} if codes.get(r) is None]):
         return ExitCode.OK
-    who = f"rank{'s' * (len(unknown) != 1)} {format_ranks(unknown)}"
-    out.warn(f"distui: nothing of {who} of {found.run} is on its hosts any more, and nobody saw the end", "red")
+    out.warn(
+        f"distui: nothing of {named_ranks(unknown)} of {found.run} is on its hosts any more, and nobody saw the end",
+        "red",
+    )
     return ExitCode.CONTACT_LOST

@@ -15,10 +15,10 @@ from distui.cli.actions.why_figures import figures_json
 from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.cluster.attach import places
-from distui.cluster.logs.folder import said_of
 from distui.cluster.why import NOT_ASKED, Why, why, why_before
 from distui.codec import write
 from distui.errors import UsageError
+from distui.files import writing
 from distui.runs.lines.text import safe
 from distui.runs.report import why_words
 from distui.runs.report.network_words import network_text
@@ -78,9 +78,9 @@ def _lines(out: Console, why: Why, *, stacks: bool) -> Iterator[str]:
 
 def _save(folder: Path, found: Why) -> None:
     """Everything as a folder to pass on. Raises UsageError when it can't be written."""
-    with said_of(folder):
+    with writing(folder):
         folder.mkdir(parents=True)
     text = "\n".join(why_words.stacks_text(found.record)).lstrip("\n") + "\n"
     for name, content in (("why.json", json.dumps(_json(found), indent=1)), ("stacks.txt", text)):
-        with said_of(folder / name):
+        with writing(folder / name):
             (folder / name).write_text(content, encoding="utf-8", errors="replace")

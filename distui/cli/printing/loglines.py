@@ -10,11 +10,11 @@ from pathlib import Path
 
 from distui.cli.printing.outlet import Outlet
 from distui.cli.printing.printer import LineWriter, LogView
-from distui.cluster.logs.folder import said_of
 from distui.cluster.logs.sink import LogSink
 from distui.cluster.logs.wanted import Wanted
 from distui.config import seconds
 from distui.errors import UsageError
+from distui.files import writing
 from distui.patterns import BadPattern, Searches, compiled
 from distui.runs.lines.events import LogLine
 
@@ -74,15 +74,10 @@ def log_out(fd: int, view: LogView, wanted: Wanted, *, colour: bool) -> LogOut:
     return LogOut(Outlet(fd), LineWriter(view, colour=colour), wanted)
 
 
-def last(lines: Sequence[LogLine], tail: int | None) -> Sequence[LogLine]:
-    """The last `tail` lines; all without."""
-    return lines if tail is None else lines[max(0, len(lines) - tail) :]
-
-
 @contextmanager
 def into_file(path: Path, view: LogView, wanted: Wanted) -> Iterator[LogOut]:
     """Lines into one file, which must not be there and is not left empty. Raises UsageError when that fails."""
-    with said_of(path):
+    with writing(path):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
         out = log_out(fd, view, wanted, colour=False)
@@ -90,7 +85,7 @@ def into_file(path: Path, view: LogView, wanted: Wanted) -> Iterator[LogOut]:
         if out.outlet.error is not None:
             with suppress(OSError):
                 path.unlink()
-            raise UsageError(f"can't write {path}: {out.outlet.error.strerror}")
+            raise UsageError(f"{path} can't be written: {out.outlet.error.strerror}")
     finally:
         os.close(fd)
         with suppress(FileNotFoundError):  # somebody may have removed it meanwhile

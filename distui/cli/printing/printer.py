@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from distui.cli.console import Console
 from distui.cli.printing import words
@@ -53,7 +53,12 @@ class LogView:
     ranks: frozenset[int] | None = None
     prefix: bool = True
     timestamps: bool = False
-    stderr_only: bool = False
+
+    @classmethod
+    def of(cls, flags: Mapping[str, Any]) -> LogView:
+        """By the flags of `run` and `attach`."""
+        to_stdout, prefix = flags["log_to"] == "stdout", not flags["no_prefix"]
+        return cls(to_stdout, flags["ranks"], prefix, flags["timestamps"])
 
     def wants(self, rank: int | None) -> bool:
         """Whether lines of this rank are shown; a launcher's own words only when all ranks are."""
@@ -81,15 +86,13 @@ class LineWriter:
         """The lines with their prefix; `at` stands in for a stamp that a line lacks."""
         view = self._view
         prefix = self._prefixes.of(rank, host) if view.prefix else ""
-        if isinstance(lines, Batch) and not (view.stderr_only or view.timestamps):
+        if isinstance(lines, Batch) and not view.timestamps:
             data = lines.data
             if _is_plain(data) and data.count(b"\n") == len(lines) > 0:
                 start = prefix.encode("utf-8", "replace")
                 return start + data[:-1].replace(b"\n", b"\n" + start) + b"\n"
         shown = []
         for line in lines:
-            if view.stderr_only and line.stream != "stderr":
-                continue
             text = line.text if line.text.isprintable() else self._clean(line.text)
             if view.timestamps:
                 text = f"{line.stamp or (iso(at) if at is not None else '-')} {text}"
@@ -201,7 +204,7 @@ def tell(console: Console, text: str, style: str) -> None:
 class NdjsonPrinter:
     """For programs: every event as one JSON object a line, the last one the result."""
 
-    def __init__(self, outlet: Outlet, view: LogView, console: Console | None = None) -> None:
+    def __init__(self, outlet: Outlet, view: LogView, console: Console) -> None:
         self._outlet = outlet
         self._view = view
         self._console = console
@@ -221,10 +224,9 @@ class NdjsonPrinter:
         (result,) = to_json(ended, state.run)
         line = json.dumps(result, ensure_ascii=False, separators=(",", ":")) + "\n"
         await self._outlet.last(line.encode("utf-8", "replace"))
-        if self._console is not None:
-            self._console.result_told = True
-            with self._console.said_if_lost(_kept(ended)):
-                self._outlet.refuse_loss()
+        self._console.result_told = True
+        with self._console.said_if_lost(_kept(ended)):
+            self._outlet.refuse_loss()
 
     def hurry(self) -> None:
         """See Sink."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from distui.amounts import duration
-from distui.plan.labels import format_ranks
+from distui.amounts import counted, duration
+from distui.plan.labels import format_ranks, named_ranks
 from distui.runs.lines.events import (
     AttemptEnded,
     Event,
@@ -137,10 +137,9 @@ def _one(event: Event, verbose: int) -> Iterator[Line]:
 
 def _opened(event: RunOpened) -> Iterator[Line]:
     hosts = fold(dict.fromkeys(event.ranks.values()))
-    count = len(event.ranks)
     verb = "following" if event.adopted else "starting"
     which = f", {of_attempts(event.attempt, event.attempts)}" if event.attempts > 1 else ""
-    yield f"distui: {verb} {event.run}{which}: {count} rank{'s' * (count != 1)} on {hosts}", "bold"
+    yield f"distui: {verb} {event.run}{which}: {counted(len(event.ranks), 'rank')} on {hosts}", "bold"
     if event.log_dir:
         yield f"distui: logs in {event.log_dir}", "dim"
 
@@ -219,7 +218,7 @@ def _subject(members: Sequence[RankChanged | RankSilent], names: Names) -> str:
         return f"{rank_words(members[0].rank, names.get(members[0].rank, ''))} on {members[0].host}"
     if names:
         return ", ".join(rank_words(m.rank, names.get(m.rank, "")) for m in members)
-    return f"ranks {format_ranks(sorted({m.rank for m in members}))}"
+    return named_ranks({m.rank for m in members})
 
 
 def _predicate(state: RankPhase, text: str) -> str:
@@ -260,7 +259,7 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
     word, style = _OUTCOMES[ended.outcome]
     failure = ended.failure or state.failure
     yield "", ""
-    ranks = f"{len(state.ranks)} rank{'s' * (len(state.ranks) != 1)}" if state.ranks else ""
+    ranks = counted(len(state.ranks), "rank") if state.ranks else ""
     goes_on = ended.outcome == "detached"
     took = "" if goes_on else f"after {duration(ended.took)}"
     code = "" if goes_on else f"exit {ended.exit}"
@@ -312,14 +311,13 @@ OTHERS = 4
 
 
 def _others(state: RunState) -> Iterator[Line]:
-    """What became of the other ranks, those that ended alike in one line."""
+    """What became of the other ranks, those that ended the same way in one line."""
     ends: dict[str, list[int]] = {}
     for rank in state.ranks.values():
         if rank.relation in ("followed", "before", "stopped", "succeeded"):
             ends.setdefault(" ".join(part for part in (rank.words, rank.related) if part), []).append(rank.rank)
     for i, (words, ranks) in enumerate(sorted(ends.items(), key=lambda pair: pair[1])[:OTHERS]):
-        many = "s" * (len(ranks) != 1)
-        yield safe(f"  {'others' if i == 0 else '      '} rank{many} {format_ranks(sorted(ranks))}: {words}"), "dim"
+        yield safe(f"  {'others' if i == 0 else '      '} {named_ranks(ranks)}: {words}"), "dim"
 
 
 def _out_of_reach(state: RunState) -> str:

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from distui.cli.console import Console
 from distui.cli.printing.printer import LogView, printer
-from distui.cli.printing.sweeping import sweep_run
+from distui.cli.printing.sweeping import tell_swept
 from distui.cli.settings import Settings
 from distui.cluster.attach.leftover import hidden_in, not_reached
 from distui.cluster.attach.places import RunLocation
+from distui.cluster.attach.sweeping import sweep_run
 from distui.runs.hosts.launches import Launch
 from distui.runs.lines.events import Event, FailureFound, RunEnded, RunOpened
 from distui.runs.lines.text import safe
@@ -56,8 +57,9 @@ async def clean_up(
     unreachable: Mapping[str, object],
 ) -> RunEnded:
     """Remove what is left of it, and show how it ended."""
-    _, whole = await sweep_run(connector, out, place.run, place.hosts, (left.token,), spare=unreachable)
+    swept = await sweep_run(connector, place.run, place.hosts, (left.token,), spare=unreachable)
+    tell_swept(out, place.run, swept)
     missed = not_reached(place, left, unreachable)
     may = tuple(f"{host}: not reached, may still have something of the run" for host in missed)
-    rest = () if whole else (f"not all of it could be removed: `distui stop {place.run}` tries again",)
+    rest = () if swept.whole else (f"not all of it could be removed: `distui stop {place.run}` tries again",)
     return await tell(settings, out, left, (*may, *rest))

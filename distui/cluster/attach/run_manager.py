@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TypeVar
 
+from distui.amounts import counted
 from distui.cluster.beside import Beside
 from distui.cluster.run import Run
 from distui.plan.model import RunPlan
@@ -146,8 +147,7 @@ class RunManager:
 
 
 def _waited_for(run: FollowedRun, *, stop_on_exit: bool) -> str:
-    name, count = run.plan.run_id, len(run.plan.hosts)
-    hosts = f"{count} host{'s' * (count != 1)}"
+    name, hosts = run.plan.run_id, counted(len(run.plan.hosts), "host")
     if stop_on_exit:
         return f"distui: stopping {name} on {hosts}, which go away with distui"
     return f"distui: {name} is being started on {hosts}: leaving when that is done; Ctrl-C undoes it"

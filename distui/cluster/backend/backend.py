@@ -13,7 +13,7 @@ from distui.cluster.attach.places import Places
 from distui.cluster.attach.run_manager import FollowedRun, RunManager
 from distui.cluster.backend.backend_hosts import HostBackend, Login, ssh_login
 from distui.cluster.backend.backend_runs import RunBackend
-from distui.cluster.backend.values import HostNews, LiveRun
+from distui.cluster.backend.values import LiveRun
 from distui.cluster.connecting import Connect, OpenOnce, connected
 from distui.cluster.job_files import Draft, JobFile, job_files, read_draft
 from distui.cluster.names import run_name
@@ -31,7 +31,7 @@ from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all
 from distui.files import read_text
 from distui.identity import owner
-from distui.monitor.figures import figures
+from distui.monitor.figures import HostNews, figures
 from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import NoPlan, RunPlan
 from distui.runs.control.controller import RunController
@@ -166,8 +166,8 @@ class ClusterBackend(HostBackend, RunBackend):
         """See the protocol."""
         stream = figures(await self.connector(), [host.name for host in self.hosts])
         async with contextlib.aclosing(stream):
-            async for figure in stream:
-                yield HostNews(figure.host, figure.state, figure.reason, figure.sample)
+            async for news in stream:
+                yield news
 
     # Jobs and plans.
 

@@ -1,26 +1,15 @@
-"""What the app is given: news of hosts, runs that are followed."""
+"""What the app is given: runs that are followed."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Literal, Protocol
+from typing import Protocol
 
-from distui.frozen import frozen
 from distui.plan.model import RunPlan
-from distui.runs.lines.events import Event, HostSampled, StopReason
+from distui.runs.lines.events import Event, StopReason
 from distui.runs.state.reducer import RunState
 from distui.runs.store.masking import Mask
 from distui.runs.store.runs import StoredRun
-
-
-@frozen
-class HostNews:
-    """News of one host from its long-lived channel: a sample, or what became of the connection."""
-
-    host: str
-    state: Literal["up", "lost", "back", "sample"]
-    reason: str = ""
-    sample: HostSampled | None = None
 
 
 class LiveRun(Protocol):

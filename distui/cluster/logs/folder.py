@@ -11,6 +11,7 @@ from distui.cluster.logs.from_files import RankFile
 from distui.cluster.logs.sink import LogSink
 from distui.cluster.logs.wanted import Wanted
 from distui.errors import UsageError
+from distui.files import writing
 from distui.runs.lines.events import LogLine
 from distui.runs.lines.times import Stamps, pack, times_of
 
@@ -38,7 +39,7 @@ class FolderOut(LogSink):
         file = self.files.get((rank, host)) or self._begin(rank, host)
         stamped = self.timestamps
         text = "".join(f"{line.stamp or '-'} {line.text}\n" if stamped else f"{line.text}\n" for line in lines)
-        with said_of(file.path):
+        with writing(file.path):
             self._open[file.path].write(text.encode("utf-8", "replace"))
             if self._clocks is not None:
                 ahead = self._clocks.get(host, 0.0)
@@ -49,14 +50,14 @@ class FolderOut(LogSink):
         path = self._folder / (f"rank-{rank:05d}.log" if rank is not None else f"launcher-{host}.log")
         self.files[rank, host] = RankFile(rank, host, path)
         for each in (path, *([times_of(path)] if self._clocks is not None else [])):
-            with said_of(each):
+            with writing(each):
                 self._open[each] = each.open("xb")
         return self.files[rank, host]
 
     def close(self) -> None:
         """Write out what is buffered. Raises UsageError when that fails."""
         for path, file in self._open.items():
-            with said_of(path):
+            with writing(path):
                 file.close()
 
     def remove(self) -> None:
@@ -69,22 +70,11 @@ class FolderOut(LogSink):
 
 
 @contextmanager
-def said_of(path: Path) -> Iterator[None]:
-    """Errors of files in words."""
-    try:
-        yield
-    except FileExistsError as exc:
-        raise UsageError(f"{path} exists", hint="give another name") from exc
-    except OSError as exc:
-        raise UsageError(f"can't write {path}: {exc.strerror}") from exc
-
-
-@contextmanager
 def into_folder(
     folder: Path, wanted: Wanted, *, timestamps: bool = False, clocks: Mapping[str, float] | None = None
 ) -> Iterator[FolderOut]:
     """Lines into files of a folder, which is made, and not left behind empty. Raises UsageError when it can't be."""
-    with said_of(folder):
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     out = FolderOut(wanted, folder, timestamps=timestamps, clocks=clocks)
     try:

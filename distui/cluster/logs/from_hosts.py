@@ -15,7 +15,7 @@ from distui.cluster.logs.from_files import show_files
 from distui.cluster.logs.sink import LogSink
 from distui.errors import HostCommandError, HostError, UsageError
 from distui.plan import docker, process
-from distui.plan.labels import format_ranks
+from distui.plan.labels import named_ranks
 from distui.plan.model import Task
 from distui.plan.torchrun import split_pieces
 from distui.runs.follow.feed import EngineAccess
@@ -100,8 +100,7 @@ async def _show_task(connector: Connector, live: Live, task: Task, out: LogSink,
     try:
         await host.find()
         if task.index not in host.ids:
-            who = f"rank{'s' * (len(task.ranks) != 1)} {format_ranks(task.ranks)}"
-            raise HostCommandError(task.host, f"nothing of {who} is on {task.host} any more")
+            raise HostCommandError(task.host, f"nothing of {named_ranks(task.ranks)} is on {task.host} any more")
         argv = await _argv(host, task, out, stamps=stamps)
         session = await host.link.session()
         redirect = "2>&1 >/dev/null" if out.wanted.stderr_only else "2>&1"

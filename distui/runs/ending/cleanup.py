@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 from distui.errors import DistuiError
-from distui.plan.labels import format_ranks
+from distui.plan.labels import named_ranks
 from distui.plan.model import Task
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.ending.conclude import Others, last_look, others_done
@@ -97,7 +97,7 @@ async def _keep_elsewhere(attempt: Attempt, tasks: frozenset[int]) -> frozenset[
 
 
 def _log_of(task: Task) -> str:
-    ranks = f"rank{'s' * (len(task.ranks) != 1)} {format_ranks(task.ranks)}"
+    ranks = named_ranks(task.ranks)
     return f"the log of {ranks} on {task.host}"
 
 

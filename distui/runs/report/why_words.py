@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from distui.amounts import duration, size_words
 from distui.columns import table
-from distui.plan.labels import format_ranks
+from distui.plan.labels import named_ranks
 from distui.runs.insight.slow import Slow, span
 from distui.runs.lines.explanation import STANDS, Explanation, RankPlace
 from distui.runs.store.why_records import WhyRecord
@@ -94,10 +94,5 @@ def stacks_text(record: WhyRecord) -> Iterator[str]:
     """The calls of main threads, the same ones together."""
     for calls in record.calls:
         yield ""
-        yield f"{ranks_words(calls.ranks)}:"
+        yield f"{named_ranks(calls.ranks)}:"
         yield from (f"  {frame}" for frame in calls.frames or (NO_CALLS,))
-
-
-def ranks_words(ranks: tuple[int, ...]) -> str:
-    """`rank 3`, `ranks 0-1,3`."""
-    return f"rank{'s' * (len(ranks) > 1)} {format_ranks(ranks)}"

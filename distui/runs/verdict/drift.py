@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 
 from distui.frozen import frozen
-from distui.plan.labels import format_ranks
+from distui.plan.labels import named_ranks
 
 SHOWN = 80
 """Letters shown of what a rank printed."""
@@ -41,7 +41,7 @@ def compared(last: Mapping[int, Said | None]) -> Drift:
     said_by_rank = {rank: said for rank, said in last.items() if said is not None}
     if last and not said_by_rank:
         return Drift(warning="no rank printed a line that matches `same`: nothing was compared")
-    warning = f"{_ranks(silent)} printed no line that matches `same`" if silent else ""
+    warning = f"{named_ranks(silent)} printed no line that matches `same`" if silent else ""
     groups = _groups(said_by_rank)
     if len(groups) < 2:
         return Drift(warning=warning)
@@ -72,14 +72,10 @@ def _number(text: str) -> Hashable | None:
 
 
 def _words(groups: Sequence[Sequence[int]], by_rank: Mapping[int, Said]) -> str:
-    parts = [f"{_ranks(ranks)} ended with {_shown(by_rank[ranks[0]])}" for ranks in groups[:4]]
+    parts = [f"{named_ranks(ranks)} ended with {_shown(by_rank[ranks[0]])}" for ranks in groups[:4]]
     return ", ".join([*parts, *([f"{len(groups) - 4} more differ, too"] if len(groups) > 4 else [])])
 
 
 def _shown(said: Said) -> str:
     words = " ".join(said.words.split())
     return words if len(words) <= SHOWN else f"{words[:SHOWN]}..."
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    return f"rank{'s' * (len(ranks) != 1)} {format_ranks(sorted(ranks))}"

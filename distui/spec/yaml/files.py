@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from distui.errors import Problem, SpecError, UsageError
-from distui.files import NotAFile, make_private, new_file, open_to_read, reason
+from distui.errors import Problem, SpecError
+from distui.files import NotAFile, make_private, new_file, open_to_read, reason, writing
 from distui.spec.yaml.nodes import Source, place
 from distui.spec.yaml.problems import did_you_mean
 
@@ -31,15 +31,11 @@ def read_text(path: str) -> str:
 
 def write_new(path: Path, name: str, text: str, *, hint: str = "give another name", private: bool = False) -> None:
     """A file that is not there yet, called `name` in messages, its folder made for us alone. Raises UsageError."""
-    try:
+    with writing(name, hint=hint):
         if private:
             make_private(path.parent)
         with new_file(path) as target:
             target.write(text.encode())
-    except FileExistsError as exc:
-        raise UsageError(f"{name} exists", hint=hint) from exc
-    except OSError as exc:
-        raise UsageError(f"{name} can't be written: {exc.strerror}") from exc
 
 
 def _read(path: str) -> bytes:
