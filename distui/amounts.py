@@ -7,8 +7,21 @@ Time is written as in a job file: `30s`, `1h 30m`.
 
 from __future__ import annotations
 
+from distui.regex import regex
+
+DURATION = regex(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ms|s|m|h|d))+|[0-9]{1,9}(?:\.[0-9]{1,9})?")
+"""A length of time as people write it: `30s`, `1h30m`, `1.5` (seconds)."""
+_PART = regex(r"([0-9.]+)(ms|s|m|h|d)?")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 _TIMES = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+
+
+def seconds_of(text: str) -> float | None:
+    """`1h30m` -> 5400.0; None for what is no length of time."""
+    if not DURATION.fullmatch(text):
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
 def counted(count: int, noun: str) -> str:

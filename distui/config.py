@@ -2,7 +2,7 @@
 
 ./distui.yaml may come with a stranger's repository: it sets how things look and how long they may take, no more.
 Folders follow the XDG base directory specification. The config files are strict: unknown keys are errors with the
-nearest known one, and every problem is told at once.
+nearest known one, and every problem is reported at once.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from distui.amounts import seconds_of
 from distui.errors import UsageError
 from distui.files import NotOurs, check_folder, read_text, reason
 from distui.frozen import frozen
-from distui.regex import regex
 
 if TYPE_CHECKING:
     from distui.spec.yaml.nodes import Table
@@ -91,19 +91,13 @@ Config = Mapping[str, Value]
 OUTPUTS = ("table", "wide", "json", "ndjson", "csv", "name")
 COLORS = ("auto", "always", "never")
 
-_DURATION = regex(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?", re.ASCII)
-_UNITS = (86400.0, 3600.0, 60.0, 1.0, 0.001)
-
 
 def seconds(text: str) -> float:
     """A duration such as `30s`, `1h30m`, `500ms` or `90` (seconds). Raises UsageError."""
-    text = text.strip()
-    if re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text, re.ASCII):
-        return float(text)
-    match = _DURATION.fullmatch(text)
-    if not text or len(text) > 40 or match is None:
-        raise UsageError(f"'{text[:40]}' is not a duration; write 30s, 10m or 1h30m")
-    return sum(float(n) * unit for n, unit in zip(match.groups(), _UNITS, strict=True) if n)
+    found = seconds_of(text.strip())
+    if found is None:
+        raise UsageError(f"'{text.strip()[:40]}' is not a duration; write 30s, 10m or 1h30m")
+    return found
 
 
 def _boolean(text: str) -> bool:
@@ -146,7 +140,7 @@ def _name(text: str) -> str:
 
 
 def keymap(text: str) -> dict[str, str]:
-    """Keys of the terminal UI: `stop=X, find=ctrl+f`. Several keys of one action are told apart by a blank."""
+    """Keys of the terminal UI: `stop=X, find=ctrl+f`. Several keys of one action are parted by blanks."""
     found = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         action, equals, keys = part.partition("=")

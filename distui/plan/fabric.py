@@ -9,6 +9,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from distui.facts.host import Address, HostFacts, IbPort, Nic
 from distui.frozen import frozen
+from distui.spec.hosts.names import split
 
 Network = IPv4Network | IPv6Network
 
@@ -151,13 +152,8 @@ def select_hcas(pattern: str, ports: Sequence[IbPort]) -> tuple[IbPort, ...]:
     Names are whole names with `*` and number ranges, never prefixes (NCCL's own `mlx5_1` also takes mlx5_10).
     """
     exclude, text = pattern.startswith("^"), pattern.lstrip("^=")
-    tokens = [t.strip() for t in _outside_brackets(text) if t.strip()]
+    tokens = [t.strip() for t in split(text) if t.strip()]
     return tuple(p for p in ports if any(_hca_matches(t, p) for t in tokens) != exclude)
-
-
-def _outside_brackets(text: str) -> list[str]:
-    """Split at commas that are not inside `[...]`."""
-    return re.split(r",(?![^\[]*\])", text)
 
 
 def _hca_matches(token: str, port: IbPort) -> bool:

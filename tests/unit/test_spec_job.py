@@ -197,7 +197,7 @@ def test_what_can_not_be_an_image(image: str) -> None:
         ("hosts: {group: a, count: 0}", "1:26 hosts.count: expected a number of hosts from 1 to 4096"),
         ("launcher: torchurn", "1:11 launcher: expected env, torchrun, tf or command; did you mean 'torchrun'?"),
         ("launcher: torchrun", "1:11 launcher: torchrun needs a command"),
-        ("ranks: {a: [0, 1], b: [1, 2]}", "1:24 ranks.b: rank 1 is given twice: a has it already"),
+        ("ranks: {a: [0, 1], b: [1, 2]}", "1:24 ranks.b: rank 1 is given twice: a has it, too"),
         ("ranks: {a: [0], b: [2]}", "1:8 ranks: rank 1 is missing: ranks go from 0 to 2 without a gap"),
         ("ranks: {per_host: 1, per_gpu: 1}", "1:22 ranks.per_gpu: can't stand beside per_host; choose one"),
         ("ranks: {per_hst: 1}", "1:9 ranks.per_hst: unknown key, did you mean 'per_host'?"),
@@ -238,7 +238,7 @@ def test_what_can_not_be_an_image(image: str) -> None:
         ("volumes: ['/a:/b', '/c:/b/']", "1:10 volumes: /b is the target of two volumes, '/a:/b' and '/c:/b/'"),
         ("workdir: work", "1:10 workdir: 'work' must be an absolute path"),
         ("shm_size: lots", "1:11 shm_size: expected a size such as 64g or 512m"),
-        ("ulimits: {memlok: -1}", "1:11 ulimits.memlok: unknown limit, did you mean 'memlock'?"),
+        ("ulimits: {memlok: -1}", "1:11 ulimits.memlok: unknown limit 'memlok', did you mean 'memlock'?"),
         (
             "ulimits: {memlock: unlimited}",
             "1:20 ulimits.memlock: expected a limit such as 65536, soft:hard or -1 (none)",

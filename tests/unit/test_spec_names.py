@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from distui.errors import UsageError
 from distui.spec.hosts.inventory import HostPick
-from distui.spec.hosts.names import MAX_NAMES, check, expand, fold, members, picks
+from distui.spec.hosts.names import MAX_NAMES, checked, expand, fold, members, picks
 
 GROUPS = {"h100": ("node01", "node02"), "cpu": ("gw1",)}
 
@@ -114,9 +114,9 @@ def test_wrong_picks_are_refused(text: str, words: str) -> None:
 
 def test_check_needs_no_groups() -> None:
     """A job file can be checked without the inventory it will run on."""
-    check("@anything:0,node[01-04]")
+    checked("@anything:0,node[01-04]")
     with pytest.raises(UsageError):
-        check("@any thing")
+        checked("@any thing")
 
 
 def test_members_carry_the_numbers_of_their_range() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from typing import Any
 
 from distui.regex import regex
 from distui.spec.hosts import names
@@ -69,15 +68,6 @@ def is_engine_command(words: Sequence[str]) -> bool:
 _ENGINE_WORDS = "docker, podman, process or 'sudo -n docker'"
 
 
-def _take_engine(node: Scalar) -> tuple[str, tuple[str, ...]]:
-    return engine_command(node.text)
-
-
-def _host_set(node: Scalar) -> str:
-    names.check(node.text, gpus=False)
-    return node.text
-
-
 def group_key(word: Scalar) -> str:
     """The name of a group. Raises Wrong."""
     if not _GROUP_NAME.fullmatch(word.text):
@@ -94,16 +84,9 @@ def label_key(word: Scalar) -> str:
     return word.text
 
 
-def _unique(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    for i, value in enumerate(values):
-        if value in values[:i]:
-            raise Wrong(f"{value} is listed twice")
-    return values
-
-
 GPU_INDEX = leaves.whole(0, names.MAX_GPU, "a GPU index")
 GPU_COUNT = leaves.whole(0, names.MAX_GPU + 1, "a number of GPUs")
-GPU_LIST = ListOf(GPU_INDEX, "a list of GPU indices such as [0, 1]", _unique)
+GPU_LIST = ListOf(GPU_INDEX, "a list of GPU indices such as [0, 1]", leaves.once)
 LABELS = MapOf(
     label_key,
     leaves.text("text", verbatim=True),
@@ -141,7 +124,7 @@ _HOST_KEYS = (
     Key("port", PORT, "Port of sshd, where ~/.ssh/config leaves it open."),
     Key(
         "docker",
-        Leaf(_ENGINE_WORDS, _take_engine, {"type": "string"}),
+        Leaf(_ENGINE_WORDS, lambda node: engine_command(node.text), {"type": "string"}),
         "How to call the container engine: docker, podman, 'sudo -n docker', or process for none.",
         field="engine",
         default="docker",
@@ -192,12 +175,13 @@ def _host_key(word: Scalar) -> str:
         raise Wrong(f"{shown(word.text)} is not a host name; a port is written {{port: 2222}}")
     if word.text.startswith("@"):
         raise Wrong(f"{shown(word.text)}: a host's name can't start with @; groups are written under `groups:`")
-    names.check(word.text, gpus=False)
-    return word.text
+    return names.checked(word.text, gpus=False)
 
 
 HOSTS = MapOf(_host_key, HOST, "hosts by their ssh name, such as node[01-04]: {gpus: 8}", partial=True)
-_HOST_SET = Leaf("host names such as node[01-04]", _host_set, {"type": "string"})
+_HOST_SET = Leaf(
+    "host names such as node[01-04]", lambda node: names.checked(node.text, gpus=False), {"type": "string"}
+)
 GROUPS = MapOf(
     group_key,
     ByKind(leaf=_HOST_SET, items=ListOf(_HOST_SET, "a list of host names")),

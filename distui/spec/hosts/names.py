@@ -57,14 +57,14 @@ def picks(text: str, groups: Mapping[str, Sequence[str]] | None = None, *, gpus:
     return tuple(found.values())
 
 
-def check(text: str, *, gpus: bool = True) -> None:
-    """Raise Wrong unless `text` is a set of names; groups may be unknown."""
+def checked(text: str, *, gpus: bool = True) -> str:
+    """The same text. Raises Wrong unless it is a set of names; groups may be unknown."""
     for piece, _ in _pieces(text, gpus):
         if piece.startswith("@"):
             _group_name(piece)
         else:
-            for _ in numbered(piece):
-                pass
+            numbered(piece)
+    return text
 
 
 def members(text: str) -> tuple[Numbered, ...]:
@@ -100,7 +100,7 @@ def fold(names: Iterable[str]) -> str:
 
 def _pieces(text: str, gpus: bool) -> Iterator[tuple[str, tuple[int, ...] | None]]:
     """The parts of a comma-separated expression, each with its GPU picks."""
-    words = [w.strip() for w in _split(text)]
+    words = [w.strip() for w in split(text)]
     while words:
         piece, colon, suffix = _suffix(words.pop(0))
         if not piece:
@@ -123,7 +123,7 @@ def _suffix(word: str) -> tuple[str, str, str]:
     return (word, "", "") if at < 0 else (word[:at], ":", word[at + 1 :])
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
     """`text` cut at commas that are not inside brackets."""
     parts, depth, start = [], 0, 0
     for at, char in enumerate(text):

@@ -65,7 +65,7 @@ def _inventory(root: Node, path: str, problems: Problems) -> Inventory:
         _once(members, word, lines, problems)
         if key in values["hosts"]:
             settings = _over(values.get("defaults", {}), values["hosts"][key])
-            hosts += _Entry(word, members, settings, (body, root.get("defaults")), problems).hosts()
+            hosts += _hosts(word, members, settings, (body, root.get("defaults")), problems)
     groups = read_groups(root.get("groups"), list(lines), problems)
     return Inventory(tuple(hosts), groups, path)
 
@@ -97,73 +97,45 @@ def _over(defaults: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str,
     return merged
 
 
-class _Entry:
-    """One entry of `hosts:`, which may stand for a range of hosts."""
-
-    def __init__(
-        self,
-        word: Scalar,
-        members: Sequence[names.Numbered],
-        settings: dict[str, Any],
-        bodies: tuple[Node | None, ...],
-        problems: Problems,
-    ) -> None:
-        self._word = word
-        self._settings = settings
-        self._bodies = bodies
-        self._problems = problems
-        self._members = members
-
-    def hosts(self) -> list[Host]:
-        """The hosts this entry stands for; those with an address that makes no sense are noted and left out."""
-        settings = dict(self._settings)
-        addr, data = settings.pop("addr", None), settings.pop("data", {})
-        data_addr = data.get("addr")
-        if not (self._fits(addr, "addr") and self._fits(data_addr, "data", "addr")):
+def _hosts(
+    word: Scalar,
+    members: Sequence[names.Numbered],
+    settings: dict[str, Any],
+    bodies: tuple[Node | None, ...],
+    problems: Problems,
+) -> list[Host]:
+    """The hosts of an entry of `hosts:`; none, with the problem noted, where an address makes no sense."""
+    settings = dict(settings)
+    addr, data = settings.pop("addr", None), settings.pop("data", {})
+    data_addr = data.get("addr")
+    for address, keys in ((addr, ("addr",)), (data_addr, ("data", "addr"))):
+        wrong = _misfit(address, members) or (_not_ip(address, members) if keys[0] == "data" else "")
+        if wrong:
+            problems.add(_written(bodies, keys) or word, ".".join(("hosts", word.text, *keys)), wrong)
             return []
-        if not self._are_addresses(data_addr):
-            return []
-        engine, command = settings.pop("engine", ("docker", ("docker",)))
-        return [
-            Host(
-                m.name,
-                addr=_filled(addr, m),
-                engine=engine,
-                engine_command=command,
-                data=DataNetwork(**{**data, "addr": _filled(data_addr, m)}) if data else DataNetwork(),
-                **settings,
-            )
-            for m in self._members
-        ]
+    engine, command = settings.pop("engine", ("docker", ("docker",)))
+    return [
+        Host(
+            m.name,
+            addr=_filled(addr, m),
+            engine=engine,
+            engine_command=command,
+            data=DataNetwork(**{**data, "addr": _filled(data_addr, m)}) if data else DataNetwork(),
+            **settings,
+        )
+        for m in members
+    ]
 
-    def _fits(self, address: str | None, *keys: str) -> bool:
-        """Whether an address gives each host of the range its own."""
-        reason = _misfit(address, self._members)
-        if reason:
-            at = ".".join(("hosts", self._word.text, *keys))
-            self._problems.add(self._written(keys) or self._word, at, reason)
-        return not reason
 
-    def _are_addresses(self, address: str | None) -> bool:
-        """Whether `data.addr` is an IP address for each host: the plan compares it with what the host has."""
-        for member in self._members if address else ():
-            filled = _filled(address, member) or ""
-            if not _is_ip(filled):
-                at = f"hosts.{self._word.text}.data.addr"
-                message = f"{shown(filled)} for {member.name} is not an IP address"
-                self._problems.add(self._written(("data", "addr")) or self._word, at, message)
-                return False
-        return True
-
-    def _written(self, keys: tuple[str, ...]) -> Node | None:
-        """Where a setting stands: with the host, or with the defaults."""
-        for body in self._bodies:
-            node = body
-            for key in keys:
-                node = node.get(key) if isinstance(node, Table) else None
-            if node is not None:
-                return node
-        return None
+def _written(bodies: tuple[Node | None, ...], keys: tuple[str, ...]) -> Node | None:
+    """Where a setting stands: with the host, or with the defaults."""
+    for body in bodies:
+        node = body
+        for key in keys:
+            node = node.get(key) if isinstance(node, Table) else None
+        if node is not None:
+            return node
+    return None
 
 
 def _misfit(address: str | None, members: Sequence[names.Numbered]) -> str:
@@ -181,12 +153,15 @@ def _misfit(address: str | None, members: Sequence[names.Numbered]) -> str:
     return ""
 
 
-def _is_ip(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
+def _not_ip(address: str | None, members: Sequence[names.Numbered]) -> str:
+    """Why `data.addr` is no IP address for each host, or "": the plan compares it with what the host has."""
+    for member in members if address else ():
+        filled = _filled(address, member) or ""
+        try:
+            ip_address(filled)
+        except ValueError:
+            return f"{shown(filled)} for {member.name} is not an IP address"
+    return ""
 
 
 def _filled(address: str | None, member: names.Numbered) -> str | None:

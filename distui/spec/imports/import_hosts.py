@@ -6,7 +6,6 @@ DeepSpeed and Horovod, and node sets such as `node[001-064]`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -67,18 +66,13 @@ def _hostfile(text: str, path: str) -> Imported:
 
 
 def entries(hosts: Sequence[ImportedHost]) -> list[tuple[str, str]]:
-    """(name or range, settings on one line) for each entry of `hosts:`; neighbours that are alike become a range."""
+    """(name or range, settings on one line) for each entry of `hosts:`; neighbours with equal settings are a range."""
     found = []
-    for settings, alike in groupby(hosts, key=lambda host: tuple(host.settings.items())):
-        members = [host.name for host in alike]
+    for settings, group in groupby(hosts, key=lambda host: tuple(host.settings.items())):
+        members = [host.name for host in group]
         folded = names.fold(members) if not any(key == "addr" for key, _ in settings) else ",".join(members)
-        found += [(piece, _line(settings)) for piece in _split(folded)]
+        found += [(piece, _line(settings)) for piece in names.split(folded)]
     return found
-
-
-def _split(folded: str) -> list[str]:
-    """Pieces of a node set; commas in brackets part no pieces."""
-    return re.findall(r"(?:[^,\[]|\[[^\]]*\])+", folded)
 
 
 def _line(settings: Sequence[tuple[str, Setting]]) -> str:

@@ -120,12 +120,11 @@ def pattern(value: str) -> None:
 
 def _check(look: Look) -> None:
     """Exactly one source; what only means something with git."""
-    if not look.table.get("path") and not look.table.get("git"):
+    given = look.only_one("path", "git")
+    if not given:
         look.problems.add(look.table, look.at, "names no source: add path: ./ or git: URL")
-    elif look.table.get("path") and look.table.get("git"):
-        look.note("git", "can't stand beside path; choose one")
     for key in ("ref", "token", "subdir"):
-        if look.has(key) and not look.table.get("git"):
+        if look.has(key) and "git" not in given:
             look.note(key, "only means something with git")
     url = look.values.get("git", "")
     if look.has("token") and url and not _private(url):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from distui.regex import regex
 from distui.spec.job.job import DataMount, destination
@@ -12,7 +12,7 @@ from distui.spec.job.job_forms import SECRETS, image
 from distui.spec.yaml import leaves
 from distui.spec.yaml.nodes import Items, Scalar, Table
 from distui.spec.yaml.problems import Wrong, shown
-from distui.spec.yaml.shapes import Key, Leaf, Look, MapOf, Record, join
+from distui.spec.yaml.shapes import Key, Look, MapOf, Record, join
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}"
 SOURCES = ("path", "nfs", "url")
@@ -95,18 +95,18 @@ def _options(value: str) -> None:
             raise Wrong("addr follows from `nfs`; leave it out here")
 
 
-def _path(expected: str, check: Callable[[str], None]) -> Leaf:
-    return leaves.text(expected, check=check)
-
-
 _MOUNT = Record(
     (
-        Key("path", _path("a path on the hosts", _host_path), "A folder or file that every host has."),
-        Key("nfs", _path("server:/export", _nfs), "An NFS export, mounted by each host's Docker: no root needed."),
-        Key("options", _path("mount options such as nfsvers=4,soft", _options), "NFS mount options."),
+        Key("path", leaves.text("a path on the hosts", check=_host_path), "A folder or file that every host has."),
+        Key(
+            "nfs",
+            leaves.text("server:/export", check=_nfs),
+            "An NFS export, mounted by each host's Docker: no root needed.",
+        ),
+        Key("options", leaves.text("mount options such as nfsvers=4,soft", check=_options), "NFS mount options."),
         Key(
             "url",
-            _path("a URL", _url),
+            leaves.text("a URL", check=_url),
             "What every host fetches into a cache before the start; / at its end: a folder.",
         ),
         Key(
@@ -114,7 +114,11 @@ _MOUNT = Record(
             leaves.text("64 hex digits", pattern="[0-9a-fA-F]{64}", verbatim=True),
             "Of the file at url; for a folder of its file of sums.",
         ),
-        Key("sums", _path("the name of a file", _sums), "File in the folder at url with the others' sums (sha256sum)."),
+        Key(
+            "sums",
+            leaves.text("the name of a file", check=_sums),
+            "File in the folder at url with the others' sums (sha256sum).",
+        ),
         Key(
             "endpoint",
             leaves.text("a URL", pattern=_ENDPOINT),
@@ -123,7 +127,12 @@ _MOUNT = Record(
         Key("client", leaves.choice("curl", "aws", "s5cmd", "rclone", "ossutil"), "Program that fetches."),
         Key("client_image", leaves.text("an image", check=image), "Image with that program, for hosts that lack it."),
         Key("secrets", SECRETS, "Names of variables for the client, such as AWS_ACCESS_KEY_ID; ranks don't get them."),
-        Key("to", _path("an absolute path inside the container", _target), "Where the ranks see it.", required=True),
+        Key(
+            "to",
+            leaves.text("an absolute path inside the container", check=_target),
+            "Where the ranks see it.",
+            required=True,
+        ),
         Key("mode", leaves.choice("ro", "rw"), "Whether ranks may write.", default="ro"),
         Key(
             "shared",
@@ -150,11 +159,9 @@ DATA = MapOf(
 
 def _check(look: Look) -> None:
     """Exactly one source, and nothing that only means something with another one."""
-    given = [key for key in SOURCES if look.table.get(key) is not None]
+    given = look.only_one(*SOURCES)
     if not given:
         look.problems.add(look.table, look.at, f"says not where it comes from: add one of {', '.join(SOURCES)}")
-    for extra in given[1:]:
-        look.note(extra, f"can't stand beside {given[0]}; choose one")
     only_url = ((key, "url") for key in ("sha256", "sums", "endpoint", "client", "client_image", "secrets"))
     for key, source in (("options", "nfs"), ("shared", "path"), *only_url):
         if given and source not in given and look.has(key):

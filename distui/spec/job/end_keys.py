@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from distui.patterns import BadPattern, LimitedPattern
 from distui.spec.job import job_forms as forms
 from distui.spec.job.job import Success
 from distui.spec.yaml import leaves
-from distui.spec.yaml.nodes import is_null
-from distui.spec.yaml.problems import Wrong
 from distui.spec.yaml.shapes import Key, Look, Record
 
 
-def regex(value: str) -> None:
-    """Raise Wrong unless `value` is a regular expression."""
-    try:
-        LimitedPattern(value).check()
-    except BadPattern as error:
-        raise Wrong(str(error)) from None
-
-
 def _something(look: Look) -> None:
-    written = (look.table.get(key) for key in ("regex", "file", "min_seconds"))
-    if all(node is None or is_null(node) for node in written):
+    if not any(map(look.written, ("regex", "file", "min_seconds"))):
         look.problems.add(look.table, look.at, "asks for nothing: write regex, file or min_seconds")
 
 
 SUCCESS = Record(
     (
-        Key("regex", leaves.text("a regular expression", check=regex), "Some rank must print a line that matches."),
+        Key(
+            "regex", leaves.text("a regular expression", check=forms.regex), "Some rank must print a line that matches."
+        ),
         Key(
             "file",
             leaves.text("an absolute path", check=forms.absolute),
@@ -40,4 +30,4 @@ SUCCESS = Record(
     check=_something,
     hints={"regexp": "unknown key, did you mean 'regex'?", "path": "unknown key, did you mean 'file'?"},
 )
-SAME = leaves.text("a regular expression", check=regex)
+SAME = leaves.text("a regular expression", check=forms.regex)

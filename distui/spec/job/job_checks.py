@@ -7,7 +7,7 @@ from distui.spec.job.job import Rendezvous, Torchrun, destination
 from distui.spec.job.job_forms import variables, volume_parts
 from distui.spec.job.placeholders import slips
 from distui.spec.job.role_keys import CONFIG, MADE, check_tf
-from distui.spec.yaml.nodes import Items, Node, Scalar, Table, is_null
+from distui.spec.yaml.nodes import Items, Node, Scalar, Table
 from distui.spec.yaml.problems import shown
 from distui.spec.yaml.shapes import Look
 
@@ -31,22 +31,17 @@ def check_job(look: Look) -> None:
     _build(look)
 
 
-def _written(look: Look, key: str) -> bool:
-    node = look.table.get(key)
-    return node is not None and not is_null(node)
-
-
 def _something_to_run(look: Look) -> None:
-    if not _written(look, "command") and not _written(look, "image") and not _written(look, "build"):
+    if not any(map(look.written, ("command", "image", "build"))):
         look.problems.add(look.table, "command", "missing: there is neither a command nor an image to run")
-    elif not _written(look, "command") and look.values.get("launcher") == "torchrun":
+    elif not look.written("command") and look.values.get("launcher") == "torchrun":
         look.note("launcher", "torchrun needs a command: the program and its arguments, such as [train.py]")
-    elif not _written(look, "command") and look.values.get("launcher") == "command":
+    elif not look.written("command") and look.values.get("launcher") == "command":
         look.note("launcher", "command needs a command: the launcher and its arguments")
 
 
 def _limit(look: Look) -> None:
-    if look.values.get("max_duration") is not None and not _written(look, "command"):
+    if look.values.get("max_duration") is not None and not look.written("command"):
         look.note("max_duration", "needs a command to put `timeout` around; the image's own is not known")
 
 
@@ -79,7 +74,7 @@ def _gpus(look: Look) -> None:
 
 def _torchrun(look: Look) -> None:
     if look.values.get("launcher", "env") != "torchrun":
-        if _written(look, "torchrun"):
+        if look.written("torchrun"):
             look.note("torchrun", "only means something with launcher: torchrun")
         return
     if look.values.get("visible_gpus") == "own":
@@ -101,7 +96,7 @@ def _torchrun(look: Look) -> None:
 
 def _command(look: Look) -> None:
     if look.values.get("launcher", "env") != "command":
-        if _written(look, "task_per"):
+        if look.written("task_per"):
             look.note("task_per", "only means something with launcher: command")
         return
     for name, value in look.values.get("env", {}).items():

@@ -12,7 +12,7 @@ from distui.spec.job.job import HostChoice, RankLayout, Rendezvous
 from distui.spec.job.placeholders import slips
 from distui.spec.yaml import leaves
 from distui.spec.yaml.nodes import Items, Node, Scalar, Table
-from distui.spec.yaml.problems import Problems, Wrong, did_you_mean, nearest, shown
+from distui.spec.yaml.problems import Problems, Wrong, did_you_mean, nearest, shown, unknown
 from distui.spec.yaml.shapes import (
     MISSING,
     ByKind,
@@ -64,16 +64,11 @@ def host_name(word: Scalar) -> str:
 # hosts
 
 
-def _host_set(node: Scalar) -> str:
-    names.check(node.text)
-    return node.text
-
-
-_ONE_SET = Leaf("host names such as node[01-04] or @group", _host_set, {"type": "string"})
+_ONE_SET = Leaf("host names such as node[01-04] or @group", lambda node: names.checked(node.text), {"type": "string"})
 _SETS = ListOf(_ONE_SET, "a list of host names", at_least=1)
-HOST_SET_CHOICE = Leaf(_ONE_SET.expected, lambda node: HostChoice(names=(_host_set(node),)), _ONE_SET.form)
+HOST_SET_CHOICE = Leaf(_ONE_SET.expected, lambda node: HostChoice(names=(_ONE_SET.take(node),)), _ONE_SET.form)
 HOST_LIST_CHOICE = ListOf(_ONE_SET, _SETS.expected, lambda sets: HostChoice(names=sets), at_least=1)
-HOST_SETS = ByKind(leaf=Leaf(_ONE_SET.expected, lambda node: (_host_set(node),), _ONE_SET.form), items=_SETS)
+HOST_SETS = ByKind(leaf=Leaf(_ONE_SET.expected, lambda node: (_ONE_SET.take(node),), _ONE_SET.form), items=_SETS)
 
 
 def host_choice(**fields: Any) -> HostChoice:
@@ -85,13 +80,11 @@ def host_choice(**fields: Any) -> HostChoice:
 
 def check_host_choice(look: Look) -> None:
     """Exactly one of names, group and label."""
-    given = [k for k in ("names", "group", "label") if look.table.get(k) is not None]
+    given = look.only_one("names", "group", "label")
     if not given and look.has("count"):
         look.note("count", "of which hosts? add names, group or label")
     elif not given:
         look.problems.add(look.table, look.at, "names no host: add names, group or label")
-    for extra in given[1:]:
-        look.note(extra, f"can't stand beside {given[0]}; choose one of names, group and label")
 
 
 # ranks
@@ -150,7 +143,7 @@ def _check_ranks(table: Table, layout: RankLayout, at: str, problems: Problems) 
         node = table.get(host)
         for item, rank in zip(node.items if isinstance(node, Items) else (), ranks, strict=True):
             if rank in owner:
-                problems.add(item, join(at, host), f"rank {rank} is given twice: {owner[rank]} has it already")
+                problems.add(item, join(at, host), f"rank {rank} is given twice: {owner[rank]} has it, too")
             owner.setdefault(rank, host)
     missing = next(r for r in range(len(owner) + 1) if r not in owner)
     if missing < len(owner):
@@ -218,17 +211,10 @@ def variables(node: Node | None, at: str) -> Iterator[tuple[Node, str, str]]:
             return
 
 
-def _once(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    for i, value in enumerate(values):
-        if value in values[:i]:
-            raise Wrong(f"{value} is listed twice")
-    return values
-
-
 SECRETS = ListOf(
     Leaf("a variable's name", _secret, {"type": "string", "pattern": f"^{ENV_NAME}$"}),
     "a list of variable names such as [HF_TOKEN]",
-    _once,
+    leaves.once,
 )
 
 
@@ -353,8 +339,7 @@ LIMIT = leaves.whole(-1, 2**63 - 1, "a limit")
 def ulimit_name(word: Scalar) -> str:
     """The name of a resource limit. Raises Wrong."""
     if word.text not in ULIMITS:
-        near = did_you_mean(word.text, ULIMITS) or f"; known: {', '.join(ULIMITS)}"
-        raise Wrong(f"unknown limit{near}")
+        raise Wrong(unknown("limit", word.text, ULIMITS))
     return word.text
 
 
@@ -394,13 +379,17 @@ def nnodes(node: Scalar) -> tuple[int, int]:
     return int(low), int(high or low)
 
 
-def progress(value: str) -> None:
-    """Raise Wrong unless `value` is a regular expression with a named group."""
+def regex(value: str) -> tuple[str, ...]:
+    """The named groups of a regular expression. Raises Wrong unless `value` is one."""
     try:
-        groups = LimitedPattern(value).check()
+        return LimitedPattern(value).check()
     except BadPattern as error:
         raise Wrong(str(error)) from None
-    if not groups:
+
+
+def progress(value: str) -> None:
+    """Raise Wrong unless `value` is a regular expression with a named group."""
+    if not regex(value):
         raise Wrong("has no named group; write (?P<loss>[0-9.]+) around what should be shown")
 
 

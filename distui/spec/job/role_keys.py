@@ -16,7 +16,7 @@ from distui.spec.job.job import ROLES as NAMES
 from distui.spec.job.job import Role
 from distui.spec.yaml import leaves
 from distui.spec.yaml.nodes import Node, Scalar, Table
-from distui.spec.yaml.problems import Wrong, did_you_mean, shown
+from distui.spec.yaml.problems import Wrong, shown, unknown
 from distui.spec.yaml.shapes import Key, Look, MapOf, Record, join
 
 MAX_TASKS = 4096
@@ -36,8 +36,7 @@ def _role_name(word: Scalar) -> str:
     if name in NAMES:
         return name
     same = _SAME_AS.get(name.lower())
-    near = f", did you mean '{same}'?" if same else did_you_mean(name, NAMES) or f"; known: {', '.join(NAMES)}"
-    raise Wrong(f"unknown role {shown(name)}{near}")
+    raise Wrong(f"unknown role {shown(name)}, did you mean '{same}'?" if same else unknown("role", name, NAMES))
 
 
 def _check_role(look: Look) -> None:

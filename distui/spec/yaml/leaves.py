@@ -6,19 +6,17 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from distui.amounts import DURATION, seconds_of
 from distui.amounts import duration as duration_words
 from distui.regex import regex
 from distui.spec.yaml.nodes import Scalar
-from distui.spec.yaml.problems import Wrong, did_you_mean, shown
+from distui.spec.yaml.problems import Wrong, unknown
 from distui.spec.yaml.shapes import Leaf, Schema, either_words
 
-_DURATION = regex(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ms|s|m|h|d))+|[0-9]{1,9}(?:\.[0-9]{1,9})?")
-_DURATION_PART = regex(r"([0-9.]+)(ms|s|m|h|d)?")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 _SIZE = regex(r"[0-9]{1,18}(?:\.[0-9]{1,6})? ?(?:[kKmMgGtTpP]?[iI]?[bB]?)")
 """What Docker reads as a size: go-units RAMInBytes."""
 
-Check = Callable[[str], None]
+Check = Callable[[str], object]
 
 
 def text(
@@ -58,6 +56,14 @@ def plain_text(value: str, *, lines: bool = False) -> None:
         raise Wrong("a NUL character can't be passed to a program")
     if not lines and ("\n" in value or "\r" in value):
         raise Wrong("a newline is not allowed here")
+
+
+def once(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The items of a list. Raises Wrong when one is there twice."""
+    for i, value in enumerate(values):
+        if value in values[:i]:
+            raise Wrong(f"{value} is listed twice")
+    return values
 
 
 def whole(low: int, high: int, what: str = "a number") -> Leaf:
@@ -104,8 +110,7 @@ def known_word(what: str, words: tuple[str, ...]) -> Leaf:
 
     def take(node: Scalar) -> str:
         if node.text not in words:
-            near = did_you_mean(node.text, words) or f"; known: {', '.join(words)}"
-            raise Wrong(f"unknown {what} {shown(node.text)}{near}")
+            raise Wrong(unknown(what, node.text, words))
         return node.text
 
     return Leaf(f"a {what}", take, {"enum": list(words)})
@@ -134,7 +139,7 @@ def duration(low: float = 0.0, high: float = 30 * 86400.0) -> Leaf:
     def take(node: Scalar) -> float:
         if isinstance(node.value, bool) or node.value is None:
             raise Wrong("")
-        value = node.value if isinstance(node.value, int | float) else seconds(node.value)
+        value = node.value if isinstance(node.value, int | float) else seconds_of(node.value)
         if value is None:
             raise Wrong("")
         if not low <= value <= high:  # false for NaN too
@@ -142,14 +147,7 @@ def duration(low: float = 0.0, high: float = 30 * 86400.0) -> Leaf:
         return float(value)
 
     numbers = {"type": "number", "minimum": low, "maximum": high}
-    return Leaf(expected, take, {"anyOf": [numbers, {"type": "string", "pattern": f"^(?:{_DURATION.pattern})$"}]})
-
-
-def seconds(value: str) -> float | None:
-    """`1h30m` -> 5400.0; None if `value` is not a duration."""
-    if not _DURATION.fullmatch(value):
-        return None
-    return sum(float(n) * _UNITS[unit] for n, unit in _DURATION_PART.findall(value))
+    return Leaf(expected, take, {"anyOf": [numbers, {"type": "string", "pattern": f"^(?:{DURATION.pattern})$"}]})
 
 
 def size() -> Leaf:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from distui.errors import Problem, SpecError, UsageError
 from distui.spec.yaml.nodes import Node, Source
@@ -55,6 +55,12 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     return f", did you mean '{found}'?" if found else ""
 
 
+def unknown(what: str, word: str, known: Sequence[str]) -> str:
+    """`unknown role 'x', did you mean 'y'?`, or which there are."""
+    near = did_you_mean(word, known) or f"; known: {', '.join(known)}"
+    return f"unknown {what} {shown(word)}{near}"
+
+
 class Problems:
     """Collects problems while a file is read, so that one run shows all of them."""
 
@@ -70,7 +76,7 @@ class Problems:
         self.add_at(node.source, node.line, node.column, key, message)
 
     def add_at(self, source: Source, line: int, column: int, key: str, message: str) -> None:
-        """Note a problem at a line and column, both from 1; 0 for none. What is noted already is not told twice."""
+        """Note a problem at a line and column, both from 1; 0 for none. What is noted already is not noted twice."""
         if len(self._found) >= MAX_PROBLEMS:
             self._more += 1
             return

@@ -163,6 +163,18 @@ class Look:
         """Whether `key` was written and read."""
         return key in self.values
 
+    def written(self, key: str) -> bool:
+        """Whether something is written at `key`, right or wrong."""
+        node = self.table.get(key)
+        return node is not None and not is_null(node)
+
+    def only_one(self, *keys: str) -> list[str]:
+        """Which of these keys are there; each after the first is noted."""
+        given = [key for key in keys if self.table.get(key) is not None]
+        for extra in given[1:]:
+            self.note(extra, f"can't stand beside {given[0]}; choose one")
+        return given
+
     def note(self, key: str, message: str) -> None:
         """Note a problem at the value of `key`."""
         self.problems.add(self.table.get(key) or self.table, join(self.at, key), message)
