@@ -12,8 +12,10 @@ from pathlib import Path
 
 from distui.tui.app import DistuiApp, Keymap
 from distui.tui.frame.actions import Action
+from distui.tui.frame.keys import is_key, key_name, key_word
 
 PANES = "Panes of logs"
+_EVERYWHERE = frozenset({"Lists", PANES, "Everywhere"})
 BEGIN, END = "<!-- keys: written by `python -m distui.tui.registry` -->", "<!-- end of keys -->"
 
 
@@ -21,6 +23,8 @@ def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
     """Title and actions of every place, the app's own last."""
     from distui.tui.dialogs.text import TextScreen
     from distui.tui.doctor.screen import DoctorScreen
+    from distui.tui.frame.bars import FilterBar
+    from distui.tui.frame.commands import CommandBar
     from distui.tui.hosts.container_log import ContainerLogScreen
     from distui.tui.hosts.detail import HostDetailScreen
     from distui.tui.hosts.screen import HostsScreen
@@ -35,6 +39,7 @@ def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
         "Hosts": HostsScreen, "One host": HostDetailScreen, "Jobs": JobsScreen, "Launch": LaunchScreen,
         "Runs": RunsScreen, "One run": RunScreen, "Why": WhyScreen, "Doctor": DoctorScreen, "A text": TextScreen,
         "A container's log": ContainerLogScreen,
+        "A filter": FilterBar, "A command": CommandBar,
         "Lists": RowList, "Everywhere": DistuiApp,
     }  # fmt: skip
     return tuple((title, _actions(kind)) for title, kind in found.items())
@@ -54,7 +59,8 @@ def keymap_of(keymap: Mapping[str, str]) -> Keymap:
     if not keymap:
         return {}, ()
     good, wrong = checked_keymap(keymap)
-    return with_keys_taken(good), wrong
+    made = with_keys_taken(good)
+    return made, (*wrong, *conflicts(good, made))
 
 
 def checked_keymap(keymap: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -68,9 +74,42 @@ def checked_keymap(keymap: Mapping[str, str]) -> tuple[dict[str, str], tuple[str
             wrong.append(f"keymap: there is no action {name}" + (f"; did you mean {near[0]}?" if near else ""))
         elif action.changes and not all(len(key) == 1 and key.isupper() for key in keys.split(",")):
             wrong.append(f"keymap: {name} touches hosts or runs: its key stays an uppercase letter, not {keys}")
+        elif odd := [key for key in _keys(keys) if not is_key(key)]:
+            wrong.append(f"keymap: {name}: there is no key {odd[0]}")
         else:
-            good[name] = keys
+            good[name] = ",".join(_keys(keys))
     return good, tuple(wrong)
+
+
+def conflicts(asked: Mapping[str, str], keymap: Mapping[str, str]) -> tuple[str, ...]:
+    """Keys that the config file gives to an action though another one of the same place has no other key, in words."""
+    found: dict[tuple[str, str, str], str] = {}
+    for title, actions in _rooms():
+        here = {action.id: action for action in actions}
+        for name, other in ((n, o) for n in asked for o in here if o != n and _meet(n, title)):
+            first, second = sorted((name, other))
+            shared = set(_keys(keymap[name])) & set(_keys(keymap.get(other, ",".join(here[other].keys))))
+            for key in sorted(shared):
+                words = f"keymap: {key_word(key)} is {first} and {second} ({title}): only one can be meant"
+                found.setdefault((key, first, second), words)
+    return tuple(found.values())
+
+
+def _keys(text: str) -> list[str]:
+    return [key_name(key.strip()) for key in text.split(",") if key.strip()]
+
+
+def _rooms() -> tuple[tuple[str, tuple[Action, ...]], ...]:
+    """Every place, and the panes of logs, which are in one of them."""
+    from distui.tui.logs.pane import Pane
+
+    return (*places(), (PANES, _actions(Pane)))
+
+
+def _meet(name: str, title: str) -> bool:
+    """Whether an action can be meant where the actions of a place are."""
+    homes = {home for home, actions in _rooms() for action in actions if action.id == name}
+    return bool({title, *homes} & _EVERYWHERE) or title in homes
 
 
 def with_keys_taken(keymap: Mapping[str, str]) -> dict[str, str]:
@@ -78,16 +117,11 @@ def with_keys_taken(keymap: Mapping[str, str]) -> dict[str, str]:
 
     An action that has no other key keeps it.
     """
-    from distui.tui.logs.pane import Pane
-
     found = dict(keymap)
-    everywhere = {"Lists", PANES, "Everywhere"}
-    rooms = (*places(), (PANES, _actions(Pane)))
-    homes = {name: {title for title, actions in rooms for a in actions if a.id == name} for name in keymap}
-    for title, actions in rooms:
+    for title, actions in _rooms():
+        near = {name: _keys(keys) for name, keys in keymap.items() if _meet(name, title)}
         for action in actions:
-            near = [n for n in keymap if n != action.id and ({title, *homes[n]} & everywhere or title in homes[n])]
-            taken = {key.strip() for name in near for key in keymap[name].split(",")}
+            taken = {key for name, keys in near.items() if name != action.id for key in keys}
             left = [key for key in action.keys if key not in taken]
             if action.id not in keymap and left and len(left) < len(action.keys):
                 found[action.id] = ",".join(left)

@@ -51,6 +51,11 @@ async def arrive(case: Case, place: str, action: str = "") -> None:
     match place:
         case "Hosts" | "Jobs" | "Runs" | "Doctor":
             app.show_view(place.lower())  # type: ignore[arg-type]
+        case "A filter" | "A command":
+            app.command_history[:] = ["theme light", "hosts /node"]
+            app.show_view("hosts")
+            await settle(case.pilot)
+            case.screen.action_filter() if place == "A filter" else case.screen.open_command("job")
         case "Everywhere":
             app.show_view("jobs")
         case "One host":

@@ -518,3 +518,44 @@ async def leave_now(case: Case) -> Steps:
     case.backend.live.clear()
     yield
     await case.until(lambda: case.app._exit)
+
+
+# What is typed.
+
+
+@effect("A filter", "keep", "dismiss")
+async def filter_typed(case: Case) -> Steps:
+    await case.press(*"node02")
+    yield
+    assert case.screen.filter_text == ("node02" if case.action == "keep" else "")
+    assert not case.filtering
+
+
+@effect("A command", "run_typed")
+async def command_done(case: Case) -> Steps:
+    await case.press("end", "s")
+    yield
+    await case.until(lambda: case.screen.crumbs[-1] == "Jobs")
+
+
+@effect("A command", "complete")
+async def command_completed(case: Case) -> Steps:
+    await case.press("end", "backspace", "b")
+    await case.until(lambda: case.screen.query_one(CommandBar).query_one("Input")._suggestion == "jobs")
+    yield
+    assert case.screen.query_one(CommandBar).query_one("Input").value == "jobs"
+
+
+@effect("A command", "older", "newer")
+async def command_before(case: Case) -> Steps:
+    if case.action == "newer":
+        await case.press("up", "up")
+    yield
+    assert case.screen.query_one(CommandBar).query_one("Input").value == "hosts /node"
+
+
+@effect("A command", "dismiss")
+async def command_closed(case: Case) -> Steps:
+    yield
+    assert not case.screen.query_one(CommandBar).has_class("-open")
+    assert case.screen.crumbs[0] == "Hosts"

@@ -14,7 +14,7 @@ from distui.tui.frame.actions import Action
 from distui.tui.frame.keys import actions_here, keys_of
 from distui.tui.frame.parts import can
 from distui.tui.hosts.screen import HostsScreen
-from distui.tui.registry import checked_keymap, places, with_keys_taken, with_table
+from distui.tui.registry import checked_keymap, keymap_of, places, with_keys_taken, with_table
 from distui.tui.widgets.rows import RowList
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/tui.md"
@@ -52,6 +52,36 @@ def test_a_keymap_moves_harmless_keys_only() -> None:
     assert good == {"leave": "Q", "prune": "Z"}
     assert any("did you mean filter" in words for words in wrong)
     assert any("stop touches hosts" in words for words in wrong)
+
+
+@pytest.mark.parametrize(
+    ("keymap", "told"),
+    [
+        ({"wrap": "w"}, {("w", "why", "wrap")}),  # why has no other key
+        ({"wrap": "w", "why": "w"}, {("w", "why", "wrap")}),
+        ({"wrap": "w", "why": "b"}, set()),
+        ({"filter": "ctrl+f,/"}, set()),  # a page down has another key
+        ({"filter": "?"}, {("?", "filter", "help")}),
+        ({"show_text": "w"}, set()),  # save is on another screen
+    ],
+)
+def test_a_key_that_two_actions_want_is_told(keymap: dict[str, str], told: set[tuple[str, str, str]]) -> None:
+    """With both names; what only takes one key of several is none."""
+    _, wrong = keymap_of(keymap)
+    assert {(words.split()[1], words.split()[3], words.split()[5]) for words in wrong} == told
+
+
+def test_a_key_that_no_keyboard_has_is_told() -> None:
+    """Names are textual's, or the character itself."""
+    good, wrong = checked_keymap({"leave": "esc", "filter": "ctrl+f", "sort": "§,f5", "wrap": "ctlr+w"})
+    assert good == {"leave": "escape", "filter": "ctrl+f", "sort": "§,f5"}
+    assert len(wrong) == 1 and "ctlr+w" in wrong[0]
+
+
+async def test_complaints_about_the_keymap_are_seen(open_app: Any) -> None:
+    """In the corner when the app opens."""
+    async with open_app(keymap={"wrap": "w"}) as (app, _):
+        assert any("keymap: w is" in note.message for note in app._notifications)
 
 
 @pytest.mark.parametrize("view", ["hosts", "jobs", "runs", "doctor"])
@@ -128,3 +158,19 @@ async def test_the_menu_changes_nothing_read_only(open_app: Any, backend: FakeBa
         await settle(pilot)
         assert isinstance(app.screen, HostsScreen)
         assert "refused" in screen_text(app)
+
+
+async def test_while_something_is_typed_the_last_row_says_what_works_then(open_app: Any) -> None:
+    """Nothing else: not the screen's own keys, no chip, and no `?`, which would be a letter."""
+    async with open_app((120, 36)) as (app, pilot):
+        assert screen_text(app).splitlines()[-1].split()[-3:] == ["R", "run", "here"]
+        await pilot.press("slash")
+        await settle(pilot)
+        assert screen_text(app).splitlines()[-1].split() == ["enter", "keep", "esc", "clear"]
+        await pilot.press("escape", "colon")
+        await settle(pilot)
+        assert screen_text(app).splitlines()[-1].split()[:4] == ["enter", "do", "it", "tab"]
+        assert "help" not in screen_text(app).splitlines()[-1]
+        await pilot.press("escape")
+        await settle(pilot)
+        assert "? help" in screen_text(app).splitlines()[-1]

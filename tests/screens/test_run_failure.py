@@ -45,7 +45,8 @@ async def test_a_run_that_nobody_follows_any_more(open_app: Any, live: FakeLive)
 
 
 async def test_library_frames_fold(open_app: Any, live: FakeLive) -> None:
-    """At the failure library frames and CUDA's advice are one row each; z unfolds and folds, search unfolds, too."""
+    """At the failure library frames and CUDA's advice are one row each; z opens and folds all at the error, one of them
+    at its row; search unfolds, too."""
     train(live)
     say(live, 13, *LONG)
     await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
@@ -59,7 +60,11 @@ async def test_library_frames_fold(open_app: Any, live: FakeLive) -> None:
         assert "▶ 2 lines: CUDA kernel errors" in text and "_engine_run" not in text
         assert pane.row_text(pane.at) == TRACEBACK[-1]
         pane.focus()
-        await pilot.press("k", "z")
+        await pilot.press("z")
+        await settled(pilot)
+        assert "_engine_run_backward(" in screen_text(app) and "▶" not in screen_text(app)
+        assert pane.row_text(pane.at) == TRACEBACK[-1], "the line of the error has the cursor"
+        await pilot.press("z", "k", "z")
         await settled(pilot)
         assert "_engine_run_backward(" in screen_text(app)
         assert pane.row_text(pane.at) == LONG[3]

@@ -127,7 +127,7 @@ async def test_panes_keep_what_is_theirs(open_app: Any, live: FakeLive) -> None:
         screen = await opened(pilot, live)
         first, second = screen.panes.grid.logs[:2]
         first.focus()
-        await pilot.press("ampersand", *"step 1", "enter", "m", "2")
+        await pilot.press("ampersand", *"step 1", "enter", "m", "u", "u")
         await settled(pilot)
         assert "since 5 min" in screen_text(app) and "filter step 1" in screen_text(app)
         await pilot.press("tab")
@@ -196,7 +196,7 @@ async def test_search_and_filter(open_app: Any, live: FakeLive) -> None:
 
 
 async def test_next_error_since_clear_and_marks(open_app: Any, live: FakeLive, tmp_path: Path) -> None:
-    """e and E go from trouble to trouble; digits show the last minutes; C hides, 0 shows; m marks."""
+    """e and E go from trouble to trouble; u shows the last minutes; C hides, 0 shows; m marks."""
     old = time.time() - 3000
     say(live, 0, "ERROR one", "fine", at=old)
     say(live, 0, *TRACEBACK, "fine again")
@@ -213,7 +213,7 @@ async def test_next_error_since_clear_and_marks(open_app: Any, live: FakeLive, t
         await pilot.press("e", "m")
         await settled(pilot)
         assert pane.marks == {5}
-        await pilot.press("1")
+        await pilot.press("u")
         await settled(pilot)
         assert (pane.rows, pane.since) == (5, 1)
         await pilot.press("C")

@@ -166,3 +166,18 @@ async def test_back_from_a_run_the_list_tells_how_it_ended(open_app: Any, backen
         backend.rows = [replace(row, state="failed", live=False, exit=1) for row in backend.rows]
         await press(pilot, "escape")
         assert "RUNNING" not in screen_text(app)
+
+
+async def test_chips_are_those_that_the_run_can_be_asked_for(open_app: Any, backend: FakeBackend) -> None:
+    """What lives can be stopped, what has ended runs again or is removed; of no run there is nothing."""
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        await press(pilot, "g")
+        assert app.screen.chosen.live
+        assert [word for word in ("S  stop", "R  run again", "X  prune") if word in screen_text(app)] == ["S  stop"]
+        await press(pilot, "G", "slash", *"llm-7f2", "enter")
+        assert not app.screen.chosen.live
+        row = screen_text(app).splitlines()[-1]
+        assert "R  run again" in row and "X  prune" in row and "S  stop" not in row
+        await press(pilot, "slash", *"nothing", "enter")
+        row = screen_text(app).splitlines()[-1]
+        assert not [word for word in ("stop", "run again", "prune", "open", "plan") if word in row], row

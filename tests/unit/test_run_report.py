@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from distui.runs.lines.events import Event, Failure, RankChanged, RunEnded, RunOpened, StopAsked
 from distui.runs.lines.severity import headline_of
-from distui.runs.lines.traceback import Fold, around, folds
+from distui.runs.lines.traceback import Fold, around, folds, started
 from distui.runs.report.text import evidence, failed_ranks, last_lines, report
 from distui.runs.state.reducer import RunState, apply
 from distui.runs.store.runs import RunStore
@@ -48,6 +48,58 @@ def test_lines_with_a_rank_before_them_fold_too() -> None:
     """torch writes `[rank3]: ` before every line of a traceback."""
     lines = [f"[rank3]: {line}" for line in TRACEBACK[:9]]
     assert [(fold.start, fold.stop) for fold in folds(lines)] == [(3, 8)]
+
+
+SITE = "/usr/lib/python3.11/site-packages"
+
+
+def trace(*frames: tuple[str, str]) -> list[str]:
+    """A traceback through files and functions."""
+    lines = ["Traceback (most recent call last):"]
+    for path, function in frames:
+        lines += [f'  File "{path}", line 3, in {function}', "    call()"]
+    return [*lines, "ValueError: odd"]
+
+
+OWN = {
+    "a script": ("/work/train.py", "main"),
+    "below a folder that is called like Python's": ("/data/lib/python3/train.py", "main"),
+    "beside a folder of packages": ("/data/my-site-packages/train.py", "main"),
+    "on the command line": ("<string>", "<module>"),
+    "typed": ("<stdin>", "<module>"),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_one_s_own_frames_never_fold(name: str) -> None:
+    """Wherever the file lies: only what was installed, Python itself and its starters are others'."""
+    others = [("<frozen runpy>", "_run"), (f"{SITE}/torch/nn/modules/module.py", "call"), (f"{SITE}/x/y.py", "f")]
+    lines = trace(*others, OWN[name], *others[1:], OWN[name], *others[1:])
+    hidden = {n for fold in folds(lines) for n in range(fold.start, fold.stop)}
+    assert {n for n, line in enumerate(lines) if f'"{OWN[name][0]}"' in line} == {7, 13}
+    assert hidden.isdisjoint({7, 8, 13, 14})
+    assert {1, 3, 5, 9, 11, 15, 17} <= hidden
+
+
+@pytest.mark.parametrize(
+    ("start", "own"),
+    [
+        ([("<frozen runpy>", "_run"), (f"{SITE}/mytrain/train.py", "<module>")], True),  # python -m mytrain.train
+        ([("/usr/bin/mytrain", "<module>"), (f"{SITE}/mytrain/cli.py", "main")], True),  # a script of the package
+        ([("/work/train.py", "<module>"), (f"{SITE}/mytrain/cli.py", "main")], False),
+        ([(f"{SITE}/mytrain/loop.py", "step")], False),  # who knows what called it
+    ],
+)
+def test_an_installed_program_is_one_s_own(start: list[tuple[str, str]], own: bool) -> None:
+    """The package the traceback begins in stays, what it calls folds; no launcher counts as one's own."""
+    inner = [(f"{SITE}/torch/nn/x.py", "call"), (f"{SITE}/torch/nn/y.py", "call"), (f"{SITE}/mytrain/model.py", "f")]
+    lines = trace(*start, *inner)
+    hidden = {n for fold in folds(lines) for n in range(fold.start, fold.stop)}
+    model = next(n for n, line in enumerate(lines) if "model.py" in line)
+    assert (model in hidden) is not own
+    assert model - 2 in hidden
+    torchrun = [("/usr/bin/torchrun", "<module>"), (f"{SITE}/torch/distributed/run.py", "main")]
+    assert not started(trace(*torchrun))
 
 
 def test_numbers_count_from_the_log() -> None:

@@ -58,3 +58,14 @@ def test_rows_and_lines_agree(lengths: list[int], gap: int, floor: int) -> None:
     assert lines == sorted(set(lines))
     assert lines[-1] < count
     assert [made.row(line, floor) for line in lines] == list(range(rows))
+
+
+def test_all_folds_of_some_lines_open_and_close_together() -> None:
+    """One that is closed makes them open; those of other lines stay as they are."""
+    made = folds((2, 5), (8, 10), (20, 22))
+    made.toggle(2)
+    assert made.toggle_between(0, 12)
+    assert [made.mark(n) is not None for n in (2, 8, 20)] == [False, False, True]
+    assert made.toggle_between(0, 12)
+    assert [made.mark(n) is not None for n in (2, 8, 20)] == [True, True, True]
+    assert not made.toggle_between(12, 20)

@@ -13,7 +13,7 @@ from textual.widgets import Input
 from distui.tui.frame.actions import Action
 from distui.tui.frame.base import HEIGHTS, View
 from distui.tui.frame.context import app_of, palette_of
-from distui.tui.frame.help import help_rows
+from distui.tui.frame.help import help_rows, short_rows
 from distui.tui.frame.keys import actions_here
 from distui.tui.paint.paint import Line
 from distui.tui.widgets.painted import Painted
@@ -24,7 +24,8 @@ LEAST = 10
 
 
 class HelpScreen(ModalScreen[None]):
-    """Grouped by task; typing filters. What touches hosts stands apart."""
+    """Grouped by task; what touches hosts stands apart. Where sentences have no room only names are listed; typing
+    filters, and says of what it finds all that is known."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,ctrl+c,ctrl+q", "dismiss_help", show=False, priority=True),
@@ -38,7 +39,7 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen { align: center middle; background: $background 60%; }
     HelpScreen:ansi { background: ansi_default; }
     HelpScreen > Vertical {
-        width: 140; max-width: 100%; height: auto; max-height: 90%; background: $panel; padding: 1 2;
+        width: 140; max-width: 100%; height: auto; max-height: 100%; background: $panel; padding: 1 2;
     }
     HelpScreen.-h0 > Vertical { padding: 0; max-height: 100%; }
     HelpScreen Input { border: none; height: 1; padding: 0 1; background: $cursor; margin: 0 0 1 0; }
@@ -76,8 +77,12 @@ class HelpScreen(ModalScreen[None]):
     def _show(self, wanted: str) -> None:
         rows = self.query_one(RowList)
         width = min(140, self.app.size.width) - 6
-        self._lines, self._changes = help_rows(self.actions, app_of(self).keymap, palette_of(self), width, wanted)
-        room = int(self.app.size.height * 0.9) - 4 - (len(self._changes) + 1)
+        keymap, palette = app_of(self).keymap, palette_of(self)
+        most = self.app.size.height - 4
+        self._lines, self._changes = help_rows(self.actions, keymap, palette, width, wanted)
+        if not wanted.strip() and len(self._lines) + 1 + len(self._changes) > most:
+            self._lines, self._changes = short_rows(self.actions, keymap, palette, width)
+        room = most - (len(self._changes) + 1)
         if room < LEAST:
             self._lines += [*([Line()] if self._lines and self._changes else []), *self._changes]
             self._changes = []

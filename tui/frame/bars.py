@@ -6,16 +6,16 @@ import time
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from distui.tui.frame.actions import Action
+from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.context import ViewLike, app_of, backend_of, glyphs_of, palette_of, view_of
-from distui.tui.frame.keys import actions_here, keys_of
+from distui.tui.frame.keys import actions_here, keys_of, typing_here
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 
@@ -104,8 +104,9 @@ class KeyBar(Bar):
     DEFAULT_CSS = "KeyBar { background: $surface; }"
 
     def line(self, width: int, palette: Palette) -> Line:
-        """See Bar. What does not fit is left out from the right; `? help` always stays."""
-        shown = [a for a in actions_here(self.screen) if a.footer and self.view.offers(a)]
+        """See Bar. What does not fit is left out from the right; `? help` stays, unless `?` would be typed."""
+        typing = typing_here(self.screen)
+        shown = [a for a in typing or actions_here(self.screen) if a.footer and self.view.offers(a)]
         right = self._chips([a for a in shown if a.changes], palette)
         plain = [a for a in shown if not a.changes and a.id != "help"]
         line, room = Line().gap(1), width - right.width - (11 if right.width else 9)
@@ -114,7 +115,8 @@ class KeyBar(Bar):
             if line.width + piece.width > room:
                 continue
             line.add(piece).gap(3)
-        line.add(Line().put("?", palette.key, click="app.help").gap(1).put("help", palette.muted, click="app.help"))
+        if not typing:
+            line.put("?", palette.key, click="app.help").gap(1).put("help", palette.muted, click="app.help")
         return line.ends_with(right, width) if 0 < right.width < width - 8 else line
 
     def _word(self, action: Action, palette: Palette) -> Line:
@@ -138,6 +140,12 @@ class KeyBar(Bar):
 class FilterBar(Horizontal):
     """The row in which a filter is typed; it takes effect with every key."""
 
+    TYPES = True
+    ACTIONS: ClassVar[tuple[Action, ...]] = (
+        Action("keep", "keep", ("enter",), footer=True, help="Keep the filter, and give the keys back to the list."),
+        Action("dismiss", "clear", ("escape",), footer=True, help="No filter."),
+    )
+
     DEFAULT_CSS = """
     FilterBar { height: 1; display: none; background: $surface; }
     FilterBar.-open { display: block; }
@@ -145,7 +153,7 @@ class FilterBar(Horizontal):
     FilterBar Input { border: none; height: 1; padding: 0; background: $surface; width: 1fr; }
     FilterBar Input:focus { border: none; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
 
     class Changed(Message):
         """The filter's text now; `done` when it was accepted or given up."""
@@ -162,7 +170,7 @@ class FilterBar(Horizontal):
     def compose(self) -> ComposeResult:
         """See textual."""
         yield Static(self.sign)
-        yield Input(placeholder="type to filter, enter keeps it, esc clears it", compact=True)
+        yield Input(placeholder="type to filter", compact=True)
 
     def open(self, text: str) -> None:
         """Show the row and put the cursor in it."""
@@ -178,10 +186,14 @@ class FilterBar(Horizontal):
             self.post_message(self.Changed(event.value))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The filter stays, the row goes."""
+        """Enter."""
         event.stop()
+        self.action_keep()
+
+    def action_keep(self) -> None:
+        """The filter stays, the row goes."""
         self.remove_class("-open")
-        self.post_message(self.Changed(event.value, done=True))
+        self.post_message(self.Changed(self.query_one(Input).value, done=True))
 
     def action_dismiss(self) -> None:
         """The filter goes, too."""

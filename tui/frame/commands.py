@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.dom import DOMNode
 from textual.screen import Screen
@@ -19,6 +19,7 @@ from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
 from distui.tui.frame import history
+from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.context import app_of, backend_of, view_of
 from distui.tui.frame.keys import actions_here
 from distui.tui.frame.parts import with_parts
@@ -94,6 +95,15 @@ class Suggest(Suggester):
 class CommandBar(Horizontal):
     """The row at the bottom in which a command is typed."""
 
+    TYPES = True
+    ACTIONS: ClassVar[tuple[Action, ...]] = (
+        Action("run_typed", "do it", ("enter",), footer=True, help="Do the command; one that is wrong stays."),
+        Action("complete", "complete", ("tab",), footer=True, help="Take what is suggested."),
+        Action("older", "before", ("up",), footer=True, help="The command before, from the history."),
+        Action("newer", "after", ("down",), help="The command after."),
+        Action("dismiss", "close", ("escape",), footer=True, help="Nothing is done."),
+    )
+
     DEFAULT_CSS = """
     CommandBar { height: 1; display: none; background: $surface; }
     CommandBar.-open { display: block; }
@@ -101,12 +111,7 @@ class CommandBar(Horizontal):
     CommandBar Input { border: none; height: 1; padding: 0; background: $surface; width: 1fr; }
     CommandBar Input:focus { border: none; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", show=False),
-        Binding("tab", "complete", show=False, priority=True),
-        Binding("up", "older", show=False),
-        Binding("down", "newer", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +120,7 @@ class CommandBar(Horizontal):
     def compose(self) -> ComposeResult:
         """See textual."""
         yield Static(":")
-        yield Input(placeholder="command; tab completes", compact=True, suggester=Suggest(self.screen))
+        yield Input(placeholder="command", compact=True, suggester=Suggest(self.screen))
 
     @property
     def history(self) -> list[str]:
@@ -137,9 +142,13 @@ class CommandBar(Horizontal):
         view_of(self).focus_back()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Do it; what is wrong is said, and the row stays."""
+        """Enter."""
         event.stop()
-        text = event.value.strip()
+        self.action_run_typed()
+
+    def action_run_typed(self) -> None:
+        """Do it; what is wrong is said, and the row stays."""
+        text = self.query_one(Input).value.strip()
         screen = self.screen
         self.close()
         if not text:

@@ -11,6 +11,8 @@ from distui.tui.frame.keys import keys_of
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 
+MOST_ROWS = 14
+"""Rows of a group that stay together where there is little room."""
 ORDER: tuple[Group, ...] = ("View", "Logs", "Layout", "Move", "Global")
 
 TITLES: Mapping[Group, str] = {
@@ -39,6 +41,66 @@ def help_rows(
     cell = width // columns - 2
     blocks = [_block(group, shown, palette, cell) for group in ORDER]
     return _beside([b for b in blocks if b], columns, cell), _changes(shown, palette, width)
+
+
+def short_rows(
+    actions: Sequence[Action], keymap: Mapping[str, str], palette: Palette, width: int
+) -> tuple[list[Line], list[Line]]:
+    """The same on as few rows as it takes: names alone, pairs of keys together, what works everywhere last in a row."""
+    shown = [(a, keys_of(a, keymap)) for a in actions if a.keys]
+    columns = 3 if width >= 105 else 2 if width >= 70 else 1
+    cell = width // columns - 2
+    blocks = [block for group in ORDER if group != "Global" for block in _short_blocks(group, shown, palette, cell)]
+    rows = _beside(blocks, columns, cell)
+    if everywhere := [(a, keys) for a, keys in shown if a.group == "Global" and not a.changes]:
+        words = [Line().put(keys[0], palette.key).gap(1).put(a.title, palette.muted) for a, keys in everywhere]
+        rows += [Line(), Line().put(TITLES["Global"], palette.bold), *_flow(words, width)]
+    if not (own := [(a, keys) for a, keys in shown if a.changes]):
+        return rows, []
+    chips = [Line().put(f" {keys[0]} ", palette.chip).gap(1).put(a.title, palette.text) for a, keys in own]
+    return rows, [_changes_head(palette, width), *_flow(chips, width)]
+
+
+def _flow(pieces: Sequence[Line], width: int) -> list[Line]:
+    """Pieces one after the other, on as many rows as they take."""
+    rows = [Line().gap(2)]
+    for piece in pieces:
+        if rows[-1].width > 2 and rows[-1].width + piece.width > width:
+            rows.append(Line().gap(2))
+        rows[-1].add(piece).gap(3)
+    return rows
+
+
+def _short_blocks(
+    group: Group, shown: Sequence[tuple[Action, tuple[str, ...]]], palette: Palette, width: int
+) -> list[list[Line]]:
+    """A group as blocks of rows that are short enough to share columns evenly."""
+    own = [(a, keys) for a, keys in shown if a.group == group and not a.changes]
+    if not own:
+        return []
+    told: list[tuple[str, str]] = []
+    for action, keys in own:
+        both = "" if action.help or not told else _both(told[-1][1], action.title)
+        if both and len(told[-1][0]) + len(keys[0]) + len(both) < width - 4:
+            told[-1] = (f"{told[-1][0]} {keys[0]}", both)
+        else:
+            told.append((keys[0], action.title))
+    room = max(len(keys) for keys, _ in told)
+    lines = [Line().gap(2).put(keys, palette.key, width=room).gap(2).put(title, palette.muted) for keys, title in told]
+    parts = [lines[at : at + MOST_ROWS] for at in range(0, len(lines), MOST_ROWS)]
+    return [[Line().put(TITLES[group], palette.bold), *(line.cut(width) for line in part), Line()] for part in parts]
+
+
+def _both(one: str, other: str) -> str:
+    """Two names of a pair as one: `next, previous match`, `half a page down, up`; "" when they are none."""
+    first, second = one.split(), other.split()
+    if (one, other) in (("down", "up"), ("first", "last"), ("right", "left")):
+        return f"{one}, {other}"
+    if "," in one or len(first) < 2 or len(first) != len(second):
+        return ""
+    if first[1:] == second[1:]:
+        return f"{first[0]}, {other}"
+    return f"{one}, {second[-1]}" if first[:-1] == second[:-1] else ""
 
 
 def _block(group: Group, shown: Sequence[tuple[Action, tuple[str, ...]]], palette: Palette, width: int) -> list[Line]:
@@ -88,9 +150,7 @@ def _changes(shown: Sequence[tuple[Action, tuple[str, ...]]], palette: Palette, 
     own = [(a, keys) for a, keys in shown if a.changes]
     if not own:
         return []
-    head = Line().put(TITLES["Change"], palette.bold)
-    head.rule(width - 20, palette.rule).gap(2).put("always asks first", palette.muted)
-    rows = [head.cut(width)]
+    rows = [_changes_head(palette, width)]
     for action, keys in own:
         line = Line().gap(2).put(f" {keys[0]} ", palette.chip).gap(2).put(action.title, palette.text, width=16).gap(1)
         first, *more = wrap(_words(action) if action.help else "", max(10, width - line.width)) or [""]
@@ -98,6 +158,11 @@ def _changes(shown: Sequence[tuple[Action, tuple[str, ...]]], palette: Palette, 
         rows.append(line.put(first, palette.muted).cut(width))
         rows += [Line().gap(start).put(part, palette.muted).cut(width) for part in more]
     return rows
+
+
+def _changes_head(palette: Palette, width: int) -> Line:
+    head = Line().put(TITLES["Change"], palette.bold)
+    return head.rule(width - 20, palette.rule).gap(2).put("always asks first", palette.muted).cut(width)
 
 
 def keys_table(places: Sequence[tuple[str, Sequence[Action]]]) -> str:

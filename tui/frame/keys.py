@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from textual.keys import Keys
 
 from distui.tui.frame.actions import Action
 
@@ -24,6 +27,28 @@ def key_word(key: str) -> str:
     return _WORDS.get(key, key)
 
 
+_NAMES = {word: name for name, word in _WORDS.items()}
+_MODIFIERS = ("ctrl+", "shift+", "alt+", "meta+", "super+", "hyper+")
+
+
+def key_name(word: str) -> str:
+    """`?` -> `question_mark`, `esc` -> `escape`: as Textual names a key that a person wrote."""
+    return _NAMES.get(word, word)
+
+
+def is_key(name: str) -> bool:
+    """Whether a terminal can send a key of that name: a character, one by its name, `f5`, `ctrl+up`."""
+    if len(name) == 1 or name in _WORDS or name in {key.value for key in Keys}:
+        return True
+    modifier = next((m for m in _MODIFIERS if name.startswith(m)), "")
+    if modifier:
+        return is_key(name[len(modifier) :])
+    try:
+        return bool(unicodedata.lookup(name.replace("_", " ")))
+    except KeyError:
+        return False
+
+
 def keys_of(action: Action, keymap: Mapping[str, str]) -> tuple[str, ...]:
     """The keys of an action as shown, with the keymap of the config file applied."""
     keys = tuple(keymap[action.id].split(",")) if action.id in keymap else action.keys
@@ -37,6 +62,16 @@ def actions_of(node: DOMNode) -> tuple[Action, ...]:
         for action in kind.__dict__.get("ACTIONS", ()):
             found.setdefault(action.id, action)
     return tuple(found.values())
+
+
+def typing_here(screen: Screen[Any]) -> tuple[Action, ...]:
+    """What works while something is typed: the actions of what is typed in alone. Empty when nothing is typed.
+
+    A widget in whose inside letters are text says so by `TYPES = True`.
+    """
+    nodes = screen.focused.ancestors_with_self if screen.focused is not None else ()
+    typed = next((node for node in nodes if getattr(node, "TYPES", False)), None)
+    return () if typed is None else actions_of(typed)
 
 
 def actions_here(screen: Screen[Any]) -> tuple[Action, ...]:

@@ -137,6 +137,10 @@ class HostsScreen(View):
         bar = 16 if self.size.width >= 110 else 0
         line.add(host_rows.totals(self.board.totals(), palette, self.glyphs, bar=bar))
 
+    def offers(self, action: Action) -> bool:
+        """See View: a group has no shell, no facts of its own."""
+        return self.host is not None or action.id not in ("describe", "shell", "raw")
+
     # News.
 
     def news(self, hosts: frozenset[str]) -> None:
@@ -230,8 +234,9 @@ class HostsScreen(View):
     # Keys.
 
     def on_row_list_moved(self, event: RowList.Moved) -> None:
-        """The preview follows the cursor."""
+        """The preview and the keys at hand follow the cursor."""
         self.query_one("#preview", Painted).repaint()
+        self.refresh_bars()
 
     def on_row_list_chosen(self, event: RowList.Chosen) -> None:
         """Open the host; a group opens into its hosts."""

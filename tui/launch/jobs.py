@@ -64,6 +64,10 @@ class JobsScreen(View):
         if bad:
             line.gap(3).put(bad, palette.wrong).put(" invalid", palette.muted)
 
+    def offers(self, action: Action) -> bool:
+        """See View: of no job nothing can be opened."""
+        return self.chosen is not None or action.id not in ("launch_form", "show_text")
+
     # Rows: a head, then one for each job and one for each problem.
 
     def filter_changed(self) -> None:

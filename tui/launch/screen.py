@@ -127,6 +127,11 @@ class LaunchScreen(View):
         elif self.draft.text != self.draft.read_text:
             line.gap(2).put("edited", palette.muted)
 
+    def offers(self, action: Action) -> bool:
+        """See View: what needs a plan is offered when there is one."""
+        needs = action.id in ("launch", "preflight", "dry_run", "copy_command", "compare")
+        return self.draft.preview.plan is not None or not needs
+
     def news(self, hosts: frozenset[str]) -> None:
         """See View: the plan may be another one now."""
         self.draft.hosts_answered()

@@ -50,6 +50,14 @@ class Folds:
             self._closed = sorted([*self._closed, found], key=lambda f: f.start)
         return found
 
+    def toggle_between(self, begin: int, end: int) -> bool:
+        """Open all folds of these lines, or close them when none is closed. Whether there are any."""
+        found = [fold for fold in self._all if begin <= fold.start < end]
+        closed = [fold for fold in found if fold in self._closed]
+        others = [fold for fold in self._closed if fold not in found]
+        self._closed = others if closed else sorted([*others, *found], key=lambda f: f.start)
+        return bool(found)
+
     def reveal(self, line: int) -> bool:
         """Open what hides this line. Whether something did."""
         hiding = [fold for fold in self._closed if fold.start < line < fold.stop]

@@ -27,7 +27,7 @@ CACHED = 1500
 """Strips kept of each pane."""
 
 SINCE_S = (0, 60, 300, 900, 1800, 3600, 6 * 3600)
-"""What the digits mean: all, then the last 1, 5, 15, 30 minutes, 1 and 6 hours."""
+"""What a pane shows: all, then the last 1, 5, 15, 30 minutes, 1 and 6 hours."""
 
 
 def clock_words(at: float | None) -> str:
@@ -216,7 +216,7 @@ class LogPane(Pane):
             return False
         line, before = view.line(self.at), self.rows
         fold = view.folds.toggle(line)
-        if fold is None and not view.fold_near(line):
+        if fold is None and not (view.fold_near(line) or view.toggle_near(line)):
             return False
         self.set_follow(False)
         self.seen += self.rows - before

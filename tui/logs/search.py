@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from distui.patterns import BadPattern, Searches, compiled
 from distui.regex import regex
 from distui.runs.lines.text import safe
-from distui.runs.lines.traceback import Fold, around
+from distui.runs.lines.traceback import HEAD, Fold, around
 from distui.tui.logs.buffer import SLICE, LogBuffer
 from distui.tui.logs.folds import Folds
 
@@ -122,7 +122,7 @@ NEAR_LINES = 400
 
 def _traceback(texts: list[str], at: int) -> tuple[int, int]:
     """From the head of the traceback a line is in (else from the line) to the head of the next one."""
-    heads = [i for i, text in enumerate(texts) if "Traceback (most recent call last)" in text]
+    heads = [i for i, text in enumerate(texts) if HEAD in text]
     begin = max((i for i in heads if i <= at), default=at)
     return begin, min((i for i in heads if i > at), default=len(texts))
 
@@ -188,10 +188,19 @@ class LogView:
 
     def fold_near(self, line: int) -> bool:
         """Fold what can be in the traceback around a line. Whether there was something new."""
-        first = max(self.floor, line - NEAR_LINES)
-        texts = [safe(text) for text in self.buffer.text(first, line - first + NEAR_LINES)]
+        first, texts = self._near(line)
         begin, end = _traceback(texts, line - first)
         return self.folds.add(around(texts[begin:end], first + begin))
+
+    def toggle_near(self, line: int) -> bool:
+        """Open all that is folded in the traceback around a line, its last line too, or fold it again."""
+        first, texts = self._near(line)
+        begin, end = _traceback(texts, line - first)
+        return self.folds.toggle_between(first + begin, first + end)
+
+    def _near(self, line: int) -> tuple[int, list[str]]:
+        first = max(self.floor, line - NEAR_LINES)
+        return first, [safe(text) for text in self.buffer.text(first, line - first + NEAR_LINES)]
 
     def row_of(self, line: int) -> int:
         """The row of a line, or of the next one that is shown."""

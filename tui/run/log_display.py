@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partialmethod
 from typing import ClassVar
 
 from distui.tui.frame.actions import Action
@@ -28,13 +27,10 @@ class LogDisplay(Part):
         Action("follow", "follow", ("s", "F"), "Logs", "follow", help="Follow the end of the log, or stop following."),
         Action("wrap", "wrap", ("b",), "Logs", "wrap", help="Wrap (break) long lines, or not."),
         Action("times", "times", ("t",), "Logs", help="Times of lines on or off; they are on our clock."),
-        Action("since_0", "all lines", ("0",), "Logs"),
-        Action("since_1", "last minute", ("1",), "Logs"),
-        Action("since_2", "last 5 min", ("2",), "Logs"),
-        Action("since_3", "last 15 min", ("3",), "Logs"),
-        Action("since_4", "last 30 min", ("4",), "Logs"),
-        Action("since_5", "last hour", ("5",), "Logs"),
-        Action("since_6", "last 6 hours", ("6",), "Logs"),
+        Action("since_all", "all lines", ("0",), "Logs", help="All lines of the log again."),
+        Action("since_longer", "longer since", ("u",), "Logs",
+               help="The last minute, 5, 15, 30 minutes, 1 hour, 6 hours, all; `:since 5m`."),
+        Action("since_shorter", "shorter since", ("U",), "Logs"),
         Action("mark", "mark line", ("m",), "Logs", help="Mark the line of the cursor, or take the mark away."),
         Action("clear", "clear", ("C",), "Logs", "clear", help="Hide what is there; the file keeps it, 0 shows it."),
         Action(
@@ -89,17 +85,24 @@ class LogDisplay(Part):
         pane.set_follow(True)
         self.panes.changed()
 
-    action_since_0 = partialmethod(set_since, 0)
-    action_since_1 = partialmethod(set_since, 1)
-    action_since_2 = partialmethod(set_since, 2)
-    action_since_3 = partialmethod(set_since, 3)
-    action_since_4 = partialmethod(set_since, 4)
-    action_since_5 = partialmethod(set_since, 5)
-    action_since_6 = partialmethod(set_since, 6)
+    def action_since_all(self) -> None:
+        """All lines."""
+        self.set_since(0)
+
+    def action_since_longer(self) -> None:
+        """A longer time than now; after the longest all."""
+        self._turn_since(1)
+
+    def action_since_shorter(self) -> None:
+        """A shorter time than now."""
+        self._turn_since(-1)
+
+    def _turn_since(self, step: int) -> None:
+        self.set_since((self.panes.active.since + step) % len(SINCE_WORDS))
 
     def command_since(self, argument: str) -> None:
         """`:since 5m`."""
-        known = {"all": 0, "0": 0, "1m": 1, "5m": 2, "15m": 3, "30m": 4, "1h": 5, "6h": 6}
+        known = {"all": 0, "0": 0} | {word: index for index, word in enumerate(self.complete_since())}
         if argument in known:
             self.set_since(known[argument])
         else:

@@ -163,7 +163,19 @@ class RunsScreen(View):
 
     # What is under the cursor.
 
+    def offers(self, action: Action) -> bool:
+        """See View: what the run under the cursor can be asked for."""
+        row = self.chosen
+        if row is None:
+            return action.id in ("filter", "again") or action not in self.ACTIONS
+        gone = not row.live
+        return {"stop": row.live, "kill": row.live, "rerun": gone, "prune": not _runs(row)}.get(action.id, True)
+
     @on(RowList.Moved)
+    def _moved(self) -> None:
+        self._repaint()
+        self.refresh_bars()
+
     def _repaint(self) -> None:
         for panel in self.query(Panel):
             panel.refresh()
@@ -322,13 +334,18 @@ class RunsScreen(View):
         row = self._need()
         if row is None:
             return
-        if row.live and row.state in ("running", "partial", "launching", "retrying", "stopping", "degraded"):
+        if _runs(row):
             app_of(self).tell(f"{row.run} still runs; S stops it", level="warning")
             return
         self.work(self._prune(row), name="prune")
 
     async def _prune(self, row: RunRow) -> None:
         await run_change.prune(self, row.run, row.hosts)
+
+
+def _runs(row: RunRow) -> bool:
+    """Whether its tasks go on."""
+    return row.live and row.state in ("running", "partial", "launching", "retrying", "stopping", "degraded")
 
 
 def _hosts_width(width: int) -> int:

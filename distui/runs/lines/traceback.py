@@ -1,12 +1,13 @@
 """What of a Python traceback nobody needs to read first: frames of libraries, and notes that always follow. Pure.
 
-A frame is its `File "..."` line and what is indented below it (code, `^^^^` marks). Frames of one's own code stay;
-library frames in a row fold into one. The lines CUDA adds to every error fold too.
+A frame is its `File "..."` line and what is indented below it (code, `^^^^` marks). Frames of one's own code stay,
+and so does the package that was started when that is an installed one (`python -m mytrain`); library frames in a row
+fold into one. The lines CUDA adds to every error fold too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from distui.frozen import frozen
 from distui.regex import regex
@@ -14,7 +15,15 @@ from distui.regex import regex
 RANK_PREFIX = regex(r"^\[(?:rank|default)\d+\]:? ?")
 """What torch and torchrun put before a rank's lines."""
 FRAME = regex(r'^(\s*+(?:\[rank\d+\]:? ?\s*+)?File ")([^"]+)(", line \d+, in .*)$')
-LIBRARY = regex(r"site-packages|dist-packages|/lib/python\d|^<|/runpy\.py|importlib/_bootstrap")
+LIBRARY = regex(
+    r"(?:^|/)(?:site|dist)-packages/|/lib(?:64)?/python\d\.\d+t?/|/runpy\.py$|^<(?!stdin>|string>|ipython-input)"
+)
+"""Files of others. What Python was given on its command line or typed is one's own (`<string>`, `<stdin>`)."""
+HEAD = "Traceback (most recent call last)"
+_PACKAGE = regex(r".*/(?:site|dist)-packages/([^/]+)")
+_STARTS = regex(r"^<frozen |/runpy\.py$|/s?bin/[^/]+$")
+"""What runs a program and is not it: Python's own start, a script that an install has written."""
+_LAUNCHERS = frozenset({"torch", "accelerate", "deepspeed", "horovod", "lightning", "lightning_fabric", "ray"})
 _ROOTS = regex(r".*(?:site-packages|dist-packages|/lib/python[\d.]+)/")
 _NOTE = regex(
     r"^(?:CUDA kernel errors might be|For debugging consider passing CUDA_LAUNCH|Compile with `TORCH_USE_CUDA"
@@ -39,28 +48,53 @@ class Fold:
         return self.stop - self.start - 1
 
 
-def is_library(path: str) -> bool:
-    """Whether a file of a frame is not one's own."""
-    return LIBRARY.search(path) is not None
+def is_library(path: str, own: Collection[str] = ()) -> bool:
+    """Whether a file of a frame is not one's own; `own` are installed packages that are."""
+    if LIBRARY.search(path) is None:
+        return False
+    package = _PACKAGE.match(path) if own else None
+    return package is None or package[1] not in own
+
+
+def started(lines: Sequence[str]) -> frozenset[str]:
+    """The installed packages that tracebacks in these lines begin in: the program itself was started from there."""
+    found = set()
+    for at, line in enumerate(lines):
+        if HEAD in line and (package := _started(lines, at + 1)):
+            found.add(package)
+    return frozenset(found - _LAUNCHERS)
+
+
+def _started(lines: Sequence[str], at: int) -> str:
+    """The package of the first frame that is not what starts programs, when the program begins with it."""
+    by_script = False
+    while at < len(lines) and (frame := FRAME.match(lines[at])) is not None:
+        if not _STARTS.search(frame[2]):
+            package = _PACKAGE.match(frame[2])
+            return package[1] if package and (by_script or frame[3].endswith(" in <module>")) else ""
+        by_script = by_script or "/bin/" in frame[2]
+        at = _end(lines, at)
+    return ""
 
 
 def folds(lines: Sequence[str]) -> list[Fold]:
     """What to fold in these lines, in order; they may begin and end in the middle of a traceback."""
     plain = [RANK_PREFIX.sub("", line) for line in lines]
     found: list[Fold] = []
+    own = started(plain)
     i = 0
     while i < len(plain):
-        fold = _frames(plain, i) or _notes(plain, i)
+        fold = _frames(plain, i, own) or _notes(plain, i)
         if fold is not None and fold.hidden > 0:
             found.append(fold)
         i = fold.stop if fold is not None else i + 1
     return found
 
 
-def _frames(lines: Sequence[str], at: int) -> Fold | None:
+def _frames(lines: Sequence[str], at: int, own: Collection[str]) -> Fold | None:
     """The library frames in a row that begin here."""
     paths, stop = [], at
-    while stop < len(lines) and (frame := FRAME.match(lines[stop])) is not None and is_library(frame[2]):
+    while stop < len(lines) and (frame := FRAME.match(lines[stop])) is not None and is_library(frame[2], own):
         paths.append(frame[2])
         stop = _end(lines, stop)
     if not paths:
