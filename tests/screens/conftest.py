@@ -14,6 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fakes import FakeBackend, FakeLive, history, settle
+from textual.pilot import Pilot
 from training import PATTERN
 
 from distui.tui.app import DistuiApp
@@ -34,6 +35,18 @@ def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
 def live(backend: FakeBackend) -> FakeLive:
     """The run llm-7f3 of 2 hosts x 8 ranks with a pattern for its progress, followed, nothing has happened yet."""
     return backend.follow(dataclasses.replace(backend.plan(), progress=PATTERN))
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notices stay, and Textual waits for its widgets, on a busy machine too: both go by the clock."""
+    notify = DistuiApp.notify
+
+    def notify_for_long(app: DistuiApp, message: str, **more: Any) -> None:
+        notify(app, message, **more | {"timeout": 600})
+
+    monkeypatch.setattr(DistuiApp, "notify", notify_for_long)
+    monkeypatch.setattr(Pilot._wait_for_screen, "__defaults__", (300.0,))
 
 
 Open = Callable[..., contextlib.AbstractAsyncContextManager[tuple[DistuiApp, Any]]]
