@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, width: int = 0) -> list[str]:
     """Rows under a header, columns two blanks apart, the last one cut to `width` (0: never).
 
-    Plain text that `awk` and eyes read alike; empty cells show as `-`.
+    Plain text for `awk` and eyes; empty cells show as `-`.
     """
     cells = [[str(c) or "-" for c in row] for row in rows]
     sizes = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]

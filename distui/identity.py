@@ -21,7 +21,7 @@ def owner() -> str:
 
 
 class Identity(TypedDict):
-    """What `plan` is told of who launches what and when."""
+    """What `plan` needs to know of who launches what and when."""
 
     run_id: str
     owner: str

@@ -102,7 +102,7 @@ class Session(Protocol):
         """Start `argv` with its stdin and stdout as a stream; `on_stderr` gets what it writes to stderr as it comes.
 
         What a noisy login shell prints may come before the command's own output: callers look for their own
-        greeting. argv must be words that every shell reads alike (no backslash, `!` or newline).
+        greeting. argv must be words that every shell reads the same way (no backslash, `!` or newline).
         Raises SessionLost, or HostCommandError when no channel can be opened.
         """
 

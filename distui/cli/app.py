@@ -53,7 +53,7 @@ VERBS: dict[str, Entry] = {
     "show": Entry(_SECTIONS[2], "show", "Show one run: ranks, states, exit codes, first failure."),
     "logs": Entry(_SECTIONS[2], "logs", "Print the logs of a run, of all its ranks or some."),
     "exec": Entry(_SECTIONS[2], "exec", "Run a command, or a shell, in the container of a rank."),
-    "attach": Entry(_SECTIONS[2], "attach", "Follow a run that goes on without its starter."),
+    "attach": Entry(_SECTIONS[2], "attach", "Follow a run that was started elsewhere, or detached."),
     "why": Entry(_SECTIONS[2], "why", "Say which rank holds the others up, and where in the code."),
     "metrics": Entry(_SECTIONS[2], "metrics", "Show what a run measured: step time, loss, GPUs, network."),
     "wait": Entry(_SECTIONS[2], "wait", "Wait for a run to end and exit as it did."),

@@ -42,7 +42,7 @@ class Console:
     """Whether stdout is a terminal on which a picture can take the place of the one before."""
     lines: bool = False
     """Whether a JSON value is one line, on a terminal, too (-o ndjson)."""
-    result_told: bool = False
+    result_given: bool = False
     """Whether the `result` of a run was written (`results.py`)."""
 
     def say(self, text: str, style: str = "") -> None:
@@ -84,7 +84,7 @@ class Console:
 
     def result(self, value: Any, where: str = "") -> None:
         """The `result` of a run. That it can't be written is said, with where else it is; the run ended as it did."""
-        self.result_told = True
+        self.result_given = True
         with self.said_if_lost(where):
             self.json(value)
 

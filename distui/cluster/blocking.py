@@ -54,7 +54,7 @@ def run(
     there with each event as it comes; what it raises stops the run, and is raised here after that.
 
     Ctrl-C stops the run on all hosts, a second one kills it, a third one leaves it there; KeyboardInterrupt is raised
-    when that is done, and the last event has told how it ended. A process that is killed leaves the run alone:
+    when that is done, and the last event says how it ended. A process that is killed leaves the run alone:
     `distui attach` follows it, `distui stop` ends it.
 
     Args:

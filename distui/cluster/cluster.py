@@ -1,4 +1,4 @@
-"""Hosts of an inventory, and what can be done with them: for programs, the command line and the terminal UI alike."""
+"""Hosts of an inventory, and what can be done with them: for programs, the command line and the terminal UI."""
 
 from __future__ import annotations
 

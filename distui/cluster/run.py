@@ -102,7 +102,7 @@ class Run:
         """Ask its ranks why it does not go on: who holds the others up, in which collective, and where in the code.
 
         They go on as they are, and what they tell is kept in the run's folder. Of a run that has ended, or that another
-        process of this machine follows, it is what was told last. Raises NotFound where nothing was.
+        process of this machine follows, it is the last answer. Raises NotFound where there is none.
         """
         found = await self.controller.why() if self.result is None else None
         record = telling(kept(self.stored)) if found is None else None

@@ -1,6 +1,6 @@
 """Why a run does not go on: its hosts are asked where each rank is, and what that means together.
 
-Of a run that has ended it is told what its ranks answered while it lived.
+Of a run that has ended it is what its ranks answered while it lived.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Why:
     slow: Slow | None = None
     """What was seen where the ranks were watched for some seconds, since nothing stands still."""
     network: NetworkUsed | None = None
-    """Which interface carried how much, as whoever followed the run told it last; None where that is not kept here."""
+    """Which interface carried how much, as whoever followed the run said last; None where that is not kept here."""
     asked: bool = True
     """Whether its ranks were asked at all."""
 
@@ -92,27 +92,27 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
         for host in hosts:
             await host.link.close()
     used = stored_network(place.stored) if place.stored is not None else None
-    told = _told(plan.run_id, Mask.of(plan.secret_names, settings.environ), seen, used)
+    answer = _answer(plan.run_id, Mask.of(plan.secret_names, settings.environ), seen, used)
     if place.stored is not None and not settings.readonly:
-        keep(place.stored, told.record)
+        keep(place.stored, answer.record)
         seconds = (
-            max((one.seconds for one in told.slow.watched.values()), default=0.0) if told.slow is not None else 0.0
+            max((one.seconds for one in answer.slow.watched.values()), default=0.0) if answer.slow is not None else 0.0
         )
-        late = {one.rank: one.late for one in told.record.found.ranks if one.late is not None}
-        keep_lateness(place.stored.series_dir, told.record.at, seconds, late)
-    return told
+        late = {one.rank: one.late for one in answer.record.found.ranks if one.late is not None}
+        keep_lateness(place.stored.series_dir, answer.record.at, seconds, late)
+    return answer
 
 
 async def why_followed(controller: RunController, *, stacks: bool = False) -> Why:
     """The same of a run that this process follows, over the connections that it has. Never raises DistuiError."""
     seen = await ranks_watched(controller.attempt, stacks=stacks)
     used = controller.attempt.watch.network.so_far(time.time())
-    told = _told(controller.plan.run_id, controller.mask, seen, used)
-    keep(controller.stored, told.record)
-    return told
+    answer = _answer(controller.plan.run_id, controller.mask, seen, used)
+    keep(controller.stored, answer.record)
+    return answer
 
 
-def _told(run: str, mask: Mask, seen: Look, used: NetworkUsed | None) -> Why:
+def _answer(run: str, mask: Mask, seen: Look, used: NetworkUsed | None) -> Why:
     record = WhyRecord(time.time(), "user", seen.explanation, seen.calls)
     return Why(run, mask.event(record), tuple(map(mask.event, seen.ranks)), mask.event(seen.slow), mask.event(used))
 

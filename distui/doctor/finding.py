@@ -71,7 +71,7 @@ class CheckRow:
 
 @frozen
 class SharedFinding:
-    """One finding that several hosts have alike."""
+    """One finding that several hosts have in common."""
 
     hosts: tuple[str, ...]
     finding: Finding
@@ -86,11 +86,11 @@ class SharedFinding:
 
 def shared_findings(row: CheckRow) -> tuple[SharedFinding, ...]:
     """The findings of a check, equal ones of several hosts once, in the order of the hosts."""
-    alike: dict[tuple[str, ...], list[Finding]] = {}
+    same: dict[tuple[str, ...], list[Finding]] = {}
     for f in row.findings:
         words = (f.verdict, *(without_host(f.host, text) for text in (f.saw, f.means, f.do)))
-        alike.setdefault(words, []).append(f)
-    return tuple(SharedFinding(tuple(f.host for f in found), found[0]) for found in alike.values())
+        same.setdefault(words, []).append(f)
+    return tuple(SharedFinding(tuple(f.host for f in found), found[0]) for found in same.values())
 
 
 def report_text(rows: Iterable[CheckRow], *, all_: bool = False) -> str:
@@ -100,11 +100,11 @@ def report_text(rows: Iterable[CheckRow], *, all_: bool = False) -> str:
         for shared in shared_findings(row):
             found = shared.finding
             if found.verdict not in ("ok", "skip") or all_:
-                lines += _told(row.check, shared)
+                lines += _lines(row.check, shared)
     return "\n".join(lines)
 
 
-def _told(check: Check, shared: SharedFinding) -> list[str]:
+def _lines(check: Check, shared: SharedFinding) -> list[str]:
     found = shared.finding
     head = (
         f"{found.verdict.upper() if found.verdict == 'fail' else found.verdict:<5} {fold(shared.hosts)}  {check.title}"

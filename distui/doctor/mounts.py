@@ -50,7 +50,7 @@ for p in "$@"; do
 done
 """.strip()
 
-# No backslash, `!` or newline: every login shell reads it alike. The path comes over stdin.
+# No backslash, `!` or newline: every login shell reads it the same way. The path comes over stdin.
 _WRITE = (
     'umask 077; set -C; IFS= read -r f; case $f in "~/"*) f=$HOME/${f#??};; esac; '
     "trap 'rm -f -- \"$f\"' EXIT; trap 'exit 1' HUP INT TERM PIPE; "
@@ -269,8 +269,8 @@ def _judge_token(mount: Mount, writer: str, sees: Mapping[str, bool], seen: Mapp
     if not blind:
         found.proofs[mount.name] = f"a file written on {writer} is seen on all others"
         return
-    alike = len({(seen[host].content, seen[host].inodes) for host in blind}) == 1 and seen[blind[0]].content == "some"
-    lone = len(blind) == len(sees) > 1 and alike
+    same = len({(seen[host].content, seen[host].inodes) for host in blind}) == 1 and seen[blind[0]].content == "some"
+    lone = len(blind) == len(sees) > 1 and same
     for host in [writer] if lone else blind:
         others, other = ("the others", blind[0]) if lone else (writer, writer)
         message = f"{mount.source} is not the same storage as on {others}: {_difference(seen, host, other)}"

@@ -11,41 +11,27 @@ from dataclasses import replace
 from distui.facts.gpu import rows
 from distui.facts.host import Gpu, Gpus, Trouble
 from distui.facts.values import JsonObject, Reply, as_object, as_objects, as_text, integer, load_json, mib, number
-from distui.frozen import frozen
 from distui.regex import regex
 
 _CARD = regex(r"card(\d{1,4})")
 
 
-@frozen
-class AmdSample:
-    """One row of `amd-smi monitor`: what a GPU does now. amd-smi's "MB" are MiB."""
-
-    index: int
-    util_pct: float | None = None
-    vram_used_mb: int | None = None
-    vram_total_mb: int | None = None
-    temperature_c: float | None = None
-    power_w: float | None = None
+def parse_monitor(text: str) -> dict[int, Mapping[str, str]]:
+    """Rows of `amd-smi monitor --csv` by the index of their GPU: what each does now."""
+    found = ((integer(row.get("gpu")), row) for row in rows(text, "gpu"))
+    return {index: row for index, row in found if index is not None}
 
 
-def parse_monitor(text: str) -> tuple[AmdSample, ...]:
-    """Rows of `amd-smi monitor --csv`, read by column name (ROCm 6.4 renamed and reordered them)."""
-    found = (_sample(row) for row in rows(text, "gpu"))
-    return tuple(sample for sample in found if sample is not None)
-
-
-def _sample(row: Mapping[str, str]) -> AmdSample | None:
-    index = integer(row.get("gpu"))
-    if index is None:
-        return None
-    return AmdSample(
-        index,
-        number(row.get("gfx", row.get("gfx_util"))),
-        integer(row.get("vram_used")),
-        integer(row.get("vram_total")),
-        number(row.get("hotspot_temperature", row.get("gpu_t", row.get("gpu_temp")))),
-        number(row.get("power_usage", row.get("power"))),
+def sampled(gpu: Gpu, row: Mapping[str, str]) -> Gpu:
+    """A GPU with what a row tells, read by column name (ROCm 6.4 renamed and reordered them); their "MB" are MiB."""
+    total = gpu.memory_total_mib
+    return replace(
+        gpu,
+        memory_total_mib=integer(row.get("vram_total")) if total is None else total,
+        memory_used_mib=integer(row.get("vram_used")),
+        utilization_pct=number(row.get("gfx", row.get("gfx_util"))),
+        temperature_c=number(row.get("hotspot_temperature", row.get("gpu_t", row.get("gpu_temp")))),
+        power_w=number(row.get("power_usage", row.get("power"))),
     )
 
 
@@ -118,23 +104,10 @@ def amd(static: Reply, monitor: Reply, rocm: Reply) -> Gpus:
     """All AMD GPUs of a host, from whichever tool is there; no tool is no problem."""
     gpus = parse_static(static.text)
     if gpus:
-        samples = {sample.index: sample for sample in parse_monitor(monitor.text)}
-        return Gpus(tuple(_sampled(gpu, samples.get(gpu.index)) for gpu in gpus))
+        now = parse_monitor(monitor.text)
+        return Gpus(tuple(sampled(gpu, now[gpu.index]) if gpu.index in now else gpu for gpu in gpus))
     cards = parse_rocm(rocm.text)
     return Gpus(cards, None if cards else _problem(static, rocm))
-
-
-def _sampled(gpu: Gpu, sample: AmdSample | None) -> Gpu:
-    if sample is None:
-        return gpu
-    return replace(
-        gpu,
-        memory_total_mib=gpu.memory_total_mib if gpu.memory_total_mib is not None else sample.vram_total_mb,
-        memory_used_mib=sample.vram_used_mb,
-        utilization_pct=sample.util_pct,
-        temperature_c=sample.temperature_c,
-        power_w=sample.power_w,
-    )
 
 
 def _problem(static: Reply, rocm: Reply) -> Trouble | None:

@@ -67,7 +67,7 @@ def read_image(text: str) -> ImageFacts:
     """The one image in the answer of `image inspect`. Raises ValueError for what is no such answer."""
     found = read_images(text)
     if not found:
-        raise ValueError("`image inspect` told of no image")
+        raise ValueError("`image inspect` names no image")
     return found[0]
 
 

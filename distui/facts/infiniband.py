@@ -23,11 +23,6 @@ def state(text: str | None) -> str | None:
     return (text or "").rpartition(":")[2].strip().upper() or None
 
 
-def rate(text: str | None) -> float | None:
-    """Gbit/s of `200 Gb/sec (4X HDR)`."""
-    return number(text)
-
-
 def ports_from_tree(values: Mapping[str, str]) -> tuple[IbPort, ...]:
     """Ports of a sysfs listing: any path that ends in HCA/ports/N/{state,rate,link_layer}.
 
@@ -49,7 +44,7 @@ def _port(hca: str, number_: int, fields: Mapping[str, str], values: Mapping[str
         port=number_,
         state=state(fields.get("state")),
         link_layer=fields.get("link_layer") or None,
-        rate_gbps=rate(fields.get("rate")),
+        rate_gbps=number(fields.get("rate")),  # `200 Gb/sec (4X HDR)`
         netdev=values.get(f"ib/{hca}/ports/{number_}/ndev") or _netdev(hca, number_, values),
     )
 

@@ -109,14 +109,12 @@ def address(ip: str | None, prefix: int | None, scope: str | None = None) -> Add
     return Address(str(value), length, "host" if value.is_loopback else scope or "global")
 
 
-def usable_addresses(
-    nics: Sequence[Nic], kinds: Sequence[NicKind] = ("infiniband", "ethernet")
-) -> Mapping[str, tuple[Address, ...]]:
+def usable_addresses(nics: Sequence[Nic]) -> Mapping[str, tuple[Address, ...]]:
     """Interface -> addresses another host could reach: up, of a data-carrying kind, global in scope."""
     found = {
         nic.name: tuple(a for a in nic.addresses if a.scope in ("global", "site"))
         for nic in nics
-        if nic.up and nic.kind in kinds
+        if nic.up and nic.kind in ("infiniband", "ethernet")
     }
     return {name: addresses for name, addresses in found.items() if addresses}
 
@@ -134,7 +132,7 @@ def _route_nic(route: JsonObject) -> str | None:
     return as_text(route.get("dev")) or (as_text(hops[0].get("dev")) if hops else None)
 
 
-def nics_from_sys(sys: Mapping[str, str], routes: str = "", fib_trie: str = "", if_inet6: str = "") -> tuple[Nic, ...]:
+def nics_from_sys(sys: Mapping[str, str], routes: str, fib_trie: str, if_inet6: str) -> tuple[Nic, ...]:
     """Interfaces without `ip`: /sys/class/net values, /proc/net/route, /proc/net/fib_trie, /proc/net/if_inet6."""
     names = dict.fromkeys(path.split("/")[1] for path in sys if re.fullmatch(r"net/[^/]+/[^/]+", path))
     v4, v6 = _proc_v4(routes, fib_trie), _proc_v6(if_inet6)

@@ -20,13 +20,13 @@ SLOWED = 0x40 | 0x20 | 0x80 | 0x08
 
 def words(bits: int | None) -> tuple[str, ...]:
     """Every reason in words, the gravest first; a hardware slowdown whose cause is known is reported once."""
-    return tuple(text for bit, _, text in _REASONS if _told(bits or 0, bit))
+    return tuple(text for bit, _, text in _REASONS if _is_said(bits or 0, bit))
 
 
 def word(bits: int | None) -> str:
     """The gravest reason in one word for a table; empty when nothing holds it down."""
-    return next((short for bit, short, _ in _REASONS if _told(bits or 0, bit)), "")
+    return next((short for bit, short, _ in _REASONS if _is_said(bits or 0, bit)), "")
 
 
-def _told(bits: int, bit: int) -> bool:
+def _is_said(bits: int, bit: int) -> bool:
     return bool(bits & bit) and not (bit == 0x08 and bits & 0xC0)

@@ -21,15 +21,15 @@ class SharedTrouble:
 
 
 def shared(troubles: Mapping[str, Trouble]) -> tuple[SharedTrouble, ...]:
-    """Troubles that read alike but for the host's own name and address as one, in the order they were found in.
+    """Troubles that differ only in the host's own name and address as one, in the order they were found in.
 
     A hint that names its host is kept for the first one: `ssh -v node01` says how it goes for the others.
     """
-    alike: dict[tuple[str, str], list[str]] = {}
+    same: dict[tuple[str, str], list[str]] = {}
     for host, trouble in troubles.items():
-        alike.setdefault((without_host(host, trouble.message), without_host(host, trouble.hint)), []).append(host)
+        same.setdefault((without_host(host, trouble.message), without_host(host, trouble.hint)), []).append(host)
     found = []
-    for (message, _), hosts in alike.items():
+    for (message, _), hosts in same.items():
         first = troubles[hosts[0]]
         message_text = in_words(hosts[0], first) if len(hosts) == 1 else f"{fold(hosts)}: {for_hosts(hosts, message)}"
         found.append(SharedTrouble(tuple(hosts), message_text, first.hint))
@@ -61,5 +61,5 @@ def without_host(host: str, text: str) -> str:
 
 
 def for_hosts(hosts: Sequence[str], text: str) -> str:
-    """What `without_host` left of a text that `hosts` have alike, for people: where a name stood stand all."""
+    """What `without_host` left of a text that `hosts` have in common, for people: where a name stood stand all."""
     return text.replace(_ANY_HOST, fold(hosts))

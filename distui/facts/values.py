@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from distui.frozen import frozen
@@ -100,12 +100,16 @@ def loads_own(text: str) -> Any:
         raise ValueError("nested too deeply") from error
 
 
+_TRIES = 20
+"""Lines that may begin a JSON value; what has more of them is something else."""
+
+
 def load_json(text: str) -> object | None:
     """The first JSON object or array that begins a line of `text`, whatever warnings surround it; else None."""
     text = _mended(text)
-    for start in _json_starts(text):
+    for _, begin in zip(range(_TRIES), re.finditer(r"^[ \t]*(?=[\[{])", text, re.MULTILINE), strict=False):
         try:
-            value, _ = json.JSONDecoder().raw_decode(text, start)
+            value, _ = json.JSONDecoder().raw_decode(text, begin.end())
         except (ValueError, RecursionError):
             continue
         return value  # type: ignore[no-any-return]
@@ -123,12 +127,6 @@ def _mended(text: str) -> str:
     if "\\ud" not in text and "\\uD" not in text:
         return text
     return _ESCAPE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
-
-
-def _json_starts(text: str, tries: int = 20) -> Iterator[int]:
-    found = re.finditer(r"^[ \t]*(?=[\[{])", text, re.MULTILINE)
-    for _, match in zip(range(tries), found, strict=False):
-        yield match.end()
 
 
 def as_object(value: object) -> JsonObject:

@@ -109,7 +109,7 @@ class Mount:
     shared: bool
     """Whether it is, or must be proved to be, one storage on all hosts."""
     options: str = ""
-    """What mount(2) is told of an NFS export."""
+    """Options that mount(2) gets for an NFS export."""
     fetch: Fetch | None = None
     """Of a URL."""
 
@@ -257,7 +257,7 @@ class RunPlan:
     success: Success | None = None
     """What must be so at the end, beyond exit status 0."""
     same: str | None = None
-    """What all ranks must print alike at the end."""
+    """What must be the same in all ranks' output at the end."""
     unchecked: tuple[str, ...] = ()
     """Keys of the job about its end that can't be looked at from here, since only labels tell of them."""
 

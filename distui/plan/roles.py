@@ -1,8 +1,8 @@
 """Which host holds which TensorFlow task (launcher `tf`), and which GPUs each gets.
 
 Tasks are numbered as ranks in the order chief, worker, ps, evaluator. Those of one type are spread evenly, neighbours
-in a row, so that worker 0 is on the first host. The ones that train get GPUs unless told otherwise; a coordinating
-chief, parameter servers and the evaluator do not (FACTS 2.3).
+in a row, so that worker 0 is on the first host. The ones that train get GPUs unless the job says otherwise; a
+coordinating chief, parameter servers and the evaluator do not (FACTS 2.3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TF_CONFIG: where each TensorFlow task listens, and what each is told of the others (launcher `tf`).
+"""TF_CONFIG: where each TensorFlow task listens, and what each knows of the others (launcher `tf`).
 
 Read in TensorFlow's source (`distribute/cluster_resolver/tfconfig_cluster_resolver.py`, `multi_worker_util.py`,
 `parameter_server_strategy_v2.py`): `cluster` is the same for all and maps a task type to `host:port`s, `task` is each

@@ -104,7 +104,7 @@ def _arguments(
         where: tuple[str, ...] = ("--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint, "--rdzv-id", run_id)
         waiting = f",last_call_timeout={job.torchrun.last_call:.0f}" if job.torchrun.last_call is not None else ""
         where = (*where, "--rdzv-conf", hosting + waiting)
-        if addr:  # else the others are told the host's own name, which they may not know
+        if addr:  # else the others get the host's own name, which they may not know
             where = (*where, "--local-addr", addr)
     else:
         where = ("--node-rank", str(node_rank), "--master-addr", bracketed(rendezvous.master_addr))

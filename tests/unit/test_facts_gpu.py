@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distui.facts import amd, gpu, gpu_list
-from distui.facts.host import GpuProcess, MigDevice
+from distui.facts.host import Gpu, GpuProcess, MigDevice
 from distui.facts.values import Reply
 
 HEADER = "uuid, index, power.draw [W], name, memory.total [MiB], memory.used [MiB], utilization.gpu [%], pci.bus_id\n"
@@ -121,7 +121,8 @@ def test_amd_monitor_is_read_by_name() -> None:
     """ROCm 6.4 swapped the clock and use columns."""
     old = amd.parse_monitor("gpu,gfx,gfx_clock,vram_used,vram_total\n1,97,2100,1000,65520\n")
     new = amd.parse_monitor("gpu,power_usage,gfx_clk,gfx,vram_used,vram_total\n1,300,2100,97,1000,65520\n")
-    assert (old[0].util_pct, new[0].util_pct, new[0].power_w) == (97, 97, 300)
+    before, now = (amd.sampled(Gpu(1, "", "AMD"), found[1]) for found in (old, new))
+    assert (before.utilization_pct, now.utilization_pct, now.power_w, now.memory_total_mib) == (97, 97, 300, 65520)
 
 
 def test_amd_tools_that_fail_are_a_reason() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from distui.facts import amd, engine, gpu, gpu_list, infiniband, network
+from distui.facts.host import Gpu
 from distui.facts.values import Reply, tree
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "fixtures"
@@ -58,8 +59,9 @@ def gpu_listing(text: str, want: dict[str, Any]) -> None:
 
 
 def amd_monitor(text: str, want: dict[str, Any]) -> None:
-    (sample,) = amd.parse_monitor(text)
-    assert (sample.util_pct, sample.vram_used_mb) == (want["util_pct"], want["vram_used_mb"])
+    ((index, row),) = amd.parse_monitor(text).items()
+    gpu = amd.sampled(Gpu(index, "", "AMD"), row)
+    assert (gpu.utilization_pct, gpu.memory_used_mib) == (want["util_pct"], want["vram_used_mb"])
 
 
 def amd_static(text: str, want: dict[str, Any]) -> None:

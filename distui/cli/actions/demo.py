@@ -24,6 +24,7 @@ from distui.runs.hosts.reuse import reusing
 from distui.session import Connector
 from distui.spec.hosts.inventory import HostPick
 from distui.spec.job.job import Job
+from distui.spec.job.read_job import any_job
 
 
 def act(settings: Settings, out: Console, docker: bool, image: str, epochs: int, count: int, headless: bool) -> int:
@@ -37,7 +38,7 @@ def act(settings: Settings, out: Console, docker: bool, image: str, epochs: int,
             hint="pip install 'distui[torch]'   (or `distui demo --docker` where Docker is)",
         )
     with tempfile.TemporaryDirectory(prefix="distui-demo-", ignore_cleanup_errors=True) as folder:
-        job = digits(Path(folder), epochs=epochs, image=image if docker else None)
+        job = any_job({"name": "digits", **digits(epochs=epochs, image=image if docker else None)})
         return wiring.run_async(_demo(settings, out, job, Path(folder), count, docker=docker))
 
 
@@ -46,13 +47,13 @@ async def _demo(settings: Settings, out: Console, job: Job, folder: Path, count:
         where = ", ".join(f"{t.name} = 127.0.0.1:{t.port}" for t in demo.hosts.values())
         out.say(f"distui: made {count} hosts with ssh servers: {where}")
         found = demo_inventory(demo, docker=docker)
-        order = RunRequest(job, found, tuple(HostPick(h.name) for h in found.hosts), {}, run_name("demo"))
+        request = RunRequest(job, found, tuple(HostPick(h.name) for h in found.hosts), {}, run_name("demo"))
         async with reusing(demo.connector()) as connector:
-            return await _train(settings, out, connector, order)
+            return await _train(settings, out, connector, request)
 
 
-async def _train(settings: Settings, out: Console, connector: Connector, order: RunRequest) -> int:
-    planned = await prepare(connector, settings, out, order)
+async def _train(settings: Settings, out: Console, connector: Connector, request: RunRequest) -> int:
+    planned = await prepare(connector, settings, out, request)
     for line in render_text(planned.plan, width=min(out.width or 80, 100)).splitlines():
         out.say(line)
     out.say("")

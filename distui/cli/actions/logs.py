@@ -154,7 +154,7 @@ async def _logs(
 
 
 def _tell_unfound(out: Console, live: Live, wanted: frozenset[int] | None) -> bool:
-    """Say which ranks of a run that has ended are on no host, where only the hosts told of them; whether there are."""
+    """Say which ranks of a run that has ended are on no host, where only the hosts knew of them; whether there are."""
     planned = {rank for task in live.plan.tasks for rank in task.ranks}
     unfound = live.found.unfound if live.found is not None and not live.runs else ()
     if gone := [rank for rank in unfound if rank not in planned and (wanted is None or rank in wanted)]:

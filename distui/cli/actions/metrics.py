@@ -109,13 +109,13 @@ def _show(out: Console, wanted: Sequence[Series], rows: Sequence[Row]) -> None:
 def _line(name: str, group: Sequence[Series], rows: Sequence[Row]) -> tuple[str, ...]:
     bins = {series: [row.bins[series] for row in rows if series in row.bins] for series in group}
     newest = [found[-1].mean for found in bins.values() if found]
-    told = [one for found in bins.values() for one in found if math.isfinite(one.mean)]
-    count = sum(one.samples for one in told)
+    known = [one for found in bins.values() for one in found if math.isfinite(one.mean)]
+    count = sum(one.samples for one in known)
     values = (
         median(newest) if newest else math.nan,
-        sum(one.mean * one.samples for one in told) / count if count else math.nan,
-        min((one.low for one in told), default=math.nan),
-        max((one.high for one in told), default=math.nan),
+        sum(one.mean * one.samples for one in known) / count if count else math.nan,
+        min((one.low for one in known), default=math.nan),
+        max((one.high for one in known), default=math.nan),
     )
     return (safe(name), _of(group), *(value_words(name, value) for value in values))
 

@@ -7,7 +7,7 @@ from typing import Any
 from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.console import Console
-from distui.cli.jobs.order import read_order
+from distui.cli.jobs.request import read_request
 from distui.cli.runs.launching import prepare
 from distui.cli.runs.planview import show_diff, show_plan, tell_images
 from distui.cli.settings import Settings
@@ -17,18 +17,18 @@ from distui.cluster.request import RunRequest
 
 def act(settings: Settings, out: Console, job: str | None, full: bool, words: tuple[str, ...], **flags: Any) -> int:
     """See `plan --help`."""
-    order = read_order(settings, job, words, flags)
-    return wiring.run_async(dry_run(settings, out, order, full=full, before=flags["diff"]), limit=settings.timeout)
+    request = read_request(settings, job, words, flags)
+    return wiring.run_async(dry_run(settings, out, request, full=full, before=flags["diff"]), limit=settings.timeout)
 
 
 async def dry_run(
-    settings: Settings, out: consoles.Console, order: RunRequest, *, full: bool, before: str | None
+    settings: Settings, out: consoles.Console, request: RunRequest, *, full: bool, before: str | None
 ) -> int:
     """Ask, plan, print: the plan, or what is different from the recorded run `before`."""
     old = recorded_plan(settings.cluster, before) if before is not None else None
-    async with wiring.connected(settings, order.hosts) as connector:
-        planned = await prepare(connector, settings, out, order)
-        await tell_images(connector, out, order.hosts, planned.plan)
+    async with wiring.connected(settings, request.hosts) as connector:
+        planned = await prepare(connector, settings, out, request)
+        await tell_images(connector, out, request.hosts, planned.plan)
     if old is not None:
         show_diff(out, settings, old, planned.plan)
     else:

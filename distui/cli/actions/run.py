@@ -8,7 +8,7 @@ from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.actions.plan import dry_run
 from distui.cli.console import Console
-from distui.cli.jobs.order import read_order
+from distui.cli.jobs.request import read_request
 from distui.cli.printing.printer import LogView
 from distui.cli.printing.results import Promise
 from distui.cli.runs import opening
@@ -23,8 +23,10 @@ def act(settings: Settings, out: Console, job: str | None, words: tuple[str, ...
     if flags["diff"] is not None and not flags["dry_run"]:
         raise UsageError("--diff shows a plan and starts nothing", hint="add --dry-run, or call `distui plan`")
     if flags["dry_run"]:
-        order = read_order(settings, job, words, flags)
-        return wiring.run_async(dry_run(settings, out, order, full=False, before=flags["diff"]), limit=settings.timeout)
+        request = read_request(settings, job, words, flags)
+        return wiring.run_async(
+            dry_run(settings, out, request, full=False, before=flags["diff"]), limit=settings.timeout
+        )
     how = How(
         view=LogView.of(flags),
         detach=flags["detach"],
@@ -37,15 +39,15 @@ def act(settings: Settings, out: Console, job: str | None, words: tuple[str, ...
 
     def work() -> int:
         settings.refuse_readonly("run")
-        order = read_order(settings, job, words, flags)
-        promise.run = order.run_id
+        request = read_request(settings, job, words, flags)
+        promise.run = request.run_id
         if opening.wanted(settings, headless=flags["headless"] or flags["detach"]):
-            return wiring.run_async(opening.launch(settings, out, order, how))
-        return wiring.run_async(_run(settings, out, order, how))
+            return wiring.run_async(opening.launch(settings, out, request, how))
+        return wiring.run_async(_run(settings, out, request, how))
 
     return promise.keep(work)
 
 
-async def _run(settings: Settings, out: consoles.Console, order: RunRequest, how: How) -> int:
-    async with wiring.connected(settings, order.hosts) as connector:
-        return await run(connector, settings, out, order, how)
+async def _run(settings: Settings, out: consoles.Console, request: RunRequest, how: How) -> int:
+    async with wiring.connected(settings, request.hosts) as connector:
+        return await run(connector, settings, out, request, how)

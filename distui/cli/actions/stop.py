@@ -190,7 +190,7 @@ async def _end_launch(
 ) -> int | None:
     """No task of the run was found: end a launch that is under way, remove what one that was killed has left.
 
-    `seen` is what told how the run ended when it was last looked for; whoever has it may have removed that by now.
+    `seen` is the folder that said how the run ended when one was last looked for; it may have been removed by now.
     None when a task is there after all: it began while we looked. Raises NotFound, or ContactLost when there may be
     something on a host that did not answer.
     """

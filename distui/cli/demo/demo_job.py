@@ -6,11 +6,11 @@ import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from distui.errors import CheckFailed
 from distui.remote.demo import DemoHosts
 from distui.spec.hosts.inventory import DataNetwork, EngineName, Inventory
-from distui.spec.job.job import Fabric, Job, RankLayout, Rendezvous
 
 
 def trainers_folder() -> Path:
@@ -21,41 +21,23 @@ def trainers_folder() -> Path:
     return Path(spec.origin).parent
 
 
-def digits(folder: Path, *, epochs: int, image: str | None) -> Job:
-    """The training on handwritten digits, in containers of `image` or as processes."""
-    place = Path("/trainers") if image else trainers_folder()
-    arguments = [
-        "--rank",
-        "{rank}",
-        "--world-size",
-        "{world_size}",
-        "--init-method",
-        "{init_method}",
-        "--backend",
-        "{backend}",
-    ]
-    return Job(
-        name="digits",
-        image=image,
-        ranks=RankLayout(per_host=1),
-        gpus_per_host=0,
-        rendezvous=Rendezvous("tcp"),
-        backend="gloo",
-        fabric=Fabric("tcp"),
-        progress=r"epoch (?P<epoch>\d+) step (?P<step>\d+) loss (?P<loss>[\d.]+)",
-        command=(
-            "python3" if image else sys.executable,
-            str(place / "mnist.py"),
-            *arguments,
-            "--epochs",
-            str(epochs),
-            "--log-every",
-            "20",
-        ),
-        env={"PYTHONDONTWRITEBYTECODE": "1"},
-        volumes=(f"{trainers_folder()}:/trainers:ro",) if image else (),
-        stop_grace=10.0,
-    )
+def digits(*, epochs: int, image: str | None) -> dict[str, Any]:
+    """The training on handwritten digits as keys of a job, in containers of `image` or as processes."""
+    trainers = trainers_folder()
+    program = ["python3", "/trainers/mnist.py"] if image else [sys.executable, str(trainers / "mnist.py")]
+    meet = "--rank {rank} --world-size {world_size} --init-method {init_method} --backend {backend}"
+    values: dict[str, Any] = {
+        "ranks": {"per_host": 1},
+        "gpus_per_host": 0,
+        "rendezvous": "tcp",
+        "backend": "gloo",
+        "fabric": {"kind": "tcp"},
+        "command": [*program, *meet.split(), "--epochs", str(epochs), "--log-every", "20"],
+        "env": {"PYTHONDONTWRITEBYTECODE": "1"},
+        "stop_grace": "10s",
+        "progress": {"regex": r"epoch (?P<epoch>\d+) step (?P<step>\d+) loss (?P<loss>[\d.]+)"},
+    }
+    return values | ({"image": image, "volumes": [f"{trainers}:/trainers:ro"]} if image else {})
 
 
 def demo_inventory(demo: DemoHosts, *, docker: bool) -> Inventory:

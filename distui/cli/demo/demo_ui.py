@@ -24,7 +24,7 @@ from distui.session import Connector
 from distui.spec.hosts.inventory import Host
 
 COUNTING = '''\
-"""Prints what a training prints: a step, its loss, now and then a checkpoint. Rank 1 may be told to fail."""
+"""Prints what a training prints: a step, its loss, now and then a checkpoint. Rank 1 fails when asked to."""
 
 import math, os, sys, time
 
@@ -72,13 +72,14 @@ def _jobs(folder: Path, hosts: Sequence[str], *, image: str | None, epochs: int)
     (folder / "counting.py").write_text(COUNTING)
     made: dict[str, dict[str, Any]] = {}
     if image is not None or find_spec("torch") is not None:
-        made["digits"] = _digits(folder, image, epochs)
+        made["digits"] = digits(image=image, epochs=epochs)
     if image is None:
         made |= {"counting": _counting(folder, "1000"), "failing": _counting(folder, "60", "--fail")}
     found = []
     for name, values in made.items():
         path = folder / f"{name}.yaml"
-        path.write_text(_yaml({"version": 1, "name": name, "hosts": list(hosts), **values}))
+        keys = {"version": 1, "name": name, "hosts": list(hosts), **values}
+        path.write_text(yaml.safe_dump(keys, sort_keys=False, width=100))
         draft = read_draft(path.read_text(), str(path), {})
         found.append(JobFile(path, name, draft.problems, draft.job))
     return tuple(found)
@@ -93,23 +94,3 @@ def _counting(folder: Path, *words: str) -> dict[str, Any]:
         "progress": {"regex": r"step (?P<step>\d+) loss (?P<loss>[\d.]+)"},
         "stop_grace": "5s",
     }
-
-
-def _digits(folder: Path, image: str | None, epochs: int) -> dict[str, Any]:
-    job = digits(folder, epochs=epochs, image=image)
-    values: dict[str, Any] = {
-        "ranks": {"per_host": 1},
-        "gpus_per_host": 0,
-        "rendezvous": "tcp",
-        "backend": "gloo",
-        "fabric": {"kind": "tcp"},
-        "command": list(job.command),
-        "env": dict(job.env),
-        "stop_grace": "10s",
-        "progress": {"regex": job.progress},
-    }
-    return values | ({"image": image, "volumes": list(job.volumes)} if image else {})
-
-
-def _yaml(values: dict[str, Any]) -> str:
-    return yaml.safe_dump(values, sort_keys=False, width=100)

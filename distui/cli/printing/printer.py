@@ -111,7 +111,7 @@ def _is_plain(data: bytes) -> bool:
 
 class Heard:
     """Leaves out what was said already: a rank's last event tells of its relation to the failure, too, and a failure is
-    told again when more is known of it than its headline says.
+    reported again when more is known of it than its headline says.
     """
 
     def __init__(self) -> None:
@@ -224,7 +224,7 @@ class NdjsonPrinter:
         (result,) = to_json(ended, state.run)
         line = json.dumps(result, ensure_ascii=False, separators=(",", ":")) + "\n"
         await self._outlet.last(line.encode("utf-8", "replace"))
-        self._console.result_told = True
+        self._console.result_given = True
         with self._console.said_if_lost(_kept(ended)):
             self._outlet.refuse_loss()
 

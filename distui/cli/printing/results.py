@@ -50,7 +50,7 @@ class Promise:
         return code
 
     def _give(self, code: int, error: str) -> None:
-        if self._out.result_told:
+        if self._out.result_given:
             return
         recorded = self.stored.result() if self.stored is not None and not error else None
         result = recorded if recorded is not None and recorded.get("exit") == code else self._made(code)

@@ -61,8 +61,8 @@ Answer = Literal["no", "yes", "share"]
 async def confirm_plan(
     connector: Connector, out: Console, settings: Settings, plan: RunPlan, hosts: Sequence[Host], *, force: bool
 ) -> Answer:
-    """Whether to start. Only a terminal is asked, about GPUs that others use too; scripts and -y go ahead, told of
-    the plan's warnings, and share GPUs only with `force`.
+    """Whether to start. Only a terminal is asked, about GPUs that others use too; scripts and -y go ahead, with
+    the plan's warnings on stderr, and share GPUs only with `force`.
     """
     go: Answer = "share" if force else "yes"
     asked = not settings["yes"] and not settings["no_input"] and sys.stdin.isatty() and out.err.isatty()

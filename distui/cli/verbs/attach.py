@@ -1,4 +1,4 @@
-"""`distui attach`: follow a run that goes on without its starter."""
+"""`distui attach`: follow a run that was started elsewhere, or detached."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _OLDER = regex(r"~[0-9]{1,4}\Z")
 """What an older run's name ends with here (`runs/report/older.py`)."""
 
 LEAVING_SECONDS = 5.0
-"""How long a distui that was told to leave may still hold its run: connections are closed and files written out."""
+"""How long a distui that was asked to leave may still hold its run: connections are closed and files written out."""
 
 
 async def not_followed(stored: StoredRun) -> None:

@@ -49,7 +49,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def host_matches(patterns: tuple[str, ...], name: str) -> bool:
-    """Whether some pattern matches and no pattern with `!` does; `*` and `?` only, upper and lower case alike."""
+    """Whether some pattern matches and no pattern with `!` does; `*` and `?` only, whatever their case."""
     matched = False
     for pattern in patterns:
         wild = pattern.lstrip("!").lower().replace("[", "[[]")

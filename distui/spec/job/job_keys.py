@@ -288,8 +288,8 @@ COURSE = (
     Key(
         "same",
         SAME,
-        "Regular expression for what all ranks must print alike at the end, such as 'params (\\w+)': its last match in "
-        "each rank's output, or the first group of it. A run whose ranks differ has failed.",
+        "Regular expression for what must be the same in all ranks at the end, such as 'params (\\w+)': its last match "
+        "in each rank's output, or the first group of it. A run whose ranks differ has failed.",
     ),
     Key(
         "preflight",

@@ -184,7 +184,7 @@ class _Composer:
             table.pairs[key.text] = (key, value)
 
     def _merge(self, table: Table, merges: list[Node]) -> None:
-        """Take over what `<<` names, where the mapping itself says nothing (https://yaml.org/type/merge.html)."""
+        """Add what `<<` names, where the mapping itself says nothing (https://yaml.org/type/merge.html)."""
         for value in merges:
             for node in value.items if isinstance(value, Items) else [value]:
                 if isinstance(node, Table):

@@ -35,10 +35,10 @@ _FLAG_KEYS = {
 """Flags that stand for one key of the job file."""
 
 
-def read_order(
+def read_request(
     settings: Settings, reference: str | None, words: tuple[str, ...], flags: Mapping[str, Any]
 ) -> RunRequest:
-    """The order that JOB, `-- WORDS` and the flags give. Raises UsageError or SpecError; contacts nothing."""
+    """The run that JOB, `-- WORDS` and the flags ask for. Raises UsageError or SpecError; contacts nothing."""
     secrets_file = _env_files(flags.get("env_file", ()))
     overrides = _overrides(settings, flags, secrets_file, job_file=reference is not None)
     job = _job(settings, reference, words, overrides)
@@ -48,9 +48,9 @@ def read_order(
     found = settings.selection.inventory()
     picks = _picks(settings, found, job, flags.get("nnodes"))
     name = run_name(job.name) if flags.get("name") is None else flags["name"]
-    order = RunRequest(job, found, picks, secrets, name, token)
-    _refuse_bad_job(order)
-    return order
+    request = RunRequest(job, found, picks, secrets, name, token)
+    _refuse_bad_job(request)
+    return request
 
 
 def _job(settings: Settings, reference: str | None, words: tuple[str, ...], overrides: Sequence[Override]) -> Job:
@@ -77,18 +77,13 @@ def _overrides(
     if flags.get("gpus_per_node") is not None:
         found.append(Override("gpus_per_host", _gpus(flags["gpus_per_node"]), "--gpus-per-node"))
     if flags.get("name") and not job_file:
-        found.append(Override("name", _job_name(flags["name"]), "--name"))
+        found.append(Override("name", flags["name"].lower(), "--name"))  # capitals are for names of runs only
     if from_file:
         found.append(Override("env", dict(from_file), "--env-file"))
     for text in flags.get("env", ()):
         name, value = _variable(text, settings.environ)
         found.append(Override("env", {name: value}, f"-e {name}"))
     return found
-
-
-def _job_name(run: str) -> str:
-    """A job without a file is called as its run, without what only run names may hold."""
-    return run.lower()
 
 
 def _gpus(text: str) -> str | int:
@@ -134,13 +129,13 @@ def _picks(settings: Settings, found: Inventory, job: Job, nnodes: int | None) -
     return chosen[:nnodes]
 
 
-def _refuse_bad_job(order: RunRequest) -> None:
-    """What is wrong with the job whatever the hosts are: told before they are asked."""
-    problems = check_job(order.job, order.hosts, order.run_id)
+def _refuse_bad_job(request: RunRequest) -> None:
+    """What is wrong with the job whatever the hosts are: said before they are asked."""
+    problems = check_job(request.job, request.hosts, request.run_id)
     if problems:
         raise UsageError("\n".join(str(p) for p in problems))
-    ranks = order.job.ranks.by_host if order.job.ranks is not None else {}
-    unknown = [name for name in {**ranks, **order.job.gpus_by_host} if order.inventory.get(name) is None]
+    ranks = request.job.ranks.by_host if request.job.ranks is not None else {}
+    unknown = [name for name in {**ranks, **request.job.gpus_by_host} if request.inventory.get(name) is None]
     if unknown:
         names = ", ".join(unknown)
         raise UsageError(f"the job gives ranks or GPUs to hosts that the inventory does not have: {names}")

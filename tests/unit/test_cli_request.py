@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from distui.cli.jobs.order import read_order
+from distui.cli.jobs.request import read_request
 from distui.cli.settings import settings_of
 from distui.cluster.names import run_name
 from distui.cluster.request import RunRequest
@@ -34,7 +34,7 @@ def order(home: Path) -> Any:
         job: str | None = "job.yaml", words: tuple[str, ...] = (), *, flags_before: Any = None, **flags: Any
     ) -> RunRequest:
         ctx = click.Context(click.Command("run"), obj=dict(flags_before or {}))
-        return read_order(settings_of(ctx), job, words, flags)
+        return read_request(settings_of(ctx), job, words, flags)
 
     return read
 
