@@ -41,7 +41,7 @@ _SECTIONS = ("Look at hosts", "Run jobs", "Follow and end runs", "Files and help
 VERBS: dict[str, Entry] = {
     "tui": Entry(_SECTIONS[0], "tui", "Open the terminal UI; so does `distui` alone on a terminal."),
     "probe": Entry(_SECTIONS[0], "probe", "Ask hosts for their GPUs, networks, engine, clock and disk."),
-    "top": Entry(_SECTIONS[0], "top", "Show what GPUs and networks do now, live or once for scripts."),
+    "top": Entry(_SECTIONS[0], "top", "Show what GPUs and networks do now, live or once."),
     "ssh": Entry(_SECTIONS[0], "ssh", "Open a shell on a host, or run a command there."),
     "hosts": Entry(_SECTIONS[0], "hosts", "List, show, check, add, remove and import hosts."),
     "image": Entry(_SECTIONS[0], "image", "Show which hosts have an image; copy it to the others."),
@@ -57,14 +57,14 @@ VERBS: dict[str, Entry] = {
     "why": Entry(_SECTIONS[2], "why", "Say which rank holds the others up, and where in the code."),
     "metrics": Entry(_SECTIONS[2], "metrics", "Show what a run measured: step time, loss, GPUs, network."),
     "wait": Entry(_SECTIONS[2], "wait", "Wait for a run to end and exit as it did."),
-    "stop": Entry(_SECTIONS[2], "stop", "Stop a run: SIGTERM, then SIGKILL after the grace."),
+    "stop": Entry(_SECTIONS[2], "stop", "Stop a run: SIGTERM, and after a grace period SIGKILL."),
     "kill": Entry(_SECTIONS[2], "stop", "Kill a run at once.", "kill"),
     "rm": Entry(_SECTIONS[2], "rm", "Remove what an ended run left on hosts, or its files here."),
     "job": Entry(_SECTIONS[3], "job", "Check, list, show and make job files."),
     "schema": Entry(_SECTIONS[3], "schema", "Print the JSON Schema of hosts.yaml or of job files."),
     "config": Entry(_SECTIONS[3], "config", "Show settings, where they come from, and distui's folders."),
     "completion": Entry(_SECTIONS[3], "completion", "Print the completion script for bash, zsh or fish."),
-    "help": Entry(_SECTIONS[3], "help", "Print the help of a verb; so does `VERB --help`."),
+    "help": Entry(_SECTIONS[3], "help", "Print the help of a command; so does `COMMAND --help`."),
     "version": Entry(_SECTIONS[3], "version", "Print the version."),
 }
 
@@ -81,7 +81,7 @@ class Verbs(click.Group):
             from distui.cli.other_words import suggest
 
             group = "" if ctx.parent is None else str(ctx.info_name)
-            noun = f"`{group}` verb" if group else "verb"
+            noun = f"`{group}` command" if group else "command"
             raise click.UsageError(f"there is no {noun} '{word}'{suggest(word, self.list_commands(ctx), group)}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -112,7 +112,7 @@ class Root(Verbs):
             with formatter.section(section):
                 formatter.write_dl(rows)
         records = [record for option in global_options() if (record := option.get_help_record(ctx))]
-        with formatter.section("Global options, before or after the verb"):
+        with formatter.section("Global options, before or after the command"):
             formatter.write_dl([*records, ("-V, --version", "Print the version."), ("-h, --help", "Print help.")])
 
 

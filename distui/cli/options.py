@@ -168,19 +168,19 @@ def global_options() -> list[click.Option]:
             metavar="SET",
             help="Hosts: node[01-04], @group, node01:0-3. Repeats.",
         ),
-        option("-l", "--label", multiple=True, metavar="K=V", help="Hosts that carry a label. Repeats."),
+        option("-l", "--label", multiple=True, metavar="K=V", help="Hosts with a label. Repeats."),
         option("--hostfile", metavar="F", help="Hosts from lines `host slots=N`."),
-        option("-o", "--output", type=Choice(OUTPUTS), help="Form of the output."),
+        option("-o", "--output", type=Choice(OUTPUTS), help="Output format."),
         option("--json", is_flag=True, default=None, help="Same as -o json."),
-        option("-q", "--quiet", is_flag=True, default=None, help="Only the essential."),
+        option("-q", "--quiet", is_flag=True, default=None, help="Print only what is essential."),
         option("-v", "--verbose", count=True, help="Say more; -vv even more."),
         option("--color", type=Choice(COLORS), help="Colours; auto means on a terminal."),
-        option("--no-input", is_flag=True, default=None, help="Never ask."),
+        option("--no-input", is_flag=True, default=None, help="Never ask; refuse what needs an answer."),
         option("-y", "--yes", is_flag=True, default=None, help="Answer yes to every question."),
         option("--config", metavar="F", help="Config file to use instead of the usual ones."),
-        option("--readonly", is_flag=True, default=None, help="Refuse what changes a host or a run."),
+        option("--readonly", is_flag=True, default=None, help="Refuse whatever changes a host or a run."),
         option("--theme", metavar="NAME", help="Of the terminal UI: dark, light, ansi, or one of textual's."),
-        option("--ascii", is_flag=True, default=None, help="No sign beyond ASCII in the terminal UI."),
+        option("--ascii", is_flag=True, default=None, help="Only ASCII characters in the terminal UI."),
         option("--timeout", type=DURATION, metavar="DUR", help="Limit for the whole command; a run is stopped."),
     ]
 
@@ -229,7 +229,8 @@ class Verb(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The verb's own options and a pointer to the global ones."""
         shared = {o.name for o in global_options()}
-        own = [r for p in self.get_params(ctx) if p.name not in shared and (r := p.get_help_record(ctx))]
+        options = (p for p in self.get_params(ctx) if isinstance(p, click.Option) and p.name not in shared)
+        own = [record for option in options if (record := option.get_help_record(ctx))]
         if own:
             with formatter.section("Options"):
                 formatter.write_dl(own)
@@ -241,6 +242,10 @@ class WordsVerb(Verb):
     """A verb that takes words after `--`."""
 
     takes_words = True
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """See click; with the words."""
+        return [*super().collect_usage_pieces(ctx), "[-- WORD...]"]
 
 
 def verb(

@@ -48,7 +48,7 @@ def test_bare_distui_prints_help_and_fails_off_a_terminal(cli: Any) -> None:
         (["prob"], "did you mean 'probe'?"),
         (["config", "sho"], "did you mean 'show'?"),
         (["version", "--jso"], "--json"),
-        (["zzzz"], "there is no verb 'zzzz'"),
+        (["zzzz"], "there is no command 'zzzz'"),
         (["version", "--", "x"], "takes nothing after `--`"),
         (["ps", "--color", "blue"], "'blue' is not one of"),
         (["logs", "r", "--rank", "4-1"], "not a set of ranks"),
@@ -156,7 +156,7 @@ def test_help_is_a_verb(cli: Any) -> None:
     assert cli("help").out == cli("--help").out
     assert cli("help", "run").out == cli("run", "--help").out
     assert cli("help", "hosts", "add").out == cli("hosts", "add", "--help").out
-    assert "has no verbs of its own" in cli("help", "run", "x").err
+    assert "has no commands of its own" in cli("help", "run", "x").err
 
 
 @pytest.mark.parametrize("words", [["--json", "version"], ["version", "--json"], ["-o", "json", "version"]])

@@ -25,7 +25,7 @@ HOSTS = "version: 1\nhosts:\n  n[1-3]: {}\n  p1: {docker: process}\n"
         (("push", "a:1", "--to", "p1"), "none of these hosts has a container engine"),
         (("push", "plain.yaml"), "job plain names no image"),
         (("push", "a:1", "--readonly"), "image push is refused: read-only"),
-        (("pull", "a:1"), "there is no `image` verb 'pull'"),
+        (("pull", "a:1"), "there is no `image` command 'pull'"),
     ],
 )
 def test_mistakes(cli: Any, args: tuple[str, ...], said: str) -> None:

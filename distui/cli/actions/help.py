@@ -20,8 +20,8 @@ def act(settings: Settings, out: Console, words: tuple[str, ...]) -> int:
 def _below(ctx: click.Context, word: str) -> click.Context:
     """The context of a verb of `ctx`. Raises click.UsageError, with the nearest verb, when there is none."""
     if not isinstance(ctx.command, click.Group):
-        raise click.UsageError(f"`{ctx.command_path}` has no verbs of its own, such as '{word}'", ctx)
+        raise click.UsageError(f"`{ctx.command_path}` has no commands of its own, such as '{word}'", ctx)
     _, found, _ = ctx.command.resolve_command(ctx, [word])
     if found is None:
-        raise click.UsageError(f"there is no verb '{word}'", ctx)
+        raise click.UsageError(f"there is no command '{word}'", ctx)
     return click.Context(found, info_name=word, parent=ctx, **found.context_settings)

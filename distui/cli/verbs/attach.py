@@ -16,6 +16,6 @@ from distui.cli.plan_options import FOLLOW_OPTIONS, with_options
 def command() -> None:
     """Follow a run on its hosts: one started with --detach, or whose distui is gone, or on another machine.
 
-    Logs go on where this machine left off, no line twice. When the run ends it is drained, reported and cleaned up,
-    and attach exits as it did. Ctrl-C leaves; the run is not touched.
+    Logs continue where this machine left off, no line twice. When the run ends its logs are read to their end, it is
+    reported and cleaned up, and attach exits as it did. Ctrl-C leaves; the run is not touched.
     """

@@ -21,26 +21,29 @@ command = add_globals(_group)
 
 
 @verb("show", "config.show", outputs=("json",))
-@click.option("--origin", is_flag=True, help="Say where each value comes from.")
+@click.option("--origin", is_flag=True, help="Show where each value comes from.")
 def show() -> None:
     """Print every setting."""
 
 
 @verb("path", "config.path", outputs=("json",))
 def path() -> None:
-    """Print the folders and files distui uses, whether they exist or not."""
+    """Print distui's folders and files, and whether they exist."""
 
 
 @verb("init", "config.init")
 @click.option("--project", is_flag=True, help="./distui.yaml, which holds for this folder, instead of the user's file.")
 def init() -> None:
-    """Write a config file in which every setting stands as a comment. An existing file is left alone."""
+    """Write a config file with every setting commented out. An existing file is left alone."""
 
 
 @verb("validate", "config.validate")
 @click.argument("files", metavar="[FILE]...", nargs=-1)
 def validate() -> None:
-    """Check config files: every problem with its line and column; without FILE those that hold here. Exit 2 on one."""
+    """Check config files: every problem with its line and column. Exit 2 when there is one.
+
+    Without FILE these are the ones that hold here.
+    """
 
 
 @verb("allow", "config_allow.allow")
@@ -66,7 +69,10 @@ def forget() -> None:
 
 @verb("allowed", "config_allow.allowed", outputs=("json",))
 def allowed() -> None:
-    """List what jobs may take: allowed by an answer, by `config allow`, or by your config file."""
+    """List what jobs may take.
+
+    It was allowed by an answer, by `config allow`, or by your config file.
+    """
 
 
 for _verb in (init, show, path, validate, allow, forget, allowed):

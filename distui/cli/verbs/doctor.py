@@ -9,10 +9,10 @@ from distui.cli.options import verb
 
 @verb("doctor", "doctor", outputs=("json", "ndjson"))
 @click.argument("sets", metavar="[SET]...", nargs=-1)
-@click.option("--job", metavar="JOB", help="Also look whether the job can be planned and its image is there.")
+@click.option("--job", metavar="JOB", help="Also check that the job can be planned and its image is there.")
 @click.option("--only", multiple=True, metavar="CHECK", help="Only these checks (and login), by their names in --json.")
 @click.option("--skip", multiple=True, metavar="CHECK", help="All but these checks.")
-@click.option("--all", "all_", is_flag=True, help="Say what is well, too.")
+@click.option("--all", "all_", is_flag=True, help="Show checks that passed, too.")
 @click.option(
     "--smoke", is_flag=True, help="Also an all-reduce of 8 MB between neighbours, in --job's image; asks first."
 )

@@ -1,4 +1,4 @@
-"""`distui help`: the help of a verb, as `VERB --help` prints it."""
+"""`distui help`: the help of a command, as `COMMAND --help` prints it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from distui.cli.options import verb
 
 
 @verb("help", "help")
-@click.argument("words", metavar="[VERB]...", nargs=-1)
+@click.argument("words", metavar="[COMMAND]...", nargs=-1)
 def command() -> None:
-    """Print the help of a verb: `distui help run`, `distui help hosts add`. Without a verb the overview."""
+    """Print the help of a command: `distui help run`, `distui help hosts add`. Without one the overview."""

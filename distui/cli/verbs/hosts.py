@@ -21,19 +21,22 @@ command = add_globals(_group)
 @verb("ls", "hosts.ls", outputs=("json", "name"))
 @click.argument("sets", metavar="[SET]...", nargs=-1)
 def ls() -> None:
-    """List hosts, their address as hosts.yaml gives it, engine, labels and groups."""
+    """List hosts with address, engine, GPUs, labels and groups."""
 
 
 @verb("show", "hosts.show", outputs=("json",))
 @click.argument("name", metavar="HOST")
 def show() -> None:
-    """Show one host: what hosts.yaml says, and where ssh will connect (from ~/.ssh/config)."""
+    """Show what hosts.yaml and ~/.ssh/config say of a host."""
 
 
 @verb("validate", "hosts.validate", outputs=("json",))
 @click.argument("files", metavar="[FILE]...", nargs=-1)
 def validate() -> None:
-    """Check hosts.yaml, or FILEs: every problem with its line and column. Exit 2 when there is one."""
+    """Check hosts.yaml: every problem with its line and column.
+
+    Or FILEs in its place. Exit 2 when there is a problem.
+    """
 
 
 for _verb in (ls, show, validate, add, remove, import_, export, clean):

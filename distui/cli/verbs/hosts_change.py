@@ -16,9 +16,10 @@ from distui.cli.options import HOSTS, Choice, verb
 @click.option("--with-label", "labels", multiple=True, metavar="K=V", help="A label. Repeats.")
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="A group it belongs to. Repeats.")
 def add() -> None:
-    """Add a host, or a range such as node[01-04], to hosts.yaml; without one ./hosts.yaml is made.
+    """Add a host, or a range such as node[01-04], to hosts.yaml.
 
-    HOST is its ssh alias. The file is only changed when it is right afterwards.
+    HOST is its ssh alias. Without a hosts.yaml, ./hosts.yaml is made. The file is only changed when it is right
+    afterwards.
     """
 
 
@@ -34,7 +35,7 @@ def remove() -> None:
 @click.option("--match", metavar="PATTERN", help="Only hosts such as 'node*'.")
 @click.option("--write", is_flag=True, help="Add them to hosts.yaml instead of printing one.")
 def import_() -> None:
-    """Take hosts over from ~/.ssh/config, an Ansible inventory, a hostfile or a node set.
+    """Import hosts from ssh, Ansible, a hostfile or a node set.
 
     Prints a hosts.yaml; with --write hosts that are not there yet are added to yours. FILE is `-` for standard
     input; for nodeset it may be the set itself: 'node[001-064]'. What hosts.yaml can't say is left out and named.
@@ -45,4 +46,4 @@ def import_() -> None:
 @click.argument("form", type=Choice(("hostfile", "ansible")))
 @click.argument("sets", metavar="[SET]...", type=HOSTS, nargs=-1)
 def export() -> None:
-    """Print the inventory as a hostfile (`host slots=N`) or as an Ansible inventory."""
+    """Print the inventory as a hostfile or for Ansible."""

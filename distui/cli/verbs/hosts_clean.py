@@ -10,7 +10,7 @@ from distui.cli.options import verb
 @verb("clean", "hosts_clean.clean", outputs=("json",))
 @click.argument("sets", metavar="[SET]...", nargs=-1)
 def clean() -> None:
-    """Remove from hosts the code that runs were given and that no run uses any more.
+    """Remove code that no run uses any more from hosts.
 
     The next run is sent all of its code again. Exit 4 when a host could not be asked.
     """

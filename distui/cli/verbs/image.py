@@ -20,7 +20,7 @@ command = add_globals(_group)
 @click.argument("what", metavar="JOB|IMAGE", type=JOB)
 @click.argument("sets", metavar="[SET]...", type=HOSTS, nargs=-1)
 def ls() -> None:
-    """Show on which hosts an image is, and whether it is the same one everywhere.
+    """Show which hosts have an image, and whether it is the same.
 
     Exit 3 when it is missing or another one somewhere.
     """
@@ -31,11 +31,12 @@ def ls() -> None:
 @click.option("--from", "source", metavar="HOST|local", type=HOSTS, help="Where it is taken from [who has it].")
 @click.option("--to", "sets", metavar="SET", type=HOSTS, multiple=True, help="The hosts that get it. Repeats.")
 def push() -> None:
-    """Copy an image to hosts without a registry, from one of them or from this machine's own engine (`local`).
+    """Copy an image to hosts without a registry.
 
-    Its bytes go through this machine, once from the source and to all others at once; hosts that have it are left
-    alone, and where the engine allows it only layers that a host lacks are sent. Asks before it takes a name from
-    another image. Exit 1 when a host did not get it.
+    It is taken from one of them or from this machine's own engine (`local`). Its bytes go through this machine, once
+    from the source and to all others at once; hosts that have it are left alone, and where the engine allows it only
+    layers that a host lacks are sent. Asks before it takes a name from another image. Exit 1 when a host did not get
+    it.
     """
 
 

@@ -29,9 +29,10 @@ def validate() -> None:
 @verb("ls", "job.ls", outputs=("json", "name"))
 @click.argument("folder", required=False)
 def ls() -> None:
-    """List the jobs in this folder's *.yaml, in ./jobs and in the user's jobs folder, or in FOLDER.
+    """List the jobs of this folder, or of FOLDER.
 
-    Of this folder's files only those are looked at that have a key of jobs, such as `command:`.
+    Without FOLDER these are the *.yaml here that look like a job (with a key such as `command:`), and all in ./jobs and
+    in the user's jobs folder.
     """
 
 
@@ -43,12 +44,12 @@ def show() -> None:
 
 @verb("new", "job.new")
 @click.argument("file", required=False)
-@click.option("--template", type=Choice(list(TEMPLATES)), default="gloo", help="What to begin with [gloo].")
+@click.option("--template", type=Choice(list(TEMPLATES)), default="gloo", help="Kind of job [gloo].")
 def new() -> None:
-    """Write a job file to begin with to FILE, or print it (`-`, or no FILE). An existing file is left alone.
+    """Write a job file to begin with.
 
-    A new job is for the first hosts of the inventory, where there is one. It mounts nothing of the hosts; the folder it
-    is in is sent there as its code.
+    It is printed without FILE, or with `-`; an existing file is left alone. A new job is for the first hosts of the
+    inventory, where there is one. It mounts nothing of the hosts; the folder it is in is sent there as its code.
     """
 
 

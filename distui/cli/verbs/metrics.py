@@ -10,8 +10,8 @@ from distui.cli.options import DURATION, RUN, verb
 @verb("metrics", "metrics", outputs=("json", "csv"))
 @click.argument("run", type=RUN)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--every", type=DURATION, metavar="DUR", help="Rows that are as coarse as this, where they are kept.")
-@click.option("--last", type=DURATION, metavar="DUR", help="Only of that much time before the newest.")
+@click.option("--every", type=DURATION, metavar="DUR", help="One row for each DUR, where it is kept so fine.")
+@click.option("--last", type=DURATION, metavar="DUR", help="Only the last DUR that was measured.")
 def command() -> None:
     """Show what a run measured: step time, loss, throughput, GPUs, network, lateness.
 

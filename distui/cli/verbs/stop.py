@@ -17,10 +17,10 @@ _SOME = click.option(
 
 @verb("stop", "stop", outputs=("json", "ndjson"))
 @click.argument("names", metavar="RUN...", type=RUN, nargs=-1, required=True)
-@click.option("--grace", type=DURATION, metavar="DUR", help="Between SIGTERM and SIGKILL [the job's stop_grace].")
+@click.option("--grace", type=DURATION, metavar="DUR", help="Time between SIGTERM and SIGKILL [the job's stop_grace].")
 @_SOME
 def command() -> None:
-    """Stop runs on all their hosts: SIGTERM, after the grace SIGKILL; read the logs to their end, clean up.
+    """Stop runs on all their hosts: SIGTERM, after a grace period SIGKILL; read the logs to their end, clean up.
 
     Works from any machine that reaches the hosts. Repeating it is safe.
     """

@@ -9,7 +9,7 @@ from distui.cli.options import RUN, Choice, verb
 
 @verb("tui", "tui")
 @click.argument("run", type=RUN, required=False)
-@click.option("--view", type=Choice(["hosts", "jobs", "runs", "doctor"]), default="hosts", help="What to open [hosts].")
+@click.option("--view", type=Choice(["hosts", "jobs", "runs", "doctor"]), default="hosts", help="View to open [hosts].")
 def command() -> None:
     """Open the terminal UI: hosts, jobs, runs, doctor; with RUN on that run.
 

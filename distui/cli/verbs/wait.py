@@ -9,7 +9,9 @@ from distui.cli.options import RUN, Choice, verb
 
 @verb("wait", "wait", outputs=("json", "ndjson"))
 @click.argument("run", type=RUN)
-@click.option("--for", "goal", type=Choice(["finished", "running"]), default="finished", help="[finished]")
+@click.option(
+    "--for", "goal", type=Choice(["finished", "running"]), default="finished", help="What to wait for [finished]."
+)
 def command() -> None:
     """Wait until a run has ended, and exit as it did; --for running: until all its ranks run.
 

@@ -19,7 +19,7 @@ from distui.cli.options import RUN, verb
     help="Write all that the ranks answered into a new folder.",
 )
 def command() -> None:
-    """Say why a run does not go on, or slowly: who has not entered which collective or comes late, and what it does.
+    """Say why a run hangs or is slow: which rank has not entered which collective or comes late, and what it does.
 
     Its ranks are asked over ssh and go on as they are: where each is in its collectives (programs that use
     torch.distributed, unless the job says `insight: off`), its Python calls, and what its kernel says of it.
