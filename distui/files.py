@@ -153,6 +153,15 @@ def last_bytes(path: Path, most: int) -> tuple[bytes, bool]:
         return file.read(most), start == 0
 
 
+def tail_lines(path: Path, most: int) -> list[bytes]:
+    """The whole lines among the last `most` bytes of a regular file; none where it is not there or can't be read."""
+    try:
+        data, whole = last_bytes(path, most)
+    except OSError:
+        return []
+    return data.splitlines()[0 if whole else 1 :]
+
+
 def reason(error: OSError | ValueError) -> str:
     """Why a file can't be read, in words that follow its name: `is a FIFO, not a regular file`."""
     match error:

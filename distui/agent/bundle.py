@@ -17,6 +17,7 @@ sys.modules["{main}"].main()
 """
 
 
+@cache
 def bundle(*modules: str) -> bytes:
     """Modules for hosts in one program, the last one's `main` called; each is put into sys.modules before it is run."""
     folder = resources.files(_PACKAGE)
@@ -33,7 +34,6 @@ def take(program: bytes) -> tuple[str, ...]:
     return ("python3", "-I", "-S", "-c", f"import sys;exec(sys.stdin.buffer.read({len(program)}))")
 
 
-@cache
 def program() -> bytes:
     """The helper, of which each host of a run has one."""
     return bundle(*_MODULES)

@@ -213,9 +213,14 @@ def _device_trouble(message: str) -> Trouble:
 
 
 def pci_key(pci: str | None) -> str:
-    """A PCI address in one spelling: `00000000:0B:00.0`, `0000:0b:00.0` and `0000:0b:00.0:` are the same device."""
+    """A PCI address in one spelling: `00000000:0B:00.0`, `0000:0b:00.0:` and, without its function as the kernel's log
+    has it, `0000:0b:00` are the same device.
+    """
     parts = (pci or "").strip().rstrip(":").lower().split(":")
-    return ":".join([parts[0][-4:].rjust(4, "0"), *parts[1:]]) if len(parts) == 3 else ":".join(parts)
+    if len(parts) != 3:
+        return ":".join(parts)
+    domain, bus, device = parts
+    return f"{domain[-4:].rjust(4, '0')}:{bus}:{device if '.' in device else f'{device}.0'}"
 
 
 @frozen

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 _REASONS = (
     (0x40, "hot", "too hot (hardware slowdown)"),
     (0x20, "hot", "too hot (software slowdown)"),
@@ -16,6 +18,15 @@ _REASONS = (
 
 SLOWED = 0x40 | 0x20 | 0x80 | 0x08
 """Bits that mean the machine is not well. Being at the power limit is how a busy GPU works."""
+
+
+def bits_of(cells: Mapping[str, str]) -> int | None:
+    """The bits out of nvidia-smi's fields of a GPU, `0x0000000000000004`; None where it does not tell."""
+    text = cells.get("clocks_event_reasons.active") or cells.get("clocks_throttle_reasons.active") or ""
+    try:
+        return int(text, 16) if len(text) < 32 else None
+    except ValueError:
+        return None
 
 
 def words(bits: int | None) -> tuple[str, ...]:

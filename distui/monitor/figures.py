@@ -14,7 +14,7 @@ from distui.runs.follow.followed import Back, FollowEvent, Lost, Sampled
 from distui.runs.follow.follower import HostFollower
 from distui.runs.hosts.link import REFUSED_WAIT, HostLink, LinkState
 from distui.runs.lines.events import HostSampled
-from distui.runs.state.sampled import host_sampled
+from distui.runs.state.samples import host_sampled
 from distui.session import Connector
 
 AGAIN = 15.0

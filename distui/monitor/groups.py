@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from distui.monitor.board import HostBoard
 from distui.monitor.remarks import Remark, remarks
@@ -87,24 +87,18 @@ def fold(
     A host is shown once: in the first of the folded groups that has it.
     """
     shown = list(hosts)
-    place = _places(folded, groups)
+    place: dict[str, str] = {}
+    for name in folded:
+        for member in groups.get(name, ()):
+            place.setdefault(member, name)
     members: dict[str, list[HostBoard]] = {}
     for host in shown:
-        if (name := place(host.name)) is not None:
-            members.setdefault(name, []).append(host)
+        if host.name in place:
+            members.setdefault(place[host.name], []).append(host)
     rows: list[HostBoard | GroupBoard] = []
     for host in shown:
-        name = place(host.name)
-        if name is None:
+        if host.name not in place:
             rows.append(host)
-        elif members[name][0] is host:
-            rows.append(GroupBoard(name, members[name]))
+        elif (together := members[place[host.name]])[0] is host:
+            rows.append(GroupBoard(place[host.name], together))
     return rows
-
-
-def _places(folded: Sequence[str], groups: Mapping[str, Sequence[str]]) -> Callable[[str], str | None]:
-    taken: dict[str, str] = {}
-    for name in folded:
-        for host in groups.get(name, ()):
-            taken.setdefault(host, name)
-    return taken.get

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from distui.facts.host import IbPort, Nic
@@ -42,18 +42,21 @@ def links(host: HostBoard, *, seconds: int = HISTORY) -> list[Link]:
 
     `seconds` of history are copied: five minutes for plots, none for those who only look at states and counts.
     """
+    all_nics = host.facts.nics if host.facts else ()
     ports = [_port(host, p, seconds) for p in (host.facts.ib if host.facts else ())]
     shown = {link.name for link in ports}
-    nics = [_nic(host, n, seconds) for n in _nics(host) if n.name not in shown]
-    known = {n.name for n in (host.facts.nics if host.facts else ())} | shown
+    nics = [_nic(host, n, seconds) for n in all_nics if n.name not in shown and _is_shown(n)]
+    known = {n.name for n in all_nics} | shown
     found = [lane for lane in host.data_links() if lane.name not in known and ":" not in lane.name]
-    return [*ports, *nics, *(_lane(lane, seconds) for lane in found)]
+    return [
+        *ports,
+        *nics,
+        *(_with(Link(lane.name, infiniband=kind_of(lane.name) == "infiniband"), lane, seconds) for lane in found),
+    ]
 
 
-def _nics(host: HostBoard) -> Iterator[Nic]:
-    for nic in host.facts.nics if host.facts else ():
-        if nic.kind in ("ethernet", "infiniband") and (nic.up or nic.addresses):
-            yield nic
+def _is_shown(nic: Nic) -> bool:
+    return nic.kind in ("ethernet", "infiniband") and (nic.up or bool(nic.addresses))
 
 
 def _port(host: HostBoard, port: IbPort, seconds: int) -> Link:
@@ -80,10 +83,6 @@ def _nic(host: HostBoard, nic: Nic, seconds: int) -> Link:
     state = "UP" if nic.up else "DOWN"
     link = Link(nic.name, "", speed, nic.up, state, addresses=_addresses(nic), default=default)
     return _with(link, host.links.get(nic.name), seconds)
-
-
-def _lane(lane: LinkLane, seconds: int) -> Link:
-    return _with(Link(lane.name, infiniband=kind_of(lane.name) == "infiniband"), lane, seconds)
 
 
 def _addresses(nic: Nic | None) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from distui.facts import throttle, xid
 from distui.frozen import frozen
-from distui.plan.labels import format_ranks
+from distui.plan.labels import named_ranks
 
 if TYPE_CHECKING:
     from distui.runs.hosts.uses import Use
@@ -69,5 +69,4 @@ def of_uses(before: Iterable[Use], now: Iterable[Use], at: float) -> Iterator[No
 
 
 def _task(use: Use) -> str:
-    ranks = format_ranks(use.ranks)
-    return f"{use.run} task {use.task}" + (f" (rank{'s' * (len(use.ranks) > 1)} {ranks})" if ranks else "")
+    return f"{use.run} task {use.task}" + (f" ({named_ranks(use.ranks)})" if use.ranks else "")

@@ -11,25 +11,20 @@ from typing import Literal
 
 from distui.errors import HostCommandError, NotFound
 from distui.frozen import frozen
+from distui.plan.process import TICKS
 from distui.runs.hosts.discover import Runner
 
 Outcome = Literal["ended", "lives", "gone", "refused"]
 """`lives`: the signal was sent and some seconds later it is still there; `gone`: it had ended before;
 `refused`: this login may not signal it."""
 
-_TICKS = r"""
-ticks() {
-  stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
-  stat=${stat##*) }
-  set -- $stat
-  case $1 in Z|X) return 1;; esac
-  shift 19; echo "$1"
-}
+_BOOT = r"""
 boot() { cat /proc/sys/kernel/random/boot_id; }
 """
 
 _LOOK = (
-    _TICKS
+    TICKS
+    + _BOOT
     + r"""
 start=$(ticks "$1") || exit 3
 echo "$start"; boot; stat -c %U "/proc/$1"; id -un
@@ -38,7 +33,8 @@ tr '\0' ' ' <"/proc/$1/cmdline"; echo; cat "/proc/$1/comm"
 )
 
 _SIGNAL = (
-    _TICKS
+    TICKS
+    + _BOOT
     + r"""
 same() { [ "$(boot)" = "$3" ] && [ "$(ticks "$1")" = "$2" ]; }
 same "$@" || { echo gone; exit; }

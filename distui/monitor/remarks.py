@@ -34,7 +34,8 @@ def remarks(host: HostBoard, now: float) -> list[Remark]:
     """Everything worth a look at this host, what is wrong first."""
     if host.status not in ("up", "lost"):
         return []
-    found = [*_gpus(host, now), *_links(host), *_engine(host), *(_machine(host.facts) if host.facts else ())]
+    engine = [Remark("wrong", f"{host.spec.engine}: {t.message}", t.hint)] if (t := host.engine_trouble) else []
+    found = [*_gpus(host, now), *_links(host), *engine, *(_machine(host.facts) if host.facts else ())]
     return sorted(found, key=lambda r: r.level != "wrong")
 
 
@@ -128,11 +129,6 @@ def _links(host: HostBoard) -> Iterator[Remark]:
     for link in found:
         if link.new_errors:
             yield Remark("watch", f"{link.name} counts errors: {link.new_errors} more since we look")
-
-
-def _engine(host: HostBoard) -> Iterator[Remark]:
-    if trouble := host.engine_trouble:
-        yield Remark("wrong", f"{host.spec.engine}: {trouble.message}", trouble.hint)
 
 
 def _machine(facts: HostFacts) -> Iterator[Remark]:

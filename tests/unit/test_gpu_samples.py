@@ -12,8 +12,7 @@ from distui.agent import gpu_query
 from distui.agent.gpus import FIELDS, KernelLog, Pcie, Query
 from distui.facts import throttle
 from distui.runs.lines.events import GpuReading
-from distui.runs.state.sampled import host_sampled
-from distui.runs.state.samples import Sample, Sampler
+from distui.runs.state.samples import Sample, Sampler, host_sampled
 
 ROW = "0, GPU-a, 97, 77900, 81559, 84, 641.20, 00000000:0B:00.0, 1320, 700.00, 3, 0x0000000000000020, 2"
 

@@ -6,9 +6,9 @@ git itself is not asked there: it would do what that repository's config says, a
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
+from distui.files import read_text
 from distui.frozen import frozen
 from distui.regex import regex
 
@@ -84,9 +84,4 @@ def _packed(common: Path, name: str) -> str:
 
 
 def _text(path: Path) -> str:
-    """A plain file's text; a pipe in its place is not waited for."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
-            raise ValueError(f"{path} is no plain file of a sane size")
-        return file.read(MAX_BYTES).decode("utf-8", "surrogateescape")
+    return read_text(path, MAX_BYTES, "surrogateescape")

@@ -18,7 +18,7 @@ from distui.errors import CheckFailed, DistuiError, HostCommandError, SessionLos
 from distui.facts.values import loads
 from distui.frozen import frozen
 from distui.plan.code import COPY, is_copied, store
-from distui.plan.tree import Entry, readable
+from distui.plan.tree import readable
 from distui.runs.code.scan import pieces
 from distui.runs.code.source import CodeSource
 from distui.runs.hosts.link import HostLink
@@ -68,7 +68,10 @@ class CodeSender:
             "run_dir": run_dir,
             "copy": f"{run_dir}/{COPY}" if copied else "",
             "keep": KEEP,
-            "entries": [_plain(entry) for entry in source.tree.entries],
+            "entries": [
+                [entry.path, entry.kind, entry.executable, entry.size, entry.sha256, entry.target]
+                for entry in source.tree.entries
+            ],
         }
         self._call: _Call | None = None
         self._want: tuple[str, ...] = ()
@@ -242,10 +245,6 @@ class _Call:
             async with asyncio.timeout(20):
                 await self._channel.wait()
         await self._channel.close()
-
-
-def _plain(entry: Entry) -> list[Any]:
-    return [entry.path, entry.kind, entry.executable, entry.size, entry.sha256, entry.target]
 
 
 @cache

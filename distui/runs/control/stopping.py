@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from distui.errors import DistuiError, ExitCode, UsageError
 from distui.frozen import frozen
-from distui.plan.labels import format_ranks
+from distui.plan.labels import format_ranks, named_ranks
 from distui.plan.model import RunPlan, Task
 from distui.runs.hosts.discover import FoundRun
 from distui.runs.hosts.stop_word import StopWord
@@ -47,7 +47,7 @@ async def stop_ranks(
     chosen = [task for task in plan.tasks if set(task.ranks) & set(ranks)]
     for task in chosen:
         if not set(task.ranks) <= set(ranks):
-            message = f"ranks {format_ranks(task.ranks)} on {task.host} are one task and end together"
+            message = f"{named_ranks(task.ranks)} on {task.host} are one task and end together"
             raise UsageError(message, hint=f"--rank {format_ranks(task.ranks)}")
 
     async def stop(host: HostRun) -> tuple[str, ...]:

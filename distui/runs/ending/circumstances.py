@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.ending.ask_network import ask_network
 from distui.runs.lines.events import Failure
 from distui.runs.verdict.causes import may_be_network
-from distui.runs.verdict.network import NetworkFound
 from distui.runs.watch.silence import LAST_GASP_S
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 300.0
@@ -64,20 +62,14 @@ async def with_network(attempt: Attempt, failure: Failure | None) -> tuple[Failu
     if not silent and not explains:
         return failure, ()
     found = await ask_network(attempt)
-    words = (*found.notes, *_before(attempt, found), *_held_up(attempt))
+    words = (
+        *found.notes,
+        *([f"while ranks were silent: {words}" for words in attempt.network.broken] if not found.broken else []),
+        *([attempt.explanation.headline] if attempt.explanation is not None else []),
+    )
     if failure is not None and explains and found.broken:
         failure = replace(failure, cause=f"{failure.cause}; {'; '.join(found.broken)}", hint=_HINT)
     return failure, (*silent, *(found.broken if silent else ()), *words)
-
-
-def _before(attempt: Attempt, found: NetworkFound) -> Sequence[str]:
-    """What was found while the run lived, when it is not so any more."""
-    return [f"while ranks were silent: {words}" for words in attempt.network.broken] if not found.broken else []
-
-
-def _held_up(attempt: Attempt) -> Sequence[str]:
-    """Who held the others up, when ranks were asked last."""
-    return [attempt.explanation.headline] if attempt.explanation is not None else []
 
 
 async def tell_network(attempt: Attempt) -> None:

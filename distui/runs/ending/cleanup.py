@@ -97,8 +97,7 @@ async def _keep_elsewhere(attempt: Attempt, tasks: frozenset[int]) -> frozenset[
 
 
 def _log_of(task: Task) -> str:
-    ranks = named_ranks(task.ranks)
-    return f"the log of {ranks} on {task.host}"
+    return f"the log of {named_ranks(task.ranks)} on {task.host}"
 
 
 def _incomplete(task: Task) -> str:

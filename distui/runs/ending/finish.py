@@ -28,7 +28,7 @@ async def finish(attempt: Attempt) -> RunEnded:
     end: RunEnded | None
     if attempt.recorded is None:
         judged = await _judged(attempt)
-        keep = _keeps(attempt) and not _retried(attempt, judged)
+        keep = _keeps(attempt) and not (judged.outcome == "failed" and why_last(attempt, judged.failure) is None)
         await say_unread(attempt)
         end = await conclude(attempt, judged)
         if end is None:
@@ -48,11 +48,6 @@ async def finish(attempt: Attempt) -> RunEnded:
 def _keeps(attempt: Attempt) -> bool:
     """Whether ended containers stay: until `distui stop` asks for the end of the run."""
     return attempt.run.keep and not attempt.run.requests.keep_over
-
-
-def _retried(attempt: Attempt, end: RunEnded) -> bool:
-    """Whether another attempt follows this one, which failed."""
-    return end.outcome == "failed" and why_last(attempt, end.failure) is None
 
 
 async def _judged(attempt: Attempt) -> RunEnded:

@@ -8,11 +8,11 @@ whether a file is there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from distui.errors import DistuiError
-from distui.files import last_bytes
+from distui.files import tail_lines
 from distui.frozen import frozen
 from distui.patterns import LimitedPattern
 from distui.plan.model import RunPlan, Task
@@ -69,7 +69,7 @@ def _read(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> _Read:
     logs = [stored.rank_log(rank) for rank, _ in ranks] + [stored.node_log(task.index) for task in plan.tasks]
     regex = plan.success.regex if plan.success is not None else None
     pattern = LimitedPattern(regex) if regex else None
-    found = _matches(pattern, logs) if pattern is not None else None
+    found = any(pattern.first(_lines(path)[::-1]) is not None for path in logs) if pattern is not None else None
     drift, gave_up = _drift(plan, stored, well) if plan.same else (Drift(), "")
     warnings = (
         *suspicions([*_last_words(plan, stored, well)]),
@@ -82,16 +82,7 @@ def _read(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> _Read:
 
 def _lines(path: Path, most: int = READ_BYTES) -> list[str]:
     """The last lines of a log, without what steers a terminal; none where there is no log."""
-    try:
-        data, whole = last_bytes(path, most)
-    except OSError:
-        return []
-    lines = data.splitlines()
-    return [safe(text_of(line[:READ_CHARS])) for line in (lines if whole else lines[1:])]
-
-
-def _matches(pattern: LimitedPattern[str], logs: Iterable[Path]) -> bool:
-    return any(pattern.first(_lines(path)[::-1]) is not None for path in logs)
+    return [safe(text_of(line[:READ_CHARS])) for line in tail_lines(path, most)]
 
 
 def _last_words(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> Iterator[LastWords]:

@@ -74,8 +74,7 @@ class StopWord:
 
     def made(self, end: End) -> bool:
         """Whether it may be what ended a task: that ended after it, and not long after its grace was over."""
-        at = _ended(end)
-        return self.at is not None and at is not None and 0 <= at - self.at <= self.grace + TO_END
+        return self.at is not None and end.when is not None and 0 <= end.when - self.at <= self.grace + TO_END
 
     def is_of(self, end: End) -> bool:
         """Whether word left for this task alone tells what ended it, and not what it was started again after."""
@@ -130,13 +129,9 @@ def stop_by(word: StopWord, ends: Iterable[End]) -> Stop | None:
         return Stop(word.at, word.cause, word.who, word.exit, word.tasks)
     if word.cause == "failure":
         return None
-    times = [at for end in ended if _as_killed(end) and (at := _ended(end)) is not None]
+    times = [at for end in ended if _as_killed(end) and (at := end.when) is not None]
     return Stop(min(times), "elsewhere", word.who) if times else None
 
 
 def _as_killed(end: End) -> bool:
     return end.state == "removed" or (end.code in STOP_CODES and not end.oom)
-
-
-def _ended(end: End) -> float | None:
-    return end.at if end.at is not None else end.seen_at

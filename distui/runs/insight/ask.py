@@ -110,7 +110,7 @@ async def request(access: HostAccess, ids: Mapping[int, str], *, most: int, stac
 
 async def _answer(link: HostLink, asked: bytes) -> bytes:
     """The answer's line. Raises HostError, ValueError when there is none."""
-    program = _program()
+    program = bundle(*MODULES)
     done = await link.run(
         take(program), input=program + asked, timeout=SECONDS, limit=ANSWER_BYTES, give_up=CONNECT_SECONDS
     )
@@ -124,11 +124,6 @@ async def _answer(link: HostLink, asked: bytes) -> bytes:
 def _talk() -> str:
     """What asks NCCL's RAS in a container with a network of its own."""
     return resources.files("distui.agent").joinpath("ras_talk.py").read_text("utf-8")
-
-
-@cache
-def _program() -> bytes:
-    return bundle(*MODULES)
 
 
 def _on_our_clock(answer: HostAnswer, begun: float, ended: float) -> HostAnswer:

@@ -7,7 +7,6 @@ from itertools import pairwise
 from statistics import median
 
 from distui.frozen import frozen
-from distui.plan.labels import format_ranks
 from distui.runs.insight.answers import Collective, Group
 from distui.runs.insight.ranks import RankSeen
 
@@ -57,11 +56,6 @@ class Mismatch:
     number: int
     kinds: Mapping[str, tuple[int, ...]]
     """What was begun, in words -> by which ranks; what most ranks began comes last."""
-
-
-def named(ranks: Sequence[int]) -> str:
-    """Ranks in words: `rank 2`, `ranks 0-1,3`."""
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {format_ranks(tuple(ranks))}"
 
 
 def group_words(name: str, about: str) -> str:

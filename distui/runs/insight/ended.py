@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from distui.plan.labels import named_ranks
 from distui.runs.insight.answers import Frame
-from distui.runs.insight.collectives import SAME_ORDER, collective_words, group_words, mismatches, named
+from distui.runs.insight.collectives import SAME_ORDER, collective_words, group_words, mismatches
 from distui.runs.insight.doing import own_frame
 from distui.runs.insight.ranks import RankSeen
 from distui.runs.lines.explanation import Explanation, RankPlace
@@ -24,7 +25,7 @@ def _by_collective(ranks: Sequence[RankSeen]) -> Explanation | None:
     first = next(iter(mismatches(ranks, ended=True)), None)
     if first is None:
         return None
-    parts = [f"{named(who)} called {what}{_where(ranks, who)}" for what, who in first.kinds.items()]
+    parts = [f"{named_ranks(who)} called {what}{_where(ranks, who)}" for what, who in first.kinds.items()]
     which = f"#{first.number} of {group_words(first.group, first.about)}"
     odd = set(next(iter(first.kinds.values())))
     headline = f"ranks called different collectives as {which}: {', '.join(parts)}"
@@ -41,7 +42,7 @@ def _by_place(ranks: Sequence[RankSeen]) -> Explanation | None:
     if len(places) < 2 or len(places[0][1]) == len(places[-1][1]):
         return None
     odd = [seen.rank for _, group in places[:-1] for seen in group]
-    parts = [f"{named([seen.rank for seen in group])} at {frame}" for frame, group in places]
+    parts = [f"{named_ranks([seen.rank for seen in group])} at {frame}" for frame, group in places]
     collective = _collective(places[-1][1])
     within = f", in {collective}" if collective else ""
     headline = f"ranks were in different collectives: {', '.join(parts)}{within}"

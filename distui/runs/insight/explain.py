@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from distui.plan.labels import format_ranks
+from distui.plan.labels import format_ranks, named_ranks
 from distui.runs.insight.collectives import (
     SAME_ORDER,
     Mismatch,
     Standing,
     group_words,
     mismatches,
-    named,
     standing,
 )
 from distui.runs.insight.doing import Doing, advice, doing
@@ -89,9 +88,8 @@ def _hang(
     number = len(those)
     verb = "has" if number == 1 else "have"
     does = f": it {leader.text}" if number == 1 else ""
-    headline = (
-        f"{named(those)} {verb} not entered {first.words}, for which {named(first.waiting)} {_waits(first)}{does}"
-    )
+    waits = f"for which {named_ranks(first.waiting)} {_waits(first)}"
+    headline = f"{named_ranks(those)} {verb} not entered {first.words}, {waits}{does}"
     stall = all(acts[rank].stall for rank in those)
     return Explanation(
         kind="stall" if stall else "hang",
@@ -107,7 +105,9 @@ def _hang(
 
 def _deadlock(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing]) -> Explanation:
     parts = [
-        f"{named(one.waiting)} {_waits(one)} in {one.words} for {named(one.missing)}" for one in stands if one.missing
+        f"{named_ranks(one.waiting)} {_waits(one)} in {one.words} for {named_ranks(one.missing)}"
+        for one in stands
+        if one.missing
     ]
     culprits = {rank for one in stands for rank in one.missing}
     return Explanation(
@@ -130,7 +130,7 @@ def _all_entered(
     lost = {rank for one in stands for rank in one.unknown}
     culprits = stopped or lost
     if culprits:
-        waits = f"{named(first.waiting)} {_waits(first)} in {first.words} for {named(sorted(culprits))}"
+        waits = f"{named_ranks(first.waiting)} {_waits(first)} in {first.words} for {named_ranks(sorted(culprits))}"
         headline = f"{waits}: {acts[min(culprits)].text}"
     else:
         headline = f"every rank has entered {first.words}, and it does not end"
@@ -152,7 +152,7 @@ def _mismatch(
     ranks: Sequence[RankSeen], acts: Mapping[int, Doing], differ: Sequence[Mismatch], stands: Sequence[Standing]
 ) -> Explanation:
     first = differ[0]
-    parts = [f"{named(who)} called {what}" for what, who in first.kinds.items()]
+    parts = [f"{named_ranks(who)} called {what}" for what, who in first.kinds.items()]
     odd = set(next(iter(first.kinds.values())))
     where = group_words(first.group, first.about)
     return Explanation(
@@ -186,7 +186,7 @@ def _in_vain(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Explanatio
     stall = all(acts[rank].stall for rank in those)
     return Explanation(
         kind="stall" if stall else "hang",
-        headline=f"{named(those)} had not entered {which} {where}, in which {named(gone)} waited in vain"
+        headline=f"{named_ranks(those)} had not entered {which} {where}, in which {named_ranks(gone)} waited in vain"
         + (f": it {leader.text}" if len(those) == 1 else ""),
         certainty="likely",
         ranks=_places(ranks, acts, None, set(those)),
@@ -208,7 +208,7 @@ def _nothing_stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Exp
     stopped = tuple(s.rank for s in ranks if s.process is not None and s.process.state in ("T", "t"))
     places = _places(ranks, acts, None, set(stopped))
     if stopped:
-        headline = f"{named(stopped)} {'is' if len(stopped) == 1 else 'are'} stopped by a signal"
+        headline = f"{named_ranks(stopped)} {'is' if len(stopped) == 1 else 'are'} stopped by a signal"
         return Explanation("hang", headline, "certain", places, advice=advice(acts[stopped[0]], stall=False))
     if any(seen.groups for seen in ranks):
         return Explanation("moving", "no collective stands still", "certain", places)
@@ -220,7 +220,7 @@ def _why_unseen(ranks: Sequence[RankSeen]) -> tuple[str, ...]:
     reasons: dict[str, list[int]] = {}
     for seen in ranks:
         reasons.setdefault(_why(seen), []).append(seen.rank)
-    return tuple(f"{named(who)}: {why}" for why, who in reasons.items())
+    return tuple(f"{named_ranks(who)}: {why}" for why, who in reasons.items())
 
 
 def _why(seen: RankSeen) -> str:
@@ -243,9 +243,9 @@ def _evidence(stands: Sequence[Standing]) -> tuple[str, ...]:
     """What torch's counters say, group by group."""
     found = []
     for one in stands:
-        parts = [f"{named(one.waiting)} entered"]
-        parts += [f"{named(one.missing)} did not"] if one.missing else []
-        parts += [f"of {named(one.unknown)} nothing is known"] if one.unknown else []
+        parts = [f"{named_ranks(one.waiting)} entered"]
+        parts += [f"{named_ranks(one.missing)} did not"] if one.missing else []
+        parts += [f"of {named_ranks(one.unknown)} nothing is known"] if one.unknown else []
         found.append(f"{one.words}: {', '.join(parts)}")
     return tuple(found)
 

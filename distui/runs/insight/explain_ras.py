@@ -11,7 +11,8 @@ from dataclasses import replace
 from itertools import islice, pairwise
 
 from distui.frozen import frozen
-from distui.runs.insight.collectives import SAME_ORDER, STANDING_S, named
+from distui.plan.labels import named_ranks
+from distui.runs.insight.collectives import SAME_ORDER, STANDING_S
 from distui.runs.insight.doing import Doing, advice
 from distui.runs.insight.ranks import RankSeen
 from distui.runs.insight.ras import Counted, torch_tells
@@ -203,7 +204,7 @@ def _own(known: Counted, ranks: Sequence[int]) -> list[int]:
 def _who(known: Counted, ranks: Sequence[int]) -> str:
     """Ranks of a communicator in words: those of the run by their number, others by their process."""
     own, rest = _own(known, ranks), [rank for rank in ranks if rank not in known.ranks]
-    parts = [named(own)] if own else []
+    parts = [named_ranks(own)] if own else []
     for rank in rest[:MOST_HOSTS]:
         process = known.one.processes.get(rank)
         parts.append(f"process {process.pid} on {process.host}" if process is not None else f"its rank {rank}")

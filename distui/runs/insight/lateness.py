@@ -138,7 +138,7 @@ def _of_group(name: str, ranks: Sequence[RankSeen]) -> Lateness | None:
     places: dict[tuple[object, ...], list[_Round]] = {}
     for before, one in pairwise(rounds):
         places.setdefault((*_kind(before.collective), *_kind(one.collective)), []).append(one)
-    waited = [_waited(place, inside) for place in places.values() if _waits(place[0].collective)]
+    waited = [_waited(place, inside) for place in places.values() if place[0].collective.what.startswith(_ALL_WAIT)]
     found = [_of_place(name, about, place, inside) for place in waited if len(place) >= FEWEST]
     if not found:
         return None
@@ -169,10 +169,6 @@ def _rounds(name: str, inside: Sequence[RankSeen]) -> Iterator[_Round]:
 
 def _kind(one: Collective) -> tuple[str, str, str]:
     return one.name, one.sizes, one.kinds
-
-
-def _waits(one: Collective) -> bool:
-    return one.what.startswith(_ALL_WAIT)
 
 
 def _waited(place: Sequence[_Round], inside: Sequence[RankSeen]) -> list[_Round]:

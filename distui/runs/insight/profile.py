@@ -55,7 +55,7 @@ def longer(own: Sequence[Sample], others: Sequence[Sequence[Sample]], every: flo
     theirs = [places for places in theirs if len(places) >= FEWEST]
     if len(mine) < FEWEST or not theirs or every <= 0:
         return None
-    counts = Counter(place for place, _ in mine if not _is_wait(place))
+    counts = Counter(place for place, _ in mine if place[0] != "in a collective")
     rests = [(count - len(mine) * _usual(place, theirs), place) for place, count in counts.items()]
     more, place = max(rests, default=(0.0, ("", "")))
     seconds = more / len(mine) * every
@@ -70,10 +70,6 @@ def _usual(place: Place, theirs: Sequence[Sequence[tuple[Place, Frame | None]]])
     """The share of the others' stacks that is there."""
     total = sum(map(len, theirs))
     return sum(found == place for places in theirs for found, _ in places) / total
-
-
-def _is_wait(place: Place) -> bool:
-    return place[0] == "in a collective"
 
 
 def _place(sample: Sample) -> tuple[Place, Frame | None] | None:

@@ -159,13 +159,8 @@ def _xids(answer: HostAnswer) -> dict[str, list[tuple[int, float]]]:
         event, since_boot = whole_of(which), number_of(seconds)
         if event is not None and since_boot is not None and since_boot >= began - EARLY_S:
             at = answer.at - answer.ahead - (boot - since_boot)
-            found.setdefault(_whole_pci(text_of(pci)), []).append((event, at))
+            found.setdefault(pci_key(text_of(pci)), []).append((event, at))
     return found
-
-
-def _whole_pci(pci: str) -> str:
-    """The kernel's log leaves the function number out of a GPU's address."""
-    return pci_key(pci if "." in pci else f"{pci}.0")
 
 
 def _list(value: object) -> list[object]:
@@ -211,13 +206,5 @@ def _states(gpu: _Gpu, before: int | None) -> Iterator[tuple[str, bool, float | 
         more = f"{errors - (before or 0):.0f}"
         since = "since the run began" if before is not None else "since its driver was loaded"
         yield f"counted {more} memory errors that ECC could not correct, {since}", before is not None, None
-    word = gpu.cells.get("clocks_event_reasons.active") or gpu.cells.get("clocks_throttle_reasons.active") or ""
-    if held := throttle.words(_bits(word) & throttle.SLOWED):
+    if held := throttle.words((throttle.bits_of(gpu.cells) or 0) & throttle.SLOWED):
         yield f"is slowed down: {', '.join(held)}", False, None
-
-
-def _bits(word: str) -> int:
-    try:
-        return int(word, 16) if len(word) < 32 else 0
-    except ValueError:
-        return 0

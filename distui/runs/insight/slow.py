@@ -14,7 +14,7 @@ from distui.amounts import duration, size_words
 from distui.facts import throttle
 from distui.facts.values import number
 from distui.frozen import frozen
-from distui.plan.labels import format_ranks
+from distui.plan.labels import named_ranks
 from distui.runs.insight.answers import Frame
 from distui.runs.insight.collectives import group_words
 from distui.runs.insight.lateness import Late, Lateness
@@ -89,10 +89,10 @@ def _straggler(first: Explanation, slow: Slow, causes: Mapping[int, Cause | None
     those = sorted(one.rank for one in slow.lateness.late)
     cause = causes[worst.rank]
     one = len(those) == 1
-    named = f"rank {those[0]} holds" if one else f"ranks {format_ranks(tuple(those))} hold"
+    holds = f"{named_ranks(those)} hold{'s' * one}"
     why = cause.words if cause else "why does not show in its stacks and figures"
     headline = (
-        f"{named} the others up: {'it enters' if one else f'rank {worst.rank} enters'} {_what(worst)} "
+        f"{holds} the others up: {'it enters' if one else f'rank {worst.rank} enters'} {_what(worst)} "
         f"{span(worst.seconds)} late, in {worst.late} of the last {worst.steps} steps of {span(worst.every)}: {why}"
     )
     certain = cause is not None and worst.doubt <= worst.seconds / 4
@@ -194,7 +194,7 @@ def _clock_held_down(rank: int, slow: Slow) -> Cause | None:
     own, others = clocks[rank], [min(clocks[one]) for one in slow.references if clocks[one]]
     if not own or not others or min(own) >= SLOW_CLOCK * median(others):
         return None
-    reasons = dict.fromkeys(word for gpu in _gpus(rank, slow) for word in _reasons(gpu))
+    reasons = dict.fromkeys(word for gpu in _gpus(rank, slow) for word in throttle.words(throttle.bits_of(gpu)))
     words = f"its GPU's clock is held down ({', '.join(reasons)})" if reasons else "its GPU's clock is lower"
     told = (f"its GPU runs at {min(own):.0f} MHz, those of the others at {median(others):.0f} MHz",)
     return Cause(words, told, advice="see `distui top`: temperature, power limit and clocks of this GPU")
@@ -210,14 +210,6 @@ def _gpus(rank: int, slow: Slow) -> list[Mapping[str, str]]:
 
 def _clock(gpu: Mapping[str, str]) -> float | None:
     return number(gpu.get("clocks.sm"))
-
-
-def _reasons(gpu: Mapping[str, str]) -> tuple[str, ...]:
-    word = gpu.get("clocks_event_reasons.active") or gpu.get("clocks_throttle_reasons.active") or ""
-    try:
-        return throttle.words(int(word, 16))
-    except ValueError:
-        return ()
 
 
 # a link that loses

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 
 from distui.agent.bundle import bundle, take
 from distui.errors import DistuiError
@@ -62,7 +61,7 @@ def _nothing(host: str, why: str) -> Watched:
 async def _talk(access: HostAccess, asked: bytes) -> Watched:
     """Start the program there, ask for its clock meanwhile, take its answer. Raises DistuiError, ValueError."""
     session = await access.link.session(give_up=CONNECT_SECONDS)
-    program = _program()
+    program = bundle(*MODULES, "connections", "watching")
     channel = await session.open(take(program))
     asking: asyncio.Task[None] | None = None
     lines, readings, sent = Lines(channel), list[Reading](), list[float]()
@@ -121,8 +120,3 @@ class Lines:
         if not data or self._left < 0:
             raise ValueError("no answer, or too much of it")
         return data
-
-
-@cache
-def _program() -> bytes:
-    return bundle(*MODULES, "connections", "watching")

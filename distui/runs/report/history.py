@@ -9,7 +9,7 @@ from datetime import datetime
 
 from distui.facts.host import Trouble
 from distui.frozen import frozen
-from distui.plan.labels import format_ranks
+from distui.plan.labels import named_ranks
 from distui.runs.hosts.discover import FoundRun, FoundRuns
 from distui.runs.hosts.launches import Launch, ended
 from distui.runs.lines.events import Failure
@@ -136,10 +136,10 @@ def _unfound(found: FoundRun) -> tuple[str, ...]:
     """That ranks of a run which has ended are on no host that answered, in words."""
     if not found.unfound:
         return ()
-    ranks, many = format_ranks(found.unfound), len(found.unfound) > 1
+    many = len(found.unfound) > 1
     return (
-        f"nothing of rank{'s' * many} {ranks} is on the hosts that answered: how {'they' if many else 'it'} ended and "
-        "what is unread of the log is not known",
+        f"nothing of {named_ranks(found.unfound)} is on the hosts that answered: how {'they' if many else 'it'} ended "
+        "and what is unread of the log is not known",
     )
 
 

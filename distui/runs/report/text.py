@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from distui.files import last_bytes
+from distui.files import tail_lines
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import Failure
 from distui.runs.lines.severity import headline_of
@@ -52,12 +52,8 @@ def last_lines(
 
 
 def _tail(path: Path) -> tuple[str, ...]:
-    try:
-        data, whole = last_bytes(path, TAIL_BYTES)
-    except OSError:
-        return ()
-    lines = data.splitlines() if whole else data.splitlines()[1:]
-    return tuple(text for line in lines[-TAIL_LINES:] if (text := safe(text_of(line))[:500]).strip())
+    lines = tail_lines(path, TAIL_BYTES)[-TAIL_LINES:]
+    return tuple(text for line in lines if (text := safe(text_of(line))[:500]).strip())
 
 
 def report(plan: RunPlan, state: RunState, tails: Mapping[int | None, Sequence[str]], log_dir: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
+from distui.facts import throttle
 from distui.facts.gpu import pci_key
 from distui.frozen import frozen
-from distui.runs.lines.events import GpuReading
+from distui.runs.lines.events import GpuReading, HostSampled
 from distui.whole import whole
 
 
@@ -84,6 +85,23 @@ class Sampler:
         )
 
 
+def host_sampled(at: float, host: str, sample: Sample) -> HostSampled:
+    """The helper's figures as an event; interfaces whose rate is not known yet are left out.
+
+    Times of the host's clock become times of ours.
+    """
+    gpus = tuple(g if g.xid_at is None else replace(g, xid_at=g.xid_at + at - sample.at) for g in sample.gpus)
+    traffic = {**sample.net, **sample.ib}
+    net = {
+        name: (t.rx_rate, t.tx_rate)
+        for name, t in traffic.items()
+        if t.rx_rate is not None and t.tx_rate is not None and name != "lo"
+    }
+    free = min((pair[0] for pair in sample.disks.values()), default=None)
+    memory = (sample.memory_total_mib, sample.memory_available_mib)
+    return HostSampled(at, host, gpus, net, free, sample.cpu_pct, sample.load, *memory, sample.errors)
+
+
 def _cpu(now: list[int], before: list[int] | None) -> float | None:
     if before is None or now[1] <= before[1]:
         return None
@@ -116,7 +134,7 @@ def _nvidia(row: str, sample: Mapping[str, Any]) -> GpuReading | None:
         return None
     heat, margin = _number(cells.get("temperature.gpu")), _number(cells.get("temperature.gpu.tlimit"))
     rx, tx = (_number(text) for text in sample["gpus"]["pcie"].get(index, ("", "")))
-    xids = {pci_key(_function(pci)): found for pci, found in (sample["gpus"]["xid"] or {}).items()}
+    xids = {pci_key(pci): found for pci, found in (sample["gpus"]["xid"] or {}).items()}
     xid, since_boot = xids.get(pci_key(cells.get("pci.bus_id")), (None, 0.0))
     return GpuReading(
         number,
@@ -130,7 +148,7 @@ def _nvidia(row: str, sample: Mapping[str, Any]) -> GpuReading | None:
         pcie_rx=None if rx is None else rx * _MB,
         pcie_tx=None if tx is None else tx * _MB,
         ecc=_whole(_number(cells.get("ecc.errors.uncorrected.volatile.total"))),
-        throttle=_bits(cells.get("clocks_event_reasons.active", cells.get("clocks_throttle_reasons.active"))),
+        throttle=throttle.bits_of(cells),
         slowdown_c=None if heat is None or margin is None else heat + margin,
         xid=xid,
         xid_at=None if xid is None else sample["wall"] - sample["boot"] + since_boot,
@@ -139,19 +157,6 @@ def _nvidia(row: str, sample: Mapping[str, Any]) -> GpuReading | None:
 
 _MB = 1_000_000
 """dmon's MB."""
-
-
-def _function(pci: str) -> str:
-    """The kernel's log leaves the function number out of a GPU's address."""
-    return pci if "." in pci else f"{pci}.0"
-
-
-def _bits(text: str | None) -> int | None:
-    """`0x0000000000000004`; words for unknown are None."""
-    try:
-        return int(text or "", 16)
-    except ValueError:
-        return None
 
 
 def _amd(index: int, row: list[str]) -> GpuReading:

@@ -9,13 +9,12 @@ import contextlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from distui.codec import read
 from distui.errors import UsageError
 from distui.facts.values import loads
-from distui.files import last_bytes, lines_of, open_to_read
+from distui.files import lines_of, open_to_read, tail_lines
 from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.plan.serialize import from_json
@@ -25,6 +24,8 @@ from distui.runs.store.runs import StoredRun
 
 FIRST_BYTES = 1 << 20
 """Of a run's samples, in which those are that came first of each host."""
+TAIL_BYTES = 1 << 18
+"""Of them, in which the newest progress is."""
 
 
 @dataclass(slots=True)
@@ -90,7 +91,7 @@ def stored_progress(stored: StoredRun) -> Progressed | None:
         ended = event_of(stored.result())
         if isinstance(ended, RunEnded) and ended.progress is not None:
             return ended.progress
-    newest = _figures(reversed(_tail(stored.path / "metrics.ndjson")))
+    newest = _figures(reversed(tail_lines(stored.path / "metrics.ndjson", TAIL_BYTES)))
     return next((event for event in newest if isinstance(event, Progressed)), None)
 
 
@@ -107,14 +108,6 @@ def _figures(lines: Iterable[bytes]) -> Iterator[Event | None]:
     for line in lines:
         with contextlib.suppress(ValueError):
             yield event_of(loads(line))
-
-
-def _tail(path: Path, most: int = 1 << 18) -> list[bytes]:
-    """The last lines of a file, as many as are in its last quarter of a megabyte."""
-    try:
-        return last_bytes(path, most)[0].splitlines()
-    except OSError:
-        return []
 
 
 def told_failure(value: object) -> Failure | None:

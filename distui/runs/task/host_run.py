@@ -84,7 +84,7 @@ class HostRun(HostAccess):
         Two names may lead to one engine (the demo's hosts share this machine's): the other's tasks are not ours.
         Neither are those of another launch with the run's name, or of another attempt.
         """
-        ours = {task.index: _labels(task) for task in self.tasks}
+        ours = {task.index: task_from_labels(task.labels) for task in self.tasks}
         return tuple(
             t for t in await self.all_tasks() if t.labels.task in ours and _same(t.labels, ours[t.labels.task])
         )
@@ -301,10 +301,6 @@ class HostRun(HostAccess):
 
 def _is_left(removed: Completed) -> bool:
     return "left" in removed.text.splitlines()
-
-
-def _labels(task: Task) -> TaskLabels | None:
-    return task_from_labels(task.labels)
 
 
 def _same(found: TaskLabels, ours: TaskLabels | None) -> bool:

@@ -49,6 +49,11 @@ class End:
     seen_at: float | None = None
     """When distui learned of it: what was known before a stop began was not caused by it, whatever the clocks say."""
 
+    @property
+    def when(self) -> float | None:
+        """When it ended by the engine's word, else when it was seen to have."""
+        return self.at if self.at is not None else self.seen_at
+
 
 @frozen
 class TaskSeen:

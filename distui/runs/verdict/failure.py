@@ -29,7 +29,7 @@ def failure_of(evidence: Evidence, group: First) -> Failure:
         words=how_it_ended(part),
         cause="; ".join(text for text in (cause.text if cause else "", held.headline if held else "") if text),
         hint=(held.advice if held else "") or _hint(part, cause),
-        excerpt=excerpt(_shown(part)),
+        excerpt=excerpt((part.words.own if part.words is not None else ()) or _said(part)),
         at=part.when.at if part.when is not None else None,
         name=task.name if len(part.ranks) == 1 else "",
         alike=tuple(sorted(rank for other in group.alike for rank in other.ranks)),
@@ -86,11 +86,6 @@ def _ended_itself(part: Part) -> bool:
 def _said(part: Part) -> Sequence[str]:
     """The last lines of the rank; of its launcher where it said nothing."""
     return said_last(part, *part.ranks)
-
-
-def _shown(part: Part) -> Sequence[str]:
-    """What is shown of it: the lines of its own error, where others follow."""
-    return (part.words.own if part.words is not None else ()) or _said(part)
 
 
 def said_last(part: Part, *ranks: int) -> Sequence[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from distui.frozen import frozen
-from distui.plan.labels import format_ranks
+from distui.plan.labels import named_ranks
 from distui.runs.lines.events import rank_words
 from distui.runs.verdict.evidence import Evidence
 from distui.runs.verdict.last_words import LastWords
@@ -74,7 +74,7 @@ def who(part: Part) -> str:
     """`rank 13`, `worker/1`, `ranks 0-3 on h1`."""
     if len(part.ranks) == 1:
         return rank_words(part.ranks[0], part.task.name)
-    return f"ranks {format_ranks(part.ranks)} on {part.task.host}"
+    return f"{named_ranks(part.ranks)} on {part.task.host}"
 
 
 def settled(parts: Sequence[Part]) -> list[Part]:
@@ -218,7 +218,7 @@ def _unsure(
     words = (WAITED, ECHOED)[_weakness(chief) - 1]
     held = evidence.explanation
     if words == WAITED and held is not None and held.culprits:
-        return "" if held.certainty == "certain" else f"{WAITED}, most likely for {_ranks(held.culprits)}"
+        return "" if held.certainty == "certain" else f"{WAITED}, most likely for {named_ranks(held.culprits)}"
     return f"{words}, and {_suspects(evidence, parts, chief) or NOBODY[words]}"
 
 
@@ -244,10 +244,6 @@ def _suspects(evidence: Evidence, parts: Sequence[Part], chief: Part) -> str:
 def _lost(evidence: Evidence, host: str) -> bool:
     known = evidence.hosts.get(host)
     return known is not None and known.lost_at is not None
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {format_ranks(ranks)}"
 
 
 def _named(parts: Sequence[Part]) -> str:

@@ -97,7 +97,7 @@ def last_words(lines: Lines) -> LastWords | None:
     if end is None:
         return None
     start = _pointed_at(texts, lines, _first_error(texts, lines, end), end)
-    said = texts[start : end + 1 + _explained(texts, end)]
+    said = texts[start : end + 1 + int(end + 1 < len(texts) and texts[end + 1].startswith("  what():"))]
     heads = [texts[i] for i in range(start, end + 1) if _names_error(texts, i) and not _announces(texts, i)]
     heads = [text for text in heads if not _ABOVE.search(text)] or heads
     cause = cause_of(said)
@@ -129,11 +129,6 @@ def _rank_prefix(text: str) -> str:
     """torch's `[rank3]: ` before a line of a rank that raised; empty where there is none."""
     found = RANK_PREFIX.match(safe(text))
     return found[0] if found else ""
-
-
-def _explained(texts: Sequence[str], end: int) -> int:
-    """How many lines C++ adds to `terminate called`: what the exception says of itself."""
-    return int(end + 1 < len(texts) and texts[end + 1].startswith("  what():"))
 
 
 def _later(texts: Sequence[str], lines: Sequence[Line], end: int) -> float:
@@ -205,7 +200,7 @@ def _first_error(texts: Sequence[str], lines: Sequence[Line], end: int) -> int:
     start, spare = end, 0
     for i in range(end - 1, -1, -1):
         if _HEAD.search(texts[i]) or _names_error(texts, i):
-            if _apart(lines[i].at, lines[start].at) > _timeout(texts[i]):
+            if _apart(lines[i].at, lines[start].at) > (LONG_PAUSE if _WATCHDOG.search(texts[i]) else PAUSE):
                 break
             start, spare = i, 0
         elif _CHAINED.match(texts[i]):
@@ -230,10 +225,6 @@ def _pointed_at(texts: Sequence[str], lines: Sequence[Line], start: int, end: in
         if not spare:
             break
     return start
-
-
-def _timeout(text: str) -> float:
-    return LONG_PAUSE if _WATCHDOG.search(text) else PAUSE
 
 
 def _apart(before: float | None, after: float | None, unknown: float = 0.0) -> float:

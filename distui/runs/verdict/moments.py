@@ -59,8 +59,7 @@ def ended(evidence: Evidence, task: TaskSeen) -> Moment | None:
         return None
     if (down := down_at(evidence, task)) is not None:
         return Moment(down, down - AWAY, down, task.host, evidence.doubt(task.host))
-    at = task.end.at if task.end.at is not None else task.end.seen_at
-    if at is None:
+    if (at := task.end.when) is None:
         return None
     lag = ENDED if task.end.at is not None else max(ENDED, ARRIVED)
     return Moment(at, at - lag, at, task.host, evidence.doubt(task.host))

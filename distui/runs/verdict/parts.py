@@ -189,7 +189,7 @@ def _of_process(
             return _failed(evidence, replace(part, closed=True), own)
         if early is None or its.code == 143:
             return _taken(part, report, end, doubt)
-    final = its is not None or _agent_is_done(report) or not evidence.rules.max_restarts
+    final = its is not None or report.reported or bool(report.ends) or not evidence.rules.max_restarts
     if early is not None and (final or early.weight == "own"):
         return _failed(evidence, part, early)
     if its is None:
@@ -226,10 +226,6 @@ def _said_before_the_agent(lines: Lines, report: AgentWords) -> LastWords | None
     return words if words is not None and words.weight == "own" else None
 
 
-def _agent_is_done(report: AgentWords) -> bool:
-    return report.reported or bool(report.ends)
-
-
 def _taken(part: Part, report: AgentWords, end: End, doubt: float) -> Part:
     """A rank that its torchrun ended: since others had failed, or since torchrun was stopped itself."""
     at = report.signalled_at if report.signalled_at is not None else report.noticed_at
@@ -257,7 +253,7 @@ def _untold(
         well = report.reported and report.stopped_unnamed < len(ranks)
         how: How = "taken" if report.stopped_unnamed >= len(ranks) else "succeeded" if well else "taken"
         for rank in ranks:
-            last = _last_at(task.lines.get(rank, ()))
+            last = next((line.at for line in reversed(task.lines.get(rank, ())) if line.at is not None), None)
             when = said(evidence, task, last) if how == "succeeded" and last is not None else seen
             code = {"succeeded": 0, "taken": 143 if report.stopped_unnamed else None}[how]
             yield Part(task, (rank,), how, code, when, stop=stop)
@@ -286,7 +282,3 @@ def _by(task: TaskSeen, end: End, error: str) -> str:
 def _merged(*many: Lines) -> Lines:
     lines = [line for lines in many for line in lines]
     return tuple(sorted(lines, key=lambda line: line.at or 0.0))
-
-
-def _last_at(lines: Lines) -> float | None:
-    return next((line.at for line in reversed(lines) if line.at is not None), None)

@@ -69,8 +69,7 @@ def _over(evidence: Evidence) -> Iterator[Over]:
 def done_at(evidence: Evidence) -> float | None:
     """When the last task ended whose end is the run's (`done_when`); None while one lives, or without such tasks."""
     ends = [t.end for t in evidence.tasks if t.index in evidence.rules.judges]
-    times = [end.at if end.at is not None else end.seen_at for end in ends if end is not None]
-    known = [at for at in times if at is not None]
+    known = [at for end in ends if end is not None and (at := end.when) is not None]
     return max(known) if ends and len(known) == len(ends) else None
 
 

@@ -54,7 +54,7 @@ class DiskFullRetry:
 
     async def _until_written(self) -> None:
         gave_up = False
-        while held := self._held():
+        while held := [track for track in self._tracker.tracks.values() if not track.room.is_set()]:
             await self._rest()
             over = self._all_over()
             for track in held:
@@ -76,9 +76,6 @@ class DiskFullRetry:
             await asyncio.sleep(_LOOK)
             left -= _LOOK
         self._tracker.waited_at = self._tracker.clock()
-
-    def _held(self) -> list[TaskTrack]:
-        return [track for track in self._tracker.tracks.values() if not track.room.is_set()]
 
     def _all_over(self) -> bool:
         """Whether every task has ended, so that nothing but logs which wait for room keeps the run from its end."""

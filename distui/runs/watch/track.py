@@ -70,9 +70,7 @@ class TaskTrack:
     @property
     def exit_at(self) -> float:
         """When it ended, in our clock; the beginning of time before."""
-        end = self.end
-        at = None if end is None else end.at if end.at is not None else end.seen_at
-        return 0.0 if at is None else at
+        return (self.end.when if self.end is not None else None) or 0.0
 
     @property
     def started_at(self) -> float | None:

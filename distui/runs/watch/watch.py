@@ -27,7 +27,7 @@ from distui.runs.follow.followed import (
 from distui.runs.follow.follower import HostFollower
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.lines.events import Event, Notice
-from distui.runs.state.sampled import host_sampled
+from distui.runs.state.samples import host_sampled
 from distui.runs.store.logs import TaskLog
 from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.runs import StoredRun
