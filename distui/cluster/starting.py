@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 
 from distui.cluster.planning import PlannedRun
-from distui.errors import CheckFailed
 from distui.plan.serialize import to_json
+from distui.runs.attempt.emitter import cannot_write
 from distui.runs.attempt.limits import NO_LIMITS, Limits
 from distui.runs.attempt.steps import LaunchOptions
 from distui.runs.control.controller import RunController
@@ -34,10 +34,7 @@ def record(store: RunStore, planned: PlannedRun) -> StoredRun:
     except OSError as exc:
         path = store.root / plan.run_id
         shutil.rmtree(path, ignore_errors=True)
-        raise CheckFailed(
-            f"can't write {path}: {exc.strerror}; nothing was started",
-            hint="free some space there, or set XDG_STATE_HOME to a folder on another disk",
-        ) from exc
+        raise cannot_write(path, exc, "; nothing was started") from exc
     return stored
 
 

@@ -177,7 +177,7 @@ def test_saved_logs(cli: Any, pair: StoredRun) -> None:
     for words in (("--save", "kept/all"), ("--merge", "--save", "kept/one.log"), ("--merge", "--save", "no/such/f")):
         refused = cli("logs", "r2", *words)
         assert refused.code == 2, words
-        assert "exists" in refused.err or "can't write" in refused.err
+        assert "exists" in refused.err or "can't be written" in refused.err
 
 
 def test_what_was_not_saved_leaves_nothing(cli: Any, pair: StoredRun) -> None:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from distui.cluster.selection import Selection
 from distui.cluster.settings import ClusterSettings
-from distui.errors import CheckFailed, ContactLost, NotFound, UsageError
+from distui.errors import ContactLost, NotFound, UsageError
 from distui.facts.host import Trouble
 from distui.facts.troubles import shared
 from distui.frozen import frozen
@@ -17,6 +17,7 @@ from distui.identity import owner
 from distui.plan.model import RunPlan
 from distui.plan.serialize import from_json
 from distui.regex import regex
+from distui.runs.attempt.emitter import cannot_write
 from distui.runs.hosts.discover import FoundRun, find_runs
 from distui.runs.lines.text import safe
 from distui.runs.report.found import choose
@@ -145,8 +146,7 @@ class Places:
         try:
             older = set_aside(store, place.run, taken.launch) if not self.settings.readonly else None
         except OSError as exc:
-            message = f"can't write {place.stored.path}: {exc.strerror}; neither run was touched"
-            raise CheckFailed(message, hint="free some space there") from exc
+            raise cannot_write(place.stored.path, exc, "; neither run was touched") from exc
         kept = f"the older one of that name here ({how}) is kept as {older.run_id}" if older is not None else ""
         say(f"{taken.message}; {kept or f'there is an older one of that name here ({how})'}")
         stored = store.get(place.run)

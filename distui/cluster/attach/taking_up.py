@@ -10,7 +10,6 @@ from distui.cluster.attach.places import Asked, RunLocation, open_here
 from distui.cluster.beside import Beside
 from distui.cluster.connecting import Connect
 from distui.cluster.settings import ClusterSettings
-from distui.errors import CheckFailed
 from distui.facts.host import HostFacts, Trouble
 from distui.facts.probe import probe_all
 from distui.frozen import frozen
@@ -18,6 +17,7 @@ from distui.identity import owner
 from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
+from distui.runs.attempt.emitter import cannot_write
 from distui.runs.control.beside import StoredReader
 from distui.runs.control.controller import RunController
 from distui.runs.hosts.discover import FoundRun
@@ -156,10 +156,7 @@ def _folder(settings: ClusterSettings, place: RunLocation, live: Live) -> Stored
         set_aside(store, live.plan.run_id, launch_of(live.plan))
         return _made(store.adopt(live.plan.run_id), place, live)
     except OSError as exc:
-        raise CheckFailed(
-            f"can't write {store.root / live.plan.run_id}: {exc.strerror}; the run was not touched",
-            hint="free some space there, or set XDG_STATE_HOME to a folder on another disk",
-        ) from exc
+        raise cannot_write(store.root / live.plan.run_id, exc, "; the run was not touched") from exc
 
 
 def _made(stored: StoredRun, place: RunLocation, live: Live) -> StoredRun:

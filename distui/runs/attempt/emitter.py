@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 from distui.errors import CheckFailed
 from distui.plan.model import RunPlan
@@ -46,7 +47,7 @@ class Emitter:
         try:
             self._journal = journal = Journal(self._stored)
         except OSError as exc:
-            raise cannot_write(self._stored, exc) from exc
+            raise cannot_write(self._stored.path, exc) from exc
         self._series = series = SeriesWriter(self._stored.series_dir)
         try:
             yield
@@ -86,7 +87,7 @@ class Emitter:
         return Notice(self._clock(), "info", message) if before else None
 
 
-def cannot_write(stored: StoredRun, error: OSError) -> CheckFailed:
-    """The error of a run's folder that can't be written."""
+def cannot_write(path: Path, error: OSError, then: str = "") -> CheckFailed:
+    """The error of a run's folder that can't be written; `then` says what becomes of the run."""
     hint = "free some space there, or set XDG_STATE_HOME to a folder on another disk"
-    return CheckFailed(f"can't write {stored.path}: {error.strerror}", hint=hint)
+    return CheckFailed(f"can't write {path}: {error.strerror}{then}", hint=hint)

@@ -198,7 +198,7 @@ class RunController:
         with self._lock:
             try:
                 if self._no_lock is not None:
-                    raise cannot_write(self.stored, self._no_lock)
+                    raise cannot_write(self.stored.path, self._no_lock)
                 with self._run.events.writing():
                     await self._write_down()
             except DistuiError as exc:

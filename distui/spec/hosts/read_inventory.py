@@ -13,7 +13,7 @@ from distui.spec.hosts.groups import read_groups
 from distui.spec.hosts.host_keys import INVENTORY
 from distui.spec.hosts.inventory import DataNetwork, Host, Inventory
 from distui.spec.yaml.files import read_text
-from distui.spec.yaml.nodes import Node, Scalar, Source, Table
+from distui.spec.yaml.nodes import Node, Scalar, Source, Table, node_at
 from distui.spec.yaml.problems import Problems, Wrong, shown
 
 _PLACE = regex(r"\{[^{}]*\}|[{}]")
@@ -104,14 +104,18 @@ def _hosts(
     bodies: tuple[Node | None, ...],
     problems: Problems,
 ) -> list[Host]:
-    """The hosts of an entry of `hosts:`; none, with the problem noted, where an address makes no sense."""
+    """The hosts of an entry of `hosts:`; none, with the problem noted, where an address makes no sense.
+
+    `bodies` are where its settings may stand: with the host, and with the defaults.
+    """
     settings = dict(settings)
     addr, data = settings.pop("addr", None), settings.pop("data", {})
     data_addr = data.get("addr")
     for address, keys in ((addr, ("addr",)), (data_addr, ("data", "addr"))):
         wrong = _misfit(address, members) or (_not_ip(address, members) if keys[0] == "data" else "")
         if wrong:
-            problems.add(_written(bodies, keys) or word, ".".join(("hosts", word.text, *keys)), wrong)
+            written = next((node for body in bodies if (node := node_at(body, *keys)) is not None), word)
+            problems.add(written, ".".join(("hosts", word.text, *keys)), wrong)
             return []
     engine, command = settings.pop("engine", ("docker", ("docker",)))
     return [
@@ -125,17 +129,6 @@ def _hosts(
         )
         for m in members
     ]
-
-
-def _written(bodies: tuple[Node | None, ...], keys: tuple[str, ...]) -> Node | None:
-    """Where a setting stands: with the host, or with the defaults."""
-    for body in bodies:
-        node = body
-        for key in keys:
-            node = node.get(key) if isinstance(node, Table) else None
-        if node is not None:
-            return node
-    return None
 
 
 def _misfit(address: str | None, members: Sequence[names.Numbered]) -> str:

@@ -10,7 +10,7 @@ from distui.regex import regex
 from distui.spec.job.job import DataMount, destination
 from distui.spec.job.job_forms import SECRETS, image
 from distui.spec.yaml import leaves
-from distui.spec.yaml.nodes import Items, Scalar, Table
+from distui.spec.yaml.nodes import Items, Scalar, Table, node_at
 from distui.spec.yaml.problems import Wrong, shown
 from distui.spec.yaml.shapes import Key, Look, MapOf, Record, join
 
@@ -205,7 +205,7 @@ def check_targets(look: Look) -> None:
     if (code := look.values.get("code")) is not None:
         taken[destination(code, look.values.get("workdir"))] = "the code"
     for name, (_, mount) in table.pairs.items() if isinstance(table, Table) else ():
-        node = mount.get("to") if isinstance(mount, Table) else None
+        node = node_at(mount, "to")
         if not isinstance(node, Scalar):
             continue
         target = posixpath.normpath(node.text)

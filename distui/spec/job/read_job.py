@@ -17,7 +17,7 @@ from distui.spec.job.job_keys import JOB
 from distui.spec.job.overrides import Override, Plain, apply, node_of
 from distui.spec.job.variables import expand_node, refuse_for_peers
 from distui.spec.yaml.files import read_text
-from distui.spec.yaml.nodes import Node, Scalar, Source, Table
+from distui.spec.yaml.nodes import Node, Scalar, Source, Table, node_at
 from distui.spec.yaml.problems import Problems, did_you_mean, printable, shown
 from distui.spec.yaml.shapes import MISSING
 
@@ -95,7 +95,7 @@ def place_of(text: str, path: str, name: str, key: str, message: str) -> Problem
     problems = Problems()
     source = Source(path, text)
     for document in _parse(source, problems):
-        node = document.get(key) if isinstance(document, Table) and _name(document) == name else None
+        node = node_at(document, key) if _name(document) == name else None
         if node is not None:
             return Problem(path, node.line, node.column, key, message, source.line(node.line))
     return Problem(path, 0, 0, f"job {name}: {key}", message)
@@ -182,8 +182,7 @@ def _pick(documents: list[Node], name: str | None, problems: Problems) -> Node |
 def _same_names(documents: list[Node], problems: Problems) -> None:
     seen: dict[str, int] = {}
     for document in documents:
-        name = _name(document)
-        node = document.get("name") if isinstance(document, Table) else None
+        name, node = _name(document), node_at(document, "name")
         if name and node and name in seen:
             problems.add(node, "name", f"the job on line {seen[name]} is called {shown(name)} too")
         elif name and node:
@@ -191,7 +190,7 @@ def _same_names(documents: list[Node], problems: Problems) -> None:
 
 
 def _name(document: Node) -> str | None:
-    node = document.get("name") if isinstance(document, Table) else None
+    node = node_at(document, "name")
     return node.text if isinstance(node, Scalar) else None
 
 

@@ -15,7 +15,7 @@ from distui.spec.job import job_forms as forms
 from distui.spec.job.job import ROLES as NAMES
 from distui.spec.job.job import Role
 from distui.spec.yaml import leaves
-from distui.spec.yaml.nodes import Node, Scalar, Table
+from distui.spec.yaml.nodes import Node, Scalar, node_at
 from distui.spec.yaml.problems import Wrong, shown, unknown
 from distui.spec.yaml.shapes import Key, Look, MapOf, Record, join
 
@@ -107,20 +107,17 @@ def _check_together(look: Look, node: Node, roles: Mapping[str, Any]) -> None:
     for name in _ONE_ONLY:
         role = roles.get(name)
         if role is not None and ((role.count or 1) > 1 or (role.per_host or 1) > 1):
-            look.problems.add(_place(node, name), f"roles.{name}", f"there is at most one {name}, write count: 1")
+            look.problems.add(
+                node_at(node, name) or node, f"roles.{name}", f"there is at most one {name}, write count: 1"
+            )
     if "chief" not in roles and "worker" not in roles:
         look.problems.add(node, "roles", "nobody trains: add worker, or chief")
     elif "ps" in roles:
         lacking = [name for name in ("chief", "worker") if name not in roles]
         if lacking:
             why = f"ps needs a chief, which coordinates, and workers: add {' and '.join(lacking)}"
-            look.problems.add(_place(node, "ps"), "roles.ps", why)
+            look.problems.add(node_at(node, "ps") or node, "roles.ps", why)
         if look.values.get("done_when") == "all":
             look.note("done_when", "ps tasks never end by themselves, so the run would not; write chief")
     if look.values.get("done_when") == "worker" and "worker" not in roles:
         look.note("done_when", "there is no worker among the roles; write chief")
-
-
-def _place(node: Node, name: str) -> Node:
-    """The value of one role."""
-    return (node.get(name) if isinstance(node, Table) else None) or node

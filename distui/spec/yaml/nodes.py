@@ -83,6 +83,13 @@ Node = Scalar | Items | Table
 """`size` counts the nodes below with every alias written out: it bounds the work before any is done."""
 
 
+def node_at(node: Node | None, *keys: str) -> Node | None:
+    """What is written at a path of keys, None where nothing is."""
+    for key in keys:
+        node = node.get(key) if isinstance(node, Table) else None
+    return node
+
+
 def is_null(node: Node) -> bool:
     """Whether nothing, `~` or `null` was written."""
     return isinstance(node, Scalar) and node.value is None
