@@ -30,6 +30,12 @@ from distui.spec.job.job import Job
 from fakehosts.hosts import FakeConnector, FakeHost
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for something that a run does by itself; whoever waits for ever is ended by the test's own limit."""
+    while not condition():  # noqa: ASYNC110 - values change in many places, and fake hosts have no events for them
+        await asyncio.sleep(0.002)
+
+
 def facts_of(name: str, number: int = 11, **more: Any) -> HostFacts:
     """What a probe finds on a fake host."""
     return HostFacts(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +20,7 @@ from distui.runs.store.journal import Journal
 from distui.runs.store.logs import TaskLog
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.runs.watch import full_disk as room
-from fakehosts.runs import Cluster, use_fake_follower
+from fakehosts.runs import Cluster, until, use_fake_follower
 
 REAL = growing.open_private
 
@@ -174,11 +172,6 @@ def cluster(tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> Clus
         host.files[f"log-{task}"] = b"hello\n"
     made.hosts[0].engine.exits[0] = 0
     return made
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - values change in many places, and nothing is timed
-        await asyncio.sleep(0.002)
 
 
 async def test_a_run_goes_on_by_itself_when_there_is_room_again(cluster: Cluster, disk: Disk) -> None:

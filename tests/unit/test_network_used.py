@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +21,7 @@ from distui.runs.state.samples import Sample, Sampler, Traffic
 from distui.runs.store.recorded import stored_network
 from distui.runs.watch.carried import FULL, HostCounters, carried_words
 from distui.runs.watch.network import NetworkWatch
-from fakehosts.runs import Cluster, facts_of, plan_for, use_fake_follower
+from fakehosts.runs import Cluster, facts_of, plan_for, until, use_fake_follower
 
 GB = 10**9
 Grown = Mapping[str, tuple[float, float]]
@@ -363,12 +362,6 @@ def test_which_interfaces_carry_another_is_read_from_the_kernel(
     base |= {"disks": {}, "gpus": {"fields": [], "rows": [], "error": "", "pcie": {}, "xid": None}}
     assert sampler.take({**base, "lower": {"bond0": ["eth0", "eth1"]}}).lower == {"bond0": ("eth0", "eth1")}
     assert sampler.take(base).lower == {"bond0": ("eth0", "eth1")}
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that the run does by itself."""
-    while not condition():  # noqa: ASYNC110 - values change in many places, and nothing is timed
-        await asyncio.sleep(0.002)
 
 
 async def test_a_run_tells_it_and_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from distui.runs.verdict.causes import may_be_network
 from distui.runs.verdict.evidence import End, Evidence, Line, Stop, TaskSeen
 from distui.runs.verdict.judge import judge
 from distui.spec.job.read_job import read_job
-from fakehosts.runs import Cluster, facts_of, plan_for, use_fake_follower
+from fakehosts.runs import Cluster, facts_of, plan_for, until, use_fake_follower
 
 HANG = Explanation(
     "hang",
@@ -215,8 +215,7 @@ async def test_what_stops_no_run(
     asked = answering(monkeypatch, lambda: hanging(**changes))
 
     async def end() -> None:
-        while not asked:  # noqa: ASYNC110 - fake hosts have no events
-            await asyncio.sleep(0.01)
+        await until(lambda: asked)
         for host in cluster.hosts:
             host.containers[0].end(0)
 
@@ -290,8 +289,7 @@ async def test_what_was_told_before_says_more(cluster: Cluster, monkeypatch: pyt
     asked = answering(monkeypatch, lambda: told[bool(asked)])
 
     async def give_up() -> None:
-        while not asked:  # noqa: ASYNC110 - fake hosts have no events
-            await asyncio.sleep(0.01)
+        await until(lambda: asked)
         cluster.hosts[0].files["log-0"] = f"Traceback (most recent call last):\n{TIMED_OUT}\n".encode()
         cluster.hosts[0].containers[0].end(1)
 

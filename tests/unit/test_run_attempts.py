@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,7 +28,7 @@ from distui.runs.store.recorded import stored_events
 from distui.runs.store.runs import StoredRun
 from distui.session import Completed, Connector
 from distui.spec.hosts.inventory import Host
-from fakehosts.runs import Cluster, facts_of, plan_for, use_fake_follower
+from fakehosts.runs import Cluster, facts_of, plan_for, until, use_fake_follower
 
 
 @pytest.fixture
@@ -76,12 +76,6 @@ def ends(cluster: Cluster, *codes: int) -> None:
         return real(argv)
 
     cluster.hosts[1].engine.run = run  # type: ignore[method-assign, assignment]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that the run does by itself."""
-    while not condition():  # noqa: ASYNC110 - values change in many places, and nothing is timed
-        await asyncio.sleep(0.002)
 
 
 async def test_the_second_attempt_succeeds(cluster: Cluster) -> None:

@@ -20,7 +20,7 @@ from distui.runs.control.controller import RunController
 from distui.runs.lines.events import Event, LogLines, Notice, PhaseBegun, RunEnded, RunOpened
 from distui.runs.store import runs as store
 from distui.runs.store.runs import StoredRun
-from fakehosts.runs import Cluster, use_fake_follower
+from fakehosts.runs import Cluster, until, use_fake_follower
 
 
 @pytest.fixture
@@ -200,10 +200,8 @@ async def test_a_stop_is_asked_of_the_owner(cluster: Cluster) -> None:
     owner = cluster.controller(plan)
 
     async def ask() -> None:
-        while not all(host.containers for host in cluster.hosts):  # noqa: ASYNC110 - fake hosts have no events
-            await asyncio.sleep(0.01)
-        while owner.state.phase != "follow":  # noqa: ASYNC110 - likewise
-            await asyncio.sleep(0.01)
+        await until(lambda: all(host.containers for host in cluster.hosts))
+        await until(lambda: owner.state.phase == "follow")
         other = Beside(plan, lambda: contextlib.nullcontext(owner), reader=StoredReader(owner.stored))
         other.request_stop("user", grace=0.0)
 

@@ -20,7 +20,7 @@ from distui.runs.verdict.evidence import Silence
 from distui.runs.verdict.network import FINE, NetworkFound, network_found
 from distui.runs.verdict.silences import silence_words
 from distui.runs.watch.silence import Ledger
-from fakehosts.runs import Cluster, plan_for, use_fake_follower
+from fakehosts.runs import Cluster, plan_for, until, use_fake_follower
 
 
 def said(state: RunState, rank: int, at: float, text: str) -> RunState:
@@ -198,11 +198,9 @@ async def test_the_network_is_asked_once_for_a_failure_and_for_the_silent(
     cluster.hosts[1].files["log-1"] = b"RuntimeError: Timed out waiting 1800000ms for recv operation to complete\n"
 
     async def end() -> None:
-        while run.state.phase != "follow":  # noqa: ASYNC110 - fake hosts have no events
-            await asyncio.sleep(0.01)
+        await until(lambda: run.state.phase == "follow")
         cluster.hosts[1].containers[0].end(1)
-        while not run.tracker.failed:  # noqa: ASYNC110 - likewise
-            await asyncio.sleep(0.01)
+        await until(lambda: run.tracker.failed)
         run.request_stop("user")
 
     ended = await cluster.drive(run, end())

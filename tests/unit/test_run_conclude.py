@@ -31,7 +31,7 @@ from distui.runs.store.runs import StoredRun
 from distui.session import Completed
 from distui.spec.hosts.inventory import Host
 from distui.spec.job.job import Success
-from fakehosts.runs import Cluster, use_fake_follower
+from fakehosts.runs import Cluster, until, use_fake_follower
 
 FOLDER = "/home/u/.local/state/distui/hosts/{}/r1"
 
@@ -50,12 +50,6 @@ def started(cluster: Cluster, plan: RunPlan | None = None, **options: Any) -> Ru
     controller = cluster.controller(plan, **options)
     controller.stored.write_plan(to_json(plan))
     return controller
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let everything else go on until `condition` holds."""
-    while not condition():  # noqa: ASYNC110 - the fake hosts have no events for what they hold
-        await asyncio.sleep(0.01)
 
 
 async def end_all(cluster: Cluster, *codes: int) -> None:

@@ -34,13 +34,7 @@ from distui.runs.lines.events import (
 from distui.runs.store.runs import AlreadyFollowed
 from distui.session import Completed
 from distui.spec.job.job import Success
-from fakehosts.runs import Cluster, facts_of
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that the run does by itself."""
-    while not condition():  # noqa: ASYNC110 - values change in many places, and nothing is timed
-        await asyncio.sleep(0.002)
+from fakehosts.runs import Cluster, facts_of, until
 
 
 def running(cluster: Cluster) -> Callable[[], bool]:

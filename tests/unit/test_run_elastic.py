@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from distui.runs.lines.events import FailureFound, HostChanged, PhaseBegun, Rank
 from distui.runs.state import elastic
 from distui.runs.store.recorded import stored_events
 from distui.spec.job.job import RankLayout, Torchrun
-from fakehosts.runs import Cluster, use_fake_follower
+from fakehosts.runs import Cluster, until, use_fake_follower
 
 
 @pytest.fixture
@@ -31,12 +29,6 @@ def plan_of(cluster: Cluster, fewest: int = 1, **settings: int) -> RunPlan:
     """torchrun on three hosts with two ranks each, of which `fewest` must be left."""
     torchrun = Torchrun(rdzv="c10d", nnodes=(fewest, 3), **settings)  # type: ignore[arg-type]
     return cluster.plan(launcher="torchrun", command=("t.py",), torchrun=torchrun, ranks=RankLayout(per_host=2))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that the run does by itself."""
-    while not condition():  # noqa: ASYNC110 - values change in many places, and nothing is timed
-        await asyncio.sleep(0.002)
 
 
 def follows(cluster: Cluster) -> bool:

@@ -19,7 +19,7 @@ from distui.runs.launch.leases import PortsTaken
 from distui.runs.lines.events import PhaseBegun, RankChanged, StopAsked, TaskStarted
 from distui.session import Completed
 from fakehosts.hosts import FakeHost
-from fakehosts.runs import Cluster, facts_of, use_fake_follower
+from fakehosts.runs import Cluster, facts_of, until, use_fake_follower
 
 STARTING = {"put", "run"}
 """Verbs that change a host."""
@@ -66,7 +66,7 @@ async def test_no_host_is_touched_before_all_are_checked(cluster: Cluster) -> No
 
     async def look() -> None:
         await reached.wait()
-        await asyncio.sleep(0.02)
+        await until(lambda: all("image" in host.verbs() for host in cluster.hosts))
         assert [touched(h) for h in cluster.hosts] == [set(), set(), set()]
         cluster.hosts[2].gates["image"].set()
 
@@ -326,7 +326,7 @@ async def test_a_bug_at_one_start_waits_for_the_others(cluster: Cluster) -> None
 
     async def later() -> None:
         await reached.wait()
-        await asyncio.sleep(0.02)
+        await until(lambda: "run" in cluster.hosts[0].verbs())
         cluster.hosts[1].gates["run"].set()
 
     with pytest.raises(ZeroDivisionError):

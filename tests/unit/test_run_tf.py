@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from distui.cli.printing.words import of_batch
@@ -12,7 +11,7 @@ from distui.runs.report.aftermath import aftermath
 from distui.runs.report.rank_rows import short_name
 from distui.runs.state.reducer import RunState, apply
 from distui.spec.job.job import Role
-from fakehosts.runs import Cluster
+from fakehosts.runs import Cluster, until
 
 PS: dict[Any, Role] = {"chief": Role(), "worker": Role(count=2), "ps": Role(count=1)}
 
@@ -68,8 +67,7 @@ async def test_a_lost_worker_is_the_chief_s_business(cluster: Cluster) -> None:
     exits(cluster, t2=9)
 
     async def finish() -> None:
-        while not cluster.of(FailureFound):  # noqa: ASYNC110 - nothing is timed
-            await asyncio.sleep(0.002)
+        await until(lambda: cluster.of(FailureFound))
         chief = next(c for c in cluster.hosts[0].containers if c.name.endswith("-0"))
         chief.end(0)
 
