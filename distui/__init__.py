@@ -59,8 +59,11 @@ if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
         RanksAsked,
         RankSilent,
         RanksRestarted,
+        RanksStepped,
+        RankStep,
         RunEnded,
         RunOpened,
+        RunStalled,
         StopAsked,
         TaskStarted,
     )
@@ -79,8 +82,8 @@ _HOMES = {
     "HostKeyError HostUnreachable LaunchFailed NotFound PlanError Problem SessionLost SpecError UsageError",
     "distui.facts.host": "HostDown HostFacts ProbeResult",
     "distui.runs.lines.events": "AttemptEnded Carried Event Failure FailureFound HostChanged HostSampled LogLine "
-    "LogLines NetworkUsed Notice PhaseBegun Progressed RankChanged RankSilent RanksAsked RanksRestarted RunEnded "
-    "RunOpened StopAsked TaskStarted",
+    "LogLines NetworkUsed Notice PhaseBegun Progressed RankChanged RankSilent RankStep RanksAsked RanksRestarted "
+    "RanksStepped RunEnded RunOpened RunStalled StopAsked TaskStarted",
     "distui.runs.lines.explanation": "Explanation RankPlace",
     "distui.spec.job.job": "Job",
     "distui.spec.job.read_job": "load_job",
@@ -127,11 +130,14 @@ __all__ = [
     "RankChanged",
     "RankPlace",
     "RankSilent",
+    "RankStep",
     "RanksAsked",
     "RanksRestarted",
+    "RanksStepped",
     "Run",
     "RunEnded",
     "RunOpened",
+    "RunStalled",
     "SessionLost",
     "SpecError",
     "StopAsked",

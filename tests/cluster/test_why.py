@@ -282,7 +282,7 @@ def test_the_why_panel_by_keys(lab: Any, home: Path, distui: Distui, attached: b
     with Terminal(lab, home, (120, 40)) as term:
         how = "-d -y; clear; distui attach stuck" if attached else "-y"
         term.enter(f"distui run job.yaml --name stuck {how}")
-        term.wait("HANGS", "Rank 2 has not entered all_reduce #21", "w why", "02  stuck", seconds=120)
+        term.wait("STALLED", "Rank 2 has not entered all_reduce #21", "w why", "02  stuck", seconds=120)
         term.keys("w")
         term.wait("stuck › why", "hang", "!2", re.compile(r"told \ds ago"), without="asking")
         term.wait(f"sleeps at /pytorch/hang.py:{LINE} in load", "hang.py:10 in <module>", "next  look at")

@@ -205,6 +205,15 @@ async def step_rank(case: Case) -> Steps:
     assert case.screen.panes.active.rank == (before + (1 if case.action == "next_rank" else -1)) % 16
 
 
+@effect("One run", "sort")
+async def sort_ranks(case: Case) -> Steps:
+    assert case.screen.panes.ranks.list.rows[0].key == "host node01"
+    yield
+    await case.settled()
+    assert case.screen.panes.ranks.order == "lag"
+    assert case.screen.panes.ranks.list.rows[0].key == "0"
+
+
 @effect("One run", "strip")
 async def strip(case: Case) -> Steps:
     assert case.screen.query_one("#strip").display

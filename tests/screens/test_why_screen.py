@@ -401,13 +401,13 @@ async def test_a_hang_is_seen_without_a_key(open_app: Any, live: FakeLive) -> No
         await settled(pilot)
         text = screen_text(app)
         shot(app, "hangs")
-        assert "HANGS" in text and "RUNNING" not in text and "Rank 13 has not entered all_reduce #31" in text
+        assert "STALLED" in text and "RUNNING" not in text and "Rank 13 has not entered all_reduce #31" in text
         assert "for 2m   w why" in text and "next  look at /work/train.py:6" in text
         assert "13  stuck" in text and "1 to watch" in text
         await live.feed(RanksAsked(time.time(), moving(live.plan)))
         await settled(pilot)
         text = screen_text(app)
-        assert "RUNNING" in text and "HANGS" not in text and "Rank 13 has not" not in text and "stuck" not in text
+        assert "RUNNING" in text and "STALLED" not in text and "Rank 13 has not" not in text and "stuck" not in text
 
 
 async def test_a_stall_is_told_and_no_hang(open_app: Any, live: FakeLive) -> None:
@@ -427,7 +427,7 @@ async def test_a_failure_is_more_than_a_hang(open_app: Any, live: FakeLive, back
     async with open_app((80, 24)) as (app, pilot):
         await opened(pilot, live)
         text = screen_text(app)
-        assert "STOPPED" in text and "Rank 13 has not" not in text and "HANGS" not in text
+        assert "STOPPED" in text and "Rank 13 has not" not in text and "STALLED" not in text
 
 
 async def test_a_click_on_the_banner_opens_it(open_app: Any, live: FakeLive, backend: FakeBackend) -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from distui.codec import write
-from distui.runs.lines.events import RunEnded, RunOpened
+from distui.runs.lines.events import RunEnded, RunOpened, RunStalled
+from distui.runs.report.history import stored_row
 from distui.runs.report.summary import FILE, summary
+from distui.runs.state.standstill import Standstill
 from distui.runs.store.journal import Journal
 from distui.runs.store.runs import RunStore, StoredRun
 
@@ -87,3 +89,20 @@ def test_a_summary_that_can_not_be_kept_is_told_all_the_same(
     monkeypatch.setattr("distui.runs.report.summary.write_private", refuse)
     assert write(summary(stored))["result"]["state"] == "failed"
     assert not (stored.path / FILE).exists()
+
+
+def test_a_run_that_stands_still_is_told_while_somebody_follows_it(stored: StoredRun) -> None:
+    """The last word of its newest attempt counts; where nobody follows it nobody knows."""
+    journal = Journal(stored)
+    journal.write([RunStalled(182.0, True, 121.0, 22)])
+    with stored.followed():
+        row = stored_row(stored)
+        assert row.stalled == Standstill(121.0, 22)
+        assert not row.stands, "its hosts have not said that it runs"
+        journal.write([RunStalled(190.0, False, 190.0)])
+        assert stored_row(stored).stalled is None
+        journal.write([RunStalled(382.0, True, 321.0)])
+    assert stored_row(stored).stalled is None
+    journal.write([RunOpened(400.0, "r1", "smoke", "env", None, {0: "h0"}, {0: (0,)}, attempt=2)])
+    journal.close()
+    assert summary(stored).stalled is None

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 
 from distui.cluster.backend.values import LiveRun
 from distui.plan.model import Task
-from distui.runs.lines.events import Event, HostSampled, LogLines, RunEnded, RunOpened
+from distui.runs.lines.events import Event, GpuReading, HostSampled, LogLines, RunEnded, RunOpened
 from distui.runs.report.aftermath import Moment, aftermath, troubles
 from distui.runs.report.rank_rows import RankRow, digits, rank_rows, short_name
 from distui.runs.state.load import placed
 from distui.runs.state.progress import figure_name
 from distui.runs.state.reducer import RunState
+from distui.runs.state.standstill import Standstill, standstill
 from distui.tui.logs.buffer import LogBuffer
 from distui.tui.logs.merged import MergedLog
 from distui.tui.logs.progress import ProgressLog
@@ -93,6 +94,11 @@ class RunFeed:
         return min(began, self._first_line or began)
 
     @property
+    def stands(self) -> Standstill | None:
+        """Since when a run that seems to run stands still, by the rule that `ps` and the output have, too."""
+        return standstill(self.live.plan, self.state, self.now)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What belongs to the verdict of a run that has ended."""
         ended = self.state.ended
@@ -159,6 +165,11 @@ class RunFeed:
         """Every rank as a row."""
         spoke = frozenset(r for r, b in self.buffers.items() if b.count or b.behind)
         return rank_rows(self.live.plan, self.state, now=self.now, spoke=spoke)
+
+    def gpus_of(self, row: RankRow) -> list[GpuReading]:
+        """A rank's own GPUs as they were measured last."""
+        found = self.samples.get(row.host)
+        return [gpu for gpu in found[-1].gpus if gpu.index in row.gpus] if found else []
 
     def grow_progress(self, budget: float = 0.004) -> bool:
         """Read progress on. Whether more is to do."""

@@ -58,6 +58,9 @@ class LogPane(Pane):
         """The line that says why the rank failed."""
         self.place = ""
         """`rank 1 of 16`, where there is one pane only."""
+        self.note = ""
+        """What there is to know of the rank where its run stands still, or it is behind."""
+        self.loud = False
         self._strips: OrderedDict[int, Strip] = OrderedDict()
         self._look: tuple[object, ...] = ()
         self._cuts = 0
@@ -76,10 +79,10 @@ class LogPane(Pane):
         self.marks.clear()
         self.forget()
 
-    def now_is(self, *, live: bool, place: str) -> None:
-        """What the title says of the rank and where it is among the others."""
-        if (live, place) != (self.live, self.place):
-            self.live, self.place = live, place
+    def now_is(self, *, live: bool, place: str, note: str = "", loud: bool = False) -> None:
+        """What the title says of the rank, and where it is among the others."""
+        if (live, place, note, loud) != (self.live, self.place, self.note, self.loud):
+            self.live, self.place, self.note, self.loud = live, place, note, loud
             self.repaint()
 
     def forget(self) -> None:
@@ -311,6 +314,7 @@ class LogPane(Pane):
         name, where = self.names
         line = Line().put(glyphs.hue, palette.hues[self.hue % len(palette.hues)])
         line.put(name or "no rank", palette.key if self.active else palette.bold).gap(2).put(where, palette.muted)
+        line.gap(2 if self.note else 0).put(self.note, palette.watch if self.loud else palette.muted)
         end = self._state(palette)
         room = width - end.width - 1
         if line.width > room:

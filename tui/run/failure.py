@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from distui.cluster.backend.values import LiveRun
 from distui.runs.lines.severity import headline_of
+from distui.runs.report.rank_rows import suspects
 from distui.runs.report.text import evidence, failed_ranks, last_lines, report
 from distui.tui.frame.actions import Action
 from distui.tui.frame.base import View
@@ -20,7 +21,7 @@ from distui.tui.run.panes import Panes
 
 
 class FailureNavigator(Part):
-    """Goes through the ranks that failed, in the panes of a run view, and tells of them as a text."""
+    """Goes through the ranks that failed or hold others up, in the panes of a run view, and tells of them as a text."""
 
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("jump", "to the failure", ("enter",), "Logs", "failure", help="To the line that says why it failed."),
@@ -46,6 +47,11 @@ class FailureNavigator(Part):
     def failed(self) -> list[int]:
         """Ranks that failed by themselves, the first failure first."""
         return failed_ranks(self.live.state)
+
+    @property
+    def suspects(self) -> list[int]:
+        """The ranks to go to one after the other: those that failed, else those that hold up or are behind."""
+        return self.failed or suspects(self.panes.ranks.ranks.values())
 
     def show_failed(self, rank: int) -> None:
         """A failed rank in the pane it has, else in the active one, at its own last words."""
@@ -118,14 +124,14 @@ class FailureNavigator(Part):
         self.panes.changed()
 
     def step(self, step: int) -> None:
-        """To the next rank that failed, or with -1 to the one before."""
-        failed = self.failed
-        pane = self.panes.log_pane
-        at = failed.index(pane.rank) + step if pane.rank in failed else 0
-        rank = failed[at % len(failed)]
-        self.show_failed(rank)
-        if len(failed) == 1:
-            app_of(self.view).tell("it is the only rank that failed by itself")
+        """To the next of the ranks to look at, or with -1 to the one before."""
+        found, pane = self.suspects, self.panes.log_pane
+        at = found.index(pane.rank) + step if pane.rank in found else 0
+        rank = found[at % len(found)]
+        self.command_number(rank)
+        if len(found) == 1:
+            only = "that failed by itself" if self.failed else "to look at"
+            app_of(self.view).tell(f"it is the only rank {only}")
 
     def action_pin(self) -> None:
         """Every rank that failed by itself into a pane, the first failure first."""

@@ -10,6 +10,9 @@ from distui.frozen import frozen
 
 NARROW = 100
 """Below this many columns the rank list becomes a row per host."""
+SIDE, WIDE_SIDE = 26, 39
+"""Columns of the rank list, and with steps beside all the rest."""
+WIDE_FROM = 120
 
 
 @frozen
@@ -23,6 +26,8 @@ class Wanted:
     ranks: int = 1
     """Rows of the rank list, title included."""
     loss: bool = False
+    steps: bool = False
+    """Whether ranks tell their steps, for which the rank list is wider where there is room."""
     strip: str = "auto"
     """`auto`, `off`, `compact` or `full`."""
     merged: bool = False
@@ -35,7 +40,8 @@ class Fold:
 
     banner: int
     narrow: int
-    side: bool
+    side: int
+    """Columns of the rank list with what is below it."""
     loss: int
     compare: int
     timeline: int
@@ -59,7 +65,8 @@ def fold(width: int, height: int, wanted: Wanted) -> Fold:
             narrow = min(wanted.hosts, 2 if height < 30 else 4) if height >= 12 else 0
         else:
             strip = _strip(height, wanted)
-    side = width >= NARROW and not wanted.zoomed and not wanted.merged and height >= 8
+    beside = width >= NARROW and not wanted.zoomed and not wanted.merged and height >= 8
+    side = (WIDE_SIDE if wanted.steps and width >= WIDE_FROM else SIDE) if beside else 0
     used = sum(rows + gap for rows in (banner, strip, state) if rows)
     rest = height - used
     loss = min(8, rest - wanted.ranks - gap) if side and wanted.loss else 0

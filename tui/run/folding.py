@@ -56,7 +56,8 @@ class Folding(Part):
             part.styles.height = max(1, rows)
             part.styles.margin = (0 if name == "banner" else folded.gap, 0, folded.gap if name == "banner" else 0, 0)
         self.view.query_one("#narrow").styles.margin = (0, 0, 1 if size.height >= 18 else 0, 0)
-        self.view.query_one("#side").display = folded.side
+        side = self.view.query_one("#side")
+        side.display, side.styles.width = folded.side > 0, max(1, folded.side)
         self.view.query_one("#mid").display = not merged
         self.panes.full_merged.display = merged
         if self.view.focused is self.panes.ranks.list and not folded.side:
@@ -69,15 +70,15 @@ class Folding(Part):
             hosts=len(self.feed.live.plan.hosts),
             ranks=1 + len(self.panes.ranks.list.rows),
             loss=self.feed.figure is not None,
+            steps=len(self.feed.state.steps) > 0,
             strip=self.strip_mode,
             merged=self.panes.merged_only,
             zoomed=self.panes.zoomed,
         )
 
     def _banner(self) -> int:
-        state, width = self.feed.state, self.view.size.width
-        stands = hang.banner_rows(hang.told(state), width)
-        return stands or failure_banner.banner_rows(state.failure, self.feed.warnings)
+        stands = hang.banner_rows(self.feed, self.view.size.width)
+        return stands or failure_banner.banner_rows(self.feed.state.failure, self.feed.warnings)
 
     def action_strip(self) -> None:
         """GPUs and network in other sizes."""

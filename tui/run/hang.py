@@ -7,9 +7,10 @@ from textwrap import wrap
 from typing import ClassVar
 
 from distui.amounts import duration
+from distui.plan.labels import format_ranks
 from distui.runs.lines.events import RanksAsked
-from distui.runs.lines.explanation import HANGS
 from distui.runs.lines.text import safe
+from distui.runs.report.rank_rows import RankRow
 from distui.runs.state.reducer import RunState
 from distui.tui.frame.actions import Action
 from distui.tui.frame.base import View
@@ -21,6 +22,7 @@ from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 from distui.tui.run.failure import FailureNavigator
+from distui.tui.run.words import gpu_words
 from distui.tui.why.screen import WhyScreen
 
 MOST = 4
@@ -48,13 +50,18 @@ class WhyPanel(Part):
         """Over the run view; enter on a rank there goes to its log here."""
         self.view.app.push_screen(WhyScreen(self.feed.live, self.failures.command_number, clock=self.feed.clock))
 
+    @property
+    def stands(self) -> bool:
+        """Whether the banner tells of a run that stands still."""
+        return banner_rows(self.feed, self.view.size.width) > 0
+
     def banner(self, width: int, height: int) -> list[Line]:
         """What stands still now, for how long, and what to do."""
-        why, view = told(self.feed.state), self.view
-        if why is None:
-            return []
+        view, why, guess = self.view, told(self.feed.state), headline(self.feed)
         key = keys_of(self.ACTIONS[0], app_of(view).keymap)[0]
-        return banner_lines(view.palette, view.glyphs, why, width, height, now=self.feed.now, key=key)
+        if why is not None:
+            return banner_lines(view.palette, view.glyphs, why, width, height, now=self.feed.now, key=key)
+        return [_row(view.palette, view.glyphs, guess, "", width, key)] if guess else []
 
 
 def told(state: RunState) -> RanksAsked | None:
@@ -62,20 +69,41 @@ def told(state: RunState) -> RanksAsked | None:
     return state.why if state.ended is None and state.failure is None else None
 
 
-def hangs(state: RunState) -> bool:
-    """Whether a run that seems to run does not go on by itself."""
-    why = told(state)
-    return state.summary == "running" and why is not None and why.found.kind in HANGS
+def headline(feed: RunFeed) -> str:
+    """What is seen of a run that stands still before its ranks were asked: who is behind, and what its GPUs do."""
+    if feed.stands is None:
+        return ""
+    late = [row for row in feed.rows() if row.word == "behind"]
+    words = "no rank says another step" if not late else f"{_who(late)} behind the others"
+    load = gpu_words(gpu for row in feed.rows() for gpu in feed.gpus_of(row))
+    return f"{words[:1].upper()}{words[1:]}" + (f"; GPUs {load}" if load else "")
 
 
-def banner_rows(why: RanksAsked | None, width: int) -> int:
+def _who(late: Sequence[RankRow]) -> str:
+    ranks = f"rank {late[0].rank} is" if len(late) == 1 else f"ranks {format_ranks([row.rank for row in late])} are"
+    most = max(row.lag or 0 for row in late)
+    return f"{ranks} {most:,} step{'s' * (most != 1)}"
+
+
+def banner_rows(feed: RunFeed, width: int) -> int:
     """How many rows it takes when there is room."""
-    return min(MOST, len(_headline(why, width)) + bool(why.found.advice)) if why is not None else 0
+    why = told(feed.state)
+    if why is None:
+        return int(feed.stands is not None)
+    return min(MOST, len(_headline(why, width)) + bool(why.found.advice))
 
 
 def _headline(why: RanksAsked, width: int) -> Sequence[str]:
     words = safe(why.found.headline).replace("\n", " ")
     return wrap(words[:1].upper() + words[1:], max(20, width - LEFT - RIGHT), break_on_hyphens=False)
+
+
+def _row(palette: Palette, glyphs: Glyphs, words: str, since: str, width: int, key: str) -> Line:
+    """The first row: what stands still at the left, for how long and the key at the right."""
+    end = Line().put(since, palette.muted).gap(3 if since else 0)
+    end.put(key, palette.key, click="screen.why").put(" why", palette.muted, click="screen.why").gap(1)
+    left = _edge(palette, glyphs).put(words, palette.watch).cut(width - end.width - 1)
+    return left.ends_with(end, width)
 
 
 def banner_lines(
@@ -86,14 +114,10 @@ def banner_lines(
     since = f"for {duration(now - found.since, coarse=True)}" if found.since is not None else ""
     words = list(_headline(why, width))
     rows = words[: max(1, height - bool(found.advice))]
-    cut = len(rows) < len(words)
-    lines = [_edge(palette, glyphs).put(row, palette.watch if number == 0 else palette.text)
-             for number, row in enumerate(rows)]  # fmt: skip
-    if cut:
+    lines = [_row(palette, glyphs, rows[0], since, width, key)]
+    lines += [_edge(palette, glyphs).put(row, palette.text) for row in rows[1:]]
+    if len(rows) < len(words):
         lines[-1].put(f" {glyphs.ellipsis}", palette.text)
-    end = Line().put(since, palette.muted).gap(3 if since else 0)
-    end.put(key, palette.key, click="screen.why").put(" why", palette.muted, click="screen.why").gap(1)
-    lines[0] = lines[0].ends_with(end, width)
     if found.advice:
         lines.append(_edge(palette, glyphs).put("next", palette.muted).gap(2).put(found.advice, palette.text))
     return lines[:height]

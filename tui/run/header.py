@@ -11,8 +11,8 @@ from distui.tui.logs.feed import RunFeed
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 from distui.tui.run import loss_plot
-from distui.tui.run.hang import hangs
 from distui.tui.run.panes import Panes
+from distui.tui.run.words import stalled_words
 
 WORDS = {"launching": "starting", "launch_failed": "not started"}
 
@@ -29,8 +29,9 @@ class RunHeader:
         """The run's state, and for how long."""
         state = self.feed.state
         summary = state.summary
-        seen = "quiet" if hangs(state) else summary
-        word = "HANGS" if hangs(state) else WORDS.get(summary, summary).upper()
+        stands = self.feed.stands
+        seen = "quiet" if stands is not None else summary
+        word = WORDS.get(summary, summary).upper() if stands is None else stalled_words(stands, self.feed.now)
         line.gap(3).put(self.view.glyphs.state(seen), palette.state(seen)).gap(1)
         line.put(word, palette.state(seen) + Style(bold=True))
         if state.attempts > 1:
@@ -39,7 +40,7 @@ class RunHeader:
             line.gap(2).put(f"{len(state.restarts)} restart{'s' * (len(state.restarts) != 1)}", palette.muted)
         if summary == "launching" and state.phase:
             line.gap(2).put(state.phase, palette.muted).gap(1).put(state.detail[:40], palette.faint)
-        elif (began := self.feed.started) is not None:
+        elif (began := self.feed.started) is not None and (stands is None or self.view.size.width >= 100):
             reported = state.ended.took if state.ended is not None and not state.adopted else 0.0
             took = reported if reported > 0 else self.feed.now - began
             line.gap(2).put(("after " if state.ended is not None else "") + duration(took), palette.muted)
@@ -68,7 +69,7 @@ class RunHeader:
             return []
         found: list[Line] = []
         step, total = progress.value("step"), progress.value("total") or progress.value("steps")
-        if step is not None:
+        if step is not None and self.feed.stands is None:
             words = (
                 Line().put("last step " if self.feed.over else "step ", palette.muted).put(f"{step:,.0f}", palette.bold)
             )

@@ -26,7 +26,7 @@ class LogSearch(Part):
         Action("search", "search", ("slash",), "Logs", "search", footer=True, help="Find text or a regex in the log."),
         Action(
             "next_match", "next match", ("n",), "Logs", footer=True,
-            help="The next line that matches; without a search, the next rank that failed.",
+            help="The next line that matches; without a search, the next rank that failed or is behind.",
         ),
         Action("previous_match", "previous match", ("N",), "Logs"),
         Action(
@@ -136,15 +136,15 @@ class LogSearch(Part):
 
     @property
     def by_rank(self) -> bool:
-        """Whether the keys for matches go to ranks that failed: nothing is searched."""
-        return not self.text and bool(self.failures.failed)
+        """Whether the keys for matches go to ranks that failed or hold others up: nothing is searched."""
+        return not self.text and bool(self.failures.suspects)
 
     def action_next_match(self) -> None:
-        """Further down; without a search the next rank that failed."""
+        """Further down; without a search the next rank that failed or holds others up."""
         self.failures.step(1) if self.by_rank else self._look(1)
 
     def action_previous_match(self) -> None:
-        """Further up; without a search the failed rank before."""
+        """Further up; without a search such a rank before."""
         self.failures.step(-1) if self.by_rank else self._look(-1)
 
     def action_next_error(self) -> None:

@@ -13,6 +13,7 @@ from distui.tui.logs.merged_pane import MergedPane
 from distui.tui.logs.pane import Pane
 from distui.tui.run.pane_grid import MOST, PaneGrid
 from distui.tui.run.rank_list import RankList
+from distui.tui.run.words import rank_note
 from distui.tui.widgets.painted import Painted
 
 
@@ -168,8 +169,12 @@ class Panes:
 
     def now_is(self) -> None:
         """What the titles say of a run that goes on, or has ended."""
+        stands = self.feed.stands is not None
         for log_pane in self.grid.logs:
-            log_pane.now_is(live=self.feed.lives(log_pane.rank), place=self.place_of(log_pane))
+            row = self.ranks.ranks.get(log_pane.rank) if log_pane.rank is not None else None
+            note = rank_note(row, self.feed.gpus_of(row), stands=stands) if row is not None else ""
+            loud = row is not None and row.tone == "watch"
+            log_pane.now_is(live=self.feed.lives(log_pane.rank), place=self.place_of(log_pane), note=note, loud=loud)
         for merged in self.merged:
             if merged.live == self.feed.over:
                 merged.live = not self.feed.over

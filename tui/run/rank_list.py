@@ -1,47 +1,36 @@
-"""The ranks of a run at the left: state, load, age of the last line, and which pane shows it.
+"""The ranks of a run at the left: state, load, age of the last line, step and lag, and which pane shows it.
 
-More than sixteen ranks fold to a row per host; hosts with trouble are open and rise to the top.
+More than sixteen ranks fold to a row per host; hosts with trouble are open and rise to the top. Rows are painted by
+`rank_lines.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from rich.style import Style
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.events import Click
 from textual.message import Message
 
-from distui.amounts import duration
 from distui.runs.lines.events import HostSampled
-from distui.runs.report.rank_rows import RankRow, Tone, digits
+from distui.runs.report.rank_rows import RankRow, digits, suspects
 from distui.runs.state.load import readings
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.context import glyphs_of, palette_of
-from distui.tui.paint.figures import level, percent, tank
 from distui.tui.paint.paint import Line
-from distui.tui.paint.theme import Palette
+from distui.tui.run import rank_lines
+from distui.tui.run.rank_lines import Columns
 from distui.tui.widgets.painted import Painted
 from distui.tui.widgets.rows import Row, RowList
 
 FOLD_ABOVE = 16
 """More ranks than this fold by host."""
-WIDTH = 25
-LEVEL_CELLS = 5
-
-
-def tone_style(palette: Palette, tone: Tone) -> Style:
-    """The style of a word with this tone."""
-    return {
-        "": palette.text,
-        "muted": palette.muted,
-        "watch": palette.watch,
-        "wrong": palette.wrong,
-        "good": palette.good,
-    }[tone]
+Order = Literal["host", "lag"]
+HEADS = "heads"
+"""The key of the row with the heads of the columns, where steps are known."""
 
 
 class RankRows(RowList):
@@ -64,9 +53,9 @@ class RankRows(RowList):
 class RankList(Vertical):
     """Title and rows. `set_ranks` with what is known now; it decides what is folded."""
 
-    DEFAULT_CSS = f"""
-    RankList {{ width: {WIDTH}; height: 1fr; }}
-    RankList Painted {{ height: 1; }}
+    DEFAULT_CSS = """
+    RankList { width: 1fr; height: 1fr; padding-right: 1; }
+    RankList Painted { height: 1; }
     """
 
     class Chosen(Message):
@@ -83,6 +72,8 @@ class RankList(Vertical):
         self.panes: Mapping[int, str] = {}
         self.launchers: Mapping[str, int] = {}
         """Host -> the number of its launcher's log, where a launcher has one of its own."""
+        self.order: Order = "host"
+        """By host and number, or who is furthest behind first."""
         self.toggled: set[str] = set()
         """Hosts that were folded or unfolded by hand."""
         self._width = 2
@@ -123,7 +114,11 @@ class RankList(Vertical):
         return found
 
     def _rows(self) -> list[Row]:
-        rows: list[Row] = []
+        rows = [Row(HEADS, plain=True)] if self._columns(0).steps else []
+        if self.order == "lag":
+            first = suspects(self.ranks.values())
+            rest = sorted(self.ranks.values(), key=lambda row: (-(row.lag or 0), row.rank))
+            return rows + [Row(str(rank)) for rank in dict.fromkeys([*first, *(row.rank for row in rest)])]
         for host, ranks in self.by_host().items():
             rows.append(Row(f"host {host}", plain=not self.folding))
             if not self.folding or any(r.trouble for r in ranks) != (host in self.toggled):
@@ -138,6 +133,13 @@ class RankList(Vertical):
         if key.startswith("host "):
             return next((r.rank for r in self.ranks.values() if r.host == key[5:]), None)
         return int(key) if key else None
+
+    def set_order(self, order: Order) -> None:
+        """Show the ranks in another order, from its first on."""
+        self.order = order
+        self.list.set_rows(self._rows())
+        self.list.action_first()
+        self._head.repaint()
 
     def go(self, rank: int) -> None:
         """Put the cursor on a rank, unfolding its host when it must."""
@@ -162,85 +164,32 @@ class RankList(Vertical):
     # Painting.
 
     def _title(self, width: int, height: int) -> list[Line]:
-        palette, glyphs = palette_of(self), glyphs_of(self)
-        line, end = Line().gap(1).put("Ranks", palette.bold), Line()
-        wrong = sum(r.tone == "wrong" for r in self.ranks.values())
-        watch = sum(r.tone == "watch" for r in self.ranks.values())
-        good = sum(r.sign == "running" for r in self.ranks.values())
-        if wrong:
-            end.put(wrong, palette.wrong).put(" failed", palette.muted)
-        elif watch:
-            end.put(watch, palette.watch).put(" to watch", palette.muted)
-        elif good:
-            end.put(f"{good} ok", palette.muted)
-        else:
-            end.put(len(self.ranks), palette.muted)
-        line.rule(width - end.width - 1, palette.rule, glyphs.rule)
-        return [line.ends_with(end, width, gap=1)]
+        return [rank_lines.title_line(palette_of(self), glyphs_of(self), self.ranks, width, self.order)]
+
+    def _columns(self, width: int) -> Columns:
+        return Columns.of(tuple(self.ranks.values()), width)
 
     def _paint(self, number: int, width: int, here: bool) -> Line:
-        key = self.list.rows[number].key
+        key, palette, glyphs = self.list.rows[number].key, palette_of(self), glyphs_of(self)
+        columns = self._columns(width)
+        if key == HEADS:
+            return Line().ends_with(columns.heads(palette), width - 1, gap=0)
         if key.startswith("host "):
-            return self._host(key[5:], number, width)
+            ranks = [r for r in self.ranks.values() if r.host == key[5:]]
+            if self.folding:
+                gpus = readings(self.samples.get(key[5:]))
+                return rank_lines.folded_line(palette, glyphs, ranks, gpus, key[5:], width)
+            return rank_lines.host_line(palette, ranks, key[5:], width, None if number else columns.heads(palette))
         if int(key) < 0:
             return self._launcher(int(key), width)
         row = self.ranks.get(int(key))
-        return self._rank(row, width, here) if row is not None else Line()
+        if row is None:
+            return Line()
+        pane = self.panes.get(row.rank, "")
+        return rank_lines.rank_line(palette, glyphs, row, columns, width, number=self._width, here=here, pane=pane)
 
     def _launcher(self, number: int, width: int) -> Line:
         """The log of a host's launcher."""
         palette = palette_of(self)
         line = Line().gap(3).put("launcher's log", palette.muted)
         return line.ends_with(Line().put(self.panes.get(number, ""), palette.key), width, gap=0)
-
-    def _host(self, host: str, number: int, width: int) -> Line:
-        palette = palette_of(self)
-        ranks = [r for r in self.ranks.values() if r.host == host]
-        if self.folding:
-            return self._folded(host, ranks, width)
-        line = Line().gap(1).put(host, palette.muted)
-        ended = any(r.after is not None for r in ranks)
-        if any(r.tone == "wrong" for r in ranks):
-            return line.ends_with(Line().put("first", palette.wrong), width - 2)
-        if ended:
-            return line.ends_with(Line().put("ended after", palette.faint), width - 2) if number == 0 else line
-        if number == 0 and any(r.age is not None for r in ranks):
-            busy = any(r.util is not None for r in self.ranks.values())
-            return line.ends_with(Line().put("UTIL  LAST" if busy else "LAST", palette.faint), width - 3)
-        return line
-
-    def _folded(self, host: str, ranks: Sequence[RankRow], width: int) -> Line:
-        """A host as one row: its worst state, its name, a tank a rank."""
-        palette, glyphs = palette_of(self), glyphs_of(self)
-        worst = min(ranks, key=lambda r: {"wrong": 0, "watch": 1, "muted": 2}.get(r.tone, 3))
-        line = Line().gap(1).put(glyphs.state(worst.sign), palette.state(worst.sign)).gap(1)
-        end = Line()
-        for gpu in readings(self.samples.get(host))[:8]:
-            tank(end, palette, glyphs, gpu.utilization_pct, 1)
-        if not end.width:
-            end.put(f"{len(ranks)} ranks", palette.muted)
-        line.put(host, palette.wrong if worst.tone == "wrong" else palette.text, width=max(4, width - end.width - 5))
-        return line.ends_with(end, width - 1, gap=1)
-
-    def _rank(self, row: RankRow, width: int, here: bool) -> Line:
-        palette, glyphs = palette_of(self), glyphs_of(self)
-        tone = tone_style(palette, row.tone)
-        line = Line().gap(1).put(glyphs.state(row.sign), palette.state(row.sign)).gap(1)
-        called = row.name.ljust(self._width) if row.name else f"{row.rank:0{self._width}d}"
-        line.put(called, palette.bold if here and not row.tone else tone).gap(1 if row.name else 2)
-        room = LEVEL_CELLS - (self._width - 2) + bool(row.name)
-        if row.sign == "running" and row.util is not None:
-            level(line, palette, glyphs, row.util / 100, max(1, room))
-            line.put(percent(row.util), palette.text, width=5, right=True).gap(1)
-        else:
-            line.put(row.word, tone, width=room + 6 - (row.after is not None))
-        if row.after is not None:
-            line.put(f"{row.after:+.1f} s" if row.after else "0.0 s", tone, width=6, right=True)
-        elif row.age is not None:
-            line.put(
-                duration(row.age, coarse=True),
-                palette.watch if row.tone == "watch" else palette.faint,
-                width=5,
-                right=True,
-            )
-        return line.ends_with(Line().put(self.panes.get(row.rank, ""), palette.key), width, gap=0)

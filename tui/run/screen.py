@@ -27,7 +27,7 @@ from distui.tui.run import strip
 from distui.tui.run.acts import RunActs
 from distui.tui.run.failure import FailureNavigator
 from distui.tui.run.folding import Folding
-from distui.tui.run.hang import WhyPanel, hangs, told
+from distui.tui.run.hang import WhyPanel
 from distui.tui.run.header import RunHeader
 from distui.tui.run.log_copies import LogCopies
 from distui.tui.run.log_display import LogDisplay
@@ -37,6 +37,7 @@ from distui.tui.run.pane_grid import PaneGrid
 from distui.tui.run.pane_layout import PaneLayout
 from distui.tui.run.panes import Panes
 from distui.tui.run.rank_list import RankList
+from distui.tui.run.rank_order import RankOrder
 from distui.tui.run.state_row import StateRow
 from distui.tui.widgets.painted import Painted
 
@@ -60,6 +61,7 @@ class RunScreen(View):
         *PaneLayout.ACTIONS,
         *FailureNavigator.ACTIONS,
         *Folding.ACTIONS,
+        *RankOrder.ACTIONS,
         *WhyPanel.ACTIONS,
         Action("back", "back", ("escape",), "Global", help="Undo search, filter, zoom and merged log, then go back."),
         *RunActs.ACTIONS,
@@ -67,7 +69,7 @@ class RunScreen(View):
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
     DEFAULT_CSS = """
     RunScreen #mid { height: 1fr; width: 1fr; padding-right: 1; }
-    RunScreen #side { width: 26; height: 1fr; }
+    RunScreen #side { height: 1fr; }
     RunScreen #merged { height: 1fr; width: 1fr; margin-right: 1; }
     RunScreen #banner { background: $dangerbg; }
     RunScreen #banner.-stands { background: $warnbg; }
@@ -87,7 +89,7 @@ class RunScreen(View):
         copies = LogCopies(self, live.plan.run_id, self.panes)
         self.parts = (
             self.search, self.log_display, copies, self.pane_layout, self.failures, self.folding, self.why,
-            RunActs(self, live),
+            RankOrder(self, self.panes), RunActs(self, live),
         )  # fmt: skip
         self.header = RunHeader(self, self.feed, self.panes)
         self.painter = RunPainter(self, live, self.feed, self.panes, self.folding, self.why)
@@ -185,7 +187,7 @@ class RunScreen(View):
         self.panes.now_is()
         self.panes.ranks.set_ranks(self.feed.rows(), strip.samples_of(self.feed.samples), self.panes.by_rank)
         self.folding.fit()
-        self.query_one("#banner").set_class(told(self.feed.state) is not None, "-stands")
+        self.query_one("#banner").set_class(self.why.stands, "-stands")
         for painted in self._painted:
             painted.repaint()
         self.refresh_bars()
@@ -201,7 +203,7 @@ class RunScreen(View):
     def offers(self, action: Action) -> bool:
         """See View: a run that lives can be stopped, one that has ended can run again."""
         over, failed = self.feed.over, self.feed.state.failure is not None
-        stuck = hangs(self.feed.state)
+        stuck = self.feed.stands is not None
         merged = isinstance(self.panes.active, MergedPane)
         now = {
             **dict.fromkeys(("rerun", "prune"), over),
@@ -211,13 +213,15 @@ class RunScreen(View):
             "fold": merged,
             "unfold": merged or failed,
             "panes": not self.panes.merged_only and not failed,
-            "next_match": failed or bool(self.search.text),
+            "next_match": failed or self.search.by_rank or bool(self.search.text),
         }
         return now.get(action.id, True)
 
     def title_of(self, action: Action) -> str:
-        """See View: `n` goes to the next failure while nothing is searched."""
-        return "next failure" if action.id == "next_match" and self.search.by_rank else super().title_of(action)
+        """See View: `n` goes to the next rank to look at while nothing is searched."""
+        if action.id != "next_match" or not self.search.by_rank:
+            return super().title_of(action)
+        return "next failure" if self.failures.failed else "culprit"
 
     async def action_back(self) -> None:
         """One thing after the other."""
@@ -241,7 +245,7 @@ class RunScreen(View):
         """A click on the banner goes to the line, or tells why it stands, unless it is on a key's word."""
         if "@click" in event.style.meta:
             return
-        if told(self.feed.state) is not None:
+        if self.why.stands:
             self.why.action_why()
         else:
             self.failures.action_jump()

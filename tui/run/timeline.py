@@ -8,7 +8,7 @@ from distui.runs.report.aftermath import Moment
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
-from distui.tui.run.rank_list import tone_style
+from distui.tui.run.rank_lines import tone_style
 
 WHO = 16
 WHAT = 13

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
+from statistics import median
 
 from rich.style import Style
 
 from distui.amounts import duration
-from distui.runs.lines.events import Failure
+from distui.runs.lines.events import Failure, GpuReading
+from distui.runs.lines.text import safe
 from distui.runs.report.history import RunRow
+from distui.runs.report.rank_rows import RankRow
+from distui.runs.state.standstill import Standstill, waits
 from distui.tui.paint.theme import Palette
 
 _STATES = {
@@ -18,8 +23,38 @@ _STATES = {
 }  # fmt: skip
 
 
+def stalled_words(stands: Standstill, now: float) -> str:
+    """`STALLED 37s, last step 22`."""
+    last = f", last step {stands.step:,.0f}" if stands.step is not None else ""
+    return f"STALLED {duration(max(0.0, now - stands.since), coarse=True)}{last}"
+
+
+def rank_note(row: RankRow, gpus: Sequence[GpuReading], *, stands: bool) -> str:
+    """What there is to know of a rank that is behind, or whose run stands still: how far, what it does, its GPU."""
+    late = f"{row.lag:,} step{'s' * (row.lag != 1)} behind" if row.tone == "watch" and row.lag else ""
+    busy = gpu_words(gpus) if stands and row.tone != "watch" else ""
+    return ": ".join(part for part in (late, safe(row.does).replace("\n", " ") or busy) if part)
+
+
+def gpu_words(gpus: Iterable[GpuReading]) -> str:
+    """`97 % at 110 W: waiting in a collective`; empty where not most of them wait so."""
+    seen = list(gpus)
+    found = [gpu for gpu in seen if waits(gpu)]
+    if not found or 2 * len(found) < len(seen):
+        return ""
+    load, watts = median(g.utilization_pct or 0.0 for g in found), median(g.power_w or 0.0 for g in found)
+    return f"{load:.0f} % at {watts:.0f} W: waiting in a collective"
+
+
+def sign_of(row: RunRow) -> str:
+    """What its sign and its colour say."""
+    return "quiet" if row.stands else row.state
+
+
 def state_words(row: RunRow) -> str:
     """Uppercase while it lives, with its attempt where there are several; a failure with its exit status."""
+    if row.stands and row.stalled is not None:
+        return f"STALLED {duration(max(0.0, time.time() - row.stalled.since), coarse=True)}"
     words = _STATES.get(row.state, row.state)
     if row.live and row.attempts > 1:
         return f"{words} {row.attempt}/{row.attempts}"
@@ -30,6 +65,8 @@ def state_style(row: RunRow, palette: Palette) -> Style:
     """Of its state: wrong, live, or nothing to look at."""
     if row.state in ("failed", "launch_failed", "lost"):
         return palette.wrong
+    if row.stands:
+        return palette.watch
     return palette.good if row.live and row.state == "running" else palette.muted
 
 

@@ -24,7 +24,7 @@ from distui.tui.frame.context import ViewName, app_of
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 from distui.tui.run import change as run_change
-from distui.tui.run.words import failure_words, started_words, state_style, state_words, took_words
+from distui.tui.run.words import failure_words, sign_of, started_words, state_style, state_words, took_words
 from distui.tui.runs.preview import preview
 from distui.tui.widgets.panel import Panel
 from distui.tui.widgets.rows import Row, RowList
@@ -133,7 +133,7 @@ class RunsScreen(View):
         line = Line().gap(3).put("RUN", palette.faint, width=16).gap(2)
         if width >= 100:
             line.put("JOB", palette.faint, width=14).gap(2)
-        line.put("STATE", palette.faint, width=11).gap(2).put("HOSTS", palette.faint, width=_hosts_width(width)).gap(2)
+        line.put("STATE", palette.faint, width=12).gap(2).put("HOSTS", palette.faint, width=_hosts_width(width)).gap(2)
         line.put("RANKS", palette.faint, width=5, right=True).gap(2)
         if width >= 70:
             line.put("STARTED", palette.faint, width=12).gap(2)
@@ -145,11 +145,11 @@ class RunsScreen(View):
     def _run(self, row: RunRow, width: int, here: bool) -> Line:
         palette, glyphs = self.palette, self.glyphs
         marked = glyphs.mark if row.run in self.marked else " "
-        line = Line().gap(1).put(glyphs.state(row.state), palette.state(row.state)).put(marked, palette.accent)
+        line = Line().gap(1).put(glyphs.state(sign_of(row)), palette.state(sign_of(row))).put(marked, palette.accent)
         line.put(row.run, palette.bold if here or row.live else palette.text, width=16).gap(2)
         if width >= 100:
             line.put(row.job, palette.muted, width=14).gap(2)
-        line.put(state_words(row), state_style(row, palette), width=11).gap(2)
+        line.put(state_words(row), state_style(row, palette), width=12).gap(2)
         line.put(fold(row.hosts) or "-", palette.muted, width=_hosts_width(width)).gap(2)
         line.put(row.ranks, palette.text, width=5, right=True).gap(2)
         if width >= 70:

@@ -98,9 +98,17 @@ def show(out: consoles.Console, settings: Settings, rows: Sequence[history.RunRo
 
 
 def _cells(row: history.RunRow) -> tuple[str, ...]:
-    state = row.state + (f" {row.exit}" if row.exit else "") + attempt(row)
+    state = _state(row) + (f" {row.exit}" if row.exit else "") + attempt(row)
     cells = (row.run, row.job, state, fold(row.hosts), str(row.ranks or ""), when(row.started), took(row), failure(row))
     return tuple(map(safe, cells))
+
+
+def _state(row: history.RunRow) -> str:
+    """Its state in a word; of a run that stands still for how long, and after which step."""
+    if not row.stands or row.stalled is None:
+        return row.state
+    last = f", step {row.stalled.step:,.0f}" if row.stalled.step is not None else ""
+    return f"stalled {duration(max(0.0, time.time() - row.stalled.since), coarse=True)}{last}"
 
 
 def attempt(row: history.RunRow) -> str:

@@ -30,6 +30,7 @@ def row_json(row: RunRow) -> dict[str, Any]:
         "attempt": row.attempt,
         "attempts": row.attempts,
         "left": list(row.left),
+        "stalled": {"since": row.stalled.since, "step": row.stalled.step} if row.stands and row.stalled else None,
     }
 
 

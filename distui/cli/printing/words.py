@@ -22,6 +22,7 @@ from distui.runs.lines.events import (
     RanksRestarted,
     RunEnded,
     RunOpened,
+    RunStalled,
     StopAsked,
     rank_words,
 )
@@ -105,6 +106,8 @@ def _one(event: Event, verbose: int) -> Iterator[Line]:
             )
         case HostChanged():
             yield f"distui: {event.host} is back" + (f": {event.reason}" if event.reason else ""), ""
+        case RunStalled():
+            yield _stalled(event)
         case RanksRestarted():
             which = f"restart {event.count} of {event.allowed} on that node"
             code = exit_words(event.exit, oom=False)
@@ -184,6 +187,14 @@ def _ranks(changes: Sequence[RankChanged], names: Names) -> Iterator[Line]:
     for (state, text, code), members in groups.items():
         style = "red" if state == "exited" and code else _SHOWN[state]
         yield safe(f"distui: {_subject(members, names)} {_predicate(state, text)}"), style
+
+
+def _stalled(event: RunStalled) -> Line:
+    """That no step comes any more, or that they come again."""
+    if not event.stalled:
+        return "distui: the run goes on", ""
+    last = f", last step {event.step:,.0f}" if event.step is not None else ""
+    return f"distui: the run stands still for {duration(max(0.0, event.at - event.since))}{last}", "yellow"
 
 
 def _silences(silences: Sequence[RankSilent], names: Names) -> Iterator[Line]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -35,6 +36,7 @@ from distui.runs.hosts.remains import Remain, Remains, remains
 from distui.runs.launch.job_record import JobRecord, recorded_job
 from distui.runs.report import history
 from distui.runs.report.history import RunRow
+from distui.runs.state.standstill import standstill
 from distui.runs.store.masking import Mask, stored_secrets
 from distui.runs.store.runs import AlreadyFollowed
 from distui.runs.store.saved_hosts import saved_hosts
@@ -145,7 +147,8 @@ class RunBackend(ABC):
         followed = self._manager.living.get(row.run)
         if followed is None:
             return row
-        return replace(row, state=followed.state.summary, live=True, attempt=followed.state.attempt)
+        state, stands = followed.state, standstill(followed.plan, followed.state, time.time())
+        return replace(row, state=state.summary, live=True, attempt=state.attempt, stalled=stands)
 
     async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:
         """See the protocol."""

@@ -27,6 +27,7 @@ from distui.runs.store.runs import StoredRun
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict.network import NetworkFound
 from distui.runs.watch.silence import Silences
+from distui.runs.watch.steps import StepWatch
 from distui.runs.watch.watch import Watch
 from distui.session import Connector
 
@@ -76,6 +77,7 @@ class Attempt:
         self.stops_before = run.requests.count
         """How many stops were asked for before it: they are not its own."""
         self.silences = Silences(plan)
+        self.steps = StepWatch(plan)
         self.network = NetworkFound()
         """What was found of the network when ranks were silent."""
         self.explanation: Explanation | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from distui.errors import DistuiError, ExitCode
 from distui.plan.model import Task
@@ -13,8 +14,9 @@ from distui.runs.ending.ask_before_stop import BeforeStop
 from distui.runs.ending.ask_ranks import AskTurns, any_silent, tell_why
 from distui.runs.ending.circumstances import Turns, tell_network
 from distui.runs.hosts.stop_word import TO_END, StopWord
-from distui.runs.lines.events import StopAsked, StopReason
+from distui.runs.lines.events import RunStalled, StopAsked, StopReason
 from distui.runs.state import elastic
+from distui.runs.state.standstill import Standstill, standstill
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict.evidence import Stop, StopCause
 
@@ -72,9 +74,22 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
                 await attempt.emit(silence)
             if turns.due(attempt.clock(), quiet=any(rank.quiet for rank in attempt.state.ranks.values())):
                 stops.append(asyncio.create_task(tell_network(attempt)))
-            if asking.due(attempt.clock(), silent=any_silent(attempt, attempt.clock())):
+            await _tell_steps(attempt)
+            stuck = attempt.state.stalled is not None
+            if asking.due(attempt.clock(), silent=stuck or any_silent(attempt, attempt.clock())):
                 stops.append(asyncio.create_task(tell_why(attempt, asking)))
         _raise_bugs(stops)
+
+
+async def _tell_steps(attempt: Attempt) -> None:
+    """How far ranks are, and whether steps come."""
+    if (steps := attempt.steps.news(attempt.tracker.tracks.values(), attempt.clock())) is not None:
+        await attempt.emit(steps)
+    now, told = attempt.clock(), attempt.state.stalled
+    stands = standstill(attempt.plan, replace(attempt.state, stalled=None), now)
+    if (stands is None) != (told is None):
+        last = stands or Standstill(now)
+        await attempt.emit(RunStalled(now, stands is not None, last.since, last.step))
 
 
 def _others_end(attempt: Attempt) -> bool:

@@ -32,8 +32,10 @@ from distui.runs.lines.events import (
     RanksAsked,
     RankSilent,
     RanksRestarted,
+    RanksStepped,
     RunEnded,
     RunOpened,
+    RunStalled,
     StopAsked,
     TaskStarted,
     iso,
@@ -42,13 +44,14 @@ from distui.runs.lines.explanation import Explanation, explanation_json
 
 STORED: Mapping[str, type[Event]] = {
     "run": RunOpened, "phase": PhaseBegun, "host": HostChanged, "task": TaskStarted, "rank": RankChanged,
-    "silence": RankSilent, "why": RanksAsked, "failure": FailureFound, "stop": StopAsked, "notice": Notice,
-    "network": NetworkUsed, "restart": RanksRestarted, "attempt": AttemptEnded, "result": RunEnded,
+    "silence": RankSilent, "stall": RunStalled, "why": RanksAsked, "failure": FailureFound, "stop": StopAsked,
+    "notice": Notice, "network": NetworkUsed, "restart": RanksRestarted, "attempt": AttemptEnded, "result": RunEnded,
 }  # fmt: skip
 """What events are called that `events.ndjson` has."""
 
 TYPES: Mapping[type[Event], str] = {
     **{kind: name for name, kind in STORED.items()}, LogLines: "log", HostSampled: "gpu", Progressed: "progress",
+    RanksStepped: "steps",
 }  # fmt: skip
 
 Json = dict[str, Any]

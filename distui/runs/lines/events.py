@@ -204,6 +204,37 @@ class Progressed:
 
 
 @frozen
+class RankStep:
+    """How far a rank is, by the job's own pattern."""
+
+    rank: int
+    step: float
+    at: Moment
+    """When it said so, on our clock."""
+    epoch: Annotated[float | None, Key(brief=True)] = None
+
+
+@frozen
+class RanksStepped:
+    """Ranks that said another step than before; once a second at most."""
+
+    at: At
+    steps: tuple[RankStep, ...]
+
+
+@frozen
+class RunStalled:
+    """No step has come for longer than it should take (`stalled`), whatever the GPUs do, or steps come again."""
+
+    at: At
+    stalled: bool
+    since: Moment
+    """When the last step, or where steps are not known the last sign of work, was seen."""
+    step: float | None = None
+    """The last step; None where that is not known."""
+
+
+@frozen
 class RankSilent:
     """A rank said nothing for `stall_after` and its GPUs do nothing (`quiet`), or it speaks or works again.
 
@@ -400,6 +431,8 @@ Event = (
     | LogLines
     | HostSampled
     | Progressed
+    | RanksStepped
+    | RunStalled
     | RankSilent
     | RanksAsked
     | NetworkUsed

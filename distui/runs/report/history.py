@@ -15,6 +15,7 @@ from distui.runs.hosts.launches import Launch, ended
 from distui.runs.lines.events import Failure
 from distui.runs.report.states import ENDED
 from distui.runs.report.summary import summary
+from distui.runs.state.standstill import Standstill
 from distui.runs.store.recorded import told_failure, warnings_of
 from distui.runs.store.runs import StoredRun
 
@@ -53,6 +54,13 @@ class RunRow:
     """What tells its launch, and the attempt, from others of its name."""
     left: tuple[str, ...] = ()
     """Hosts that have its folder and none of its tasks any more: it has ended, and was not cleaned up to the end."""
+    stalled: Standstill | None = None
+    """That it stands still, as whoever follows it on this machine says; None also where nobody does."""
+
+    @property
+    def stands(self) -> bool:
+        """Whether it seems to run and stands still."""
+        return self.state == "running" and self.stalled is not None
 
     @property
     def over(self) -> bool:
@@ -69,7 +77,8 @@ def stored_row(stored: StoredRun) -> RunRow:
     """A run as this machine recorded it."""
     recorded = summary(stored)
     result = recorded.result or {}
-    resting = recorded.paused and stored.is_followed
+    followed = stored.is_followed if recorded.paused or recorded.stalled is not None else False
+    resting = recorded.paused and followed
     return RunRow(
         run=stored.run_id,
         job=recorded.job,
@@ -88,6 +97,7 @@ def stored_row(stored: StoredRun) -> RunRow:
         attempts=recorded.attempts,
         cleaned=recorded.cleaned,
         launch=recorded.launch,
+        stalled=recorded.stalled if followed else None,
     )
 
 
@@ -124,6 +134,7 @@ def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
         collected=recorded is not None and recorded.over,
         cleaned=recorded is None or recorded.cleaned,
         launch=found.token,
+        stalled=recorded.stalled if recorded is not None and runs else None,
     )
 
 

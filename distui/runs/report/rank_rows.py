@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -11,6 +11,8 @@ from distui.plan.model import HostNetwork, RunPlan, Task
 from distui.runs.lines.explanation import HANGS
 from distui.runs.state.load import load, placed
 from distui.runs.state.reducer import BEFORE_START, RankState, RunState
+from distui.runs.state.standstill import standstill
+from distui.runs.state.steps import behind, lags
 from distui.runs.watch.silence import is_quiet, silent_for
 from distui.whole import whole
 
@@ -36,6 +38,11 @@ class RankRow:
     """Seconds from the first failure to its end."""
     name: str = ""
     """What it is called in few letters, where it is more than a number: `wrk/1`."""
+    step: float | None = None
+    lag: int | None = None
+    """How many steps it is behind the first rank; None where its step is not known."""
+    does: str = ""
+    """What it said that it does when ranks were asked, in a run that stands still."""
 
     @property
     def trouble(self) -> bool:
@@ -55,9 +62,20 @@ def failed_at(state: RunState) -> float | None:
 
 
 def rank_row(
-    rank: int, task: Task, gpus: tuple[int, ...], state: RunState, *, now: float, stall_after: float, spoke: bool
+    rank: int,
+    task: Task,
+    gpus: tuple[int, ...],
+    state: RunState,
+    *,
+    now: float,
+    stall_after: float,
+    spoke: bool,
+    stands: bool = False,
+    late: bool = False,
 ) -> RankRow:
-    """One rank now. `spoke` tells that its log has lines, which a replayed run's events do not."""
+    """One rank now. `spoke` tells that its log has lines, which a replayed run's events do not; `stands` that the run
+    stands still, `late` that the rank is too far behind.
+    """
     known = state.ranks.get(rank) or RankState(rank, task.host, task.index)
     host = state.hosts.get(task.host)
     util = load(host.sample if host is not None else None, gpus) if known.live else None
@@ -66,20 +84,26 @@ def rank_row(
     heard = known.last_line_at is not None or not spoke  # a replayed run's events do not tell when it spoke
     quiet = heard and is_quiet(known, util, now=now, stall_after=stall_after)
     age = silent_for(known, now) if known.last_line_at is not None or quiet else None
-    sign, word, tone = _word(known, state, quiet=quiet, spoke=spoke)
+    sign, word, tone = _word(known, state, quiet=quiet, spoke=spoke, stands=stands, late=late)
     if first:
         sign, tone, after = "failed", "wrong", 0.0 if after is not None else None
     return RankRow(rank, task.host, gpus, sign, word, tone, util, age, after)
 
 
-def _word(known: RankState, state: RunState, *, quiet: bool, spoke: bool) -> tuple[str, str, Tone]:
+def _word(
+    known: RankState, state: RunState, *, quiet: bool, spoke: bool, stands: bool, late: bool
+) -> tuple[str, str, Tone]:
     match known.state:
         case "waiting" | "starting":
             return "starting", PHASES.get(state.phase, "wait"), "muted"
         case "running" if _holds_up(known, state):
             return "quiet", "stuck", "watch"
+        case "running" if late:
+            return "quiet", "behind", "watch"
         case "running" if quiet:
             return "quiet", "quiet", "watch"
+        case "running" if stands:
+            return "waiting", "waits", "muted"
         case "running" if not spoke:
             return "starting", "no line", "muted"
         case "running":
@@ -122,8 +146,12 @@ def _signal(known: RankState) -> str:
 
 def rank_rows(plan: RunPlan, state: RunState, *, now: float, spoke: frozenset[int]) -> list[RankRow]:
     """Every rank of the plan, by number."""
-    names = plan.rank_names
-    return [
+    names, far = plan.rank_names, lags(state.steps)
+    stands = standstill(plan, state, now) is not None
+    late = behind({r: pace for r, pace in state.steps.items() if _lives(state, r)}, standing=stands)
+    why = state.why.found if stands and state.why is not None else None
+    does = {place.rank if place.within is None else place.within: place.does for place in why.ranks} if why else {}
+    rows = [
         replace(
             rank_row(
                 r,
@@ -133,11 +161,38 @@ def rank_rows(plan: RunPlan, state: RunState, *, now: float, spoke: frozenset[in
                 now=now,
                 stall_after=plan.stall_after_of(task),
                 spoke=r in spoke or _lines(state, r),
+                stands=stands,
+                late=r in late,
             ),
             name=short_name(names.get(r, "")),
+            step=state.steps[r].last.step if r in state.steps else None,
+            lag=far.get(r),
+            does=does.get(r, ""),
         )
         for r, (task, gpus) in placed(plan).items()
     ]
+    return _with_waiting(rows) if stands else rows
+
+
+def _with_waiting(rows: list[RankRow]) -> list[RankRow]:
+    """Where most ranks are quiet they wait: that tells nothing of any of them."""
+    quiet = sum(row.word == "quiet" for row in rows)
+    if 2 * quiet <= len(rows):
+        return rows
+    waits: Tone = "muted"
+    return [replace(row, sign="waiting", word="waits", tone=waits) if row.word == "quiet" else row for row in rows]
+
+
+def suspects(rows: Iterable[RankRow]) -> list[int]:
+    """The ranks to look at, who holds the others up first, then who is furthest behind."""
+    worst = {"wrong": 0, "watch": 1}
+    found = [row for row in rows if row.trouble]
+    found.sort(key=lambda row: (worst[row.tone], row.word != "stuck", -(row.lag or 0), -(row.age or 0.0)))
+    return [row.rank for row in found]
+
+
+def _lives(state: RunState, rank: int) -> bool:
+    return rank in state.ranks and state.ranks[rank].live
 
 
 def short_name(name: str) -> str:

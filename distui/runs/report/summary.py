@@ -16,7 +16,9 @@ from distui.codec import read, write
 from distui.facts.values import as_objects, integer, loads
 from distui.files import read_bytes, write_private
 from distui.frozen import frozen
-from distui.runs.lines.event_json import is_event, to_json
+from distui.runs.lines.event_json import event_of, is_event, to_json
+from distui.runs.lines.events import RunStalled
+from distui.runs.state.standstill import Standstill
 from distui.runs.store import end_record
 from distui.runs.store.runs import StoredRun
 
@@ -44,6 +46,8 @@ class Summary:
     """The last event of that type, or the recorded end where that is not the same."""
     cleaned: bool
     """Whether the run was cleaned up after its end, as far as is known here."""
+    stalled: Standstill | None = None
+    """That it stood still when whoever followed it said so last."""
 
 
 def summary(stored: StoredRun) -> Summary:
@@ -88,7 +92,15 @@ def _made(stored: StoredRun, of: list[list[int]]) -> Summary:
         launch=end_record.launch_here(stored),
         result=result,
         cleaned=cleaned,
+        stalled=_stalled(events),
     )
+
+
+def _stalled(events: Sequence[Mapping[str, Any]]) -> Standstill | None:
+    """What was said last of whether its newest attempt stands still."""
+    last: Mapping[str, Any] = next((e for e in reversed(events) if e.get("type") in ("run", "stall", "result")), {})
+    told = event_of(last) if last.get("type") == "stall" else None
+    return Standstill(told.since, told.step) if isinstance(told, RunStalled) and told.stalled else None
 
 
 def _result(stored: StoredRun, events: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any] | None, bool]:

@@ -32,13 +32,16 @@ from distui.runs.lines.events import (
     RanksAsked,
     RankSilent,
     RanksRestarted,
+    RanksStepped,
     RunEnded,
     RunOpened,
+    RunStalled,
     StopAsked,
     TaskStarted,
 )
 from distui.runs.lines.explanation import STANDS
 from distui.runs.state.pages import Pages
+from distui.runs.state.steps import Pace, taken
 
 LIVE: frozenset[RankPhase] = frozenset({"waiting", "starting", "running", "lost"})
 """States in which a rank may still do something."""
@@ -124,6 +127,10 @@ class RunState:
     """Who held the others up when ranks were asked last, in this attempt; None where nothing stood still."""
     network: NetworkUsed | None = None
     """Which interface carried how much, as it was told last in this attempt."""
+    steps: Pages[Pace] = field(default_factory=Pages)
+    """How far each rank is that said so in this attempt."""
+    stalled: RunStalled | None = None
+    """That no step comes any more, as whoever follows the run said last; None while they come."""
 
     @property
     def summary(self) -> str:
@@ -161,6 +168,10 @@ def apply(state: RunState, event: Event) -> RunState:
             return replace(state, hosts={**state.hosts, event.host: replace(host, sample=event)})
         case Progressed():
             return replace(state, progress=event)
+        case RanksStepped():
+            return replace(state, steps=taken(state.steps, event.steps))
+        case RunStalled():
+            return replace(state, stalled=event if event.stalled else None)
         case RankSilent():
             return _with_silence(state, event)
         case RanksAsked():
@@ -208,6 +219,8 @@ def _opened(state: RunState, event: RunOpened) -> RunState:
         restarts=(),
         why=None,
         network=None,
+        steps=Pages(),
+        stalled=None,
     )
 
 

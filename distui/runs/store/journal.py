@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 
 from distui.runs.lines.event_json import to_json
-from distui.runs.lines.events import Event, HostSampled, LogLines, Progressed
+from distui.runs.lines.events import Event, HostSampled, LogLines, Progressed, RanksStepped
 from distui.runs.store.growing import GrowingFile
 from distui.runs.store.runs import StoredRun
 
@@ -16,7 +16,10 @@ HELD = 16 << 20
 
 
 class Journal:
-    """Appends events to a run's folder. Log lines stay out: they live in the log files. Raises OSError."""
+    """Appends events to a run's folder. Log lines and what is read out of them stay out: the log files have them.
+
+    Raises OSError.
+    """
 
     def __init__(self, run: StoredRun) -> None:
         self._run = run
@@ -40,7 +43,7 @@ class Journal:
                     self._metrics.hold(self._lines(event))
             elif self._events.waiting > HELD:
                 self.lost = True
-            elif not isinstance(event, LogLines):
+            elif not isinstance(event, LogLines | RanksStepped):
                 self._events.hold(self._lines(event))
         self._events.write()
         self._metrics.write()

@@ -55,6 +55,8 @@ class TaskTrack:
     failures: int = 0
     """How often torchrun said that a rank of this node failed."""
     _tails: dict[int | None, deque[tuple[float | None, bytes]]] = field(default_factory=dict)
+    _grown: set[int] = field(default_factory=set)
+    """Ranks that said something since `news_of_ranks` was asked last."""
     _seen: TaskSeen | None = None
 
     @property
@@ -83,6 +85,8 @@ class TaskTrack:
             tail = self._tails.setdefault(group.rank, deque(maxlen=TAIL_LINES))
             pieces = group.lines.pieces[-TAIL_LINES:]
             tail.extend(zip(_times(group.moments, len(pieces)), (p[:TAIL_BYTES] for p in pieces), strict=True))
+            if group.rank is not None:
+                self._grown.add(group.rank)
             self._seen = None
 
     def recall(self, stored: StoredRun) -> None:
@@ -91,7 +95,13 @@ class TaskTrack:
             log = stored.node_log(self.task.index) if rank is None else stored.rank_log(rank)
             if lines := _lines_in(log):
                 self._tails[rank] = deque(lines, maxlen=TAIL_LINES)
+        self._grown.update(self.task.ranks)
         self._seen = None
+
+    def news_of_ranks(self) -> dict[int, Sequence[tuple[float | None, bytes]]]:
+        """The last lines of each rank that said something since this was asked last, the newest first."""
+        grown, self._grown = self._grown, set()
+        return {rank: tuple(reversed(self._tails.get(rank, ()))) for rank in sorted(grown)}
 
     def ended(self, end: End) -> None:
         """Note how it ended; what was noted first stays."""

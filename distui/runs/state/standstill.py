@@ -1,0 +1,90 @@
+"""Whether a run that seems to run stands still: the one rule, for what is printed, for lists and for the app. Pure.
+
+What GPUs do says nothing: NCCL's kernels spin at full load while they wait. In order:
+1. who follows the run asked the ranks, and they do not go on by themselves (`state.why`);
+2. steps are known, more of them are to come, and none came for `stall_after`, or five times what one usually takes,
+   whichever is longer;
+3. steps are not known, and every rank is quiet (`watch/silence.py`);
+4. only what was recorded is known, and that says so (a run that is read beside its owner).
+`stall_after: 0` leaves the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from distui.frozen import frozen
+from distui.plan.model import RunPlan
+from distui.runs.lines.events import GpuReading
+from distui.runs.lines.explanation import HANGS
+from distui.runs.state.reducer import RankState, RunState
+from distui.runs.state.steps import STEPS, Pace, first
+
+BUSY_PCT = 80.0
+LITTLE_POWER = 0.4
+"""A GPU that is busy with less of its limit than this computes nothing worth its power."""
+
+
+@frozen
+class Standstill:
+    """Since when a run stands still, and after which step (None where steps are not known)."""
+
+    since: float
+    step: float | None = None
+
+
+def standstill(plan: RunPlan, state: RunState, now: float) -> Standstill | None:
+    """See the module; None for a run that goes on, has not begun, ends or has ended."""
+    if state.summary != "running" or state.failure is not None:
+        return None
+    paces = _at_work(state)
+    front = first(paces)
+    step = front.last.step if front is not None else None
+    why = state.why.found if state.why is not None else None
+    if why is not None and why.kind in HANGS and state.why is not None:
+        return Standstill(why.since if why.since is not None else state.why.at, step)
+    if not plan.stall_after:
+        return None
+    if front is not None:
+        since = max(pace.last.at for pace in paces)
+        late = now - since > limit(paces, plan.stall_after) and not _is_last(front, state)
+        return Standstill(since, step) if late else None
+    if (since_quiet := _all_quiet(plan, state)) is not None:
+        return Standstill(since_quiet)
+    return Standstill(state.stalled.since, state.stalled.step) if state.stalled is not None else None
+
+
+def _at_work(state: RunState) -> list[Pace]:
+    return [pace for rank, pace in state.steps.items() if (r := state.ranks.get(rank)) is None or r.live]
+
+
+def limit(paces: Iterable[Pace], stall_after: float) -> float:
+    """After how many seconds without a step a run stands still."""
+    return max([stall_after, *(STEPS * pace.seconds for pace in paces if pace.seconds is not None)])
+
+
+def _is_last(front: Pace, state: RunState) -> bool:
+    """Whether no more steps are to come, by the job's own `total`."""
+    values = state.progress.values if state.progress is not None else {}
+    total = values.get("total", values.get("steps"))
+    return total is not None and front.last.step >= total - 1 and values.get("epoch") == values.get("epochs")
+
+
+def _all_quiet(plan: RunPlan, state: RunState) -> float | None:
+    """Since when, where every rank that should speak is quiet."""
+    speak = [state.ranks.get(rank) for task in plan.tasks if plan.stall_after_of(task) for rank in task.ranks]
+    known = [rank for rank in speak if rank is not None and rank.live]
+    if not known or not all(rank.quiet for rank in known):
+        return None
+    return max(map(_last_sign, known))
+
+
+def _last_sign(rank: RankState) -> float:
+    return rank.last_line_at if rank.last_line_at is not None else rank.since or 0.0
+
+
+def waits(gpu: GpuReading) -> bool:
+    """Whether a GPU is busy and takes so little power that it waits in a collective, in a run that stands still."""
+    if gpu.utilization_pct is None or gpu.power_w is None or not gpu.power_limit_w:
+        return False
+    return gpu.utilization_pct >= BUSY_PCT and gpu.power_w < LITTLE_POWER * gpu.power_limit_w

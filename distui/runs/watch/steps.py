@@ -1,0 +1,72 @@
+"""How far each rank is: read out of what ranks print, with the job's own pattern, once a second for all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from distui.patterns import LimitedPattern
+from distui.plan.model import RunPlan
+from distui.runs.lines.events import RanksStepped, RankStep
+from distui.runs.lines.text import safe, text_of
+from distui.runs.state.progress import EVERY_S, PACE, READ_CHARS, number
+from distui.runs.watch.track import TaskTrack
+
+NEAR = 4
+"""So many lines of all ranks are looked at in one question; most say their step in one of them."""
+
+Said = Sequence[tuple[float | None, bytes]]
+"""Lines with their times, the newest first."""
+
+
+class StepWatch:
+    """Tells once a second which ranks said another step."""
+
+    def __init__(self, plan: RunPlan) -> None:
+        regex = plan.progress or ""
+        self._pattern = LimitedPattern(regex, pace=PACE) if "(?P<step>" in regex else None
+        self._told = float("-inf")
+        self._known: dict[int, tuple[float, float | None]] = {}
+
+    def news(self, tracks: Iterable[TaskTrack], now: float) -> RanksStepped | None:
+        """What is new since this was asked last; None where nothing is, or the last time was less than a second ago."""
+        if self._pattern is None or now - self._told < EVERY_S:
+            return None
+        self._told = now
+        said = {rank: lines for track in tracks for rank, lines in track.news_of_ranks().items() if lines}
+        found = self._near(said, now)
+        for rank, lines in said.items():
+            if rank not in found and len(lines) > NEAR:
+                found.update(self._search(rank, lines[NEAR:], now))
+        news = [step for rank, step in sorted(found.items()) if self._known.get(rank) != (step.step, step.epoch)]
+        self._known.update({step.rank: (step.step, step.epoch) for step in news})
+        return RanksStepped(now, tuple(news)) if news else None
+
+    def _near(self, said: dict[int, Said], now: float) -> dict[int, RankStep]:
+        """The newest step of each rank that has one in its last lines."""
+        assert self._pattern is not None
+        asked = [(rank, at, line) for rank, lines in said.items() for at, line in lines[:NEAR]]
+        found: dict[int, RankStep] = {}
+        for index, match in self._pattern.each([_text(line) for _, _, line in asked]):
+            rank, at, _ = asked[index]
+            step = _step(rank, match.groupdict(), at, now)
+            if step is not None and rank not in found:
+                found[rank] = step
+        return found
+
+    def _search(self, rank: int, lines: Said, now: float) -> dict[int, RankStep]:
+        assert self._pattern is not None
+        match = self._pattern.first([_text(line) for _, line in lines])
+        step = _step(rank, match[1].groupdict(), lines[match[0]][0], now) if match is not None else None
+        return {rank: step} if step is not None else {}
+
+
+def _text(line: bytes) -> str:
+    return safe(text_of(line[:READ_CHARS]))
+
+
+def _step(rank: int, groups: dict[str, str | None], at: float | None, now: float) -> RankStep | None:
+    values = {name: value for name, text in groups.items() if text and (value := number(text)) is not None}
+    if not math.isfinite(values.get("step", math.nan)) or not math.isfinite(values.get("epoch", 0.0)):
+        return None
+    return RankStep(rank, values["step"], now if at is None else min(at, now), values.get("epoch"))

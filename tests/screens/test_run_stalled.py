@@ -1,0 +1,162 @@
+"""A run that stands still, in its view and in the list of runs: never green, and the culprit a key away."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+import pytest
+from fakes import FakeBackend, FakeLive, launching, lines, sample, screen_text, shot
+from standing import answer
+from training import PATTERN, opened, settled
+
+from distui.plan.model import RunPlan
+from distui.runs.lines.events import RanksAsked, RankSilent, RanksStepped, RankStep
+from distui.runs.lines.explanation import Explanation, RankPlace
+from distui.runs.state.standstill import Standstill, standstill
+from distui.tui.run.rank_list import RankList
+from distui.tui.why.screen import WhyScreen
+
+SIZES = [(80, 24), (120, 36), (200, 50)]
+
+
+def big(backend: FakeBackend) -> RunPlan:
+    """24 ranks on three hosts."""
+    return dataclasses.replace(backend.plan("big", ("node01", "node02", "node04")), progress=PATTERN, stall_after=300.0)
+
+
+def steps(made: RunPlan, at: float, step: int, **other: int) -> RanksStepped:
+    """All ranks are at this step, but for those named: `r7=35`."""
+    ranks = sorted(rank for task in made.tasks for rank in task.ranks)
+    return RanksStepped(at, tuple(RankStep(rank, other.get(f"r{rank}", step), at) for rank in ranks))
+
+
+async def stuck(backend: FakeBackend, *, ago: float = 600.0, **other: int) -> FakeLive:
+    """A run of 24 whose last step came so many seconds ago."""
+    made, now = big(backend), time.time()
+    live = backend.follow(made)
+    await live.feed(*launching(made, now - 3000))
+    await live.feed(*(lines(made, rank, now - ago, "on") for task in made.tasks for rank in task.ranks))
+    await live.feed(*(steps(made, now - ago - 20 + i, i, **(other if i == 20 else {})) for i in range(21)))
+    return live
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_run_without_steps_is_not_green(open_app: Any, backend: FakeBackend, size: tuple[int, int]) -> None:
+    """Busy GPUs or not: the headline says since when and after which step, and its sign is that of a quiet one."""
+    live = await stuck(backend)
+    async with open_app(size) as (app, pilot):
+        screen = await opened(pilot, live)
+        await live.feed(*(sample(host, time.time()) for host in live.plan.hosts))
+        await settled(pilot)
+        text = screen_text(app)
+        shot(app, f"stalled-{size[0]}")
+        assert "STALLED" in text and "last step 20" in text and "RUNNING" not in text
+        assert not any(row.sign == "running" for row in screen.feed.rows())
+        await live.feed(steps(live.plan, time.time(), 21))
+        await settled(pilot)
+        assert "RUNNING" in screen_text(app) and "STALLED" not in screen_text(app)
+
+
+async def test_what_its_gpus_do_stands_beside_it(open_app: Any, backend: FakeBackend) -> None:
+    """Full load at little power is waiting; at much power it is not said."""
+    live = await stuck(backend)
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        for watts, waits in ((110.0, True), (650.0, False)):
+            for host in live.plan.hosts:
+                seen = sample(host, time.time())
+                cards = tuple(dataclasses.replace(gpu, power_w=watts, power_limit_w=700.0) for gpu in seen.gpus)
+                await live.feed(dataclasses.replace(seen, gpus=cards))
+            await settled(pilot)
+            assert ("96 % at 110 W: waiting in a collective" in screen_text(app)) is waits
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_n_goes_to_the_culprit(open_app: Any, backend: FakeBackend, size: tuple[int, int]) -> None:
+    """One of 24 that is a step behind, where no more steps come; then the Why panel tells of it: two keys."""
+    live = await stuck(backend, r13=19)
+    backend.told = answer(live.plan, time.time())
+    async with open_app(size) as (app, pilot):
+        screen = await opened(pilot, live)
+        assert screen.panes.log_pane.rank != 13
+        await pilot.press("n")
+        await settled(pilot)
+        assert screen.panes.log_pane.rank == 13 and screen.panes.ranks.rank == 13
+        await pilot.press("w")
+        await settled(pilot)
+        assert isinstance(app.screen, WhyScreen)
+
+
+async def test_step_and_lag_in_the_list(open_app: Any, backend: FakeBackend) -> None:
+    """A rank far behind is named though the run goes on; its host is open and at the top."""
+    live = await stuck(backend, ago=0.0, r13=3)
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        text = screen_text(app)
+        keys = [row.key for row in screen.panes.ranks.list.rows]
+        assert "RUNNING" in text and "1 to watch" in text and "behind" in text
+        assert "STEP" in text and "LAG" in text
+        assert keys[:2] == ["heads", "host node02"] and "13" in keys and "0" not in keys
+        row = next(line for line in text.splitlines() if "13  behind" in line)
+        assert row[:39].split()[-2:] == ["3", "17"]
+
+
+async def test_o_orders_by_lag(open_app: Any, backend: FakeBackend) -> None:
+    """Who is furthest behind first, across hosts, and back; the cursor is on the first one."""
+    live = await stuck(backend, ago=0.0, r13=3, r20=10)
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        ranks: RankList = screen.panes.ranks
+        await pilot.press("o")
+        await settled(pilot)
+        assert [row.key for row in ranks.list.rows][:4] == ["heads", "13", "20", "0"] and ranks.rank == 13
+        assert "by lag" in screen_text(app)
+        await pilot.press("o")
+        await settled(pilot)
+        assert ranks.list.rows[1].key == "host node02"
+
+
+async def test_what_ranks_told_stands_there(open_app: Any, backend: FakeBackend) -> None:
+    """Who holds the others up is stuck, comes first, and `n` goes there though others are behind, too."""
+    live = await stuck(backend, r20=19)
+    place = RankPlace(13, "node02", "stopped by a signal", culprit=True)
+    found = Explanation("hang", "rank 13 has not entered all_reduce #21", "certain", (place,), since=time.time() - 40)
+    await live.feed(RanksAsked(time.time(), found))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        assert "13  stuck" in screen_text(app) and "Rank 13 has not entered all_reduce #21" in screen_text(app)
+        await pilot.press("n")
+        await settled(pilot)
+        assert screen.panes.log_pane.rank == 13
+        assert "stopped by a signal" in screen_text(app)
+
+
+async def test_a_run_that_is_quiet_all_over(open_app: Any, live: FakeLive) -> None:
+    """Without steps the rule of silence holds; the headline has no step then."""
+    now = time.time()
+    await live.feed(*launching(live.plan, now - 300))
+    hosts = {rank: task.host for task in live.plan.tasks for rank in task.ranks}
+    await live.feed(*(RankSilent(now, rank, host, True, 120.0) for rank, host in hosts.items()))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        assert "STALLED" in screen_text(app) and "last step" not in screen_text(app)
+
+
+async def test_the_list_of_runs_says_so(open_app: Any, backend: FakeBackend) -> None:
+    """The same rule: a row that runs and stands still is amber and says since when."""
+    now = time.time()
+    row = next(row for row in (await backend.runs())[0] if row.state == "running")
+    backend.rows = [dataclasses.replace(row, stalled=Standstill(now - 3 * 3600, 22))]
+    async with open_app((120, 36), start="runs") as (app, _):
+        text = screen_text(app)
+        shot(app, "runs-stalled")
+        assert "STALLED 3h" in text and "RUNNING" not in text
+
+
+async def test_the_fake_runs_really_stand(backend: FakeBackend) -> None:
+    """What these tests show is what the rule of the core says."""
+    live = await stuck(backend)
+    found = standstill(live.plan, live.state, time.time())
+    assert found is not None and found.step == 20

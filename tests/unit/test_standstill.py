@@ -1,0 +1,227 @@
+"""Whether a run stands still, and which ranks are behind: the rule that headline, lists and output share."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distui.cli.printing.words import of_batch
+from distui.runs.lines.event_json import event_of, to_json
+from distui.runs.lines.events import (
+    Event,
+    Failure,
+    FailureFound,
+    GpuReading,
+    Progressed,
+    RankChanged,
+    RanksAsked,
+    RankSilent,
+    RanksStepped,
+    RankStep,
+    RunEnded,
+    RunOpened,
+    RunStalled,
+)
+from distui.runs.lines.explanation import Explanation
+from distui.runs.state.pages import Pages
+from distui.runs.state.reducer import RunState, apply
+from distui.runs.state.standstill import Standstill, standstill, waits
+from distui.runs.state.steps import STEPS, Pace, behind, first, lags, taken
+from distui.runs.watch.steps import StepWatch
+from fakehosts.runs import plan_for
+
+PLAN = replace(plan_for("h1", "h2"), stall_after=60.0)
+REGEX = r"(?:epoch (?P<epoch>\d+) )?step (?P<step>[\d.einfa]+)"
+
+
+def running(*more: Event) -> RunState:
+    """Ranks 0 on h1 and 1 on h2 run since 100."""
+    state = apply(RunState(), RunOpened(90.0, "r", "j", "env", None, {0: "h1", 1: "h2"}, {0: (0,), 1: (1,)}))
+    for event in (RankChanged(100.0, 0, "h1", "running"), RankChanged(100.0, 1, "h2", "running"), *more):
+        state = apply(state, event)
+    return state
+
+
+def stepped(at: float, step: float, *ranks: int) -> RanksStepped:
+    """These ranks, both where none is named, said this step."""
+    return RanksStepped(at, tuple(RankStep(rank, step, at) for rank in ranks or (0, 1)))
+
+
+def stands(state: RunState, now: float, plan: object = PLAN) -> Standstill | None:
+    return standstill(plan, state, now)  # type: ignore[arg-type]
+
+
+def test_no_step_for_longer_than_stall_after() -> None:
+    """It counts from the last step of any rank, and says which that was."""
+    state = running(stepped(110.0, 21), stepped(120.0, 22, 0), stepped(121.0, 22, 1))
+    assert stands(state, 181.0) is None
+    assert stands(state, 182.0) == Standstill(121.0, 22)
+    assert stands(apply(state, stepped(182.0, 23, 0)), 183.0) is None
+
+
+def test_long_steps_are_given_their_time() -> None:
+    """Five times what a step usually takes, where that is longer; a checkpoint in between does not change much."""
+    slow = running(*(stepped(100.0 + 30 * i, i) for i in range(6)))
+    assert stands(slow, 250.0 + 149.0) is None
+    assert stands(slow, 250.0 + 151.0) == Standstill(250.0, 5)
+    fast = running(*(stepped(100.0 + i, i) for i in range(20)), stepped(219.0, 20))
+    assert stands(fast, 219.0 + 61.0) == Standstill(219.0, 20)
+
+
+@given(st.floats(0.01, 20.0), st.integers(2, 30), st.floats(0.0, 1000.0), st.floats(1.0, 300.0))
+def test_it_stands_exactly_after_the_limit(every: float, count: int, since: float, stall_after: float) -> None:
+    """With steps of one length the limit is max(5 step times, `stall_after`), whatever they are."""
+    state = running(*(stepped(100.0 + every * i, i) for i in range(count)))
+    last = 100.0 + every * (count - 1)
+    late = since > max(STEPS * every, stall_after)
+    edge = abs(since - max(STEPS * every, stall_after)) < 1e-6
+    found = stands(state, last + since, replace(PLAN, stall_after=stall_after))
+    assert edge or (found is not None) is late
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        [FailureFound(130.0, Failure(0, "h1", 1, "exit 1"))],
+        [RunEnded(130.0, "succeeded", 0)],
+        [Progressed(120.0, 0, "h1", {"step": 22.0, "total": 22.0})],
+    ],
+)
+def test_what_stands_still_for_a_reason(more: list[Event]) -> None:
+    """A failure, an end, and that all steps are done say more than a standstill."""
+    assert stands(running(stepped(120.0, 22), *more), 500.0) is None
+
+
+def test_stall_after_0_turns_it_off() -> None:
+    """But for what ranks told when they were asked."""
+    off = replace(PLAN, stall_after=0.0)
+    state = running(stepped(120.0, 22))
+    assert stands(state, 5000.0, off) is None
+    hang = Explanation("hang", "rank 1 sleeps", "certain", (), since=140.0)
+    assert stands(apply(state, RanksAsked(150.0, hang)), 151.0, off) == Standstill(140.0, 22)
+
+
+def test_without_steps_all_ranks_must_be_quiet() -> None:
+    """Then it counts from the last line of any; one that speaks is enough to go on."""
+    one = running(RankSilent(170.0, 0, "h1", True, 60.0))
+    assert stands(one, 200.0) is None
+    both = apply(one, RankSilent(170.0, 1, "h2", True, 60.0))
+    assert stands(both, 200.0) == Standstill(100.0)
+
+
+def test_what_was_recorded_counts_where_nothing_else_is_known() -> None:
+    """A run that is read beside its owner: steps are not recorded, that it stands still is."""
+    state = running(RunStalled(200.0, True, 120.0, 22))
+    assert stands(state, 210.0) == Standstill(120.0, 22)
+    assert stands(apply(state, RunStalled(220.0, False, 220.0)), 230.0) is None
+
+
+def test_another_attempt_begins_without_steps() -> None:
+    """What the one before said is not its own."""
+    state = running(stepped(120.0, 22), RunStalled(200.0, True, 120.0, 22))
+    again = apply(state, RunOpened(300.0, "r", "j", "env", None, {0: "h1"}, {0: (0,)}, attempt=2))
+    assert not again.steps and again.stalled is None
+
+
+# Who is behind.
+
+PACES = st.dictionaries(st.integers(0, 40), st.integers(0, 200), min_size=1, max_size=30)
+
+
+@given(PACES, st.booleans())
+def test_lags(steps: dict[int, int], standing: bool) -> None:
+    """Nobody is behind the first; who is behind is by as much as anybody at its step, and most ranks never are."""
+    paces = taken(Pages(), (RankStep(rank, step, 0.0) for rank, step in steps.items()))
+    front, found = first(paces.values()), lags(paces)
+    assert front is not None and found[front.last.rank] == 0
+    assert all(found[rank] == max(steps.values()) - step for rank, step in steps.items())
+    late = behind(paces, standing=standing)
+    assert 2 * len(late) < len(steps) or not late
+    assert all(found[rank] > (0 if standing else STEPS) for rank in late)
+
+
+def test_one_of_24_is_far_behind() -> None:
+    """Step 35 of 104, where the others are: named though it goes on. Where reports are rare, few steps are nothing."""
+    paces = taken(Pages(), (RankStep(rank, 35 if rank == 7 else 104, 0.0) for rank in range(24)))
+    assert behind(paces) == {7} and lags(paces)[7] == 69
+    rare = {rank: Pace(RankStep(rank, 100 if rank == 7 else 300, 0.0), 50.0, 100.0) for rank in range(24)}
+    assert behind(rare) == frozenset() and behind(rare, standing=True) == {7}
+
+
+def test_epochs_come_first() -> None:
+    """A step that counts from zero in each epoch: who is in an epoch before is behind, and is not the first."""
+    paces = taken(Pages(), (RankStep(0, 3, 0.0, 2), RankStep(1, 99, 0.0, 1), RankStep(2, 3, 0.0, 2)))
+    front = first(paces.values())
+    assert front is not None and front.last.rank == 0
+    assert lags(paces) == {0: 0, 1: 3, 2: 0}
+    again = paces[0].then(RankStep(0, 0, 5.0, 3))
+    assert (again.last.step, again.seconds) == (0, None)
+
+
+# Where steps come from.
+
+
+class Track:
+    """Lines of ranks, as a followed task hands them over."""
+
+    def __init__(self, **said: list[tuple[float | None, bytes]]) -> None:
+        self.said = {int(rank[1:]): tuple(reversed(deque(lines, 200))) for rank, lines in said.items()}
+
+    def news_of_ranks(self) -> dict[int, tuple[tuple[float | None, bytes], ...]]:
+        said, self.said = self.said, {}
+        return said
+
+
+def test_the_newest_step_of_each_rank_is_told_once() -> None:
+    """Also one that many other lines follow; lines without a time are of now, and no figure is none."""
+    watch = StepWatch(replace(PLAN, progress=REGEX))
+    noise: list[tuple[float | None, bytes]] = [(130.0, b"saving\n")] * 50
+    track = Track(
+        r0=[(120.0, b"step 21\n"), (121.0, b"epoch 2 step 22 loss 3\n")],
+        r1=[(119.0, b"step 20\n"), *noise], r2=[(None, b"step 3\n")], r3=[(1.0, b"step nan\n"), (1.0, b"step inf\n")],
+    )  # fmt: skip
+    told = watch.news([track], 140.0)  # type: ignore[list-item]
+    assert told is not None
+    assert told.steps == (RankStep(0, 22, 121.0, 2), RankStep(1, 20, 119.0), RankStep(2, 3, 140.0))
+    assert watch.news([Track(r0=[(141.0, b"epoch 2 step 22\n")])], 142.0) is None  # type: ignore[list-item]
+    assert watch.news([Track(r0=[(141.0, b"step 23\n")])], 142.5) is None, "once a second"  # type: ignore[list-item]
+
+
+def test_without_a_step_in_the_pattern_nothing_is_read() -> None:
+    """A job may say its loss alone, or nothing."""
+    for progress in (None, r"loss (?P<loss>\d+)"):
+        watch = StepWatch(replace(PLAN, progress=progress))
+        assert watch.news([Track(r0=[(1.0, b"step 1 loss 2\n")])], 10.0) is None  # type: ignore[list-item]
+
+
+# As words and JSON.
+
+
+def test_as_words_and_json() -> None:
+    """One line when it stands, one when it goes on; objects are read again as they were."""
+    stalled, back = RunStalled(182.0, True, 121.0, 22), RunStalled(190.0, False, 190.0)
+    (words, style), (again, _) = of_batch([stalled, back])
+    assert "stands still for 1m" in words and "last step 22" in words and style == "yellow" and "goes on" in again
+    for event in (stalled, back):
+        assert event_of(to_json(event, "r")[0]) == event
+    (steps,) = to_json(RanksStepped(1.0, (RankStep(3, 7, 1.0),)), "r")
+    assert steps["type"] == "steps" and (steps["steps"][0]["rank"], steps["steps"][0]["step"]) == (3, 7)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "want"),
+    [
+        (GpuReading(0, 97.0, power_w=110.0, power_limit_w=700.0), True),
+        (GpuReading(0, 97.0, power_w=610.0, power_limit_w=700.0), False),
+        (GpuReading(0, 20.0, power_w=110.0, power_limit_w=700.0), False),
+        (GpuReading(0, 97.0, power_w=60.0), False),
+        (GpuReading(0, None, power_w=60.0, power_limit_w=700.0), False),
+    ],
+)
+def test_a_gpu_that_waits(gpu: GpuReading, want: bool) -> None:
+    """Full load at little power; where the limit is not known nothing is said."""
+    assert waits(gpu) is want

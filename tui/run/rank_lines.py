@@ -1,0 +1,153 @@
+"""Rows of the rank list: state, load, age of the last line, step and lag of a rank; a folded host. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.style import Style
+
+from distui.amounts import duration
+from distui.frozen import frozen
+from distui.runs.lines.events import GpuReading
+from distui.runs.report.rank_rows import RankRow, Tone
+from distui.tui.paint.figures import level, percent, tank
+from distui.tui.paint.glyphs import Glyphs
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import Palette
+
+LEVEL_CELLS = 5
+WIDE = 36
+"""From here on there is room for step and lag beside the rest."""
+MOST_TANKS = 8
+
+
+@frozen
+class Columns:
+    """What a row of a rank has after its number."""
+
+    steps: bool
+    """Step and lag."""
+    others: bool
+    """A level beside the load, and the age of the last line."""
+    load: bool
+    """Whether any rank has a GPU."""
+
+    @classmethod
+    def of(cls, rows: Sequence[RankRow], width: int) -> Columns:
+        """For these ranks in so many cells."""
+        steps = any(row.step is not None for row in rows) and not any(row.after is not None for row in rows)
+        return cls(steps, not steps or width >= WIDE, any(row.util is not None for row in rows))
+
+    def heads(self, palette: Palette) -> Line:
+        """What stands over them, from the right edge of the row."""
+        line = Line()
+        if not self.steps:
+            return line.put("UTIL  LAST" if self.load else "LAST", palette.faint)
+        line.put("UTIL" if self.load else "", palette.faint)
+        line.put("LAST" if self.others else "", palette.faint, width=6 if self.others else 0, right=True)
+        step, lag = (8, 6) if self.others else (7, 5)
+        return line.put("STEP", palette.faint, width=step, right=True).put("LAG", palette.faint, width=lag, right=True)
+
+
+def tone_style(palette: Palette, tone: Tone) -> Style:
+    """The style of a word with this tone."""
+    return {
+        "": palette.text,
+        "muted": palette.muted,
+        "watch": palette.watch,
+        "wrong": palette.wrong,
+        "good": palette.good,
+    }[tone]
+
+
+def step_words(step: float, room: int) -> str:
+    """A step in so many cells: `18240`, `1.82M`."""
+    words = f"{step:.0f}"
+    if len(words) <= room:
+        return words
+    factor, unit = next(((f, u) for f, u in ((1e3, "k"), (1e6, "M"), (1e9, "G")) if step < 1000 * f), (1e12, "T"))
+    return f"{step / factor:.3g}{unit}"[:room]
+
+
+def rank_line(
+    palette: Palette, glyphs: Glyphs, row: RankRow, columns: Columns, width: int, *, number: int, here: bool, pane: str
+) -> Line:
+    """One rank; `number` is the width of what ranks are called, `pane` the number of the pane that shows it."""
+    tone = tone_style(palette, row.tone)
+    line = Line().gap(1).put(glyphs.state(row.sign), palette.state(row.sign)).gap(1)
+    called = row.name.ljust(number) if row.name else f"{row.rank:0{number}d}"
+    line.put(called, palette.bold if here and not row.tone else tone).gap(1 if row.name else 2)
+    room = LEVEL_CELLS - (number - 2) + bool(row.name) if columns.others else 0
+    busy = row.sign in ("running", "waiting") and row.util is not None
+    if busy and columns.others:
+        level(line, palette, glyphs, (row.util or 0.0) / 100, max(1, room))
+    if busy:
+        line.put(percent(row.util), palette.text, width=5, right=True).gap(1)
+    else:
+        line.put(row.word, tone, width=room + 6 - (row.after is not None))
+    if row.after is not None:
+        line.put(f"{row.after:+.1f} s" if row.after else "0.0 s", tone, width=6, right=True)
+    elif columns.others and row.age is None:
+        line.gap(5)
+    elif columns.others:
+        aged = palette.watch if row.tone == "watch" else palette.faint
+        line.put(duration(row.age or 0.0, coarse=True), aged, width=5, right=True)
+    if columns.steps:
+        _steps(line, palette, row, *((8, 6) if columns.others else (6, 5)))
+    return line.ends_with(Line().put(pane, palette.key), width, gap=0)
+
+
+def _steps(line: Line, palette: Palette, row: RankRow, step: int, lag: int) -> None:
+    if row.step is None or row.lag is None:
+        line.put("-", palette.faint, width=step, right=True).put("-", palette.faint, width=lag, right=True)
+        return
+    late = palette.watch if row.tone == "watch" and row.lag else palette.text if row.lag else palette.faint
+    line.put(step_words(row.step, step - 1), palette.text, width=step, right=True)
+    line.put(step_words(row.lag, lag - 1), late, width=lag, right=True)
+
+
+def host_line(palette: Palette, ranks: Sequence[RankRow], host: str, width: int, heads: Line | None) -> Line:
+    """The name of a host over its ranks; `heads` are those of the columns, over the first host."""
+    line = Line().gap(1).put(host, palette.muted)
+    if any(r.tone == "wrong" for r in ranks):
+        return line.ends_with(Line().put("first", palette.wrong), width - 2)
+    if heads is None:
+        return line
+    if any(r.after is not None for r in ranks):
+        return line.ends_with(Line().put("ended after", palette.faint), width - 2)
+    return line.ends_with(heads, width - 3) if any(r.age is not None for r in ranks) else line
+
+
+def folded_line(
+    palette: Palette, glyphs: Glyphs, ranks: Sequence[RankRow], gpus: Sequence[GpuReading], host: str, width: int
+) -> Line:
+    """A host as one row: its worst state, its name, a tank for each GPU that these ranks have."""
+    worst = min(ranks, key=lambda r: {"wrong": 0, "watch": 1, "muted": 2}.get(r.tone, 3))
+    line = Line().gap(1).put(glyphs.state(worst.sign), palette.state(worst.sign)).gap(1)
+    ours, end = {gpu for row in ranks for gpu in row.gpus}, Line()
+    for gpu in [gpu for gpu in gpus if gpu.index in ours][:MOST_TANKS]:
+        tank(end, palette, glyphs, gpu.utilization_pct, 1)
+    if not end.width:
+        end.put(f"{len(ranks)} ranks", palette.muted)
+    line.put(host, palette.wrong if worst.tone == "wrong" else palette.text, width=max(4, width - end.width - 5))
+    return line.ends_with(end, width - 1, gap=1)
+
+
+def title_line(palette: Palette, glyphs: Glyphs, rows: Mapping[int, RankRow], width: int, order: str) -> Line:
+    """The head of the list: its order where it is another one, and how many ranks are in which state."""
+    line, end = Line().gap(1).put("Ranks", palette.bold), Line()
+    if order != "host":
+        line.put(f" by {order}", palette.muted)
+    tones, signs = [r.tone for r in rows.values()], [r.sign for r in rows.values()]
+    if wrong := tones.count("wrong"):
+        end.put(wrong, palette.wrong).put(" failed", palette.muted)
+    elif watch := tones.count("watch"):
+        end.put(watch, palette.watch).put(" to watch", palette.muted)
+    elif waiting := signs.count("waiting"):
+        end.put(f"{waiting} wait", palette.watch)
+    elif good := signs.count("running"):
+        end.put(f"{good} ok", palette.muted)
+    else:
+        end.put(len(rows), palette.muted)
+    line.rule(width - end.width - 1, palette.rule, glyphs.rule)
+    return line.ends_with(end, width, gap=1)
