@@ -30,6 +30,7 @@ def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
     from distui.tui.hosts.screen import HostsScreen
     from distui.tui.launch.jobs import JobsScreen
     from distui.tui.launch.screen import LaunchScreen
+    from distui.tui.metrics.screen import MetricsScreen
     from distui.tui.run.screen import RunScreen
     from distui.tui.runs.screen import RunsScreen
     from distui.tui.why.screen import WhyScreen
@@ -37,7 +38,8 @@ def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
 
     found = {
         "Hosts": HostsScreen, "One host": HostDetailScreen, "Jobs": JobsScreen, "Launch": LaunchScreen,
-        "Runs": RunsScreen, "One run": RunScreen, "Why": WhyScreen, "Doctor": DoctorScreen, "A text": TextScreen,
+        "Runs": RunsScreen, "One run": RunScreen, "Why": WhyScreen, "Metrics": MetricsScreen,
+        "Doctor": DoctorScreen, "A text": TextScreen,
         "A container's log": ContainerLogScreen,
         "A filter": FilterBar, "A command": CommandBar,
         "Lists": RowList, "Everywhere": DistuiApp,

@@ -11,6 +11,7 @@ from typing import Any
 
 from every_key import Case, a_run
 from fakes import FakeBackend, failing, launching, sample, settle
+from measuring import measured
 from standing import answer, calls, hang, moving
 
 from distui.monitor.containers import HostContainer
@@ -76,6 +77,12 @@ async def arrive(case: Case, place: str, action: str = "") -> None:
             app.open_run(case.live)
             await settle(case.pilot)
             await app.run_action("why", default_namespace=app.screen)
+        case "Metrics":
+            case.live = await a_run(backend, fails=False)
+            measured(case.live)
+            app.open_run(case.live)
+            await settle(case.pilot)
+            await app.run_action("metrics", default_namespace=app.screen)
         case "A text" | "Lists":
             app.open_text("a text", "\n".join(f"line {number} " + "x" * 300 for number in range(200)))
         case "A container's log":
@@ -98,6 +105,8 @@ async def filled(case: Case, place: str) -> None:
             await case.until(lambda: len(case.screen.lines) == 100)
         case "Why":
             await case.until(lambda: len(case.screen.answers.all) == 3 and case.screen.answers.asking_since is None)
+        case "Metrics":
+            await case.until(lambda: case.screen.read_yet and not case.screen.reading)
         case "Doctor":
             await case.until(lambda: len(case.screen.columns) > 1)
         case "Launch":

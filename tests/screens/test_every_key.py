@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import effects_metrics  # noqa: F401  # registers checks
 import effects_run  # noqa: F401  # registers checks
 import effects_views  # noqa: F401
 import pytest

@@ -1,6 +1,7 @@
 """Every sign the app draws, and what stands for it with `--ascii`.
 
-The Unicode ones are in Fira Code and in DejaVu Sans Mono; no emoji, no braille, no ligatures (`->`, `!=`).
+The Unicode ones are in Fira Code and in DejaVu Sans Mono; no emoji, no ligatures (`->`, `!=`). Lines of plots are dots
+of braille (`plot/dots.py`).
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from distui.tui.run.painting import RunPainter
 from distui.tui.run.pane_grid import PaneGrid
 from distui.tui.run.pane_layout import PaneLayout
 from distui.tui.run.panes import Panes
+from distui.tui.run.plots import MetricsPage
 from distui.tui.run.rank_list import RankList
 from distui.tui.run.rank_order import RankOrder
 from distui.tui.run.state_row import StateRow
@@ -63,6 +64,7 @@ class RunScreen(View):
         *Folding.ACTIONS,
         *RankOrder.ACTIONS,
         *WhyPanel.ACTIONS,
+        *MetricsPage.ACTIONS,
         Action("back", "back", ("escape",), "Global", help="Undo search, filter, zoom and merged log, then go back."),
         *RunActs.ACTIONS,
     )
@@ -89,7 +91,7 @@ class RunScreen(View):
         copies = LogCopies(self, live.plan.run_id, self.panes)
         self.parts = (
             self.search, self.log_display, copies, self.pane_layout, self.failures, self.folding, self.why,
-            RankOrder(self, self.panes), RunActs(self, live),
+            RankOrder(self, self.panes), MetricsPage(self, self.feed), RunActs(self, live),
         )  # fmt: skip
         self.header = RunHeader(self, self.feed, self.panes)
         self.painter = RunPainter(self, live, self.feed, self.panes, self.folding, self.why)

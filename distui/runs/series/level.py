@@ -22,7 +22,7 @@ from zlib import crc32
 from distui.facts.values import loads
 from distui.files import make_private, open_private, open_to_read, read_bytes, write_private
 from distui.frozen import frozen
-from distui.runs.series.values import Bin, OpenRow, Row, Series, start_of
+from distui.runs.series.values import Bin, Folded, OpenRow, Row, Series, spread_of, start_of
 
 MAGIC = b"distui series "
 HEADER = MAGIC + b"1\n"
@@ -83,11 +83,15 @@ class Packed:
         begin = 1 + _ROW.size
         return bytes(self._body[begin : begin + 2 * self._count])
 
+    def floats(self) -> tuple[float, ...]:
+        """The means of all its series, then their lowest values, then the highest ones."""
+        return struct.unpack_from(f"<{3 * self._count}f", self._body, 1 + _ROW.size + 4 * self._count)
+
     def bins(self, places: Mapping[int, Series]) -> dict[Series, Bin]:
         """The bins at these places in the row."""
         count, begin = self._count, 1 + _ROW.size + 2 * self._count
         counts = struct.unpack_from(f"<{count}H", self._body, begin)
-        floats = struct.unpack_from(f"<{3 * count}f", self._body, begin + 2 * count)
+        floats = self.floats()
         return {
             series: Bin(counts[i], floats[i], floats[count + i], floats[2 * count + i]) for i, series in places.items()
         }
@@ -107,6 +111,7 @@ class Content:
         self.size = 0
         """Bytes that are whole; what is behind them is torn."""
         self._places: dict[bytes, dict[int, Series]] = {}
+        self._groups: dict[bytes, dict[str, tuple[int, ...]]] = {}
 
     def read(self, data: bytes) -> None:
         """Take more of the file in, from `size` on. Raises LaterVersion."""
@@ -136,6 +141,7 @@ class Content:
                 if isinstance(number, int) and (rank is None or isinstance(rank, int)):
                     self.names[number] = Series(str(value["name"]), rank, str(value.get("host", "")))
                     self._places.clear()
+                    self._groups.clear()
         elif kind == b"r" and len(body) >= 1 + _ROW.size:
             row = Packed(body)
             if row.sound:
@@ -143,14 +149,30 @@ class Content:
 
     def row(self, packed: Packed, wanted: frozenset[Series] | None = None) -> Row:
         """A row with its bins, or with those that are wanted."""
+        places = self._placed(packed.numbers)
+        if wanted is not None:
+            places = {i: series for i, series in places.items() if series in wanted}
+        return Row(packed.start, packed.width, packed.first_step, packed.last_step, packed.bins(places))
+
+    def fold(self, packed: Packed) -> Folded:
+        """A row with one value for each name: much cheaper than its bins where there are many ranks."""
         numbers = packed.numbers
+        groups = self._groups.get(numbers)
+        if groups is None:
+            by_name: dict[str, list[int]] = {}
+            for i, series in self._placed(numbers).items():
+                by_name.setdefault(series.name, []).append(i)
+            groups = self._groups[numbers] = {name: tuple(found) for name, found in by_name.items()}
+        floats, count = packed.floats(), len(numbers) // 2
+        spreads = {name: spread_of(floats, places, count) for name, places in groups.items()}
+        return Folded(packed.start, packed.width, packed.last_step, spreads)
+
+    def _placed(self, numbers: bytes) -> dict[int, Series]:
         places = self._places.get(numbers)
         if places is None:
             named = ((i, self.names.get(number)) for i, number in enumerate(numbers_in(numbers)))
             places = self._places[numbers] = {i: series for i, series in named if series is not None}
-        if wanted is not None:
-            places = {i: series for i, series in places.items() if series in wanted}
-        return Row(packed.start, packed.width, packed.first_step, packed.last_step, packed.bins(places))
+        return places
 
 
 def read_content(path: Path, most: int = 4 * KEPT_BYTES) -> Content:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from distui.runs.series.late import LATE
 from distui.runs.series.level import LEVELS, Content, Level, LevelView, Packed
-from distui.runs.series.values import OpenRow, Row, Series, start_of
+from distui.runs.series.values import Folded, OpenRow, Row, Series, start_of
 
 Chosen = tuple[Content, Packed]
 
@@ -51,11 +51,19 @@ class SeriesReader:
         As fine as they are kept; where rows of `finest` seconds are enough, no finer ones than needed are read.
         """
         keep = None if wanted is None else frozenset(wanted)
+        rows = _joining([content.row(row, keep) for content, row in self._within(since, until, finest)])
+        return [row for row in rows if row.bins or keep is None]
+
+    def folded(self, *, since: float = -math.inf, until: float = math.inf, finest: float = 0.0) -> list[Folded]:
+        """The same rows with one value for each name. A run taken up in the middle of a second has two of that one."""
+        return [content.fold(row) for content, row in self._within(since, until, finest)]
+
+    def _within(self, since: float, until: float, finest: float) -> list[Chosen]:
+        """Rows between two moments, oldest first."""
         chosen = [*self._chosen(finest), *((self._late.content, row) for row in self._late.content.rows)]
         within = [(content, row) for content, row in chosen if row.end > since and row.start < until]
         within.sort(key=lambda pair: (pair[1].start, pair[1].width))
-        rows = _joining([content.row(row, keep) for content, row in within])
-        return [row for row in rows if row.bins or keep is None]
+        return within
 
     def _chosen(self, finest: float) -> list[Chosen]:
         """The finest rows of every time that are needed."""
@@ -71,11 +79,15 @@ class SeriesReader:
 
 
 def _joined(content: Content, finer: Sequence[Chosen]) -> list[Chosen]:
-    """Finer rows, and coarser ones for the time before them; a coarse one that they cover in part is whole."""
+    """Finer rows, and coarser ones for the time before them; a coarse one that they cover in part is whole.
+
+    Not the oldest one: what a finer file drops is more than one coarse row, so that it has all of that one.
+    """
     first = min((row.start for _, row in finer), default=math.inf)
     widths = {row.width for row in content.rows}
     covered = {(width, start_of(row.start, width)) for _, row in finer for width in widths}
-    partly = [row for row in content.rows if row.start < first < row.end]
+    oldest = min(row.start for row in content.rows)
+    partly = [row for row in content.rows if oldest < row.start < first < row.end]
     kept = [row for row in content.rows if (row.width, row.start) not in covered] + partly
     rest = [pair for pair in finer if not any(row.start <= pair[1].start < row.end for row in partly)]
     return [*((content, row) for row in kept), *rest]

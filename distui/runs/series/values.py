@@ -8,7 +8,7 @@ its mean is then NaN; whatever else was said in the same bin counts without thes
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from distui.frozen import frozen
@@ -78,6 +78,45 @@ class Row:
     def end(self) -> float:
         """When the next one may begin."""
         return self.start + self.width
+
+
+class Spread(NamedTuple):
+    """What all ranks or hosts said of one thing: the median of their means, the lowest and the highest of all."""
+
+    mid: float
+    low: float
+    high: float
+
+
+def spread_of(floats: Sequence[float], places: Sequence[int], count: int) -> Spread:
+    """The series at `places` of a row with `count` of them: means, lowest, highest, one after the other."""
+    if len(places) == 1:
+        at = places[0]
+        return Spread(floats[at], floats[count + at], floats[2 * count + at])
+    told = [(floats[at], at) for at in places if floats[at] == floats[at]]
+    if not told:
+        return Spread(NAN, NAN, NAN)
+    told.sort()
+    middle = len(told) // 2
+    mid = told[middle][0] if len(told) % 2 else (told[middle - 1][0] + told[middle][0]) / 2
+    low = min([floats[count + at] for _, at in told])
+    return Spread(mid, low, max([floats[2 * count + at] for _, at in told]))
+
+
+@frozen
+class Folded:
+    """A row with one value for each name, over all ranks or hosts."""
+
+    start: float
+    width: float
+    last_step: float
+    """NaN where none was told."""
+    values: Mapping[str, Spread]
+
+    @property
+    def middle(self) -> float:
+        """The moment that stands for it."""
+        return self.start + self.width / 2
 
 
 class OpenRow:

@@ -1,0 +1,55 @@
+"""A run of a week with 64 ranks, as `distui/runs/series/` keeps it: made without a week's wait."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+from distui.runs.series.late import keep_lateness
+from distui.runs.series.level import LEVELS, LevelFile
+from distui.runs.series.values import Bin, Row, Series
+
+STEP_S = 2.3
+
+
+def write_week(folder: Path, end: float, *, ranks: int = 64, days: float = 7.0) -> None:
+    """All levels full, as they are after so many days up to `end`."""
+    chance = random.Random(4)
+    for level in LEVELS:
+        file = LevelFile(folder, level, last=level is LEVELS[-1])
+        file.open()
+        kept = min(2 * level.rows - 1 if level is not LEVELS[-1] else level.rows, int(days * 86400 / level.width))
+        last = math.floor(end / level.width) * level.width
+        for number in range(kept):
+            start = last - (kept - number) * level.width
+            file.append(_row(start, level.width, start - (end - days * 86400), ranks, chance))
+    for number in range(200):
+        late = {rank: chance.expovariate(40) for rank in range(ranks)}
+        keep_lateness(folder, end - (200 - number) * days * 86400 / 200, 10.0, late)
+
+
+def _row(start: float, width: float, since: float, ranks: int, chance: random.Random) -> Row:
+    first, last = since / STEP_S, (since + width) / STEP_S
+    return Row(start, width, float(int(first)), float(int(last)), dict(_bins(since, width, ranks, chance)))
+
+
+def _bins(since: float, width: float, ranks: int, chance: random.Random) -> Iterator[tuple[Series, Bin]]:
+    def around(mean: float, spread: float) -> Bin:
+        mean += chance.gauss(0, spread / 4)
+        wide = spread * (1 + math.log10(max(1.0, width)))
+        return Bin(max(1, int(width)), mean, mean - wide * chance.random(), mean + wide * chance.random())
+
+    yield Series("loss"), around(1.9 + 8.5 / (1 + since / 9000), 0.05)
+    yield Series("step_time"), around(STEP_S, 0.1)
+    yield Series("tokens_per_s"), around(41_000, 900)
+    for rank in range(ranks):
+        yield Series("gpu_load", rank), around(93, 2)
+        yield Series("gpu_memory", rank), around(76_000, 100)
+        yield Series("gpu_power", rank), around(610, 12)
+    for host in range(max(1, ranks // 8)):
+        name = f"node{host + 1:02d}"
+        yield Series("cpu_load", host=name), around(40, 5)
+        yield Series("net_rx", host=name), around(21e9, 4e8)
+        yield Series("net_tx", host=name), around(20e9, 4e8)

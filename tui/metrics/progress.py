@@ -1,0 +1,61 @@
+"""How far a run is, in one row: step of how many, speed, when it will be done, figure, last checkpoint. Pure."""
+
+from __future__ import annotations
+
+from distui.amounts import duration
+from distui.runs.lines.events import Progressed
+from distui.runs.series.words import value_words
+from distui.runs.state.progress import figure_name
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import Palette
+
+TOTALS = ("total", "steps")
+"""What the job's `progress` may call the step it ends with."""
+CHECKPOINTS = ("checkpoint", "ckpt")
+"""And what it saved last: a step, or a file."""
+
+
+def total_of(progress: Progressed) -> float | None:
+    """The step that the run ends with; None where it does not tell."""
+    return next((progress.values[name] for name in TOTALS if name in progress.values), None)
+
+
+def seconds_left(progress: Progressed) -> float | None:
+    """Seconds until the last step at the speed of the last steps; None where something of it is not known."""
+    step, total, pace = progress.values.get("step"), total_of(progress), progress.seconds_per_step
+    if step is None or total is None or not pace or not step <= total < float("inf"):
+        return None
+    return (total - step) * pace
+
+
+def progress_line(palette: Palette, progress: Progressed | None, *, over: bool, room: int) -> Line:
+    """As much as has room, the first ones first."""
+    line = Line()
+    for part in _parts(palette, progress, over=over) if progress is not None else []:
+        if line.width + part.width + 3 > room:
+            break
+        line.gap(3 if line.width else 0).add(part)
+    return line
+
+
+def _parts(palette: Palette, progress: Progressed, *, over: bool) -> list[Line]:
+    step, total, pace = progress.values.get("step"), total_of(progress), progress.seconds_per_step
+    found: list[Line] = []
+    if step is not None:
+        words = Line().put("last step " if over else "step ", palette.muted).put(f"{step:,.0f}", palette.bold)
+        found.append(words.put(f" of {total:,.0f}" if total is not None else "", palette.muted))
+    left = None if over else seconds_left(progress)
+    if left is not None:
+        found.append(Line().put(duration(left), palette.bold).put(" left", palette.muted))
+    if (name := figure_name(n for n in progress.values if n not in CHECKPOINTS)) is not None:
+        shown = value_words(name, progress.values[name])
+        found.append(Line().put(f"{name} ", palette.muted).put(shown, palette.bold))
+    if pace and not over:
+        value = (f"{pace:.2f}", " s/it") if pace >= 0.5 else (f"{1 / pace:.1f}", " it/s")
+        found.append(Line().put(value[0], palette.bold).put(value[1], palette.muted))
+    saved = next((progress.words[name] for name in CHECKPOINTS if name in progress.words), None)
+    if saved is None:
+        saved = next((f"{progress.values[name]:,.0f}" for name in CHECKPOINTS if name in progress.values), None)
+    if saved is not None:
+        found.append(Line().put("checkpoint ", palette.muted).put(saved, palette.text))
+    return found

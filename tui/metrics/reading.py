@@ -1,0 +1,83 @@
+"""What the plots show, read from the files of a run: as fine as the cells are, not finer."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from distui.frozen import frozen
+from distui.runs.series.reader import SeriesReader
+from distui.runs.series.values import Series
+from distui.tui.plot.curve import Point
+
+
+@frozen
+class Readings:
+    """What was measured in a part of the time. `points` are over all ranks or hosts: median, lowest, highest."""
+
+    points: Mapping[str, Sequence[Point]]
+    members: Mapping[str, Mapping[Series, Sequence[Point]]]
+    """By rank or host, of the names that were asked for so."""
+    steps: Sequence[tuple[float, float]]
+    """(when, step), by time."""
+    finest: float
+    """Seconds that a point stands for at least."""
+    names: tuple[str, ...] = ()
+    """All that was measured, at any time."""
+    span: tuple[float, float] | None = None
+
+    def step_at(self, at: float) -> float | None:
+        """The step that the run was at."""
+        place = bisect_right(self.steps, (at, math.inf))
+        return self.steps[place - 1][1] if place else None
+
+    def between(self, name: str, low: float, high: float) -> Sequence[Point]:
+        """The points of a name between two moments."""
+        points = self.points.get(name, ())
+        return points[bisect_left(points, (low,)) : bisect_right(points, (high, math.inf))]
+
+
+NOTHING = Readings({}, {}, (), 0.0)
+
+
+class RunReader:
+    """The series of one run, read on from where they were left. Blocks: for a thread, one call at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._reader = SeriesReader(folder)
+
+    def span(self) -> tuple[float, float] | None:
+        """From the first to the last measurement there is now."""
+        self._reader.refresh()
+        return self._reader.span
+
+    def read(
+        self, low: float = -math.inf, high: float = math.inf, *, finest: float = 0.0, each: Sequence[str] = ()
+    ) -> Readings:
+        """All between two moments; of the names in `each` every rank and host, too."""
+        self._reader.refresh()
+        points: dict[str, list[Point]] = {}
+        steps: list[tuple[float, float]] = []
+        width = finest
+        for row in self._reader.folded(since=low, until=high, finest=finest):
+            at = row.middle
+            for name, found in row.values.items():
+                points.setdefault(name, []).append(Point(at, found.mid, found.low, found.high))
+            if row.last_step == row.last_step:
+                steps.append((row.start, row.last_step))
+            width = max(width, row.width)
+        known = self._reader.series
+        members: dict[str, dict[Series, list[Point]]] = {}
+        if each:
+            wanted = [series for series in known if series.name in each]
+            for full in self._reader.rows(wanted, since=low, until=high, finest=finest):
+                at = full.start + full.width / 2
+                for series, one in full.bins.items():
+                    told = members.setdefault(series.name, {}).setdefault(series, [])
+                    told.append(Point(at, one.mean, one.low, one.high))
+        for curve in (*points.values(), *(one for curves in members.values() for one in curves.values())):
+            curve.sort()
+        names = tuple(dict.fromkeys(series.name for series in known))
+        return Readings(points, members, tuple(sorted(steps)), width, names, self._reader.span)
