@@ -121,7 +121,8 @@ async def log_axis(case: Case) -> Steps:
 @effect("Metrics", "times")
 async def times(case: Case) -> Steps:
     yield
-    assert "time since the begin" in case.text and " 4m " in case.text
+    assert "time since the begin" in case.text, case.text
+    assert "4m" in case.text.split(), case.text
 
 
 @effect("Metrics", "copy_values")

@@ -271,3 +271,12 @@ def test_lateness_is_kept_whenever_it_was_measured(tmp_path: Path) -> None:
     keep_lateness(tmp_path, T0 + 90, 8.0, {})
     rows = rows_of(tmp_path, wanted={Series("late", 3)})
     assert [(row.start, row.width, round(row.bins[Series("late", 3)].mean, 6)) for row in rows] == [(T0 + 52, 8.0, 0.2)]
+
+
+def test_the_begin_of_a_run_is_as_fine_as_it_was_measured(tmp_path: Path) -> None:
+    """Rows of a minute and of ten begin before the run does: they stand for nothing as long as seconds are kept."""
+    put(tmp_path, [float(i) for i in range(700)], at=T0 + 7)
+    reader = SeriesReader(tmp_path)
+    reader.refresh()
+    assert reader.span == (T0 + 7, T0 + 707)
+    assert [row.bins[LOSS].mean for row in reader.rows()] == [float(i) for i in range(700)]

@@ -35,7 +35,7 @@ class SeriesReader:
     @property
     def span(self) -> tuple[float, float] | None:
         """When the first row begins and the last one ends; None where there is none."""
-        rows = [row for view in (*self._views, self._late) for row in view.content.rows]
+        rows = [*(row for _, row in self._chosen(0.0)), *self._late.content.rows]
         return (min(row.start for row in rows), max(row.end for row in rows)) if rows else None
 
     def rows(
