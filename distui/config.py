@@ -294,26 +294,22 @@ def _from_table(table: Table, problems: Problems, path: Path) -> dict[str, Value
         if name not in KEYS:
             problems.add(where, name, f"unknown key{did_you_mean(name, KEYS)}")
             continue
-        text = _table_text(node) if name == "keymap" and isinstance(node, Table) else node
-        if isinstance(text, Scalar):
-            text = text.text
-        if not isinstance(text, str):
-            problems.add(node, name, "expected one value")
+        if name == "keymap" and isinstance(node, Table):  # in the form of one line
+            text = ", ".join(f"{action}={getattr(keys, 'text', '')}" for action, (_, keys) in node.pairs.items())
+        elif isinstance(node, Scalar):
+            text = node.text
         else:
-            try:
-                value = KEYS[name].read(text)
-            except UsageError as exc:
-                problems.add(node, name, exc.message)
-                continue
-            if name == "hosts_file":  # relative to the file that says so, wherever distui is called
-                value = str(path.parent / Path(value).expanduser())
-            found[name] = Value(value, f"{node.source.path}:{node.line}")
+            problems.add(node, name, "expected one value")
+            continue
+        try:
+            value = KEYS[name].read(text)
+        except UsageError as exc:
+            problems.add(node, name, exc.message)
+            continue
+        if name == "hosts_file":  # relative to the file that says so, wherever distui is called
+            value = str(path.parent / Path(value).expanduser())
+        found[name] = Value(value, f"{node.source.path}:{node.line}")
     return found
-
-
-def _table_text(table: Table) -> str:
-    """A keymap written as a mapping, in the form of one line."""
-    return ", ".join(f"{name}={getattr(node, 'text', '')}" for name, (_, node) in table.pairs.items())
 
 
 def refuse_strangers(folder: Path) -> None:

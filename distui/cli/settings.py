@@ -98,9 +98,12 @@ def settings_of(ctx: click.Context) -> Settings:
     explicit = flags.pop("config", None)
     environ = dict(os.environ)
     cwd = Path.cwd()
-    _refuse_open(config.paths(environ))
+    own = config.paths(environ)
+    for folder in (own.config, own.state, own.runs, own.cache):
+        config.refuse_strangers(folder)
     values, ignored = config.load_all(flags, environ, cwd, explicit)
-    _warn(ignored)
+    with contextlib.suppress(OSError):
+        sys.stderr.write("".join(f"distui: {words}\n" for words in ignored))
     return Settings(
         environ=environ,
         cwd=cwd,
@@ -118,17 +121,6 @@ def _with_output(ctx: click.Context, found: Config) -> Config:
     if found["output"].value in outputs_of(ctx.command):
         return found
     return {**found, "output": Value("table", "default")}
-
-
-def _refuse_open(paths: Paths) -> None:
-    """Raise UsageError for folders of distui's that others may write to."""
-    for folder in (paths.config, paths.state, paths.runs, paths.cache):
-        config.refuse_strangers(folder)
-
-
-def _warn(ignored: tuple[str, ...]) -> None:
-    with contextlib.suppress(OSError):
-        sys.stderr.write("".join(f"distui: {words}\n" for words in ignored))
 
 
 def _labels(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -116,7 +116,8 @@ async def prove_mounts(sessions: Mapping[str, Session], mounts: Sequence[Mount])
     Nothing that is written stays. Never raises HostError.
     """
     found = _Found()
-    servers = [mount for mount in mounts if mount.kind == "nfs" and not _over_rdma(mount)]
+    rdma = {"rdma", "proto=rdma", "proto=rdma6"}
+    servers = [mount for mount in mounts if mount.kind == "nfs" and rdma.isdisjoint(mount.options.split(","))]
     await asyncio.gather(*(_reach(session, mount, found) for session in sessions.values() for mount in servers))
     paths = [mount for mount in mounts if mount.kind == "path"]
     if paths:
@@ -135,10 +136,6 @@ async def _prove_paths(sessions: Mapping[str, Session], paths: Sequence[Mount], 
         there = {host: answer for host, answer in here.items() if answer.state == "there"}
         if mount.shared and len(there) > 1:
             await _prove_shared({host: sessions[host] for host in there}, mount, there, found)
-
-
-def _over_rdma(mount: Mount) -> bool:
-    return bool({"rdma", "proto=rdma", "proto=rdma6"} & set(mount.options.split(",")))
 
 
 async def _reach(session: Session, mount: Mount, found: _Found) -> None:

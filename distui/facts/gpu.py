@@ -148,7 +148,7 @@ def _gpu(row: Mapping[str, str], place: int) -> Gpu | None:
         temperature_c=number(row.get("temperature.gpu")),
         power_w=number(row.get("power.draw")),
         driver=known(row.get("driver_version")),
-        mig=mig_mode(row.get("mig.mode.current")),
+        mig={"enabled": True, "disabled": False}.get(row.get("mig.mode.current", "").strip().lower()),
         pci=known(row.get("pci.bus_id")),
         problem=_row_problem(row),
     )
@@ -168,11 +168,6 @@ def _row_problem(row: Mapping[str, str]) -> Trouble | None:
 def lost(message: str = "GPU is lost") -> Trouble:
     """The trouble of one GPU that has fallen off the bus."""
     return Trouble("gpu_lost", message, _REBOOT)
-
-
-def mig_mode(text: str | None) -> bool | None:
-    """`Enabled` or `Disabled` as a truth value; None on cards without MIG."""
-    return {"enabled": True, "disabled": False}.get((text or "").strip().lower())
 
 
 def parse_apps(text: str) -> tuple[GpuProcess, ...]:

@@ -166,15 +166,12 @@ def proc_routes(text: str) -> tuple[tuple[str, ipaddress.IPv4Network, bool], ...
     for line in text.splitlines()[1:]:
         cells = line.split()
         try:
-            dst, gateway, mask = (_hex_v4(cells[i]) for i in (1, 2, 7))
-            found.append((cells[0], ipaddress.IPv4Network((int(dst), str(mask))), int(gateway) != 0))
+            dst, gateway, mask = (int.from_bytes(bytes.fromhex(cells[i]), "little") for i in (1, 2, 7))
+            network = ipaddress.IPv4Network((dst, str(ipaddress.IPv4Address(mask))))
+            found.append((cells[0], network, gateway != 0))
         except (ValueError, IndexError):
             continue
     return tuple(found)
-
-
-def _hex_v4(word: str) -> ipaddress.IPv4Address:
-    return ipaddress.IPv4Address(int.from_bytes(bytes.fromhex(word), "little"))
 
 
 def proc_default_nic(text: str) -> str | None:

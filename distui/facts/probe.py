@@ -17,7 +17,7 @@ from distui.errors import DistuiError, HostCommandError, HostError
 from distui.facts import frame
 from distui.facts.host import GpuProcess, HostDown, HostFacts, ProbeResult, Trouble
 from distui.facts.reading import facts_from, gpu_processes
-from distui.session import Completed, Connector, Session, session_on
+from distui.session import Connector, Session, session_on
 from distui.spec.hosts.inventory import Host
 
 COMMAND_LIMIT = 8
@@ -86,38 +86,29 @@ async def probe_host(
     *,
     clock: Callable[[], float] = time.time,
     timeout: float = PROBE_TIMEOUT,
-    nonce: str | None = None,
 ) -> HostFacts:
     """Probe one host over a session that is already there. `clock` gives seconds since 1970.
 
     Raises HostCommandError (`rubbish`, `command_timeout`) or SessionLost.
     """
-    word = nonce or secrets.token_hex(12)
+    word = secrets.token_hex(12)
     text = script(word, host)
     sent_at = clock()
-    done: Completed = await session.run_script(text, timeout=timeout)
+    done = await session.run_script(text, timeout=timeout)
     received_at = clock()
     if not done.stdout.strip() and done.error_text:
         raise rubbish(host.name, done.stderr)
-    return read(
-        host,
-        done.stdout,
-        word,
-        sent_at=sent_at,
-        received_at=received_at,
-        connect_ms=session.connected_ms,
-    )
+    ms = session.connected_ms
+    return read(host, done.stdout, word, sent_at=sent_at, received_at=received_at, connect_ms=ms)
 
 
-async def probe_processes(
-    session: Session, host: Host, *, timeout: float = PROBE_TIMEOUT, nonce: str | None = None
-) -> tuple[GpuProcess, ...]:
+async def probe_processes(session: Session, host: Host) -> tuple[GpuProcess, ...]:
     """The processes on a host's NVIDIA GPUs now: that part of the probe alone. None on a host without nvidia-smi.
 
     Raises HostCommandError when nvidia-smi does not tell, or as `probe_host`; SessionLost.
     """
-    word = nonce or secrets.token_hex(12)
-    done = await session.run_script(script(word, host, group="nvidia_processes"), timeout=timeout)
+    word = secrets.token_hex(12)
+    done = await session.run_script(script(word, host, group="nvidia_processes"), timeout=PROBE_TIMEOUT)
     answer = frame.parse(done.stdout, word)
     if answer is None:
         raise rubbish(host.name, done.stdout.strip() or done.stderr)
@@ -138,7 +129,6 @@ async def probe_all(
     parallel: int = 16,
     on_result: Callable[[ProbeResult], None] | None = None,
     timeout: float = PROBE_TIMEOUT,
-    clock: Callable[[], float] = time.time,
 ) -> dict[str, ProbeResult]:
     """Probe hosts side by side, at most `parallel` at once; the results in the order of `hosts`.
 
@@ -150,7 +140,7 @@ async def probe_all(
 
     async def one(host: Host) -> None:
         async with gate:
-            results[host.name] = await _probe_one(connector, host, timeout, clock)
+            results[host.name] = await _probe_one(connector, host, timeout)
         if on_result is not None:
             on_result(results[host.name])
 
@@ -160,11 +150,11 @@ async def probe_all(
     return {host.name: results[host.name] for host in hosts}
 
 
-async def _probe_one(connector: Connector, host: Host, timeout: float, clock: Callable[[], float]) -> ProbeResult:
+async def _probe_one(connector: Connector, host: Host, timeout: float) -> ProbeResult:
     try:
         async with asyncio.timeout(host.connect_timeout + timeout + 5):
             async with session_on(connector, host.name) as session:
-                return await probe_host(session, host, clock=clock, timeout=timeout)
+                return await probe_host(session, host, timeout=timeout)
     except Exception as error:
         return HostDown(host.name, trouble_of(error))
 

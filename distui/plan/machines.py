@@ -24,11 +24,6 @@ def same_machine(a: HostFacts, b: HostFacts) -> bool:
     return bool(ours & theirs) or not (ours or theirs)
 
 
-def all_one_machine(facts: Sequence[HostFacts]) -> bool:
-    """Whether all hosts of a run are one machine (always so for one host)."""
-    return all(same_machine(facts[0], f) for f in facts[1:])
-
-
 def _addresses(facts: HostFacts) -> frozenset[str]:
     """Addresses that tell machines apart: not loopback, not docker0, which has the same one everywhere."""
     return frozenset(a.ip for n in facts.nics if n.kind in ("ethernet", "infiniband", "other") for a in n.addresses)

@@ -12,11 +12,6 @@ from distui.spec.job.job import Backend, DoneWhen, FabricKind, Launcher, OnHang,
 from distui.whole import whole
 
 
-def container_name(run_id: str, index: int, attempt: int = 1) -> str:
-    """`distui-RUN-INDEX`, later `distui-RUN-INDEX-attempt2`: names are for people, distui finds by label."""
-    return f"distui-{run_id}-{index}" + (f"-attempt{attempt}" if attempt > 1 else "")
-
-
 @frozen
 class PlanProblem:
     """One reason why there is no plan: on which host (None: the job as a whole), what, and what to do about it."""
@@ -153,9 +148,12 @@ class Task:
 
     @property
     def container(self) -> str:
-        """Name of the task's container; unique among the runs on a host, since run ids are."""
-        attempt = whole(self.labels.get("distui.attempt", ""))
-        return container_name(self.labels.get("distui.run", ""), self.index, 1 if attempt is None else attempt)
+        """Name of the task's container, `distui-RUN-INDEX`, later `distui-RUN-INDEX-attempt2`.
+
+        Unique among the runs on a host, since run ids are; names are for people, distui finds by label.
+        """
+        attempt = whole(self.labels.get("distui.attempt", "")) or 0
+        return f"distui-{self.labels.get('distui.run', '')}-{self.index}" + f"-attempt{attempt}" * (attempt > 1)
 
 
 @frozen

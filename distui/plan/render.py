@@ -33,7 +33,7 @@ def render_text(plan: RunPlan, *, full: bool = False, width: int = 100) -> str:
     sections = (
         _head(plan),
         _table(plan),
-        _meeting(plan, width),
+        _wrapped(f"{_listens(plan)}. {_course(plan)}{end_words(plan)}{_asked(plan)}", width, ""),
         _code(plan, full),
         _section("Data", [mounts.words(mount) for mount in plan.mounts], width),
         _build(plan),
@@ -106,10 +106,6 @@ def held(tasks: Sequence[Task]) -> str:
         role, slash, number = task.name.rpartition("/")
         numbers.setdefault(role + slash if slash else task.name, []).extend([int(number)] if slash else [])
     return " ".join(role + format_ranks(found) for role, found in numbers.items())
-
-
-def _meeting(plan: RunPlan, width: int) -> str:
-    return _wrapped(f"{_listens(plan)}. {_course(plan)}{end_words(plan)}{_asked(plan)}", width, "")
 
 
 def _listens(plan: RunPlan) -> str:

@@ -15,7 +15,7 @@ from distui.facts.host import HostFacts, IbPort
 from distui.frozen import frozen
 from distui.plan import fabric
 from distui.plan.fabric import INFINIBAND, ROCE, Network, Offer
-from distui.plan.machines import all_one_machine
+from distui.plan.machines import same_machine
 from distui.plan.model import HostNetwork, Notes
 from distui.spec.hosts.inventory import Host
 from distui.spec.job.job import Backend, FabricKind, Job
@@ -63,7 +63,8 @@ def choose_routes(
     if not hosts:
         return ()
     facts = {host.name: f for host, f in hosts}
-    run = _Run(job, backend, tuple(host for host, _ in hosts), facts, all_one_machine(tuple(facts.values())))
+    one_machine = all(same_machine(hosts[0][1], f) for f in facts.values())
+    run = _Run(job, backend, tuple(host for host, _ in hosts), facts, one_machine)
     networks = _networks(run)
     notes.add(run.notes)
     return networks

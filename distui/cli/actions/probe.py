@@ -79,22 +79,13 @@ def _shower(
     """What to do with each result as it comes."""
     match settings.output:
         case "ndjson":
-            return lambda result: _print_json(out, result)
+            return lambda result: out.print(json.dumps(host_json(result.host, result), ensure_ascii=False))
         case "name":
-            return lambda result: _print_name(out, result)
+            return lambda result: out.write(f"{result.host}\n" if isinstance(result, HostFacts) else "")
         case "table" | "wide" if not (repeated and out.redraws):
             return _LiveRows(out, [h.name for h in hosts], wide=settings.output == "wide").show
         case _:
             return lambda result: None
-
-
-def _print_json(out: Console, result: ProbeResult) -> None:
-    out.print(json.dumps(host_json(result.host, result), ensure_ascii=False))
-
-
-def _print_name(out: Console, result: ProbeResult) -> None:
-    if isinstance(result, HostFacts):
-        out.print(result.host)
 
 
 class _LiveRows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from distui.amounts import counted
@@ -91,20 +91,22 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
         assert known is not None
         gone = found is None and known.state not in (*states.ENDED, "retrying")
         row = replace(known, state="gone") if gone else known
-    ranks = ranks_left(left) if left is not None else merged(found, place, silent)
+    if left is not None:
+        ranks = [_as_row(event) for event in left.record.ranks] if left.record is not None else []
+    else:
+        ranks = merged(found, place, silent)
     mask = _mask(settings, place)
     progress = mask.event(stored_progress(place.stored)) if place.stored is not None else None
     ranks = [mask.event(rank) for rank in ranks]
     asked = mask.event(kept(place.stored)) if place.stored is not None else ()
     used = mask.event(stored_network(place.stored)) if place.stored is not None else None
     if settings.json:
-        told_last = {"progress": progress_json(progress)}
-        tasks = [_rank_json(r) for r in ranks]
+        tasks = [{k: v for k, v in asdict(r).items() if k != "name" or v} | {"id": r.id or None} for r in ranks]
         out.json(
             {
                 "schema": "distui/show/v1",
                 **row_json(row),
-                **told_last,
+                "progress": progress_json(progress),
                 "network": write(used) if used is not None else None,
                 "why": [record_json(one, run) for one in asked],
                 "tasks": tasks,
@@ -162,11 +164,6 @@ async def _find(settings: Settings, out: Console, place: places.RunLocation) -> 
     return Asked(found, left, unreachable)
 
 
-def ranks_left(left: Launch) -> list[RankRow]:
-    """Every rank as the verdict has it that is left on a host."""
-    return [_told_rank(event) for event in left.record.ranks] if left.record is not None else []
-
-
 def merged(found: FoundRun | None, place: places.RunLocation, silent: Collection[str] | None = None) -> list[RankRow]:
     """Every rank: from the record here, and over it what the hosts say now. `silent` are those that did not answer."""
     rows = {r.rank: r for r in recorded_ranks(place)}
@@ -202,27 +199,13 @@ def recorded_ranks(place: places.RunLocation) -> list[RankRow]:
         if isinstance(event, RunOpened):
             rows = {r: RankRow(r, h, "waiting", name=event.names.get(r, "")) for r, h in event.ranks.items()}
         elif isinstance(event, RankChanged):
-            rows[event.rank] = _told_rank(event, rows[event.rank].name if event.rank in rows else "")
+            rows[event.rank] = _as_row(event, rows[event.rank].name if event.rank in rows else "")
     return list(rows.values())
 
 
-def _told_rank(event: RankChanged, name: str = "") -> RankRow:
+def _as_row(event: RankChanged, name: str = "") -> RankRow:
     related = RankState(event.rank, event.host, 0, relation=event.relation, of=event.of).related
     return RankRow(event.rank, event.host, event.state, event.exit, event.words, name=name, related=related)
-
-
-def _rank_json(row: RankRow) -> dict[str, Any]:
-    return {
-        "rank": row.rank,
-        "host": row.host,
-        "state": row.state,
-        "exit": row.exit,
-        "words": row.words,
-        "related": row.related,
-        "gpus": list(row.gpus),
-        "id": row.id or None,
-        **({"name": row.name} if row.name else {}),
-    }
 
 
 def _show(

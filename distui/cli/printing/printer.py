@@ -88,7 +88,8 @@ class LineWriter:
         prefix = self._prefixes.of(rank, host) if view.prefix else ""
         if isinstance(lines, Batch) and not view.timestamps:
             data = lines.data
-            if _is_plain(data) and data.count(b"\n") == len(lines) > 0:
+            # most logs are shown as they are, and to look at lines one by one costs
+            if not data.translate(None, _PLAIN) and data.count(b"\n") == len(lines) > 0:
                 start = prefix.encode("utf-8", "replace")
                 return start + data[:-1].replace(b"\n", b"\n" + start) + b"\n"
         shown = []
@@ -102,11 +103,6 @@ class LineWriter:
     def _clean(self, text: str) -> str:
         shown = safe(text, colour=self._colour)
         return shown + "\x1b[0m" if "\x1b" in shown else shown
-
-
-def _is_plain(data: bytes) -> bool:
-    """Whether these bytes are shown as they are: most logs are, and to look at them one by one costs."""
-    return not data.translate(None, _PLAIN)
 
 
 class Heard:

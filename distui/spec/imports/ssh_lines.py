@@ -43,7 +43,7 @@ def words_of(text: str) -> tuple[str, ...]:
         match = _WORD.match(text, position)
         if match is None:
             raise ValueError("a quote is not closed")
-        found.append(_unquoted(match[0]))
+        found.append("".join(map(_unquoted, _PIECE.finditer(match[0]))))
         position = match.end()
     return tuple(found)
 
@@ -67,12 +67,8 @@ def included(pattern: str, base: Path, home: Path) -> Iterator[Path]:
     yield from sorted(found for found in anchor.glob(str(path.relative_to(anchor))) if found.is_file())
 
 
-def _unquoted(word: str) -> str:
-    """Quotes removed; a backslash counts only before a quote, a backslash or a blank."""
-    return "".join(_piece(found) for found in _PIECE.finditer(word))
-
-
-def _piece(found: re.Match[str]) -> str:
+def _unquoted(found: re.Match[str]) -> str:
+    """A piece of a word without its quotes; a backslash counts only before a quote, a backslash or a blank."""
     double, single, escaped, plain = found.groups()
     if plain is not None:
         return plain

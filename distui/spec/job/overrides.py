@@ -97,14 +97,10 @@ def _added(old: Node | None, new: Node) -> Node:
         case Table():
             return Table(old.source, old.line, old.column, {**old.pairs, **new.pairs})
         case Items():
-            return Items(old.source, old.line, old.column, [*_unnamed(old, new), *_lines(new)])
+            kept = [n for n in old.items if not (isinstance(n, Scalar) and n.text.partition("=")[0] in new.pairs)]
+            return Items(old.source, old.line, old.column, [*kept, *_lines(new)])
         case _:
             return new
-
-
-def _unnamed(old: Items, new: Table) -> list[Node]:
-    """The items `NAME=value` of a list that a mapping does not replace."""
-    return [n for n in old.items if not (isinstance(n, Scalar) and n.text.partition("=")[0] in new.pairs)]
 
 
 def _lines(table: Table) -> list[Node]:

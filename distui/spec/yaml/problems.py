@@ -109,7 +109,8 @@ def render(problem: Problem) -> str:
     text, column = _window(problem.snippet, problem.column)
     gutter = f"{problem.line:>5} | "
     margin = " " * (len(gutter) - 2) + "| "
-    return f"{headline}\n{gutter}{printable(text)}\n{margin}{_blank(text[: column - 1])}^"
+    blank = " " * sum(map(_width, text[: column - 1]))
+    return f"{headline}\n{gutter}{printable(text)}\n{margin}{blank}^"
 
 
 def _beyond(flag: str, key: str) -> str:
@@ -127,12 +128,8 @@ def _window(line: str, column: int) -> tuple[str, int]:
     return line[start : start + MAX_SNIPPET], column - start
 
 
-def _blank(text: str) -> str:
-    """Spaces as wide as `text` is on a terminal."""
-    return " " * sum(_width(c) for c in text)
-
-
 def _width(char: str) -> int:
+    """How many cells of a terminal it takes."""
     if unicodedata.combining(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1

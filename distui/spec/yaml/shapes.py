@@ -267,7 +267,7 @@ class ByKind:
 
     def read(self, node: Node, at: str, problems: Problems) -> Any:
         shape = self._for(node)
-        if shape is None or (is_null(node) and not _noted(node)):
+        if shape is None or (isinstance(node, Scalar) and node.value is None and not node.noted):
             problems.add(node, at, f"expected {self.expected}{_instead(node)}")
             return MISSING
         if isinstance(shape, Leaf):
@@ -285,10 +285,6 @@ class ByKind:
 
     def schema(self, variables: bool) -> Schema:
         return {"anyOf": [s.schema(variables) for s in self.shapes]}
-
-
-def _noted(node: Node) -> bool:
-    return isinstance(node, Scalar) and node.noted
 
 
 def join(at: str, key: str) -> str:

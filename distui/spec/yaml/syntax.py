@@ -60,7 +60,9 @@ def explain(error: yaml.MarkedYAMLError, source: Source, opened: Place | None = 
     if opened and problem.startswith("did not find expected") and _runs_out(source, opened, at):
         return *opened, _unclosed(source, opened)
     message = _in_brackets(problem, source, at) or _at_character(problem, source, at) or _known(problem)
-    message = message or _by_context(error.context or "") or problem
+    if not message:  # the rest of what may be wrong with directives and tags, of which distui's files need none
+        context = error.context or ""
+        message = _DIRECTIVE if "directive" in context else _TAG if "a tag" in context else problem
     where = _within(error, at, source) if message.startswith("expected") else ""
     return *_on_text(source, at), message + where
 
@@ -160,11 +162,6 @@ def _not_a_key(text: str, column: int) -> str:
 
 def _known(problem: str) -> str | None:
     return next((words for start, words in _HINTS if problem.startswith(start)), None)
-
-
-def _by_context(context: str) -> str | None:
-    """What to do about the rest of what may be wrong with directives and tags, of which distui's files need none."""
-    return _DIRECTIVE if "directive" in context else _TAG if "a tag" in context else None
 
 
 def _on_text(source: Source, at: Place) -> Place:
