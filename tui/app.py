@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from textual.actions import parse
 from textual.binding import BindingType
@@ -60,7 +60,7 @@ def _palette() -> type[Provider]:
 
 
 class DistuiApp(Places):
-    """The terminal UI. `start` names what is opened first: a view, or a run that is followed."""
+    """The terminal UI. `start` names what is opened first: a view, a new job, or a run that is followed."""
 
     TITLE = "distui"
     ENABLE_COMMAND_PALETTE = True
@@ -71,6 +71,14 @@ class DistuiApp(Places):
         Action("view_jobs", "Jobs", ("2",), "Global", "jobs", help="The job files."),
         Action("view_runs", "Runs", ("3",), "Global", "runs", help="Runs, live and ended."),
         Action("view_doctor", "Doctor", ("4",), "Global", "doctor", help="What would break on which host."),
+        Action(
+            "problems",
+            "problems",
+            ("exclamation_mark",),
+            "Global",
+            "problems",
+            help="What is not well at any host or run, the worst first.",
+        ),
         Action("help", "help", ("question_mark",), "Global", "help", footer=True, help="What can be pressed here."),
         Action("menu", "actions", ("x",), "Global", help="What can be done with the row under the cursor, as a menu."),
         Action("command", "command", ("colon",), "Global", help="Type a command, with completion and history."),
@@ -89,12 +97,13 @@ class DistuiApp(Places):
         self,
         backend: Backend,
         *,
-        start: ViewName | LiveRun = "hosts",
+        start: ViewName | Literal["new job"] | LiveRun = "hosts",
         theme: str = "",
         ascii: bool = False,
         keymap: Keymap = ({}, ()),
     ) -> None:
-        self.DEFAULT_MODE = start if isinstance(start, str) else "runs"  # type: ignore[misc]  # read by __init__
+        mode = "jobs" if start == "new job" else start if isinstance(start, str) else "runs"
+        self.DEFAULT_MODE = mode  # type: ignore[misc]  # read by __init__
         super().__init__()
         self.parts = (AppCommands(self),)
         self.backend = backend
@@ -165,6 +174,8 @@ class DistuiApp(Places):
             gc.set_threshold(50_000, 20, 100)  # full collections are the tail of the latency (docs/benchmarks.md)
         if not isinstance(self.opening, str):
             self.open_run(self.opening)
+        elif self.opening == "new job":
+            self.open_launch(None, tuple(host.name for host in self.backend.hosts), new=True)
         self.probe([host.name for host in self.backend.hosts])
         work(self, self._listen(), name="news")
         self.ask_runs()
@@ -331,6 +342,10 @@ class DistuiApp(Places):
     def action_view_doctor(self) -> None:
         """The fourth view."""
         self.show_view("doctor")
+
+    def action_problems(self) -> None:
+        """All that is not well, over what is shown now."""
+        self.show_problems()
 
     def action_help(self) -> None:
         """The keys of this place."""

@@ -85,7 +85,19 @@ class Places(PacedApp, Typed):
         else:
             self.open_run(self.backend.replay(run))
 
+    def show_problems(self) -> None:
+        """The list of problems over this screen; one that is open below it is gone back to."""
+        kind: type[Screen[None]] = import_module("distui.tui.problems.screen").ProblemsScreen
+        if any(isinstance(screen, kind) for screen in self.screen_stack):
+            while not isinstance(self.screen, kind):
+                self.pop_screen()
+        else:
+            self.push_screen(kind(self._view_below()))
+
+    def _view_below(self) -> ViewName:
+        below = next((s for s in reversed(self.screen_stack) if isinstance(s, View)), None)
+        return below.VIEW if below is not None else "runs"
+
     def open_text(self, title: str, text: str) -> None:
         """A text to read: a plan, a diff, raw JSON."""
-        below = next((s for s in reversed(self.screen_stack) if isinstance(s, View)), None)
-        self.push_screen(TextScreen(title, text, below.VIEW if below is not None else "runs"))
+        self.push_screen(TextScreen(title, text, self._view_below()))

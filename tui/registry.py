@@ -23,6 +23,7 @@ def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
     """Title and actions of every place, the app's own last."""
     from distui.tui.dialogs.text import TextScreen
     from distui.tui.doctor.screen import DoctorScreen
+    from distui.tui.first.screen import FirstScreen
     from distui.tui.frame.bars import FilterBar
     from distui.tui.frame.commands import CommandBar
     from distui.tui.hosts.container_log import ContainerLogScreen
@@ -31,6 +32,7 @@ def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
     from distui.tui.launch.jobs import JobsScreen
     from distui.tui.launch.screen import LaunchScreen
     from distui.tui.metrics.screen import MetricsScreen
+    from distui.tui.problems.screen import ProblemsScreen
     from distui.tui.run.screen import RunScreen
     from distui.tui.runs.screen import RunsScreen
     from distui.tui.why.screen import WhyScreen
@@ -39,8 +41,8 @@ def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
     found = {
         "Hosts": HostsScreen, "One host": HostDetailScreen, "Jobs": JobsScreen, "Launch": LaunchScreen,
         "Runs": RunsScreen, "One run": RunScreen, "Why": WhyScreen, "Metrics": MetricsScreen,
-        "Doctor": DoctorScreen, "A text": TextScreen,
-        "A container's log": ContainerLogScreen,
+        "Doctor": DoctorScreen, "Problems": ProblemsScreen, "A text": TextScreen,
+        "A container's log": ContainerLogScreen, "First start": FirstScreen,
         "A filter": FilterBar, "A command": CommandBar,
         "Lists": RowList, "Everywhere": DistuiApp,
     }  # fmt: skip

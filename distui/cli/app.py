@@ -130,7 +130,7 @@ def _bare(ctx: click.Context) -> int:
     container per rank, shows every rank's log, says who failed first and why, and leaves nothing behind.
 
     \b
-      distui                               the terminal UI, where a hosts.yaml is
+      distui                               the terminal UI, or first a hosts.yaml
       distui demo                          two hosts on this machine, no Docker
       distui probe -H 'node[01-04]'        what the hosts have
       distui run job.yaml --headless -y    run it; logs on stdout
@@ -143,8 +143,14 @@ def _bare(ctx: click.Context) -> int:
     from distui.cli.settings import settings_of
 
     settings = settings_of(ctx)
-    if opening.wanted(settings) and (settings.hosts or settings.hostfile or settings.selection.path):
+    known = bool(settings.hosts or settings.hostfile or settings.selection.path)
+    if known and opening.wanted(settings):
         return opening.open_views(settings, consoles.of(settings))
+    if not known:
+        first_start = importlib.import_module("distui.cli.actions.first_start")
+        if opening.wanted(settings):
+            return int(first_start.begin(settings, consoles.of(settings)))
+        return int(first_start.off_a_terminal(consoles.of(settings)))
     click.echo(ctx.get_help())
     return 0 if opening.on_terminal() else 2
 

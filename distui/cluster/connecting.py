@@ -32,6 +32,17 @@ def connected(settings: ClusterSettings, hosts: Sequence[Host]) -> AbstractAsync
     return reusing(make_connector(settings, hosts))
 
 
+async def ssh_greeting(host: Host, timeout: float) -> tuple[float | None, str]:
+    """Milliseconds to the greeting of the host's ssh server, or through what alone it is reached. Nobody logs in.
+
+    Raises HostUnreachable.
+    """
+    from distui.remote.knock import knock  # dear to import, as above
+
+    found = await knock(host, timeout=timeout)
+    return found.ms, found.through
+
+
 class OpenOnce:
     """The connections to some hosts, opened when they are first needed. Close it at the end."""
 

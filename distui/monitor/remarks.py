@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from distui.amounts import duration, memory_words
+from distui.doctor.host_checks import disk
 from distui.facts import throttle, xid
 from distui.facts.host import GpuProcess, HostFacts
 from distui.frozen import frozen
@@ -93,8 +94,9 @@ def _health(lane: GpuLane, now: float) -> Iterator[Remark]:
         yield Remark("wrong", f"GPU {lane.index} counts {ecc_words(live.ecc)}", _RESET)
     if live.xid is not None:
         at = f" {duration(now - live.xid_at, coarse=True)} ago" if live.xid_at is not None else ""
-        words, hint = xid.words(live.xid), "" if xid.of_program(live.xid) else _RESET
-        yield Remark("watch", f"GPU {lane.index}: XID {live.xid}{at}" + (f", {words}" if words else ""), hint)
+        words, program = xid.words(live.xid), xid.of_program(live.xid)
+        message = f"GPU {lane.index}: XID {live.xid}{at}" + (f", {words}" if words else "")
+        yield Remark("watch" if program else "wrong", message, "" if program else _RESET)
 
 
 _RESET = "leave it out of runs, or reset it with `nvidia-smi -r`"
@@ -139,4 +141,7 @@ def _machine(facts: HostFacts) -> Iterator[Remark]:
     if facts.name_is_loopback:
         message = "its own name resolves to 127.0.x.1, which breaks gloo"
         yield Remark("watch", message, "distui names an interface instead")
+    room = disk(facts)
+    if room.verdict in ("warn", "fail"):
+        yield Remark("wrong" if room.verdict == "fail" else "watch", f"disk: only {room.saw}", room.do)
     yield from (Remark("watch", text) for text in facts.warnings)

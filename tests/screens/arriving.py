@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from every_key import Case, a_run
-from fakes import FakeBackend, failing, launching, sample, settle
+from fakes import FakeBackend, FakeFirst, failing, launching, sample, settle
 from measuring import measured
 from standing import answer, calls, hang, moving
 
@@ -18,6 +18,7 @@ from distui.monitor.containers import HostContainer
 from distui.monitor.figures import HostNews
 from distui.plan.labels import TaskLabels
 from distui.runs.store.why_records import WhyRecord, keep
+from distui.tui.first.screen import FirstScreen
 from distui.tui.hosts.container_log import ContainerLogScreen
 from distui.tui.widgets.rows import RowList
 
@@ -83,6 +84,11 @@ async def arrive(case: Case, place: str, action: str = "") -> None:
             app.open_run(case.live)
             await settle(case.pilot)
             await app.run_action("metrics", default_namespace=app.screen)
+        case "Problems":
+            app.show_problems()
+        case "First start":
+            case.first, case.outcomes = FakeFirst(), []
+            app.push_screen(FirstScreen(case.first, case.outcomes.append))
         case "A text" | "Lists":
             app.open_text("a text", "\n".join(f"line {number} " + "x" * 300 for number in range(200)))
         case "A container's log":

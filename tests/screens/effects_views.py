@@ -14,6 +14,7 @@ from distui.tui.dialogs.text import TextScreen
 from distui.tui.frame.commands import CommandBar
 from distui.tui.hosts.container_log import ContainerLogScreen
 from distui.tui.launch.screen import LaunchScreen
+from distui.tui.problems.screen import ProblemsScreen
 from distui.tui.run.screen import RunScreen
 
 Steps = AsyncIterator[None]
@@ -47,6 +48,8 @@ async def probe(case: Case) -> Steps:
 @effect("Jobs", "filter")
 @effect("Runs", "filter")
 @effect("Doctor", "filter")
+@effect("Problems", "filter")
+@effect("First start", "filter")
 @effect("A text", "filter")
 @effect("A container's log", "filter")
 async def filter_row(case: Case) -> Steps:
@@ -90,13 +93,13 @@ async def edit_hosts(case: Case) -> Steps:
 @effect("Hosts", "fold")
 async def fold(case: Case) -> Steps:
     yield
-    assert [row.key for row in case.screen.table.rows] == ["@first", "node03", "node04", "node05", "gw1"]
+    assert [row.key for row in case.screen.table.rows] == ["node05", "@first", "node03", "node04", "gw1"]
 
 
 @effect("Hosts", "fold_all")
 async def fold_all(case: Case) -> Steps:
     yield
-    assert [row.key for row in case.screen.table.rows] == ["@first", "@second", "node05", "gw1"]
+    assert [row.key for row in case.screen.table.rows] == ["node05", "@first", "@second", "gw1"]
 
 
 @effect("Hosts", "preview")
@@ -399,6 +402,63 @@ async def save_findings(case: Case) -> Steps:
     await case.until(lambda: any("publickey refused" in path.read_text() for path in case.folder.glob("*.txt")))
 
 
+# Problems.
+
+
+@effect("Problems", "probe")
+async def probe_listed(case: Case) -> Steps:
+    yield
+    await case.until(lambda: any(call[0] == "probe" and "node05" in call for call in case.backend.calls))
+
+
+@effect("Problems", "fold")
+async def fold_alike(case: Case) -> Steps:
+    before = case.screen.folds
+    yield
+    assert case.screen.folds != before
+
+
+@effect("Problems", "copy_all")
+async def copy_problems(case: Case) -> Steps:
+    yield
+    await case.until(lambda: "wrong node05: publickey refused" in case.app.clipboard)
+
+
+# The first start.
+
+
+@effect("First start", "pick")
+async def pick(case: Case) -> Steps:
+    yield
+    assert case.screen.picked == {"gw1"}
+
+
+@effect("First start", "pick_all")
+async def pick_all(case: Case) -> Steps:
+    yield
+    assert case.screen.picked == {"gw1", "n1"}
+
+
+@effect("First start", "add")
+async def add_by_name(case: Case) -> Steps:
+    yield
+    await case.press(*"n7", "enter")
+    assert case.screen.picked == {"n7"}
+
+
+@effect("First start", "demo")
+async def demo(case: Case) -> Steps:
+    yield
+    assert case.outcomes == ["demo"]
+
+
+@effect("First start", "try_again")
+async def try_again(case: Case) -> Steps:
+    before = len(case.first.asked)
+    yield
+    await case.until(lambda: len(case.first.asked) > before)
+
+
 # A text, a container's log, lists.
 
 
@@ -466,6 +526,12 @@ async def view(case: Case) -> Steps:
     await case.pilot.pause()
     yield
     await case.until(lambda: case.app.current_mode == case.action.removeprefix("view_"))
+
+
+@effect("Everywhere", "problems")
+async def problems(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, ProblemsScreen))
 
 
 @effect("Everywhere", "help")

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-from fakes import FakeBackend, FakeLive, failing, launching, screen_text, settle
+from fakes import FakeBackend, FakeFirst, FakeLive, failing, launching, screen_text, settle
 from textual.widgets import Button
 
 from distui.runs.lines.times import pack, times_of
@@ -54,6 +54,10 @@ class Case:
     """Programs that had the terminal."""
     action: str = ""
     before: list[Any] = dataclasses.field(default_factory=list)
+    first: FakeFirst = dataclasses.field(default_factory=FakeFirst)
+    """What the first start works at."""
+    outcomes: list[str] = dataclasses.field(default_factory=list)
+    """How the first start was left."""
 
     @property
     def screen(self) -> Any:

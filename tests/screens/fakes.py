@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from pathlib import Path
 from typing import Any
 
+from distui.cluster.first_hosts import Answer, FirstHost, FirstHosts
 from distui.cluster.job_files import Draft, JobFile
 from distui.cluster.why import Why
 from distui.doctor.checks import check_hosts
@@ -66,6 +67,7 @@ from distui.runs.store.journal import Journal
 from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.imports.imported import ImportedHost
 from distui.spec.job.job import Job
 from distui.spec.job.read_job import read_job
 from distui.tui.app import DistuiApp
@@ -463,6 +465,29 @@ class FakeBackend:
         for one in news:
             self.stream.put_nowait(one)
         await self.stream.join()
+
+
+class FakeFirst:
+    """What the first start works at: three hosts of an ssh config, one of them behind another, one that refuses."""
+
+    def __init__(self, hosts: Sequence[str] = ("gw1", "n1", "n2")) -> None:
+        named = tuple(FirstHost(ImportedHost(name), "~/.ssh/config") for name in hosts)
+        self.found = FirstHosts(named, {}, ("~/.ssh/config",) if hosts else ())
+        self.target = "hosts.yaml"
+        self.asked: list[list[str]] = []
+        self.written: list[list[str]] = []
+        self.error: Exception | None = None
+
+    async def ask(self, hosts: Sequence[FirstHost], on_answer: Callable[[str, Answer], None]) -> None:
+        self.asked.append([one.name for one in hosts])
+        known = {"n1": Answer("through", "only through gw1: not tried"), "n2": Answer("no", "refuses connections")}
+        for one in hosts:
+            on_answer(one.name, known.get(one.name, Answer("yes", "answers in 3 ms")))
+
+    def write(self, names: Sequence[str]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.written.append(list(names))
 
 
 def history(backend: FakeBackend) -> list[RunRow]:

@@ -39,15 +39,15 @@ async def test_a_group_folds_to_one_row_where_its_first_host_stands(open_app: An
     """A host of several groups folds into the smallest; the cursor stays on what it was on; enter opens it again."""
     async with open_app() as (app, pilot):
         await pilot.press("j", "j", "j", "z")
-        assert keys(app) == ["node01", "node02", "@pair", "node05", "gw1"]
+        assert keys(app) == ["node05", "node01", "node02", "@pair", "gw1"]
         assert app.screen.table.key == "@pair"
         await pilot.press("k", "z")
         assert keys(app) == ["@h100", "@pair", "gw1"]
         assert app.screen.table.key == "@h100"
         await pilot.press("enter")
-        assert keys(app) == ["node01", "node02", "@pair", "node05", "gw1"]
+        assert keys(app) == ["node05", "node01", "node02", "@pair", "gw1"]
         await pilot.press("Z")
-        assert keys(app) == ["node01", "node02", "node03", "node04", "node05", "gw1"]
+        assert keys(app) == ["node05", "node01", "node02", "node03", "node04", "gw1"]
         await pilot.press("Z")
         assert keys(app) == ["@h100", "@pair", "@all"]
         app.screen.command_fold("@pair")

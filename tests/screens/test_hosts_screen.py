@@ -50,6 +50,18 @@ async def test_rows_fill_in_as_hosts_answer(open_app: Any) -> None:
         assert "5 up   1 down" in text
 
 
+async def test_hosts_that_are_gone_come_first(open_app: Any, backend: FakeBackend) -> None:
+    """Without being asked; the others stay as in the file, and `:sort file` has all of them so."""
+    async with open_app() as (app, pilot):
+        assert names(app) == ["node05", "node01", "node02", "node03", "node04", "gw1"]
+        assert app.screen.host.name == "node01"  # the cursor stays on its host
+        await backend.say(HostNews("node03", "lost", "no answer for 15 s"))
+        await settle(pilot)
+        assert names(app)[:3] == ["node03", "node05", "node01"]
+        app.screen.command_sort("file")
+        assert names(app) == ["node01", "node02", "node03", "node04", "node05", "gw1"]
+
+
 NO_DOCKER = Trouble("engine_missing", "docker is not installed", "install it, or set `docker: podman`")
 
 
@@ -186,7 +198,7 @@ async def test_the_preview_follows_the_cursor(open_app: Any, backend: FakeBacken
         assert app.screen.host.name == "node02"
         assert "driver 550.90" in text
         assert "ib[0-7]" in text
-        await pilot.press("j", "j", "j")
+        await pilot.press("g")
         await pilot.pause()
         assert "try ssh -v node05" in screen_text(app)
 
@@ -255,7 +267,7 @@ async def test_probe_again(open_app: Any, backend: FakeBackend) -> None:
 async def test_describe(open_app: Any) -> None:
     """d tells everything about a host in words."""
     async with open_app() as (app, pilot):
-        await pilot.press("j", "j", "j", "j", "d")
+        await pilot.press("g", "d")
         await pilot.pause()
         assert isinstance(app.screen, TextScreen)
         assert "node05 is down: publickey refused" in screen_text(app)
@@ -265,7 +277,7 @@ async def test_describe(open_app: Any) -> None:
 async def test_raw_json(open_app: Any) -> None:
     """y shows what the probe found, or why it failed."""
     async with open_app() as (app, pilot):
-        await pilot.press("j", "j", "j", "j", "y")
+        await pilot.press("g", "y")
         await pilot.pause()
         assert '"code": "auth"' in screen_text(app)
 

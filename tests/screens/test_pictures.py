@@ -30,6 +30,8 @@ SCREENS = {
     "run-merged": ("One run", "", "M"),
     "run-failed": ("One run", "jump", ""),
     "doctor": ("Doctor", "", ""),
+    "problems": ("Problems", "", ""),
+    "first": ("First start", "", ""),
     "help": ("Runs", "", "question_mark"),
     "question": ("Runs", "", "S"),
     "why": ("Why", "", ""),

@@ -328,7 +328,7 @@ def test_what_the_driver_holds_down_and_logs_is_remarked() -> None:
         Remark("watch", "GPU 1: XID 31 2m ago, the program touched memory that is not its own"),
     ]
     b.sampled(HostSampled(101.0, "h1", (GpuReading(0, xid=79), GpuReading(1))))
-    assert remarks(b["h1"], 160.0) == [Remark("watch", "GPU 0: XID 79, the GPU has fallen off the bus", RESET)]
+    assert remarks(b["h1"], 160.0) == [Remark("wrong", "GPU 0: XID 79, the GPU has fallen off the bus", RESET)]
 
 
 RESET = "leave it out of runs, or reset it with `nvidia-smi -r`"

@@ -36,6 +36,7 @@ def test_every_verb_has_help(cli: Any, verb: str) -> None:
 
 def test_bare_distui_prints_help_and_fails_off_a_terminal(cli: Any) -> None:
     """Without a verb and a terminal there is nothing to do: help, exit 2."""
+    Path("hosts.yaml").write_text("version: 1\nhosts: {n1: {}}\n")
     done = cli()
 
     assert done.code == 2

@@ -120,7 +120,7 @@ class CommandBar(Horizontal):
     def compose(self) -> ComposeResult:
         """See textual."""
         yield Static(":")
-        yield Input(placeholder="command", compact=True, suggester=Suggest(self.screen))
+        yield Input(placeholder="command", compact=True, suggester=Suggest(self.screen), select_on_focus=False)
 
     @property
     def history(self) -> list[str]:

@@ -45,7 +45,7 @@ class HostsScreen(View):
         Action("shell", "shell", ("s",), "View", "ssh", footer=True, help="An ssh shell on the host."),
         Action("probe", "probe", ("p", "r"), "View", "probe", footer=True, help="Ask the marked hosts again, or this."),
         FILTER,
-        Action("sort", "sort", ("o",), "View", "sort", help="By file, host, state, util, mem, temp, net, run."),
+        Action("sort", "sort", ("o",), "View", "sort", help="Next order: problems, file, host, state, util and so on."),
         Action("reverse", "reverse order", ("O",), "View"),
         Action("raw", "raw JSON", ("y",), "View", "raw", help="The probe's facts as JSON."),
         Action("edit_hosts", "edit hosts.yaml", ("e",), "View", "edit", help="The inventory in $EDITOR."),
@@ -73,7 +73,7 @@ class HostsScreen(View):
 
     def __init__(self) -> None:
         super().__init__()
-        self.sort, self.reverse, self.preview_mode = "file", False, "auto"
+        self.sort, self.reverse, self.preview_mode = select.SORTS[0], False, "auto"
         self.folded: tuple[str, ...] = ()
         """Folded groups, in the order in which they take their hosts."""
         self._shown: dict[str, HostBoard] = {}
@@ -135,6 +135,10 @@ class HostsScreen(View):
     def headline(self, line: Line, palette: Palette) -> None:
         """The totals are the headline."""
         bar = 16 if self.size.width >= 110 else 0
+        if bar:
+            line.put("!", palette.key, click="app.problems").put(" problems", palette.muted, click="app.problems").gap(
+                4
+            )
         line.add(host_rows.totals(self.board.totals(), palette, self.glyphs, bar=bar))
 
     def offers(self, action: Action) -> bool:

@@ -13,8 +13,8 @@ from distui.tui.hosts import rows as host_rows
 from distui.tui.paint.glyphs import UNICODE
 from distui.whole import whole
 
-SORTS = ("file", "host", "state", "util", "mem", "temp", "net", "run")
-"""What `o` goes through; `file` is the inventory's own order."""
+SORTS = ("problems", "file", "host", "state", "util", "mem", "temp", "net", "run")
+"""What `o` goes through: first hosts that are gone and then the others as in the file; `file` is the file's order."""
 
 
 @frozen
@@ -93,6 +93,9 @@ def chosen(hosts: Iterable[HostBoard], shown: Filter, sort: str = "file", *, rev
     kept = [h for h in hosts if shown.matches(h)]
     if sort == "file":
         return kept[::-1] if reverse else kept
+    if sort == "problems":
+        found = sorted(kept, key=lambda h: h.status not in ("down", "lost"))
+        return found[::-1] if reverse else found
     key = _KEYS[sort]
     known = [h for h in kept if key(h) is not None]
     unknown = [h for h in kept if key(h) is None]
@@ -150,7 +153,7 @@ def span(names: Sequence[str], start: str, end: str) -> frozenset[str]:
 
 
 def sort_words(sort: str, reverse: bool) -> str:
-    """The sort for the crumb; empty for the inventory's order."""
-    if sort == "file":
+    """The sort for the crumb; empty for the one that holds when nothing was asked for."""
+    if sort == SORTS[0]:
         return "reversed" if reverse else ""
     return f"by {sort}" + (", reversed" if reverse else "")

@@ -39,7 +39,7 @@ def add(
     if labels:
         pairs = ", ".join(f"{scalar(k)}: {scalar(v)}" for k, v in map(parse_label, labels))
         parts.append("labels: {" + pairs + "}")
-    file = InventoryFile(_path(settings))
+    file = InventoryFile(target(settings))
     file.add(name, "{" + ", ".join(parts) + "}")
     for group in groups:
         file.join(group, name)
@@ -86,7 +86,7 @@ def import_(
     if not write:
         out.print(import_hosts.as_yaml(found))
         return 0
-    file = InventoryFile(_path(settings))
+    file = InventoryFile(target(settings))
     lacking = file.lacking(found)
     added = file.merge(found)
     there = len(found.hosts) - added
@@ -120,7 +120,7 @@ def _source(settings: Settings, form: str, source: str | None) -> tuple[str, str
     return read_text(path), path
 
 
-def _path(settings: Settings) -> str:
+def target(settings: Settings) -> str:
     """The hosts.yaml to change; ./hosts.yaml when there is none yet."""
     if settings.hostfile is not None:
         raise UsageError("a hostfile is not changed", hint="`distui hosts import hostfile FILE --write`")

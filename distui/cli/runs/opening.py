@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from distui.cli import wiring
 from distui.cli.console import Console
@@ -20,6 +20,7 @@ from distui.errors import ContactLost, ExitCode, NotFound
 from distui.spec.hosts.inventory import Inventory
 
 View = Literal["hosts", "jobs", "runs", "doctor"]
+Start = View | Literal["new job"]
 
 
 def on_terminal() -> bool:
@@ -33,19 +34,22 @@ def wanted(settings: Settings, *, headless: bool = False) -> bool:
     return plain and on_terminal()
 
 
-async def show(settings: Settings, backend: ClusterBackend, start: View | LiveRun = "hosts") -> int:
+async def show(settings: Settings, backend: ClusterBackend, start: Start | LiveRun = "hosts") -> int:
     """The app over an open backend, until it is left."""
     from distui.tui.app import DistuiApp
-    from distui.tui.registry import keymap_of
     from distui.tui.run_app import run_app
 
-    keymap = keymap_of(settings["keymap"])
-    return await run_app(
-        DistuiApp(backend, start=start, theme=settings["theme"], ascii=settings["ascii"], keymap=keymap)
-    )
+    return await run_app(DistuiApp(backend, start=start, **look(settings)))
 
 
-def open_views(settings: Settings, out: Console, start: View = "hosts", run: str = "") -> int:
+def look(settings: Settings) -> dict[str, Any]:
+    """How the app looks and which keys it has, by the config file."""
+    from distui.tui.registry import keymap_of
+
+    return {"theme": settings["theme"], "ascii": settings["ascii"], "keymap": keymap_of(settings["keymap"])}
+
+
+def open_views(settings: Settings, out: Console, start: Start = "hosts", run: str = "") -> int:
     """The app over the inventory; with `run` it opens on that run. Raises UsageError without an inventory."""
     found = settings.selection.inventory()
     backend = ClusterBackend(settings.places, found, found.chosen(settings.selection.picks(found)), say=out.say)

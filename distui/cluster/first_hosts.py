@@ -1,0 +1,156 @@
+"""Hosts for one who has no hosts.yaml yet: those that other tools know, whether they answer, and the file to write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Literal
+
+from distui.cluster.connecting import ssh_greeting
+from distui.errors import DistuiError, HostError, UsageError
+from distui.frozen import frozen
+from distui.regex import regex
+from distui.spec.hosts.inventory import Host
+from distui.spec.imports import import_hosts
+from distui.spec.imports.import_hosts import Form
+from distui.spec.imports.imported import Imported, ImportedHost, setting
+from distui.spec.yaml.files import read_text
+from distui.spec.yaml.problems import Wrong
+
+FILES: tuple[tuple[str, Form], ...] = (
+    ("inventory", "ansible"), ("inventory.ini", "ansible"), ("inventory.yml", "ansible"), ("inventory.yaml", "ansible"),
+    ("hosts.ini", "ansible"), ("hosts.yml", "ansible"), ("hosts", "ansible"),
+    ("hostfile", "hostfile"), ("hostfile.txt", "hostfile"), ("machinefile", "hostfile"), ("hosts.txt", "hostfile"),
+)  # fmt: skip
+"""Names that inventories of Ansible and hostfiles usually have, and how they are read."""
+AT_ONCE = 16
+"""Hosts that are knocked at side by side."""
+SECONDS = 5.0
+"""For one host."""
+_TYPED = regex(r"(?:(?P<user>[^@\s]+)@)?(?P<names>[^@:\s]+(?:\[[^\]]*\])?)(?::(?P<port>\d+))?")
+
+
+@frozen
+class FirstHost:
+    """A host that may be written into hosts.yaml, and where it is named."""
+
+    host: ImportedHost
+    source: str
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.host.name
+
+
+@frozen
+class Answer:
+    """Whether an ssh server answers at a host: `through` it was not tried, as only a login elsewhere could tell."""
+
+    state: Literal["yes", "no", "through"]
+    words: str
+    hint: str = ""
+
+
+@frozen
+class FirstHosts:
+    """What was found, in the order in which it was looked for, each name once."""
+
+    hosts: tuple[FirstHost, ...]
+    groups: Mapping[str, tuple[str, ...]]
+    looked: tuple[str, ...]
+    """The files that were there."""
+    remarks: tuple[str, ...] = ()
+    """What could not be read or taken, and why."""
+
+    def with_typed(self, text: str) -> FirstHosts:
+        """The same and what somebody typed: `node[01-04]`, `ubuntu@10.0.0.7:2222`. Raises UsageError."""
+        match = _TYPED.fullmatch(text.strip())
+        if match is None:
+            raise UsageError(f"{text!r} names no host", hint="node01, node[01-04], user@10.0.0.7:2222")
+        given = {"user": match["user"], "port": match["port"]}
+        try:
+            settings = {key: setting(key, value) for key, value in given.items() if value is not None}
+        except Wrong as wrong:
+            raise UsageError(f"{text!r} names no host: {wrong.message}") from None
+        read = import_hosts.read(match["names"], "nodeset", "what was typed")
+        hosts = (FirstHost(ImportedHost(one.name, settings), "typed") for one in read.hosts)
+        return replace(self, hosts=_once((*hosts, *self.hosts)))
+
+    def chosen(self, names: Sequence[str]) -> Imported:
+        """Some of them as they are written, with the groups that have one of them."""
+        groups = {group: tuple(m for m in members if m in names) for group, members in self.groups.items()}
+        kept = {group: members for group, members in groups.items() if members}
+        return Imported(tuple(one.host for one in self.hosts if one.name in names), kept)
+
+
+def look(home: Path, folder: Path) -> FirstHosts:
+    """Hosts of `~/.ssh/config`, and of an Ansible inventory and a hostfile in the folder. Reads files, no more."""
+    hosts: list[FirstHost] = []
+    groups: dict[str, tuple[str, ...]] = {}
+    looked, remarks = [], []
+    places: list[tuple[Path, str, Form]] = [(home / ".ssh" / "config", "~/.ssh/config", "ssh-config")]
+    places += [(folder / name, name, form) for name, form in FILES]
+    for path, shown, form in places:
+        if not path.is_file():
+            continue
+        looked.append(shown)
+        try:
+            found = _read(path, form)
+        except DistuiError as error:
+            remarks.append(f"{shown}: {error.message}")
+            continue
+        hosts += [FirstHost(host, shown) for host in found.hosts]
+        groups |= {name: members for name, members in found.groups.items() if name not in groups}
+        remarks += [f"{shown}: {words}" for words in found.remarks]
+    return FirstHosts(_once(hosts), groups, tuple(looked), tuple(remarks))
+
+
+def _read(path: Path, form: Form) -> Imported:
+    """A file called `hosts` may be of either kind: without a section it is a hostfile."""
+    text = read_text(str(path))
+    if path.name == "hosts" and not any(line.lstrip().startswith("[") for line in text.splitlines()):
+        form = "hostfile"
+    return import_hosts.read(text, form, str(path))
+
+
+def _once(hosts: Sequence[FirstHost]) -> tuple[FirstHost, ...]:
+    named: dict[str, FirstHost] = {}
+    for one in hosts:
+        named.setdefault(one.name, one)
+    return tuple(named.values())
+
+
+async def ask(hosts: Sequence[FirstHost], on_answer: Callable[[str, Answer], None]) -> None:
+    """Knock at the ssh port of each: a connection that is closed after the server's greeting. Nobody logs in.
+
+    A few at a time, some seconds each; `on_answer` is called as they answer.
+    """
+    await asyncio.to_thread(import_module, "distui.remote.knock")  # dear to import, and the screen is there
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(host: FirstHost) -> None:
+        async with gate:
+            on_answer(host.name, await _ask(host.host))
+
+    await asyncio.gather(*(one(host) for host in hosts))
+
+
+async def _ask(host: ImportedHost) -> Answer:
+    given = host.settings
+    addr, user, port = given.get("addr"), given.get("user"), given.get("port")
+    spec = Host(
+        host.name, addr=str(addr) if addr else None, user=str(user) if user else None,
+        port=port if isinstance(port, int) else None,
+    )  # fmt: skip
+    try:
+        took, through = await ssh_greeting(spec, SECONDS)
+    except HostError as error:
+        words = error.message.removeprefix(f"{host.name}: ").removeprefix(f"{host.name} ")
+        return Answer("no", words, error.hint)
+    if took is None:
+        return Answer("through", f"only through {through}: not tried, it would log in there")
+    return Answer("yes", f"answers in {took:.0f} ms")

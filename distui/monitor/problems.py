@@ -1,0 +1,142 @@
+"""Every problem of all hosts and runs that is known now, the worst first: hosts that are gone, remarks, runs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+from distui.facts.troubles import for_hosts, without_host
+from distui.frozen import frozen
+from distui.monitor.board import HostBoard
+from distui.monitor.remarks import remarks
+from distui.plan.labels import format_ranks
+from distui.runs.lines.explanation import HANGS
+from distui.runs.report.history import RunRow
+from distui.runs.report.states import ENDED
+from distui.runs.state.reducer import RunState
+from distui.spec.hosts.names import fold
+
+Level = Literal["wrong", "watch"]
+
+
+@frozen
+class Problem:
+    """One thing to look at, where it is, and what to do about it or what it means."""
+
+    kind: Literal["host", "run"]
+    name: str
+    """Of the host or the run."""
+    level: Level
+    text: str
+    hint: str = ""
+    gone: bool = False
+    """A host that does not answer: nothing else is known of it."""
+
+    @property
+    def weight(self) -> int:
+        """Its place among others, the worst first: hosts that are gone, what is wrong, what is to be watched."""
+        return 0 if self.gone else (1 if self.level == "wrong" else 3) + (self.kind == "host")
+
+
+@frozen
+class Alike:
+    """One problem, or the same one of several hosts."""
+
+    problems: tuple[Problem, ...]
+
+    @property
+    def first(self) -> Problem:
+        """What it says is right for all but for the host's own name."""
+        return self.problems[0]
+
+    @property
+    def name(self) -> str:
+        """The host or run, or all the hosts: `node[01-03]`."""
+        return self.first.name if len(self.problems) == 1 else fold([one.name for one in self.problems])
+
+    @property
+    def text(self) -> str:
+        """What is wrong; with the names of all hosts where it names one and several have it."""
+        one = self.first
+        if len(self.problems) == 1:
+            return one.text
+        return for_hosts([several.name for several in self.problems], without_host(one.name, one.text))
+
+
+def problems(
+    hosts: Iterable[HostBoard], followed: Mapping[str, RunState], rows: Iterable[RunRow], now: float
+) -> list[Problem]:
+    """Every problem, the worst first, equal ones in the order of the inventory and of the list of runs.
+
+    `followed` are the runs whose events are seen here: of them more is known than `rows` tell.
+    """
+    found = [problem for host in hosts for problem in of_host(host, now)]
+    found += [problem for run, state in followed.items() for problem in of_run(run, state)]
+    found += [problem for row in rows if row.run not in followed for problem in of_row(row)]
+    return sorted(found, key=lambda problem: problem.weight)
+
+
+def of_host(host: HostBoard, now: float) -> Iterator[Problem]:
+    """That it does not answer, else everything that is remarked of it."""
+    if host.trouble is not None:
+        yield Problem("host", host.name, "wrong", host.trouble.words(host.name), host.trouble.hint, gone=True)
+        return
+    for remark in remarks(host, now):
+        yield Problem("host", host.name, remark.level, remark.text, remark.hint)
+
+
+def of_run(run: str, state: RunState) -> Iterator[Problem]:
+    """What a run that goes on says of itself: a failure, who holds it up, lost hosts, silence, the wrong wire."""
+    if state.ended is not None:
+        return
+    if (failure := state.failure) is not None:
+        who = "it" if failure.rank is None else f"rank {failure.rank}"
+        at = f" on {failure.host}" if failure.host else ""
+        yield Problem("run", run, "wrong", f"{who}{at} failed first: {failure.cause or failure.words}", failure.hint)
+    elif state.why is not None:
+        found = state.why.found
+        yield Problem("run", run, "wrong" if found.kind in HANGS else "watch", found.headline, found.advice)
+    for host in (host for host in state.hosts.values() if host.connection == "lost"):
+        yield Problem("run", run, "wrong", f"contact with {host.host} is lost: {host.reason}")
+    if silent := [rank.rank for rank in state.ranks.values() if rank.quiet]:
+        many = len(silent) > 1
+        what = f"rank{'s' * many} {format_ranks(silent)} say{'s' * (not many)} nothing, and the GPUs do nothing"
+        yield Problem("run", run, "watch", what, "w in the run asks the ranks why")
+    for warning in state.network.warnings if state.network is not None else ():
+        what, _, hint = warning.partition("; ")
+        yield Problem("run", run, "watch", what, hint)
+
+
+_STATES = {
+    "partial": ("some of its tasks have ended, others go on", "enter follows it"),
+    "left": ("its start was broken off, and not cleaned up", "X in Runs removes what is left"),
+    "unknown": ("how it ended, or whether it goes on, is not known", "its hosts have to answer first"),
+}
+
+
+def of_row(row: RunRow) -> Iterator[Problem]:
+    """What the list of runs tells of one that is not followed here: it may not be whole, or left something behind."""
+    if (told := _STATES.get(row.state)) is not None and row.may_live:
+        yield Problem("run", row.run, "watch", *told)
+    elif row.live and row.state in ENDED and not row.cleaned:
+        where = f" on {fold(row.left)}" if row.left else ""
+        yield Problem("run", row.run, "watch", f"it has ended, and was not cleaned up{where}", _STATES["left"][1])
+
+
+def folded(found: Iterable[Problem]) -> list[Alike]:
+    """Problems that several hosts have alike as one, where the first of them stands."""
+    alike: dict[tuple[str, ...], list[Problem]] = {}
+    for one in found:
+        words = (without_host(one.name, text) for text in (one.text, one.hint))
+        key = (one.kind, one.level, *words) if one.kind == "host" else (one.kind, one.level, one.name, one.text)
+        alike.setdefault(key, []).append(one)
+    return [Alike(tuple(several)) for several in alike.values()]
+
+
+def report(found: Iterable[Problem]) -> str:
+    """All of them as text for people."""
+    lines = []
+    for several in folded(found):
+        lines.append(f"{several.first.level:<6}{several.name}: {several.text}")
+        lines += [f"      do    {several.first.hint}"] if several.first.hint else []
+    return "\n".join(lines)

@@ -1,0 +1,103 @@
+"""The first start: hosts are picked by keys, hosts.yaml is written, the demo is one key away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from fakes import FakeBackend, FakeFirst, screen_text, settle, shot
+
+from distui.errors import UsageError
+from distui.tui.first.app import FirstApp
+from distui.tui.launch.screen import LaunchScreen
+
+
+@asynccontextmanager
+async def first(
+    backend: FakeBackend, start: FakeFirst, size: tuple[int, int] = (120, 36), **more: Any
+) -> AsyncIterator[tuple[FirstApp, Any]]:
+    """The app of the first start."""
+    backend.hosts = ()
+    app = FirstApp(backend, start, **more)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await settle(pilot)
+        yield app, pilot
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_hosts_are_picked_and_written(backend: FakeBackend, size: tuple[int, int]) -> None:
+    """What was tried is said; without a pick enter writes nothing."""
+    start = FakeFirst()
+    async with first(backend, start, size) as (app, pilot):
+        shot(app, f"first-{size[0]}")
+        text = screen_text(app)
+        for words in ("gw1", "~/.ssh/config", "answers in 3 ms", "refuses connections", "nobody logs in", "d demo"):
+            assert words in text
+        await pilot.press("enter")
+        await settle(pilot)
+        assert start.written == []
+        assert app.outcome is None
+        await pilot.press("space", "down", "space", "enter")
+        await settle(pilot)
+        assert start.written == [["gw1", "n2"]]
+        assert app.outcome == "hosts"
+
+
+async def test_where_nothing_is_found_hosts_are_added_by_name(backend: FakeBackend) -> None:
+    """`a` opens the row for it; what is wrong there stays to be corrected."""
+    start = FakeFirst(hosts=())
+    async with first(backend, start) as (app, pilot):
+        assert "a adds hosts by name" in screen_text(app)
+        await pilot.press("a", *"n[1-2", "enter")
+        await settle(pilot)
+        assert start.found.hosts == ()
+        await pilot.press("right_square_bracket", "enter")
+        await settle(pilot)
+        assert app.screen.picked == {"n1", "n2"}
+        assert start.asked[-1] == ["n1", "n2"]
+        await pilot.press("enter")
+        await settle(pilot)
+        assert start.written == [["n1", "n2"]]
+
+
+async def test_all_that_answer_are_picked_at_once(backend: FakeBackend) -> None:
+    """Those that do not, not; the same key takes it back."""
+    async with first(backend, FakeFirst()) as (app, pilot):
+        await pilot.press("A")
+        assert app.screen.picked == {"gw1", "n1"}
+        await pilot.press("A")
+        assert app.screen.picked == frozenset()
+
+
+async def test_a_file_that_can_t_be_written_is_told(backend: FakeBackend) -> None:
+    """The picks stay."""
+    start = FakeFirst()
+    start.error = UsageError("hosts.yaml can't be written: read-only file system")
+    async with first(backend, start) as (app, pilot):
+        await pilot.press("space", "enter")
+        await settle(pilot)
+        assert "can't be written" in "\n".join(str(note.message) for note in app._notifications)
+        assert app.outcome is None
+        assert app.screen.picked == {"gw1"}
+
+
+async def test_other_views_need_hosts(backend: FakeBackend) -> None:
+    """They say so; q leaves, d is the demo."""
+    async with first(backend, FakeFirst()) as (app, pilot):
+        for key in "234":
+            await pilot.press(key)
+            await settle(pilot)
+            assert app.screen.crumbs == ("Hosts", "first start")
+        await pilot.press("d")
+        await settle(pilot)
+        assert app.outcome == "demo"
+
+
+async def test_a_new_job_for_the_hosts_comes_next(open_app: Any, backend: FakeBackend) -> None:
+    """The launch form, on all hosts of the new file."""
+    async with open_app(start="new job") as (app, pilot):
+        await settle(pilot)
+        assert isinstance(app.screen, LaunchScreen)
+        assert app.screen.draft.marked == tuple(host.name for host in backend.hosts)

@@ -1,0 +1,97 @@
+"""Problems: what is not well anywhere, the worst first, and the way there."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from fakes import FakeBackend, FakeLive, launching, screen_text, settle, shot
+from standing import stands
+
+from distui.facts.host import Engine, HostDown, Trouble
+from distui.tui.hosts.detail import HostDetailScreen
+from distui.tui.problems.screen import ProblemsScreen
+from distui.tui.run.screen import RunScreen
+
+NO_DOCKER = Trouble("engine_missing", "docker is not installed", "install it, or set `docker: podman`")
+
+
+def without_docker(backend: FakeBackend, *hosts: str) -> None:
+    """These hosts have no engine."""
+    for name in hosts:
+        engine = Engine("docker", ("docker",), problem=NO_DOCKER)
+        backend.answers[name] = dataclasses.replace(backend.answers[name], engine=engine)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_all_that_is_wrong_is_listed_and_enter_goes_there(
+    open_app: Any, backend: FakeBackend, size: tuple[int, int]
+) -> None:
+    """`!` from any view; the host that is down comes first; esc comes back to the list."""
+    without_docker(backend, "node04")
+    async with open_app(size, start="runs") as (app, pilot):
+        await pilot.press("exclamation_mark")
+        await settle(pilot)
+        shot(app, f"problems-{size[0]}")
+        assert isinstance(app.screen, ProblemsScreen)
+        assert [one.name for one in app.screen.found][:2] == ["node05", "node04"]
+        text = screen_text(app)
+        for words in ("publickey refused", "docker is not installed", "mlx5_3 is DOWN", "ssh -v node05"):
+            assert words in text
+        await pilot.press("j", "enter")
+        await settle(pilot)
+        assert isinstance(app.screen, HostDetailScreen)
+        assert app.screen.crumbs[-1] == "node04"
+
+
+async def test_a_run_that_hangs_is_listed_and_opened(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:
+    """What its ranks told stands beside what is remarked of hosts."""
+    await live.feed(*launching(live.plan, 1.0))
+    async with open_app() as (app, pilot):
+        await stands(live, 100.0)
+        app.screen.open_command("problems")
+        await pilot.pause()
+        await pilot.press("enter")
+        await settle(pilot)
+        run = next(one for one in app.screen.found if one.kind == "run")
+        assert run.level == "wrong"
+        app.screen.rows.go(next(key for key, one in app.screen.by_key.items() if one.first == run))
+        await pilot.press("enter")
+        await settle(pilot)
+        assert isinstance(app.screen, RunScreen)
+
+
+async def test_the_same_problem_of_several_hosts_is_one_row(open_app: Any, backend: FakeBackend) -> None:
+    """Enter opens it into one row a host, z folds it again."""
+    without_docker(backend, "node01", "node02", "node03")
+    async with open_app() as (app, pilot):
+        await pilot.press("exclamation_mark")
+        await settle(pilot)
+        before = len(app.screen.rows.rows)
+        key = next(key for key, one in app.screen.by_key.items() if one.name == "node[01-03]")
+        app.screen.rows.go(key)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert len(app.screen.rows.rows) == before + 2
+        await pilot.press("z")
+        await settle(pilot)
+        assert len(app.screen.rows.rows) == before
+
+
+async def test_what_is_well_again_goes_by_itself(open_app: Any, backend: FakeBackend) -> None:
+    """The list is of now; a second `!` comes back to it instead of opening another."""
+    async with open_app() as (app, pilot):
+        await pilot.press("exclamation_mark")
+        await settle(pilot)
+        await pilot.press("enter")
+        await settle(pilot)
+        await pilot.press("exclamation_mark")
+        await settle(pilot)
+        assert isinstance(app.screen, ProblemsScreen)
+        assert sum(isinstance(screen, ProblemsScreen) for screen in app.screen_stack) == 1
+        backend.answers = {name: found for name, found in backend.answers.items() if not isinstance(found, HostDown)}
+        backend.answers |= {"node05": backend.answers["node04"]}
+        await pilot.press("p")
+        await settle(pilot)
+        assert "node05" not in [one.name for one in app.screen.found]

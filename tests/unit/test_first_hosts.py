@@ -1,0 +1,108 @@
+"""Hosts for one who has no hosts.yaml: which files are looked at, what may be typed, what is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distui.cluster.first_hosts import FirstHosts, look
+from distui.errors import UsageError
+from distui.spec.hosts.read_inventory import load_inventory
+
+EMPTY = FirstHosts((), {}, ())
+
+
+def names(found: FirstHosts) -> list[tuple[str, str]]:
+    """Each host with the file that names it."""
+    return [(one.name, one.source) for one in found.hosts]
+
+
+def test_hosts_of_ssh_ansible_and_hostfiles_are_found_once(home: Path) -> None:
+    """The file that comes first wins; patterns are no hosts; groups come along."""
+    (home / ".ssh").mkdir()
+    (home / ".ssh" / "config").write_text("Host gw1 n1\n  User me\nHost *\n  Port 22\n")
+    (Path.cwd() / "inventory.ini").write_text("[gpu]\nn1\nn2 ansible_host=10.0.0.2 ansible_user=ubuntu\n")
+    (Path.cwd() / "hostfile").write_text("n3 slots=8\n")
+    found = look(home, Path.cwd())
+    assert names(found) == [
+        ("gw1", "~/.ssh/config"), ("n1", "~/.ssh/config"), ("n2", "inventory.ini"), ("n3", "hostfile"),
+    ]  # fmt: skip
+    assert found.looked == ("~/.ssh/config", "inventory.ini", "hostfile")
+    chosen = found.chosen(["n2", "gw1"])
+    assert [(host.name, dict(host.settings)) for host in chosen.hosts] == [
+        ("gw1", {}), ("n2", {"addr": "10.0.0.2", "user": "ubuntu"}),
+    ]  # fmt: skip
+    assert chosen.groups == {"gpu": ("n2",)}
+
+
+def test_a_file_called_hosts_is_of_either_kind(home: Path) -> None:
+    """With a section Ansible's, without one a hostfile."""
+    (Path.cwd() / "hosts").write_text("a1 slots=4\na2 slots=4\n")
+    assert names(look(home, Path.cwd())) == [("a1", "hosts"), ("a2", "hosts")]
+    (Path.cwd() / "hosts").write_text("[gpu]\nb[1:2]\n")
+    assert names(look(home, Path.cwd())) == [("b1", "hosts"), ("b2", "hosts")]
+
+
+def test_a_file_that_can_t_be_read_is_said_and_the_others_count(home: Path) -> None:
+    """Nothing found at all is no error either."""
+    assert look(home, Path.cwd()) == FirstHosts((), {}, ())
+    (Path.cwd() / "inventory.yml").write_text("all: [unclosed\n")
+    (Path.cwd() / "hostfile").write_text("n1\n")
+    found = look(home, Path.cwd())
+    assert names(found) == [("n1", "hostfile")]
+    assert found.remarks[0].startswith("inventory.yml: ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("n[1-2]", [("n1", {}), ("n2", {})]),
+        ("ubuntu@10.0.0.7:2222", [("10.0.0.7", {"user": "ubuntu", "port": 2222})]),
+        ("gw", [("gw", {})]),
+    ],
+)
+def test_hosts_may_be_typed(typed: str, expected: Any) -> None:
+    """Names, ranges, user and port as ssh writes them."""
+    found = EMPTY.with_typed(typed)
+    assert [(one.name, dict(one.host.settings)) for one in found.hosts] == expected
+
+
+@pytest.mark.parametrize("typed", ["", "a b", "a@b@c", "n[1-", "host:port", "-oProxyCommand=x", "n1:99999"])
+def test_what_is_no_host_is_refused(typed: str) -> None:
+    """With what could be meant; nothing is taken."""
+    with pytest.raises(UsageError):
+        EMPTY.with_typed(typed)
+
+
+def test_off_a_terminal_three_lines_say_how_to_begin(cli: Any) -> None:
+    """Import, add, demo; exit 2 as nothing was done."""
+    done = cli()
+    assert done.code == 2
+    lines = done.err.splitlines()
+    assert len(lines) == 3
+    for line, words in zip(lines, ("hosts import", "hosts add", "demo"), strict=True):
+        assert f"distui {words}" in line
+
+
+def test_what_was_picked_is_written(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its groups; a file that came meanwhile keeps what it has; read-only writes nothing."""
+    from distui.cli.actions.first_start import FirstStart
+    from distui.cli.settings import Settings
+    from distui.config import load
+
+    (Path.cwd() / "inventory.ini").write_text("[gpu]\nn[1:3]\n")
+    environ = {"HOME": str(home)}
+    start = FirstStart(Settings(environ, Path.cwd(), load({}, environ, Path.cwd())))
+    start.write(["n1", "n3"])
+    found = load_inventory("hosts.yaml")
+    assert [host.name for host in found.hosts] == ["n1", "n3"]
+    assert found.groups == {"gpu": ("n1", "n3")}
+    start.write(["n2", "n3"])
+    assert {host.name for host in load_inventory("hosts.yaml").hosts} == {"n1", "n2", "n3"}
+    environ |= {"DISTUI_READONLY": "true"}
+    before = Path("hosts.yaml").read_text()
+    with pytest.raises(UsageError):
+        FirstStart(Settings(environ, Path.cwd(), load({}, environ, Path.cwd()))).write(["n1"])
+    assert Path("hosts.yaml").read_text() == before

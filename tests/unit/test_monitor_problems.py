@@ -1,0 +1,129 @@
+"""Problems of all hosts and runs in one list: which there are, and in which order."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from distui.facts.host import Disk, Engine, HostDown, HostFacts, Trouble
+from distui.monitor.board import Board
+from distui.monitor.problems import Problem, folded, of_row, problems, report
+from distui.runs.lines.events import (
+    Failure,
+    FailureFound,
+    HostChanged,
+    NetworkUsed,
+    RankChanged,
+    RanksAsked,
+    RankSilent,
+    RunEnded,
+    RunOpened,
+)
+from distui.runs.lines.explanation import Explanation
+from distui.runs.report.history import RunRow
+from distui.runs.state.reducer import RunState, apply
+from distui.spec.hosts.inventory import Host
+
+
+def facts(**more: Any) -> HostFacts:
+    """What a host says."""
+    return HostFacts("h", "h", **more)
+
+
+def board(*names: str) -> Board:
+    """A board of these hosts."""
+    return Board([Host(name) for name in names])
+
+
+HANG = Explanation("hang", "rank 1 has not entered all_reduce #3", "certain", (), advice="look at train.py:6")
+WIRE = "h1 and h2 exchange 98 % over eth0, not over ib0; NCCL_DEBUG=INFO tells why"
+
+
+def state(*events: object) -> RunState:
+    """A run of two ranks on two hosts after these events."""
+    opened = RunOpened(1.0, "a", "job", "env", None, {0: "h1", 1: "h2"}, {0: (0,), 1: (1,)})
+    running = [RankChanged(2.0, rank, host, "running") for rank, host in ((0, "h1"), (1, "h2"))]
+    found = RunState()
+    for event in (opened, *running, *events):
+        found = apply(found, event)  # type: ignore[arg-type]
+    return found
+
+
+def test_the_worst_comes_first() -> None:
+    """A host that is gone, what is wrong with runs and then hosts, then what is to be watched in the same order."""
+    b = board("h1", "h2", "h3")
+    b.probed("h1", dataclasses.replace(facts(), clock_offset_ms=-800.0), 1)
+    missing = Trouble("engine_missing", "docker is not installed", "install it")
+    b.probed("h2", dataclasses.replace(facts(), engine=Engine("docker", ("docker",), problem=missing)), 1)
+    b.probed("h3", HostDown("h3", Trouble("auth", "h3: publickey refused", "ssh -v h3")), 1)
+    runs = {"a": state(RanksAsked(9.0, HANG), NetworkUsed(9.0, "going", "", (), (WIRE,)))}
+    found = problems(b.hosts.values(), runs, (), 10.0)
+    assert [(one.kind, one.name, one.level, one.text) for one in found] == [
+        ("host", "h3", "wrong", "publickey refused"),
+        ("run", "a", "wrong", "rank 1 has not entered all_reduce #3"),
+        ("host", "h2", "wrong", "docker: docker is not installed"),
+        ("run", "a", "watch", "h1 and h2 exchange 98 % over eth0, not over ib0"),
+        ("host", "h1", "watch", "its clock is 0.80 s behind"),
+    ]
+    assert found[3].hint == "NCCL_DEBUG=INFO tells why"
+
+
+def test_a_disk_that_is_full_is_remarked() -> None:
+    """By the rule of doctor: little room is watched, none is wrong."""
+    b = board("h1", "h2", "h3")
+    for name, free in (("h1", 100), ("h2", 5), ("h3", 1)):
+        b.probed(name, dataclasses.replace(facts(), disks=(Disk("/", free << 30, 900 << 30),)), 1)
+    found = problems(b.hosts.values(), {}, (), 2.0)
+    assert [(one.name, one.level) for one in found] == [("h3", "wrong"), ("h2", "watch")]
+    assert all(one.text.startswith("disk: only ") for one in found)
+
+
+def test_a_run_says_what_failed_which_hosts_are_lost_and_who_is_silent() -> None:
+    """A failure explains more than who waits; a run that has ended is no problem of now."""
+    failure = Failure(1, "h2", 1, "exit 1", "CUDA error", "leave GPU 5 out")
+    runs = {
+        "failed": state(RanksAsked(8.0, HANG), FailureFound(9.0, failure)),
+        "lost": state(
+            HostChanged(9.0, "h2", "lost", "no answer for 15 s"), RankSilent(9.0, 1, "h2", quiet=True, seconds=40.0)
+        ),
+        "over": state(FailureFound(9.0, failure), RunEnded(10.0, "failed", 1, failure, "", (), 9.0)),
+    }
+    found = problems((), runs, (RunRow("failed", "job", "partial", ("h1",), 2, live=True),), 10.0)
+    assert [(one.name, one.level, one.text) for one in found] == [
+        ("failed", "wrong", "rank 1 on h2 failed first: CUDA error"),
+        ("lost", "wrong", "contact with h2 is lost: no answer for 15 s"),
+        ("lost", "watch", "rank 1 says nothing, and the GPUs do nothing"),
+    ]
+
+
+def test_rows_tell_of_runs_that_nobody_follows_here() -> None:
+    """Parts that are over, starts that broke off, ends that were not cleaned up; others are no problem."""
+    row = RunRow("a", "job", "running", ("h1", "h2"), 2, live=True)
+    assert not list(of_row(row))
+    for changed in ("partial", "left", "unknown"):
+        assert [one.level for one in of_row(dataclasses.replace(row, state=changed))] == ["watch"]
+    assert not list(of_row(dataclasses.replace(row, state="succeeded")))
+    left = dataclasses.replace(row, state="failed", cleaned=False, left=("h1", "h2"))
+    (found,) = of_row(left)
+    assert "was not cleaned up on h[1-2]" in found.text
+
+
+def test_hosts_with_the_same_problem_are_told_once() -> None:
+    """But for their own names; runs and other words stay apart."""
+    found = [
+        Problem("host", "h1", "wrong", "h1 refuses connections", "ssh -v h1"),
+        Problem("run", "h1", "wrong", "h1 refuses connections"),
+        Problem("host", "h2", "wrong", "h2 refuses connections", "ssh -v h2"),
+        Problem("host", "h3", "wrong", "publickey refused"),
+    ]
+    first, *others = folded(found)
+    assert (first.name, first.text) == ("h[1-2]", "refuses connections")
+    assert [len(one.problems) for one in others] == [1, 1]
+    assert "wrong h[1-2]: refuses connections\n      do    ssh -v h1" in report(found)
+
+
+def test_a_healthy_cluster_has_none() -> None:
+    """Being busy is not a judgement."""
+    b = board()
+    b.probed("h1", dataclasses.replace(facts(), clock_offset_ms=3.0), 1)
+    assert problems(b.hosts.values(), {"a": state()}, (), 3.0) == []

@@ -1,0 +1,1 @@
+"""The first start: hosts are picked, hosts.yaml is written."""

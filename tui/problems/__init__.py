@@ -1,0 +1,1 @@
+"""Every problem of all hosts and runs in one list."""
