@@ -49,6 +49,9 @@ async def check(
     proved = len(up) > 1 and wanted.wants(REACH.id)
     reach = await prove_on(connector, endpoints(up, results), up) if proved else None
     ours = [task.id for run in found.runs for task in run.tasks]
+    given: dict[str, set[int]] = {}
+    for task in (task for run in found.runs for task in run.tasks if task.running and task.labels.engine == "process"):
+        given.setdefault(task.host, set()).update(task.labels.gpus)
     planned = plan_rows(job, inventory, hosts, results, named=named) if job and wanted.wants(PLAN.id) else ()
-    rows = check_hosts(results, images=there, ours=ours, reach=reach, more=planned)
+    rows = check_hosts(results, images=there, ours=ours, given=given, reach=reach, more=planned)
     return Checked(wanted.of(rows), results, reach)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import get_args
 
 from distui.doctor.finding import Answer, Check, CheckRow, Finding, Group
-from distui.doctor.host_checks import HOST_CHECKS, OK
+from distui.doctor.host_checks import HOST_CHECKS, OK, PORT_FREE
 from distui.doctor.images import ImageId, Images, short_id, usual_id
 from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import reach_row
@@ -25,19 +26,23 @@ def check_hosts(
     *,
     images: Images | None = None,
     ours: Collection[str] = (),
+    given: Mapping[str, Collection[int]] | None = None,
+    proving: Collection[str] = (),
     reach: ReachReport | None = None,
     more: Iterable[CheckRow] = (),
 ) -> tuple[CheckRow, ...]:
     """Every check on every host, grouped in the order of a start: reach, software, GPUs, network, limits.
 
-    `more` are rows of checks made elsewhere. `ours` are ids of distui's own containers, whose processes are not
-    foreign. A host that does not answer has one finding; whatever else would be asked of it is skipped.
+    `more` are rows of checks made elsewhere. `ours` are ids of distui's own containers, and `given` the GPUs of each
+    host that runs of processes have: what is on them is not foreign. `proving` are hosts that were asked while distui
+    itself listened there, to prove that they are reached. A host that does not answer has one finding; whatever else
+    would be asked of it is skipped.
     """
     rows = [CheckRow(LOGIN, tuple(_login(host, result) for host, result in results.items()))]
-    rows += [_row(check, results, function) for check, function in HOST_CHECKS]
+    rows += [_undisturbed(_row(check, results, function), proving) for check, function in HOST_CHECKS]
     rows += [_across(EQUAL_DRIVERS, results, _driver, "driver"), _across(EQUAL_GPUS, results, _cards, "GPUs")]
     rows += [_across(EQUAL_RATES, results, _ib_rate, "rate")]
-    rows += [_row(IDLE, results, lambda facts: _idle(facts, ours))]
+    rows += [_row(IDLE, results, lambda facts: _idle(facts, ours, (given or {}).get(facts.host, ())))]
     rows += [_image(image, results, found) for image, found in (images or {}).items()]
     rows += [reach_row(tuple(results), reach)] if reach is not None and len(results) > 1 else []
     rows += more
@@ -108,8 +113,25 @@ def _ib_rate(facts: HostFacts) -> str:
 # Foreign processes, images.
 
 
-def _idle(facts: HostFacts, ours: Collection[str]) -> Answer:
-    foreign = [(gpu.index, process) for gpu in facts.gpu.gpus for process in gpu.processes if _foreign(process, ours)]
+def _undisturbed(row: CheckRow, proving: Collection[str]) -> CheckRow:
+    """The row about the port without what distui's own proof did to it."""
+    if row.check.id != PORT_FREE or not proving:
+        return row
+    words = "distui itself listened on it then, to prove that hosts reach each other"
+    own = tuple(
+        replace(f, verdict="skip", saw=words, means="", do="") if f.verdict == "warn" and f.host in proving else f
+        for f in row.findings
+    )
+    return replace(row, findings=own)
+
+
+def _idle(facts: HostFacts, ours: Collection[str], given: Collection[int]) -> Answer:
+    foreign = [
+        (gpu.index, process)
+        for gpu in facts.gpu.gpus
+        for process in gpu.processes
+        if _foreign(process, ours) and not (process.container is None and gpu.index in given)
+    ]
     if not foreign:
         return OK
     index, process = foreign[0]

@@ -110,6 +110,13 @@ class ReachReport:
     unproved: tuple[str, ...] = ()
     table: Mapping[str, Mapping[str, Reached]] = field(default_factory=dict, compare=False)
     """Host -> peer -> what became of it; hosts that could not listen or try have no row."""
+    hosts: int = field(default=0, compare=False)
+    """How many took part, those where nothing could be tried included."""
+
+    @property
+    def possible(self) -> int:
+        """The pairs there are, each in both directions."""
+        return self.hosts * (self.hosts - 1)
 
 
 async def prove(sessions: Mapping[str, Session], endpoints: Sequence[Endpoint], *, timeout: float = 4.0) -> ReachReport:
@@ -259,7 +266,7 @@ def _report(trials: Sequence[_Trial]) -> ReachReport:
                 problems.append(_unreachable(trial, by_host[peer], reached.error))
     pairs = sum(len(t.results) for t in trials)
     table = {t.endpoint.host: t.results for t in trials if t.results}
-    return ReachReport(tuple(problems), pairs, tuple(t.endpoint.host for t in trials if t.unproved), table)
+    return ReachReport(tuple(problems), pairs, tuple(t.endpoint.host for t in trials if t.unproved), table, len(trials))
 
 
 def _unreachable(trial: _Trial, peer: _Trial, error: str) -> ReachProblem:

@@ -74,8 +74,11 @@ def _finding(host: str, problems: Sequence[ReachProblem], report: ReachReport) -
     row = report.table.get(host)
     if row is None:
         return Finding(REACH.id, host, "skip")
+    others = counted(len(row), "other")
+    if len(row) < report.hosts - 1:
+        others = f"{len(row)} of {report.hosts - 1} others"
     slowest = max((r.ms for r in row.values() if r.ms is not None), default=0.0)
-    return Finding(REACH.id, host, "ok", f"reaches {counted(len(row), 'other')}, slowest {slowest:.1f} ms")
+    return Finding(REACH.id, host, "ok", f"reaches {others}, slowest {slowest:.1f} ms")
 
 
 def reach_table(report: ReachReport, names: Sequence[str]) -> str:
@@ -95,6 +98,15 @@ def reach_table(report: ReachReport, names: Sequence[str]) -> str:
     return "\n".join([*lines, *_below(report)])
 
 
+def pairs_words(report: ReachReport) -> str:
+    """How many pairs were tried of how many, each in both directions, and how many of them reach each other."""
+    failed = sum(bool(reached.error) for row in report.table.values() for reached in row.values())
+    untried = report.possible - report.pairs
+    all_ = "all of them reach" if not failed else f"{report.pairs - failed} of them reach"
+    tried = f"{report.pairs} of {report.possible} pairs tried" if untried > 0 else f"{report.pairs} pairs tried"
+    return f"{tried}, {all_} each other" if report.pairs else f"{tried}: nothing is proved"
+
+
 def _cell(host: str, peer: str, reached: Reached | None) -> str:
     if host == peer:
         return "."
@@ -105,8 +117,7 @@ def _cell(host: str, peer: str, reached: Reached | None) -> str:
 
 def _below(report: ReachReport) -> Iterator[str]:
     yield ""
-    if not report.problems:
-        yield f"all {report.pairs} pairs reach each other"
+    yield pairs_words(report)
     for problem in report.problems:
         yield f"x  {problem.host}: {problem.message}"
         if problem.hint:

@@ -11,6 +11,7 @@ from textual.command import CommandPalette
 from distui.tui.dialogs.help import HelpScreen
 from distui.tui.dialogs.menu import MenuScreen
 from distui.tui.dialogs.text import TextScreen
+from distui.tui.doctor.fixing import FixDialog
 from distui.tui.frame.commands import CommandBar
 from distui.tui.hosts.container_log import ContainerLogScreen
 from distui.tui.launch.screen import LaunchScreen
@@ -376,6 +377,13 @@ async def probe_all(case: Case) -> Steps:
     case.backend.calls.clear()
     yield
     await case.until(lambda: case.did("probe", *(host.name for host in case.backend.hosts)))
+
+
+@effect("Doctor", "fix")
+async def fix(case: Case) -> Steps:
+    await case.press("n")
+    yield
+    await case.until(lambda: isinstance(case.screen, FixDialog) and case.screen.lines)
 
 
 @effect("Doctor", "smoke")

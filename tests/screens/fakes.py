@@ -66,6 +66,7 @@ from distui.runs.state.reducer import RunState
 from distui.runs.store.journal import Journal
 from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.runs import RunStore, StoredRun
+from distui.session import Completed
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.imports.imported import ImportedHost
 from distui.spec.job.job import Job
@@ -255,6 +256,8 @@ class FakeBackend:
         self.silence.set()
         self.users: tuple[GpuUser, ...] = ()
         """Other runs that have GPUs."""
+        self.status = 0
+        """How the next command of a fix ends."""
         self.error: Exception | None = None
         """Raised by whatever is asked over the network next."""
 
@@ -278,6 +281,7 @@ class FakeBackend:
                 for image in names or ("nvcr.io/nvidia/pytorch:25.01-py3",)}  # fmt: skip
 
     async def reach(self) -> ReachReport | None:
+        self.calls.append(("reach",))
         up = [name for name, found in self.found.items() if isinstance(found, HostFacts)]
         return self._report(up)
 
@@ -289,7 +293,7 @@ class FakeBackend:
         }
         problems = [ReachProblem(a, b, f"can't reach {b} at 10.0.0.9:29500: timed out", "a firewall?")
                     for a, b in self.walls if a in names and b in names]  # fmt: skip
-        return ReachReport(tuple(problems), sum(map(len, table.values())), (), table)
+        return ReachReport(tuple(problems), sum(map(len, table.values())), (), table, len(names))
 
     async def smoke(self, job: Job, on_pair: Callable[[PairResult], None]) -> tuple[PairResult, ...]:
         self.calls.append(("smoke", job.name))
@@ -335,6 +339,11 @@ class FakeBackend:
     async def signal(self, seen: SeenProcess, *, kill: bool = False) -> Outcome:
         self.calls.append(("signal", seen.host, seen.pid, seen.start, "KILL" if kill else "TERM"))
         return self.outcome
+
+    async def command(self, host: str, words: tuple[str, ...], *, timeout: float) -> Completed:
+        self.calls.append(("command", host, words))
+        self._fail()
+        return Completed(words, self.status, f"said by {host}\n".encode(), b"")
 
     def ssh_argv(self, host: str, container: HostContainer | None = None) -> tuple[str, ...]:
         return ("ssh", host) if container is None else ("ssh", "-t", host, "docker", "exec", container.id)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FakeBackend, screen_text, settle, shot
+from fakes import FakeBackend, facts, screen_text, settle, shot
+from textual.widgets import Button
 
+from distui.tui.doctor.fixing import FixDialog
 from distui.tui.widgets.rows import RowList
 
 
@@ -121,6 +124,117 @@ async def test_the_smoke_asks_and_tells_every_pair(open_app: Any, backend: FakeB
         assert "with node04: 8 MB in 3.0 ms, 2.7 GB/s by gloo over eno1 tcp" in found["node03"].saw
 
 
+async def fix_of(app: Any, pilot: Any, check: str) -> str:
+    """Open the fix of a row; its dialog as text."""
+    app.screen.query_one(RowList).go(check)
+    await pilot.press("f")
+    await settle(pilot)
+    assert isinstance(app.screen, FixDialog)
+    return screen_text(app)
+
+
+async def test_a_fix_that_looks_is_run_after_a_question(open_app: Any, backend: FakeBackend) -> None:
+    """Its command stands there to be copied; Close has the focus; what it printed is a text to read."""
+    async with open_app(start="doctor") as (app, pilot):
+        await settle(pilot)
+        text = await fix_of(app, pilot, "infiniband")
+        shot(app, "doctor-fix")
+        assert "mlx5_3/ports/1/state" in text
+        assert "on node03" in text
+        await pilot.press("enter")
+        await settle(pilot)
+        assert not [call for call in backend.calls if call[0] == "command"]
+        await fix_of(app, pilot, "infiniband")
+        await pilot.press("right", "enter")
+        await settle(pilot)
+        assert app.clipboard.startswith("ssh node03 ")
+        await fix_of(app, pilot, "infiniband")
+        await pilot.press("right", "right", "enter")
+        await settle(pilot)
+        (call,) = [call for call in backend.calls if call[0] == "command"]
+        assert call[1] == "node03"
+        assert "said by node03" in screen_text(app)
+
+
+async def test_a_missing_image_is_pulled(open_app: Any, backend: FakeBackend) -> None:
+    """And the images are asked for again; one who may only look is not offered it."""
+    async with open_app(start="doctor") as (app, pilot):
+        await settle(pilot)
+        check = next(key for key in app.screen.by_key if key.startswith("image:"))
+        await fix_of(app, pilot, check)
+        backend.image_ids = {}
+        await pilot.press("right", "right", "enter")
+        await settle(pilot)
+        assert ("command", "node02", ("docker", "pull", "nvcr.io/nvidia/pytorch:25.01-py3")) in backend.calls
+        assert "pull" not in {found.verdict for found in app.screen.by_key[check].findings}
+        backend.image_ids, backend.readonly = {"node02": ""}, True
+        await pilot.press("p")
+        await settle(pilot)
+        await fix_of(app, pilot, check)
+        assert [button.id for button in app.screen.query(Button)] == ["cancel", "copy"]
+
+
+async def test_what_needs_root_is_not_run(open_app: Any, backend: FakeBackend) -> None:
+    """It can be copied; a row that is well has nothing to fix."""
+    backend.answers["node04"] = facts("node04", 4, clock_offset_ms=900.0)
+    async with open_app(start="doctor") as (app, pilot):
+        await settle(pilot)
+        assert "sudo timedatectl" in await fix_of(app, pilot, "clock")
+        assert [button.id for button in app.screen.query(Button)] == ["cancel", "copy"]
+        await pilot.press("escape")
+        app.screen.query_one(RowList).go("memory")
+        await pilot.press("f")
+        await settle(pilot)
+        assert not isinstance(app.screen, FixDialog)
+
+
+async def test_the_pairs_that_were_tried_are_counted(open_app: Any, backend: FakeBackend) -> None:
+    """In the row when all is well, and below the table."""
+    async with open_app((200, 50), start="doctor") as (app, pilot):
+        await settle(pilot)
+        assert "20 pairs tried, all of them reach each other" in screen_text(app)
+
+
+async def test_the_proof_waits_until_the_hosts_have_answered(open_app: Any, backend: FakeBackend) -> None:
+    """It listens on the port that a probe looks at: what it does there itself is no warning."""
+    async with open_app(start="doctor") as (app, pilot):
+        await settle(pilot)
+        silent, real = asyncio.Event(), backend.probe
+
+        async def slow(names: Any, on_result: Any) -> None:
+            await silent.wait()
+            await real(names, on_result)
+
+        backend.probe = slow  # type: ignore[method-assign]
+        reached = backend.calls.count(("reach",))
+        await pilot.press("p")
+        await settle(pilot)
+        assert backend.calls.count(("reach",)) == reached
+        silent.set()
+        await settle(pilot)
+        await settle(pilot)
+        assert backend.calls.count(("reach",)) == reached + 1
+        in_use = facts("node04", 4, ports_in_use=(29500,))
+        backend.found["node04"] = in_use
+        app.screen.proof = (0.0, time.time() + 60)
+        app.screen._check()
+        assert app.screen.by_key["port"].verdict == "skip"
+        app.screen.proof = (0.0, 1.0)
+        app.screen._check()
+        assert app.screen.by_key["port"].verdict == "warn"
+
+
+async def test_a_smoke_is_not_asked_through(open_app: Any, backend: FakeBackend) -> None:
+    """Its containers would be found on the GPUs."""
+    async with open_app(start="doctor") as (app, pilot):
+        await settle(pilot)
+        probes = sum(call[0] == "probe" for call in backend.calls)
+        app.screen.smoke.pairs = 2
+        await pilot.press("p")
+        await settle(pilot)
+        assert sum(call[0] == "probe" for call in backend.calls) == probes
+
+
 async def test_readonly_has_no_smoke(open_app: Any, backend: FakeBackend) -> None:
     """It starts containers."""
     backend.readonly = True
@@ -133,8 +247,6 @@ async def test_readonly_has_no_smoke(open_app: Any, backend: FakeBackend) -> Non
 async def test_many_hosts_keep_only_columns_with_findings(open_app: Any, backend: FakeBackend) -> None:
     """Above eight hosts a column stays only when something is found there; the others are counted."""
     import dataclasses
-
-    from fakes import facts
 
     from distui.spec.hosts.inventory import Host
 
@@ -162,10 +274,10 @@ async def test_findings_have_a_date_and_old_ones_are_asked_for_anew(
     async with open_app((80, 24), start="doctor") as (app, pilot):
         asked = probes()
         assert f"{time.strftime('%H:%M:%S', time.localtime(start))}, 0s ago" in screen_text(app)
-        clock[0] = start + 50
+        clock[0] = start + 10
         await pilot.press("1", "4")
         await settle(pilot)
-        assert "50s ago" in screen_text(app)
+        assert "10s ago" in screen_text(app)
         assert probes() == asked
         clock[0] = start + 300
         app.screen.refresh_bars()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from textwrap import wrap
 from typing import ClassVar
@@ -16,8 +17,9 @@ from distui.doctor.checks import check_hosts, counts, problems
 from distui.doctor.finding import CheckRow, Finding, report_text
 from distui.doctor.images import Images
 from distui.doctor.reach import ReachReport
-from distui.doctor.reach_check import REACH, reach_table
+from distui.doctor.reach_check import REACH, pairs_words, reach_table
 from distui.facts.host import HostFacts, ProbeResult
+from distui.tui.doctor.fixing import Fixing
 from distui.tui.doctor.smoke import Smoke
 from distui.tui.frame import files
 from distui.tui.frame.actions import Action, bindings
@@ -31,8 +33,10 @@ from distui.tui.widgets.rows import Row, RowList
 
 CELL, CHECK = 8, 44
 FINDING_LEAST = 24
-FRESH_S = 60.0
+FRESH_S = 15.0
 """Findings that are older are asked for again when the screen is opened."""
+PROBE_S = 5.0
+"""Seconds that a probe may have begun before it was answered."""
 MOST_HOSTS = 8
 """With more hosts only columns that are not `ok` everywhere stay."""
 
@@ -61,6 +65,7 @@ class DoctorScreen(View):
         Action(
             "prev_finding", "finding before", ("left_square_bracket",), "View", help="To the warning or failure before."
         ),
+        *Fixing.ACTIONS,
         Action("next_host", "next host", ("l", "right", "tab"), "Move", footer=True, help="The next host's finding."),
         Action("prev_host", "host before", ("h", "left", "shift+tab"), "Move", help="The finding of the host before."),
         Action("probe", "probe again", ("p", "r"), "View", "probe", footer=True, help="Ask every host again."),
@@ -75,10 +80,13 @@ class DoctorScreen(View):
     def __init__(self) -> None:
         super().__init__()
         self.smoke = Smoke(self, lambda: self.up, lambda: self._check())
-        self.parts = (self.smoke,)
+        self.parts = (self.smoke, Fixing(self, lambda: self.finding, self._ask))
         self.checked: tuple[CheckRow, ...] = ()
         self.images: Images = {}
         self.reach: ReachReport | None = None
+        self.proof: tuple[float, float] | None = None
+        """From when to when distui listened on the hosts, to prove that they are reached; what was seen there then may
+        have been itself."""
         self._asked = False
         self.host_at = 0
         self.by_key: dict[str, CheckRow] = {}
@@ -106,9 +114,13 @@ class DoctorScreen(View):
     def on_screen_resume(self) -> None:
         """What was found long ago is asked for again; it stays, with its age, until the answers are there."""
         super().on_screen_resume()
-        asking = any(host.probing for host in self.board.hosts.values())
-        if self._asked and not asking and self.taken is not None and time.time() - self.taken > FRESH_S:
-            self.action_probe()
+        if self._asked and not self._asking and self.taken is not None and time.time() - self.taken > FRESH_S:
+            self._ask_all()
+
+    @property
+    def _asking(self) -> bool:
+        """Whether hosts are asked now, or the smoke goes on: that would be found on them."""
+        return bool(self.smoke.pairs) or any(host.probing for host in self.board.hosts.values())
 
     @property
     def taken(self) -> float | None:
@@ -120,7 +132,7 @@ class DoctorScreen(View):
         """When the findings were taken, and how old they are."""
         if self.taken is not None:
             old = max(0.0, time.time() - self.taken)
-            message = f"{time.strftime('%H:%M:%S', time.localtime(self.taken))}, {figures.ago(old)}"
+            message = f"{_clock(self.taken)}, {figures.ago(old)}"
             line.gap(2).put(message, palette.watch if old > FRESH_S else palette.muted)
 
     def _ask(self) -> None:
@@ -134,12 +146,14 @@ class DoctorScreen(View):
         self._check()
 
     async def _ask_reach(self) -> None:
+        self.proof = (time.time(), inf)
         self.reach = await self.backend.reach()
+        self.proof = (self.proof[0], time.time())
         self._check()
 
     def news(self, hosts: frozenset[str]) -> None:
         """Probes came in; once all have, the hosts are asked for the rest."""
-        if not self._asked and len(self.results) == len(self.backend.hosts):
+        if not self._asked and not self._asking and len(self.results) == len(self.backend.hosts):
             self._ask()
         self._check()
 
@@ -153,11 +167,29 @@ class DoctorScreen(View):
 
     def _check(self) -> None:
         ours = [task.id for run in app_of(self).found.runs for task in run.tasks]
+        uses = [use for host in self.board.hosts.values() for use in host.uses]
+        given: dict[str, set[int]] = {}
+        for use in (use for use in uses if not use.container):
+            given.setdefault(use.host, set()).update(use.gpus)
         self.checked = check_hosts(
-            self.results, images=self.images, ours=ours, reach=self.reach, more=self.smoke.rows()
+            self.results,
+            images=self.images,
+            ours=[*ours, *(use.container for use in uses if use.container)],
+            given=given,
+            proving=self._proving(),
+            reach=self.reach,
+            more=self.smoke.rows(),
         )
         self.filter_changed()
         self.refresh_bars()
+
+    def _proving(self) -> tuple[str, ...]:
+        """The hosts that were asked while distui listened on them."""
+        if self.proof is None:
+            return ()
+        begun, ended = self.proof
+        known = ((name, self.board[name].probed_at) for name in self.results)
+        return tuple(name for name, at in known if at is not None and begun <= at <= ended + PROBE_S)
 
     @property
     def up(self) -> tuple[str, ...]:
@@ -270,6 +302,8 @@ class DoctorScreen(View):
 
     def _finding_words(self, row: CheckRow) -> str:
         finding = row.worst
+        if row.check.id == REACH.id and row.verdict not in ("warn", "fail") and self.reach is not None:
+            return pairs_words(self.reach)
         if finding is None:
             return ""
         if row.verdict in ("warn", "fail"):
@@ -288,7 +322,7 @@ class DoctorScreen(View):
         own = next((f for f in row.findings if f.host == host), None)
         if own is not None and (own.verdict in ("warn", "fail", "pull") or row.verdict == "ok"):
             return own
-        return row.worst or own
+        return row.worst or next((f for f in row.findings if f.verdict == "pull"), own)
 
     def _detail(self, width: int) -> list[Line]:
         palette, glyphs, found = palette_of(self), glyphs_of(self), self.finding
@@ -298,6 +332,8 @@ class DoctorScreen(View):
         bad = list(problems(self.checked))
         at = next((i for i, (_, f) in enumerate(bad) if f == found), None)
         title = Line().gap(1).put(row.check.title, palette.bold).gap(2).put(found.host, palette.muted)
+        if (at_ := self._taken_at(found)) is not None:
+            title.gap(2).put(f"asked {_clock(at_)}", palette.faint)
         right = (
             Line().put(f"{at + 1} of {len(bad)}" if at is not None else f"{len(bad)} findings", palette.muted).gap(1)
         )
@@ -307,6 +343,12 @@ class DoctorScreen(View):
             for i, part in enumerate(wrap(words, max(10, width - 12))):
                 lines.append(Line().put("" if i else label, palette.faint, width=8, right=True).gap(2).put(part, style))
         return lines if self.size.height >= 30 else [lines[0], *lines[2:]]
+
+    def _taken_at(self, found: Finding) -> float | None:
+        """When this one was taken: of who reaches whom, when the proof ended."""
+        if found.check == REACH.id:
+            return self.proof[1] if self.proof is not None and self.proof[1] < inf else None
+        return self.board[found.host].probed_at if found.host in self.board.hosts else None
 
     def headline(self, line: Line, palette: Palette) -> None:
         """How many findings there are of each kind."""
@@ -382,9 +424,16 @@ class DoctorScreen(View):
         app_of(self).open_text("findings", self._report())
 
     def action_probe(self) -> None:
-        """Ask every host again, and for the images."""
+        """Ask every host again; and when all have answered for images, and who reaches whom."""
+        if self.smoke.pairs:
+            app_of(self).tell("the smoke goes on: it would be found on the hosts; ask again when it is over")
+        else:
+            self._ask_all()
+
+    def _ask_all(self) -> None:
+        self._asked = False
+        app_of(self).ask_runs()
         app_of(self).probe([host.name for host in self.backend.hosts])
-        self._ask()
 
     def action_report(self) -> None:
         """Into the clipboard."""
@@ -400,8 +449,14 @@ class DoctorScreen(View):
     def _report(self, *, all_: bool = False) -> str:
         total = counts(self.checked)
         head = time.strftime(f"{backend_of(self).title}, %Y-%m-%d %H:%M")
+        if self.taken is not None:
+            head += f"; the hosts were asked at {_clock(self.taken)}"
         sums = f"{total['ok']} ok, {total['warn']} warnings, {total['fail']} failed"
         return "\n\n".join([head, report_text(self.checked, all_=all_) or "nothing is wrong", sums])
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at))
 
 
 def _others(count: int) -> str:

@@ -56,8 +56,8 @@ class FirstScreen(View):
 
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("pick", "pick", ("space",), "Move", footer=True, help="Pick the host, or not, and go on to the next."),
-        Action("pick_all", "pick all that answer", ("A",), "Move", footer=True,
-               help="Of those shown; a second time none."),
+        Action("pick_all", "pick all", ("A",), "Move", footer=True,
+               help="All that answer, of those shown; a second time none."),
         Action("add", "add by name", ("a",), "View", footer=True,
                help="Hosts that no file names: `:add node[01-04]`, `:add ubuntu@10.0.0.7:2222`."),
         Action("demo", "demo", ("d",), "View", "demo", footer=True,

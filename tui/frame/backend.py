@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from distui.runs.launch.job_record import JobRecord
     from distui.runs.launch.preflight import Preflight
     from distui.runs.report.history import RunRow
+    from distui.session import Completed
     from distui.spec.hosts.inventory import Host, HostPick
     from distui.spec.job.job import Job
 
@@ -81,6 +82,9 @@ class Backend(Protocol):
 
     async def signal(self, seen: SeenProcess, *, kill: bool = False) -> Outcome:
         """SIGTERM, or SIGKILL, to exactly this process."""
+
+    async def command(self, host: str, words: tuple[str, ...], *, timeout: float) -> Completed:
+        """Run a command on a host and wait for it; a person was asked first. Raises HostError."""
 
     def ssh_argv(self, host: str, container: HostContainer | None = None) -> tuple[str, ...]:
         """The command that opens a shell on a host, or in one of its containers."""

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
 _WORDS = {
-    "question_mark": "?", "colon": ":", "slash": "/", "escape": "esc", "ampersand": "&", "left_square_bracket": "[",
-    "right_square_bracket": "]", "plus": "+", "minus": "-", "underscore": "_", "full_stop": ".", "comma": ",",
-    "pageup": "pgup", "pagedown": "pgdn", "less_than_sign": "<", "greater_than_sign": ">", "asterisk": "*",
-    "number_sign": "#", "equals_sign": "=", "delete": "del",
+    "question_mark": "?", "exclamation_mark": "!", "colon": ":", "slash": "/", "escape": "esc", "ampersand": "&",
+    "left_square_bracket": "[", "right_square_bracket": "]", "plus": "+", "minus": "-", "underscore": "_",
+    "full_stop": ".", "comma": ",", "pageup": "pgup", "pagedown": "pgdn", "less_than_sign": "<",
+    "greater_than_sign": ">", "asterisk": "*", "number_sign": "#", "equals_sign": "=", "delete": "del",
 }  # fmt: skip
 
 

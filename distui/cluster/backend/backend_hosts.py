@@ -13,7 +13,7 @@ from distui.facts.probe import probe_processes
 from distui.monitor.containers import HostContainer, follow_log, list_containers, log_argv, shell_argv
 from distui.monitor.processes import Outcome, SeenProcess, look, signal
 from distui.runs.store.masking import Mask, MaskedStream
-from distui.session import Connector, Session, session_on
+from distui.session import Completed, Connector, Session, session_on
 from distui.spec.hosts.inventory import Host
 
 Login = Callable[["Host", tuple[str, ...]], tuple[str, ...]]
@@ -81,6 +81,11 @@ class HostBackend(ABC):
         """See the protocol."""
         async with self._session(seen.host) as session:
             return await signal(session.run, seen, kill=kill)
+
+    async def command(self, host: str, words: tuple[str, ...], *, timeout: float) -> Completed:
+        """See the protocol."""
+        async with self._session(host) as session:
+            return await session.run(words, timeout=timeout, limit=1 << 20)
 
     def ssh_argv(self, host: str, container: HostContainer | None = None) -> tuple[str, ...]:
         """See the protocol."""
