@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
+from distui.amounts import duration
 from distui.facts.troubles import for_hosts, without_host
 from distui.frozen import frozen
 from distui.monitor.board import HostBoard
@@ -71,7 +72,7 @@ def problems(
     `followed` are the runs whose events are seen here: of them more is known than `rows` tell.
     """
     found = [problem for host in hosts for problem in of_host(host, now)]
-    found += [problem for run, state in followed.items() for problem in of_run(run, state)]
+    found += [problem for run, state in followed.items() for problem in of_run(run, state, now)]
     found += [problem for row in rows if row.run not in followed for problem in of_row(row)]
     return sorted(found, key=lambda problem: problem.weight)
 
@@ -85,7 +86,7 @@ def of_host(host: HostBoard, now: float) -> Iterator[Problem]:
         yield Problem("host", host.name, remark.level, remark.text, remark.hint)
 
 
-def of_run(run: str, state: RunState) -> Iterator[Problem]:
+def of_run(run: str, state: RunState, now: float) -> Iterator[Problem]:
     """What a run that goes on says of itself: a failure, who holds it up, lost hosts, silence, the wrong wire."""
     if state.ended is not None:
         return
@@ -96,17 +97,22 @@ def of_run(run: str, state: RunState) -> Iterator[Problem]:
     elif state.why is not None:
         found = state.why.found
         yield Problem("run", run, "wrong" if found.kind in HANGS else "watch", found.headline, found.advice)
+    elif state.stalled is not None:
+        since = duration(now - state.stalled.since, coarse=True)
+        last = "" if state.stalled.step is None else f", the last was {state.stalled.step:,.0f}"
+        yield Problem("run", run, "wrong", f"it stands still: no step for {since}{last}", _ASK)
     for host in (host for host in state.hosts.values() if host.connection == "lost"):
         yield Problem("run", run, "wrong", f"contact with {host.host} is lost: {host.reason}")
     if silent := [rank.rank for rank in state.ranks.values() if rank.quiet]:
         many = len(silent) > 1
         what = f"rank{'s' * many} {format_ranks(silent)} say{'s' * (not many)} nothing, and the GPUs do nothing"
-        yield Problem("run", run, "watch", what, "w in the run asks the ranks why")
+        yield Problem("run", run, "watch", what, _ASK)
     for warning in state.network.warnings if state.network is not None else ():
         what, _, hint = warning.partition("; ")
         yield Problem("run", run, "watch", what, hint)
 
 
+_ASK = "w in the run asks the ranks why"
 _STATES = {
     "partial": ("some of its tasks have ended, others go on", "enter follows it"),
     "left": ("its start was broken off, and not cleaned up", "X in Runs removes what is left"),

@@ -18,6 +18,7 @@ from distui.runs.lines.events import (
     RankSilent,
     RunEnded,
     RunOpened,
+    RunStalled,
 )
 from distui.runs.lines.explanation import Explanation
 from distui.runs.report.history import RunRow
@@ -86,12 +87,14 @@ def test_a_run_says_what_failed_which_hosts_are_lost_and_who_is_silent() -> None
         "lost": state(
             HostChanged(9.0, "h2", "lost", "no answer for 15 s"), RankSilent(9.0, 1, "h2", quiet=True, seconds=40.0)
         ),
+        "still": state(RunStalled(9.0, True, 2.0, 22)),
         "over": state(FailureFound(9.0, failure), RunEnded(10.0, "failed", 1, failure, "", (), 9.0)),
     }
     found = problems((), runs, (RunRow("failed", "job", "partial", ("h1",), 2, live=True),), 10.0)
     assert [(one.name, one.level, one.text) for one in found] == [
         ("failed", "wrong", "rank 1 on h2 failed first: CUDA error"),
         ("lost", "wrong", "contact with h2 is lost: no answer for 15 s"),
+        ("still", "wrong", "it stands still: no step for 8s, the last was 22"),
         ("lost", "watch", "rank 1 says nothing, and the GPUs do nothing"),
     ]
 
