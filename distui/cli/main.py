@@ -9,10 +9,18 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from distui.cli import process
 from distui.errors import DistuiError, ExitCode
 
 if TYPE_CHECKING:
     import click
+
+
+def program() -> int:
+    """The installed command: `main` for the process's own arguments, in a process that is all distui's."""
+    ended = process.start()
+    ended.append(main())
+    return ended[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -210,4 +218,4 @@ def _crashed(exc: BaseException, words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

@@ -27,6 +27,7 @@ from distui.spec.hosts.inventory import Host
 from distui.spec.hosts.names import fold
 
 HEADER = ("RUN", "JOB", "STATE", "HOSTS", "RANKS", "STARTED", "TOOK", "FIRST FAILURE")
+_NOTHING: tuple[FoundRuns, tuple[Launch, ...]] = FoundRuns((), {}), ()
 
 
 def act(settings: Settings, out: Console, all_: bool, state: str | None, last: int | None) -> int:
@@ -34,7 +35,7 @@ def act(settings: Settings, out: Console, all_: bool, state: str | None, last: i
     store = settings.cluster.store
     recorded = [history.stored_row(s) for s in store.all()]
     hosts = hosts_to_ask(settings.places, recorded)
-    found, launches = wiring.run_async(_find(settings, hosts), limit=settings.timeout)
+    found, launches = wiring.run_async(_find(settings, hosts), limit=settings.timeout) if hosts else _NOTHING
     launches = hidden(settings.cluster, launches)
     here = {launch_here(s): s.is_followed for one in launches if (s := store.get(one.run)) is not None}
     answered = {host.name for host in hosts} - set(found.unreachable)
@@ -78,8 +79,6 @@ def _next_step(row: history.RunRow, named: Sequence[history.RunRow]) -> str:
 
 
 async def _find(settings: Settings, hosts: Sequence[Host]) -> tuple[FoundRuns, tuple[Launch, ...]]:
-    if not hosts:
-        return FoundRuns((), {}), ()
     async with wiring.connected(settings, hosts) as connector:
         return await find_all(connector, hosts)
 

@@ -1,0 +1,80 @@
+"""A process that is all distui's: how it starts and ends at little cost.
+
+Nothing of this is done to a program that imports distui.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+LATE = "asyncio"
+"""A dear package of Python that many modules import at their top and not every call uses: loaded when it is used."""
+
+
+def start() -> list[int]:
+    """Call it before anything dear is imported. Put the exit code into the list that it gives as the last thing."""
+    if LATE not in sys.modules:
+        _import_when_used(LATE)
+    sys.modules.setdefault("ssl", None)  # type: ignore[arg-type] # asyncio takes it where it is; nothing here speaks TLS
+    gc.set_threshold(50_000, 20, 10)  # modules are no garbage, however many objects they make
+    ended: list[int] = []
+    atexit.register(_leave, ended)  # the first one to be registered is called last
+    return ended
+
+
+def _import_when_used(name: str) -> None:
+    if (spec := importlib.util.find_spec(name)) is not None:
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        module.__class__ = _Late
+        sys.meta_path.insert(0, _Parts())
+
+
+class _Late(ModuleType):
+    """A module that was not run yet. `importlib.util.LazyLoader` runs one when it is imported a second time."""
+
+    def __getattr__(self, name: str) -> Any:
+        self.__class__ = ModuleType  # type: ignore[assignment]
+        assert self.__spec__ is not None and self.__spec__.loader is not None
+        self.__spec__.loader.exec_module(self)
+        return getattr(self, name)
+
+
+class _Parts(Loader):
+    """Runs the package before a part of it is imported, which would else be loaded twice: here, and by the package."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+        package = sys.modules.get(name.partition(".")[0])
+        if not isinstance(package, _Late) or package.__name__ == name:
+            return None
+        package.__getattr__("__all__")
+        if (part := sys.modules.get(name)) is None:
+            return None
+        spec = ModuleSpec(name, self, loader_state=part.__spec__)
+        part.__spec__ = None  # else that one is taken, and loads it again
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return sys.modules[spec.name]
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state
+
+
+def _leave(ended: Sequence[int]) -> None:
+    """End the process once all is done, without taking hundreds of modules apart one by one."""
+    if ended:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(ended[0])

@@ -1,0 +1,81 @@
+"""How the process of the installed command starts and ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LOADED = """
+import sys
+import distui.cli.main as module
+real = module.main
+def main():
+    real({words})
+    print([name for name in ("asyncio.events", "_ssl") if name in sys.modules])
+    return 0
+module.main = main
+sys.exit(module.program())
+"""
+ENDS = """
+import atexit, sys, threading
+import distui.cli.main as module
+class Part:
+    def __del__(self):
+        print("taken apart", flush=True)
+part = Part()
+def main():
+    atexit.register(print, "at exit")
+    print("main")
+    threading.Thread(target=print, args=("thread",)).start()
+    return 7
+module.main = main
+sys.exit(module.program())
+"""
+
+
+def end(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=60)
+
+
+def test_what_is_left_to_do_is_done_at_the_end() -> None:
+    """Threads end, what is registered is called, what is buffered is written; then the process is gone as it is."""
+    done = end(ENDS)
+    lines = done.stdout.splitlines()
+    assert (done.returncode, lines) == (7, ["main", "thread", "at exit"])
+
+
+def test_an_end_that_is_none_of_mains_is_pythons() -> None:
+    """An error on the way there shows its traceback and its exit code."""
+    done = end("import distui.cli.main as module; module.main = lambda: 1 / 0; module.program()")
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "loaded"),
+    [(["--help"], []), (["ps"], []), (["probe", "-H", "x"], ["asyncio.events"])],
+)
+def test_an_event_loop_is_loaded_where_one_runs(
+    fresh_python: Callable[[str], str], words: list[str], loaded: list[str]
+) -> None:
+    """Where nobody is asked there is no asyncio, and TLS is in nobody's way."""
+    program = LOADED.format(words=words)
+    assert fresh_python(program).splitlines()[-1] == str(loaded)
+
+
+def test_a_late_module_is_the_real_one() -> None:
+    """All of it is there once something of it is used, by whichever way it is imported."""
+    done = end(
+        "from distui.cli import process; process.start()\n"
+        "import asyncio.locks\n"
+        "from asyncio import Queue, run\n"
+        "assert asyncio.Lock is asyncio.locks.Lock\n"
+        "async def work(): return await asyncio.to_thread(lambda: Queue().qsize())\n"
+        "print(run(work()), type(asyncio).__name__)\n"
+    )
+    assert (done.stdout, done.stderr) == ("0 module\n", "")
