@@ -6,14 +6,13 @@ import shutil
 
 from distui.cluster.planning import PlannedRun
 from distui.plan.serialize import to_json
-from distui.runs.attempt.emitter import cannot_write
 from distui.runs.attempt.limits import NO_LIMITS, Limits
 from distui.runs.attempt.steps import LaunchOptions
 from distui.runs.control.controller import RunController
 from distui.runs.launch.job_record import record_job
 from distui.runs.lines.events import RunEnded
 from distui.runs.store.open_files import refuse_too_few
-from distui.runs.store.runs import RunStore, StoredRun
+from distui.runs.store.runs import RunStore, StoredRun, cannot_write
 from distui.runs.store.saved_hosts import save_hosts
 from distui.session import Connector
 

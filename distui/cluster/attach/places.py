@@ -17,7 +17,6 @@ from distui.identity import owner
 from distui.plan.model import RunPlan
 from distui.plan.serialize import from_json
 from distui.regex import regex
-from distui.runs.attempt.emitter import cannot_write
 from distui.runs.hosts.discover import FoundRun, find_runs
 from distui.runs.lines.text import safe
 from distui.runs.report.found import choose
@@ -27,7 +26,7 @@ from distui.runs.report.states import ENDED
 from distui.runs.report.summary import summary
 from distui.runs.store.end_record import end_here
 from distui.runs.store.recorded import stored_plan
-from distui.runs.store.runs import StoredRun
+from distui.runs.store.runs import StoredRun, cannot_write
 from distui.runs.store.saved_hosts import saved_hosts
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host

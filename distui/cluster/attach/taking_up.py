@@ -17,7 +17,6 @@ from distui.identity import owner
 from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
-from distui.runs.attempt.emitter import cannot_write
 from distui.runs.control.beside import StoredReader
 from distui.runs.control.controller import RunController
 from distui.runs.hosts.discover import FoundRun
@@ -27,7 +26,7 @@ from distui.runs.report.older import launch_of, set_aside
 from distui.runs.store.end_record import launch_here
 from distui.runs.store.masking import Mask
 from distui.runs.store.recorded import stored_plan
-from distui.runs.store.runs import StoredRun
+from distui.runs.store.runs import StoredRun, cannot_write
 from distui.runs.store.saved_hosts import save_hosts, saved_hosts
 from distui.session import Connector
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
 
-from distui.errors import CheckFailed
 from distui.plan.model import RunPlan
 from distui.runs.attempt.outbox import Outbox
 from distui.runs.lines.events import Event, HostSampled, Notice, Progressed, RunEnded
@@ -15,7 +13,7 @@ from distui.runs.series.writer import SeriesWriter
 from distui.runs.state.reducer import RunState, apply
 from distui.runs.store.journal import Journal
 from distui.runs.store.masking import Mask
-from distui.runs.store.runs import StoredRun
+from distui.runs.store.runs import StoredRun, cannot_write
 
 
 class Emitter:
@@ -85,9 +83,3 @@ class Emitter:
         missing = "events and figures" if journal.lost else "only figures"
         message = f"{self._stored.path} is written on; {missing} of that time are missing there"
         return Notice(self._clock(), "info", message) if before else None
-
-
-def cannot_write(path: Path, error: OSError, then: str = "") -> CheckFailed:
-    """The error of a run's folder that can't be written; `then` says what becomes of the run."""
-    hint = "free some space there, or set XDG_STATE_HOME to a folder on another disk"
-    return CheckFailed(f"can't write {path}: {error.strerror}{then}", hint=hint)

@@ -17,7 +17,7 @@ from distui.facts.host import HostFacts, Trouble
 from distui.plan.labels import task_from_labels
 from distui.plan.model import RunPlan
 from distui.runs.attempt.attempt import Attempt, RunContext
-from distui.runs.attempt.emitter import Emitter, cannot_write
+from distui.runs.attempt.emitter import Emitter
 from distui.runs.attempt.limits import NO_LIMITS, Limits
 from distui.runs.attempt.replan import AttemptPlanner
 from distui.runs.attempt.requests import Requests
@@ -44,7 +44,7 @@ from distui.runs.lines.explanation import Explanation
 from distui.runs.state.reducer import RunState
 from distui.runs.store.end_record import EndRecord, started_here
 from distui.runs.store.masking import Mask
-from distui.runs.store.runs import StoredRun
+from distui.runs.store.runs import StoredRun, cannot_write
 from distui.runs.store.why_records import WhyRecord, keep
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict.evidence import Stop

@@ -356,3 +356,9 @@ _NO_NAME = regex(r"[/\x00-\x1f\x7f]")
 
 def _is_name(run_id: str) -> bool:
     return 0 < len(run_id) < 256 and run_id not in (".", "..") and not _NO_NAME.search(run_id)
+
+
+def cannot_write(path: Path, error: OSError, then: str = "") -> CheckFailed:
+    """The error of a run's folder that can't be written; `then` says what becomes of the run."""
+    hint = "free some space there, or set XDG_STATE_HOME to a folder on another disk"
+    return CheckFailed(f"can't write {path}: {error.strerror}{then}", hint=hint)
