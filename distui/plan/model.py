@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from distui.frozen import frozen
+from distui.plan.labels import TaskLabels, task_from_labels, token_of
 from distui.spec.hosts.inventory import EngineName
 from distui.spec.job.job import Backend, DoneWhen, FabricKind, Launcher, OnHang, Success
 from distui.whole import whole
@@ -258,6 +259,16 @@ class RunPlan:
     """What must be the same in all ranks' output at the end."""
     unchecked: tuple[str, ...] = ()
     """Keys of the job about its end that can't be looked at from here, since only labels tell of them."""
+
+    @property
+    def own_labels(self) -> TaskLabels | None:
+        """The labels of its first task as values: what tells its launch and attempt from others of its name."""
+        return task_from_labels(self.tasks[0].labels) if self.tasks else None
+
+    @property
+    def token(self) -> str:
+        """The token of its launch and attempt; "" where its labels do not tell."""
+        return token_of(self.own_labels)
 
     @property
     def hosts(self) -> tuple[str, ...]:

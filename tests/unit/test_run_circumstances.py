@@ -19,7 +19,7 @@ from distui.runs.state.reducer import RunState, apply
 from distui.runs.verdict.evidence import Silence
 from distui.runs.verdict.network import FINE, NetworkFound, network_found
 from distui.runs.verdict.silences import silence_words
-from distui.runs.watch.silence import Ledger
+from distui.runs.watch.silence import Silences
 from fakehosts.runs import Cluster, plan_for, until, use_fake_follower
 
 
@@ -37,33 +37,33 @@ def two_ranks() -> RunState:
 
 def test_who_was_silent_at_a_stop_and_what_it_said_last() -> None:
     """From 30 s on, whatever longer `stall_after` is; who speaks is not silent."""
-    ledger, state = Ledger(plan_for("h1", "h2", stall_after=120.0)), said(two_ranks(), 1, 9.0, "step 118")
+    silences, state = Silences(plan_for("h1", "h2", stall_after=120.0)), said(two_ranks(), 1, 9.0, "step 118")
     state = said(state, 0, 49.0, "step 200")
-    ledger.look(state, 50.0)
-    assert silence_words(ledger.at(50.0), 50.0) == ("rank 1 on h2 had said nothing for 41 s; last: step 118",)
-    ledger.look(said(state, 1, 51.0, "step 119"), 51.0)
-    assert ledger.at(60.0) == ()
+    silences.look(state, 50.0)
+    assert silence_words(silences.at(50.0), 50.0) == ("rank 1 on h2 had said nothing for 41 s; last: step 118",)
+    silences.look(said(state, 1, 51.0, "step 119"), 51.0)
+    assert silences.at(60.0) == ()
 
 
 def test_what_a_rank_says_when_it_is_stopped_does_not_hide_its_silence() -> None:
     """Where hosts stop tasks by themselves (`max_duration`), it is known a little later."""
-    ledger, state = Ledger(plan_for("h1", "h2", stall_after=5.0)), said(two_ranks(), 0, 1.0, "step 1")
-    ledger.look(state, 10.0)
+    silences, state = Silences(plan_for("h1", "h2", stall_after=5.0)), said(two_ranks(), 0, 1.0, "step 1")
+    silences.look(state, 10.0)
     state = said(said(state, 0, 10.5, "stopped by SIGTERM"), 1, 10.5, "stopped by SIGTERM")
-    ledger.look(state, 11.0)
-    words = silence_words(ledger.at(12.0, 3.0), 12.0)
+    silences.look(state, 11.0)
+    words = silence_words(silences.at(12.0, 3.0), 12.0)
     assert words == (
         "rank 1 on h2 had said nothing for 12 s, since it began to run",
         "rank 0 on h1 had said nothing for 11 s; last: step 1",
     )
-    assert ledger.at(12.0) == ()
+    assert silences.at(12.0) == ()
 
 
 def test_silence_can_be_turned_off() -> None:
     """`stall_after: 0`."""
-    ledger = Ledger(plan_for("h1", "h2", stall_after=0.0))
-    ledger.look(two_ranks(), 1000.0)
-    assert ledger.at(1000.0) == ()
+    silences = Silences(plan_for("h1", "h2", stall_after=0.0))
+    silences.look(two_ranks(), 1000.0)
+    assert silences.at(1000.0) == ()
 
 
 def test_many_silent_ranks_are_counted() -> None:

@@ -121,7 +121,7 @@ async def test_a_home_that_hosts_share_counts_once(here: Here) -> None:
     await launched(here, "r", ANN, "h1")
     await launched(here, "r", ANN, "h2")
     found = await find_launches(here, (Host("h1"), Host("h2")), "r")
-    assert sorted(one.host for one in found.all) == ["h1", "h2"]
+    assert sorted(one.host for one in found) == ["h1", "h2"]
 
 
 async def test_only_by_its_token(here: Here, tmp_path: Path) -> None:

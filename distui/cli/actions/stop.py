@@ -25,7 +25,7 @@ from distui.cluster.attach.taking_up import Live, adopt, take_up
 from distui.errors import ExitCode, UsageError
 from distui.facts.host import Trouble
 from distui.identity import owner
-from distui.plan.labels import named_ranks, task_from_labels
+from distui.plan.labels import named_ranks
 from distui.runs.control.stopping import stop_found, stop_ranks
 from distui.runs.hosts.discover import FoundRun, FoundTask, find_runs
 from distui.runs.hosts.launches import Launch, find_launches
@@ -107,7 +107,7 @@ async def _verify(connector: Connector, out: Console, place: places.RunLocation,
 
     Where nothing was recorded here, and there are several of that name and owner, each that ran by then is meant.
     """
-    ours = task_from_labels(live.plan.tasks[0].labels)
+    ours = live.plan.own_labels
     code: int = ExitCode.OK
     for found in (await find_runs(connector, place.hosts, run=place.run)).named(place.run):
         same = ours is not None and (found.launch, found.owner) == (ours.launch, ours.owner)
@@ -152,7 +152,7 @@ async def _stop(
 
 async def _is_kept(settings: Settings, connector: Connector, place: places.RunLocation, live: Live) -> bool:
     """Whether containers of `run --keep` are still there: it had been cleaned up when its stop was asked for."""
-    labels = task_from_labels(live.plan.tasks[0].labels)
+    labels = live.plan.own_labels
     if labels is None or not labels.keep:
         return False
     found, _ = await places.find_again(connector, place)
@@ -200,7 +200,7 @@ async def _end_launch(
             places.there(settings.cluster, place, None, unreachable)
         return await _asked_here(out, place.stored)
     up = [host for host in place.hosts if host.name not in unreachable]
-    launches = (await find_launches(connector, up, place.run)).all
+    launches = await find_launches(connector, up, place.run)
     recorded = launch_here(place.stored)
     left = leftover.chosen(settings.cluster, place, launches) or seen
     others = sorted({whose(one) for one in launches if one.token != recorded and one.owner != owner()})

@@ -54,7 +54,7 @@ async def look(
     if open_here(place.stored, unreachable) is not None:
         return None
     up = [host for host in place.hosts if host.name not in unreachable]
-    return chosen(settings, place, (await find_launches(connector, up, place.run)).all)
+    return chosen(settings, place, await find_launches(connector, up, place.run))
 
 
 class Rest:

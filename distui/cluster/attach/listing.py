@@ -28,4 +28,4 @@ async def find_all(connector: Connector, hosts: Sequence[Host]) -> tuple[FoundRu
     """Runs with tasks on these hosts, and folders of launches on those that answered."""
     found = await find_runs(connector, hosts)
     up = [host for host in hosts if host.name not in found.unreachable]
-    return found, (await find_launches(connector, up)).all
+    return found, await find_launches(connector, up)

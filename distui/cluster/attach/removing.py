@@ -67,7 +67,7 @@ async def remove_run(
 async def _sweep_launches(connector: Connector, place: RunLocation, unreachable: Mapping[str, Trouble]) -> SweptRun:
     """No task of the run was found: what launches left that were killed. Raises UsageError when one is under way."""
     up = [host for host in place.hosts if host.name not in unreachable]
-    launches = (await find_launches(connector, up, place.run)).all
+    launches = await find_launches(connector, up, place.run)
     recorded = launch_here(place.stored)
     if alive := under_way(launches, recorded):
         hint = f"`distui stop {place.run}` ends it, and removes what it left if it was killed"

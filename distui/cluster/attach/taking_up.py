@@ -14,7 +14,6 @@ from distui.facts.host import HostFacts, Trouble
 from distui.facts.probe import probe_all
 from distui.frozen import frozen
 from distui.identity import owner
-from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.control.beside import StoredReader
@@ -45,7 +44,7 @@ class Live:
     @property
     def token(self) -> str:
         """The token of its launch and attempt."""
-        return token_of(task_from_labels(self.plan.tasks[0].labels))
+        return self.plan.token
 
     @property
     def runs(self) -> bool:

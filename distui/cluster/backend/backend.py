@@ -32,7 +32,6 @@ from distui.facts.probe import probe_all
 from distui.files import read_text
 from distui.identity import owner
 from distui.monitor.figures import HostNews, figures
-from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import NoPlan, RunPlan
 from distui.runs.control.controller import RunController
 from distui.runs.control.smoke import smoke
@@ -229,7 +228,7 @@ class ClusterBackend(HostBackend, RunBackend):
 
     def _as_previewed(self, job: Job, plan: RunPlan) -> PlannedRun:
         """What was planned last, when `plan` is that; else what can be known of it. Blocks: sources may be read."""
-        if self._previewed is not None and _token(self._previewed.plan) == _token(plan):
+        if self._previewed is not None and self._previewed.plan.token == plan.token:
             return replace(self._previewed, plan=plan)
         picks = tuple(HostPick(name) for name in plan.hosts)
         facts = {name: f for name, f in self._facts.items() if isinstance(f, HostFacts)}
@@ -245,10 +244,6 @@ class ClusterBackend(HostBackend, RunBackend):
             return controller_of(connector, stored, planned, preflight=preflight, force=force, limits=limits)
 
         return await self._manager.keep(self._connect(planned.request.hosts), make)
-
-
-def _token(plan: RunPlan) -> str:
-    return token_of(task_from_labels(plan.tasks[0].labels))
 
 
 def _groups(inventory: Inventory, names: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -11,7 +11,6 @@ from typing import Literal
 
 from distui.facts.host import HostFacts
 from distui.frozen import frozen
-from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import RunPlan
 from distui.runs.attempt.emitter import Emitter
 from distui.runs.attempt.limits import Limits
@@ -88,7 +87,7 @@ class Attempt:
         self.tracker = self.watch.tracker
         self.recorded: EndRecord | None = None
         """How the attempt ended, once that is recorded: from then on nothing changes it."""
-        self.token = token_of(task_from_labels(plan.tasks[0].labels))
+        self.token = plan.token
         self.hosts = {host: HostRun(host, plan, run.connector) for host in plan.hosts}
 
     @property

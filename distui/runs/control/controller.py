@@ -14,7 +14,6 @@ from types import TracebackType
 
 from distui.errors import DistuiError, ExitCode, HostCommandError, HostError
 from distui.facts.host import HostFacts, Trouble
-from distui.plan.labels import task_from_labels
 from distui.plan.model import RunPlan
 from distui.runs.attempt.attempt import Attempt, RunContext
 from distui.runs.attempt.emitter import Emitter
@@ -81,7 +80,7 @@ class RunController:
         """`found` are tasks that the hosts had when an adopted run was looked for, `silent` why hosts did not answer
         then. `keep` is what was asked for when the run was started, where nothing else is said.
         """
-        mask = Mask(secrets or {}, plan.secret_names)
+        mask, labels = Mask(secrets or {}, plan.secret_names), plan.own_labels
         self._run = RunContext(
             connector=connector,
             stored=stored,
@@ -95,7 +94,7 @@ class RunController:
             deadline=None if limits.run is None else clock() + limits.run,
             reader=reader_id(stored),
             adopted=adopted,
-            keep=_asked_to_keep(plan) if keep is None else keep,
+            keep=labels is not None and labels.keep if keep is None else keep,
             removes_all=keep is False,
             stopped_as=stopped_as or plan.owner,
             planner=planner,
@@ -256,7 +255,7 @@ class RunController:
 
     async def _say_unread(self) -> None:
         """Progress that a job has a regex for, which only the machine that started the run is believed."""
-        label = task_from_labels(self.plan.tasks[0].labels)
+        label = self.plan.own_labels
         if self.plan.progress is None and label is not None and label.progress:
             message = "progress is not shown here: its regex counts only where the run was started"
             await self.attempt.notice("info", message)
@@ -335,8 +334,3 @@ class RunController:
         for text in refusal.reasons:
             await self.attempt.notice("error", text)
         return refused(self.attempt, refusal)
-
-
-def _asked_to_keep(plan: RunPlan) -> bool:
-    labels = task_from_labels(plan.tasks[0].labels)
-    return labels is not None and labels.keep

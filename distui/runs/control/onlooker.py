@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from distui.errors import DistuiError
-from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import RunPlan
 from distui.runs.hosts.readers import Act, Visit, waiter_id
 from distui.runs.store.end_record import EndRecord, read_record
@@ -23,7 +22,7 @@ class Onlooker:
         self._hosts = [HostRun(host, plan, connector) for host in plan.hosts]
         self.attempt = plan.attempt
         """Which attempt's verdict it looks for."""
-        self._token = token_of(task_from_labels(plan.tasks[0].labels))
+        self._token = plan.token
         self._reader = waiter_id(stored)
         for host in self._hosts:
             host.reconnect_timeout = 0.0

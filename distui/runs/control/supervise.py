@@ -153,7 +153,7 @@ async def _wait_for_change(attempt: Attempt) -> None:
 async def _stop(attempt: Attempt, reason: StopReason, grace: float) -> None:
     """Stop what still lives, on all hosts at once."""
     if attempt.tracker.stop_began is None and not attempt.tracker.verdict().over_limit:
-        attempt.silences.ledger.look(attempt.state, attempt.clock())
+        attempt.silences.look(attempt.state, attempt.clock())
     attempt.tracker.stopped(Stop(attempt.clock(), STOP_CAUSES[reason], exit=int(attempt.run.requests.exit)))
     await attempt.emit(StopAsked(attempt.clock(), reason, grace))
     live = attempt.tracker.live_tasks()

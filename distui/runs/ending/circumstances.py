@@ -35,7 +35,7 @@ class Turns:
 def note_silences(attempt: Attempt) -> None:
     """Add to what is known who was silent when the run was stopped, or ran out of time."""
     slack = LAST_GASP_S if attempt.tracker.verdict().over_limit else 0.0
-    attempt.tracker.silences = attempt.silences.ledger.at(_stopped_at(attempt), slack)
+    attempt.tracker.silences = attempt.silences.at(_stopped_at(attempt), slack)
     attempt.tracker.news()
 
 

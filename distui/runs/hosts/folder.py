@@ -14,7 +14,6 @@ from typing import Literal
 
 from distui.errors import HostCommandError
 from distui.frozen import frozen
-from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import RunPlan
 from distui.runs.hosts.claim_file import AGED
 from distui.runs.hosts.discover import Runner
@@ -109,7 +108,7 @@ class Claim:
 
 def claim_of(plan: RunPlan, at: float) -> Claim:
     """The claim of a plan's launch: whoever finds its tasks knows it again by their labels."""
-    token = token_of(task_from_labels(plan.tasks[0].labels))
+    token = plan.token
     return Claim(plan.owner, at, token) if token else Claim(plan.owner, at)
 
 

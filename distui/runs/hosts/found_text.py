@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distui.columns import table
 from distui.plan.labels import format_ranks
 from distui.plan.render import visible
 from distui.runs.hosts.discover import FoundRun
@@ -21,15 +22,13 @@ def found_text(found: FoundRun) -> str:
         f"Variables, addresses and exact commands are not among them; there: `distui show --plan {found.run}`",
         "",
     ]
-    rows = [("TASK", "HOST", "ROLE", "RANKS", "GPUS", "STATE", "ID")]
+    head, rows = ("TASK", "HOST", "ROLE", "RANKS", "GPUS", "STATE", "ID"), []
     for task in found.tasks:
         labels = task.labels
-        gpus, state = format_ranks(labels.gpus) or "-", task.status + (f" {task.exit}" if task.exit else "")
-        rows.append(
-            (str(labels.task), task.host, labels.role, format_ranks(labels.ranks) or "-", gpus, state, task.id[-12:])
-        )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines += ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+        gpus, state = format_ranks(labels.gpus), task.status + (f" {task.exit}" if task.exit else "")
+        ranks = format_ranks(labels.ranks)
+        rows.append((str(labels.task), task.host, labels.role, ranks, gpus, state, task.id[-12:]))
+    lines += table(head, rows)
     fails = "the others are stopped" if first.on_fail == "stop" else "the others go on"
     hangs = {"stop": "If ranks hang the run is stopped. ", "restart": "If ranks hang the run is restarted. "}
     course = f"If a rank fails {fails}; SIGKILL after {first.grace:g} s of grace."

@@ -6,11 +6,10 @@ are found by the login that made them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from distui.errors import HostCommandError
-from distui.facts.host import Trouble
 from distui.frozen import frozen
 from distui.runs.hosts.asking import ask_each
 from distui.runs.hosts.claim_file import AGED
@@ -76,20 +75,14 @@ class Launch:
         return launch, whole(number, 8) or 0
 
 
-@frozen
-class Launches:
-    """What was found, and the hosts that could not be asked."""
+async def find_launches(connector: Connector, hosts: Sequence[Host], run: str = "") -> tuple[Launch, ...]:
+    """Ask all hosts at once for the folders of one run, or of all; one that can't be asked has none.
 
-    all: tuple[Launch, ...]
-    unreachable: Mapping[str, Trouble]
-
-
-async def find_launches(connector: Connector, hosts: Sequence[Host], run: str = "") -> Launches:
-    """Ask all hosts at once for the folders of one run, or of all. A home that hosts share counts once."""
+    A home that hosts share counts once.
+    """
     names = [host.name for host in hosts]
-    answers, unreachable = await ask_each(connector, names, lambda h, session: list_launches(session.run, run, host=h))
-    found = {(one.run, one.host, one.token): one for one in chain(*answers.values())}
-    return Launches(tuple(found.values()), unreachable)
+    answers, _ = await ask_each(connector, names, lambda h, session: list_launches(session.run, run, host=h))
+    return tuple({(one.run, one.host, one.token): one for one in chain(*answers.values())}.values())
 
 
 async def list_launches(run_argv: Runner, run: str = "", *, host: str = "") -> tuple[Launch, ...]:

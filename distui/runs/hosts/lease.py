@@ -186,7 +186,7 @@ def resources_on(plan: RunPlan, host: str) -> frozenset[Resource]:
 
 def sharers(tasks: Sequence[FoundTask], plan: RunPlan, wanted: Iterable[Resource]) -> tuple[Conflict, ...]:
     """Other launches than the plan's whose live tasks have one of these resources, each in words."""
-    ours = _launch_of(task_from_labels(plan.tasks[0].labels))
+    ours = _launch_of(plan.own_labels)
     return holders([task for task in tasks if _launch_of(task.labels) != ours], wanted)
 
 

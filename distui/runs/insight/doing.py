@@ -27,9 +27,14 @@ class Doing:
     """Whether anything is known at all."""
 
     @property
+    def at(self) -> str:
+        """Where, as it follows other words; empty where that is not known."""
+        return f" at {self.frame}" if self.frame is not None else ""
+
+    @property
     def text(self) -> str:
         """Both in one line."""
-        return f"{self.words} at {self.frame}" if self.frame else self.words
+        return self.words + self.at
 
 
 _COMPILER = "_dynamo/convert_frame|_inductor/(compile_fx|async_compile|codecache|graph)|utils/cpp_extension"

@@ -272,9 +272,5 @@ def _place(seen: RankSeen, act: Doing, group: str, most: int, *, culprit: bool) 
     place = f"{newest.what} #{newest.number}" if newest is not None else ""
     behind = most - own.enqueued if own is not None else None
     pending = own.pending if own is not None else None
-    does = act.text if pending is None or culprit else f"waits in {pending.what} #{pending.number}{_at(act)}"
+    does = act.text if pending is None or culprit else f"waits in {pending.what} #{pending.number}{act.at}"
     return RankPlace(seen.rank, seen.host, does, place, behind, culprit, within=seen.within)
-
-
-def _at(act: Doing) -> str:
-    return f" at {act.frame}" if act.frame is not None else ""

@@ -267,6 +267,5 @@ def _place(seen: RankSeen, act: Doing, lag: Lag | None, own: int | None, *, culp
     count = counts.get(own)
     place = f"{lag.operation} #{count}" if count else ""
     behind = max(counts.values()) - count if count is not None else None
-    at = f" at {act.frame}" if act.frame is not None else ""
-    does = f"waits in {lag.what}{at}" if own in lag.waiting and not culprit else act.text
+    does = f"waits in {lag.what}{act.at}" if own in lag.waiting and not culprit else act.text
     return RankPlace(seen.rank, seen.host, does, place, behind, culprit, within=seen.within)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from distui.plan.labels import TaskLabels, task_from_labels
+from distui.plan.labels import TaskLabels
 from distui.plan.model import RunPlan, Task
 from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.runs.report.older import launch_of, may_live
@@ -56,7 +56,7 @@ def _of_attempt(run: FoundRun, attempt: int) -> FoundRun:
 
 def _is_of(plan: RunPlan, found: FoundRun) -> bool:
     """Whether a plan is that of the launch and the attempt that were found."""
-    ours = task_from_labels(plan.tasks[0].labels) if plan.tasks else None
+    ours = plan.own_labels
     labels = found.tasks[0].labels
     return ours is not None and ours.attempt_key == labels.attempt_key and plan.hash == labels.plan
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from distui.plan.labels import task_from_labels
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.report.history import stored_row
@@ -23,7 +22,7 @@ LaunchKey = tuple[str, str]
 
 def launch_of(plan: RunPlan | None) -> LaunchKey | None:
     """The launch that a plan is of; None where it does not say."""
-    labels = task_from_labels(plan.tasks[0].labels) if plan is not None and plan.tasks else None
+    labels = plan.own_labels if plan is not None else None
     return (labels.launch, labels.owner) if labels is not None and labels.launch else None
 
 
@@ -56,4 +55,4 @@ def set_aside(store: RunStore, run: str, launch: LaunchKey | None) -> StoredRun 
         with stored.followed():
             if plan is not None:
                 stored.write_plan(to_json(replace(plan, run_id=name)))
-            return store.rename(stored, name)
+            return StoredRun(stored.path.rename(store.root / name))

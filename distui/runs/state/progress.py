@@ -47,11 +47,11 @@ def number(text: str) -> float | None:
     return float(text.replace(",", "").replace("_", "")) if _NUMBER.fullmatch(text) else None
 
 
-def point(match: PatternMatch[str], at: float | None) -> Point:
+def point(match: PatternMatch[str]) -> Point:
     """What a match says of the progress."""
     words = {name: text for name, text in match.groupdict().items() if text is not None}
     values = {name: value for name, text in words.items() if (value := number(text)) is not None}
-    return Point(values, words, at)
+    return Point(values, words, None)
 
 
 def figure_name(names: Iterable[str]) -> str | None:
@@ -92,12 +92,12 @@ class Progress:
     def newest(self, lines: Sequence[str]) -> tuple[int, Point] | None:
         """The last of these lines that matches, by its index, and what it says; nothing is taken in."""
         found = self.pattern.first([_read(line) for line in reversed(lines)])
-        return (len(lines) - 1 - found[0], point(found[1], None)) if found is not None else None
+        return (len(lines) - 1 - found[0], point(found[1])) if found is not None else None
 
     def each(self, lines: Sequence[str]) -> Iterator[tuple[int, Point]]:
         """All of these lines that match, likewise."""
         for index, match in self.pattern.each([_read(line) for line in lines]):
-            yield index, point(match, None)
+            yield index, point(match)
 
     def take(self, found: Point) -> None:
         """Take the next point in."""

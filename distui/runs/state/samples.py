@@ -33,7 +33,6 @@ class Sample:
     memory_total_mib: int | None = None
     memory_available_mib: int | None = None
     gpus: tuple[GpuReading, ...] = ()
-    gpu_problem: str = ""
     net: Mapping[str, Traffic] = field(default_factory=dict)
     ib: Mapping[str, Traffic] = field(default_factory=dict)
     """`hca:port` -> traffic of that RDMA port, which no network interface counts."""
@@ -76,7 +75,6 @@ class Sampler:
             memory_total_mib=memory[0],
             memory_available_mib=memory[1],
             gpus=tuple(sorted((g for g in nvidia if g is not None), key=lambda g: g.index)) or amd,
-            gpu_problem=sample["gpus"]["error"],
             net=_traffic(sample["net"], last.get("net", {}), seconds),
             ib=_traffic(_ib_bytes(sample["ib"]), _ib_bytes(last.get("ib", {})), seconds),
             disks={path: (pair[0], pair[1]) for path, pair in sample["disks"].items() if pair},

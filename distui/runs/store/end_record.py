@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from distui.codec import Key, read, write
 from distui.facts.values import as_object, as_objects, loads
-from distui.files import read_bytes
+from distui.files import read_bytes, write_private
 from distui.frozen import frozen
 from distui.plan.labels import task_from_labels, token_of
 from distui.runs.lines.event_json import event_of, to_json
@@ -127,7 +127,7 @@ def read_record(text: str | bytes, token: str) -> EndRecord | None:
 def keep_here(stored: StoredRun, record: EndRecord) -> bool:
     """Write and sync it; whether that was possible."""
     try:
-        stored.write_synced(FILE, record.text(stored.run_id).encode())
+        write_private(stored.path / FILE, record.text(stored.run_id).encode(), sync=True)
     except OSError:
         return False
     return True

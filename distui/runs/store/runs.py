@@ -118,10 +118,6 @@ class StoredRun:
         for name in ("logs", "follow"):
             (self.path / name).mkdir(exist_ok=True, mode=0o700)
 
-    def write_synced(self, name: str, data: bytes) -> None:
-        """Write a private file that is there after a power cut, too. Raises OSError."""
-        write_private(self.path / name, data, sync=True)
-
     def ask_stop(self, grace: float | None = None) -> None:
         """Leave word for the process that follows the run, which may have nothing on its hosts just now.
 
@@ -319,10 +315,6 @@ class RunStore:
     def older_name(self, run_id: str) -> str:
         """The next free name for an older run of that name: `NAME~1`, which no run is started as."""
         return next(name for n in itertools.count(1) if not (self.root / (name := f"{run_id}~{n}")).exists())
-
-    def rename(self, run: StoredRun, name: str) -> StoredRun:
-        """Keep a run's folder under another name. Raises OSError."""
-        return StoredRun(run.path.rename(self.root / name))
 
     def remove(self, run_id: str) -> None:
         """Delete a run's folder here. Raises NotFound."""

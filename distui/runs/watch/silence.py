@@ -39,20 +39,22 @@ def is_quiet(rank: RankState, util: float | None, *, now: float, stall_after: fl
 
 
 class Silences:
-    """Tells once when a rank falls quiet, and once when it is back."""
+    """Tells once when a rank falls quiet, and once when it is back; remembers how long ranks are silent, so that a stop
+    can say what came before it.
+    """
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
         self._placed = placed(plan)
         self._looked = float("-inf")
-        self.ledger = Ledger(plan)
+        self._silent: dict[int, Silence] = {}
 
     def news(self, state: RunState, now: float) -> Iterator[RankSilent]:
         """What changed since `state` was told of it last; looks at most every second."""
         if not self._plan.stall_after or now - self._looked < LOOK_EVERY_S:
             return
         self._looked = now
-        self.ledger.look(state, now)
+        self.look(state, now)
         for rank, (task, gpus) in self._placed.items():
             known, host = state.ranks.get(rank), state.hosts.get(task.host)
             if known is None or not (known.quiet or known.state == "running"):
@@ -61,15 +63,6 @@ class Silences:
             quiet = is_quiet(known, util, now=now, stall_after=self._plan.stall_after_of(task))
             if quiet != known.quiet:
                 yield RankSilent(now, rank, task.host, quiet, silent_for(known, now) or 0.0, util)
-
-
-class Ledger:
-    """Remembers how long ranks are silent, so that a stop can say what came before it."""
-
-    def __init__(self, plan: RunPlan) -> None:
-        self._plan = plan
-        self._placed = placed(plan)
-        self._silent: dict[int, Silence] = {}
 
     def look(self, state: RunState, now: float) -> None:
         """Take note of who is silent now."""
