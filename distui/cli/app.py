@@ -40,6 +40,7 @@ _SECTIONS = ("Look at hosts", "Run jobs", "Follow and end runs", "Files and help
 
 VERBS: dict[str, Entry] = {
     "tui": Entry(_SECTIONS[0], "tui", "Open the terminal UI; so does `distui` alone on a terminal."),
+    "serve": Entry(_SECTIONS[0], "serve", "Show the terminal UI in a browser of this machine."),
     "probe": Entry(_SECTIONS[0], "probe", "Ask hosts for their GPUs, networks, engine, clock and disk."),
     "top": Entry(_SECTIONS[0], "top", "Show what GPUs and networks do now, live or once."),
     "ssh": Entry(_SECTIONS[0], "ssh", "Open a shell on a host, or run a command there."),

@@ -12,7 +12,9 @@ from fakes import FakeBackend, facts, sample, screen_text, settle, shot
 from distui.facts.host import Engine, Gpus, HostDown, Trouble
 from distui.monitor.figures import HostNews
 from distui.spec.hosts.inventory import Host
+from distui.tui.app import DistuiApp
 from distui.tui.dialogs.text import TextScreen
+from distui.tui.frame.keys import actions_here
 from distui.tui.hosts.screen import HostsScreen
 from distui.tui.launch.screen import LaunchScreen
 
@@ -326,6 +328,16 @@ async def test_the_shell_gets_the_terminal(open_app: Any, monkeypatch: pytest.Mo
         await pilot.press("s")
         await pilot.pause()
         assert ran == [("ssh", "node01")]
+
+
+async def test_a_browser_has_no_terminal_to_lend(open_app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys for that are not shown in a page of `distui serve`; pressed all the same they say where to do it."""
+    monkeypatch.setattr(DistuiApp, "is_web", True)
+    async with open_app() as (app, pilot):
+        assert not {"shell", "edit_hosts"} & {action.id for action in actions_here(app.screen)}
+        await pilot.press("s")
+        await settle(pilot)
+        assert any("no terminal for ssh" in note.message for note in app._notifications)
 
 
 async def test_a_shell_that_can_not_connect_says_so(open_app: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,7 +155,22 @@ WRITES = {
 }
 """Verbs that change a host, a run or a file that the person wrote, each with words that it takes."""
 READS = frozenset(
-    ["tui", "probe", "top", "image ls", "doctor", "plan", "ps", "show", "logs", "attach", "wait", "why", "metrics"]
+    [
+        "tui",
+        "serve",
+        "probe",
+        "top",
+        "image ls",
+        "doctor",
+        "plan",
+        "ps",
+        "show",
+        "logs",
+        "attach",
+        "wait",
+        "why",
+        "metrics",
+    ]
     + ["schema", "completion", "help", "version", *(f"hosts {word}" for word in ("export", "ls", "show", "validate"))]
     + [f"job {word}" for word in ("ls", "show", "validate")]
     + [f"config {word}" for word in ("allowed", "path", "show", "validate")]

@@ -17,7 +17,7 @@ from distui.cli.app import build
 from distui.config import OUTPUTS
 
 WORDS: dict[str, str] = {
-    "tui": "", "probe": "-H n1", "top": "-H n1 --once", "ssh": "n1", "hosts ls": "", "hosts show": "n1",
+    "tui": "", "serve": "", "probe": "-H n1", "top": "-H n1 --once", "ssh": "n1", "hosts ls": "", "hosts show": "n1",
     "hosts validate": "", "hosts add": "n9", "hosts rm": "n1", "hosts import": "nodeset -", "hosts export": "hostfile",
     "hosts clean": "-y", "image ls": "busybox", "image push": "busybox -y", "doctor": "-H n1", "plan": "job.yaml",
     "run": "job.yaml -y", "demo": "", "ps": "", "show": "r1", "logs": "r1", "exec": "r1 -- true", "attach": "r1",

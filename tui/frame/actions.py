@@ -30,6 +30,8 @@ class Action:
     """The word after `:`; empty when there is none."""
     changes: bool = False
     """Whether it touches a host or a run: shown as a chip, always asks first, refused with --readonly."""
+    terminal: bool = False
+    """Whether it lends the terminal to another program: a page of `distui serve` has none."""
     footer: bool = False
     help: str = ""
     """One sentence for the help and the palette; the title when empty."""

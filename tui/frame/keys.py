@@ -84,4 +84,5 @@ def actions_here(screen: Screen[Any]) -> tuple[Action, ...]:
     for node in nodes:
         for action in actions_of(node):
             found.setdefault(action.id, action)
-    return tuple(found.values())
+    in_browser = screen.app.is_web
+    return tuple(action for action in found.values() if not (in_browser and action.terminal))

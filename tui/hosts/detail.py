@@ -55,7 +55,7 @@ class HostDetailScreen(View):
             help="The log of the container under the cursor, or of the one that has the GPU or process there.",
         ),
         Action(
-            "shell", "shell", ("s",), "View", "ssh", footer=True,
+            "shell", "shell", ("s",), "View", "ssh", terminal=True, footer=True,
             help="An ssh shell on the host; on a row of Containers a shell in that container.",
         ),
         Action("probe", "probe", ("p", "r"), "View", "probe", footer=True, help="Ask the host again."),

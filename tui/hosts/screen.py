@@ -42,13 +42,17 @@ class HostsScreen(View):
     VIEW = "hosts"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("describe", "describe", ("d",), "View", "describe", footer=True, help="All about the host in words."),
-        Action("shell", "shell", ("s",), "View", "ssh", footer=True, help="An ssh shell on the host."),
+        Action(
+            "shell", "shell", ("s",), "View", "ssh", terminal=True, footer=True, help="An ssh shell on the host."
+        ),
         Action("probe", "probe", ("p", "r"), "View", "probe", footer=True, help="Ask the marked hosts again, or this."),
         FILTER,
         Action("sort", "sort", ("o",), "View", "sort", help="Next order: problems, file, host, state, util and so on."),
         Action("reverse", "reverse order", ("O",), "View"),
         Action("raw", "raw JSON", ("y",), "View", "raw", help="The probe's facts as JSON."),
-        Action("edit_hosts", "edit hosts.yaml", ("e",), "View", "edit", help="The inventory in $EDITOR."),
+        Action(
+            "edit_hosts", "edit hosts.yaml", ("e",), "View", "edit", terminal=True, help="The inventory in $EDITOR."
+        ),
         Action(
             "fold", "fold group", ("z",), "Layout", "fold",
             help="The group of this host as one row, or its hosts again; `:fold NAME` names one.",

@@ -38,7 +38,16 @@ class LaunchDraft(Part):
 
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("save", "save", ("w",), "View", "save", footer=True, help="Write the job file."),
-        Action("editor", "$EDITOR", ("e",), "View", "edit", footer=True, help="Edit the text in your own editor."),
+        Action(
+            "editor",
+            "$EDITOR",
+            ("e",),
+            "View",
+            "edit",
+            terminal=True,
+            footer=True,
+            help="Edit the text in your own editor.",
+        ),
     )
 
     def __init__(self, view: View, job: JobFile | None, marked: tuple[str, ...], show: Callable[[], None]) -> None:

@@ -29,6 +29,10 @@ async def outside(app: App[Any], argv: tuple[str, ...]) -> int:
     The loop goes on: runs are followed and connections answer for as long as the program takes. Ctrl-C is the
     program's alone. Call it from a worker, since timers of a screen that waits would pile up.
     """
+    if app.is_web:
+        raise UsageError(
+            f"a browser has no terminal for {Path(argv[0]).name}", hint=f"in a terminal: {shlex.join(argv)}"
+        )
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
     failed: OSError | None = None
     status = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -26,6 +27,11 @@ Start = View | Literal["new job"]
 def on_terminal() -> bool:
     """Whether both ends are a terminal that can show the UI."""
     return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def in_browser() -> bool:
+    """Whether `distui serve` shows this process: what it paints goes through a pipe."""
+    return os.environ.get("TEXTUAL_DRIVER", "").endswith(":WebDriver")
 
 
 def wanted(settings: Settings, *, headless: bool = False) -> bool:

@@ -1,0 +1,89 @@
+"""The terminal UI for browsers: textual-serve with a lock on its door.
+
+textual-serve starts the app as a process for each visit and shows what it paints; it asks nobody who he is. A port of
+the loopback interface is open to every login of this machine, and to every page in the person's browser. So each
+request must bring the token of the printed address, which is kept as a cookie then; must have been sent to a name of
+this machine, or a stranger's name could be made to lead here (DNS rebinding); and may come from no other page (as
+Jupyter does it: https://jupyter-server.readthedocs.io/en/latest/operators/security.html).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from aiohttp import web
+from textual_serve.server import Server
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+HEADERS = {
+    # What the page needs is here: nothing is fetched from elsewhere, no other page may frame it or learn its address.
+    "Content-Security-Policy": "default-src 'self' 'unsafe-inline' data:; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class AppServer(Server):
+    """Serves the app that `command` (of a shell) starts, to who has the `token`.
+
+    `address` is that of a reverse proxy; without one, the page is reached under the names of this machine, on whatever
+    port a forwarded connection has there.
+    """
+
+    def __init__(self, command: str, token: str, address: SplitResult | None = None) -> None:
+        super().__init__(f"exec {command}", title="distui")
+        self._token, self._address = token, address
+        self._cookie = f"distui-{hashlib.sha256(token.encode()).hexdigest()[:8]}"  # cookies are shared by all ports
+
+    def run(self, listening: socket.socket) -> None:
+        """Serve until SIGINT or SIGTERM; then each visitor's app is told to leave."""
+        web.run_app(self._make_app(), sock=listening, print=None, access_log=None, shutdown_timeout=10)
+
+    async def _make_app(self) -> web.Application:
+        app = await super()._make_app()
+        app.middlewares.append(self.checked)
+        return app
+
+    async def on_startup(self, app: web.Application) -> None:
+        """See textual-serve; the address is printed elsewhere."""
+
+    async def handle_index(self, request: web.Request) -> Any:
+        """See textual-serve; the page connects to the address under which it was opened."""
+        self.public_url = self._address.geturl() if self._address else f"http://{request.host}"
+        return await super().handle_index(request)
+
+    @web.middleware
+    async def checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer who may ask, and nobody else."""
+        if (refused := self._refused(request)) is not None:
+            response: web.StreamResponse = web.Response(status=403, text=f"distui serve: {refused}\n")
+        elif "token" in request.query:
+            response = web.Response(status=303, headers={"Location": "/"})
+            secure = self._address is not None and self._address.scheme == "https"
+            response.set_cookie(self._cookie, self._token, httponly=True, samesite="Strict", secure=secure)
+        else:
+            response = await handler(request)
+        if not response.prepared:
+            response.headers.update(HEADERS)
+        return response
+
+    def _refused(self, request: web.Request) -> str | None:
+        """Why a request is not answered, None when it is."""
+        names = LOCAL if self._address is None else (*LOCAL, self._address.hostname)
+        if urlsplit(f"//{request.host}").hostname not in names:
+            return f"not reached under this name; it is {', '.join(str(name) for name in names)}"
+        origin, proxied = request.headers.get("Origin"), self._address.netloc if self._address else None
+        if origin is not None and urlsplit(origin).netloc not in (request.host, proxied):
+            return "not for other pages"
+        given = request.query.get("token") or request.cookies.get(self._cookie, "")
+        if not hmac.compare_digest(given.encode(), self._token.encode()):
+            return "open the address that it printed when it was started, with its token"
+        return None

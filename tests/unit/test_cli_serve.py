@@ -1,0 +1,169 @@
+"""`distui serve`: who is shown the app, and that it is the app."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+from aiohttp import ClientSession, CookieJar
+from aiohttp.test_utils import TestServer
+
+from distui.cli.actions.serve import app_argv
+from distui.cli.web import AppServer
+from fakehosts.runs import until
+
+TOKEN = "a-token-of-this-test"
+HOSTS = "version: 1\nhosts:\n  node01: {addr: 127.0.0.1, port: 1}\n"
+
+
+@asynccontextmanager
+async def served(command: str = "true", proxy: str = "") -> AsyncIterator[tuple[ClientSession, str]]:
+    """A browser without a cookie, and the address of the server."""
+    server = AppServer(command, TOKEN, urlsplit(proxy) if proxy else None)
+    async with (
+        TestServer(await server._make_app()) as running,
+        ClientSession(cookie_jar=CookieJar(unsafe=True)) as user,
+    ):
+        yield user, f"http://127.0.0.1:{running.port}"
+
+
+@pytest.mark.parametrize("path", ["/", "/ws", "/static/js/textual.js", "/download/x", "/?token=", "/?token=other"])
+async def test_nothing_is_shown_without_the_token(path: str) -> None:
+    """Neither the page nor what it is made of; the socket does not start an app."""
+    async with served() as (user, address), user.get(address + path) as answer:
+        assert answer.status == 403
+        assert "token" in await answer.text()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "elsewhere.example"},
+        {"Host": "127.0.0.1.elsewhere.example:8000"},
+        {"Origin": "http://elsewhere.example"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "null"},
+    ],
+)
+async def test_the_token_is_not_enough_from_elsewhere(headers: dict[str, str]) -> None:
+    """A name made to lead here, a page of somebody else, also one on another port of this machine."""
+    async with served() as (user, address), user.get(f"{address}/?token={TOKEN}", headers=headers) as answer:
+        assert (answer.status, answer.cookies) == (403, {})
+
+
+async def test_the_address_with_the_token_opens_the_page_and_is_not_kept() -> None:
+    """The token becomes a cookie that no script reads; the page fetches nothing from elsewhere and tells nobody."""
+    async with served() as (user, address):
+        async with user.get(f"{address}/?token={TOKEN}", allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (303, "/")
+            (cookie,) = answer.cookies.values()
+            assert (cookie["httponly"], cookie["samesite"]) == (True, "Strict")
+        async with user.get(address + "/") as page:
+            assert page.status == 200
+            assert f"{address.replace('http', 'ws')}/ws" in await page.text()
+            assert page.headers["Content-Security-Policy"].startswith("default-src 'self'")
+            assert page.headers["Referrer-Policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize("host", ["ui.lab", "127.0.0.1:8000"])
+async def test_behind_a_proxy_the_page_has_its_address(host: str) -> None:
+    """Whether the proxy hands on the name it was asked by, or its own for us."""
+    headers = {"Host": host, "Origin": "https://ui.lab"}
+    async with served(proxy="https://ui.lab") as (user, address):
+        async with user.get(f"{address}/?token={TOKEN}", headers=headers, allow_redirects=False) as answer:
+            assert answer.status == 303
+            (cookie,) = answer.cookies.values()
+            assert cookie["secure"]
+        async with user.get(address + "/", headers=headers, cookies={cookie.key: cookie.value}) as page:
+            assert "wss://ui.lab/ws" in await page.text()
+
+
+@pytest.mark.parametrize("leave", ["q", "close the page"])
+async def test_a_visit_is_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leave: str) -> None:
+    """It is painted, obeys keys, has no shell to lend, and its process is gone with the page."""
+    (tmp_path / "hosts.yaml").write_text(HOSTS)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    before = children()
+    async with served(shlex.join(app_argv({"readonly": True}))) as (user, address):
+        await (await user.get(f"{address}/?token={TOKEN}")).read()
+        async with user.ws_connect(f"{address}/ws?width=100&height=30") as page:
+            await shown(page, "node01", "Doctor")
+            assert children() > before
+            await page.send_json(["stdin", "s"])
+            await shown(page, "no terminal for ssh")
+            if leave == "q":
+                await page.send_json(["stdin", "q"])
+                while not page.closed:
+                    await page.receive(60)
+        async with asyncio.timeout(60):
+            await until(lambda: children() <= before)
+
+
+def children() -> set[str]:
+    """Processes that this one has started and not yet waited for."""
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+
+
+async def shown(page: Any, *words: str) -> str:
+    """What the page was painted, until all these words are there."""
+    painted = ""
+    async with asyncio.timeout(120):
+        while not all(word in painted for word in words):
+            message = await page.receive()
+            assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), message
+            if message.type == aiohttp.WSMsgType.BINARY:
+                painted += re.sub(r"\x1b\[[0-9;?]*[ -/]*[@-~]", "", message.data.decode())
+    return painted
+
+
+def test_global_options_reach_the_app_as_they_were_given() -> None:
+    """A value is one word, whatever is in it; what is for `serve` itself is left out."""
+    given = {"host": ("n[1-2]", "@a; true"), "hosts_file": "my hosts.yaml", "ascii": True, "verbose": 2, "yes": True}
+    assert app_argv(given) == (
+        sys.executable, "-m", "distui.cli.main", "tui", "--host=n[1-2]", "--host=@a; true",
+        "--hosts-file=my hosts.yaml", "--ascii", "-v", "-v",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with an inventory."""
+    (tmp_path / "hosts.yaml").write_text(HOSTS)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_port_that_is_taken_is_said(cli: Any, hosts: None) -> None:
+    """Before an address is printed."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = cli("serve", "--port", str(taken.getsockname()[1]))
+    assert (done.code, done.out) == (2, "")
+    assert "--port" in done.err and "token" not in done.err
+
+
+@pytest.mark.parametrize("url", ["ui.lab", "ftp://ui.lab", "https://ui.lab/path", "https://me@ui.lab", "https://?x"])
+def test_a_public_url_is_scheme_and_name(cli: Any, hosts: None, url: str) -> None:
+    """The page lies at the root of its address."""
+    done = cli("serve", "--public-url", url)
+    assert done.code == 2
+    assert "--public-url" in done.err
+
+
+def test_without_the_extra_it_says_what_to_install(cli: Any, hosts: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """textual-serve is not among what everybody installs."""
+    for name in ("textual_serve", "textual_serve.server", "distui.cli.web"):
+        monkeypatch.setitem(sys.modules, name, None)
+    done = cli("serve")
+    assert done.code == 2
+    assert "distui[serve]" in done.err
