@@ -89,7 +89,7 @@ def _init(kind: Any, given: Mapping[str, object]) -> object:
 
 
 class _ByFactory:
-    """The default of an argument whose value is made anew for each instance."""
+    """The default of an argument whose value is made for each instance."""
 
     def __repr__(self) -> str:
         return "<factory>"

@@ -137,10 +137,10 @@ class GpuLane:
     def _add(self, reading: GpuReading, at: float) -> None:
         self.reading = reading
         self.load.add(reading.utilization_pct)
-        heat, load = reading.temperature_c, reading.utilization_pct
-        if heat is None or heat <= WARM_C - 2:
+        temperature, load = reading.temperature_c, reading.utilization_pct
+        if temperature is None or temperature <= WARM_C - 2:
             self.warm_since = None
-        elif heat > WARM_C and self.warm_since is None:
+        elif temperature > WARM_C and self.warm_since is None:
             self.warm_since = at
         if load is None or load >= IDLE_PCT:
             self.idle_since = None

@@ -64,21 +64,21 @@ def _gpu(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
 
 def _heat(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
     """Value, threshold, how long; what comes next is the hint."""
-    heat = lane.temperature
-    if heat is None or heat <= WARM_C:
+    temperature = lane.temperature
+    if temperature is None or temperature <= WARM_C:
         return
-    limit = HOT_C if heat > HOT_C else WARM_C
+    limit = HOT_C if temperature > HOT_C else WARM_C
     known = lane.warm_since is not None and now - lane.warm_since >= 60
     since = f" for {duration(now - lane.warm_since, coarse=True)}" if known and lane.warm_since is not None else ""
     slowdown = lane.reading.slowdown_c if lane.reading else None
-    begins = "began" if slowdown is not None and heat >= slowdown else "starts"
+    begins = "began" if slowdown is not None and temperature >= slowdown else "starts"
     hints = [] if slowdown is None else [f"slowdown {begins} at {slowdown:.0f} °C"]
     others = [t for x in host.lanes() if x is not lane and (t := x.temperature) is not None]
     if others and max(others) <= WARM_C:
         low, high = round(min(others)), round(max(others))
         hints.append(f"the others are at {low if low == high else f'{low}-{high}'} °C")
-    message = f"GPU {lane.index} at {heat:.0f} °C, above {limit:.0f} °C{since}"
-    yield Remark("wrong" if heat > HOT_C else "watch", message, ", ".join(hints))
+    message = f"GPU {lane.index} at {temperature:.0f} °C, above {limit:.0f} °C{since}"
+    yield Remark("wrong" if temperature > HOT_C else "watch", message, ", ".join(hints))
 
 
 def _health(lane: GpuLane, now: float) -> Iterator[Remark]:

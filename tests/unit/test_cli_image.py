@@ -44,7 +44,7 @@ def test_mistakes(cli: Any, args: tuple[str, ...], said: str) -> None:
         (Pushed("h", "sending", 1_500_000, 3_000_000, 1, 4), "1.5 MB of ~3.0 MB, 1 of 4 layers"),
         (Pushed("h", "sending", 1_500_000, 2, 1, 4), "1.5 MB, 1 of 4 layers"),
         (Pushed("h", "loading", 1_500_000), "1.5 MB sent, unpacking"),
-        (Pushed("h", "loaded", 1_500_000, 0, 1, 4), "has it now: 1.5 MB sent, 1 of 4 layers"),
+        (Pushed("h", "loaded", 1_500_000, 0, 1, 4), "now there: 1.5 MB sent, 1 of 4 layers"),
         (Pushed("h", "failed", words="no\x1b[2J room"), "failed: no"),
     ],
 )

@@ -24,7 +24,7 @@ from distui.runs.lines.text import safe
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
 
-PATIENCE = 12.0
+ANSWER_SECONDS = 12.0
 """Seconds that the first picture waits for every host's second sample, which has the rates."""
 
 AGAIN = 10.0
@@ -43,7 +43,7 @@ async def _top(settings: Settings, hosts: Sequence[Host], shower: _Shower, inter
     board = Board(hosts)
     async with wiring.connected(settings, hosts) as connector, _fed(settings, connector, hosts, board) as whole:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 await whole.wait()
         while True:
             shower.show(list(board.hosts.values()))

@@ -116,7 +116,7 @@ def words(pushed: Pushed) -> str:
         case "loading":
             return f"{size_words(pushed.sent)} sent, unpacking"
         case "loaded":
-            return f"has it now: {size_words(pushed.sent)} sent, {layers}" + (
+            return f"now there: {size_words(pushed.sent)} sent, {layers}" + (
                 f" ({safe(pushed.words)})" if pushed.words else ""
             )
         case "aside":
