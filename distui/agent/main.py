@@ -31,9 +31,11 @@ WATCHDOG = 60
 """Seconds without a command (pings come every 15) after which the alarm ends a helper whose client vanished."""
 LOOK = 0.05
 """Seconds between two looks at files."""
-REST, SHORT_REST, BUSY, BUSY_FOR = 0.010, 0.001, 12 * 1024, 0.1
+REST, SHORT_REST, BUSY, BUSY_FOR = 0.010, 0.002, 12 * 1024, 0.1
 """Rest after a pass with data, so that many small writes become one packet; short while a socket is in full flow,
 which 10 ms would throttle (a unix socket holds some 280 small writes)."""
+FULL_REST = 0.025
+"""Between two writes in full flow, where nobody waits for a line: few and large ones."""
 AGAIN = 0.05
 """Seconds after a sample from which the end of something that is read is worth another."""
 
@@ -99,7 +101,7 @@ class Helper:
         if most and now < min(self.fast_until, self.write_at):
             return
         self.out.flush()
-        self.write_at = now + REST
+        self.write_at = now + FULL_REST
 
     def rest(self, most: int, now: float) -> None:
         """Let small writes gather (see REST)."""

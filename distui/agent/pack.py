@@ -1,21 +1,20 @@
-# ruff: noqa: UP017, UP031
+# ruff: noqa: UP031
 # Python 3.6 runs this, and every import costs a start on the host.
 """Docker's log frames, packed: many whole lines in one block, so that distui need not look at each.
 
-A frame is `u8 stream | 0 0 0 | u32 length | 30-byte stamp | space | bytes` (big-endian). A run of frames that are a
-whole line each goes out as one block, which stands where a frame could: `u8 LINES | 0 0 0 | u32 length | u32 lines |
-smallest stamp | greatest stamp`, then in columns the streams, the stamps, the stamps as UTC seconds (little-endian
-doubles), the lines. All else is passed on as it came.
+A frame is `u8 stream | 0 0 0 | u32 length | 30-byte stamp | space | bytes` (big-endian). A run of frames of one second
+that are a whole line each goes out as one block, which stands where a frame could: `u8 LINES | 0 0 0 | u32 length |
+u32 lines | the second as text, to the point | u32 smallest fraction | u32 greatest`, then in columns the streams, the
+fractions of the stamps (nanoseconds, little-endian u32), the lines. All else is passed on as it came.
 """
 
 import struct
-from datetime import datetime, timezone
 
 LINES = 0x80
 """What begins a block: no stream of Docker's."""
-HEAD = struct.Struct(">BxxxII30s30s")
-FRAME = struct.Struct(">BxxxI29s2s")
-"""Docker's head: stream, length, stamp without its last letter, that letter and the space."""
+HEAD = struct.Struct(">BxxxII20sII")
+FRAME = struct.Struct(">BxxxI20s9s2s")
+"""Docker's head: stream, length, stamp to the point, its fraction, its last letter and the space."""
 SHORT = struct.Struct(">BxxxI")
 BARE = 31
 """Length of a frame that has a stamp and nothing else."""
@@ -24,6 +23,9 @@ FEWEST = 16
 LONGEST = 1 << 20
 """Bytes of a frame that is waited for; Docker's have 16 KiB."""
 NEWLINE = 10
+ZEROS = bytes.maketrans(b"123456789", b"000000000")
+SECOND = b"0000-00-00T00:00:00."
+"""The form of all seconds."""
 
 
 class Packer:
@@ -33,8 +35,6 @@ class Packer:
         self.rest = b""
         """Part of a frame that is held back; goes out unpacked at the end."""
         self.foreign = False
-        self.second = b""
-        self.at = 0.0
 
     def pack(self, data: bytes) -> bytes:
         """What to send for the frames that `data` completes."""
@@ -42,12 +42,14 @@ class Packer:
         parts: list[bytes] = []
         pos = 0
         while not self.foreign:
-            part, pos = self.lines(data, pos)
-            odd = self.odd(data, pos)
-            parts += [part, data[pos : pos + odd]]
-            pos += odd
-            if not odd:
+            part, after = self.lines(data, pos)
+            if after == pos:
+                after += self.odd(data, pos)
+                part = data[pos:after]
+            if after == pos:
                 break
+            parts.append(part)
+            pos = after
         if self.foreign:
             parts.append(data[pos:])
         else:
@@ -55,21 +57,23 @@ class Packer:
         return b"".join(parts)
 
     def lines(self, data: bytes, pos: int) -> "tuple[bytes, int]":
-        """The frames from `pos` on as long as they are whole lines, packed; and where they end."""
+        """The frames from `pos` on as long as they are whole lines of one second, packed; and where they end."""
         streams: list[int] = []
-        stamps: list[bytes] = []
+        fractions: list[bytes] = []
         lines: list[bytes] = []
-        unpack, begin, end = FRAME.unpack_from, pos, len(data)
+        unpack, begin, end, second = FRAME.unpack_from, pos, len(data), data[pos + 8 : pos + 28]
         while pos + FRAME.size <= end:
-            stream, length, stamp, mark = unpack(data, pos)
+            stream, length, when, fraction, mark = unpack(data, pos)
             after = pos + 8 + length
-            if after > end or length <= BARE or data[after - 1] != NEWLINE or mark != b"Z " or not 0 < stream < 3:
+            if after > end or length <= BARE or data[after - 1] != NEWLINE or when != second or mark != b"Z ":
                 break
             streams.append(stream)
-            stamps.append(stamp)
+            fractions.append(fraction)
             lines.append(data[pos + 39 : after])
             pos = after
-        return (data[begin:pos] if len(lines) < FEWEST else self.block(streams, stamps, lines) or data[begin:pos]), pos
+        if len(lines) < FEWEST:
+            return data[begin:pos], pos
+        return self.block(second, streams, fractions, lines) or data[begin:pos], pos
 
     def odd(self, data: bytes, pos: int) -> int:
         """The size of the next frame, which is no line; 0 when it is not whole yet, or no frame at all."""
@@ -80,33 +84,12 @@ class Packer:
         whole = not self.foreign and pos + SHORT.size + length <= len(data)
         return SHORT.size + int(length) if whole else 0
 
-    def block(self, streams: "list[int]", stamps: "list[bytes]", lines: "list[bytes]") -> bytes:
+    def block(self, second: bytes, streams: "list[int]", fractions: "list[bytes]", lines: "list[bytes]") -> bytes:
         """The block of these lines; b"" when they are none after all."""
-        low, top, text = min(stamps), max(stamps), b"".join(lines)
-        try:
-            times = self.times(low, top, stamps)
-        except (TypeError, ValueError, OverflowError):
+        text, count = b"".join(lines), len(lines)
+        odd = second.translate(ZEROS) != SECOND or not b"".join(fractions).isdigit() or min(streams) < 1
+        if odd or max(streams) > 2 or text.count(b"\n") != count:
             return b""
-        if text.count(b"\n") != len(lines):
-            return b""
-        packed = struct.pack("<%dd" % len(times), *times)
-        body = b"".join([bytes(streams), b"Z".join(stamps), b"Z", packed, text])
-        return HEAD.pack(LINES, HEAD.size - 8 + len(body), len(lines), low + b"Z", top + b"Z") + body
-
-    def times(self, low: bytes, top: bytes, stamps: "list[bytes]") -> "list[float]":
-        """When the stamps are. Raises TypeError, ValueError or OverflowError when they are no times."""
-        parts = [float(stamp[19:]) for stamp in stamps]
-        if not (sum(parts) <= len(parts) and min(parts) >= 0 and max(parts) <= 1):  # `nan`, too, is a float to Python
-            raise ValueError("no fraction of a second")
-        if low[:19] == top[:19]:
-            at = self.moment(low)
-            return [at + part for part in parts]
-        return [self.moment(stamp) + float(stamp[19:]) for stamp in stamps]
-
-    def moment(self, stamp: bytes) -> float:
-        """The whole second of a stamp; raises the same."""
-        if stamp[:19] != self.second:
-            words = stamp[:10].split(b"-") + stamp[11:19].split(b":")
-            when = datetime(*map(int, words), tzinfo=timezone.utc)  # type: ignore[arg-type,misc]
-            self.at, self.second = when.timestamp(), stamp[:19]
-        return self.at
+        nanos = list(map(int, fractions))
+        body = b"".join([bytes(streams), struct.pack("<%dI" % count, *nanos), text])
+        return HEAD.pack(LINES, HEAD.size - 8 + len(body), count, second, min(nanos), max(nanos)) + body

@@ -24,6 +24,7 @@ from distui.errors import HostCommandError, SessionLost
 from distui.runs.follow import channels as feed_channels
 from distui.runs.follow import containers as follow_container
 from distui.runs.follow import files as follow_file
+from distui.runs.follow.containers import LAST_RECORDS
 from distui.runs.follow.feed import EngineAccess, EngineDown, Feed, get_json
 from distui.runs.follow.followed import Back, Drained, Exited, FollowEvent, FollowTarget, Lost, Note, Records, Sampled
 from distui.runs.follow.follower import HostFollower
@@ -172,6 +173,8 @@ class Docker:
     """Whether a log that is followed ends though its container lives, as Docker 20.10 does without the file."""
     endless: bool = False
     """Whether a log never ends, whatever became of its container."""
+    withheld: int = 0
+    """How many of the last records whoever follows does not get, as Docker 20.10 withholds one at times."""
 
     def say(self, data: bytes, stream: int = 1, at: float = 0.0) -> None:
         """One record, `at` seconds after the start."""
@@ -237,13 +240,14 @@ class Docker:
             raise ConnectionError
 
     async def logs(self, query: dict[str, list[str]], writer: asyncio.StreamWriter) -> None:
-        asked, at = query.get("since", [""])[0], 0
+        asked, at = query.get("since", [""])[0], max(0, len(self.file) - int(query.get("tail", ["1000000"])[0]))
         while not writer.is_closing():
-            for stream, stamp, data in self.file[at:]:
+            given = self.file[: len(self.file) - self.withheld] if query["follow"] == ["1"] else self.file
+            for stream, stamp, data in given[at:]:
                 body = stamp_at(stamp) + b" " + data
                 if not asked or since(stamp_at(stamp)) >= asked:
                     writer.write(struct.pack(">BxxxI", stream, len(body)) + body)
-            at = len(self.file)
+            at = len(given)
             await writer.drain()
             if not self.endless and (self.code is not None or query["follow"] == ["0"] or self.ends_at_once):
                 return
@@ -574,6 +578,53 @@ async def test_a_container_that_disappears_is_removed(docker: Docker) -> None:
     async with following(access(docker), taken) as (follower, _):
         await follower.drained()
     assert taken.names() == ["Removed"]
+
+
+def last_reads(docker: Docker) -> list[str]:
+    """The requests for a log that has ended."""
+    return [asked for asked in docker.asked if "/logs" in asked and "follow=0" in asked]
+
+
+@pytest.mark.parametrize("withheld", [0, 1, 3])
+async def test_the_end_of_a_followed_log_is_read_by_its_last_records(docker: Docker, withheld: int) -> None:
+    """By `since` the engine would read all of it once more, though one record is missing at most."""
+    docker.withheld = withheld
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        for n in range(20):
+            docker.say(b"%d\n" % (n % 2), 1 + n % 2, at=n)
+        await taken.until(lambda: len(taken.log) == 2 * (20 - withheld))
+        docker.end(0)
+        await follower.drained()
+    assert bytes(taken.log) == b"0\n1\n" * 10
+    assert [f"tail={LAST_RECORDS}" in asked and "since" not in asked for asked in last_reads(docker)] == [True]
+
+
+async def test_more_than_the_last_records_may_be_missing(docker: Docker) -> None:
+    """Then it is read from where it is known on, as after a cut."""
+    docker.withheld = LAST_RECORDS + 5
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        docker.file += [(1, START + n, b"%d\n" % n) for n in range(LAST_RECORDS + 15)]
+        docker.tell()
+        await taken.until(lambda: taken.log.count(b"\n") == 10)
+        docker.end(0)
+        await follower.drained()
+    assert bytes(taken.log) == b"".join(b"%d\n" % n for n in range(LAST_RECORDS + 15))
+    assert [f"tail={LAST_RECORDS}" in asked for asked in last_reads(docker)] == [True, False]
+    assert taken.names() == ["Exited", "Drained"]
+
+
+async def test_a_log_that_ends_within_a_line_is_read_from_where_it_is_known_on(docker: Docker) -> None:
+    """The pieces of a line may all be alike: the last one had does not tell which one it is."""
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        docker.say(b"piece", at=1)
+        await taken.until(lambda: taken.log == b"piece")
+        docker.end(0)
+        await follower.drained()
+    assert bytes(taken.log) == b"piece"
+    assert not [asked for asked in last_reads(docker) if "tail" in asked]
 
 
 async def test_what_an_earlier_distui_read_to_its_end_only_ends(docker: Docker) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from distui.agent.pack import FEWEST, HEAD, LINES, Packer
 from distui.runs.lines.batch import Batch
-from distui.runs.lines.columns import LineColumn
+from distui.runs.lines.columns import LineColumn, StampColumn
 from distui.runs.lines.docker_frames import BadFrame, FrameParser, stamp_at
 from distui.runs.lines.times import times_of
 from distui.runs.store.logs import TaskLog
@@ -28,8 +27,8 @@ def frame(data: bytes, stream: int = 1, ns: int = 0) -> bytes:
 
 
 def many(count: int = FEWEST, line: bytes = b"line\n") -> bytes:
-    """A run of lines worth a block, three to a second, every fourth on stderr."""
-    return b"".join(frame(line, 1 + (n % 4 == 3), n * 333_333_333) for n in range(count))
+    """A run of lines worth a block, within a second, every fourth on stderr."""
+    return b"".join(frame(line, 1 + (n % 4 == 3), n * 33_333_333) for n in range(count))
 
 
 def batches(stream: bytes) -> list[Batch]:
@@ -72,8 +71,9 @@ def test_blocks_in_a_row_are_one_batch() -> None:
         pytest.param(struct.pack(">BxxxI", 1, 4) + b"abc\n", id="no stamp"),
         pytest.param(frame(b"a\n").replace(b"Z ", b"+ "), id="not in UTC"),
         pytest.param(frame(b"a\n").replace(b"T", b"t").replace(b"2026-", b"20-26"), id="no time"),
-        pytest.param(frame(b"a\n").replace(b".000000000Z", b"       nanZ"), id="nan is no fraction"),
-        pytest.param(frame(b"a\n").replace(b".000000000Z", b"1.000e+300Z"), id="nor is this"),
+        pytest.param(frame(b"a\n").replace(b".000000000Z", b".      nanZ"), id="nan is no fraction"),
+        pytest.param(frame(b"a\n").replace(b".000000000Z", b".0000_0000Z"), id="nor is this"),
+        pytest.param(frame(b"a\n").replace(b".000000000Z", b",000000000Z"), id="no point"),
         pytest.param(frame(b"a\n").replace(b"2026-11-21", b"9999999999"), id="nor this a day"),
     ],
 )
@@ -140,15 +140,23 @@ def test_a_column_of_lines_is_a_sequence(count: int, at: int, stop: int | None, 
             column[at]
 
 
+def block(count: int, body: bytes, *, second: bytes = b"2026-11-21T02:07:54.", low: int = 0, top: int = 9) -> bytes:
+    """A block of whatever a host may send."""
+    return HEAD.pack(LINES, HEAD.size - 8 + len(body), count, second, low, top) + body
+
+
 @pytest.mark.parametrize(
     "bad",
     [
-        pytest.param(HEAD.pack(LINES, 64, 0, b"", b""), id="no lines"),
-        pytest.param(HEAD.pack(LINES, 70, 99, b"", b"") + b"123456", id="more lines than bytes"),
-        pytest.param(HEAD.pack(LINES, 5 << 20, 1, b"", b""), id="more than any helper packs"),
+        pytest.param(block(0, b""), id="no lines"),
+        pytest.param(block(99, b"123456"), id="more lines than bytes"),
+        pytest.param(HEAD.pack(LINES, 5 << 20, 1, b"", 0, 0), id="more than any helper packs"),
         pytest.param(struct.pack(">BxxxI", 1, 5 << 20), id="more than any engine says at once"),
-        pytest.param(HEAD.pack(LINES, 64 + 41, 1, b"", b"") + b"\1" + b"x" * 40, id="no newline"),
-        pytest.param(HEAD.pack(LINES, 64 + 41, 1, b"", b"") + b"\3" + b"x" * 39 + b"\n", id="no such stream"),
+        pytest.param(block(1, b"\1" + b"x" * 40), id="no newline"),
+        pytest.param(block(1, b"\3" + b"x" * 39 + b"\n"), id="no such stream"),
+        pytest.param(block(1, b"\1" + b"x" * 39 + b"\n", second=b"\xff" * 20), id="no time"),
+        pytest.param(block(1, b"\1" + b"x" * 39 + b"\n", low=2, top=1), id="smallest above greatest"),
+        pytest.param(block(1, b"\1" + b"x" * 39 + b"\n", top=1_000_000_000), id="beyond a second"),
     ],
 )
 def test_blocks_that_can_t_be_are_refused(bad: bytes) -> None:
@@ -157,21 +165,37 @@ def test_blocks_that_can_t_be_are_refused(bad: bytes) -> None:
         FrameParser().feed(bad)
 
 
-@pytest.mark.parametrize("at", [math.nan, math.inf, -math.inf, 1e300, 0.0, START / 1e9 - 60, START / 1e9 + 60])
-def test_times_that_are_not_those_of_the_stamps_are_refused(at: float) -> None:
-    """They would go to the file of times as they are, for all who read it."""
-    packed = Packer().pack(many())
-    first = HEAD.size + FEWEST * 31
-    bad = packed[:first] + struct.pack("<d", at) + packed[first + 8 :]
+def test_a_block_is_of_one_second() -> None:
+    """So its stamps are four bytes each, whatever follows."""
+    later = b"".join(frame(b"line\n", ns=1_000_000_000 + n) for n in range(FEWEST))
 
-    with pytest.raises(BadFrame):
-        FrameParser().feed(bad)
+    packed = Packer().pack(many() + later)
+    found = [record for batch in batches(packed) for record in columns(batch)]
+
+    assert found == [record for batch in batches(many() + later) for record in columns(batch)]
+    assert len(packed) == 2 * (HEAD.size + FEWEST * (5 + len(b"line\n")))
 
 
-@pytest.mark.parametrize("at", [8 + 4, 8 + 4 + 30])
-def test_blocks_between_stamps_that_are_no_times_are_refused(at: int) -> None:
-    """Whoever stores how far a log was read stores such a stamp."""
-    packed = Packer().pack(many())
+@pytest.mark.parametrize("size", [40, 116, 300])
+def test_a_packed_line_costs_six_bytes_at_most(size: int) -> None:
+    """The engine's own frames take 39."""
+    plain = b"".join(frame(b"x" * (size - 1) + b"\n", ns=n) for n in range(200))
 
-    with pytest.raises(BadFrame):
-        FrameParser().feed(packed[:at] + b"\xff" * 30 + packed[at + 30 :])
+    assert len(Packer().pack(plain)) <= 200 * (size + 6)
+
+
+@pytest.mark.parametrize("value", [b"2026-11-21T02:07:54.000000003Z", b"2026-11-21T02:07:55.000000001Z", b"", b"x"])
+def test_stamps_are_found_as_in_a_list(value: bytes) -> None:
+    """By number of times and place; others not at all."""
+    plain = b"".join(frame(b"line\n", ns=at + n // 2) for at in (0, 1_000_000_000) for n in range(FEWEST))
+    (batch,) = batches(Packer().pack(plain))
+    column, stamps = batch.stamps, list(batch.stamps)
+    assert isinstance(column, StampColumn)
+
+    assert column.count(value) == stamps.count(value)
+    if value in stamps:
+        first = stamps.index(value)
+        assert column.index(value) == first
+        assert column.index(value, first + 1) == stamps.index(value, first + 1)
+    with pytest.raises(ValueError, match="not among"):
+        column.index(value, len(stamps))

@@ -145,6 +145,27 @@ def test_any_cut_at_any_byte_loses_and_doubles_nothing(
     assert bytes(reading.log) == expected(file)
 
 
+@settings(max_examples=200)
+@given(programs(), st.integers(1, 80), st.integers(1, 80), st.sampled_from([0, 1000]))
+def test_the_last_records_of_a_log_tell_what_is_missing_or_that_they_can_t(
+    file: list[Write], had: int, tail: int, size: int
+) -> None:
+    """Whatever was had, and whatever of the end is looked at."""
+    reading = Reading(file, size)
+    reading.read(min(had, len(file)), 1 << 30, 512)
+    last = b"".join(w.frame for w in file[-tail:])
+    batches = FrameParser().feed(packed(last, size) if size else last)
+    if not reading.cursor.knows_last:
+        return
+    if tail > len(file) - min(had, len(file)):
+        reading.log += b"".join(batch.data for batch in reading.cursor.behind_last(batches))
+        assert bytes(reading.log) == expected(file)
+        assert reading.cursor.point.written == len(reading.log)
+    else:
+        with pytest.raises(ReplayMismatch):
+            list(reading.cursor.behind_last(batches))
+
+
 @settings(max_examples=150)
 @given(programs(), cuts, st.integers(0, 79), st.integers(SECOND + 1, 5_000 * SECOND))
 def test_a_clock_set_back_is_noticed_and_nothing_is_lost(

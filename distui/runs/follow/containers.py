@@ -23,6 +23,8 @@ NO_END = 30.0
 """Seconds without a byte after which the log of a container that has ended counts as stuck."""
 TRIES = 3
 """Reads of a log in a row that gave nothing of what they had to before that is taken for the truth."""
+LAST_RECORDS = 1000
+"""Records read again once a log that was followed has ended: one at most is new as a rule."""
 
 KILL_TOLD = 0.2
 """Seconds after which the engine tells of a signal at the latest: it sends it first."""
@@ -50,6 +52,8 @@ class ContainerReader:
         self._reporting = asyncio.Lock()
         """What comes after an exit is emitted after it, too."""
         self._full = False
+        self._to_end = False
+        """Whether it was just followed to the end of the stream: hardly anything is left to be read."""
         self._said: set[str] = set()
         self._empty = 0
         """Reads in a row without anything of what was read before."""
@@ -108,6 +112,7 @@ class ContainerReader:
             return
         self._unseen = self._unseen and state.ended
         whole = await self._read_log(feed, state)
+        self._to_end = whole and not state.ended and not self.cursor.skipping
         if whole and not state.ended:
             await self._look_for_log(feed)
         if whole and state.ended and await self._still_ended(feed):
@@ -153,7 +158,10 @@ class ContainerReader:
             return False
         follow = 0 if state.ended else 1
         path = f"/containers/{self.ref}/logs?stdout=1&stderr=1&follow={follow}"
-        if not state.tty:
+        pump = self._pump_raw if state.tty else self._pump
+        if state.ended and self._to_end and self.cursor.knows_last and not state.tty:
+            path, pump = f"{path}&timestamps=1&tail={LAST_RECORDS}", self._pump_end
+        elif not state.tty:
             since = self.cursor.begin(full=self._full)
             path += "&timestamps=1" + (f"&since={since}" if since else "")
         stream = await feed.get(path, packed=not state.tty)
@@ -161,7 +169,6 @@ class ContainerReader:
             async with asyncio.timeout(NO_END):
                 status = await stream.status()
             if status == 200:
-                pump = self._pump_raw if state.tty else self._pump
                 return await pump(self._bytes(feed, stream, state))
             async with asyncio.timeout(NO_END):
                 words = await stream.rest()
@@ -216,6 +223,20 @@ class ContainerReader:
         except ValueError as error:  # no frames, or no times in them
             raise EngineDown(str(error)) from None
 
+    async def _pump_end(self, log: AsyncIterator[bytes]) -> bool:
+        """The last records of a log that was just followed to its end: by `since` the engine would read all of it."""
+        parser, batches = FrameParser(), []
+        async for data in log:
+            try:
+                batches += parser.feed(data)
+            except ValueError as error:
+                raise EngineDown(str(error)) from None
+        for batch in self.cursor.behind_last(batches):
+            await self._emit(Records(self.task, batch, self.cursor.point))
+        if parser.daemon_error:
+            await self._say(f"{_why_unread(parser.daemon_error)}: {self._missing}")
+        return True
+
     async def _pump_raw(self, log: AsyncIterator[bytes]) -> bool:
         """A container with a tty: one raw stream without stamps. Read from the start, drop what was had."""
         await self._say("this container has a tty: its log is read without stamps, stdout and stderr in one")
@@ -235,6 +256,9 @@ class ContainerReader:
 
     async def _mismatch(self, message: str) -> None:
         """First read all and count from the start; if that differs too, the log was cut, and what is newer is taken."""
+        if self._to_end:  # more than the last records may be missing: read from the last mark, as after a cut
+            self._to_end = False
+            return
         if not self._full:
             self._full = True
             return

@@ -20,7 +20,7 @@ SILENT_AFTER = 45.0
 """Seconds without a word, though asked, after which the channel counts as broken."""
 
 _READ = 1 << 20
-_FULL, _REST = 32 * 1024, 0.005
+_FULL, _REST = 64 * 1024, 0.025
 """After a read of so many bytes the next one waits so many seconds: what costs is the number of batches, not their
 size, and a stream at full speed has no line that anybody waits for."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -140,6 +140,32 @@ class Cursor:
             self._move_marks()
         return batch
 
+    @property
+    def knows_last(self) -> bool:
+        """Whether the last record had tells where a log goes on: not where one may have the same stamp and bytes, as
+        pieces of one line do.
+        """
+        return any(self._point.last) and not any(self._point.open) and not self.suspicious
+
+    def behind_last(self, batches: Sequence[Batch]) -> Iterator[Batch]:
+        """What of the log's last records follows all that was had, counted.
+
+        Raises ReplayMismatch when that can't be told: the last record had is not among them, or more than once.
+        """
+        found: list[tuple[int, int]] = []
+        for number, seen in zip((STDOUT, STDERR), self._point.last, strict=True):
+            places = [(n, at) for n, batch in enumerate(batches) for at in _places(batch, number, seen)]
+            if len(places) > 1:
+                raise ReplayMismatch("the last record already had is there more than once")
+            found += places
+        if not found:
+            raise ReplayMismatch("the last record already had is not among the log's last")
+        begin, at = max(found)
+        for batch in (batches[begin][at + 1 :], *batches[begin + 1 :]):
+            if len(batch):
+                self._count(batch)
+                yield batch
+
     def count_raw(self, data: bytes) -> None:
         """Count bytes of a stream without records (a tty): they are resumed by their number."""
         self._point = replace(self._point, written=self._point.written + len(data))
@@ -258,6 +284,14 @@ def _counted_at(top: Mark, batch: Batch) -> Mark:
 
 def _seen(batch: Batch, at: int | None, before: Seen | None) -> Seen | None:
     return before if at is None else Seen.of(batch.stamps[at], batch.pieces[at])
+
+
+def _places(batch: Batch, number: int, seen: Seen | None) -> list[int]:
+    """Where in a batch this record of a stream is."""
+    if seen is None:
+        return []
+    stamped = [at for at, stamp in enumerate(batch.stamps) if stamp == seen.stamp and batch.streams[at] == number]
+    return [at for at in stamped if Seen.of(seen.stamp, batch.pieces[at]) == seen]
 
 
 def _left_open(batch: Batch, at: int | None, before: bool) -> bool:

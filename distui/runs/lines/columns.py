@@ -5,10 +5,14 @@ At full speed nobody looks at single lines: an object for each would cost more t
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from array import array
 from collections.abc import Iterator, Sequence
-from typing import overload
+from typing import NamedTuple, overload
 
-from distui.runs.lines.times import STAMP
+from distui.runs.lines.times import pack
+from distui.whole import whole
 
 _NEAR_END = 64
 """Lines so near to the end are cut off there, without the others."""
@@ -50,22 +54,51 @@ class LineColumn(Sequence[bytes]):
         return [line + b"\n" for line in self.data.rsplit(b"\n", count + 1)[1:-1]]
 
 
-class StampColumn(Sequence[bytes]):
-    """Docker's stamps one after another in `text`, with the smallest, the greatest, and all as times."""
+class Second(NamedTuple):
+    """Docker's stamps of one second: its text up to the point, the same as UTC seconds, the nanoseconds behind it."""
 
-    def __init__(self, text: bytes, low: bytes, top: bytes, times: bytes) -> None:
-        self._text = text
-        self.low = low
-        self.top = top
-        self.times = times
-        """UTC seconds of the host's clock, packed as in a file of times."""
+    text: bytes
+    at: float
+    nanos: array[int]
+    least: int
+    most: int
+
+    def stamp(self, nano: int) -> bytes:
+        """The stamp so many nanoseconds behind it."""
+        return b"%b%09dZ" % (self.text, nano)
+
+    def find(self, stamp: bytes) -> int | None:
+        """The nanoseconds of a stamp that may be one of these; None where it is none."""
+        nano = whole(stamp[20:29]) if stamp.startswith(self.text) and stamp[29:] == b"Z" else None
+        return nano if nano is not None and self.least <= nano <= self.most else None
+
+
+class StampColumn(Sequence[bytes]):
+    """Docker's stamps, with the smallest and the greatest; each made when it is asked for."""
+
+    def __init__(self, seconds: Sequence[Second]) -> None:
+        self._seconds = seconds
+        self._count = sum(len(second.nanos) for second in seconds)
+
+    @property
+    def low(self) -> bytes:
+        """The smallest."""
+        return min(second.stamp(second.least) for second in self._seconds)
+
+    @property
+    def top(self) -> bytes:
+        """The greatest."""
+        return max(second.stamp(second.most) for second in self._seconds)
+
+    def moments(self, ahead: float) -> bytes:
+        """When they were, as in a file of times, on a clock that the host's is so many seconds ahead of."""
+        return pack([at + nano / 1e9 - ahead for _, at, nanos, _, _ in self._seconds for nano in nanos])
 
     def __len__(self) -> int:
-        return len(self._text) // STAMP
+        return self._count
 
     def __iter__(self) -> Iterator[bytes]:
-        text = self._text
-        return (text[begin : begin + STAMP] for begin in range(0, len(text), STAMP))
+        return (second.stamp(nano) for second in self._seconds for nano in second.nanos)
 
     @overload
     def __getitem__(self, at: int) -> bytes: ...
@@ -74,15 +107,31 @@ class StampColumn(Sequence[bytes]):
     def __getitem__(self, at: int | slice) -> bytes | Sequence[bytes]:
         if isinstance(at, slice):
             return [self[n] for n in range(*at.indices(len(self)))]
-        begin = STAMP * range(len(self))[at]
-        return self._text[begin : begin + STAMP]
-
-    # A whole stamp is never found across two: they are all of one form.
+        left = range(len(self))[at]
+        for second in self._seconds:
+            if left < len(second.nanos):
+                break
+            left -= len(second.nanos)
+        return second.stamp(second.nanos[left])
 
     def count(self, value: bytes) -> int:
         """How many lines have this stamp."""
-        return self._text.count(value)
+        return sum(second.nanos.count(nano) for second in self._seconds if (nano := second.find(value)) is not None)
 
     def index(self, value: bytes, start: int = 0, stop: int | None = None) -> int:
         """The first line with this stamp. Raises ValueError when there is none."""
-        return self._text.index(value, STAMP * start, None if stop is None else STAMP * stop) // STAMP
+        begin, stop = 0, len(self) if stop is None else stop
+        for second in self._seconds:
+            if begin + len(second.nanos) > start and (nano := second.find(value)) is not None:
+                with contextlib.suppress(ValueError):
+                    return begin + second.nanos.index(nano, max(0, start - begin), max(0, stop - begin))
+            begin += len(second.nanos)
+        raise ValueError(f"{value!r} is not among the stamps")
+
+
+def unpack_nanos(data: bytes) -> array[int]:
+    """Fractions of stamps as the helper packs them."""
+    nanos = array("I", data)
+    if sys.byteorder == "big":
+        nanos.byteswap()
+    return nanos

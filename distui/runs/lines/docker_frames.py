@@ -9,15 +9,16 @@ Whole lines that the host's helper has packed (`agent/pack.py`) come as columns 
 from __future__ import annotations
 
 import calendar
-import math
+import operator
 import struct
 import time
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
 
 from distui.agent.pack import HEAD, LINES
 from distui.runs.lines.batch import STDERR, STDOUT, Batch
-from distui.runs.lines.columns import LineColumn, StampColumn
-from distui.runs.lines.times import STAMP
-from distui.runs.lines.times import unpack as unpack_times
+from distui.runs.lines.columns import LineColumn, Second, StampColumn, unpack_nanos
 
 _SECOND_NS = 1_000_000_000
 
@@ -29,8 +30,8 @@ _STREAMS = bytes((STDOUT, STDERR))
 _FRAME = struct.Struct(">BxxxI30sx")
 _SHORT = struct.Struct(">BxxxI")
 _SHORTEST = _FRAME.size - 8
-_PACKED = 1 + STAMP + 8
-"""Bytes in a block for each line besides its text: stream, stamp, time."""
+_PACKED = 1 + 4
+"""Bytes in a block for each line besides its text: stream, fraction of its stamp."""
 _FRAME_LIMIT = 4 << 20
 """What is waited for at most, and copied with each read. Docker's frames are of 16 KiB, a block is below 2 MiB."""
 
@@ -39,11 +40,26 @@ class BadFrame(ValueError):
     """The bytes are not Docker frames: a container with a tty, or not Docker at all."""
 
 
+class _Block(NamedTuple):
+    """What the helper has packed."""
+
+    second: bytes
+    low: int
+    top: int
+    streams: bytes
+    nanos: bytes
+    text: bytes
+
+
+_second_of = operator.attrgetter("second")
+
+
 class FrameParser:
     """Turns reads of any size into batches; a frame cut by the end of a read waits for the next one."""
 
     def __init__(self) -> None:
         self._rest = b""
+        self._known = (b"", 0.0)
         self.daemon_error = ""
         """What dockerd said instead of a record (`Error grabbing logs: ...`)."""
 
@@ -65,27 +81,48 @@ class FrameParser:
 
     def _blocks(self, buf: bytes, pos: int) -> tuple[int, Batch]:
         """The whole blocks of lines from `pos` on, in one; and where they end."""
-        columns: list[tuple[bytes, bytes, bytes, bytes]] = []
-        lows, tops, count = [], [], 0
+        blocks = []
         while len(buf) - pos >= HEAD.size and buf[pos] == LINES:
-            _, length, lines, low, top = HEAD.unpack_from(buf, pos)
-            begin, end = pos + HEAD.size, pos + 8 + length
-            if begin + lines * _PACKED > end or length > _FRAME_LIMIT or not lines:
-                raise BadFrame(f"a block of {lines} lines in {length} bytes")
-            if end > len(buf):
+            block, after = self._block(buf, pos)
+            if block is None:
                 break
-            columns.append(_cut_block(buf, begin, lines, end))
-            lows.append(low)
-            tops.append(top)
-            count, pos = count + lines, end
-        if not columns:
-            return pos, Batch()
-        streams, stamps, times, text = map(b"".join, zip(*columns, strict=True))
+            blocks.append(block)
+            pos = after
+        return pos, self._joined(blocks) if blocks else Batch()
+
+    def _block(self, buf: bytes, pos: int) -> tuple[_Block | None, int]:
+        """The block at `pos`, None when it is not whole yet; and where it ends. Raises BadFrame."""
+        _, length, lines, second, low, top = HEAD.unpack_from(buf, pos)
+        begin, end = pos + HEAD.size, pos + 8 + length
+        fractions, text = begin + lines, begin + lines * _PACKED
+        if text > end or length > _FRAME_LIMIT or not lines or not low <= top < _SECOND_NS:
+            raise BadFrame(f"a block of {lines} lines in {length} bytes")
+        if end > len(buf):
+            return None, end
+        return _Block(second, low, top, buf[begin:fractions], buf[fractions:text], buf[text:end]), end
+
+    def _joined(self, blocks: Sequence[_Block]) -> Batch:
+        """Blocks in a row as one batch. Raises BadFrame when they do not hold the lines that they promise."""
+        streams, text = b"".join([block.streams for block in blocks]), b"".join([block.text for block in blocks])
+        count = len(streams)
         if text.count(b"\n") != count or not text.endswith(b"\n") or streams.translate(None, _STREAMS):
-            raise BadFrame(f"a block that is not of {count} lines")
-        low, top = min(lows), max(tops)
-        _refuse_odd_times(times, low, top)
-        return pos, Batch(streams, StampColumn(stamps, low, top, times), LineColumn(text, count))
+            raise BadFrame(f"blocks that are not of {count} lines")
+        seconds = [self._stamps(second, list(group)) for second, group in groupby(blocks, _second_of)]
+        return Batch(streams, StampColumn(seconds), LineColumn(text, count))
+
+    def _stamps(self, second: bytes, blocks: Sequence[_Block]) -> Second:
+        """The stamps of blocks of one second. Raises BadFrame."""
+        low, top = min(block.low for block in blocks), max(block.top for block in blocks)
+        return Second(second, self._at(second), unpack_nanos(b"".join([block.nanos for block in blocks])), low, top)
+
+    def _at(self, text: bytes) -> float:
+        """A second's text as UTC seconds. Raises BadFrame."""
+        if text != self._known[0]:
+            try:
+                self._known = (text, float(stamp_ns(text + b"0Z") // _SECOND_NS))
+            except ValueError as error:
+                raise BadFrame(f"a block whose stamps are no times: {error}") from error
+        return self._known[1]
 
     def _records(self, buf: bytes, pos: int) -> tuple[int, Batch]:
         """The frames from `pos` on up to a block. Columns: thousands of live tuples would set the collector off."""
@@ -128,24 +165,6 @@ class FrameParser:
             raise BadFrame(f"not a Docker log frame: {buf[pos : pos + 8]!r}")
         self.daemon_error = body.decode("utf-8", "replace").strip()
         return pos + 8 + int(length)
-
-
-def _cut_block(buf: bytes, begin: int, lines: int, end: int) -> tuple[bytes, bytes, bytes, bytes]:
-    """Streams, stamps, times and text of a block."""
-    stamps, times = begin + lines, begin + lines * (1 + STAMP)
-    text = begin + lines * _PACKED
-    return buf[begin:stamps], buf[stamps:times], buf[times:text], buf[text:end]
-
-
-def _refuse_odd_times(times: bytes, low: bytes, top: bytes) -> None:
-    """Raises BadFrame when not all times of a block lie in the seconds of its stamps: they go to files as they are."""
-    try:
-        first, last = stamp_ns(low) // _SECOND_NS, stamp_ns(top) // _SECOND_NS + 1
-    except ValueError as error:
-        raise BadFrame(f"a block whose stamps are no times: {error}") from error
-    moments = unpack_times(times)
-    if not math.isfinite(sum(moments)) or min(moments) < first or max(moments) > last:
-        raise BadFrame("a block whose times are not those of its stamps")
 
 
 def stamp_ns(stamp: bytes) -> int:

@@ -80,11 +80,6 @@ def _slowly(stamp: str) -> float | None:
     return at.timestamp() if at.tzinfo is not None else None
 
 
-def earlier(times: bytes, seconds: float) -> bytes:
-    """Times of a file, each so many seconds earlier."""
-    return pack([at - seconds for at in unpack(times)]) if seconds else times
-
-
 def pack(moments: list[float]) -> bytes:
     """Times as they stand in the file."""
     return struct.pack(f"<{len(moments)}d", *moments)

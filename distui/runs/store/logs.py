@@ -24,7 +24,7 @@ from distui.frozen import frozen
 from distui.runs.lines.batch import STDERR, STDOUT, Batch
 from distui.runs.lines.columns import LineColumn, StampColumn
 from distui.runs.lines.text import LineAssembler, Stream
-from distui.runs.lines.times import WIDTH, Stamps, earlier, pack, times_of
+from distui.runs.lines.times import WIDTH, Stamps, pack, times_of
 from distui.runs.store.growing import Changed, GrowingFile
 from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.runs import StoredRun
@@ -205,7 +205,7 @@ class TaskLog:
         """When each line that begins in the block was said, on our clock, as in a file of times."""
         stamps = block.stamps
         if isinstance(stamps, StampColumn) and rank not in self._open_ended:
-            return earlier(stamps.times, self._offset)
+            return stamps.moments(self._offset)
         if rank in self._open_ended or data.count(b"\n") != len(block):
             stamps = [s for s, p in zip(stamps, block.pieces, strict=True) if self._begins(rank, p)]
         now, offset = self._clock(), self._offset
