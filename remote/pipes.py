@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -41,7 +42,9 @@ class Pipe:
         self.out.found = not mark
         self.stderr = StderrTail(mark, stderr_limit, on_stderr)
         self._chan: Any = None
-        self._buffer = bytearray()
+        self._parts: deque[bytes] = deque()
+        self._held = 0
+        """Bytes in `_parts`."""
         self.flooded = False
         """The login shell printed more than it may before the mark."""
         self._finished = asyncio.Event()
@@ -68,14 +71,15 @@ class Pipe:
         answer = self.out.feed(data)
         if self._discard:
             return
-        self._buffer += answer
-        if self._buffer:
+        if answer:
+            self._parts.append(answer)
+            self._held += len(answer)
             self._readable.set()
         elif self.out.dropped > _NOISE_LIMIT:
             self.flooded = True
             self.ended.set()
             self._readable.set()
-        if len(self._buffer) > _HIGH_WATER and not self._paused:
+        if self._held > _HIGH_WATER and not self._paused:
             self._paused = True
             self._chan.pause_reading()
 
@@ -117,15 +121,27 @@ class Pipe:
 
     async def read(self, limit: int) -> bytes:
         """Up to `limit` bytes, b"" at the end; what arrived before a loss is handed out first."""
-        while not self._buffer and not self.ended.is_set():
+        while not self._parts and not self.ended.is_set():
             self._readable.clear()
             await self._readable.wait()
-        data = bytes(self._buffer[:limit])
-        del self._buffer[:limit]
-        if self._paused and len(self._buffer) < _LOW_WATER:
+        data = self._take(limit)
+        if self._paused and self._held < _LOW_WATER:
             self._paused = False
             self._chan.resume_reading()
         return data
+
+    def _take(self, limit: int) -> bytes:
+        """The first of what arrived, in one piece: copied once."""
+        taken, size = [], 0
+        while self._parts and size < limit:
+            part = self._parts.popleft()
+            if size + len(part) > limit:
+                self._parts.appendleft(part[limit - size :])
+                part = part[: limit - size]
+            taken.append(part)
+            size += len(part)
+        self._held -= size
+        return b"".join(taken)
 
     async def write(self, data: bytes) -> bool:
         """Send; False when the channel no longer takes anything."""
@@ -152,7 +168,8 @@ class Pipe:
     async def finished(self) -> None:
         """Wait until the command's status is known or the channel is closed; throws away what it still says."""
         self._discard = True
-        self._buffer.clear()
+        self._parts.clear()
+        self._held = 0
         if self._paused:
             self._paused = False
             self._chan.resume_reading()

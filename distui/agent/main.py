@@ -75,7 +75,7 @@ class Helper:
 
     def one_pass(self) -> None:
         """Wait, take from each source once, write it all, rest."""
-        events = self.poll.select(0 if self.out.parts else self.poll_timeout())
+        events = self.poll.select(0 if self.out.waits() else self.poll_timeout())
         most = max([self.serve(key.data) for key, _ in events if self.is_current(key)] + [0])
         now = time.monotonic()
         most = max([most] + [self.step(ident, now) for ident in list(self.files)])

@@ -27,6 +27,9 @@ class Request:
     ) -> None:
         self.out, self.ident, self.fd, self.close, self.packer = out, ident, fd, close, packer
         self.head = b""
+        self.held: list[bytes] = []
+        """Parts of the body that are said when all is written."""
+        self.size = 0
         self.in_body = False
         self.error = "the engine closed the connection without an answer"
 
@@ -39,6 +42,7 @@ class Request:
         except OSError:
             data = b""
         if not data:
+            self.say_held()
             self.pass_on(self.packer.rest if self.packer else b"")
             return -1
         if self.in_body:
@@ -47,7 +51,17 @@ class Request:
         return self.take_head(data)
 
     def take_body(self, data: bytes) -> None:
-        """Pass the body on, packed when that was asked for."""
+        """Hold it until all is written, or it is much."""
+        if not self.held:
+            self.out.late.append(self)
+        self.held.append(data)
+        self.size += len(data)
+        if self.size >= READ:
+            self.say_held()
+
+    def say_held(self) -> None:
+        """Pass on what is held, packed when that was asked for."""
+        data, self.held, self.size = b"".join(self.held), [], 0
         self.pass_on(self.packer.pack(data) if self.packer else data)
 
     def pass_on(self, data: bytes) -> None:

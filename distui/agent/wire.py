@@ -23,6 +23,12 @@ class Out:
     def __init__(self) -> None:
         self.parts: list[bytes] = []
         self.size = 0
+        self.late: list[Any] = []
+        """Who has something to say as late as possible: what they gather costs less in one piece."""
+
+    def waits(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self.parts or self.late)
 
     def frame(self, ident: int, kind: bytes, payload: bytes) -> None:
         """Add one frame."""
@@ -38,6 +44,9 @@ class Out:
 
     def flush(self) -> None:
         """Write all of it. A broken pipe ends the helper: nobody listens."""
+        late, self.late = self.late, []
+        for source in late:
+            source.say_held()
         data = memoryview(b"".join(self.parts))
         self.parts, self.size = [], 0
         while len(data):

@@ -80,7 +80,8 @@ def test_a_log_here_that_is_emptied_when_its_rank_had_ended(lab: Any, home: Path
     program = start(script, "--name", "early", "-o", "ndjson", "--log-to", "none")
     read_until(program, type="rank", rank=0, state="exited")
     folder = home / ".local/state/distui/runs/early"
-    until(lambda: '"done": true' in (folder / "follow/task-00000.json").read_text())
+    point = folder / "follow/task-00000.json"
+    until(lambda: point.exists() and '"done": true' in point.read_text())
     (folder / "logs/rank-00000.log").write_bytes(b"")
     assert lab.distui("exec", "early", "--rank", "1", "--", "touch", "/tmp/go", home=home).returncode == 0
     events = rest_of(program)

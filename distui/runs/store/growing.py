@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections import deque
 from pathlib import Path
 from typing import IO
 
@@ -49,12 +50,12 @@ class GrowingFile:
         self._known: tuple[int, int] | None = None
         """Its inode and size as this process left them."""
         self._file: IO[bytes] | None = None
-        self._waiting = bytearray()
+        self._waiting: deque[memoryview] = deque()
 
     @property
     def waiting(self) -> int:
         """Bytes that are not in the file yet."""
-        return len(self._waiting)
+        return sum(map(len, self._waiting))
 
     @property
     def torn(self) -> bool:
@@ -66,7 +67,8 @@ class GrowingFile:
 
     def hold(self, data: bytes) -> None:
         """Keep bytes for the next `write`."""
-        self._waiting += data
+        if data:
+            self._waiting.append(memoryview(data))
 
     def open(self) -> IO[bytes]:
         """The file itself, unbuffered: what a write that failed has left is known to the byte. Raises OSError."""
@@ -97,8 +99,10 @@ class GrowingFile:
         if self._waiting:
             self.refuse_changed()
         while self._waiting:
-            count = self.open().write(self._waiting)
-            del self._waiting[:count]
+            count = self.open().write(self._waiting[0])
+            self._waiting[0] = self._waiting[0][count:]
+            if not self._waiting[0]:
+                self._waiting.popleft()
             if self._known is not None:
                 self._known = (self._known[0], self._known[1] + count)
 
