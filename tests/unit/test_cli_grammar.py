@@ -34,6 +34,20 @@ def test_every_verb_has_help(cli: Any, verb: str) -> None:
     assert max(map(len, done.out.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("verb", ["hosts", "image", "job", "config"])
+def test_lists_of_commands_are_not_cut_off(cli: Any, verb: str) -> None:
+    """Each has its whole sentence in 80 columns."""
+    assert "..." not in cli(verb, "--help").out.partition("Commands:")[2]
+
+
+def test_usage_names_arguments_and_the_words_behind_them(cli: Any) -> None:
+    """In its first line, not among the options, where there is nothing to say of them."""
+    usage, _, rest = cli("exec", "--help").out.partition("\n")
+
+    assert usage == "Usage: distui exec [OPTIONS] RUN [-- WORD...]"
+    assert "\n  RUN\n" not in rest
+
+
 def test_bare_distui_prints_help_and_fails_off_a_terminal(cli: Any) -> None:
     """Without a verb and a terminal there is nothing to do: help, exit 2."""
     Path("hosts.yaml").write_text("version: 1\nhosts: {n1: {}}\n")

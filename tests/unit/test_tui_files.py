@@ -14,11 +14,15 @@ from distui.tui.terminal import shell
 
 
 def test_a_file_is_written_whole(tmp_path: Path) -> None:
-    """And nothing else is left beside it."""
-    files.write(tmp_path / "job.yaml", "a: 1\n")
+    """And nothing else is left beside it; its mode stays."""
+    path = tmp_path / "job.yaml"
+    files.write(path, "a: 0\n")
+    path.chmod(0o640)
+    files.write(path, "a: 1\n")
 
     assert [p.name for p in tmp_path.iterdir()] == ["job.yaml"]
-    assert files.read(tmp_path / "job.yaml") == "a: 1\n"
+    assert files.read(path) == "a: 1\n"
+    assert path.stat().st_mode & 0o777 == 0o640
 
 
 def test_somebody_elses_text_is_noticed(tmp_path: Path) -> None:
