@@ -26,6 +26,7 @@ from distui.monitor.board import Board
 from distui.monitor.figures import HostNews
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.hosts.uses import uses_of
+from distui.runs.report.attention import Attention
 from distui.runs.report.history import RunRow
 from distui.tui.app_commands import AppCommands
 from distui.tui.frame import history
@@ -45,6 +46,8 @@ from distui.tui.terminal import clipboard
 
 NEWS_EVERY = 0.5
 """Seconds between two repaints for news of the hosts."""
+ATTEND_EVERY = 1.0
+"""Seconds between two looks at what is worth a notice."""
 RUNS_EVERY = 10.0
 """Seconds between two questions for the runs on the hosts."""
 
@@ -101,6 +104,7 @@ class DistuiApp(Places):
         theme: str = "",
         ascii: bool = False,
         keymap: Keymap = ({}, ()),
+        attention: Attention | None = None,
     ) -> None:
         mode = "jobs" if start == "new job" else start if isinstance(start, str) else "runs"
         self.DEFAULT_MODE = mode  # type: ignore[misc]  # read by __init__
@@ -114,6 +118,8 @@ class DistuiApp(Places):
         self.glyphs: Glyphs = ASCII if ascii else UNICODE
         self.keymap, self._complaints = keymap
         self.opening = start
+        self._attention = attention
+        self._attended: dict[str, LiveRun] = {}
         self.bug: Exception | None = None
         self.leaving: Leaving | None = None
         """What is waited for before the app quits."""
@@ -164,7 +170,22 @@ class DistuiApp(Places):
         self.theme_changed_signal.subscribe(self, self._theme_changed)
         self.set_interval(NEWS_EVERY, self._show_news)
         self.set_interval(RUNS_EVERY, self._ask_runs_again)
+        if self._attention is not None:
+            self.set_interval(ATTEND_EVERY, self._attend, name="attention")
         self.call_after_refresh(self._begin)
+
+    def _attend(self) -> None:
+        """Let the terminal ring, or show progress in its tab, for the runs that are followed."""
+        if self._attention is not None and self._driver is not None:
+            self._attended |= self.backend.following
+            if text := self._attention.look([live.state for live in self._attended.values()], time.monotonic()):
+                self._driver.write(text)  # as textual writes its bell and its clipboard
+            self._attended = {name: live for name, live in self._attended.items() if live.state.ended is None}
+
+    def on_unmount(self) -> None:
+        """The tab shows no progress of an app that is gone."""
+        if self._attention is not None and self._driver is not None and (text := self._attention.end()):
+            self._driver.write(text)
 
     def _begin(self) -> None:
         """After the first paint."""

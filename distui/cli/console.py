@@ -42,6 +42,8 @@ class Console:
     """Whether stdout is a terminal on which a picture can take the place of the one before."""
     lines: bool = False
     """Whether a JSON value is one line, on a terminal, too (-o ndjson)."""
+    notify: str = "none"
+    """The setting of that name, where stderr is a terminal."""
     result_given: bool = False
     """Whether the `result` of a run was written (`results.py`)."""
 
@@ -136,6 +138,7 @@ def of(settings: Settings) -> Console:
         width=_columns(settings.environ) if sys.stdout.isatty() else 0,
         quiet=settings.quiet,
         lines=settings.output == "ndjson",
+        notify=settings["notify"] if sys.stderr.isatty() else "none",
         redraws=sys.stdout.isatty() and settings.environ.get("TERM", "dumb") not in ("dumb", ""),
     )
 

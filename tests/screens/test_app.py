@@ -13,6 +13,8 @@ from training import until
 
 from distui.errors import HostUnreachable
 from distui.monitor.figures import HostNews
+from distui.runs.lines.events import RunEnded
+from distui.runs.report.attention import CLEARED, Attention, Terminal
 from distui.tui.dialogs.confirm import Confirm
 from distui.tui.dialogs.quit import QuitScreen
 from distui.tui.frame.context import work
@@ -343,3 +345,18 @@ async def test_work_given_up_before_its_first_step_leaves_no_complaint(
         app.workers.cancel_group(app.screen, "images")
     gc.collect()
     assert [str(w.message) for w in recwarn if "never awaited" in str(w.message)] == []
+
+
+async def test_the_terminal_rings_when_a_run_ends_that_nobody_looks_at(open_app: Any, live: FakeLive) -> None:
+    """Once, whatever is open; the app writes beside its own pictures, and takes progress away when it goes."""
+    written: list[str] = []
+    await live.feed(*launching(live.plan, 1.0))
+    async with open_app(attention=Attention(Terminal(bell=True, progress=True))) as (app, _):
+        paint, app._driver.write = app._driver.write, written.append
+        app._attend()
+        assert written == ["\x1b]9;4;3;0\x07"]
+        await live.feed(RunEnded(9.0, "failed", 1))
+        app._attend()
+        app._attend()
+        assert written[1:] == ["\x07" + CLEARED]
+        app._driver.write = paint

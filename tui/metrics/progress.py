@@ -5,19 +5,12 @@ from __future__ import annotations
 from distui.amounts import duration
 from distui.runs.lines.events import Progressed
 from distui.runs.series.words import value_words
-from distui.runs.state.progress import figure_name
+from distui.runs.state.progress import figure_name, total_of
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 
-TOTALS = ("total", "steps")
-"""What the job's `progress` may call the step it ends with."""
 CHECKPOINTS = ("checkpoint", "ckpt")
-"""And what it saved last: a step, or a file."""
-
-
-def total_of(progress: Progressed) -> float | None:
-    """The step that the run ends with; None where it does not tell."""
-    return next((progress.values[name] for name in TOTALS if name in progress.values), None)
+"""What the job's `progress` may call what was saved last: a step, or a file."""
 
 
 def seconds_left(progress: Progressed) -> float | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from distui.cli.console import Console
@@ -13,6 +16,8 @@ from distui.cluster.beside import Beside
 from distui.errors import ExitCode
 from distui.runs.control.controller import RunController
 from distui.runs.lines.events import RunEnded
+from distui.runs.report.attention import Attention, terminal_of
+from distui.runs.state.reducer import RunState
 
 
 class Signals:
@@ -71,13 +76,31 @@ class Signals:
         self._controller.request_detach()
 
 
+@contextlib.contextmanager
+def attending(console: Console) -> Iterator[Callable[[RunState], None]]:
+    """Has the terminal ring and show progress, where a run that is shown to this calls for it."""
+    attention = Attention(terminal_of(console.notify, os.environ))
+
+    def say(text: str) -> None:
+        if text:
+            with contextlib.suppress(OSError):
+                console.err.write(text)
+                console.err.flush()
+
+    try:
+        yield lambda state: say(attention.look([state], time.monotonic()))
+    finally:
+        say(attention.end())
+
+
 async def follow(controller: RunController | Beside, sink: Sink, console: Console, *, stop_on_exit: bool) -> RunEnded:
     """Run `controller` to its end, show everything, and return how it ended."""
     ended: RunEnded | None = None
     async with controller:
-        with Signals(controller, sink, console, stop_on_exit=stop_on_exit):
+        with Signals(controller, sink, console, stop_on_exit=stop_on_exit), attending(console) as attend:
             async for batch in controller.batches():
                 await sink.feed(batch, controller.state)
+                attend(controller.state)
                 if isinstance(batch[-1], RunEnded):
                     ended = batch[-1]
     assert ended is not None  # batches() ends with it

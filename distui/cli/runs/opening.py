@@ -18,6 +18,7 @@ from distui.cluster.backend.backend_runs import Looked
 from distui.cluster.backend.values import LiveRun
 from distui.cluster.request import RunRequest
 from distui.errors import ContactLost, ExitCode, NotFound
+from distui.runs.report.attention import Attention, terminal_of
 from distui.spec.hosts.inventory import Inventory
 
 View = Literal["hosts", "jobs", "runs", "doctor"]
@@ -49,10 +50,15 @@ async def show(settings: Settings, backend: ClusterBackend, start: Start | LiveR
 
 
 def look(settings: Settings) -> dict[str, Any]:
-    """How the app looks and which keys it has, by the config file."""
+    """How the app looks, which keys it has and how it calls for attention, by the config file."""
     from distui.tui.registry import keymap_of
 
-    return {"theme": settings["theme"], "ascii": settings["ascii"], "keymap": keymap_of(settings["keymap"])}
+    return {
+        "theme": settings["theme"],
+        "ascii": settings["ascii"],
+        "keymap": keymap_of(settings["keymap"]),
+        "attention": Attention(terminal_of(settings["notify"], settings.environ)),
+    }
 
 
 def open_views(settings: Settings, out: Console, start: Start = "hosts", run: str = "") -> int:

@@ -30,6 +30,8 @@ PACE = 1 << 19
 """Bytes a second that the pattern has to get through: an ordinary one does a hundred times more."""
 COUNTS = ("step", "steps", "total", "epoch", "epochs")
 """Groups that count; the others are what is learned."""
+TOTALS = ("total", "steps")
+"""What the pattern may call the step that the run ends with."""
 _NUMBER = regex(r"[-+]?(?:\d[\d_,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)", re.IGNORECASE)
 
 
@@ -58,6 +60,11 @@ def figure_name(names: Iterable[str]) -> str | None:
     """The group that tells how well it goes: the loss, else the first that is no count."""
     found = [name for name in names if name not in COUNTS]
     return "loss" if "loss" in found else next(iter(found), None)
+
+
+def total_of(progress: Progressed) -> float | None:
+    """The step that the run ends with; None where it does not tell."""
+    return next((progress.values[name] for name in TOTALS if name in progress.values), None)
 
 
 def speed_of(points: Sequence[Point]) -> float | None:
