@@ -352,7 +352,7 @@ async def test_a_shell_that_can_not_connect_says_so(open_app: Any, monkeypatch: 
 
 @pytest.mark.parametrize("size", [(120, 36), (200, 50), (80, 24), (20, 5)])
 async def test_many_hosts(open_app: Any, backend: FakeBackend, size: tuple[int, int]) -> None:
-    """64 hosts fill the list; in a wide window the preview is beside it, else off; tiny windows do not break."""
+    """64 hosts fill the list, in a wide window in two columns over the preview; tiny windows do not break."""
     from distui.spec.hosts.inventory import Host
 
     many = [f"h{i:03d}" for i in range(64)]
@@ -364,7 +364,36 @@ async def test_many_hosts(open_app: Any, backend: FakeBackend, size: tuple[int, 
         preview = app.screen.query_one("#preview")
         assert app.screen.table.key == "h063"
         assert preview.display == (size[0] == 200)
-        assert size[0] < 80 or "h063" in screen_text(app)
+        text = screen_text(app)
+        shot(app, f"hosts-64-{size[0]}")
+        assert size[0] < 80 or "h063" in text
+        if size[0] == 200:
+            assert all(name in text for name in many)
+            pair = next(line for line in text.splitlines() if " h005 " in line)
+            assert pair.count("8 × 400") == 2
+            assert "h037" in pair
+            await pilot.press("left")
+            assert app.screen.table.key == "h031"
+            await pilot.press("right", "k", "h")
+            assert app.screen.table.key == "h030"
+            await pilot.click(app.screen.table, offset=(150, 3))
+            assert app.screen.table.key == "h035"
+
+
+async def test_more_hosts_than_two_columns_have_rows_scroll(open_app: Any, backend: FakeBackend) -> None:
+    """Both columns together; the cursor is always seen, and goes through all of them in their order."""
+    many = [f"h{i:03d}" for i in range(200)]
+    backend.hosts = tuple(Host(name) for name in many)
+    backend.answers = {name: facts(name, i % 250 + 1) for i, name in enumerate(many)}
+    async with open_app((200, 50)) as (app, pilot):
+        seen = []
+        for keys in (["g"], ["ctrl+d"], ["l"], ["G"], ["ctrl+u"], ["h"], ["g"]):
+            await pilot.press(*keys)
+            await pilot.pause()
+            seen.append(app.screen.table.key)
+            assert f" {app.screen.table.key} " in screen_text(app)
+        half = app.screen.table.size.height // 2
+        assert seen == ["h000", many[half], many[100 + half], "h199", many[199 - half], many[99 - half], "h000"]
 
 
 async def test_ascii(open_app: Any, backend: FakeBackend) -> None:

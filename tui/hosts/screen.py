@@ -30,10 +30,8 @@ from distui.tui.widgets.rows import RowList
 
 PREVIEW_LEAST = 6
 """Rows below which a preview says too little."""
-BESIDE_FROM = 190
-"""Cells from which a long list gets its preview beside it."""
-LIST_BESIDE = 120
-"""Cells of the list then."""
+COLUMN_LEAST = 98
+"""Cells that a column of hosts has at least, where there are more of them than rows."""
 
 
 class HostsScreen(View):
@@ -70,9 +68,6 @@ class HostsScreen(View):
     HostsScreen #list { height: auto; width: 1fr; }
     HostsScreen #table { height: 1; }
     HostsScreen #preview { height: 1fr; margin-top: 1; }
-    HostsScreen.-beside #body { layout: horizontal; }
-    HostsScreen.-beside #list { width: 120; height: 1fr; }
-    HostsScreen.-beside #preview { width: 1fr; height: 1fr; margin: 0; }
     """
 
     def __init__(self) -> None:
@@ -196,22 +191,23 @@ class HostsScreen(View):
     def _fitting(self, hosts: list[HostBoard]) -> host_rows.Columns:
         remark = any(host_rows.fabric(h, self.glyphs)[1] for h in hosts if h.status == "up")
         most = max((len(h.gpus) for h in hosts), default=0)
-        width = LIST_BESIDE if self.has_class("-beside") else self.size.width
+        width = self.size.width if self.table.across == 1 else (self.size.width - 1) // self.table.across
         names = [row.key if row.key in self._shown else f"{self.glyphs.folded} {row.key}" for row in self.table.rows]
         return host_rows.columns(width, names, most_gpus=most, remark=remark)
 
     def _place(self, count: int) -> None:
         body = self.query_one("#body")
         room = max(1, body.size.height - 1)
-        left = room - count - 1
-        beside = self.size.width >= BESIDE_FROM and left < PREVIEW_LEAST and self.preview_mode != "never"
-        below = not beside and self.preview_mode != "never" and (
+        across = _columns(count, room, self.size.width)
+        rows = -(-count // across)
+        left = room - rows - 1
+        below = self.preview_mode != "never" and (
             left >= PREVIEW_LEAST or (self.preview_mode == "always" and room > 2 * PREVIEW_LEAST)
-        )  # fmt: skip
-        self.set_class(beside, "-beside")
-        self.query_one("#preview").display = bool(count) and (beside or below)
-        height = min(count, room - PREVIEW_LEAST * 2) if below and left < PREVIEW_LEAST else min(count, room)
+        )
+        self.query_one("#preview").display = bool(count) and below
+        height = min(rows, room - PREVIEW_LEAST * 2) if below and left < PREVIEW_LEAST else min(rows, room)
         self.table.styles.height = max(1, height)
+        self.table.set_across(across)
 
     # Painting.
 
@@ -220,7 +216,11 @@ class HostsScreen(View):
             return []
         if not self._shown:
             return [Line().gap(4).put("no host matches the filter; esc undoes it", self.palette.muted)]
-        return [host_rows.header(self._columns, self.palette, self.glyphs)]
+        line = Line()
+        for i in range(self.table.across):
+            head = host_rows.header(self._columns, self.palette, self.glyphs).cut(self._columns.width)
+            line.gap(width * i // self.table.across - line.width).add(head)
+        return [line]
 
     def _paint(self, number: int, width: int, here: bool) -> Line:
         key = self.table.rows[number].key
@@ -391,3 +391,10 @@ class HostsScreen(View):
     def action_launch(self) -> None:
         """The launch screen on the marked hosts."""
         app_of(self).open_launch(None, self.table.targets)
+
+
+def _columns(count: int, room: int, width: int) -> int:
+    """In how many columns so many hosts stand: as few as leave room for the preview, else as many as fit."""
+    most = max(1, width // COLUMN_LEAST)
+    fitting = (n for n in range(1, most + 1) if room - -(-count // n) - 1 >= PREVIEW_LEAST)
+    return next(fitting, most)

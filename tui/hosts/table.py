@@ -26,6 +26,8 @@ class HostTable(RowList):
         Action("mark", "mark", ("space",), "Move", footer=True, help="Mark the host, and go on to the next."),
         Action("mark_range", "mark to here", ("V",), "Move", help="Mark all rows from the last mark to this one."),
         Action("unmark", "unmark all", ("U",), "Move"),
+        Action("column_right", "next column", ("l", "right"), "Move", help="Where the hosts stand in columns."),
+        Action("column_left", "column before", ("h", "left"), "Move"),
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS[1:])
 
@@ -85,3 +87,13 @@ class HostTable(RowList):
     def action_unmark(self) -> None:
         """No marks."""
         self.set_marks(frozenset())
+
+    def action_column_right(self) -> None:
+        """The host beside this one, in the next column."""
+        if self.at + self.tall < len(self.rows):
+            self._move_to(self.at + self.tall)
+
+    def action_column_left(self) -> None:
+        """The host beside this one, in the column before."""
+        if self.at >= self.tall:
+            self._move_to(self.at - self.tall)

@@ -83,6 +83,8 @@ class RowList(ScrollView, can_focus=True):
         self.painter = painter
         self.rows: tuple[Row, ...] = ()
         self.at = 0
+        self.across = 1
+        """Columns of rows: the first is filled from top to bottom before the second begins."""
 
     # The rows.
 
@@ -119,8 +121,20 @@ class RowList(ScrollView, can_focus=True):
 
     # Drawing.
 
+    @property
+    def tall(self) -> int:
+        """How many rows a column has."""
+        return max(1, -(-len(self.rows) // self.across))
+
+    def set_across(self, columns: int) -> None:
+        """Show the rows in so many columns."""
+        if columns != self.across:
+            self.across = columns
+            self._measure()
+            self._show_cursor()
+
     def _measure(self) -> None:
-        self.virtual_size = Size(self.scrollable_content_region.width, len(self.rows))
+        self.virtual_size = Size(self.scrollable_content_region.width, self.tall if self.rows else 0)
         self.refresh()
 
     def on_resize(self, event: Resize) -> None:
@@ -130,7 +144,14 @@ class RowList(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """See textual's line API."""
-        number, width = y + self.scroll_offset.y, self.scrollable_content_region.width
+        row, width = y + self.scroll_offset.y, self.scrollable_content_region.width
+        if self.across == 1:
+            return self._row(row, width)
+        edges = [width * i // self.across for i in range(self.across + 1)]
+        numbers = [row + i * self.tall if row < self.tall else len(self.rows) for i in range(self.across)]
+        return Strip.join([self._row(n, edges[i + 1] - edges[i]) for i, n in enumerate(numbers)])
+
+    def _row(self, number: int, width: int) -> Strip:
         base = self.rich_style
         if number >= len(self.rows):
             return Strip.blank(width, base)
@@ -149,7 +170,7 @@ class RowList(ScrollView, can_focus=True):
         return mark.add(line).cut(width).strip(width, base)
 
     def _repaint_row(self, number: int) -> None:
-        y = number - self.scroll_offset.y
+        y = number % self.tall - self.scroll_offset.y
         if 0 <= y < self.size.height:
             self.refresh(Region(0, y, self.size.width, 1))
 
@@ -182,13 +203,13 @@ class RowList(ScrollView, can_focus=True):
         `force`: of rows that came just now the list may have no scrollbar yet.
         """
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
-        first = self.at
-        while first > 0 and self.rows[first - 1].plain:
+        at = first = self.at % self.tall
+        while self.across == 1 and first > 0 and self.rows[first - 1].plain:
             first -= 1
         if first < top and height:
-            self.scroll_to(y=first if self.at - first < height else self.at, animate=False, force=True)
-        elif height and self.at >= top + height:
-            self.scroll_to(y=self.at - height + 1, animate=False, force=True)
+            self.scroll_to(y=first if at - first < height else at, animate=False, force=True)
+        elif height and at >= top + height:
+            self.scroll_to(y=at - height + 1, animate=False, force=True)
 
     def action_down(self) -> None:
         """One row down."""
@@ -229,7 +250,8 @@ class RowList(ScrollView, can_focus=True):
 
     def on_click(self, event: Click) -> None:
         """A click moves the cursor; a second one on the same row opens it."""
-        number = event.y + self.scroll_offset.y
+        column = event.x * self.across // max(1, self.scrollable_content_region.width)
+        number = event.y + self.scroll_offset.y + column * self.tall
         if not 0 <= number < len(self.rows) or self.rows[number].plain:
             return
         if number == self.at and event.chain >= 2:
