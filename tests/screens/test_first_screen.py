@@ -33,7 +33,14 @@ async def test_hosts_are_picked_and_written(backend: FakeBackend, size: tuple[in
     async with first(backend, start, size) as (app, pilot):
         shot(app, f"first-{size[0]}")
         text = screen_text(app)
-        for words in ("gw1", "~/.ssh/config", "answers in 3 ms", "refuses connections", "nobody logs in", "d demo"):
+        for words in (
+            "gw1",
+            "~/.ssh/config",
+            "answers in 3 ms",
+            "refuses connections",
+            "nobody logs in",
+            "d opens the demo",
+        ):
             assert words in text
         await pilot.press("enter")
         await settle(pilot)
