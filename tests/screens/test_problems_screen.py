@@ -95,3 +95,12 @@ async def test_what_is_well_again_goes_by_itself(open_app: Any, backend: FakeBac
         await pilot.press("p")
         await settle(pilot)
         assert "node05" not in [one.name for one in app.screen.found]
+
+
+async def test_ascii(open_app: Any) -> None:
+    """With --ascii nothing else is drawn."""
+    async with open_app((120, 36), ascii=True) as (app, pilot):
+        await pilot.press("exclamation_mark")
+        await settle(pilot)
+        assert isinstance(app.screen, ProblemsScreen)
+        assert screen_text(app).isascii()
