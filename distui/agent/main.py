@@ -104,11 +104,12 @@ class Helper:
         self.write_at = now + FULL_REST
 
     def rest(self, most: int, now: float) -> None:
-        """Let small writes gather (see REST)."""
+        """Let small writes gather (see REST), unless the engine waits for us."""
         if most >= BUSY:
             self.fast_until = now + BUSY_FOR
-        if most:
+        if most and not self.out.behind:
             time.sleep(SHORT_REST if now < self.fast_until else REST)
+        self.out.behind = False
 
     def serve(self, source: "Any") -> int:
         """Take what one source has; the number of bytes."""

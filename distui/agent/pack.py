@@ -18,7 +18,7 @@ FRAME = struct.Struct(">BxxxI20s9s2s")
 SHORT = struct.Struct(">BxxxI")
 BARE = 31
 """Length of a frame that has a stamp and nothing else."""
-FEWEST = 16
+FEWEST = 8
 """Lines that are worth a block."""
 LONGEST = 1 << 20
 """Bytes of a frame that is waited for; Docker's have 16 KiB."""

@@ -13,6 +13,8 @@ if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never eval
 
 GREETING = b"\0distui helper 1 "
 """What comes before the frames, with the word we were started with and a newline: no login prints that by chance."""
+BEHIND = 150
+"""Lines in one read from which on a unix socket may have been full: it holds some 280 small writes."""
 READ = 256 * 1024
 """Bytes taken from one socket a pass, so that memory stays bounded."""
 
@@ -23,6 +25,8 @@ class Out:
     def __init__(self) -> None:
         self.parts: list[bytes] = []
         self.size = 0
+        self.behind = False
+        """Whether so much came in one read that the engine may have waited for us."""
         self.late: list[Any] = []
         """Who has something to say as late as possible: what they gather costs less in one piece."""
 

@@ -13,6 +13,7 @@ import operator
 import struct
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -173,12 +174,18 @@ def stamp_ns(stamp: bytes) -> int:
     Raises ValueError when it is no such time.
     """
     text = stamp.decode("ascii")
-    year, month, day = int(text[0:4]), int(text[5:7]), int(text[8:10])
-    whole = (year, month, day, int(text[11:13]), int(text[14:16]), int(text[17:19]), 0, 0, 0)
+    whole = _whole_second(text[:19])
     rest = text[19:]
     digits, zone = _split_fraction(rest)
     nanos = int(digits.ljust(9, "0")[:9]) if digits else 0
-    return (calendar.timegm(whole) - _zone_seconds(zone)) * 1_000_000_000 + nanos
+    return (whole - _zone_seconds(zone)) * _SECOND_NS + nanos
+
+
+@lru_cache(maxsize=64)
+def _whole_second(text: str) -> int:
+    """`2026-11-21T02:35:34` in seconds since the epoch. Raises ValueError when it is no such time."""
+    year, month, day = int(text[0:4]), int(text[5:7]), int(text[8:10])
+    return calendar.timegm((year, month, day, int(text[11:13]), int(text[14:16]), int(text[17:19]), 0, 0, 0))
 
 
 def _split_fraction(rest: str) -> tuple[str, str]:

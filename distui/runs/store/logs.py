@@ -85,6 +85,7 @@ class TaskLog:
         self._assembler = LineAssembler(mask.cut)
         self._pieces: dict[int | None, LineAssembler] = {}
         self._files: dict[Path, GrowingFile] = {}
+        self._paths: dict[int | None, tuple[Path, Path]] = {}
         self._point: bytes | None = None
         """The checkpoint that could not be stored."""
         self._stamps: dict[Stream, bytes] = {}
@@ -148,6 +149,14 @@ class TaskLog:
     def _log(self, rank: int | None) -> Path:
         return self._run.node_log(self._task) if rank is None else self._run.rank_log(rank)
 
+    def _places(self, rank: int | None) -> tuple[Path, Path]:
+        """The rank's log and its times; paths are not made anew for each batch."""
+        known = self._paths.get(rank)
+        if known is None:
+            log = self._log(rank)
+            known = self._paths[rank] = (log, times_of(log))
+        return known
+
     def feed(self, batch: Batch) -> list[Written]:
         """Write what whole lines `batch` completes; returns them grouped by rank, in order."""
         if self._split is None and self._assembler.clean:
@@ -197,8 +206,9 @@ class TaskLog:
         block, data, hidden = self._mask.hide(block, data)
         moments = self._said(rank, block, data)
         if not self.given_up:
-            self._append(times_of(self._log(rank)), moments)  # first: whoever sees a line finds its time
-            self._append(self._log(rank), data)
+            log, times = self._places(rank)
+            self._append(times, moments)  # first: whoever sees a line finds its time
+            self._append(log, data)
         return Written(rank, block, hidden, moments)
 
     def _said(self, rank: int | None, block: Batch, data: bytes) -> bytes:
