@@ -58,6 +58,14 @@ class Places(PacedApp, Typed):
         """The launch form and its plan: of a job, of a new one, or of the first there is."""
         self._open("jobs", "launch.screen", "LaunchScreen", job, marked, new=new)
 
+    def open_job_of(self, job: str, hosts: tuple[str, ...]) -> None:
+        """The launch form with the job file that a run came from, on the hosts it had."""
+        found = next((file for file in self.backend.jobs() if file.name == job), None)
+        if found is None:
+            self.tell(f"there is no job file for {job} here; R runs it again as it was started", level="warning")
+        else:
+            self.open_launch(found, hosts)
+
     def open_run(self, live: LiveRun) -> None:
         """The run view of a run that is followed, or played again; an open one is taken up."""
         self.switch_mode("runs")

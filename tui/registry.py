@@ -29,6 +29,8 @@ def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
     from distui.tui.hosts.container_log import ContainerLogScreen
     from distui.tui.hosts.detail import HostDetailScreen
     from distui.tui.hosts.screen import HostsScreen
+    from distui.tui.launch.form_field import TypingInput
+    from distui.tui.launch.form_yaml import JobText
     from distui.tui.launch.jobs import JobsScreen
     from distui.tui.launch.screen import LaunchScreen
     from distui.tui.metrics.screen import MetricsScreen
@@ -43,6 +45,7 @@ def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
         "Runs": RunsScreen, "One run": RunScreen, "Why": WhyScreen, "Metrics": MetricsScreen,
         "Doctor": DoctorScreen, "Problems": ProblemsScreen, "A text": TextScreen,
         "A container's log": ContainerLogScreen, "First start": FirstScreen,
+        "A field of the form": TypingInput, "The text of a job": JobText,
         "A filter": FilterBar, "A command": CommandBar,
         "Lists": RowList, "Everywhere": DistuiApp,
     }  # fmt: skip

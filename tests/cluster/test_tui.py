@@ -171,6 +171,48 @@ def running(lab: Any, home: Path, size: tuple[int, int] = (120, 40)) -> Iterator
             lab.distui("kill", run, "-y", home=home)
 
 
+FAILS = """\
+version: 1
+name: wrong
+hosts: h[1-2]           # these two
+image: lab/python:1
+ranks: {per_host: 1}
+# what it runs
+command: [sh, -c, 'echo "step 1 of 1"; test {rank} = 0 || exit 3']
+"""
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_from_a_failed_run_to_the_fixed_one(lab: Any, home: Path, size: tuple[int, int]) -> None:
+    """By keys: the run fails, J opens its job, a field is mended and saved, L starts it, and it succeeds."""
+    (home / "wrong.yaml").write_text(FAILS)
+    with Terminal(lab, home, size) as term:
+        start(term)
+        term.keys("2")
+        term.wait("wrong.yaml")
+        term.keys("Enter")
+        term.wait("ready", "L  launch")
+        term.keys("L")
+        term.wait(re.compile(r"Launch wrong-\S+\?"), "Cancel")
+        term.keys("Right", "Enter")
+        term.wait("Rank 1 failed first", "exit 3", "J its job", seconds=60)
+        term.keys("J")
+        term.wait("Jobs › wrong.yaml", "ready")
+        term.keys(*["Down"] * 8, "Enter")
+        term.wait("enter keep", "ctrl+s save")
+        term.keys("BSpace", "BSpace")
+        term.type("0'")
+        term.keys("C-s")
+        term.wait("saved wrong.yaml")
+        assert (home / "wrong.yaml").read_text() == FAILS.replace("exit 3", "exit 0")
+        term.wait("ready")
+        term.keys("L")
+        term.wait(re.compile(r"Launch wrong-\S+\?"), "exit 0", "Cancel")
+        term.keys("Right", "Enter")
+        term.wait("SUCCEEDED", seconds=60)
+    assert ranks_running(lab) == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_the_run_and_the_terminal_whole(lab: Any, user: Path, number: signal.Signals) -> None:
     """The app goes, the run stays; screen, mouse, cursor and line are as before; attach has every line."""

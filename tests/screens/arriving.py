@@ -53,6 +53,19 @@ async def arrive(case: Case, place: str, action: str = "") -> None:
     match place:
         case "Hosts" | "Jobs" | "Runs" | "Doctor":
             app.show_view(place.lower())  # type: ignore[arg-type]
+        case "A field of the form" | "The text of a job":
+            app.drafts.clear()
+            (backend.folder / "llm-pretrain.yaml").unlink(missing_ok=True)
+            app.open_launch(backend.jobs()[0], ())
+            await settle(case.pilot)
+            await filled(case, "Launch")
+            if place == "The text of a job":
+                case.screen.action_show_tab("yaml")
+                area = case.screen.query_one("JobText")
+                area.move_cursor(area.document.end)
+            else:
+                case.screen.form.field("image").focus()
+                await case.press("enter")
         case "A filter" | "A command":
             app.command_history[:] = ["theme light", "hosts /node"]
             app.show_view("hosts")

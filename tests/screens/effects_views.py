@@ -15,6 +15,7 @@ from distui.tui.doctor.fixing import FixDialog
 from distui.tui.frame.commands import CommandBar
 from distui.tui.hosts.container_log import ContainerLogScreen
 from distui.tui.launch.screen import LaunchScreen
+from distui.tui.launch.template_choice import TemplateChoice
 from distui.tui.problems.screen import ProblemsScreen
 from distui.tui.run.screen import RunScreen
 
@@ -199,6 +200,8 @@ async def launch_form(case: Case) -> Steps:
 @effect("Jobs", "new_job")
 async def new_job(case: Case) -> Steps:
     yield
+    await case.until(lambda: isinstance(case.screen, TemplateChoice))
+    await case.press("enter")
     await case.until(lambda: isinstance(case.screen, LaunchScreen) and "name: new-job" in case.screen.draft.text)
     assert case.screen.draft.file is None
 
@@ -242,6 +245,16 @@ async def save_job(case: Case) -> Steps:
     case.screen.draft.set_text(changed, now=True)
     yield
     await case.until(lambda: (case.folder / "llm-pretrain.yaml").read_text() == changed)
+
+
+@effect("Launch", "undo")
+async def undo_change(case: Case) -> Steps:
+    draft, before = case.screen.draft, case.screen.draft.text
+    case.screen.form.field("fabric").focus()
+    await case.press("right")
+    assert draft.text != before
+    yield
+    assert draft.text == before
 
 
 @effect("Launch", "editor")
@@ -594,7 +607,67 @@ async def leave_now(case: Case) -> Steps:
     await case.until(lambda: case.app._exit)
 
 
+@effect("One run", "job")
+@effect("Runs", "job")
+async def its_job(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, LaunchScreen) and case.screen.draft.text)
+    assert case.screen.crumbs[-1] == "llm-pretrain.yaml"
+    assert case.screen.draft.marked[0] == "node01"
+
+
 # What is typed.
+
+
+@effect("A field of the form", "keep", "end_typing", "on", "save_typed")
+async def field_typed(case: Case) -> Steps:
+    before = case.screen.draft.text
+    await case.press("x")
+    yield
+    await case.until(lambda: not case.screen.form.field("image").typing)
+    wanted = before if case.action == "end_typing" else before.replace("25.01-py3", "25.01-py3x")
+    assert case.screen.draft.text == wanted
+    if case.action == "save_typed":
+        await case.until(lambda: (case.folder / "llm-pretrain.yaml").read_text() == wanted)
+    assert case.screen.form.field("command" if case.action == "on" else "image").has_focus
+
+
+@effect("The text of a job", "complete")
+async def text_completed(case: Case) -> Steps:
+    await case.press(*"on_f")
+    yield
+    assert case.screen.query_one("JobText").text.endswith("on_fail: ")
+
+
+@effect("The text of a job", "save")
+async def text_saved(case: Case) -> Steps:
+    await case.press("#")
+    yield
+    await case.until(lambda: (case.folder / "llm-pretrain.yaml").read_text().endswith("#"))
+
+
+@effect("The text of a job", "undo", "redo")
+async def text_undone(case: Case) -> Steps:
+    before = case.screen.query_one("JobText").text
+    await case.press(*"xy")
+    if case.action == "redo":
+        case.screen.query_one("JobText").undo()
+    yield
+    assert (case.screen.query_one("JobText").text == before) == (case.action == "undo")
+
+
+@effect("The text of a job", "next_problem")
+async def text_problem(case: Case) -> Steps:
+    case.screen.query_one("JobText").load_text("version: 1\nname: x\nimagee: y\n")
+    await case.until(lambda: case.screen.draft.preview.problems)
+    yield
+    assert case.screen.query_one("JobText").cursor_location[0] == 2
+
+
+@effect("The text of a job", "next_tab", "leave_text")
+async def text_left(case: Case) -> Steps:
+    yield
+    assert case.screen.tab == "form"
 
 
 @effect("A filter", "keep", "dismiss")

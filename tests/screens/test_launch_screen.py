@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from fakes import JOB, FakeBackend, facts, gpu, screen_text, settle, shot
 from textual.widgets import Button, Input
 
+from distui.cluster.job_templates import TEMPLATES
 from distui.errors import UsageError
 from distui.facts.host import Gpus
 from distui.plan.model import RunPlan
@@ -18,6 +20,7 @@ from distui.runs.launch.gpu_users import GpuUser
 from distui.spec.hosts.inventory import Host, Inventory
 from distui.tui.launch.form_confirm import LaunchConfirm
 from distui.tui.launch.screen import LaunchScreen
+from distui.tui.launch.template_choice import TemplateChoice
 
 
 async def opened(
@@ -51,6 +54,21 @@ def read(file: str) -> str:
 def write(file: str, text: str) -> None:
     """Somebody else writes it."""
     Path(file).write_text(text)
+
+
+def there(file: str) -> bool:
+    """Whether there is a file."""
+    return Path(file).exists()
+
+
+def linked(file: str, text: str) -> Path:
+    """A file with this text in the place of one, which is a link to it from now on."""
+    path = Path(file)
+    real = path.with_name("real")
+    real.write_bytes(text.encode())
+    path.unlink()
+    path.symlink_to(real)
+    return real
 
 
 def value(screen: LaunchScreen, name: str) -> str:
@@ -304,15 +322,15 @@ async def test_save(open_app: Any, backend: FakeBackend) -> None:
         await settle(pilot)
         assert "gpus_per_host: 2" in read(file)
         assert "edited" not in screen_text(app)
-        write(file, JOB + "# theirs\n")
+        write(file, JOB.replace("gpus_per_host: 8", "gpus_per_host: 16"))
         screen.draft.set_text(JOB, now=True)
         await pilot.press("w")
         await settle(pilot)
-        assert "changed by somebody else" in screen_text(app)
-        assert "-# theirs" in screen_text(app)
+        assert "changed by another program" in screen_text(app)
+        assert "-gpus_per_host: 16" in screen_text(app)
         await pilot.press("enter")
         await settle(pilot)
-        assert "# theirs" in read(file)
+        assert "gpus_per_host: 16" in read(file)
         await pilot.press("w")
         await settle(pilot)
         await pilot.press("right", "enter")
@@ -502,7 +520,7 @@ async def test_unsaved_edits_outlive_the_screen(open_app: Any, backend: FakeBack
 
 
 async def test_a_file_that_was_written_outside_is_read_again(open_app: Any, backend: FakeBackend) -> None:
-    """When one comes back to the screen; not when it was edited here."""
+    """When one comes back to the screen; not where it was edited here."""
     async with open_app() as (app, pilot):
         screen = await opened(app, pilot, backend)
         write(screen.draft.path, JOB + "# theirs\n")
@@ -512,7 +530,7 @@ async def test_a_file_that_was_written_outside_is_read_again(open_app: Any, back
         await settle(pilot)
         assert screen.draft.text == JOB + "# theirs\n"
         screen.draft.set_text(JOB + "# mine\n", now=True)
-        write(screen.draft.path, JOB)
+        write(screen.draft.path, JOB + "# yours\n")
         app.open_text("x", "y")
         await settle(pilot)
         await pilot.press("escape")
@@ -599,13 +617,43 @@ async def test_a_slow_plan_never_shows_an_older_text(
 
 
 async def test_a_new_job(open_app: Any, backend: FakeBackend) -> None:
-    """Without job files there is one to begin with."""
+    """Without job files there is one to begin with, on the marked hosts; esc at the question is no job."""
     backend.job_texts = {}
-    async with open_app() as (app, pilot):
+    async with open_app(start="jobs") as (app, pilot):
         app.open_launch(None, ("node03",))
+        await settle(pilot)
+        assert isinstance(app.screen, TemplateChoice)
+        await pilot.press("enter")
         await until_planned(app.screen, pilot)
-        assert value(app.screen, "command") == "python train.py"
+        assert "hosts: node03\n" in app.screen.draft.text
         assert app.screen.draft.preview.plan is not None
+        await pilot.press("escape", "n")
+        await settle(pilot)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert app.screen.crumbs == ("Jobs",)
+
+
+@pytest.mark.parametrize("template", list(TEMPLATES))
+async def test_a_new_job_can_be_started_as_it_is(
+    open_app: Any, backend: FakeBackend, template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On two hosts that are up, with the image of a job here that is for the same, without one where hosts run
+    processes; the form says what it will be."""
+    monkeypatch.chdir(backend.folder)
+    if template == "torchrun":
+        backend.hosts = tuple(replace(host, engine="process") for host in backend.hosts)
+        backend.inventory = Inventory(backend.hosts)
+    async with open_app(start="jobs") as (app, pilot):
+        await pilot.press("n", *["j"] * list(TEMPLATES).index(template), "enter")
+        await until_planned(app.screen, pilot)
+        draft = app.screen.draft
+        assert isinstance(draft.preview.plan, RunPlan), draft.preview
+        assert draft.preview.plan.hosts == ("node01", "node02")
+        images = {"torchrun": None, "tf": "tensorflow/tensorflow:2.19.0"}
+        assert draft.preview.plan.image == images.get(template, "nvcr.io/nvidia/pytorch:25.01-py3")
+        assert value(app.screen, "launcher") == draft.preview.plan.launcher
+        assert not there("new-job.yaml")
 
 
 async def test_n_is_a_new_job_under_a_new_name(
@@ -615,7 +663,7 @@ async def test_n_is_a_new_job_under_a_new_name(
     monkeypatch.chdir(backend.folder)
     write("new-job.yaml", "theirs")
     async with open_app(start="jobs") as (app, pilot):
-        await pilot.press("n")
+        await pilot.press("n", "enter")
         await settle(pilot)
         await until_planned(app.screen, pilot)
         assert app.screen.crumbs[-1] == "new-job-2.yaml"
@@ -630,26 +678,243 @@ async def test_n_is_a_new_job_under_a_new_name(
         await settle(pilot)
         assert isinstance(app.screen, LaunchScreen), "its own file is no reason to ask"
         assert read("new-job-2.yaml").endswith("# more\n")
-        await pilot.press("escape", "n")
+        await pilot.press("escape", "n", "enter")
         await settle(pilot)
         assert app.screen.crumbs[-1] == "new-job-3.yaml"
         write("new-job-3.yaml", "theirs")
         await pilot.press("w")
         await settle(pilot)
-        assert "new-job-3.yaml was changed by somebody else" in screen_text(app)
+        assert "new-job-3.yaml was changed by another program" in screen_text(app)
         await pilot.press("enter")
         await settle(pilot)
         assert (read("new-job.yaml"), read("new-job-3.yaml"), read("llm-pretrain.yaml")) == ("theirs", "theirs", JOB)
 
 
-async def test_a_broken_file_is_not_just_saved(open_app: Any, backend: FakeBackend) -> None:
-    """It is written, since it may be mended later, and the notice says how many problems it has, and which."""
+async def test_a_broken_file_is_saved_only_after_a_question(open_app: Any, backend: FakeBackend) -> None:
+    """With what is wrong and where; Cancel has the focus and writes nothing; the notice says it again."""
     async with open_app() as (app, pilot):
         screen = await opened(app, pilot, backend)
         screen.draft.set_text(JOB + "imagee: x\n", now=True)
-        await pilot.press("w")
-        while not problem_text(app):
+        for keys, written in ((["enter"], JOB), (["right", "enter"], JOB + "imagee: x\n")):
+            await pilot.press("w")
             await settle(pilot)
-        assert read(screen.draft.path) == JOB + "imagee: x\n"
+            assert "Save it?" in screen_text(app) and "line 7: imagee" in screen_text(app)
+            assert app.focused.id == "cancel"
+            await pilot.press(*keys)
+            await settle(pilot)
+            assert read(screen.draft.path) == written
         assert re.search(r"saved \S+, with 1 problem: line 7: .*imagee", problem_text(app))
         assert [notice.severity for notice in app._notifications] == ["warning"]
+
+
+@pytest.mark.parametrize("where", ["form", "field", "yaml"])
+async def test_ctrl_s_saves_what_is_seen(open_app: Any, backend: FakeBackend, where: str) -> None:
+    """Also the key that was just typed: in a field, which is left with it, and in the text."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        wanted = JOB + "# mine\n"
+        if where == "form":
+            screen.draft.set_text(wanted, now=True)
+        elif where == "field":
+            wanted = JOB.replace("25.01-py3", "25.01-py3x")
+            screen.form.field("image").focus()
+            await pilot.press("enter", "x")
+        else:
+            await pilot.press("]")
+            screen.query_one("JobText").move_cursor(screen.query_one("JobText").document.end)
+            await pilot.press(*"# mine", "enter")
+        await pilot.press("ctrl+s")
+        await settle(pilot)
+        await settle(pilot)
+        assert read(screen.draft.path) == screen.draft.text == wanted
+        assert not screen.form.field("image").typing
+
+
+async def test_line_ends_and_links_stay(open_app: Any, backend: FakeBackend) -> None:
+    """A file from Windows keeps its line ends, a link leads to the file as before."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        real = linked(screen.draft.path, JOB.replace("\n", "\r\n"))
+        screen.draft.set_text(JOB.replace("gpus_per_host: 8", "gpus_per_host: 2"), now=True)
+        await pilot.press("w")
+        await settle(pilot)
+        wanted = JOB.replace("gpus_per_host: 8", "gpus_per_host: 2").replace("\n", "\r\n")
+        assert real.read_bytes() == wanted.encode()
+
+
+async def test_what_another_program_changed_is_merged(open_app: Any, backend: FakeBackend) -> None:
+    """At other lines than the edit here: into the text, without a question; u takes it back."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        mine = JOB.replace("gpus_per_host: 8", "gpus_per_host: 2")
+        both = mine.replace("name: llm-pretrain", "name: llm-pretrain  # theirs")
+        screen.draft.set_text(mine, now=True)
+        write(screen.draft.path, JOB.replace("name: llm-pretrain", "name: llm-pretrain  # theirs"))
+        await pilot.press("w")
+        await settle(pilot)
+        assert read(screen.draft.path) == screen.draft.text == both
+        assert "changed by another program" in problem_text(app)
+        await pilot.press("u")
+        assert screen.draft.text == mine
+
+
+async def test_what_another_program_changed_is_seen_while_one_looks(open_app: Any, backend: FakeBackend) -> None:
+    """The screen looks from time to time; where both changed one line it says so once, and saving asks."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        write(screen.draft.path, JOB + "# theirs\n")
+        screen._look()
+        assert screen.draft.text == JOB + "# theirs\n"
+        assert screen.draft.text == screen.draft.read_text, "nothing to be saved"
+        screen.draft.set_text(JOB + "# mine\n", now=True)
+        write(screen.draft.path, JOB + "# yours\n")
+        screen._look()
+        screen._look()
+        await settle(pilot)
+        assert problem_text(app).count("where you did") == 1
+        assert screen.draft.text == JOB + "# mine\n"
+
+
+async def test_edits_that_were_kept_never_hide_what_another_program_wrote(open_app: Any, backend: FakeBackend) -> None:
+    """The screen was closed meanwhile: opened again it has both."""
+    async with open_app(start="jobs") as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        screen.draft.set_text(JOB + "# mine\n", now=True)
+        await settle(pilot)
+        await pilot.press("escape")
+        theirs = JOB.replace("name: llm-pretrain", "name: llm-pretrain  # theirs")
+        backend.job_texts["llm-pretrain"] = theirs
+        write(screen.draft.path, theirs)
+        again = await opened(app, pilot, backend)
+        assert again is not screen
+        assert again.draft.text == theirs + "# mine\n"
+        await pilot.press("w")
+        await settle(pilot)
+        assert read(again.draft.path) == theirs + "# mine\n"
+
+
+async def test_nothing_is_merged_under_one_s_hands(open_app: Any, backend: FakeBackend) -> None:
+    """While a field is typed in the file may change; it is looked at when that is done."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        screen.form.field("image").focus()
+        await pilot.press("enter", "x")
+        write(screen.draft.path, JOB + "# theirs\n")
+        screen._look()
+        assert "# theirs" not in screen.draft.text
+        await pilot.press("enter")
+        await settle(pilot)
+        screen._look()
+        assert screen.draft.text == JOB.replace("25.01-py3", "25.01-py3x") + "# theirs\n"
+
+
+async def test_undo_goes_back_change_by_change(open_app: Any, backend: FakeBackend) -> None:
+    """A field that was typed in is one change, a choice is one, and so is all that was done in the YAML tab."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        screen.form.field("image").focus()
+        await pilot.press("enter", *"xyz", "enter")
+        screen.form.field("fabric").focus()
+        await pilot.press("right", "right")
+        await pilot.press("]", *"# up", "enter", "escape")
+        await until_planned(screen, pilot)
+        seen = []
+        for _ in range(5):
+            seen.append((screen.draft.text.startswith("# up"), value(screen, "fabric"), value(screen, "image")[-3:]))
+            await pilot.press("u")
+            await until_planned(screen, pilot)
+        assert seen == [
+            (True, "roce", "xyz"), (False, "roce", "xyz"), (False, "ib", "xyz"), (False, "auto", "xyz"),
+            (False, "auto", "py3"),
+        ]  # fmt: skip
+        assert screen.draft.text == JOB
+        assert "nothing has been changed" in problem_text(app)
+        assert not app.drafts
+
+
+async def test_the_last_row_says_what_works_while_one_types(open_app: Any, backend: FakeBackend) -> None:
+    """In a field and in the text: no key of the form, no chip, no help."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        assert "L  launch" in screen_text(app).splitlines()[-1]
+        screen.form.field("image").focus()
+        await pilot.press("enter")
+        await settle(pilot)
+        row = screen_text(app).splitlines()[-1]
+        assert row.split("   ")[0].strip() == "enter keep" and "ctrl+s save" in row
+        assert not [word for word in ("launch", "help", "preflight", "$EDITOR") if word in row]
+        await pilot.press("escape", "]")
+        await settle(pilot)
+        row = screen_text(app).splitlines()[-1]
+        assert "tab complete" in row and "ctrl+s save" in row and "next problem" not in row
+        assert not [word for word in ("launch", "help", "preflight", "$EDITOR") if word in row]
+
+
+async def test_the_text_is_completed_from_the_schema(open_app: Any, backend: FakeBackend) -> None:
+    """What may stand at the cursor is listed with its help; tab takes the best, pressed again the next."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        await pilot.press("]")
+        area = screen.query_one("JobText")
+        area.move_cursor(area.document.end)
+        await pilot.press(*"on_")
+        await settle(pilot)
+        shot(app, "launch-completion")
+        assert "When a rank fails: stop the others" in screen_text(app)
+        await pilot.press("tab")
+        assert area.text == JOB + "on_fail: "
+        await pilot.press("tab")
+        assert area.text == JOB + "on_hang: "
+        await pilot.press("r", "tab")
+        assert area.text == JOB + "on_hang: restart"
+        await pilot.press("enter", *"hosts: node0", "tab")
+        assert area.text == JOB + "on_hang: restart\nhosts: node01"
+
+
+async def test_a_field_is_completed_by_what_is_known(open_app: Any, backend: FakeBackend) -> None:
+    """Hosts, groups, images; tab takes it, and without a suggestion goes on to the next field."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        screen.form.field("hosts").focus()
+        await pilot.press("enter", *"node04,gw")
+        await settle(pilot)
+        await pilot.press("tab")
+        await settle(pilot)
+        assert screen.form.field("hosts").value == "node04,gw1"
+        await pilot.press("tab")
+        await settle(pilot)
+        assert not screen.form.field("hosts").typing
+        assert screen.form.field("gpus").has_focus
+        assert 'hosts: "node04,gw1"\n' in screen.draft.text
+
+
+async def test_wrong_lines_are_marked_and_words_have_colours(open_app: Any, backend: FakeBackend) -> None:
+    """The wrong line is another colour from its number on, wherever the cursor is; keys and comments stand out."""
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        await pilot.press("]")
+        area = screen.query_one("JobText")
+        area.load_text(JOB + "launcher: torchrn\n# end\n")
+        await until_planned(screen, pilot)
+        row = len(JOB.splitlines())
+        assert list(area.wrong) == [row]
+        palette = app.palette
+        styles = {n: [segment.style for segment in area.render_line(n) if segment.text.strip()] for n in range(row + 2)}
+        assert styles[row][0].color == palette.wrong.color
+        assert any(style.underline for style in styles[row][1:])
+        assert styles[0][0].color != palette.wrong.color
+        assert any(style.color == palette.accent.color for style in styles[0][1:])
+        assert any(style.color == palette.faint.color for style in styles[row + 1][1:])
+        assert "torchrun" in screen.draft.preview.problems[0].message.partition("did you mean")[2]
+        area.load_text(JOB)
+        await until_planned(screen, pilot)
+        assert not area.wrong
+
+
+async def test_a_choice_that_is_none_says_so(open_app: Any, backend: FakeBackend) -> None:
+    """What the text says is seen in the form, too."""
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        screen.draft.set_text(JOB + "launcher: torchrn\n", now=True)
+        await until_planned(screen, pilot)
+        assert "Launcher        torchrn  ○ env" in screen_text(app)

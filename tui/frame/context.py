@@ -37,7 +37,8 @@ class AppLike(Protocol):
     glyphs: Glyphs
     keymap: Mapping[str, str]
     leaving: Leaving | None
-    drafts: dict[str, str]
+    drafts: dict[str, tuple[str, str]]
+    """Path -> edits that are not saved, and the text that they were made in."""
     """Texts of job files that were edited here and are not saved, by path."""
 
     @property
@@ -61,6 +62,8 @@ class AppLike(Protocol):
     def open_host(self, name: str) -> None: ...
 
     def open_launch(self, job: JobFile | None, marked: tuple[str, ...], *, new: bool = False) -> None: ...
+
+    def open_job_of(self, job: str, hosts: tuple[str, ...]) -> None: ...
 
     def open_run(self, live: LiveRun) -> None: ...
 

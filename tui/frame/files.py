@@ -20,9 +20,17 @@ def read(path: Path) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file by another name and a rename. Raises UsageError."""
+    """Write a file by another name and a rename, with the line ends it has; a link stays one. Raises UsageError."""
     with writing(path):
-        replace_text(path, text)
+        replace_text(path.resolve(), text.replace("\n", "\r\n") if _from_windows(path) else text)
+
+
+def _from_windows(path: Path) -> bool:
+    try:
+        text = read_text(path)
+    except (OSError, UnicodeDecodeError):
+        return False
+    return 0 < text.count("\n") == text.count("\r\n")
 
 
 def changed(path: Path, before: str | None) -> bool:

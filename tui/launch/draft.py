@@ -14,8 +14,10 @@ from typing import ClassVar
 from textual.timer import Timer
 
 from distui.cluster.job_files import JobFile
+from distui.cluster.job_templates import TEMPLATES, blank_job
 from distui.doctor.images import ImageId
 from distui.errors import DistuiError, Problem
+from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
 from distui.spec.job.job import Job
 from distui.tui.frame import files
@@ -26,6 +28,7 @@ from distui.tui.frame.parts import Part
 from distui.tui.launch import job_form, plan_lines
 from distui.tui.launch.before_lines import Checked
 from distui.tui.launch.drafting import drafted, image_state
+from distui.tui.launch.merging import merged
 from distui.tui.launch.plan_lines import Preview
 from distui.tui.terminal import shell
 
@@ -37,18 +40,12 @@ class LaunchDraft(Part):
     """The text of a job file is the truth; plans of it are made in a thread, and only the newest one counts."""
 
     ACTIONS: ClassVar[tuple[Action, ...]] = (
-        Action("save", "save", ("w",), "View", "save", footer=True, help="Write the job file."),
-        Action(
-            "editor",
-            "$EDITOR",
-            ("e",),
-            "View",
-            "edit",
-            terminal=True,
-            footer=True,
-            help="Edit the text in your own editor.",
-        ),
-    )
+        Action("save", "save", ("w", "ctrl+s"), "View", "save", footer=True,
+               help="Write the job file; what is no job, or was changed by another program meanwhile, asks first."),
+        Action("undo", "undo", ("u", "ctrl+z"), "View", help="The text as it was before the last change, and so on."),
+        Action("editor", "$EDITOR", ("e",), "View", "edit", terminal=True, footer=True,
+               help="Edit the text in your own editor."),
+    )  # fmt: skip
 
     def __init__(self, view: View, job: JobFile | None, marked: tuple[str, ...], show: Callable[[], None]) -> None:
         self.view = view
@@ -71,6 +68,10 @@ class LaunchDraft(Part):
         """That text."""
         self.preview = Preview()
         self.run_id = ""
+        self.past: list[str] = []
+        """The text before each change, the newest last."""
+        self._told = ""
+        """What another program wrote that stands against the edits here, when it was told."""
         self._opened = False
         self._timer: Timer | None = None
         self._fresh = asyncio.Event()
@@ -98,16 +99,40 @@ class LaunchDraft(Part):
 
     # The job.
 
-    def open(self, file: JobFile | None) -> None:
+    def open(self, file: JobFile) -> None:
         """Show a job file, with the edits it had: the app keeps them until they are saved or thrown away."""
+        self._begin_with(file, self._read(file.path))
+
+    def open_new(self, template: str) -> None:
+        """Show a job that has no file yet, on hosts that are up."""
+        name = job_form.new_name(lambda file: os.path.lexists(file) or file in app_of(self.view).drafts)
+        self.new_path = f"{name}.yaml"
+        hosts = self.marked or self._up()
+        text = blank_job(template, name, hosts, self._image(template, hosts))
+        self._begin_with(None, text)
+
+    def _begin_with(self, file: JobFile | None, text: str) -> None:
         self.file, self.run_id, self.job, self._checked = file, "", None, None
-        self._opened, self.saved = True, file is not None
-        if file is None:
-            self.new_path, self.read_text = job_form.new_job(os.path.lexists)
-        else:
-            self.read_text = self._read(file.path)
-        self.text = app_of(self.view).drafts.get(self.path, self.read_text)
+        self._opened, self.saved, self._told = True, file is not None, ""
+        self.past.clear()
+        self.text, self.read_text = app_of(self.view).drafts.get(self.path, (text, text))
+        self.reread()
         self._later(now=True)
+
+    def _up(self) -> tuple[str, ...]:
+        """Two hosts that answered, else the first two."""
+        facts = self.view.backend.facts
+        names = [host.name for host in self.view.backend.hosts]
+        return tuple(sorted(names, key=lambda name: not isinstance(facts.get(name), HostFacts))[:2])
+
+    def _image(self, template: str, hosts: Sequence[str]) -> str | None:
+        """That of a job here that is for the same, else a usual one; none where hosts run processes."""
+        engines = {host.engine for host in self.view.backend.hosts if host.name in hosts}
+        if engines == {"process"}:
+            return None
+        wanted = TEMPLATES[template]
+        known = (file.job.image for file in self.files if file.job is not None and file.job.image)
+        return next((image for image in known if wanted.framework in image), wanted.image)
 
     def _read(self, path: Path) -> str:
         try:
@@ -117,14 +142,34 @@ class LaunchDraft(Part):
             return ""
 
     def set_text(self, text: str, *, now: bool = False) -> None:
+        """Another text; the plan follows."""
         if text == self.text:
             return
         self.text = text
-        if text == self.read_text:
+        self._keep()
+        self._later(now=now)
+
+    def _keep(self) -> None:
+        """What is not saved stays with the app."""
+        if self.text == self.read_text:
             app_of(self.view).drafts.pop(self.path, None)
         else:
-            app_of(self.view).drafts[self.path] = text
-        self._later(now=now)
+            app_of(self.view).drafts[self.path] = (self.text, self.read_text)
+
+    def remember(self, text: str) -> None:
+        """The text before a change, for undo."""
+        if text != self.text and (not self.past or self.past[-1] != text):
+            self.past.append(text)
+
+    def action_undo(self) -> None:
+        """The text before the last change."""
+        before = next((text for text in reversed(self.past) if text != self.text), None)
+        if before is None:
+            app_of(self.view).tell("nothing has been changed")
+            return
+        while self.past.pop() != before:
+            pass
+        self.set_text(before, now=True)
 
     def _later(self, *, now: bool = False) -> None:
         """Make the plan again: now, or when no key came for a moment. Not before a job was opened."""
@@ -220,38 +265,72 @@ class LaunchDraft(Part):
     # The file.
 
     def action_save(self) -> None:
-        """Write the job file; when somebody else wrote it meanwhile, ask first."""
+        """Write the job file; what could be a loss asks first."""
         self.view.work(self._save(), name="save")
 
     async def _save(self) -> None:
-        path, text = Path(self.path), self.text
-        before = self.read_text if self.saved else None
-        if files.changed(path, before):
-            lines = files.difference(files.read(path), text)
-            if not await app_of(self.view).confirm(f"{path.name} was changed by somebody else", lines, "Write mine"):
-                return
+        path = Path(self.path)
+        if not await self._with_theirs(path):
+            return
+        text = self.text
+        draft = await asyncio.to_thread(self.view.backend.draft, text, self.path, self.document)
+        if draft.problems and not await self._broken(path, draft.problems):
+            return
         files.write(path, text)
         self.read_text, self.saved = text, True
-        if self.text == text:
-            app_of(self.view).drafts.pop(self.path, None)
-        draft = await asyncio.to_thread(self.view.backend.draft, text, self.path, self.document)
+        self._keep()
         self._listed(path)
         app_of(self.view).tell(_saved(path, draft.problems), level="warning" if draft.problems else "info")
         self.view.refresh_bars()
+
+    async def _with_theirs(self, path: Path) -> bool:
+        """Take in what another program wrote meanwhile, or ask whether it goes. Whether to go on."""
+        if not files.changed(path, self.read_text if self.saved else None):
+            return True
+        theirs = files.read(path)
+        if self.saved and self._merge(theirs):
+            return True
+        lines = files.difference(theirs, self.text)
+        return await app_of(self.view).confirm(f"{path.name} was changed by another program", lines, "Write mine")
+
+    def _merge(self, theirs: str) -> bool:
+        """Both changes in one text, where they are at different lines. Whether they are."""
+        both = merged(self.read_text, self.text, theirs)
+        if both is None:
+            return False
+        edited, self.read_text = self.text != self.read_text, theirs
+        self.remember(both)
+        if both != self.text:
+            self.past.append(self.text)
+        self.set_text(both, now=True)
+        self._keep()
+        words = "in the text beside your changes" if edited else "read again"
+        app_of(self.view).tell(f"{Path(self.path).name} was changed by another program: {words}")
+        return True
+
+    async def _broken(self, path: Path, problems: Sequence[Problem]) -> bool:
+        """Whether a file that is no job is to be written all the same."""
+        lines = [_problem(problem) for problem in problems[:8]]
+        lines += [f"and {len(problems) - 8} more"] if len(problems) > 8 else []
+        return await app_of(self.view).confirm(f"{path.name} can't run like this. Save it?", lines, "Save it")
+
+    def reread(self, *, typing: bool = False) -> None:
+        """Take in what another program wrote meanwhile; while something is typed here that waits until it is saved."""
+        if self.file is None or not self.saved or not self.file.path.is_file():
+            return
+        now = self._read(self.file.path)
+        if not now or now in (self.read_text, self._told) or (typing and self.text != self.read_text):
+            return
+        if not self._merge(now):
+            self._told = now
+            name = self.file.path.name
+            app_of(self.view).tell(f"{name} was changed by another program where you did; w asks", level="warning")
 
     def _listed(self, path: Path) -> None:
         """A file that was new is one of the jobs from now on."""
         if self.file is None:
             self.files = self.view.backend.jobs()
             self.file = next((f for f in self.files if f.path.absolute() == path.absolute()), None)
-
-    def reread(self) -> None:
-        """A file that somebody else wrote is read again, unless it was edited here."""
-        if self.file is not None and self.read_text and self.text == self.read_text:
-            now = self._read(self.file.path)
-            if now and now != self.read_text:
-                self.read_text = self.text = now
-                self._later(now=True)
 
     def action_editor(self) -> None:
         """Edit the text in one's own editor; what is saved there is shown here."""
@@ -263,7 +342,9 @@ class LaunchDraft(Part):
             path = Path(folder) / Path(self.path).name
             files.write(path, self.text)
             await shell.outside(self.view.app, shell.editor_argv(path, line))
+            before = self.text
             self.set_text(self._read(path) or self.text, now=True)
+            self.remember(before)
 
 
 def _saved(path: Path, problems: Sequence[Problem]) -> str:
@@ -271,6 +352,10 @@ def _saved(path: Path, problems: Sequence[Problem]) -> str:
     if not problems:
         return f"saved {path}"
     one = len(problems) == 1
-    messages = [f"line {p.line}: " * bool(p.line) + f"{p.key}: " * bool(p.key) + p.message for p in problems[:2]]
+    messages = [_problem(problem) for problem in problems[:2]]
     more = [f"and {len(problems) - 2} more"] if len(problems) > 2 else []
     return f"saved {path}, with {len(problems)} problem{'s' * (not one)}: " + "; ".join([*messages, *more])
+
+
+def _problem(problem: Problem) -> str:
+    return f"line {problem.line}: " * bool(problem.line) + f"{problem.key}: " * bool(problem.key) + problem.message

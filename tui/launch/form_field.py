@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.events import Blur, Click, Focus
 from textual.message import Message
+from textual.suggester import Suggester
 from textual.widgets import Input
 
 from distui.tui.frame.actions import Action, bindings
@@ -26,15 +28,61 @@ FIELD_MOVES = (
 )
 
 
+class Words(Suggester):
+    """Completes what is typed by words that are known: hosts, images."""
+
+    def __init__(self) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self.known: tuple[str, ...] = ()
+
+    async def get_suggestion(self, value: str) -> str | None:
+        """See textual; after a comma the next one begins."""
+        begun, comma, word = value.rpartition(",")
+        start = word.lstrip()
+        space = word[: len(word) - len(start)]
+        found = next((known for known in self.known if start and known.startswith(start) and known != start), None)
+        return None if found is None else f"{begun}{comma}{space}{found}"
+
+
 class TypingInput(Input):
     """The text of a field while it is typed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "end_typing", show=False)]
+    TYPES = True
+    ACTIONS: ClassVar[tuple[Action, ...]] = (
+        Action("keep", "keep", ("enter",), footer=True, help="What is typed is in the text of the job, and stays."),
+        Action("end_typing", "undo", ("escape",), footer=True, help="What was there before is back."),
+        Action("on", "complete, next field", ("tab",), footer=True,
+               help="Take the word that is suggested; without one keep what is typed, and go to the next field."),
+        Action("save_typed", "save", ("ctrl+s",), footer=True, help="Keep it, and write the job file."),
+    )  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
+
+    @property
+    def field(self) -> FormField:
+        """The row it is in."""
+        assert isinstance(self.parent, FormField)
+        return self.parent
+
+    def action_keep(self) -> None:
+        """Enter: done."""
+        self.field.stop_typing()
 
     def action_end_typing(self) -> None:
         """Escape undoes what was typed."""
-        assert isinstance(self.parent, FormField)
-        self.parent.stop_typing(undo=True)
+        self.field.stop_typing(undo=True)
+
+    def action_on(self) -> None:
+        """The suggestion, else the next field."""
+        if self._suggestion and self.cursor_at_end:
+            self.action_cursor_right()
+        else:
+            self.field.stop_typing(focus=False)
+            self.screen.set_focus(self.field)  # at once: the next one is that after the row
+            self.field.action_next_field()
+
+    def action_save_typed(self) -> None:
+        """Keep it, and save."""
+        self.field.stop_typing(save=True)
 
 
 class FormField(Horizontal, can_focus=True):
@@ -43,7 +91,7 @@ class FormField(Horizontal, can_focus=True):
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         *FIELD_MOVES,
         Action(
-            "edit", "edit", ("enter",), "View", footer=True, help="Type in the field; enter keeps it, esc undoes it."
+            "edit", "edit", ("enter",), "View", footer=True, help="Type in the field: each key is in the text at once."
         ),
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
@@ -59,10 +107,14 @@ class FormField(Horizontal, can_focus=True):
     """
 
     class Changed(Message):
-        """The value is another now; `done` when typing has ended, `undone` when it is what it was before."""
+        """The value is another now; `done` when typing has ended, `undone` when it is what it was before; with `save`
+        the file is to be written, too."""
 
-        def __init__(self, field: FormField, value: str, *, done: bool, undone: bool = False) -> None:
+        def __init__(
+            self, field: FormField, value: str, *, done: bool, undone: bool = False, save: bool = False
+        ) -> None:
             super().__init__()
+            self.save = save
             self.field = field
             self.value = value
             self.done = done
@@ -85,12 +137,14 @@ class FormField(Horizontal, can_focus=True):
         self.empty = ""
         """What holds while the field is empty."""
         self.wrong = False
+        self.words = Words()
+        """What may be completed here."""
 
     def compose(self) -> ComposeResult:
         """See textual."""
         yield Painted(self._label, classes="label")
         yield Painted(self._value, classes="value")
-        yield TypingInput(compact=True, placeholder=self.help_text, select_on_focus=False)
+        yield TypingInput(compact=True, placeholder=self.help_text, select_on_focus=False, suggester=self.words)
 
     def show(self, value: str, note: str = "", *, wrong: bool = False, empty: str = "") -> None:
         """What the job says now; the text being typed stays as it is."""
@@ -167,17 +221,12 @@ class FormField(Horizontal, can_focus=True):
             self.value = event.value
             self.post_message(self.Changed(self, event.value, done=False))
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Done."""
-        event.stop()
-        self.stop_typing()
-
     def on_input_blurred(self, event: Input.Blurred) -> None:
         """Leaving the field is done, too."""
         self.stop_typing(focus=False)
 
-    def stop_typing(self, *, focus: bool = True, undo: bool = False) -> None:
-        """Back to the row; with `undo` to the value it had."""
+    def stop_typing(self, *, focus: bool = True, undo: bool = False, save: bool = False) -> None:
+        """Back to the row; with `undo` to the value it had, with `save` into the file."""
         if not self.typing:
             return
         if undo:
@@ -186,7 +235,7 @@ class FormField(Horizontal, can_focus=True):
         if focus:
             self.focus()
         self.repaint()
-        self.post_message(self.Changed(self, self.value, done=True, undone=undo))
+        self.post_message(self.Changed(self, self.value, done=True, undone=undo, save=save))
 
     def action_next_field(self) -> None:
         """The row below."""
@@ -216,7 +265,7 @@ class ChoiceField(FormField):
 
     def _value(self, width: int, height: int) -> list[Line]:
         palette, glyphs = palette_of(self), glyphs_of(self)
-        line = Line().gap(1)
+        line = Line().gap(1).put(self._unknown, palette.wrong)
         for i, choice in enumerate(self.choices):
             here = choice == self.value
             line.gap(2 if i else 0).put(
@@ -225,9 +274,14 @@ class ChoiceField(FormField):
             line.gap(1).put(choice, palette.text if here else palette.muted)
         return [line.cut(width)]
 
+    @property
+    def _unknown(self) -> str:
+        """What the text says where that is none of the choices."""
+        return f"{cut(self.value, 14)}  " if self.value and self.value not in self.choices else ""
+
     def clicked(self, event: Click) -> None:
         """A click on a word chooses it."""
-        at = LABEL + 1
+        at = LABEL + 1 + cell_len(self._unknown)
         for choice in self.choices:
             size = len(glyphs_of(self).chosen) + 1 + len(choice)
             if at <= event.x < at + size:

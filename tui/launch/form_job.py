@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from textwrap import wrap
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
+from textual.events import DescendantFocus
 from textual.message import Message
 
 from distui.plan.model import RunPlan
+from distui.spec.completion import describe
 from distui.spec.hosts.names import fold
 from distui.spec.job.job import Job
 from distui.tui.frame.actions import Action, bindings
@@ -55,6 +58,7 @@ class JobForm(VerticalScroll, can_focus=False):
     DEFAULT_CSS = """
     JobForm { scrollbar-size-vertical: 1; }
     JobForm #rest { height: auto; }
+    JobForm #hint { height: 2; margin: 1 0 0 0; }
     """
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -71,6 +75,7 @@ class JobForm(VerticalScroll, can_focus=False):
             if field.gap:
                 yield Painted(_nothing, classes="space")
             yield self._field(field)
+        yield Painted(self._hint, id="hint")
         yield Painted(self._rest, id="rest")
 
     def _field(self, field: Field) -> FormField:
@@ -113,6 +118,16 @@ class JobForm(VerticalScroll, can_focus=False):
 
     def _title(self, width: int, height: int) -> list[Line]:
         return [title("Job", width, palette_of(self), glyphs_of(self))]
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """What the schema says of the field that has the keys."""
+        self.query_one("#hint", Painted).repaint()
+
+    def _hint(self, width: int, height: int) -> list[Line]:
+        row = next((r for r in self.query(FormField) if r.has_focus_within), None)
+        field = next((f for f in FIELDS if row is not None and f.id == row.key), None)
+        words = describe(field.key) if field is not None else ""
+        return [Line().gap(2).put(part, palette_of(self).faint) for part in wrap(words, max(20, width - 4))[:2]]
 
     def _rest(self, width: int, height: int) -> list[Line]:
         return rest_lines(self.job, self.plan, width, palette_of(self), glyphs_of(self)) if self.job else []

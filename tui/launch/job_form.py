@@ -150,18 +150,7 @@ def _plain(field: Field, written: str | tuple[str, ...]) -> str:
     return shlex.join(written) if field.id == "command" else f"[{', '.join(written)}]"
 
 
-def new_job(taken: Callable[[str], bool]) -> tuple[str, str]:
-    """File name and text of a job that is new: the first name that is not taken."""
+def new_name(taken: Callable[[str], bool]) -> str:
+    """The name of a job that is new: the first whose file is not there."""
     names = (f"new-job-{number}" if number > 1 else "new-job" for number in count(1))
-    name = next(name for name in names if not taken(f"{name}.yaml"))
-    return f"{name}.yaml", NEW_JOB.replace("name: new-job", f"name: {name}")
-
-
-NEW_JOB = """\
-# yaml-language-server: $schema=./.distui/job-v1.json
-version: 1
-name: new-job
-image: pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime
-ranks: {per_host: 1}
-command: [python, train.py]
-"""
+    return next(name for name in names if not taken(f"{name}.yaml"))

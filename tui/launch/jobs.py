@@ -30,7 +30,13 @@ class JobsScreen(View):
     VIEW: ClassVar[ViewName] = "jobs"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("launch_form", "open", ("enter",), footer=True, help="The launch form with this job."),
-        Action("new_job", "new", ("n",), footer=True, help="A new job in the launch form, under a new file name."),
+        Action(
+            "new_job",
+            "new",
+            ("n",),
+            footer=True,
+            help="A new job that runs as it is, from a template, under a new file name.",
+        ),
         Action("show_text", "file", ("y",), "View", footer=True, help="The text of the file."),
         Action("reread", "read again", ("r",), "View", footer=True, help="Look for job files again."),
         FILTER,

@@ -27,12 +27,15 @@ from distui.tui.launch.form_job import JobForm, JobRow
 from distui.tui.launch.form_yaml import YamlPane
 from distui.tui.launch.job_form import FIELDS
 from distui.tui.launch.plan_view import PlanView
+from distui.tui.launch.template_choice import TemplateChoice
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 from distui.tui.run import change as run_change
 from distui.tui.widgets.painted import Painted
 
 Tab = Literal["form", "plan", "yaml"]
+LOOK_EVERY = 2.0
+"""Seconds between two looks whether another program has written the file."""
 
 
 class LaunchScreen(View):
@@ -81,6 +84,8 @@ class LaunchScreen(View):
         self.parts = (self.draft,)
         self.new = new
         self.tab: Tab = "form"
+        self._before_text = ""
+        """The text when the YAML tab was opened: for undo, all that is typed there is one change."""
         self._base: tuple[str, tuple[str, ...]] | None = None
         """Text and marked hosts before a field was typed in: each key replaces what the key before it wrote."""
 
@@ -100,9 +105,27 @@ class LaunchScreen(View):
             self.draft.files = self.backend.jobs()
         except DistuiError as error:
             app_of(self).tell_error(error)
-        self.draft.open(None if self.new else self.draft.file or next(iter(self.draft.files), None))
+        first = self.draft.file or next(iter(self.draft.files), None)
+        if self.new or first is None:
+            self.work(self._begin_new(), name="new")
+        else:
+            self.draft.open(first)
         self.set_class(True, f"-{self.tab}")
         self.call_after_refresh(self.form.scroll_home, animate=False)
+        self.set_interval(LOOK_EVERY, self._look)
+
+    async def _begin_new(self) -> None:
+        """Ask what the job begins with; without an answer there is none."""
+        template = await self.app.push_screen_wait(TemplateChoice())
+        if template:
+            self.draft.open_new(template)
+        else:
+            self.app.pop_screen()
+
+    def _look(self) -> None:
+        """Whether another program has written the file."""
+        if self.is_current and not self.closing:
+            self.draft.reread(typing=self._base is not None or self.tab == "yaml")
 
     @property
     def form(self) -> JobForm:
@@ -129,6 +152,10 @@ class LaunchScreen(View):
 
     def offers(self, action: Action) -> bool:
         """See View: what needs a plan is offered when there is one."""
+        if action.id == "next_problem":
+            return bool(self.draft.preview.problems)
+        if action.id == "undo":
+            return self.tab == "yaml" or bool(self.draft.past)
         needs = action.id in ("launch", "preflight", "dry_run", "copy_command", "compare")
         return self.draft.preview.plan is not None or not needs
 
@@ -139,7 +166,7 @@ class LaunchScreen(View):
     def on_screen_resume(self) -> None:
         """The file may have been written meanwhile."""
         super().on_screen_resume()
-        self.draft.reread()
+        self._look()
 
     def headline(self, line: Line, palette: Palette) -> None:
         """The tabs; the plan is one of them where it has no room beside the form."""
@@ -159,10 +186,17 @@ class LaunchScreen(View):
         self._show_form()
         yaml = self.query_one(YamlPane)
         yaml.load(self.draft.text)
+        yaml.area.known = self._known()
         yaml.show_problems(self.draft.preview.problems)
         self.plan_view.show(self.draft.preview)
         self.query_one("#narrow", Painted).repaint()
         self.refresh_bars()
+
+    def _known(self) -> dict[str, tuple[str, ...]]:
+        """Words that may be typed for keys and that no schema knows."""
+        hosts = (*(host.name for host in self.backend.hosts), *(f"@{name}" for name in self.backend.groups))
+        images = dict.fromkeys(file.job.image for file in self.draft.files if file.job and file.job.image)
+        return {"hosts": hosts, "image": tuple(images)}
 
     def _show_form(self) -> None:
         draft = self.draft
@@ -171,6 +205,8 @@ class LaunchScreen(View):
         name = draft.job.name if draft.job else draft.file.name if draft.file else Path(draft.path).stem
         wrong = {p.key.split(".")[0] for p in draft.preview.problems}
         values = job_form.values(draft.text, draft.job, draft.job_text, draft.document)
+        for key, words in self._known().items():
+            self.form.field(key).words.known = words
         self.form.show(name, count, draft.job, draft.preview.plan, draft.marked, wrong, values)
 
     def _narrow(self, width: int, height: int) -> list[Line]:
@@ -199,11 +235,16 @@ class LaunchScreen(View):
             app_of(self).tell("the form can't change this text; use the YAML tab", level="warning")
         self.draft.set_text(base if made is None else made, now=event.done)
         if event.done:
+            self.draft.remember(base)
             self._show_form()  # also where the text stays as it was: what the field says is what the text says
+        if event.save:
+            self.draft.action_save()
 
     def on_yaml_pane_edited(self, event: YamlPane.Edited) -> None:
         """The text itself."""
         self.draft.set_text(event.text)
+        if event.save:
+            self.draft.action_save()
 
     def on_plan_view_place(self, event: PlanView.Place) -> None:
         """A problem was chosen: show its line."""
@@ -217,6 +258,10 @@ class LaunchScreen(View):
 
     def action_show_tab(self, tab: Tab) -> None:
         """A tab by name; a click does this."""
+        if tab == "yaml" and self.tab != "yaml":
+            self._before_text = self.draft.text
+        elif self.tab == "yaml" and tab != "yaml":
+            self.draft.remember(self._before_text)
         self.tab = tab
         for name in ("form", "plan", "yaml"):
             self.set_class(name == tab, f"-{name}")

@@ -13,9 +13,11 @@ from distui.tui.run import change
 
 
 class RunActs(Part):
-    """What touches the run, each after a question."""
+    """What touches the run, each after a question, and the way to its job."""
 
     ACTIONS: ClassVar[tuple[Action, ...]] = (
+        Action("job", "its job", ("J",), "View", footer=True,
+               help="The run's job in the launch form, on the same hosts: to be changed there, and started with L."),
         Action(
             "stop", "stop", ("S",), "Change", "stop", changes=True, footer=True,
             help="SIGTERM, the grace, then SIGKILL.",
@@ -34,6 +36,10 @@ class RunActs(Part):
     def __init__(self, view: View, live: LiveRun) -> None:
         self.view = view
         self.live = live
+
+    def action_job(self) -> None:
+        """The job file in the launch form."""
+        app_of(self.view).open_job_of(self.live.plan.job, self.live.plan.hosts)
 
     def action_stop(self) -> None:
         """Stop the run, after a question."""

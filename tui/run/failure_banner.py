@@ -75,7 +75,8 @@ def _evidence(palette: Palette) -> Line:
 
 
 def _chip(palette: Palette) -> Line:
-    return Line().put(" R ", palette.chip, click="screen.do('rerun')").put(" run again", palette.muted)
+    line = Line().put("J", palette.key, click="screen.do('job')").put(" its job", palette.muted).gap(2)
+    return line.put(" R ", palette.chip, click="screen.do('rerun')").put(" run again", palette.muted)
 
 
 def warning_lines(palette: Palette, glyphs: Glyphs, warnings: Sequence[str], width: int, height: int) -> list[Line]:

@@ -208,7 +208,7 @@ class RunScreen(View):
         stuck = self.feed.stands is not None
         merged = isinstance(self.panes.active, MergedPane)
         now = {
-            **dict.fromkeys(("rerun", "prune"), over),
+            **dict.fromkeys(("rerun", "prune", "job"), over),
             **dict.fromkeys(("evidence", "copy_report"), failed),
             **dict.fromkeys(("next_error", "only", "zoom"), not (failed or stuck)),
             "stop": not over,

@@ -42,6 +42,8 @@ class RunsScreen(View):
                help="Two marked plans, a marked one and this, or the run before and this."),
         Action("mark", "mark", ("space",), "View", footer=True, help="Choose a run to compare with, or two."),
         FILTER,
+        Action("job", "its job", ("J",), "View",
+               help="The run's job in the launch form, on the same hosts: to be changed there, and started with L."),
         Action("again", "refresh", ("r",), "View", help="Ask the hosts again."),
         Action("rerun", "run again", ("R",), "Change", "rerun", changes=True, footer=True,
                help="The job as it was started, as a new run."),
@@ -207,6 +209,12 @@ class RunsScreen(View):
     def action_again(self) -> None:
         """Ask the hosts now."""
         app_of(self).ask_runs()
+
+    def action_job(self) -> None:
+        """The job file in the launch form."""
+        row = self._need()
+        if row is not None:
+            app_of(self).open_job_of(row.job, row.hosts)
 
     def action_mark(self) -> None:
         """Mark, or unmark; a third mark takes the place of the oldest."""

@@ -1,10 +1,13 @@
-"""Changes one value in the text of a YAML file and leaves everything else, comments too, as it was written."""
+"""Changes one value in the text of a YAML file and leaves everything else as it was written.
+
+Comments stay, too, even those beside a value that goes: beside the key when there is just one, else on lines below.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import yaml
@@ -19,7 +22,11 @@ _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n",
 def scalar(value: str) -> str:
     """`value` as a YAML scalar that is a string in block and in flow context; quoted where it has to be."""
     plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS and value.strip(".") and value != "."
-    return value if plain else json.dumps(value, ensure_ascii=False)
+    if plain:
+        return value
+    if ('"' in value or "\\" in value) and value.isprintable():  # as a person would write it
+        return "'" + value.replace("'", "''") + "'"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def words(values: Sequence[str]) -> str:
@@ -45,7 +52,16 @@ def set_at(text: str, keys: Sequence[str], value: str | None, *, name: str | Non
     root = next((d for d in documents if _named(d, name)), None)
     if not isinstance(root, yaml.MappingNode) or root.flow_style:
         return None
-    return _set(_Text(text), root, list(keys), value)
+    made = _set(_Text(text), root, list(keys), value)
+    return made if _composes(made, len(documents)) else None
+
+
+def _composes(text: str, documents: int) -> bool:
+    """Whether a text is YAML still: a value may have held the anchor that another one refers to."""
+    try:
+        return len(list(yaml.compose_all(text, Loader=_LOADER))) == documents
+    except (yaml.YAMLError, RecursionError):
+        return False
 
 
 def values_at(text: str, keys: Sequence[str], *, name: str | None = None) -> dict[str, str | tuple[str, ...]] | None:
@@ -107,6 +123,25 @@ class _Text:
         end = self.text.find("\n", index)
         return len(self.text) if end < 0 else end + 1
 
+    def comments(self, begin: int, end: int, node: yaml.Node) -> list[str]:
+        """The comments around and between the parts of a node: that on the first line ("" without), then the others."""
+        kept = list(self.text[begin:end])
+        for start, stop in self._leaves(node):
+            kept[max(0, start - begin) : max(0, stop - begin)] = [
+                "x" if c != "\n" else c for c in self.text[start:stop]
+            ]
+        first, *others = [re.search(r"(?:^|(?<=\s))#.*", line) for line in "".join(kept).split("\n")]
+        return [first[0] if first else "", *(found[0] for found in others if found)]
+
+    def _leaves(self, node: yaml.Node) -> Iterator[tuple[int, int]]:
+        """Where the single values in a node stand."""
+        if isinstance(node, yaml.ScalarNode):
+            yield self.at(node.start_mark), self.end(node)
+            return
+        for child in node.value:
+            for part in child if isinstance(child, tuple) else (child,):
+                yield from self._leaves(part)
+
     def end(self, node: yaml.Node) -> int:
         """Where what was written of a node ends, without the comments and empty lines after it."""
         if isinstance(node, yaml.CollectionNode) and not node.flow_style:
@@ -141,9 +176,21 @@ def _replace(text: _Text, pair: tuple[Any, Any], value: str) -> str:
     if isinstance(old, yaml.ScalarNode) and end <= start:
         start = end = colon
     body = text.text
-    if "\n" in body[colon:start] or start == colon:
-        return f"{body[:colon]} {value}{body[end:]}"
+    if "\n" in body[colon:start] or start == colon or "\n" in body[start:end]:
+        first, *others = text.comments(colon, end, old)
+        indent = " " * (int(key.start_mark.column) + 2)
+        kept = "".join(f"\n{indent}{comment}" for comment in others)
+        after, rest = _cut_comment(body, end) if first or others else ("", body[end:])
+        kept += f"\n{indent}{after}" if after and first else ""
+        same = first or after
+        return f"{body[:colon]} {value}{'  ' * bool(same)}{same}{kept}{rest}"
     return body[:start] + value + body[end:]
+
+
+def _cut_comment(body: str, end: int) -> tuple[str, str]:
+    """The comment that follows on the line, and what comes after it."""
+    found = re.match(r"[ \t]+(#[^\n]*)", body[end:])
+    return (found[1], body[end + found.end() :]) if found else ("", body[end:])
 
 
 def _insert(text: _Text, node: yaml.MappingNode, keys: list[str], value: str) -> str:
@@ -162,7 +209,11 @@ def _without(text: _Text, node: yaml.MappingNode, pair: tuple[Any, Any]) -> str:
     key, value = pair
     start, end, body = text.at(key.start_mark), text.end(value), text.text
     if not node.flow_style:
-        return body[: text.line_start(start)] + body[text.line_end(max(start, end - 1)) :]
+        stop = text.line_end(max(start, end - 1))
+        indent = " " * int(key.start_mark.column)
+        comments = [comment for comment in text.comments(text.at(key.end_mark), stop, value) if comment]
+        kept = "".join(f"{indent}{comment}\n" for comment in comments)
+        return body[: text.line_start(start)] + kept + body[stop:]
     after = re.match(r"\s*,\s*", body[end:])
     if after:
         return body[:start] + body[end + after.end() :]

@@ -1,0 +1,68 @@
+"""What blank jobs start runs as it is, with real torch: as ranks that meet over loopback, and under torchrun."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from distui.cluster.job_templates import TEMPLATES, blank_job
+from distui.spec.job.placeholders import fill
+from distui.spec.job.read_job import read_job
+
+PLACE = {"backend": "gloo", "node_rank": "0", "nnodes": "1", "master_addr": "127.0.0.1", "master_port": "29611"}
+
+
+def environment() -> dict[str, str]:
+    """Ranks meet over loopback."""
+    return {**os.environ, "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo"}
+
+
+def command(template: str) -> list[str]:
+    """The words that a host would start, with this Python."""
+    job = read_job(blank_job(template, "x", ("h1", "h2"), "an/image"), "x.yaml", environ={})
+    words = [fill(word, PLACE) for word in job.command]
+    return [sys.executable if word == "python3" else word for word in words]
+
+
+@pytest.mark.parametrize("template", list(TEMPLATES))
+@pytest.mark.parametrize("image", [None, "an/image:1"])
+def test_it_is_a_job(template: str, image: str | None) -> None:
+    """With and without an image, on hosts or on none."""
+    job = read_job(blank_job(template, "a-name", ("h1", "h2") if image else (), image), "x.yaml", environ={})
+    assert (job.name, job.image, job.hosts is not None) == ("a-name", image, image is not None)
+    assert job.launcher == ("env" if template == "torch" else template)
+
+
+def test_torch(tmp_path: Path) -> None:
+    """Two ranks add up what they have."""
+    meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": PLACE["master_port"], "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
+    ranks = [
+        subprocess.Popen(
+            command("torch"), text=True, stdout=-1, stderr=-1, cwd=tmp_path, env=environment() | meet | {"RANK": rank}
+        )
+        for rank in "01"
+    ]
+    for rank in ranks:
+        out, err = rank.communicate(timeout=240)
+        assert (rank.returncode, out.splitlines()[-1:]) == (0, ["step 20 of 20: sum of all ranks 2"]), err
+
+
+def test_torchrun(tmp_path: Path) -> None:
+    """The words after torchrun's own."""
+    argv = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29612"]
+    done = subprocess.run(
+        [*argv, *command("torchrun")], check=False, text=True, capture_output=True, timeout=240, cwd=tmp_path,
+        env=environment(),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("step 20 of 20: sum of all ranks 2\n") == 2
+
+
+def test_command() -> None:
+    """A shell loop, told where it is."""
+    done = subprocess.run(command("command"), check=True, text=True, capture_output=True, timeout=120)
+    assert done.stdout.splitlines()[-1] == "step 10: node 0 of 1, the first is 127.0.0.1:29611"
