@@ -39,7 +39,7 @@ def start(lab: Any, home: Path) -> Iterator[Callable[..., Any]]:
 
 def running(lab: Any, *hosts: str) -> Callable[[], bool]:
     """Whether each of these hosts runs a container of distui."""
-    return lambda: all(lab.host(h).out("docker", "ps", "-q", "--filter", "label=distui.run") for h in hosts)
+    return lambda: all(lab.host(name).running() for name in hosts)
 
 
 def read_until(program: Any, kind: str, **wanted: object) -> dict[str, Any]:

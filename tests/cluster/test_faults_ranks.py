@@ -59,7 +59,7 @@ def start(lab: Any, home: Path) -> Iterator[Callable[..., Any]]:
 
 def both_run(lab: Any) -> bool:
     """Whether h1 and h2 run a container of distui."""
-    return all(h.out("docker", "ps", "-q", "--filter", "label=distui.run") for h in lab.hosts[:2])
+    return all(host.running() for host in lab.hosts[:2])
 
 
 def read_until(program: Any, kind: str, **wanted: object) -> dict[str, Any]:

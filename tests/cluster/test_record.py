@@ -38,7 +38,7 @@ def detached(distui: Distui, home: Path, name: str, script: str, **keys: Any) ->
 
 def none_runs(lab: Lab) -> bool:
     """Whether no container of distui runs on any host."""
-    return not any(host.out("docker", "ps", "-q", "--filter", "label=distui.run") for host in lab.hosts)
+    return not any(host.running() for host in lab.hosts)
 
 
 @pytest.mark.parametrize(("script", "state", "code"), [("exit 0", "succeeded", 0), ("exit $RANK", "failed", 1)])
@@ -102,7 +102,7 @@ def test_a_kill_in_the_clean_up_changes_no_verdict_and_leaves_nothing(
 
 def containers(lab: Lab) -> list[int]:
     """How many containers of distui there are on each host, whatever they do."""
-    return [len(host.out("docker", "ps", "-aq", "--filter", "label=distui.run").split()) for host in lab.hosts]
+    return [len(host.states()) for host in lab.hosts]
 
 
 @pytest.mark.parametrize("code", [0, 1])

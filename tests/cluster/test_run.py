@@ -467,7 +467,7 @@ def test_kill_and_rm(lab: Any, home: Path, distui: Distui) -> None:
 
 def count_running(lab: Any) -> int:
     """Containers of distui that run now, on all hosts."""
-    return sum(len(h.out("docker", "ps", "-q", "--filter", "label=distui.run").split()) for h in lab.hosts)
+    return sum(host.running() for host in lab.hosts)
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:

@@ -54,7 +54,7 @@ def wait_for(what: Callable[[], Any], seconds: float = 30) -> Any:
 def ranks_running(lab: Any, *, run: str = "") -> int:
     """How many containers of runs live on all hosts."""
     label = f"distui.run={run}" if run else "distui.run"
-    return sum(len(host.out("docker", "ps", "-q", "--filter", f"label={label}").split()) for host in lab.hosts)
+    return sum(host.running(label) for host in lab.hosts)
 
 
 def log_of(home: Path, run: str, rank: int) -> list[str]:

@@ -29,9 +29,7 @@ def detached(start: Callable[..., Any], script: str, name: str) -> None:
 
 def ended(lab: Any) -> bool:
     """Whether the ranks on h1 and h2 have ended, and are still there."""
-    states = [host.out("docker", "ps", "-a", "--filter", "label=distui.run", "--format", "{{.State}}").split()
-              for host in lab.hosts[:2]]  # fmt: skip
-    return states == [["exited"], ["exited"]]
+    return [host.states() for host in lab.hosts[:2]] == [["exited"], ["exited"]]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab import cgroups, images
+from lab import cgroups, engine_api, images
 from lab.network import ETH, IB, address, namespace
 from lab.paths import HERE, NETNS, STUBS, LabError
 from lab.shell import clean_env
@@ -181,12 +181,32 @@ class Host:
 
     def containers(self, label: str = "distui.run") -> list[str]:
         """Names of containers, in any state, that carry a label (`key` or `key=value`), podman's included."""
-        listing = ("ps", "-a", "--filter", f"label={label}", "--format", "{{.Names}}")
-        return [name for engine in self.engines() for name in self.out(engine, *listing).split()]
+        listing = ("podman", "ps", "-a", "--filter", f"label={label}", "--format", "{{.Names}}")
+        podman = self.out(*listing).split() if "podman" in self.engines() else []
+        docker = engine_api.containers(self.docker_socket, label, ended=True) if self.docker else []
+        return [name.removeprefix("/") for one in docker for name in one["Names"]] + podman
+
+    def states(self, label: str = "distui.run") -> list[str]:
+        """The state of each of Docker's containers that carry a label: `created`, `running`, `exited`, ..."""
+        return [one["State"] for one in engine_api.containers(self.docker_socket, label, ended=True)]
+
+    def running(self, label: str = "distui.run") -> int:
+        """How many of Docker's containers that carry a label are alive, paused ones included."""
+        return len(engine_api.containers(self.docker_socket, label, ended=False))
+
+    @property
+    def docker_socket(self) -> Path:
+        """Where the machine reaches the host's dockerd."""
+        return self.root / "run/docker.sock"
+
+    @property
+    def root(self) -> Path:
+        """The host's root folder, as the machine sees it."""
+        return Path(f"/proc/{self.pid}/root")
 
     def engines(self) -> list[str]:
         """The container engines in use here: docker if the lab has it, podman once it has stored something."""
-        podman = self.exec("test -d /var/lib/containers/storage", check=False).returncode == 0
+        podman = (self.root / "var/lib/containers/storage").is_dir()
         return ["docker"] * self.docker + ["podman"] * podman
 
     def leftovers(self, run: str | None = None) -> list[str]:

@@ -104,4 +104,4 @@ def assert_clean(lab: Lab) -> None:
 
 def count_running(lab: Lab) -> int:
     """Containers of distui that run now, on all hosts."""
-    return sum(len(h.out("docker", "ps", "-q", "--filter", "label=distui.run").split()) for h in lab.hosts)
+    return sum(host.running() for host in lab.hosts)
