@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
+from distui.codec import Key
 from distui.frozen import frozen
 from distui.plan.labels import TaskLabels, task_from_labels, token_of
 from distui.spec.hosts.inventory import EngineName
@@ -73,6 +74,8 @@ class HostNetwork:
     """In words: why this interface, why not the others."""
     rdma_off: bool = False
     """Whether NCCL must be kept from RDMA because some host of the run can't do it, or TCP was asked for."""
+    speed_mbps: Annotated[int, Key(brief=True)] = 0
+    """Of the link, of several RDMA ports together; 0 where nobody knows."""
 
 
 @frozen

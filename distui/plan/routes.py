@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 
-from distui.facts.host import HostFacts, IbPort
+from distui.facts.host import HostFacts, IbPort, Nic
 from distui.frozen import frozen
 from distui.plan import fabric
 from distui.plan.fabric import INFINIBAND, ROCE, Network, Offer
@@ -373,7 +373,14 @@ def _network(run: _Run, host: Host, choice: _Choice, hcas: tuple[str, ...], pool
         reasons.append(f"the host's own name leads to loopback; pinned by GLOO_SOCKET_IFNAME={offer.nic.name}")
     some_rdma = any(p.active for f in run.facts.values() for p in f.ib)
     off = choice.kind == "tcp" and (some_rdma or run.job.fabric.kind == "tcp")
-    return HostNetwork(host.name, offer.address.ip, offer.nic.name, choice.kind, hcas, tuple(reasons), off)
+    speed = _speed(run.facts[host.name], offer.nic, () if off else hcas)
+    return HostNetwork(host.name, offer.address.ip, offer.nic.name, choice.kind, hcas, tuple(reasons), off, speed)
+
+
+def _speed(facts: HostFacts, nic: Nic, hcas: tuple[str, ...]) -> int:
+    """Mbit/s of what the data goes over; 0 where a part of it is not known."""
+    rates = [p.rate_gbps or 0.0 for p in facts.ib if fabric.port_name(p) in hcas]
+    return round(1000 * sum(rates)) if all(rates) and rates else 0 if rates else max(0, nic.speed_mbps or 0)
 
 
 def _why_this(run: _Run, host: Host, offer: Offer, choice: _Choice) -> str:

@@ -188,6 +188,9 @@ async def zoom(case: Case) -> Steps:
 
 @effect("One run", "next_pane", "previous_pane")
 async def step_pane(case: Case) -> Steps:
+    case.screen.panes.grid.wanted = 4
+    case.screen.panes.grid.fit()
+    await case.settled()
     case.screen.panes.visible[1].focus()
     await case.settled()
     yield

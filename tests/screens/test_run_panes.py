@@ -16,6 +16,7 @@ from distui.plan.model import RunPlan
 from distui.runs.lines.events import RunEnded
 from distui.runs.lines.times import pack, times_of
 from distui.spec.hosts.inventory import HostPick
+from distui.tui.run.screen import RunScreen
 
 
 async def test_panes_follow_and_pause(open_app: Any, live: FakeLive) -> None:
@@ -75,12 +76,20 @@ async def test_the_last_line_of_a_log_that_was_read_by_others(
         assert "the last words" in screen_text(app)
 
 
+async def four_panes(screen: RunScreen, pilot: Any) -> None:
+    """Three ranks and the merged log, as `P` shows them."""
+    screen.panes.grid.wanted = 4
+    screen.panes.grid.fit()
+    await settled(pilot)
+
+
 async def test_the_mouse(open_app: Any, live: FakeLive) -> None:
     """A click on a rank shows it, one on a pane makes it the active one, the wheel pauses and follows again."""
     train(live)
     await live.feed(*launching(live.plan, time.time() - 60))
     async with open_app((120, 36)) as (app, pilot):
         screen = await opened(pilot, live)
+        await four_panes(screen, pilot)
         await pilot.click("RankRows", offset=(5, 5))
         await settled(pilot)
         assert (screen.panes.active, screen.panes.grid.logs[0].rank) == (screen.panes.grid.logs[0], 4)
@@ -125,6 +134,7 @@ async def test_panes_keep_what_is_theirs(open_app: Any, live: FakeLive) -> None:
     await live.feed(*launching(live.plan, time.time() - 60))
     async with open_app((120, 36)) as (app, pilot):
         screen = await opened(pilot, live)
+        await four_panes(screen, pilot)
         first, second = screen.panes.grid.logs[:2]
         first.focus()
         await pilot.press("ampersand", *"step 1", "enter", "m", "u", "u")
@@ -150,7 +160,7 @@ async def test_larger_and_smaller(open_app: Any, live: FakeLive) -> None:
             await pilot.press(key)
             await settled(pilot)
             seen.append((len(screen.panes.grid.shown), screen.panes.zoomed))
-    assert seen == [(2, False), (1, False), (1, True), (1, False), (2, False), (4, False), (4, False)]
+    assert seen == [(1, False), (1, True), (1, True), (1, False), (2, False), (4, False), (4, False)]
 
 
 async def test_titles_say_when_a_rank_has_ended(open_app: Any, live: FakeLive) -> None:

@@ -25,10 +25,30 @@ async def test_a_healthy_run(open_app: Any, live: FakeLive) -> None:
         await settled(pilot)
         text = screen_text(app)
         shot(app, "run")
-        assert [p.rank for p in screen.panes.grid.log_panes] == [0, 8, 1]
+        assert [p.rank for p in screen.panes.grid.log_panes] == [0]
     assert "RUNNING" in text and "16 of 16 ranks" in text and "step 39" in text and "loss 2.610" in text
     assert "step 39  loss 2.610" in text and "×16" in text
-    assert "node02 gpu 0" in text and "all ranks  merged" in text and "96%" in text
+    assert "node01 gpu 0" in text and "all ranks  merged" in text and "96%" in text
+
+
+@pytest.mark.parametrize(("size", "beside"), [((120, 36), False), ((159, 45), False), ((200, 50), True)])
+async def test_one_rank_and_the_merged_log(open_app: Any, live: FakeLive, size: tuple[int, int], beside: bool) -> None:
+    """Below each other at full width, beside each other where each has 80 columns; the rank is the cursor's."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app(size) as (_, pilot):
+        screen = await opened(pilot, live)
+        log, merged = screen.panes.visible
+        assert log.region.width == merged.region.width or beside
+        assert (log.region.y == merged.region.y) is beside
+        assert not beside or min(log.region.width, merged.region.width) >= 80
+        for rank in (1, 2):
+            await pilot.press("j")
+            await settled(pilot)
+            assert screen.panes.grid.logs[0].rank == rank
+        await pilot.press("P", "k")
+        await settled(pilot)
+        assert screen.panes.grid.logs[0].rank == 2, "panes that were asked for keep their ranks"
 
 
 async def test_what_comes_while_the_app_closes_is_left_to_the_files(open_app: Any, live: FakeLive) -> None:

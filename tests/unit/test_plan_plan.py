@@ -215,8 +215,8 @@ def test_the_articles_job_gives_exactly_this_plan() -> None:
         stall_after=120.0,
         progress=None,
         networks=(
-            HostNetwork("h1", "10.77.0.11", "eth0", "tcp", (), (f"eth0 10.77.0.11/24: {why}", left), True),
-            HostNetwork("h2", "10.77.0.12", "eth0", "tcp", (), (f"eth0 10.77.0.12/24: {why}", left), True),
+            HostNetwork("h1", "10.77.0.11", "eth0", "tcp", (), (f"eth0 10.77.0.11/24: {why}", left), True, 10_000),
+            HostNetwork("h2", "10.77.0.12", "eth0", "tcp", (), (f"eth0 10.77.0.12/24: {why}", left), True, 10_000),
         ),
         tasks=(expected_task(0, "h1", made.hash), expected_task(1, "h2", made.hash)),
         reasons=(f"network: {why}",),

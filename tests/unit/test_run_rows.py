@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,10 +11,12 @@ from hypothesis import strategies as st
 
 from distui.plan.model import HostNetwork, Task
 from distui.runs.lines.events import (
+    Carried,
     Event,
     Failure,
     GpuReading,
     HostSampled,
+    NetworkUsed,
     Notice,
     RankChanged,
     RunEnded,
@@ -23,7 +26,7 @@ from distui.runs.lines.events import (
 from distui.runs.lines.severity import severity
 from distui.runs.report.aftermath import aftermath, troubles
 from distui.runs.report.rank_rows import RankRow, Tone, network_name, numbers, rank_row, remark
-from distui.runs.state.load import data_rate, load
+from distui.runs.state.load import carried_by_another, data_rate, link_share, load
 from distui.runs.state.reducer import RunState, apply
 
 TASK = Task(0, "t0", "h1", "docker", ("docker",), "", 0, (0, 1), (0, 1), None, {}, (), "", "", {}, ())
@@ -196,3 +199,19 @@ def test_what_to_look_at_on_a_host(loud: list[tuple[int, str, Tone]], want: str)
     """What is wrong before what is to be watched; numbers where they fit, else how many."""
     fine = RankRow(0, "h1", (), "running", "ok")
     assert remark([fine, *(RankRow(r, "h1", (), "x", word, tone) for r, word, tone in loud)]) == want
+
+
+def test_how_much_of_its_link_a_host_uses() -> None:
+    """Of the direction that uses more; nothing where the speed is not known."""
+    sample = HostSampled(1.0, "h1", (), {"eth0": (2e9, 1e9)})
+    assert link_share(HostNetwork("h1", "10.0.0.1", "eth0", "tcp", speed_mbps=200_000), sample) == 0.08
+    assert link_share(HostNetwork("h1", "10.0.0.1", "eth0", "tcp"), sample) is None
+    assert link_share(HostNetwork("h1", "10.0.0.1", "ib0", "tcp", speed_mbps=200_000), sample) is None
+
+
+def test_which_other_interface_carries_it() -> None:
+    """Only where that is worth a warning, and more than went over what the plan chose."""
+    mine = (Carried("h1", "ib0", 10, 10, planned=True), Carried("h1", "eth0", 400, 400), Carried("h1", "lo", 9999, 0))
+    used = NetworkUsed(1.0, "begun", "eth0 98 %", mine, ("800 B went over eth0",))
+    assert (carried_by_another(used, "h1"), carried_by_another(used, "h2")) == ("eth0", "")
+    assert carried_by_another(replace(used, warnings=()), "h1") == carried_by_another(None, "h1") == ""

@@ -37,6 +37,11 @@ LOOK = theme.palette(theme.DARK, {**theme.DARK.to_color_system().generate(), **t
         (figures.gib(0), "0"),
         (figures.gbytes(21.34e9), "21.3"),
         (figures.gbytes(None), "-"),
+        ([figures.gbytes(v) for v in (9e6, 94e6, 95e6, 40e3)], ["9MB", "94MB", "0.1", "0.0"]),
+        (
+            [figures.share(p, 200_000) for p in (0, 0.004, 0.08, 1.0)],
+            ["0 % of 200G", "<1 % of 200G", "8 % of 200G", "100 % of 200G"],
+        ),
         (figures.rates(12e6, 9.4e6), (["12", "9"], "MB/s")),
         (figures.rates(2.6e9, None), (["2.60", "-"], "GB/s")),
         (figures.rates(None, None), (["-", "-"], "B/s")),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from distui.runs.lines.times import pack, times_of
 from distui.tui.logs import merged as module
 from distui.tui.logs.buffer import LogBuffer
-from distui.tui.logs.merged import FOLD_S, Group, MergedLog, fold_key, unranked
+from distui.tui.logs.merged import FOLD_S, Group, MergedLog, fold_key, starred, unranked
 
 Said = tuple[float, str]
 
@@ -45,7 +45,7 @@ def test_equal_lines_are_one_row(tmp_path: Path) -> None:
     """What all ranks say at about the same time is one row that knows who said it."""
     buffers = {r: log(tmp_path, r, (1.0 + r / 100, f"step 7  loss 2.1{r}  41.{r}k tok/s")) for r in range(4)}
     (group,) = read(MergedLog(buffers))
-    assert (group.said_by(), group.members, group.shown) == (frozenset(range(4)), 4, "step 7  loss 2.10")
+    assert (group.said_by(), group.members, group.shown) == (frozenset(range(4)), 4, "step 7  loss 2.10  * tok/s")
     assert MergedLog(buffers).remark(group) == "± 0.015"
 
 
@@ -54,6 +54,41 @@ def test_steps_are_never_folded_together() -> None:
     assert fold_key("step 7 loss 2.10")[0] == fold_key("step 7 loss 2.11")[0]
     assert fold_key("step 7 loss 2.10")[0] != fold_key("step 8 loss 2.10")[0]
     assert fold_key("rank13 done in 4.2 s") == ("rank13 done in # s", 4.2)
+
+
+def test_whole_numbers_may_differ_from_rank_to_rank(tmp_path: Path) -> None:
+    """`worker *`, with their range at the right; of one rank other numbers are other lines, and errors keep theirs."""
+    said = {r: [(1.0 + r / 100, f"dataloader: worker {r + 3} restarted")] for r in range(4)}
+    said[0].append((1.2, "dataloader: worker 9 restarted"))
+    buffers = {r: log(tmp_path, r, *lines) for r, lines in said.items()}
+    merged = MergedLog(buffers)
+    first, second = read(merged)
+    assert (first.members, first.shown, merged.remark(first)) == (4, "dataloader: worker * restarted", "3 to 6")
+    assert (second.members, second.shown) == (1, "dataloader: worker 9 restarted")
+
+
+def test_errors_keep_their_numbers(tmp_path: Path) -> None:
+    """Two exit codes are two things."""
+    buffers = {r: log(tmp_path, r, (1.0, f"ERROR: worker ended with {r}")) for r in range(2)}
+    assert [group.members for group in read(MergedLog(buffers))] == [1, 1]
+
+
+@pytest.mark.parametrize("line", ["step {} gnorm 1", "12/{} seen", "epoch {}: on", "[{}/500] on", "{} items", "it={}"])
+def test_numbers_that_count_tell_lines_apart(tmp_path: Path, line: str) -> None:
+    """A rank that is a step ahead is not folded with the others."""
+    buffers = {r: log(tmp_path, r, (1.0, line.format(7 + r))) for r in range(2)}
+    assert len(read(MergedLog(buffers))) == 2
+
+
+@given(st.lists(st.integers(0, 99), min_size=2, max_size=5), st.integers(0, 99))
+def test_stars_stand_where_numbers_differ(values: list[int], step: int) -> None:
+    """And nowhere else: what is the same in all lines is shown as it is."""
+    texts = [f"step {step} loss {value / 10:.1f} gnorm {value} seed 5" for value in values]
+    group = Group(0.0, 0.0, texts[0])
+    for text in texts[1:]:
+        group.compare(text)
+    wanted = "*" if len(set(values)) > 1 else str(values[0])
+    assert starred(texts[0], group.differs) == f"step {step} loss {values[0] / 10:.1f} gnorm {wanted} seed 5"
 
 
 def test_a_rank_s_own_number_does_not_tell_its_lines_apart(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from distui.tui.logs.buffer import LogBuffer
 from distui.tui.logs.highlight import spans
 from distui.tui.logs.progress import ProgressLog
 from distui.tui.run.fold import Wanted, fold
-from distui.tui.run.pane_grid import MIN_HEIGHT, MIN_WIDTH, next_choice, shape, suited
+from distui.tui.run.pane_grid import MIN_HEIGHT, MIN_WIDTH, Shape, next_choice, shape, suited
 
 
 def test_progress_is_read_from_the_log(tmp_path: Path) -> None:
@@ -84,8 +84,8 @@ def test_panes_have_room(wanted: int, width: int, height: int) -> None:
 
 def test_panes_at_the_sizes_of_the_pictures() -> None:
     """80x24: one; 120x36: two by two; 200x50: three by two. P goes round what fits."""
-    assert suited(79, 18) == 1
-    assert suited(93, 25) == 4
-    assert suited(173, 38) == 6
+    assert suited(79, 18) == suited(173, 38, 1) == Shape(1, 1, 1)
+    assert suited(93, 25) == suited(160, 25) == Shape(2, 1, 2)
+    assert suited(161, 18) == Shape(2, 2, 1)
     assert [next_choice(n, 93, 25) for n in (1, 2, 4)] == [2, 4, 1]
     assert [next_choice(n, 173, 38) for n in (1, 2, 4, 6, 8)] == [2, 4, 8, 8, 1]

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
+from functools import cache
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.style import Style
 
 from distui.plan.model import HostNetwork
 from distui.runs.lines.events import Failure, GpuReading, HostSampled, NetworkUsed
 from distui.runs.report.aftermath import Moment
 from distui.tui.logs.merged import Group
+from distui.tui.paint import figures
+from distui.tui.paint.figures import gib
 from distui.tui.paint.glyphs import ASCII, UNICODE
 from distui.tui.paint.theme import DARK, Palette, palette, variables
 from distui.tui.run import compare, failure_banner, loss_plot, timeline
@@ -21,6 +27,12 @@ from distui.tui.run.strip import HostRow
 @pytest.fixture(scope="module", name="palette")
 def dark_palette() -> Palette:
     """The dark theme's styles."""
+    return palette_of_tests()
+
+
+@cache
+def palette_of_tests() -> Palette:
+    """The same for tests that can't have a fixture."""
     return palette(DARK, DARK.to_color_system().generate() | variables(DARK) | dict(DARK.variables))
 
 
@@ -92,6 +104,48 @@ def test_the_strip(palette: Palette) -> None:
     short = run_strip.strip_lines(palette, UNICODE, rows() * 4, 118, 3, end, full=False)
     assert short[-1].plain == " 7 more hosts"
     assert "lost" in short[1].plain
+
+
+def gpus(*loads: float, at: int = 0) -> tuple[GpuReading, ...]:
+    """GPUs of these loads, numbered from `at` on."""
+    return tuple(GpuReading(at + i, load, 1024, 2048, 40.0, 100.0 + i) for i, load in enumerate(loads))
+
+
+def test_only_the_gpus_of_the_run(palette: Palette) -> None:
+    """A cell a GPU, those of a rank side by side; figures are of these alone: median, lowest, highest, power."""
+    seen = HostSampled(1.0, "h", gpus(10.0, 20.0, 90.0, 99.0), {"eth0": (9e6, 1e6)})
+    row = HostRow("h", "running", "0-1", [seen], replace(NETWORK, speed_mbps=200_000), groups=[(1, 2), (3,)])
+    assert [[gpu.index for gpu in group] for group in row.gpus()] == [[1, 2], [3]]
+    text = run_strip.host_line(palette, UNICODE, row, 180, name=4, top=1.0, history=False).plain
+    assert text.startswith(" h    ▂▇ ▇   90%  20-99  102 W   3.0 / 6.0 GiB")
+    assert text.rstrip().endswith("<1 % of 200G  rx     9  tx     1 MB/s")
+    none = run_strip.host_line(palette, UNICODE, replace(row, groups=[]), 180, name=4, top=1.0, history=False).plain
+    assert "no GPU" in none and "90%" not in none
+
+
+def test_another_interface_is_amber(palette: Palette) -> None:
+    """In the place of the share of the link that the plan chose."""
+    row = HostRow("h", "running", "0", [SAMPLE], replace(NETWORK, speed_mbps=200_000), other="eno1")
+    for line in (
+        run_strip.host_line(palette, UNICODE, row, 120, name=4, top=1.0, history=True),
+        run_strip.narrow_line(palette, UNICODE, row, 90, 4, 5),
+    ):
+        assert [style for words, style in line.pieces if "eno1" in words] == [palette.watch]
+        assert "of 200G" not in line.plain
+
+
+@given(st.text(min_size=1, max_size=60), st.integers(100, 240), st.integers(1, 16), st.floats(1e3, 5e10))
+def test_a_long_name_never_cuts_a_number(name: str, width: int, count: int, rate: float) -> None:
+    """Whatever a host is called, load, memory, temperature and rates stand there in whole."""
+    look = palette_of_tests()
+    seen = HostSampled(1.0, name, gpus(*([97.0] * count)), {"eth0": (rate, rate / 2)})
+    row = HostRow(name, "running", "0", [seen] * 3, replace(NETWORK, speed_mbps=400_000))
+    lines = run_strip.strip_lines(look, UNICODE, [row], width, 2, run_strip.Line(), full=True)
+    words, unit = figures.rates(rate, rate / 2)
+    shown = lines[1].plain
+    for figure in ("97%", f"{gib(count * 1024)} / {gib(count * 2048)} GiB", "40°C", words[0], words[1], unit):
+        assert figure in shown
+    assert lines[1].width <= width
 
 
 def test_which_interface_carried_how_much(palette: Palette) -> None:

@@ -234,10 +234,11 @@ def address(host: HostBoard) -> str:
 
 
 def rtt(host: HostBoard) -> str:
-    """Round trip, `2 ms`."""
+    """Round trip in five letters at most: `2 ms`, `148ms`, `12 s`."""
     if host.facts is None or host.facts.rtt_ms is None:
         return "-"
-    return f"{max(1.0, host.facts.rtt_ms):.0f} ms"
+    ms = max(1.0, host.facts.rtt_ms)
+    return f"{ms:.0f} ms" if ms < 99.5 else f"{ms:.0f}ms" if ms < 999.5 else f"{min(999.0, ms / 1000):.0f} s"
 
 
 def _gpus(line: Line, host: HostBoard, width: int, ink: Inks, glyphs: Glyphs) -> None:

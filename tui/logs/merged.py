@@ -2,8 +2,9 @@
 
 A line waits half a second for earlier ones of other ranks; one that comes later is put where it belongs and marked.
 Lines are one when they are equal but for numbers with a point or a unit (`loss 2.104`, `41.3k`) and for the number of
-the rank that says them (`rank 3/16`): `step 18240` is never folded with `step 18241`. The texts stay in the files;
-what is kept of a line is its rank, number and time.
+the rank that says them (`rank 3/16`). Other numbers may differ only from rank to rank (`worker 3 restarted`), and not
+in errors; those that count (`step 18240`, `12/500`) never: `step 18240` is not folded with `step 18241`. Where numbers
+differ a `*` stands for them. The texts stay in the files; what is kept of a line is its rank, number and time.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
@@ -41,6 +42,13 @@ OPEN_LINES = 5000
 """Lines that others may still be folded with before old ones are sifted out."""
 
 _VARYING = regex(r"(?<![\w.])[-+]?\d+(?:\.\d+(?:[eE][-+]?\d+)?[a-zA-Z%]{0,2}|[kMGT]\b|(?:ms|us|s)\b)")
+_COUNTS = (
+    r"(?<![A-Za-z])(?i:(?:global[ _]?)?(?:steps?|iter(?:ation)?s?|it|epochs?|batch(?:es)?|updates?))[ =:#\[(]*"
+    r"\d[\d,_]*(?:(?:\s*/\s*|\s+of\s+)\d[\d,_]*)?"
+    r"|(?<![\w.])\d+\s*/\s*\d+(?![\w.])|^\s*\d+(?![\w.])"
+)
+"""Numbers that count: after their names, as a part of a total, at the beginning of a line."""
+_NUMBERS = regex(rf"(?P<counts>{_COUNTS})|(?P<varies>{_VARYING.pattern})|(?P<whole>(?<![\w.])[-+]?\d+(?![\w.]))")
 
 
 @dataclass(slots=True)
@@ -58,9 +66,11 @@ class Group:
     times: array[float] = field(default_factory=lambda: array("d"))
     low: float = 0.0
     high: float = 0.0
-    """Range of the first number that differs from rank to rank."""
-    short: str = ""
-    """The text up to its first number that may differ, when more of them follow: what ranks have in common."""
+    """Range of the first number with a point or a unit."""
+    common: str = ""
+    """The text without the number of the rank that says it, where that is another one."""
+    differs: dict[int, tuple[float, float]] = field(default_factory=dict)
+    """Which of its numbers differ, in their order, and the lowest and highest of whole ones."""
     key: str = ""
     """What its lines have in common, which makes them one."""
     shift: float = 0.0
@@ -71,7 +81,16 @@ class Group:
     @property
     def shown(self) -> str:
         """What stands for all members."""
-        return self.short if self.short and len(self.ranks) > 1 else self.text
+        return starred(self.common or self.text, self.differs) if len(self.ranks) > 1 else self.text
+
+    def compare(self, text: str) -> None:
+        """Note which numbers of another member's line differ from those of the first."""
+        pairs = zip(numbers(self.common or self.text), numbers(text), strict=False)
+        for at, (mine, other) in enumerate(pairs):
+            if mine.group() != other.group():
+                both = [float(m.group()) if m.lastgroup == "whole" else 0.0 for m in (mine, other)]
+                low, high = self.differs.get(at, (both[0], both[0]))
+                self.differs[at] = min(low, *both), max(high, *both)
 
     @property
     def members(self) -> int:
@@ -91,10 +110,26 @@ class Group:
         return iter(sorted(zip(self.ranks, self.lines, self.times, strict=True), key=itemgetter(2, 0)))
 
 
-def common(text: str) -> str:
-    """A line up to the end of its first number that may differ, when there are several; else nothing."""
-    numbers = list(_VARYING.finditer(text))
-    return text[: numbers[0].end()] if len(numbers) > 1 else ""
+def numbers(text: str) -> list[re.Match[str]]:
+    """The numbers of a line that may differ from rank to rank."""
+    return [match for match in _NUMBERS.finditer(text) if match.lastgroup != "counts"]
+
+
+def starred(text: str, differs: Collection[int]) -> str:
+    """A line with `*` for its numbers that differ; the first with a point or a unit stays: its range is told."""
+    kept, parts, seen = True, [], 0
+    for at, match in enumerate(numbers(text)):
+        first = kept and match.lastgroup == "varies"
+        kept = kept and not first
+        if at in differs and not first:
+            parts += [text[seen : match.start()], "*"]
+            seen = match.end()
+    return "".join(parts) + text[seen:]
+
+
+def loose_key(text: str) -> str:
+    """What lines have in common whose numbers differ, but for those that count."""
+    return _NUMBERS.sub(lambda match: match.group() if match.lastgroup == "counts" else "#", text)
 
 
 def fold_key(text: str) -> tuple[str, float]:
@@ -157,6 +192,8 @@ class MergedLog:
         """Rows dropped from the front to bound memory; the files have them."""
         self.members = 0
         self._open: dict[str, Group] = {}
+        self._alike: dict[str, Group] = {}
+        """What lines with other numbers, of other ranks, may be folded with."""
         self._open_limit = OPEN_LINES
         self._order: Timeline[str] = Timeline()
         self._queue: deque[Placed[str]] = deque()
@@ -247,11 +284,18 @@ class MergedLog:
             key = "launcher\n" + key
         group = self._open.get(key)
         if group is not None and self.fold and abs(at - group.last) <= FOLD_S and text:
-            self._join(group, at, rank, line, value)
+            self._join(group, at, rank, line, value, common_text)
+            return
+        alike = loose_key(common_text) if self.fold and rank >= 0 else ""
+        if (other := self._other(alike, at, rank)) is not None:
+            self._open[key] = other
+            self._join(other, at, rank, line, value, common_text)
             return
         shown = safe(text)
-        short = common(safe(common_text)) or (safe(common_text) if common_text != text else "")
-        made = Group(at, at, shown, severity(shown), low=value, high=value, short=short, key=key)
+        common = safe(common_text) if common_text != text else ""
+        made = Group(at, at, shown, severity(shown), low=value, high=value, common=common, key=key)
+        if alike and made.level != "error":
+            self._alike[alike] = made
         made.ranks.append(rank)
         made.lines.append(line)
         made.times.append(at)
@@ -262,9 +306,17 @@ class MergedLog:
         self._insert(made)
         if len(self._open) > self._open_limit:
             self._open = {k: g for k, g in self._open.items() if at - g.last <= LATE_S / 4}
+            self._alike = {k: g for k, g in self._alike.items() if at - g.last <= FOLD_S}
             self._open_limit = max(OPEN_LINES, 2 * len(self._open))  # else many fresh lines would be sifted with each
 
-    def _join(self, group: Group, at: float, rank: int, line: int, value: float) -> None:
+    def _other(self, alike: str, at: float, rank: int) -> Group | None:
+        """The row of other ranks that a line belongs to though its numbers are others."""
+        found = self._alike.get(alike) if alike.strip() else None
+        return found if found is not None and abs(at - found.last) <= FOLD_S and rank not in found.ranks else None
+
+    def _join(self, group: Group, at: float, rank: int, line: int, value: float, text: str) -> None:
+        if text != (group.common or group.text):
+            group.compare(safe(text))
         group.ranks.append(rank)
         group.lines.append(line)
         group.times.append(at)
@@ -303,6 +355,8 @@ class MergedLog:
             return f"{group.members} times"
         if spread := group.spread():
             return f"± {spread:.3g}"
+        if whole := [ends for ends in group.differs.values() if ends[0] != ends[1]]:
+            return f"{whole[0][0]:g} to {whole[0][1]:g}"
         return "~" if group.inserted else ""
 
 

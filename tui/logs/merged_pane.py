@@ -21,6 +21,8 @@ from distui.tui.logs.search import Pattern
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 
+REMARKS_FROM = 70
+"""From this width on a row says at its right edge how far its numbers differ."""
 WIDE = 72
 """From this width on all columns are shown; below it time, line and count."""
 UNFOLDED = 3
@@ -232,6 +234,9 @@ class MergedPane(Pane):
         if self.times:
             line.put(clock_words(group.at if part < 0 else None), palette.faint).gap(2)
         end = Line()
+        remark = self.merged.remark(group) if part == -1 and self.size.width >= REMARKS_FROM else ""
+        if remark:
+            end.put(remark, palette.watch if group.shift else palette.faint).gap(3)
         if part < 0 and len(self.hosts):
             end.put(f"{glyphs_of(self).times}{len(group.said_by())}", palette.muted)
         width = self.size.width - 1

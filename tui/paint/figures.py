@@ -33,9 +33,11 @@ def gib(mib: float | None) -> str:
 
 
 def gbytes(rate: float | None) -> str:
-    """GB/s (10^9 bytes) without unit: `21.3`, `-` when unknown."""
+    """GB/s (10^9 bytes) without unit: `21.3`, `-` when unknown; what is less with the unit that fits: `9MB`."""
     if rate is None:
         return "-"
+    if 0.95e6 <= rate < 94.5e6:
+        return f"{rate / 1e6:.0f}MB"
     value = rate / 1e9
     return f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
 
@@ -54,6 +56,12 @@ def _rate(value: float, unit: str) -> str:
     if unit != "GB/s":
         return f"{value:.0f}"
     return f"{value:.2f}" if value < 9.995 else f"{value:.1f}"
+
+
+def share(part: float, mbps: int) -> str:
+    """How much of a link is used: `8 % of 200G`, `<1 % of 10G`."""
+    used = "0" if part <= 0 else "<1" if part < 0.01 else f"{100 * part:.0f}"
+    return f"{used} % of {speed(mbps)}G"
 
 
 def speed(mbps: int | None) -> str:

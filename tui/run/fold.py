@@ -10,7 +10,7 @@ from distui.frozen import frozen
 
 NARROW = 100
 """Below this many columns the rank list becomes a row per host."""
-SIDE, WIDE_SIDE = 26, 39
+SIDE, WIDE_SIDE = 26, 38
 """Columns of the rank list, and with steps beside all the rest."""
 WIDE_FROM = 120
 
@@ -26,12 +26,12 @@ class Wanted:
     ranks: int = 1
     """Rows of the rank list, title included."""
     loss: bool = False
-    steps: bool = False
-    """Whether ranks tell their steps, for which the rank list is wider where there is room."""
     strip: str = "auto"
     """`auto`, `off`, `compact` or `full`."""
     merged: bool = False
     zoomed: bool = False
+    steps: bool = False
+    """Whether ranks tell their steps, for which the rank list is wider where there is room."""
 
 
 @frozen

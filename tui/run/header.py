@@ -75,7 +75,7 @@ class RunHeader:
             )
             found.append(words.put(f" of {total:,.0f}" if total and wide >= 110 else "", palette.muted))
         speed = progress.seconds_per_step()
-        if speed is not None and wide >= 110 and not self.feed.over:
+        if speed is not None and wide >= 110 and not self.feed.over and self.feed.stands is None:
             rate = (f"{speed:.2f}", " s/it") if speed >= 0.5 else (f"{1 / speed:.1f}", " it/s")
             found.append(Line().put(rate[0], palette.bold).put(rate[1], palette.muted))
         name = self.feed.figure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from distui.cluster.backend.values import LiveRun
 from distui.runs.report.rank_rows import digits, failed_at, numbers, remark
+from distui.runs.state.load import carried_by_another, gpus_by_rank
 from distui.tui.frame.base import View
 from distui.tui.logs.feed import RunFeed
 from distui.tui.paint.glyphs import Glyphs
@@ -66,6 +67,7 @@ class RunPainter:
                     numbers([r.rank for r in mine], digits(self.feed.buffers)),
                     list(self.feed.samples.get(host, ())), networks.get(host), lost,
                     trouble=any(r.tone == "wrong" for r in mine), remark=remark(mine, digits(self.feed.buffers)),
+                    groups=gpus_by_rank(self.live.plan, host), other=carried_by_another(state.network, host),
                 )
             )  # fmt: skip
         return made

@@ -1,4 +1,4 @@
-"""The log panes side by side: as many as are asked for and as have room, the merged log last."""
+"""The log panes: one rank and the merged log, below each other at full width; or as many as are asked for and fit."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from distui.tui.logs.pane import Pane
 MOST = 16
 CHOICES = (1, 2, 4, 8, 16)
 MIN_WIDTH = 44
+BESIDE_WIDTH = 80
+"""Panes that nobody asked for stand side by side only where each has so much."""
 MIN_HEIGHT = 6
 """Title included."""
 TWO_ROWS_FROM = 19
-"""Below this height one row of panes says more than two."""
+"""Below this height one pane says more than two."""
 _COLUMNS = {1: 1, 2: 2, 3: 2, 4: 2, 5: 3, 6: 3}
 """Columns for so many panes; four for more."""
 
@@ -54,10 +56,13 @@ def shape(wanted: int, width: int, height: int) -> Shape:
     return Shape(shown, across, -(-shown // across))
 
 
-def suited(width: int, height: int) -> int:
-    """How many panes suit this room when nobody asked: two rows at most, three columns."""
-    columns, rows = room_for(width, height)
-    return min(3, columns) * (min(2, rows) if height >= TWO_ROWS_FROM else 1)
+def suited(width: int, height: int, most: int = MOST) -> Shape:
+    """The panes when nobody asked for more: one rank and the merged log."""
+    if most < 2:
+        return Shape(1, 1, 1)
+    if width > 2 * BESIDE_WIDTH:
+        return Shape(2, 2, 1)
+    return Shape(2, 1, 2) if height >= TWO_ROWS_FROM else Shape(1, 1, 1)
 
 
 def next_choice(now: int, width: int, height: int) -> int:
@@ -82,12 +87,12 @@ class PaneGrid(Grid):
         self.logs = [LogPane(n + 1, id=f"pane{n + 1}") for n in range(MOST)]
         self.merged = MergedPane(0, id="pane-merged")
         self.wanted = 0
-        """Panes asked for; 0 means as many as suit."""
+        """Panes asked for; 0 means the rank under the cursor of the list, and the merged log."""
         self.with_merged = True
         self.most = MOST
         """No more panes than there is something to show in."""
         self.shape = Shape(0, 1, 1)
-        self._laid: tuple[Shape, bool] = (self.shape, True)
+        self._laid = (self.shape, True, False)
 
     def compose(self) -> ComposeResult:
         """See textual."""
@@ -98,7 +103,7 @@ class PaneGrid(Grid):
     def shown(self) -> Sequence[Pane]:
         """The visible panes in order."""
         count = max(1, self.shape.shown)
-        if self.with_merged and count > 2:
+        if self.with_merged and (count > 2 or (count == 2 and not self.wanted)):
             return [*self.logs[: count - 1], self.merged]
         return self.logs[:count]
 
@@ -114,11 +119,11 @@ class PaneGrid(Grid):
     def fit(self) -> bool:
         """Show the panes that fit. Whether that changed anything."""
         width, height = self.size
-        wanted = min(self.wanted or suited(width, height), self.most)
-        made = shape(wanted, width, height)
-        if (made, self.with_merged) == self._laid or not width:
+        made = shape(min(self.wanted, self.most), width, height) if self.wanted else suited(width, height, self.most)
+        laid = made, self.with_merged, self.wanted > 0
+        if laid == self._laid or not width:
             return False
-        self.shape, self._laid = made, (made, self.with_merged)
+        self.shape, self._laid = made, laid
         self.styles.grid_size_columns, self.styles.grid_size_rows = made.columns, made.rows
         self.styles.grid_gutter_vertical = 1 if made.rows > 1 and height // made.rows > 4 else 0
         visible = self.shown

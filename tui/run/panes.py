@@ -18,7 +18,7 @@ from distui.tui.widgets.painted import Painted
 
 
 class Panes:
-    """The panes of a run view: panes of ranks and the merged log side by side, or the merged log alone."""
+    """The panes of a run view: panes of ranks and the merged log, or the merged log alone."""
 
     def __init__(self, view: View, feed: RunFeed, refold: Callable[[], None]) -> None:
         self.view = view
@@ -166,6 +166,11 @@ class Panes:
         self.activate(there or self.log_pane)
         if there is None:
             self.show_rank(rank, self.log_pane)
+
+    def look_at(self, rank: int) -> None:
+        """Show a rank in the one pane of a rank, where panes are as they come."""
+        if not self.grid.wanted and not self.merged_only and rank in self.feed.sources:
+            self.show_rank(rank, self.grid.logs[0])
 
     def now_is(self) -> None:
         """What the titles say of a run that goes on, or has ended."""

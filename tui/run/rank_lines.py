@@ -45,7 +45,7 @@ class Columns:
             return line.put("UTIL  LAST" if self.load else "LAST", palette.faint)
         line.put("UTIL" if self.load else "", palette.faint)
         line.put("LAST" if self.others else "", palette.faint, width=6 if self.others else 0, right=True)
-        step, lag = (8, 6) if self.others else (7, 5)
+        step, lag = (7, 6) if self.others else (7, 5)
         return line.put("STEP", palette.faint, width=step, right=True).put("LAG", palette.faint, width=lag, right=True)
 
 
@@ -93,7 +93,7 @@ def rank_line(
         aged = palette.watch if row.tone == "watch" else palette.faint
         line.put(duration(row.age or 0.0, coarse=True), aged, width=5, right=True)
     if columns.steps:
-        _steps(line, palette, row, *((8, 6) if columns.others else (6, 5)))
+        _steps(line, palette, row, *((7, 6) if columns.others else (6, 5)))
     return line.ends_with(Line().put(pane, palette.key), width, gap=0)
 
 

@@ -65,6 +65,13 @@ class RankList(Vertical):
             super().__init__()
             self.rank = rank
 
+    class Under(Message):
+        """A rank is under the cursor now."""
+
+        def __init__(self, rank: int) -> None:
+            super().__init__()
+            self.rank = rank
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.ranks: Mapping[int, RankRow] = {}
@@ -151,6 +158,12 @@ class RankList(Vertical):
             self.toggled ^= {host}
             self.list.set_rows(self._rows())
         self.list.go(str(rank))
+
+    def on_row_list_moved(self, event: RowList.Moved) -> None:
+        """The cursor is on another row: of moves that a person made, the rank is told."""
+        event.stop()
+        if self.list.has_focus and (rank := self.rank) is not None:
+            self.post_message(self.Under(rank))
 
     def on_row_list_chosen(self, event: RowList.Chosen) -> None:
         """Enter or a double click."""

@@ -242,6 +242,11 @@ class RunScreen(View):
         event.stop()
         self.failures.show(event.rank)
 
+    def on_rank_list_under(self, event: RankList.Under) -> None:
+        """The cursor moved in the list: while nobody asked for more panes, the pane shows that rank."""
+        event.stop()
+        self.panes.look_at(event.rank)
+
     @on(Click, "#banner")
     def on_banner_click(self, event: Click) -> None:
         """A click on the banner goes to the line, or tells why it stands, unless it is on a key's word."""

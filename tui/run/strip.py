@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 
 from distui.frozen import frozen
 from distui.plan.model import HostNetwork
-from distui.runs.lines.events import HostSampled, NetworkUsed
+from distui.runs.lines.events import GpuReading, HostSampled, NetworkUsed
 from distui.runs.report.rank_rows import network_name
-from distui.runs.state.load import data_rate, readings
-from distui.tui.paint.figures import gib, heat, percent, rates, spark, tank
+from distui.runs.state.load import data_rate, link_share, readings
+from distui.tui.paint.figures import gib, heat, percent, rates, share, spark, tank
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line, cut
 from distui.tui.paint.theme import Palette
 
 HISTORY_S = 60
 TANKS = 8
+RANGES_FROM = 120
+"""From this width on there is room for the lowest and highest load and the share of the link."""
+WATTS_FROM = 150
 
 
 @frozen
@@ -32,35 +36,53 @@ class HostRow:
     trouble: bool = False
     remark: str = ""
     """What to look at among its ranks, in a word."""
+    groups: Sequence[tuple[int, ...]] | None = None
+    """The GPUs of each of its ranks; None where all of the host's are the run's."""
+    other: str = ""
+    """Another interface than the plan chose, where that carried more."""
 
     @property
     def sample(self) -> HostSampled | None:
         """The newest sample."""
         return self.samples[-1] if self.samples else None
 
+    def gpus(self) -> list[list[GpuReading]]:
+        """Its GPUs as they were measured last, rank by rank; each once, those of this run alone."""
+        seen = {gpu.index: gpu for gpu in readings(self.sample)}
+        groups = [(index,) for index in seen] if self.groups is None else dict.fromkeys(self.groups)
+        return [found for group in groups if (found := [seen[index] for index in group if index in seen])]
+
 
 @frozen
 class Figures:
-    """Sums over the GPUs of one sample; None is unknown."""
+    """What the GPUs of one sample come to; None is unknown."""
 
     load: float | None
+    """The median."""
+    least: float | None
+    most: float | None
+    watts: float | None
+    """The median."""
     used: float | None
     total: float | None
     warmest: float | None
 
 
-def figures(sample: HostSampled | None, gpus: frozenset[int] | None = None) -> Figures:
-    """Mean load, memory used and total in MiB, and the highest temperature of a sample's GPUs."""
-    found = [g for g in readings(sample) if gpus is None or g.index in gpus]
+def figures(gpus: Iterable[GpuReading]) -> Figures:
+    """Median, lowest and highest load, median power, memory used and total in MiB, the highest temperature."""
+    found = list(gpus)
     loads = [g.utilization_pct for g in found if g.utilization_pct is not None]
+    watts = [g.power_w for g in found if g.power_w is not None]
     used = [g.memory_used_mib for g in found if g.memory_used_mib is not None]
     total = [g.memory_total_mib for g in found if g.memory_total_mib is not None]
-    warm = [g.temperature_c for g in found if g.temperature_c is not None]
     return Figures(
-        sum(loads) / len(loads) if loads else None,
+        median(loads) if loads else None,
+        min(loads, default=None),
+        max(loads, default=None),
+        median(watts) if watts else None,
         sum(used) if used else None,
         sum(total) if total else None,
-        max(warm, default=None),
+        max((g.temperature_c for g in found if g.temperature_c is not None), default=None),
     )
 
 
@@ -94,30 +116,38 @@ def host_line(
     line = Line().gap(1).put(row.host, palette.wrong if row.lost else palette.text, width=name).gap(1)
     if row.lost:
         return line.put(glyphs.bad, palette.wrong).gap(1).put(f"lost: {row.lost}", palette.watch)
-    sample, sums = row.sample, figures(row.sample)
+    sample, gpus = row.sample, row.gpus()
     if sample is None:
         return line.put("no figures", palette.faint)
-    _tanks(line, palette, glyphs, sample)
-    if sample.gpus:
-        _gpu_words(line, palette, glyphs, sums)
+    if gpus:
+        _tanks(line, palette, glyphs, gpus)
+        _gpu_words(line, palette, glyphs, figures(gpu for group in gpus for gpu in group), width)
     else:
         _cpu_words(line, palette, sample)
-    end = _rates(palette, data_rate(row.network, sample))
+    end = _network(palette, row, data_rate(row.network, sample), width)
     if history and (room := width - line.width - end.width - 16) >= 12:
         line.gap(3).put(network_name(row.network), palette.muted, width=9)
         spark(line, palette, glyphs, _history(row), min(60, room), top, HISTORY_S)
     return line.ends_with(end.gap(1), width)
 
 
-def _tanks(line: Line, palette: Palette, glyphs: Glyphs, sample: HostSampled) -> None:
-    wide = len(sample.gpus) <= TANKS
-    for i, gpu in enumerate(sample.gpus):
-        line.gap(1 if i and wide else 0)
-        tank(line, palette, glyphs, gpu.utilization_pct, 2 if wide else 1)
+def _tanks(line: Line, palette: Palette, glyphs: Glyphs, gpus: Sequence[Sequence[GpuReading]]) -> None:
+    """A cell a GPU, two where ranks have one each; those of one rank side by side."""
+    wide = len(gpus) <= TANKS and all(len(group) == 1 for group in gpus)
+    apart = wide or any(len(group) > 1 for group in gpus)
+    for i, group in enumerate(gpus):
+        line.gap(1 if i and apart else 0)
+        for gpu in group:
+            tank(line, palette, glyphs, gpu.utilization_pct, 2 if wide else 1)
 
 
-def _gpu_words(line: Line, palette: Palette, glyphs: Glyphs, sums: Figures) -> None:
+def _gpu_words(line: Line, palette: Palette, glyphs: Glyphs, sums: Figures, width: int) -> None:
     line.gap(1).put(percent(sums.load), palette.bold if sums.load else palette.faint, width=5, right=True)
+    if width >= RANGES_FROM:
+        same = sums.least is None or sums.most is None or round(sums.least) == round(sums.most)
+        line.put("" if same else f"{sums.least:.0f}-{sums.most:.0f}", palette.faint, width=7, right=True)
+    if width >= WATTS_FROM:
+        line.put("-" if sums.watts is None else f"{sums.watts:.0f} W", palette.muted, width=7, right=True)
     line.gap(2).put(gib(sums.used), palette.text, width=4, right=True)
     line.put(f" / {gib(sums.total)} GiB", palette.faint, width=11)
     warm = "-" if sums.warmest is None else f"{sums.warmest:.0f}{glyphs.degree}C"
@@ -129,6 +159,16 @@ def _cpu_words(line: Line, palette: Palette, sample: HostSampled) -> None:
     if sample.memory_total_mib and sample.memory_available_mib is not None:
         line.gap(2).put(gib(sample.memory_total_mib - sample.memory_available_mib), palette.text)
         line.put(f" / {gib(sample.memory_total_mib)} GiB", palette.faint)
+
+
+def _network(palette: Palette, row: HostRow, both: tuple[float, float] | None, width: int) -> Line:
+    """Which part of its link is used, or which other one carries the data, and how much that is."""
+    end, part = Line(), link_share(row.network, row.sample)
+    if row.other:
+        end.put(f"{row.other} carries it", palette.watch)
+    elif part is not None and row.network is not None and width >= RANGES_FROM:
+        end.put(share(part, row.network.speed_mbps), palette.muted)
+    return end.add(_rates(palette, both))
 
 
 def _rates(palette: Palette, both: tuple[float, float] | None) -> Line:
@@ -189,10 +229,11 @@ def narrow_line(palette: Palette, glyphs: Glyphs, row: HostRow, width: int, name
     sample = row.sample
     if sample is None:
         return line.put("no figures", palette.faint)
-    sums = figures(sample)
-    if sample.gpus and width >= 60:
-        _tanks(line, palette, glyphs, sample)
-    if sample.gpus:
+    gpus = row.gpus()
+    sums = figures(gpu for group in gpus for gpu in group)
+    if gpus and width >= 60:
+        _tanks(line, palette, glyphs, gpus)
+    if gpus:
         line.put(percent(sums.load), palette.bold if sums.load else palette.faint, width=6, right=True)
         line.put(gib(sums.used), palette.text, width=5, right=True).put(" GiB", palette.faint)
         warm = "-" if sums.warmest is None else f"{sums.warmest:.0f}{glyphs.degree}C"
@@ -200,6 +241,8 @@ def narrow_line(palette: Palette, glyphs: Glyphs, row: HostRow, width: int, name
     else:
         _cpu_words(line, palette, sample)
     both, end = data_rate(row.network, sample), Line()
+    if row.other:
+        end.put(row.other, palette.watch).gap(2)
     if both is not None:
         words, unit = rates(both[0])
         end.put("rx ", palette.faint).put(words[0], palette.text).put(f" {unit}", palette.faint).gap(1)

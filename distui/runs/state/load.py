@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from distui.plan.model import HostNetwork, RunPlan, Task
-from distui.runs.lines.events import GpuReading, HostSampled
+from distui.runs.lines.events import GpuReading, HostSampled, NetworkUsed
 
 
 def placed(plan: RunPlan) -> dict[int, tuple[Task, tuple[int, ...]]]:
@@ -16,6 +16,12 @@ def placed(plan: RunPlan) -> dict[int, tuple[Task, tuple[int, ...]]]:
             gpus = task.rank_gpus[i] if i < len(task.rank_gpus) else task.gpus if len(task.ranks) == 1 else ()
             found[rank] = (task, gpus)
     return dict(sorted(found.items()))
+
+
+def gpus_by_rank(plan: RunPlan, host: str) -> list[tuple[int, ...]]:
+    """The GPUs of each rank of a host; those of a task where it is not said which of them is whose."""
+    tasks = [task for task in plan.tasks if task.host == host]
+    return [group for task in tasks for group in (task.rank_gpus or (task.gpus,)) if group]
 
 
 def load(sample: HostSampled | None, gpus: Iterable[int]) -> float | None:
@@ -37,3 +43,22 @@ def data_rate(network: HostNetwork | None, sample: HostSampled | None) -> tuple[
     ports = [sample.net[h] for h in network.hcas if h in sample.net] if not network.rdma_off else []
     found = ports or ([sample.net[network.ifname]] if network.ifname in sample.net else [])
     return (sum(r for r, _ in found), sum(t for _, t in found)) if found else None
+
+
+def link_share(network: HostNetwork | None, sample: HostSampled | None) -> float | None:
+    """How much of its link a host's data uses, 0 to 1, of the direction that uses more; None where not known."""
+    rates = data_rate(network, sample)
+    if rates is None or network is None or not network.speed_mbps:
+        return None
+    received, sent = rates
+    return 8 * max(received, sent) / 1e6 / float(network.speed_mbps)
+
+
+def carried_by_another(used: NetworkUsed | None, host: str) -> str:
+    """The interface of a host that carried more than those which the plan chose; empty where those did."""
+    mine = [one for one in used.interfaces if one.host == host and one.interface != "lo"] if used is not None else []
+    planned = sum(one.received + one.sent for one in mine if one.planned)
+    others = [one for one in mine if not one.planned and one.received + one.sent > planned]
+    if used is None or not used.warnings or not others:
+        return ""
+    return max(others, key=lambda one: one.received + one.sent).interface
