@@ -36,13 +36,14 @@ def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
     from distui.tui.metrics.screen import MetricsScreen
     from distui.tui.problems.screen import ProblemsScreen
     from distui.tui.run.screen import RunScreen
+    from distui.tui.runs.compare_screen import CompareScreen
     from distui.tui.runs.screen import RunsScreen
     from distui.tui.why.screen import WhyScreen
     from distui.tui.widgets.rows import RowList
 
     found = {
         "Hosts": HostsScreen, "One host": HostDetailScreen, "Jobs": JobsScreen, "Launch": LaunchScreen,
-        "Runs": RunsScreen, "One run": RunScreen, "Why": WhyScreen, "Metrics": MetricsScreen,
+        "Runs": RunsScreen, "One run": RunScreen, "Why": WhyScreen, "Metrics": MetricsScreen, "Compare": CompareScreen,
         "Doctor": DoctorScreen, "Problems": ProblemsScreen, "A text": TextScreen,
         "A container's log": ContainerLogScreen, "First start": FirstScreen,
         "A field of the form": TypingInput, "The text of a job": JobText,

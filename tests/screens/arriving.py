@@ -102,6 +102,12 @@ async def arrive(case: Case, place: str, action: str = "") -> None:
         case "First start":
             case.first, case.outcomes = FakeFirst(), []
             app.push_screen(FirstScreen(case.first, case.outcomes.append))
+        case "Compare":
+            for run, loss in (("llm-7f2", 3.0), ("llm-7f3", 2.5)):
+                measured(backend.live[run], loss=loss, pace=1.0 if run == "llm-7f2" else 0.5)
+            app.show_view("runs")
+            await settle(case.pilot)
+            await app.run_action("diff", default_namespace=app.screen)
         case "A text" | "Lists":
             app.open_text("a text", "\n".join(f"line {number} " + "x" * 300 for number in range(200)))
         case "A container's log":
@@ -124,6 +130,8 @@ async def filled(case: Case, place: str) -> None:
             await case.until(lambda: len(case.screen.lines) == 100)
         case "Why":
             await case.until(lambda: len(case.screen.answers.all) == 3 and case.screen.answers.asking_since is None)
+        case "Compare":
+            await case.until(lambda: case.screen.sides)
         case "Metrics":
             await case.until(lambda: case.screen.read_yet and not case.screen.reading)
         case "Doctor":

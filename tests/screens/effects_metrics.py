@@ -131,3 +131,31 @@ async def copy_values(case: Case) -> Steps:
     rows = [row.split("\t") for row in case.app.clipboard.splitlines()]
     assert rows[0] == ["series", "median", "lowest", "highest"]
     assert ["gpu_load", "88%", "80%", "95%"] in rows and rows[1][0] == "loss"
+
+
+# Two runs compared.
+
+
+@effect("Compare", "over")
+async def over(case: Case) -> Steps:
+    assert "Loss  over the steps" in case.text and " 1000" in case.text, case.text
+    yield
+    assert "Loss  over time" in case.text and "8m" in case.text.split(), case.text
+
+
+@effect("Compare", "smooth", "log_axis")
+async def other_curves(case: Case) -> Steps:
+    before = case.text
+    yield
+    assert (case.screen.smooth, case.screen.powers) == ((1, False) if case.action == "smooth" else (0, True))
+    assert case.action == "smooth" or case.text != before
+
+
+@effect("Compare", "copy_all")
+async def copy_compared(case: Case) -> Steps:
+    yield
+    rows = [row.split("\t") for row in case.app.clipboard.splitlines()]
+    assert rows[0] == ["", "llm-7f2", "llm-7f3", ""]
+    assert rows[1][:2] == ["loss at step 599", "0.4292"] and rows[1][3].startswith("+4")
+    assert ["speed", "1 it/s", "2 it/s", "+100.0%"] in rows
+    assert "\nPLAN\n--- llm-7f2\n+++ llm-7f3\n" in case.app.clipboard

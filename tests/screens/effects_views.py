@@ -18,6 +18,7 @@ from distui.tui.launch.screen import LaunchScreen
 from distui.tui.launch.template_choice import TemplateChoice
 from distui.tui.problems.screen import ProblemsScreen
 from distui.tui.run.screen import RunScreen
+from distui.tui.runs.compare_screen import CompareScreen
 
 Steps = AsyncIterator[None]
 
@@ -307,7 +308,7 @@ async def plan_of(case: Case) -> Steps:
 @effect("Runs", "diff")
 async def diff(case: Case) -> Steps:
     yield
-    await case.until(lambda: isinstance(case.screen, TextScreen) and "llm-7f2 to llm-7f3" in case.text)
+    await case.until(lambda: isinstance(case.screen, CompareScreen) and "llm-7f2 to llm-7f3" in case.text)
 
 
 @effect("Runs", "mark")

@@ -19,7 +19,7 @@ from distui.tui.launch.job_form import FIELDS, changed, hosts_text
 from distui.tui.paint import figures, theme
 from distui.tui.paint.glyphs import ASCII, UNICODE
 from distui.tui.paint.paint import Line
-from distui.tui.widgets.history_plot import area
+from distui.tui.plot.recent import recent_lines
 
 LOOK = theme.palette(theme.DARK, {**theme.DARK.to_color_system().generate(), **theme.DARK.variables})
 
@@ -46,7 +46,6 @@ LOOK = theme.palette(theme.DARK, {**theme.DARK.to_color_system().generate(), **t
         (figures.rates(2.6e9, None), (["2.60", "-"], "GB/s")),
         (figures.rates(None, None), (["-", "-"], "B/s")),
         (figures.ago(240), "4m ago"),
-        ([figures.steps(v) for v in (0, 0.3, 1, 21, 55, 100)], [1.0, 0.4, 1.0, 40.0, 100.0, 100.0]),
     ],
 )
 def test_numbers_for_people(made: object, expected: object) -> None:
@@ -87,9 +86,10 @@ def test_resampling_keeps_now_at_the_right() -> None:
 
 def test_an_area_has_a_floor_and_a_top() -> None:
     """A full cell for each reached row, a thin floor for a known zero, labels at the left."""
-    lines = [line.plain for line in area([0.0, 50.0, 100.0, None], 11, 2, 100.0, LOOK, UNICODE, seconds=4)]
-
-    assert lines[:2] == ["  100   █ ", "    0 ▁██ "]
+    samples = [7.0, 0.0, 50.0, 100.0, None]
+    lines = [line.plain for line in recent_lines(LOOK, UNICODE, samples, 11, 2, top=100.0, seconds=4)]
+    assert lines[:2] == ["   100   █ ", "     0 ▁██ "]
+    assert recent_lines(LOOK, UNICODE, samples, 40, 2)[-1].plain.split() == ["-5m", "now"]
 
 
 # rows

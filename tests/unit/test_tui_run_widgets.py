@@ -14,6 +14,7 @@ from rich.style import Style
 from distui.plan.model import HostNetwork
 from distui.runs.lines.events import Failure, GpuReading, HostSampled, NetworkUsed
 from distui.runs.report.aftermath import Moment
+from distui.runs.state.progress import Point as Told
 from distui.tui.logs.merged import Group
 from distui.tui.paint import figures
 from distui.tui.paint.figures import gib
@@ -196,14 +197,27 @@ def test_the_timeline(palette: Palette) -> None:
     assert few[0].rstrip().endswith("─ 2 more")
 
 
-def test_the_plot(palette: Palette) -> None:
-    """Falls from left to right; nan is said, not drawn; too little room shows nothing."""
-    lines = [line.plain for line in loss_plot.plot_lines(palette, UNICODE, "loss", [3.0, 2.0, 1.0], 13, 4)]
-    assert lines[0] == " Loss   1.000"
-    assert lines[1].rstrip() == " ████"
-    assert lines[3] == " " + "█" * 12
-    assert "nan" in loss_plot.plot_lines(palette, UNICODE, "loss", [3.0, float("nan")], 20, 4)[0].plain
-    assert loss_plot.plot_lines(palette, UNICODE, "loss", [3.0], 20, 1) == []
+def test_the_loss_stands_on_its_real_zero(palette: Palette) -> None:
+    """With its scale and the steps it goes over; nan is said, not drawn; too little room shows nothing."""
+
+    def lines(values: list[float], newest: float | None = None, width: int = 19, height: int = 6) -> list[str]:
+        told = [Told({"step": 10.0 * i, "loss": v}, {}, None) for i, v in enumerate(values)]
+        made = loss_plot.loss_lines(palette, UNICODE, "loss", told, newest, width, height)
+        return [line.plain.rstrip() for line in made]
+
+    assert lines([4.0, 3.0, 2.0, 1.0]) == [
+        " Loss ─────── 1.000",
+        "     4 █▆▄▂",
+        "       █████▆▄▂",
+        "       █████████▅▃",
+        "     0 ████████████",
+        "       0         30",
+    ]
+    assert lines([4.0, 3.9], newest=3.8)[0].endswith(" 3.800")
+    assert lines([2.0, float("nan")])[0].endswith(" nan")
+    assert lines([3.0], height=1) == lines([], height=6) == []
+    few = [Told({"loss": v}, {}, None) for v in (2.0, 1.0)]
+    assert loss_plot.loss_lines(palette, UNICODE, "loss", few, None, 19, 6)[-1].plain.split() == ["0", "1"]
 
 
 def group(text: str, *times: float) -> Group:

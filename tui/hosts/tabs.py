@@ -20,7 +20,8 @@ from distui.tui.paint import figures
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
-from distui.tui.widgets.history_plot import area, beside
+from distui.tui.plot.plot import beside
+from distui.tui.plot.recent import recent_lines
 
 TABS = ("gpu", "net", "procs", "containers", "facts", "log")
 NAMES = {"gpu": "GPU", "net": "Net", "procs": "Procs", "containers": "Containers", "facts": "Facts", "log": "Log"}
@@ -180,7 +181,7 @@ def _plots(
 def _utilisation(lane: GpuLane, width: int, rows: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
     end = Line().put(figures.percent(lane.utilization).rstrip("%"), palette.bold).put(" %", palette.faint)
     head = title(f"GPU {lane.index}", width, palette, glyphs, facts=["utilisation", "5 min"], end=end)
-    return [head, *area(lane.load.last(300), width - 1, rows, 100.0, palette, glyphs)]
+    return [head, *recent_lines(palette, glyphs, lane.load.last(300), width - 1, rows, top=100.0)]
 
 
 def _traffic(link: Link, width: int, rows: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
@@ -190,10 +191,10 @@ def _traffic(link: Link, width: int, rows: int, palette: Palette, glyphs: Glyphs
     )
     head = title(link.name, width, palette, glyphs, facts=["traffic", "5 min"], end=end)
     top = max([v for v in link.history if v is not None] or [0.0])
-    _, scale_unit = figures.rates(figures.steps(top))
+    _, scale_unit = figures.rates(top)
     factor = {"GB/s": 1e9, "MB/s": 1e6, "kB/s": 1e3}.get(scale_unit, 1.0)
     values = [None if v is None else v / factor for v in link.history]
-    return [head, *area(values, width - 1, rows, figures.steps(top / factor), palette, glyphs)]
+    return [head, *recent_lines(palette, glyphs, values, width - 1, rows)]
 
 
 def below_net(link: Link | None, width: int, height: int, palette: Palette, glyphs: Glyphs) -> list[Line]:

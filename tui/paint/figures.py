@@ -149,15 +149,3 @@ def mean(values: Sequence[float | None]) -> float | None:
     """Mean of what is known."""
     known = [v for v in values if v is not None]
     return sum(known) / len(known) if known else None
-
-
-def steps(value: float) -> float:
-    """A round number at or above `value` for the top of an axis: 1, 2, 4, 5 or 10 times a power of ten."""
-    if value <= 0:
-        return 1.0
-    power = 1.0
-    while power > value:
-        power /= 10
-    while power * 10 <= value:
-        power *= 10
-    return next(power * m for m in (1, 2, 4, 5, 10) if power * m >= value * 0.999)

@@ -99,7 +99,9 @@ class RunPainter:
         name, progress = self.feed.figure, self.feed.progress
         if name is None or progress is None:
             return []
-        return loss_plot.plot_lines(self.palette, self.glyphs, name, progress.series(name), width - 1, height)
+        return loss_plot.loss_lines(
+            self.palette, self.glyphs, name, progress.points, progress.value(name), width - 1, height
+        )
 
     def timeline(self, width: int, height: int) -> list[Line]:
         """What followed a failure."""

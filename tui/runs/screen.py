@@ -13,7 +13,6 @@ from distui.amounts import size_words
 from distui.cluster.backend.values import LiveRun
 from distui.errors import NotFound
 from distui.facts.troubles import SharedTrouble, shared
-from distui.plan.compare import compare
 from distui.plan.render import render_text
 from distui.runs.hosts.found_text import found_text
 from distui.runs.report.history import RunRow
@@ -25,6 +24,7 @@ from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 from distui.tui.run import change as run_change
 from distui.tui.run.words import failure_words, sign_of, started_words, state_style, state_words, took_words
+from distui.tui.runs.compare_screen import CompareScreen
 from distui.tui.runs.preview import preview
 from distui.tui.widgets.panel import Panel
 from distui.tui.widgets.rows import Row, RowList
@@ -281,8 +281,7 @@ class RunsScreen(View):
         return same[at + 1] if at + 1 < len(same) else same[at - 1] if at else None
 
     async def _show_diff(self, old: RunRow, new: RunRow) -> None:
-        text = compare(self._live(old).plan, self._live(new).plan)
-        app_of(self).open_text(f"{old.run} to {new.run}", text or "both plans would run the same")
+        self.app.push_screen(CompareScreen((old, self._live(old)), (new, self._live(new))))
 
     # What changes something.
 

@@ -1,0 +1,93 @@
+"""Two runs side by side: figures at the same step, what they cost, what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distui.plan.model import RunPlan
+from distui.runs.report.history import RunRow
+from distui.tui.metrics.reading import NOTHING, Readings
+from distui.tui.plot.curve import point
+from distui.tui.runs import compare
+from distui.tui.runs.compare import Side, by_step, by_time, changed_keys, facts, figure_of, same_step
+
+T0 = 1_760_000_000.0
+
+
+def readings(pace: float, steps: int, **series: Sequence[float]) -> Readings:
+    """A value of each series at each step, `pace` seconds apart."""
+    points = {name: [point(T0 + i * pace, value) for i, value in enumerate(values)] for name, values in series.items()}
+    told = tuple((T0 + i * pace, float(i * 10)) for i in range(steps))
+    return Readings(points, {}, told, 1.0, tuple(series), (T0, T0 + steps * pace))
+
+
+OLD = readings(1.0, 5, loss=[5, 4, 3, 2, 1], step_time=[1.0] * 5, gpu_load=[90.0] * 5)
+NEW = readings(2.0, 3, loss=[5, 3.5, 2.5], step_time=[0.5] * 3, gpu_load=[99.0] * 3)
+
+
+def test_the_last_step_that_both_were_at_is_compared() -> None:
+    assert figure_of(OLD, NEW) == "loss"
+    assert same_step(OLD, NEW, "loss") == (20, 3, 2.5)
+    assert same_step(OLD, NOTHING, "loss") is None
+
+
+def test_curves_are_over_steps_or_over_the_time_since_the_begin() -> None:
+    assert [(p.x, p.mid) for p in by_step(NEW, "loss")] == [(0, 5), (10, 3.5), (20, 2.5)]
+    assert [(p.x, p.mid) for p in by_time(NEW, "loss")] == [(0, 5), (2, 3.5), (4, 2.5)]
+    assert by_step(NOTHING, "loss") == by_time(NOTHING, "loss") == []
+
+
+def test_a_run_that_went_on_behind_where_the_other_ended_has_no_step_in_common() -> None:
+    late = Readings({"loss": [point(T0, 1.0)]}, {}, ((T0, 900.0),), 1.0, ("loss",), (T0, T0 + 1))
+    assert same_step(OLD, late, "loss") is None
+
+
+@given(st.lists(st.floats(0, 10), min_size=1, max_size=30), st.lists(st.floats(0, 10), min_size=1, max_size=30))
+def test_whichever_comes_first_the_same_step_is_compared(one: list[float], other: list[float]) -> None:
+    a, b = readings(1.0, len(one), loss=one), readings(3.0, len(other), loss=other)
+    there, back = same_step(a, b, "loss"), same_step(b, a, "loss")
+    assert there is not None and back is not None
+    assert there == (back[0], back[2], back[1])
+    assert there[0] == 10 * (min(len(one), len(other)) - 1)
+
+
+def side(found: Readings, monkeypatch: pytest.MonkeyPatch, **row: Any) -> Side:
+    monkeypatch.setattr(compare, "placed", lambda plan: {rank: (None, (rank,)) for rank in range(8)})
+    values: dict[str, Any] = {"run": "a", "job": "j", "state": "succeeded", "hosts": (), "ranks": 8} | row
+    plan: Any = object()
+    assert not isinstance(plan, RunPlan)
+    return Side(RunRow(**values), plan, found, T0 + 7200)
+
+
+def test_the_table_says_what_each_did_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that goes on has taken what it took so far."""
+    old = side(OLD, monkeypatch, took=1800.0)
+    new = side(NEW, monkeypatch, state="running", live=True, started=T0)
+    assert [(f.label, f.old, f.new, f.change) for f in facts(old, new)] == [
+        ("loss at step 20", "3", "2.5", "-16.7%"), ("last step", "40", "20", "-50.0%"),
+        ("speed", "1 it/s", "2 it/s", "+100.0%"), ("GPU load", "90%", "99%", "+10.0%"),
+        ("GPU-hours", "4.0", "16.0", "+300.0%"), ("took", "30m", "2h", "+300.0%"),
+        ("state", "succeeded", "RUNNING", ""),
+    ]  # fmt: skip
+
+
+def test_what_neither_measured_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = facts(side(NOTHING, monkeypatch), side(NOTHING, monkeypatch))
+    assert [fact.label for fact in found] == ["state"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        ({"env": {"LR": "1"}, "x": [1]}, {"env": {"LR": "2"}, "x": [1]}, ['env.LR: "1" -> "2"']),
+        ({}, {"image": "a"}, ['image: not set -> "a"']), ({"a": 1}, None, ["a: 1 -> not set"]),
+        ({"a": 1}, {"a": 1}, []),
+    ],
+)  # fmt: skip
+def test_keys_of_the_jobs_that_differ(old: Mapping[str, Any], new: Mapping[str, Any] | None, lines: list[str]) -> None:
+    assert changed_keys(old, new) == lines
