@@ -35,6 +35,8 @@ SCREENS = {
     "help": ("Runs", "", "question_mark"),
     "question": ("Runs", "", "S"),
     "why": ("Why", "", ""),
+    "metrics": ("Metrics", "", "left"),
+    "compare": ("Compare", "", ""),
 }
 """Name of the picture -> place, what is to be done there, key."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from distui.amounts import size_words
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.report.history import RunRow
@@ -12,8 +14,10 @@ from distui.tui.paint.theme import Palette
 from distui.tui.run.words import state_words, took_words
 
 
-def preview(row: RunRow, found: FoundRuns, width: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
-    """Title and facts, the tasks on the hosts, the first failure with its last lines."""
+def preview(
+    row: RunRow, found: FoundRuns, width: int, palette: Palette, glyphs: Glyphs, goes: Sequence[Line] = ()
+) -> list[Line]:
+    """Title and facts, how it goes, the tasks on the hosts, the first failure with its last lines."""
     title = Line().gap(1).put(row.run, palette.bold).gap(2).put(row.job, palette.muted).gap(3)
     title.put(f"{row.ranks} ranks on {fold(row.hosts) or 'no host'}", palette.muted)
     right = Line().put(took_words(row), palette.text).gap(1)
@@ -22,6 +26,7 @@ def preview(row: RunRow, found: FoundRuns, width: int, palette: Palette, glyphs:
     lines += [_fact("owner", row.owner or "unknown", palette)]
     lines += [_fact("here", f"plan, events and logs, {size_words(row.size)}" if row.recorded else "nothing", palette)]
     lines += [_fact("warning", words, palette) for words in row.warnings]
+    lines += [Line(), *goes] if goes else []
     return lines + _failure(row, palette, glyphs, width) + _tasks(row, found, palette, glyphs, width)
 
 

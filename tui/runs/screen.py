@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -11,11 +12,12 @@ from textual.binding import BindingType
 
 from distui.amounts import size_words
 from distui.cluster.backend.values import LiveRun
-from distui.errors import NotFound
+from distui.errors import DistuiError, NotFound
 from distui.facts.troubles import SharedTrouble, shared
 from distui.plan.render import render_text
 from distui.runs.hosts.found_text import found_text
 from distui.runs.report.history import RunRow
+from distui.runs.store.runs import StoredRun
 from distui.spec.hosts.names import fold
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import FILTER, View
@@ -25,6 +27,7 @@ from distui.tui.paint.theme import Palette
 from distui.tui.run import change as run_change
 from distui.tui.run.words import failure_words, sign_of, started_words, state_style, state_words, took_words
 from distui.tui.runs.compare_screen import CompareScreen
+from distui.tui.runs.live import Look, Looker, live_lines
 from distui.tui.runs.preview import preview
 from distui.tui.widgets.panel import Panel
 from distui.tui.widgets.rows import Row, RowList
@@ -38,8 +41,8 @@ class RunsScreen(View):
         Action("open", "open", ("enter",), footer=True, help="Follow it if it lives, else look at what it left."),
         Action("logs", "logs", ("l",), footer=True, help="The run's view, which shows its logs."),
         Action("plan_of", "plan", ("y",), "View", "plan", footer=True, help="Every rank, address, variable, command."),
-        Action("diff", "diff", ("d",), "View", "diff", footer=True,
-               help="Two marked plans, a marked one and this, or the run before and this."),
+        Action("diff", "compare", ("d",), "View", "diff", footer=True,
+               help="Two marked runs, a marked one and this, or the run before and this: figures, curves, plans."),
         Action("mark", "mark", ("space",), "View", footer=True, help="Choose a run to compare with, or two."),
         FILTER,
         Action("job", "its job", ("J",), "View",
@@ -57,6 +60,10 @@ class RunsScreen(View):
 
     def __init__(self) -> None:
         super().__init__()
+        self._lookers: dict[str, Looker] = {}
+        self._looks: dict[str, Look] = {}
+        """What was read of the folders of runs that the cursor was on."""
+        self._looking = False
         self.marked: tuple[str, ...] = ()
         """At most two runs, to be compared."""
         self.shown: dict[str, RunRow] = {}
@@ -179,11 +186,41 @@ class RunsScreen(View):
         self.refresh_bars()
 
     def _repaint(self) -> None:
+        self._look()
         for panel in self.query(Panel):
             panel.refresh()
 
     def _preview(self, width: int) -> list[Line]:
-        return preview(self.chosen, app_of(self).found, width, self.palette, self.glyphs) if self.chosen else []
+        row = self.chosen
+        if row is None:
+            return []
+        followed = self.backend.following.get(row.run)
+        goes = live_lines(
+            self.palette, self.glyphs, row, followed.state if followed is not None else None, self._looks.get(row.run),
+            app_of(self).board, width,
+        )  # fmt: skip
+        return preview(row, app_of(self).found, width, self.palette, self.glyphs, goes)
+
+    def _look(self) -> None:
+        """Read the folder of the run under the cursor, in a thread: one at a time, and an ended one once."""
+        row = self.chosen
+        if row is None or not row.recorded or self._looking or (row.run in self._looks and not row.live):
+            return
+        try:
+            stored = self._live(row).stored
+        except DistuiError:
+            return
+        self._looking = True
+        self.work(self._looked(row.run, stored), name="look", alone=False)
+
+    async def _looked(self, run: str, stored: StoredRun) -> None:
+        try:
+            looker = self._lookers.setdefault(run, Looker(stored))
+            self._looks[run] = await asyncio.to_thread(looker.look, self.size.width)
+        finally:
+            self._looking = False
+        if not self.closing:
+            self.query_one("#preview").refresh()
 
     @property
     def chosen(self) -> RunRow | None:

@@ -1,0 +1,53 @@
+"""What the preview in Runs says of the run under the cursor, without asking any host."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+from every_key import a_run
+from fakes import FakeBackend, history, sample, screen_text, settle
+from measuring import measured
+
+from distui.monitor.figures import HostNews
+from distui.runs.lines.events import Progressed
+
+
+async def until(pilot: Any, what: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < deadline
+        await pilot.pause(0.02)
+
+
+async def test_a_run_that_lives_shows_how_it_goes(backend: FakeBackend, open_app: Any) -> None:
+    """Step of how many, time left, the curve with its scale, GPUs and link of each host, the last line."""
+    live = await a_run(backend, fails=False)
+    measured(live)
+    values = {"step": 300.0, "total": 600.0, "loss": 0.75}
+    await live.feed(Progressed(time.time(), 0, "node01", values, {}, 2.0))
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        await backend.say(
+            *(HostNews(host, "sample", sample=sample(host, time.time())) for host in ("node01", "node02"))
+        )
+        await settle(pilot)
+        await until(pilot, lambda: "last  step 39  loss 2.610" in screen_text(app))
+        text = screen_text(app)
+        assert "progress  step 300 of 600   10m left   loss 0.75   2.00 s/it" in text
+        assert "    loss       3" in text and "8m" in text
+        assert all(f"{host}  " in text and "21.3  tx 20.9 GB/s" in text for host in ("node01", "node02"))
+
+
+async def test_a_run_that_nobody_follows_here_says_what_is_recorded(backend: FakeBackend, open_app: Any) -> None:
+    """Its last step and loss, from its folder; one that is recorded nowhere says nothing of that."""
+    live = await a_run(backend, fails=True)
+    measured(live)
+    backend.rows = [dataclasses.replace(row, live=False, state="failed") for row in history(backend)[:2]]
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        await until(pilot, lambda: "progress" in screen_text(app))
+        assert "progress  last step 599   loss 0.4292" in screen_text(app)
+        assert "node01  " not in screen_text(app)
+        await pilot.press("down")
+        await settle(pilot)
+        assert "progress" not in screen_text(app)

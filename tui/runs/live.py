@@ -1,0 +1,129 @@
+"""How the run under the cursor goes: step and loss over time, its GPUs and links now, and what it said last."""
+
+from __future__ import annotations
+
+from distui.files import tail_lines
+from distui.frozen import frozen
+from distui.monitor.board import Board, HostBoard
+from distui.runs.lines.events import Progressed
+from distui.runs.lines.text import text_of
+from distui.runs.report.history import RunRow
+from distui.runs.state.reducer import RunState
+from distui.runs.store.runs import StoredRun
+from distui.tui.metrics.panels import panels_of
+from distui.tui.metrics.progress import progress_line
+from distui.tui.metrics.reading import Readings, RunReader
+from distui.tui.paint import figures
+from distui.tui.paint.glyphs import Glyphs
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import Palette
+from distui.tui.plot.plot import AXIS, Curve, Plot, axis_line, plot_lines
+from distui.tui.plot.scale import length_words, time_ticks
+
+LABEL = 8
+"""Cells of the labels at the left, as above."""
+PLOT_ROWS = 4
+MOST_HOSTS = 4
+TAIL = 4096
+"""Bytes at the end of a log in which its last line is."""
+
+
+@frozen
+class Look:
+    """What was read of a run's folder."""
+
+    readings: Readings
+    last_line: str = ""
+
+
+class Looker:
+    """Reads the folder of a run on, without asking any host. Blocks: for a thread, one call at a time."""
+
+    def __init__(self, stored: StoredRun) -> None:
+        self._stored = stored
+        self._reader = RunReader(stored.series_dir)
+
+    def look(self, cells: int) -> Look:
+        """As fine as `cells` columns are."""
+        span = self._reader.span()
+        every = (span[1] - span[0]) / max(1, cells) if span is not None else 0.0
+        lines = tail_lines(self._stored.rank_log(0), TAIL)
+        return Look(self._reader.read(finest=every), text_of(lines[-1]) if lines else "")
+
+
+def last_line(state: RunState | None, look: Look | None) -> str:
+    """What any rank said last, where the run is followed; else the end of rank 0's log."""
+    said = [r for r in state.ranks.values() if r.last_line and r.last_line_at is not None] if state is not None else []
+    if said:
+        newest = max(said, key=lambda rank: rank.last_line_at or 0.0)
+        return f"rank {newest.rank}: {newest.last_line}"
+    return look.last_line if look is not None else ""
+
+
+def live_lines(
+    palette: Palette, glyphs: Glyphs, row: RunRow, state: RunState | None, look: Look | None, board: Board, width: int
+) -> list[Line]:
+    """Progress, the curve, GPUs by host, the last line; what is not known takes no row."""
+    lines: list[Line] = []
+    progress = state.progress if state is not None else None
+    shown = progress_line(palette, progress or _measured(look), over=not row.live, room=width - LABEL - 4)
+    if shown.width:
+        lines.append(_label("progress", palette).add(shown))
+    lines += _curve(palette, glyphs, look, width)
+    if row.live:
+        known = {host.name: host for host in board.hosts.values()}
+        lines += [_host(palette, glyphs, row, known[name]) for name in row.hosts[:MOST_HOSTS] if name in known]
+        if len(row.hosts) > MOST_HOSTS:
+            lines.append(_label("", palette).put(f"{len(row.hosts) - MOST_HOSTS} more hosts", palette.faint))
+    if text := last_line(state, look):
+        lines.append(_label("last", palette).put(text, palette.muted))
+    return lines
+
+
+def _label(label: str, palette: Palette) -> Line:
+    return Line().put(label, palette.faint, width=LABEL, right=True).gap(2)
+
+
+def _measured(look: Look | None) -> Progressed | None:
+    """The newest values of a run that nobody follows here."""
+    if look is None or not look.readings.steps:
+        return None
+    points = {name: told[-1].mid for name, told in look.readings.points.items() if told}
+    name = _figure(look.readings)
+    figure = {name: points[name]} if name in points else {}
+    at, step = look.readings.steps[-1]
+    return Progressed(at, 0, "", {"step": step, **figure}, {}, points.get("step_time"))
+
+
+def _figure(readings: Readings) -> str:
+    """The series that tells how well it goes; empty where there is none."""
+    return next((panel.name for panel in panels_of(readings.names) if not panel.has_zero), "")
+
+
+def _curve(palette: Palette, glyphs: Glyphs, look: Look | None, width: int) -> list[Line]:
+    name = _figure(look.readings) if look is not None else ""
+    if look is None or not name or look.readings.span is None or width < 40:
+        return []
+    begin, end = look.readings.span
+    room = min(width - LABEL - 3, 90)
+    plot = Plot([Curve(look.readings.points.get(name, ()), palette.data[3])], begin, max(end, begin + 1))
+    rows = plot_lines(palette, glyphs, plot, room, PLOT_ROWS)
+    places = time_ticks(0, max(1.0, end - begin), max(2, (room - AXIS) // 14), clock=False)
+    below = axis_line(palette, 0, max(1.0, end - begin), places, length_words(places), room)
+    return [_label(name[:LABEL] if i == 0 else "", palette).add(line) for i, line in enumerate([*rows, below])]
+
+
+def _host(palette: Palette, glyphs: Glyphs, row: RunRow, host: HostBoard) -> Line:
+    """Its GPUs that the run has, and what its data links carry."""
+    line = _label(host.name, palette)
+    lanes = [lane for lane in host.lanes() if (use := host.owner(lane).use) is not None and use.run == row.run]
+    for lane in lanes:
+        figures.tank(line, palette, glyphs, lane.utilization, 2).gap(1)
+    loads = [lane.utilization for lane in lanes]
+    if lanes:
+        line.gap(1).put(figures.percent(figures.mean(loads)), palette.bold, width=4, right=True)
+        memory = [lane.memory_used for lane in lanes if lane.memory_used is not None]
+        line.gap(2).put(figures.gib(sum(memory) if memory else None), palette.text).put(" GiB", palette.faint).gap(3)
+    (rx, tx), unit = figures.rates(*(host.rates() or (None, None)))
+    line.put("rx ", palette.faint).put(rx, palette.text).put("  tx ", palette.faint).put(tx, palette.text)
+    return line.put(f" {unit}", palette.faint)
