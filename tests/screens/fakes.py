@@ -393,6 +393,9 @@ class FakeBackend:
         stored = self.store.get(run)
         return recorded_job(stored) if stored is not None else None
 
+    def stored(self, run: str) -> StoredRun | None:
+        return self.store.get(run)
+
     async def attach(self, run: str) -> FakeLive:
         self.calls.append(("attach", run))
         self._fail()

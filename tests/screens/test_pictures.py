@@ -35,8 +35,6 @@ SCREENS = {
     "help": ("Runs", "", "question_mark"),
     "question": ("Runs", "", "S"),
     "why": ("Why", "", ""),
-    "metrics": ("Metrics", "", "left"),
-    "compare": ("Compare", "", ""),
 }
 """Name of the picture -> place, what is to be done there, key."""
 

@@ -13,6 +13,7 @@ from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
 from distui.runs.hosts.remains import Remain, Remains
 from distui.tui.dialogs.confirm import Confirm
 from distui.tui.dialogs.text import TextScreen
+from distui.tui.runs.compare_screen import CompareScreen
 
 
 async def press(pilot: Any, *keys: str) -> None:
@@ -67,7 +68,7 @@ async def test_enter_follows_what_lives_and_replays_what_ended(open_app: Any, ba
         assert app.screen.crumbs[-1] == "llm-7f2"
 
 
-async def test_plan_and_diff_are_texts(open_app: Any, backend: FakeBackend) -> None:
+async def test_a_plan_is_a_text_and_two_are_compared(open_app: Any, backend: FakeBackend) -> None:
     """y shows the whole plan; space marks one run, d compares it with another."""
     for name, hosts in (("llm-7f2", ("node01", "node02")), ("llm-7f3", ("node03", "node04"))):
         made = backend.plan(name, hosts)
@@ -78,11 +79,14 @@ async def test_plan_and_diff_are_texts(open_app: Any, backend: FakeBackend) -> N
         assert "torch" in screen_text(app) or "pytorch" in screen_text(app)
         await press(pilot, "escape")
         await press(pilot, "space", "j", "j", "d")
-        assert isinstance(app.screen, TextScreen)
+        assert isinstance(app.screen, CompareScreen)
+        while not app.screen.sides:
+            await pilot.pause(0.02)
+        await settle(pilot)
         shot(app, "diff")
         text = screen_text(app)
         assert "llm-7f3 to llm-7f2" in text
-        assert "node01" in text
+        assert "node01" in text and "neither has a curve" in text
 
 
 async def test_two_marked_runs_are_compared_wherever_the_cursor_is(open_app: Any, backend: FakeBackend) -> None:

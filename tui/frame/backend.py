@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from distui.runs.launch.job_record import JobRecord
     from distui.runs.launch.preflight import Preflight
     from distui.runs.report.history import RunRow
+    from distui.runs.store.runs import StoredRun
     from distui.session import Completed
     from distui.spec.hosts.inventory import Host, HostPick
     from distui.spec.job.job import Job
@@ -119,6 +120,9 @@ class Backend(Protocol):
 
     def recorded_job(self, run: str) -> JobRecord | None:
         """The job a run was started with, and on which hosts; None when this machine did not record it."""
+
+    def stored(self, run: str) -> StoredRun | None:
+        """Where a run is recorded; None when this machine has nothing of it."""
 
     async def attach(self, run: str) -> LiveRun:
         """Follow a run that lives on its hosts, or the one this backend follows already."""

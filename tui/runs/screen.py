@@ -12,7 +12,7 @@ from textual.binding import BindingType
 
 from distui.amounts import size_words
 from distui.cluster.backend.values import LiveRun
-from distui.errors import DistuiError, NotFound
+from distui.errors import NotFound
 from distui.facts.troubles import SharedTrouble, shared
 from distui.plan.render import render_text
 from distui.runs.hosts.found_text import found_text
@@ -206,9 +206,8 @@ class RunsScreen(View):
         row = self.chosen
         if row is None or not row.recorded or self._looking or (row.run in self._looks and not row.live):
             return
-        try:
-            stored = self._live(row).stored
-        except DistuiError:
+        stored = self.backend.stored(row.run)
+        if stored is None:
             return
         self._looking = True
         self.work(self._looked(row.run, stored), name="look", alone=False)

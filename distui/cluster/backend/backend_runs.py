@@ -38,7 +38,7 @@ from distui.runs.report import history
 from distui.runs.report.history import RunRow
 from distui.runs.state.standstill import standstill
 from distui.runs.store.masking import Mask, stored_secrets
-from distui.runs.store.runs import AlreadyFollowed
+from distui.runs.store.runs import AlreadyFollowed, StoredRun
 from distui.runs.store.saved_hosts import saved_hosts
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
@@ -68,6 +68,10 @@ class RunBackend(ABC):
         """See the protocol."""
         stored = self.settings.store.get(run)
         return recorded_job(stored) if stored is not None else None
+
+    def stored(self, run: str) -> StoredRun | None:
+        """See the protocol."""
+        return self.settings.store.get(run)
 
     async def attach(self, run: str) -> LiveRun:
         """See the protocol."""
