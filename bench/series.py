@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 import random
+import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from distui.runs.series.late import keep_lateness
 from distui.runs.series.level import LEVELS, LevelFile
 from distui.runs.series.values import Bin, Row, Series
+from distui.tui.metrics.painting import Looks, Page, page_lines
+from distui.tui.metrics.panels import panels_of
+from distui.tui.metrics.reading import RunReader
+from distui.tui.metrics.window import Window
+from distui.tui.paint.glyphs import UNICODE
+from distui.tui.paint.theme import DARK, palette
 
 STEP_S = 2.3
 
@@ -53,3 +61,22 @@ def _bins(since: float, width: float, ranks: int, chance: random.Random) -> Iter
         yield Series("cpu_load", host=name), around(40, 5)
         yield Series("net_rx", host=name), around(21e9, 4e8)
         yield Series("net_tx", host=name), around(20e9, 4e8)
+
+
+def main() -> None:
+    """How long the Metrics page takes to be read and painted: `python -m bench.series`."""
+    with tempfile.TemporaryDirectory() as name:
+        write_week(Path(name), 1_760_000_000.0)
+        look = palette(DARK, {**DARK.to_color_system().generate(), **DARK.variables})
+        for size in ((80, 24), (120, 36), (200, 50)):
+            began, cpu = time.perf_counter(), time.process_time()
+            reader = RunReader(Path(name))
+            window = Window.of(*(reader.span() or (0.0, 1.0)))
+            found = reader.read(finest=window.span / (2 * size[0]))
+            page_lines(look, UNICODE, Page(found, panels_of(found.names), window, Looks()), size[0], size[1] - 5)
+            took, used = time.perf_counter() - began, time.process_time() - cpu
+            print(f"{size[0]}x{size[1]}: a week of 64 ranks read and painted in {took:.2f} s, {used:.2f} s of CPU")
+
+
+if __name__ == "__main__":
+    main()
