@@ -331,5 +331,6 @@ def test_words_below_the_axis_do_not_touch(placed: list[tuple[float, str]], widt
 
 
 def test_the_middle_of_a_scale() -> None:
+    assert (Scale(1e21, 1e81, log=True).part(1e-303) or 0) < -1
     assert Scale(1, 100, log=True).at(0.5) == pytest.approx(10)
     assert Scale(0, 10).at(0.25) == 2.5

@@ -32,7 +32,8 @@ class Scale:
         if not math.isfinite(value) or (self.log and value <= 0):
             return None
         if self.log:
-            return math.log(value / self.low) / math.log(self.high / self.low)
+            low = math.log(self.low)
+            return (math.log(value) - low) / (math.log(self.high) - low)
         return (value - self.low) / (self.high - self.low)
 
     def at(self, part: float) -> float:
