@@ -166,7 +166,7 @@ async def test_a_target_whose_answer_is_none_fails_alone() -> None:
     a.rubbish = True
     found, _, _ = await pushed(a, b)
     assert found["b"].state == "loaded"
-    assert found["a"].state == "failed" and "a: `image inspect` told of no image" in found["a"].words
+    assert found["a"].state == "failed" and "a: `image inspect` names no image" in found["a"].words
 
 
 async def test_read_once_for_all() -> None:

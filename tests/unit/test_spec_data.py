@@ -63,7 +63,7 @@ def test_every_problem_at_its_line() -> None:
     assert messages == [
         "2:3 data.-a: '-a' can't name a mount: letters, digits, '_', '.' and '-', at most 63",
         "3:6 data.b: says not where it comes from: add one of path, nfs, url",
-        "4:22 data.c.nfs: can't stand beside path; choose one",
+        "4:22 data.c.nfs: can't stand beside path; choose one of path, nfs and url",
         "5:13 data.d.path: 'd' must be an absolute path on the hosts, or begin with ~/ (the login's home)",
         "5:20 data.d.to: 'd' must be an absolute path inside the container, such as /data",
         "6:12 data.e.nfs: '/e': expected server:/export",
@@ -126,7 +126,7 @@ def test_what_is_fetched() -> None:
         ("url: 'https://h/x', endpoint: 'http://h'", "endpoint: is for object stores"),
         ("url: 's3://b/x', endpoint: '\"x'", "endpoint: expected a URL"),
         ("url: 's3://b/x', mode: rw", "mode: what is fetched is kept for other runs: it can only be read"),
-        ("url: 's3://b/x', path: /x", "url: can't stand beside path; choose one"),
+        ("url: 's3://b/x', path: /x", "url: can't stand beside path; choose one of path, nfs and url"),
         ("path: /x, secrets: [A]", "secrets: only means something with url"),
     ],
 )

@@ -62,7 +62,7 @@ def test_the_banner(palette: Palette) -> None:
         "▌ Rank 13 failed first   node02 GPU 5   exit 1" + " " * 16 + "enter to the line",
         "▌ ValueError: bad",
         "▌ cause  XID 94" + " " * 54 + "d evidence",
-        "▌ next   reset it" + " " * 50 + "R  run again",
+        "▌ next   reset it" + " " * 38 + "J its job   R  run again",
     ]
     assert failure_banner.banner_rows(failure) == 4
     assert failure_banner.banner_rows(None) == 0

@@ -21,6 +21,8 @@ from distui.tui.terminal import shell
 class Terminal:
     """As much of an app as is needed: notes what it is asked, in order."""
 
+    is_web = False
+
     def __init__(self, *, lends: bool = True) -> None:
         self.asked: list[str] = []
         self.lends = lends

@@ -63,7 +63,7 @@ async def test_no_number_on_a_host(bad: str) -> None:
     link = cast("Any", SimpleNamespace(run=says(f"3 {bad}x\n {bad}")))
     assert await HostFetch("h", link, plan_for("h").tasks[0], [], "/h").size() == 3 * 1024
     session = cast("Any", SimpleNamespace(run=says(f"{bad} x\n")))
-    assert await remains._folder(session, Host("h"), "r") == []
+    assert await remains._folder(session, "h", "r") == []
 
 
 @pytest.mark.parametrize("bad", NONE[:3])

@@ -230,18 +230,11 @@ async def list_tasks(
 async def inspected(
     run_argv: Runner, host: str, engine_command: tuple[str, ...], ids: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """What the engine knows of these containers; those that vanished meanwhile are left out.
-
-    It prints what it found then, too (exit 1). An answer that can't be read is an error.
-    """
+    """What the engine knows of these containers; those that vanished meanwhile are left out."""
     answer = await run_with_retries(run_argv, docker.inspect(engine_command, ids))
     if not answer.ok and classify(answer.error_text, answer.status).code != "no_such_container":
         raise refused(host, answer)
-    try:
-        value = loads(answer.text or "[]")
-    except ValueError as exc:  # "no containers" would be believed, and the run with them
-        raise HostCommandError(host, f"{host}: the engine's answer can't be read", code="rubbish") from exc
-    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
+    return _json_list(host, answer)
 
 
 def refused(host: str, done: Completed) -> HostCommandError:
@@ -251,6 +244,18 @@ def refused(host: str, done: Completed) -> HostCommandError:
         return HostCommandError(host, message, hint=f"see what `docker` is on {host}", code="rubbish")
     trouble = classify(done.error_text, done.status)
     return HostCommandError(host, trouble.message, hint=trouble.hint, code=trouble.code)
+
+
+def _json_list(host: str, answer: Completed) -> list[dict[str, Any]]:
+    """What `inspect` found; it prints that also when a container vanished meanwhile (exit 1).
+
+    An answer that can't be read is an error: "no containers" would be believed, and the run with them.
+    """
+    try:
+        value = loads(answer.text or "[]")
+    except ValueError as exc:
+        raise HostCommandError(host, f"{host}: the engine's answer can't be read", code="rubbish") from exc
+    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
 
 
 def _container(host: str, value: Mapping[str, Any]) -> FoundTask | None:
