@@ -153,6 +153,13 @@ def last_bytes(path: Path, most: int) -> tuple[bytes, bool]:
         return file.read(most), start == 0
 
 
+def first_lines(path: Path, most: int) -> list[bytes]:
+    """The whole lines among the first `most` bytes of a regular file. Raises OSError."""
+    with open_to_read(path) as file:
+        head = file.read(most)
+    return head[: head.rfind(b"\n") + 1].splitlines()
+
+
 def tail_lines(path: Path, most: int) -> list[bytes]:
     """The whole lines among the last `most` bytes of a regular file; none where it is not there or can't be read."""
     try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,7 @@ from distui.runs.report.history import stored_row
 from distui.runs.report.summary import FILE, summary
 from distui.runs.report.text import evidence
 from distui.runs.state.reducer import RunState, apply
+from distui.runs.store import journal as journal_module
 from distui.runs.store.journal import Journal
 from distui.runs.store.recorded import Recorded, first_errors, stored_events, stored_progress, stored_samples
 from distui.runs.store.runs import RunStore, StoredRun
@@ -292,3 +295,31 @@ def test_what_gpus_had_counted_when_a_run_began(tmp_path: Path) -> None:
     with (stored.path / "metrics.ndjson").open("ab") as file:
         file.write(b'{"type":"gpu"')
     assert first_errors(stored) == {("h1", 0): 3, ("h2", 0): 0}
+
+
+def test_figures_of_a_long_run_take_bounded_room(stored: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first and the newest stay, in order and whole, whoever writes; a full disk costs none of them."""
+    for name, value in (("FIRST_BYTES", 2_000), ("MOST_FIGURES", 20_000), ("NEWEST_FIGURES", 6_000)):
+        monkeypatch.setattr(journal_module, name, value)
+    sizes = []
+    for part in range(4):
+        with closing(Journal(stored)) as journal:
+            for at in range(part * 100, part * 100 + 100):
+                journal.write([HostSampled(float(at), "h1", (GpuReading(0, 50.0, ecc=at),))])
+                sizes.append((stored.path / "metrics.ndjson").stat().st_size)
+    assert max(sizes) < 20_500 and sizes != sorted(sizes)
+    times = [sample.at for sample in stored_samples(stored)]
+    assert times == sorted(times)
+    assert times[:5] == [0.0, 1.0, 2.0, 3.0, 4.0] and times[-20:] == [float(at) for at in range(380, 400)]
+    assert first_errors(stored) == {("h1", 0): 0}
+    with monkeypatch.context() as full:
+        full.setattr(journal_module, "write_private", no_room)
+        with closing(Journal(stored)) as journal:
+            for at in range(400, 500):
+                journal.write([HostSampled(float(at), "h1", (GpuReading(0, 50.0),))])
+    assert [sample.at for sample in stored_samples(stored)] == [*times, *map(float, range(400, 500))]
+
+
+def no_room(path: Path, data: bytes) -> None:
+    """A full disk."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))

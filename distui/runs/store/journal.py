@@ -1,4 +1,7 @@
-"""A run's events on disk: what comes every second in `metrics.ndjson`, the rest in `events.ndjson`."""
+"""A run's events on disk: what comes every second in `metrics.ndjson`, the rest in `events.ndjson`.
+
+Of a long run only the first and the newest figures are kept as they came: `series/` has all of them, coarser.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,20 @@ import contextlib
 import json
 from collections.abc import Iterable
 
+from distui.files import first_lines, tail_lines, write_private
 from distui.runs.lines.event_json import to_json
 from distui.runs.lines.events import Event, HostSampled, LogLines, Progressed, RanksStepped
 from distui.runs.store.growing import GrowingFile
+from distui.runs.store.recorded import FIRST_BYTES
 from distui.runs.store.runs import StoredRun
 
 HELD = 16 << 20
 """Bytes of events that wait in memory while the disk is full: hours of them. What comes beyond that is lost."""
+
+MOST_FIGURES = 48 << 20
+"""Bytes of figures beyond which the middle of them is dropped."""
+NEWEST_FIGURES = 16 << 20
+"""Bytes of the newest figures that are kept then."""
 
 
 class Journal:
@@ -47,6 +57,17 @@ class Journal:
                 self._events.hold(self._lines(event))
         self._events.write()
         self._metrics.write()
+        self._shorten()
+
+    def _shorten(self) -> None:
+        """Drop the middle of the figures where they are too many. On a full disk they stay as they are."""
+        path = self._run.path / "metrics.ndjson"
+        with contextlib.suppress(OSError):
+            if path.stat().st_size > MOST_FIGURES:
+                kept = first_lines(path, FIRST_BYTES) + tail_lines(path, NEWEST_FIGURES)
+                write_private(path, b"".join(line + b"\n" for line in kept))
+                self._metrics.close()
+                self._metrics = GrowingFile(path)
 
     def _lines(self, event: Event) -> bytes:
         values = to_json(event, self._run.run_id)

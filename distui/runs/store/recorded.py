@@ -14,7 +14,7 @@ from typing import Any
 from distui.codec import read
 from distui.errors import UsageError
 from distui.facts.values import loads
-from distui.files import lines_of, open_to_read, tail_lines
+from distui.files import first_lines, lines_of, tail_lines
 from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.plan.serialize import from_json
@@ -75,11 +75,10 @@ def first_errors(stored: StoredRun) -> dict[tuple[str, int], int]:
     """(host, GPU) -> the uncorrected errors that it had counted when the run's first sample of its host was taken."""
     found: dict[str, HostSampled] = {}
     try:
-        with open_to_read(stored.path / "metrics.ndjson") as file:
-            head = file.read(FIRST_BYTES)
+        head = first_lines(stored.path / "metrics.ndjson", FIRST_BYTES)
     except OSError:
         return {}
-    for event in _figures(head.splitlines()):
+    for event in _figures(head):
         if isinstance(event, HostSampled) and event.gpus:
             found.setdefault(event.host, event)
     return {(host, gpu.index): gpu.ecc for host, sample in found.items() for gpu in sample.gpus if gpu.ecc is not None}
