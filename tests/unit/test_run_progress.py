@@ -53,6 +53,32 @@ def test_the_speed_is_by_the_stamps_of_the_lines() -> None:
     assert progress is not None and progress.seconds_per_step == 2.5
 
 
+SAVES = r"step (?P<step>\d+)/(?P<total>\d+) loss (?P<loss>\S+)|saved (?P<checkpoint>\S+)"
+
+
+@pytest.mark.parametrize(
+    ("saved", "values", "words"), [("a.pt", {}, {"checkpoint": "a.pt"}), ("5", {"checkpoint": 5.0}, {})]
+)
+def test_a_checkpoint_stands_until_the_next_one_and_takes_no_step_away(
+    saved: str, values: dict[str, float], words: dict[str, str]
+) -> None:
+    """Also where its line is one among others that come at once, or the newest of them; the speed is that of steps."""
+    teller = ProgressTeller(SAVES, 0, "h1")
+    steps = {"step": 1.0, "total": 9.0, "loss": 3.0}
+    first = teller.take(said("step 1/9 loss 3", stamp="2026-01-01T00:00:00Z"), 10.0)
+    assert first is not None and (first.values, first.words) == (steps, {})
+    alone = teller.take(said(f"saved {saved}", stamp="2026-01-01T00:00:01Z"), 20.0)
+    assert alone is not None and (alone.values, alone.words) == (steps | values, words)
+    after = teller.take(said("step 3/9 loss 2", stamp="2026-01-01T00:00:04Z"), 30.0)
+    assert after is not None and (after.values, after.words) == (
+        {"step": 3.0, "total": 9.0, "loss": 2.0} | values,
+        words,
+    )
+    assert after.seconds_per_step == 2.0
+    among = teller.take(said("saved b.pt", "step 4/9 loss 1"), 40.0)
+    assert among is not None and (among.values["step"], among.words) == (4.0, {"checkpoint": "b.pt"})
+
+
 def test_progress_as_json_and_back() -> None:
     """NaN is no JSON: it stands as a word, and is a number again when it is read."""
     progress = Progressed(1.0, 0, "h1", {"step": 7.0, "loss": float("nan")}, {"stage": "eval"}, 0.5)

@@ -5,12 +5,9 @@ from __future__ import annotations
 from distui.amounts import duration
 from distui.runs.lines.events import Progressed
 from distui.runs.series.words import value_words
-from distui.runs.state.progress import figure_name, total_of
+from distui.runs.state.progress import CHECKPOINTS, figure_name, total_of
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
-
-CHECKPOINTS = ("checkpoint", "ckpt")
-"""What the job's `progress` may call what was saved last: a step, or a file."""
 
 
 def seconds_left(progress: Progressed) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from distui.frozen import frozen
 from distui.patterns import LimitedPattern, PatternMatch
@@ -17,6 +18,8 @@ from distui.runs.lines.events import LogLine, Progressed
 from distui.runs.lines.text import safe
 from distui.runs.lines.times import Stamps
 from distui.runs.state.odd_values import OddValues
+
+V = TypeVar("V")
 
 KEPT = 600
 """Points kept for the plot of a whole run."""
@@ -32,6 +35,10 @@ COUNTS = ("step", "steps", "total", "epoch", "epochs")
 """Groups that count; the others are what is learned."""
 TOTALS = ("total", "steps")
 """What the pattern may call the step that the run ends with."""
+CHECKPOINTS = ("checkpoint", "ckpt")
+"""And what was saved last: a step, or a file."""
+LINES_FOR_CHECKPOINTS = 200
+"""Of the lines that come at once so many are looked at for a checkpoint; of the others the newest match counts."""
 _NUMBER = regex(r"[-+]?(?:\d[\d_,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)", re.IGNORECASE)
 
 
@@ -145,17 +152,30 @@ class ProgressTeller:
         self._told = float("-inf")
         self._new = False
         self._odd_values = OddValues()
+        self._saves = any(f"(?P<{name}>" in regex for name in CHECKPOINTS)
+        self._saved = Point({}, {}, None)
+        """What was saved last: said once, and true until the next one."""
         self._odd: list[str] = []
 
     def take(self, lines: Sequence[LogLine], now: float) -> Progressed | None:
         """The newest line of these that matches counts; None when nothing is to be reported now."""
-        if (newest := self._progress.newest([line.text for line in lines])) is not None:
+        texts = [line.text for line in lines]
+        if self._saves:
+            self._look_for_checkpoints(texts[-LINES_FOR_CHECKPOINTS:])
+        newest = self._progress.newest(texts)
+        if newest is not None and not (self._progress.last is not None and _only_saved(newest[1])):
             index, found = newest
             at = self._stamps.parse(lines[index].stamp)
             self._progress.take(Point(found.values, found.words, now if at is None else at - self._offset))
             self._odd += self._odd_values.take(found.values, found.values.get("step"))
             self._new = True
         return self.tell(now) if now - self._told >= EVERY_S else None
+
+    def _look_for_checkpoints(self, texts: Sequence[str]) -> None:
+        for _, found in self._progress.each(texts):
+            values, words = _of(found.values, CHECKPOINTS), _of(found.words, CHECKPOINTS)
+            if words:
+                self._saved, self._new = Point(values, words, None), True
 
     @property
     def given_up(self) -> str:
@@ -174,5 +194,15 @@ class ProgressTeller:
         if not self._new or last is None:
             return None
         self._told, self._new = now, False
-        words = {name: text for name, text in last.words.items() if name not in last.values}
-        return Progressed(now, self.rank, self._host, last.values, words, self._progress.seconds_per_step())
+        values = {**last.values, **self._saved.values}
+        words = {name: text for name, text in {**last.words, **self._saved.words}.items() if name not in values}
+        return Progressed(now, self.rank, self._host, values, words, self._progress.seconds_per_step())
+
+
+def _of(values: Mapping[str, V], names: Sequence[str]) -> dict[str, V]:
+    return {name: value for name, value in values.items() if name in names}
+
+
+def _only_saved(found: Point) -> bool:
+    """Whether it tells of a checkpoint and of nothing else: it is no step without a loss."""
+    return bool(found.words) and not found.words.keys() - set(CHECKPOINTS)
