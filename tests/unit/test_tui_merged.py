@@ -45,8 +45,27 @@ def test_equal_lines_are_one_row(tmp_path: Path) -> None:
     """What all ranks say at about the same time is one row that knows who said it."""
     buffers = {r: log(tmp_path, r, (1.0 + r / 100, f"step 7  loss 2.1{r}  41.{r}k tok/s")) for r in range(4)}
     (group,) = read(MergedLog(buffers))
-    assert (group.said_by(), group.members, group.shown) == (frozenset(range(4)), 4, "step 7  loss 2.10  * tok/s")
+    assert (group.said_by(), group.members, group.shown) == (frozenset(range(4)), 4, "step 7  loss 2.12  * tok/s")
     assert MergedLog(buffers).remark(group) == "± 0.015"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown", "spread"),
+    [
+        (("loss 0.0438", "loss 0.1848"), "loss 0.1143", "± 0.0705"),
+        (("took 4.0s", "took 5.0s", "took 4.2s"), "took 4.5s", "± 0.5"),
+        (("lr 1.00e-4", "lr 3.00e-4"), "lr 2.00e-04", "± 0.0001"),
+        (("at -1.5% now", "at 2.5% now"), "at 0.5% now", "± 2"),
+    ],
+)
+def test_what_stands_before_a_spread_is_its_middle(
+    tmp_path: Path, said: tuple[str, ...], shown: str, spread: str
+) -> None:
+    """So that no rank's value lies outside of what is said, whichever rank spoke first."""
+    buffers = {rank: log(tmp_path, rank, (1.0, text)) for rank, text in enumerate(said)}
+    merged = MergedLog(buffers)
+    (group,) = read(merged)
+    assert (group.shown, merged.remark(group)) == (shown, spread)
 
 
 def test_steps_are_never_folded_together() -> None:
@@ -88,14 +107,16 @@ def test_stars_stand_where_numbers_differ(values: list[int], step: int) -> None:
     for text in texts[1:]:
         group.compare(text)
     wanted = "*" if len(set(values)) > 1 else str(values[0])
-    assert starred(texts[0], group.differs) == f"step {step} loss {values[0] / 10:.1f} gnorm {wanted} seed 5"
+    middle = (min(values) / 10 + max(values) / 10) / 2
+    shown = f"step {step} loss {middle:.1f} gnorm {wanted} seed 5"
+    assert starred(texts[0], group.differs, middle) == shown
 
 
 def test_a_rank_s_own_number_does_not_tell_its_lines_apart(tmp_path: Path) -> None:
     """`rank 3/4` said by rank 3 is what the others say; what is said of another rank stays."""
     buffers = {r: log(tmp_path, r, (1.0 + r / 100, f"rank {r}/4 epoch 2 loss 0.1{r}")) for r in range(4)}
     (group,) = read(MergedLog(buffers))
-    assert (group.members, group.shown, group.text) == (4, "rank */4 epoch 2 loss 0.10", "rank 0/4 epoch 2 loss 0.10")
+    assert (group.members, group.shown, group.text) == (4, "rank */4 epoch 2 loss 0.12", "rank 0/4 epoch 2 loss 0.10")
     assert unranked("[rank13]: lost rank 1", 13) == "[rank*]: lost rank 1"
     assert unranked("frank3 and rank 33", 3) == "frank3 and rank 33"
     assert unranked("rank 1", -1) == "rank 1"

@@ -42,6 +42,7 @@ OPEN_LINES = 5000
 """Lines that others may still be folded with before old ones are sifted out."""
 
 _VARYING = regex(r"(?<![\w.])[-+]?\d+(?:\.\d+(?:[eE][-+]?\d+)?[a-zA-Z%]{0,2}|[kMGT]\b|(?:ms|us|s)\b)")
+_PARTS = regex(r"([-+]?\d+(?:\.\d+(?:[eE][-+]?\d+)?)?)(.*)")
 _COUNTS = (
     r"(?<![A-Za-z])(?i:(?:global[ _]?)?(?:steps?|iter(?:ation)?s?|it|epochs?|batch(?:es)?|updates?))[ =:#\[(]*"
     r"\d[\d,_]*(?:(?:\s*/\s*|\s+of\s+)\d[\d,_]*)?"
@@ -81,7 +82,9 @@ class Group:
     @property
     def shown(self) -> str:
         """What stands for all members."""
-        return starred(self.common or self.text, self.differs) if len(self.ranks) > 1 else self.text
+        if len(self.ranks) == 1:
+            return self.text
+        return starred(self.common or self.text, self.differs, (self.low + self.high) / 2)
 
     def compare(self, text: str) -> None:
         """Note which numbers of another member's line differ from those of the first."""
@@ -115,16 +118,24 @@ def numbers(text: str) -> list[re.Match[str]]:
     return [match for match in _NUMBERS.finditer(text) if match.lastgroup != "counts"]
 
 
-def starred(text: str, differs: Collection[int]) -> str:
-    """A line with `*` for its numbers that differ; the first with a point or a unit stays: its range is told."""
+def starred(text: str, differs: Collection[int], middle: float) -> str:
+    """A line with `*` for its numbers that differ; the first with a point or a unit is the `middle` of its range."""
     kept, parts, seen = True, [], 0
     for at, match in enumerate(numbers(text)):
         first = kept and match.lastgroup == "varies"
         kept = kept and not first
-        if at in differs and not first:
-            parts += [text[seen : match.start()], "*"]
+        if at in differs:
+            parts += [text[seen : match.start()], _written_as(match.group(), middle) if first else "*"]
             seen = match.end()
     return "".join(parts) + text[seen:]
+
+
+def _written_as(text: str, value: float) -> str:
+    """A value with the digits, exponent and unit of a number: 0.5 as `0.1438s` is `0.5000s`."""
+    found = _PARTS.fullmatch(text)
+    number, unit = found.groups() if found is not None else (text, "")
+    mantissa, exponent, _ = number.lower().partition("e")
+    return f"{value:.{len(mantissa.partition('.')[2])}{'e' if exponent else 'f'}}{unit}"
 
 
 def loose_key(text: str) -> str:
