@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from fakes import FakeBackend, FakeFirst, screen_text, settle, shot
+from training import until
 
 from distui.errors import UsageError
 from distui.tui.first.app import FirstApp
 from distui.tui.launch.screen import LaunchScreen
+from distui.tui.launch.template_choice import TemplateChoice
 
 
 @asynccontextmanager
@@ -103,8 +105,9 @@ async def test_other_views_need_hosts(backend: FakeBackend) -> None:
 
 
 async def test_a_new_job_for_the_hosts_comes_next(open_app: Any, backend: FakeBackend) -> None:
-    """The launch form, on all hosts of the new file."""
+    """From which template, then the launch form, on all hosts of the new file."""
     async with open_app(start="new job") as (app, pilot):
-        await settle(pilot)
-        assert isinstance(app.screen, LaunchScreen)
+        await until(pilot, lambda: isinstance(app.screen, TemplateChoice))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, LaunchScreen))
         assert app.screen.draft.marked == tuple(host.name for host in backend.hosts)

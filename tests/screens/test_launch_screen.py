@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fakes import JOB, FakeBackend, facts, gpu, screen_text, settle, shot
 from textual.widgets import Button, Input
+from training import until
 
 from distui.cluster.job_templates import TEMPLATES
 from distui.errors import UsageError
@@ -862,13 +863,13 @@ async def test_the_text_is_completed_from_the_schema(open_app: Any, backend: Fak
         shot(app, "launch-completion")
         assert "When a rank fails: stop the others" in screen_text(app)
         await pilot.press("tab")
-        assert area.text == JOB + "on_fail: "
+        await until(pilot, lambda: area.text == JOB + "on_fail: ")
         await pilot.press("tab")
-        assert area.text == JOB + "on_hang: "
+        await until(pilot, lambda: area.text == JOB + "on_hang: ")
         await pilot.press("r", "tab")
-        assert area.text == JOB + "on_hang: restart"
+        await until(pilot, lambda: area.text == JOB + "on_hang: restart")
         await pilot.press("enter", *"hosts: node0", "tab")
-        assert area.text == JOB + "on_hang: restart\nhosts: node01"
+        await until(pilot, lambda: area.text == JOB + "on_hang: restart\nhosts: node01")
 
 
 async def test_a_field_is_completed_by_what_is_known(open_app: Any, backend: FakeBackend) -> None:
@@ -895,9 +896,8 @@ async def test_wrong_lines_are_marked_and_words_have_colours(open_app: Any, back
         await pilot.press("]")
         area = screen.query_one("JobText")
         area.load_text(JOB + "launcher: torchrn\n# end\n")
-        await until_planned(screen, pilot)
         row = len(JOB.splitlines())
-        assert list(area.wrong) == [row]
+        await until(pilot, lambda: list(area.wrong) == [row])
         palette = app.palette
         styles = {n: [segment.style for segment in area.render_line(n) if segment.text.strip()] for n in range(row + 2)}
         assert styles[row][0].color == palette.wrong.color
@@ -907,8 +907,7 @@ async def test_wrong_lines_are_marked_and_words_have_colours(open_app: Any, back
         assert any(style.color == palette.faint.color for style in styles[row + 1][1:])
         assert "torchrun" in screen.draft.preview.problems[0].message.partition("did you mean")[2]
         area.load_text(JOB)
-        await until_planned(screen, pilot)
-        assert not area.wrong
+        await until(pilot, lambda: not area.wrong)
 
 
 async def test_a_choice_that_is_none_says_so(open_app: Any, backend: FakeBackend) -> None:
