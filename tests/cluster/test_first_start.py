@@ -66,6 +66,8 @@ def test_hosts_of_the_ssh_config_are_picked_and_used(lab: Any, home: Path) -> No
         term.wait("There is no hosts.yaml yet", "~/.ssh/config", re.compile(r"h3 .*answers in \d+ ms"))
         term.wait(re.compile(r"3 of \d+ hosts answer"))
         term.keys("A", "Enter")
+        term.wait("A new job that runs as it is", "torchrun")
+        term.keys("Enter")
         term.wait("Jobs › new-job.yaml")
         assert re.search(r"h\[?1", (home / "hosts.yaml").read_text())
         term.keys("Escape")
