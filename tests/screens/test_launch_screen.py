@@ -818,18 +818,18 @@ async def test_undo_goes_back_change_by_change(open_app: Any, backend: FakeBacke
         screen.form.field("fabric").focus()
         await pilot.press("right", "right")
         await pilot.press("]", *"# up", "enter", "escape")
-        await until_planned(screen, pilot)
-        seen = []
-        for _ in range(5):
-            seen.append((screen.draft.text.startswith("# up"), value(screen, "fabric"), value(screen, "image")[-3:]))
-            await pilot.press("u")
-            await until_planned(screen, pilot)
-        assert seen == [
+
+        def seen() -> tuple[bool, str, str]:
+            return screen.draft.text.startswith("# up"), value(screen, "fabric"), value(screen, "image")[-3:]
+
+        for wanted in (
             (True, "roce", "xyz"), (False, "roce", "xyz"), (False, "ib", "xyz"), (False, "auto", "xyz"),
             (False, "auto", "py3"),
-        ]  # fmt: skip
+        ):  # fmt: skip
+            await until(pilot, lambda wanted=wanted: seen() == wanted)
+            await pilot.press("u")
+        await until(pilot, lambda: "nothing has been changed" in problem_text(app))
         assert screen.draft.text == JOB
-        assert "nothing has been changed" in problem_text(app)
         assert not app.drafts
 
 

@@ -200,7 +200,7 @@ async def test_the_network_is_asked_once_for_a_failure_and_for_the_silent(
     async def end() -> None:
         await until(lambda: run.state.phase == "follow")
         cluster.hosts[1].containers[0].end(1)
-        await until(lambda: run.tracker.failed)
+        await until(lambda: run.tracker.failed and run.state.ranks[0].quiet)
         run.request_stop("user")
 
     ended = await cluster.drive(run, end())
