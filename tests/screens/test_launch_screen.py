@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from fakes import JOB, FakeBackend, facts, gpu, screen_text, settle, shot
-from textual.widgets import Button, Input
+from textual.widgets import Button, Input, TextArea
 from training import until
 
 from distui.cluster.job_templates import TEMPLATES
@@ -20,6 +20,7 @@ from distui.plan.model import RunPlan
 from distui.runs.launch.gpu_users import GpuUser
 from distui.spec.hosts.inventory import Host, Inventory
 from distui.tui.launch.form_confirm import LaunchConfirm
+from distui.tui.launch.form_yaml import YamlPane
 from distui.tui.launch.screen import LaunchScreen
 from distui.tui.launch.template_choice import TemplateChoice
 
@@ -851,6 +852,32 @@ async def test_the_last_row_says_what_works_while_one_types(open_app: Any, backe
         assert not [word for word in ("launch", "help", "preflight", "$EDITOR") if word in row]
 
 
+async def test_a_plan_that_comes_while_one_types_takes_no_letter_away(open_app: Any, backend: FakeBackend) -> None:
+    """It is of a text before the last letters, which are still on their way; a text from elsewhere is shown then."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        pane, typed = screen.query_one(YamlPane), JOB + "on_"
+        with pane.area.prevent(TextArea.Changed):
+            pane.area.load_text(typed)
+        pane._known = typed
+        pane.tell(typed)
+        screen._show()
+        assert (pane.area.text, screen.draft.text) == (typed, JOB)
+        await until(pilot, lambda: screen.draft.text == typed)
+        screen.draft.set_text(JOB, now=True)
+        await until(pilot, lambda: pane.area.text == JOB)
+
+
+async def test_a_plan_that_comes_while_the_screen_goes_is_dropped(open_app: Any, backend: FakeBackend) -> None:
+    """At an exit its parts go one by one."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        screen.query_one("#body").display = False
+        await screen.form.remove_children()
+        screen._show()
+        screen.query_one("#body").remove()
+
+
 async def test_the_text_is_completed_from_the_schema(open_app: Any, backend: FakeBackend) -> None:
     """What may stand at the cursor is listed with its help; tab takes the best, pressed again the next."""
     async with open_app() as (app, pilot):
@@ -859,9 +886,8 @@ async def test_the_text_is_completed_from_the_schema(open_app: Any, backend: Fak
         area = screen.query_one("JobText")
         area.move_cursor(area.document.end)
         await pilot.press(*"on_")
-        await settle(pilot)
+        await until(pilot, lambda: "When a rank fails: stop the others" in screen_text(app))
         shot(app, "launch-completion")
-        assert "When a rank fails: stop the others" in screen_text(app)
         await pilot.press("tab")
         await until(pilot, lambda: area.text == JOB + "on_fail: ")
         await pilot.press("tab")

@@ -137,7 +137,7 @@ class JobText(TextArea):
 
     def action_save(self) -> None:
         """The text as it is, then the file."""
-        self.pane.post_message(YamlPane.Edited(self.text, save=True))
+        self.pane.tell(self.text, save=True)
 
     def action_next_problem(self) -> None:
         """To the next problem."""
@@ -176,7 +176,9 @@ class YamlPane(Vertical):
         self.found = Completion(0)
         """What may stand at the cursor."""
         self._known = ""
-        """The text both sides know of: typing that is on its way must not be undone."""
+        """The text that is shown, or was told last."""
+        self._on_its_way = 0
+        """How many texts were told that nobody has taken yet."""
 
     def compose(self) -> ComposeResult:
         """See textual."""
@@ -190,9 +192,9 @@ class YamlPane(Vertical):
         return self.query_one(JobText)
 
     def load(self, text: str) -> None:
-        """Show another text, unless it is what was shown or told last."""
+        """Show another text, unless it is what was shown or told last, or older than what is typed meanwhile."""
         area = self.area
-        if self._known != text:
+        if self._known != text and not self._on_its_way:
             self._known = text
             with area.prevent(TextArea.Changed):
                 area.put(text)
@@ -230,8 +232,17 @@ class YamlPane(Vertical):
         """Every key counts."""
         event.stop()
         self._known = event.text_area.text
-        self.post_message(self.Edited(self._known))
+        self.tell(self._known)
         self._suggest()
+
+    def tell(self, text: str, *, save: bool = False) -> None:
+        """Hand a text on; who takes it says so by `taken`."""
+        self._on_its_way += 1
+        self.post_message(self.Edited(text, save=save))
+
+    def taken(self) -> None:
+        """A text that was told is known to whoever makes something of it."""
+        self._on_its_way -= 1
 
     def on_text_area_selection_changed(self, event: TextArea.SelectionChanged) -> None:
         """The problem of the cursor's line is bright, and what may stand at the cursor is listed."""

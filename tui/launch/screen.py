@@ -181,7 +181,9 @@ class LaunchScreen(View):
     # Showing it.
 
     def _show(self) -> None:
-        """Everything follows from the text and the preview."""
+        """Everything follows from the text and the preview; a plan may come while the screen goes."""
+        if self.closing:
+            return
         self.draft.take_in()
         self._show_form()
         yaml = self.query_one(YamlPane)
@@ -242,6 +244,7 @@ class LaunchScreen(View):
 
     def on_yaml_pane_edited(self, event: YamlPane.Edited) -> None:
         """The text itself."""
+        self.query_one(YamlPane).taken()
         self.draft.set_text(event.text)
         if event.save:
             self.draft.action_save()
