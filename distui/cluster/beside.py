@@ -153,7 +153,7 @@ class Beside:
     def _lost(self) -> RunEnded:
         """The end of looking on where nobody writes any more what happens; how the run stands only its hosts tell."""
         run = self.stored.run_id
-        message = f"nobody here follows {run} any more: `distui --readonly wait {run}` tells its end"
+        message = f"nobody here follows {run} any more: `distui attach --view {run}` goes on from its hosts"
         now = self._clock()
         return RunEnded(
             now,

@@ -136,3 +136,66 @@ def test_attach_goes_on_when_the_app_goes(
         numbers = steps(events, rank)
         assert numbers == list(range(numbers[0], last(home, "turns", rank) + 1))
     assert_one_end(lab, home, "turns")
+
+
+def view(lab: Any, home: Path) -> Any:
+    """Somebody who only looks on, with events."""
+    return lab.spawn_distui("attach", "turns", "--view", "--headless", "-o", "ndjson", home=home)
+
+
+def test_views_beside_the_owner_and_elsewhere_see_what_it_does_and_own_nothing(
+    lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path
+) -> None:
+    """One view in the owner's home, two in another, of which one leaves: lines once, one verdict, the owner's."""
+    begun(lab, home, start, "turns")
+    other = lab.ssh_home(tmp_path / "other")
+    (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+    with lab.spawn_distui("attach", "turns", "--headless", "-o", "ndjson", home=home) as owner:
+        read_until(owner, type="phase", phase="follow")
+        with view(lab, home) as near, view(lab, other) as far, view(lab, other) as leaving:
+            seen = {viewer: read_until(viewer, type="phase", phase="follow") for viewer in (near, far, leaving)}
+            grown(home, "turns")
+            leaving.signal_group(signal.SIGINT)
+            rest_of(leaving)
+            grown(home, "turns")
+            end(lab, home, "turns")
+            for viewer in (near, far):
+                seen[viewer] += rest_of(viewer)
+        rest_of(owner)
+    assert [v.returncode for v in (owner, near, far, leaving)] == [0, 0, 0, 0]
+    total = assert_whole(home, "turns")
+    for viewer in (near, far):
+        assert [(e["state"], e["exit"]) for e in seen[viewer] if e["type"] == "result"] == [("succeeded", 0)]
+    whole = [steps(seen[far], rank) for rank in range(2)]
+    assert [numbers == list(range(1, len(numbers) + 1)) for numbers in whole] == [True, True]
+    assert sum(map(len, whole)) == total - 2
+    assert not (other / ".local/state/distui/runs/turns").exists()
+    assert_one_end(lab, home, "turns")
+
+
+def test_the_app_looks_on_at_a_run_of_another_machine(
+    lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path
+) -> None:
+    """`attach --view` on a terminal: the run view, read-only, to the run's end; its owner is the other one."""
+    begun(lab, home, start, "turns")
+    other = lab.ssh_home(tmp_path / "other")
+    (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+    with (
+        lab.spawn_distui("attach", "turns", "--headless", "-o", "ndjson", home=home) as owner,
+        Terminal(lab, other) as term,
+    ):
+        read_until(owner, type="phase", phase="follow")
+        term.enter("distui attach --view turns")
+        term.wait("RUNNING", re.compile(r"needle-\d"), "read-only")
+        term.keys("S")
+        term.wait("is refused: distui was started read-only")
+        grown(home, "turns")
+        end(lab, home, "turns")
+        term.wait("SUCCEEDED", "end of log", "bye", seconds=60)
+        term.keys("C-q")
+        term.wait("`distui logs turns` prints its logs")
+        term.wait_shell()
+        rest_of(owner)
+    assert_whole(home, "turns")
+    assert not (other / ".local/state/distui/runs/turns").exists()
+    assert_one_end(lab, home, "turns")

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 
 def test_a_run_from_start_to_clean_hosts(cli: Any, demo_home: Path) -> None:
     """A rank that fails is named with its last lines, exit 1; logs are kept here, nothing on the hosts."""
@@ -34,8 +36,6 @@ def test_a_detached_run_is_listed_read_and_stopped(cli: Any, demo_home: Path) ->
     assert cli("show", "far").out.count("running") == 3
     assert cli("wait", "far", "--for", "running").code == 0
     assert cli("logs", "far", "-n", "1").out == "000 demo1 | tick\n001 demo2 | tick\n"
-    refused = cli("--readonly", "attach", "far", "--headless")
-    assert (refused.code, "`distui --readonly wait far` its end" in refused.err) == (2, True), refused.err
     assert cli("rm", "far").code == 2
     assert cli("kill", "far", "--rank", "7").code == 2
     one = cli("kill", "far", "--rank", "1")
@@ -48,6 +48,33 @@ def test_a_detached_run_is_listed_read_and_stopped(cli: Any, demo_home: Path) ->
     assert cli("logs", "far", "--no-prefix").out.splitlines().count("tick") == 2
     assert cli("stop", "far").code == 0
     assert cli("rm", "--purge", "-y", "far").code == 0
+
+
+@pytest.mark.parametrize("words", [("attach", "--view"), ("--readonly", "attach")], ids=["view", "readonly"])
+def test_who_only_looks_on_sees_lines_and_end_and_touches_nothing(
+    cli: Any, demo_home: Path, words: tuple[str, ...]
+) -> None:
+    """A run that nobody follows: its ranks end while it is looked at, and what they leave waits for its owner."""
+    script = "echo tick; sleep 2; echo boom >&2; exit 3"
+    started = cli("run", "-d", "--name", "far", "-H", "demo1,demo2", "--", "sh", "-c", script)
+    assert started.code == 0, started.err
+    before = recorded(demo_home, "far")
+    seen = cli(*words, "far", "--headless", "--no-prefix")
+    assert (seen.code, seen.out.split()) == (1, ["tick", "tick", "boom", "boom"]), seen.err
+    assert "failed first: exit 3" in seen.err and "nobody has recorded how far ended" in seen.err
+    assert recorded(demo_home, "far") == before
+    (run,) = json.loads(cli("ps", "--json").out)["runs"]
+    assert run["run"] == "far"
+    owned = cli("attach", "far", "--headless", "--no-prefix")
+    assert (owned.code, sorted(owned.out.split())) == (1, ["boom", "boom", "tick", "tick"]), owned.err
+    assert json.loads(cli("ps", "--json").out)["runs"] == []
+
+
+def recorded(home: Path, run: str) -> dict[str, bytes]:
+    """What is in the folder of a run here, but for the summary that readers keep."""
+    (folder,) = home.rglob(f"runs/{run}")
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != "summary.json"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def test_plan_contacts_the_hosts_and_starts_nothing(cli: Any, demo_home: Path) -> None:

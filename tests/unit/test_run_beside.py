@@ -159,9 +159,9 @@ async def test_who_may_only_look_is_told_when_nobody_follows_any_more(stored: St
     ended = events[-1]
     assert isinstance(ended, RunEnded)
     assert (ended.outcome, ended.exit, ended.took) == ("unknown", 6, 90.0)
-    assert "`distui --readonly wait r1`" in " ".join(ended.warnings)
+    assert "`distui attach --view r1`" in " ".join(ended.warnings)
     said_of_it = "\n".join(line for line, _ in report(ended, other.state))
-    assert "`distui --readonly wait r1`" in said_of_it and "may still run" in said_of_it
+    assert "`distui attach --view r1`" in said_of_it and "may still run" in said_of_it
 
 
 async def test_who_may_only_look_goes_on_with_the_next_owner(

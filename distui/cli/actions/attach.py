@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from distui.amounts import duration
@@ -22,7 +24,9 @@ from distui.cluster.attach import places
 from distui.cluster.attach.leftover import Rest
 from distui.cluster.attach.places import Asked
 from distui.cluster.attach.taking_up import Live, adopt, beside, owned_plan, reader_of, take_up
+from distui.cluster.attach.taking_up import view as viewer
 from distui.cluster.backend.backend_runs import Looked
+from distui.config import Value
 from distui.errors import ContactLost, NotFound
 from distui.facts.troubles import shared
 from distui.runs.report import history
@@ -32,6 +36,8 @@ from distui.session import Connector
 
 def act(settings: Settings, out: Console, run: str, **flags: Any) -> int:
     """See `attach --help`."""
+    if flags["view"]:
+        settings = settings.with_flags(readonly=Value(value=True, origin="--view"))
     exit_first = bool(flags["exit_first"])
     promise = Promise(settings, out, run)
     looked: Looked | None = None
@@ -88,6 +94,10 @@ async def _attach(
                 out.warn(f"distui: {one.message}", "yellow")
             plan = live.plan
             refuse_unknown(view.ranks, range(plan.world_size))
+            if settings["readonly"]:
+                with TemporaryDirectory(prefix="distui-") as folder:
+                    looked = viewer(settings.cluster, connector, place, live, Path(folder))
+                    return exit_code(await follow(looked, sink, out, stop_on_exit=False), exit_first=exit_first)
             with contextlib.suppress(AlreadyFollowed):
                 ended = await follow(adopt(settings.cluster, connector, place, live), sink, out, stop_on_exit=False)
                 return exit_code(ended, exit_first=exit_first)

@@ -131,7 +131,9 @@ def _told(out: Console, live: LiveRun, code: int, others: Sequence[str], *, exit
     if ended is None or ended.outcome == "detached":
         out.say(_goes_on(run))
         return code
-    out.say(f"distui: {run}: {ended.outcome}; its logs: {ended.log_dir or live.stored.log_dir}")
+    kept = live.stored.log_dir.is_dir()  # what was only looked on at leaves nothing here
+    logs = f"its logs: {ended.log_dir or live.stored.log_dir}" if kept else f"`distui logs {run}` prints its logs"
+    out.say(f"distui: {run}: {ended.outcome}; {logs}")
     return exit_code(ended, exit_first=exit_first)
 
 

@@ -11,6 +11,7 @@ from distui.cli.plan_options import FOLLOW_OPTIONS, with_options
 @verb("attach", "attach", outputs=("json", "ndjson"))
 @click.argument("run", type=RUN)
 @click.option("--headless", is_flag=True, help="Without the terminal UI: logs on stdout.")
+@click.option("--view", is_flag=True, help="Only look on: nothing is stopped, recorded or removed from here.")
 @with_options(FOLLOW_OPTIONS)
 @click.option("--exit-first", is_flag=True, help="Exit as the first failed rank did, instead of 1.")
 def command() -> None:
@@ -18,4 +19,6 @@ def command() -> None:
 
     Logs continue where this machine left off, no line twice. When the run ends its logs are read to their end, it is
     reported and cleaned up, and attach exits as it did. Ctrl-C leaves; the run is not touched.
+
+    With --view the run stays with whoever has it, wherever that is: its logs and its end are shown, and no more.
     """

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from distui.amounts import counted
@@ -139,6 +141,10 @@ class RunManager:
             run.fan.close()
             with contextlib.suppress(Exception):  # a bug in the controller was reported by its last event
                 await stack.aclose()
+
+    def folder(self) -> Path:
+        """A private folder for what is only looked on at; it goes when the manager does."""
+        return Path(self._stack.enter_context(TemporaryDirectory(prefix="distui-")))
 
     @property
     def living(self) -> Mapping[str, FollowedRun]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 
 from distui.cluster.attach import places
 from distui.cluster.attach.places import Asked, RunLocation, open_here
@@ -25,7 +26,7 @@ from distui.runs.report.older import launch_of, set_aside
 from distui.runs.store.end_record import launch_here
 from distui.runs.store.masking import Mask
 from distui.runs.store.recorded import stored_plan
-from distui.runs.store.runs import StoredRun, cannot_write
+from distui.runs.store.runs import RunStore, StoredRun, cannot_write
 from distui.runs.store.saved_hosts import save_hosts, saved_hosts
 from distui.session import Connector
 
@@ -82,10 +83,33 @@ def adopt(
     Whether its ended containers stay is what was asked for when it was started, unless `keep` says something else.
     Raises UsageError with `--readonly`: who has a run stops and removes what its end asks for.
     """
-    message = f"to take up {place.run}, which nobody follows here,"
-    only_look = f"`distui logs -f {place.run}` prints its lines, `distui --readonly wait {place.run}` its end"
-    settings.refuse_readonly(message, only_look)
-    stored = _folder(settings, place, live)
+    settings.refuse_readonly(f"to take up {place.run}, which nobody follows here,")
+    return _controller(settings, connector, live, _folder(settings, place, live), keep=keep)
+
+
+def view(
+    settings: ClusterSettings, connector: Connector, place: RunLocation, live: Live, folder: Path
+) -> RunController:
+    """A controller that only looks on: it reads the run from its hosts into `folder`, which goes when that is over.
+
+    The run, its owner and what is recorded of it here are as without it. Raises CheckFailed for a full disk.
+    """
+    try:
+        stored = _made(RunStore(folder).adopt(live.plan.run_id), place, live)
+    except OSError as exc:
+        raise cannot_write(folder, exc, "; the run was not touched") from exc
+    return _controller(settings, connector, live, stored, views=True)
+
+
+def _controller(
+    settings: ClusterSettings,
+    connector: Connector,
+    live: Live,
+    stored: StoredRun,
+    *,
+    keep: bool | None = None,
+    views: bool = False,
+) -> RunController:
     silent = {name: trouble for name, trouble in live.unreachable.items() if trouble.code == "command_timeout"}
     return RunController(
         live.plan,
@@ -94,6 +118,7 @@ def adopt(
         facts=live.facts,
         secrets={name: settings.environ[name] for name in live.plan.secret_names if name in settings.environ},
         adopted=True,
+        views=views,
         keep=keep,
         began=_began(stored, live),
         limits=settings.limits(adopted=True),

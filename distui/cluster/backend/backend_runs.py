@@ -106,6 +106,12 @@ class RunBackend(ABC):
                 self.looked = place, asked
                 live = await taking_up.take_up(self.settings, connector, place, asked)
             plan = live.plan
+            if self.settings.readonly:
+                folder = self._manager.folder()
+                return await self._manager.keep(
+                    self._connect(place.hosts),
+                    lambda connector: taking_up.view(self.settings, connector, place, live, folder),
+                )
             with contextlib.suppress(AlreadyFollowed):
                 return await self._manager.keep(
                     self._connect(place.hosts),

@@ -51,6 +51,8 @@ class RunContext:
     """What tells this follower from others of the run, on its hosts."""
     adopted: bool
     """Whether it was running already when we came."""
+    views: bool
+    """Whether it is only looked on at: nothing is stopped, recorded or removed on its hosts from here."""
     keep: bool
     """Whether ended containers stay."""
     removes_all: bool

@@ -20,7 +20,9 @@ LOOK_SECONDS = 0.2
 class Requests:
     """A stop or a detach, as it was asked for last. Any number may wait for the next request; all of them wake."""
 
-    def __init__(self, grace: float) -> None:
+    def __init__(self, grace: float, *, views: bool = False) -> None:
+        """Who only `views` a run stops nothing, whatever is asked for."""
+        self._views = views
         self.stop: StopReason | None = None
         self.grace = grace
         self.exit = ExitCode.INTERRUPTED
@@ -36,6 +38,8 @@ class Requests:
         self, reason: StopReason, *, grace: float | None = None, exit: ExitCode = ExitCode.INTERRUPTED
     ) -> None:
         """Ask for a stop: SIGTERM and the plan's grace, or SIGKILL at once with `grace=0`. May be asked again."""
+        if self._views:
+            return
         self.stop, self.exit = reason, exit
         self.grace = self._default_grace if grace is None else grace
         self.count += 1

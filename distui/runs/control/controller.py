@@ -25,6 +25,7 @@ from distui.runs.control.supervise import STOP_CAUSES, supervise
 from distui.runs.ending.ask_ranks import ranks_seen
 from distui.runs.ending.conclude import reading, recall
 from distui.runs.ending.finish import ended, finish, left, refused
+from distui.runs.ending.looked_on import looked_on
 from distui.runs.ending.next_attempt import next_attempt
 from distui.runs.hosts.readers import reader_id
 from distui.runs.launch.launch import launch, without_taken_ports
@@ -67,6 +68,7 @@ class RunController:
         facts: Mapping[str, HostFacts] | None = None,
         secrets: Mapping[str, str] | None = None,
         adopted: bool = False,
+        views: bool = False,
         keep: bool | None = None,
         options: LaunchOptions = DEFAULTS,
         planner: AttemptPlanner | None = None,
@@ -78,14 +80,15 @@ class RunController:
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`found` are tasks that the hosts had when an adopted run was looked for, `silent` why hosts did not answer
-        then. `keep` is what was asked for when the run was started, where nothing else is said.
+        then. `keep` is what was asked for when the run was started, where nothing else is said. Who only `views` an
+        adopted run stops, records and removes nothing of it.
         """
         mask, labels = Mask(secrets or {}, plan.secret_names), plan.own_labels
         self._run = RunContext(
             connector=connector,
             stored=stored,
             events=Emitter(stored, mask, clock),
-            requests=Requests(plan.stop_grace),
+            requests=Requests(plan.stop_grace, views=views),
             secrets=secrets or {},
             mask=mask,
             clock=clock,
@@ -94,6 +97,7 @@ class RunController:
             deadline=None if limits.run is None else clock() + limits.run,
             reader=reader_id(stored),
             adopted=adopted,
+            views=views,
             keep=labels is not None and labels.keep if keep is None else keep,
             removes_all=keep is False,
             stopped_as=stopped_as or plan.owner,
@@ -242,7 +246,7 @@ class RunController:
             attempt=plan.attempt,
             attempts=plan.attempts,
             adopted=run.adopted,
-            log_dir=str(run.stored.log_dir),
+            log_dir="" if run.views else str(run.stored.log_dir),
             names=plan.rank_names,
             began=run.began if run.adopted else None,
             lines=self.attempt.watch.lines_before() if run.adopted else {},
@@ -283,7 +287,7 @@ class RunController:
             await supervise(attempt)
         if requests.detach and not attempt.tracker.settled:
             return left(attempt)
-        return await finish(attempt)
+        return await (looked_on(attempt) if self._run.views else finish(attempt))
 
     async def _launch(self) -> None:
         """A port that the plan chose and that another run has by now is no reason: it is planned again without it."""

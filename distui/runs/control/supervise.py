@@ -72,9 +72,11 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
         if tracker.stop_began is None and attempt.clock() - tracker.waited_at > AFTER_ROOM:
             for silence in attempt.silences.news(attempt.state, attempt.clock()):
                 await attempt.emit(silence)
+            await _tell_steps(attempt)
+            if attempt.run.views:  # its owner asks hosts and ranks
+                continue
             if turns.due(attempt.clock(), quiet=any(rank.quiet for rank in attempt.state.ranks.values())):
                 stops.append(asyncio.create_task(tell_network(attempt)))
-            await _tell_steps(attempt)
             stuck = attempt.state.stalled is not None
             if asking.due(attempt.clock(), silent=stuck or any_silent(attempt, attempt.clock())):
                 stops.append(asyncio.create_task(tell_why(attempt, asking)))
@@ -97,7 +99,7 @@ def _others_end(attempt: Attempt) -> bool:
     like by any other stop, and read to their end, before anything of them is removed.
     """
     tracker = attempt.tracker
-    if all(t.over or t.task.host in tracker.lost_hosts for t in tracker.tracks.values()):
+    if attempt.run.views or all(t.over or t.task.host in tracker.lost_hosts for t in tracker.tracks.values()):
         return False
     if tracker.stop_began is not None:
         return attempt.clock() < tracker.stop_began + attempt.run.requests.grace + TO_END
@@ -113,7 +115,7 @@ def _stop_by_itself(attempt: Attempt, ready: Callable[[], bool]) -> None:
     for any more.
     """
     tracker = attempt.tracker
-    if attempt.recorded is not None:
+    if attempt.recorded is not None or attempt.run.views:
         return
     if tracker.verdict().over_limit:
         if tracker.live_tasks():

@@ -205,6 +205,17 @@ async def carry_marks(attempt: Attempt) -> None:
     await asyncio.gather(*(visited(attempt, host, "carry", reader=w) for host in hosts for w in attempt.waiters))
 
 
+async def recorded_elsewhere(attempt: Attempt) -> EndRecord | None:
+    """The verdict of whoever owns a run that is only looked on at; who is not kept from removing it any more."""
+    await _checked_elsewhere(attempt)
+    if attempt.run.requests.detach:
+        await _leave(attempt)
+        return None
+    record = await _on_hosts(attempt)
+    await _visits(attempt, "leave")
+    return record
+
+
 async def say_unread(attempt: Attempt) -> None:
     """Leave word of logs that are not complete here: whoever else cleans up leaves their containers.
 

@@ -120,7 +120,7 @@ def ended(
         outcome=outcome,
         exit=int(code),
         failure=failure,
-        log_dir="" if outcome == "launch_failed" else str(attempt.run.stored.log_dir),
+        log_dir="" if outcome == "launch_failed" or attempt.run.views else str(attempt.run.stored.log_dir),
         leftovers=leftovers,
         took=max(0.0, (attempt.tracker.ended_at or attempt.clock()) - attempt.run.began),
         progress=attempt.state.progress,
