@@ -286,7 +286,7 @@ def test_the_why_panel_by_keys(lab: Any, home: Path, distui: Distui, attached: b
         term.enter(f"distui run job.yaml --name stuck {how}")
         term.wait("STALLED", "Rank 2 has not entered all_reduce #21", "w why", "02  stuck", seconds=120)
         term.keys("w")
-        term.wait("stuck › why", "hang", "!2", re.compile(r"told \ds ago"), without="asking")
+        term.wait("stuck › why", "hang", "!2", re.compile(r"last answer \ds ago"), without="asking")
         term.wait(f"sleeps at /pytorch/hang.py:{LINE} in load", "hang.py:10 in <module>", "next  look at")
         for size in ((80, 24), (200, 50)):
             term.resize(*size)
@@ -306,7 +306,7 @@ def test_the_why_panel_by_keys(lab: Any, home: Path, distui: Distui, attached: b
         term.keys("Right", "Enter")
         term.wait("STOPPED", seconds=40)
         term.keys("w")
-        term.wait("stuck has ended; its ranks told this at", "rank 2 has not entered all_reduce #21")
+        term.wait("stuck has ended; last answer at", "rank 2 has not entered all_reduce #21")
         term.keys("q", "q", "q")
         term.wait_shell()
     assert {one["kind"] for one in json.loads(distui("show", "stuck", "-o", "json").stdout)["why"]} == {"hang"}

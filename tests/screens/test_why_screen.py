@@ -1,4 +1,4 @@
-"""The Why panel of a run: what was told last at once, what the ranks tell now, and what is kept of runs that ended."""
+"""The Why panel of a run: the last answer at once, what the ranks answer now, and what is kept of runs that ended."""
 
 from __future__ import annotations
 
@@ -176,11 +176,11 @@ def test_how_asking_goes_in_words(palette: Any, live: FakeLive) -> None:
     assert said() == "can't be asked: no host answers; try again"
     answers.take([Answer(record(live, -30.0))])
     answers.begin()
-    assert said() == "asking the ranks… 0 s   until they answer: told 2m ago"
+    assert said() == "asking the ranks… 0 s   last answer 2m ago"
     answers.end()
-    assert said() == "told 2m ago"
+    assert said() == "last answer 2m ago"
     live.fan.put((*launching(live.plan, 1.0), RunEnded(104.0, "stopped", 130)))
-    assert said().startswith("llm-7f3 has ended; its ranks told this at ")
+    assert said().startswith("llm-7f3 has ended; last answer at ")
     answers.all, answers.read_yet = (), True
     assert (
         said()
@@ -221,7 +221,7 @@ async def test_what_was_told_last_is_there_while_the_ranks_are_asked(
         screen = await why(pilot)
         await until(pilot, lambda: "no collective stands still" in screen_text(app))
         text = screen_text(app)
-        assert "asking the ranks…" in text and "told 5m ago" in text and "goes on" in text
+        assert "asking the ranks…" in text and "last answer 5m ago" in text and "goes on" in text
         await pilot.press("r")
         assert any("they are being asked" in str(note.message) for note in app._notifications)
         backend.silence.set()
@@ -314,7 +314,7 @@ async def test_a_run_that_has_ended_shows_what_was_kept(
         await pilot.press("w")
         await until(pilot, lambda: "no collective stands still" in screen_text(app))
         text = screen_text(app)
-        assert "llm-7f3 has ended; its ranks told this at " in text and "ask again" not in text
+        assert "llm-7f3 has ended; last answer at " in text and "ask again" not in text
         await pilot.press("right_square_bracket")
         await until(pilot, lambda: "rank 13 has not entered" in screen_text(app))
         await pilot.press("r", "right_square_bracket")
@@ -331,7 +331,7 @@ async def test_a_run_that_was_never_asked(open_app: Any, live: FakeLive) -> None
         await pilot.press("w")
         await until(pilot, lambda: "its ranks were not asked while it lived" in screen_text(app))
         await pilot.press("y", "enter", "tab", "j", "right_square_bracket")
-        assert any("nothing was told yet" in str(note.message) for note in app._notifications)
+        assert any("have not answered yet" in str(note.message) for note in app._notifications)
         assert isinstance(app.screen, WhyScreen)
 
 

@@ -282,7 +282,7 @@ def test_warnings_alike_are_one() -> None:
     warnings = [f"node01: GPU {i} is busy" for i in range(8)] + ["something else"]
 
     assert plan_lines.folded_warnings(warnings) == [
-        ("node01: GPU 0 is busy", "and 7 more alike"), ("something else", ""),
+        ("node01: GPU 0 is busy", "and 7 more like it"), ("something else", ""),
     ]  # fmt: skip
 
 

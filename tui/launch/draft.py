@@ -70,8 +70,8 @@ class LaunchDraft(Part):
         self.run_id = ""
         self.past: list[str] = []
         """The text before each change, the newest last."""
-        self._told = ""
-        """What another program wrote that stands against the edits here, when it was told."""
+        self._announced = ""
+        """What another program wrote that stands against the edits here, when it was announced."""
         self._opened = False
         self._timer: Timer | None = None
         self._fresh = asyncio.Event()
@@ -113,7 +113,7 @@ class LaunchDraft(Part):
 
     def _begin_with(self, file: JobFile | None, text: str) -> None:
         self.file, self.run_id, self.job, self._checked = file, "", None, None
-        self._opened, self.saved, self._told = True, file is not None, ""
+        self._opened, self.saved, self._announced = True, file is not None, ""
         self.past.clear()
         self.text, self.read_text = app_of(self.view).drafts.get(self.path, (text, text))
         self.reread()
@@ -319,10 +319,10 @@ class LaunchDraft(Part):
         if self.file is None or not self.saved or not self.file.path.is_file():
             return
         now = self._read(self.file.path)
-        if not now or now in (self.read_text, self._told) or (typing and self.text != self.read_text):
+        if not now or now in (self.read_text, self._announced) or (typing and self.text != self.read_text):
             return
         if not self._merge(now):
-            self._told = now
+            self._announced = now
             name = self.file.path.name
             app_of(self.view).tell(f"{name} was changed by another program where you did; w asks", level="warning")
 

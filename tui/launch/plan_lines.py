@@ -25,7 +25,7 @@ from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 
 SHOWN_TASKS = 2
-"""Commands that are listed; the others are alike and come with a key press."""
+"""Commands that are listed; the others differ little and come with a key press."""
 _KEPT = ("--name", "--network", "--gpus", "--env-file", "--device", "--runtime")
 """Flags of a folded command that somebody reads."""
 
@@ -166,11 +166,11 @@ def _counts(plan: RunPlan) -> str:
 
 
 def folded_warnings(warnings: Sequence[str]) -> list[tuple[str, str]]:
-    """Warnings that differ only in numbers as one: (the first, how many more are alike)."""
+    """Warnings that differ only in numbers as one: (the first, how many more there are)."""
     groups_: dict[str, list[str]] = {}
     for words in warnings:
         groups_.setdefault(re.sub(r"\d+", "#", words), []).append(words)
-    return [(g[0], f"and {len(g) - 1} more alike" if len(g) > 1 else "") for g in groups_.values()]
+    return [(g[0], f"and {len(g) - 1} more like it" if len(g) > 1 else "") for g in groups_.values()]
 
 
 # what is wrong
@@ -274,16 +274,16 @@ def _meets(plan: RunPlan, net: HostNetwork) -> str:
 def _why(plan: RunPlan, width: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
     """Reasons of the run, then of the first host; hosts like it are not repeated."""
     first, *others = plan.networks
-    alike = [n.host for n in others if _kind(n) == _kind(first)]
+    same = [n.host for n in others if _kind(n) == _kind(first)]
     lines = [title("Why this network", width, palette, glyphs), Line()]
     label = min(16, max(4, *(len(n.host) for n in plan.networks)))
-    for where, reasons in [("run", plan.reasons), *((n.host, n.reasons) for n in plan.networks if n.host not in alike)]:
+    for where, reasons in [("run", plan.reasons), *((n.host, n.reasons) for n in plan.networks if n.host not in same)]:
         for i, reason in enumerate(_unused_together(reasons)):
             for j, part in enumerate(_wrapped(visible(reason), max(24, width - label - 5))):
                 line = Line().gap(1).put(where if i == j == 0 else "", palette.muted, width=label).gap(2)
                 lines.append(line.put(part, palette.text))
-    if alike:
-        lines.append(Line().gap(3 + label).put(f"{fold(alike)} alike", palette.faint))
+    if same:
+        lines.append(Line().gap(3 + label).put(f"the same on {fold(same)}", palette.faint))
     return [*lines, Line()]
 
 
@@ -337,7 +337,7 @@ def _commands(
         rows += [*(PlanRow(line, task.index) for line in lines), PlanRow(Line(), task.index)]
     rest = len(plan.tasks) - len(shown)
     if rest:
-        message = f"{rest} more command{'s' * (rest != 1)} alike"
+        message = f"{rest} more command{'s' * (rest != 1)} like these"
         rows += [
             PlanRow(Line().gap(1).put(glyphs.folded, palette.accent).put(f" {message}", palette.muted), -1, key="more"),
             PlanRow(Line()),

@@ -45,7 +45,7 @@ class ProblemsScreen(View):
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("probe", "probe again", ("p", "r"), "View", "probe", footer=True,
                help="Ask the hosts here again, and for the runs."),
-        Action("fold", "fold alike", ("z",), "Layout", "fold", footer=True,
+        Action("fold", "fold hosts", ("z",), "Layout", "fold", footer=True,
                help="The same problem of several hosts as one row, or one row a host."),
         FILTER,
         Action("copy_all", "copy all", ("c", "y"), "View", footer=True, help="All problems as text."),

@@ -1,1 +1,1 @@
-"""The Why panel of a run: what its ranks told when they were asked, and asking them again."""
+"""The Why panel of a run: what its ranks answered when they were asked, and asking them again."""

@@ -17,7 +17,7 @@ SAME_S = 0.05
 
 @frozen
 class Answer:
-    """What was told at one time; `slow` where ranks were watched from here."""
+    """The answer of one time; `slow` where ranks were watched from here."""
 
     record: WhyRecord
     slow: Slow | None = None
@@ -76,17 +76,17 @@ class Answers:
         return Answer(WhyRecord(why.at, "run", why.found)) if why is not None else None
 
     def has_news(self) -> bool:
-        """Whether the run has told something since this was asked last."""
+        """Whether the run has answered since this was asked last."""
         before, self._mark = self._mark, self._event_mark()
         return before != self._mark
 
     def _event_mark(self) -> object:
         state = self.live.state
-        told = (
+        reported = (
             state.why.at if state.why is not None else None,
             state.network.at if state.network is not None else None,
         )
-        return state.attempt, told
+        return state.attempt, reported
 
     # Asking.
 

@@ -53,22 +53,22 @@ def folded(text: str, width: int) -> list[str]:
 
 
 def status_line(palette: Palette, answers: Answers) -> Line:
-    """Whether they are being asked, and when was told what is shown."""
+    """Whether they are being asked, and of when what is shown is."""
     line, shown, now = Line().gap(1), answers.shown, answers.clock()
-    told = f"told {ago(max(0.0, now - shown.record.at))}" if shown is not None else ""
+    last = f"last answer {ago(max(0.0, now - shown.record.at))}" if shown is not None else ""
     if answers.asking_since is not None:
         line.put("asking the ranks…", palette.accent).gap(1)
         line.put(f"{now - answers.asking_since:.0f} s", palette.accent)
-        return line.put(f"   until they answer: {told}" if told else "", palette.muted)
+        return line.put(f"   {last}" if last else "", palette.muted)
     if answers.trouble:
         line.put("can't be asked: ", palette.watch).put(answers.trouble, palette.text)
-        return line.put(f"   {told}" if told else "", palette.muted)
+        return line.put(f"   {last}" if last else "", palette.muted)
     if answers.may_ask:
-        return line.put(told, palette.muted)
+        return line.put(last, palette.muted)
     run = answers.live.plan.run_id
     if shown is not None:
         when = clock_words(shown.record.at)
-        return line.put(f"{run} has ended; its ranks told this at ", palette.muted).put(when, palette.text)
+        return line.put(f"{run} has ended; last answer at ", palette.muted).put(when, palette.text)
     if not answers.read_yet:
         return line
     error = not_asked(run)
@@ -105,7 +105,7 @@ def network_lines(palette: Palette, used: NetworkUsed | None, now: float, width:
     return [Line().gap(1).put(part, style) for part in parts][:most]
 
 
-# what was told
+# what they answered
 
 
 def head_lines(palette: Palette, answer: Answer | None, width: int, most: int) -> list[Line]:

@@ -31,7 +31,7 @@ from distui.tui.widgets.painted import Painted
 from distui.tui.widgets.rows import Row, RowList
 
 TICK_S = 0.5
-"""How often ages are painted again, and it is looked whether the run has told something."""
+"""How often ages are painted again, and it is looked whether there is a new answer."""
 BESIDE = 120
 """From so many columns on the calls are beside the ranks, else below them."""
 
@@ -64,7 +64,7 @@ class CallRows(RowList):
 
 
 class WhyScreen(View):
-    """Shows what was told last at once, and asks the ranks again meanwhile. They go on as they are."""
+    """Shows the last answer at once, and asks the ranks again meanwhile. They go on as they are."""
 
     VIEW = "runs"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
@@ -73,9 +73,9 @@ class WhyScreen(View):
             "stacks", "with calls", ("s",), "View", footer=True,
             help="Ask again, for the calls of every rank, too: each gets a signal, which may wake one that sleeps.",
         ),
-        Action("copy_all", "copy all", ("y", "c"), "View", footer=True, help="All that was told, into the clipboard."),
-        Action("older", "older", ("right_square_bracket",), "View", footer=True, help="What was told before."),
-        Action("newer", "newer", ("left_square_bracket",), "View", help="What was told after that."),
+        Action("copy_all", "copy all", ("y", "c"), "View", footer=True, help="All of the answer, into the clipboard."),
+        Action("older", "older", ("right_square_bracket",), "View", footer=True, help="The answer before this one."),
+        Action("newer", "newer", ("left_square_bracket",), "View", help="The answer after this one."),
         Action("other_list", "ranks or calls", ("tab",), "Move", help="From the ranks to the calls, and back."),
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
@@ -185,7 +185,7 @@ class WhyScreen(View):
         self._take(found)
 
     async def _ask(self, *, stacks: bool) -> None:
-        """Ask the ranks; what can't be asked is told in words."""
+        """Ask the ranks; what can't be asked is shown in words."""
         self.answers.begin()
         self._repaint()
         try:
@@ -251,7 +251,7 @@ class WhyScreen(View):
             self.call_after_refresh(self._repaint)
 
     def _fit(self) -> None:
-        """Share the rows: first the ranks, then what was told, then the calls."""
+        """Share the rows: first the ranks, then the finding, then the calls."""
         size, shown = self.query_one("#body").size, self.answers.shown
         if not size.width:
             return
@@ -299,11 +299,11 @@ class WhyScreen(View):
         self._again(stacks=True)
 
     def action_older(self) -> None:
-        """What was told before."""
+        """The answer before this one."""
         self._step(1)
 
     def action_newer(self) -> None:
-        """What was told after that."""
+        """The answer after this one."""
         self._step(-1)
 
     def _step(self, number: int) -> None:
@@ -316,12 +316,12 @@ class WhyScreen(View):
         """The text of `distui why --stacks`."""
         shown = self.answers.shown
         if shown is None:
-            app_of(self).tell("nothing was told yet")
+            app_of(self).tell("the ranks have not answered yet")
             return
         used = self.answers.live.state.network
         network = ("", *network_text(used, self.answers.clock())) if used is not None else ()
-        told = (*text(shown.record, shown.slow, stacks=True), *network)
-        app_of(self).copy("\n".join(map(safe, told)) + "\n")
+        lines = (*text(shown.record, shown.slow, stacks=True), *network)
+        app_of(self).copy("\n".join(map(safe, lines)) + "\n")
 
     def action_other_list(self) -> None:
         """From the ranks to the calls, and back."""
