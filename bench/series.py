@@ -7,10 +7,12 @@ import random
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from distui.runs.series.late import keep_lateness
 from distui.runs.series.level import LEVELS, LevelFile
+from distui.runs.series.reader import SeriesReader
 from distui.runs.series.values import Bin, Row, Series
 from distui.tui.metrics.painting import Looks, Page, page_lines
 from distui.tui.metrics.panels import panels_of
@@ -70,7 +72,7 @@ def main() -> None:
         look = palette(DARK, {**DARK.to_color_system().generate(), **DARK.variables})
         for size in ((80, 24), (120, 36), (200, 50)):
             began, cpu = time.perf_counter(), time.process_time()
-            reader = RunReader(Path(name))
+            reader = RunReader(partial(SeriesReader, Path(name)))
             window = Window.of(*(reader.span() or (0.0, 1.0)))
             found = reader.read(finest=window.span / (2 * size[0]))
             page_lines(look, UNICODE, Page(found, panels_of(found.names), window, Looks()), size[0], size[1] - 5)

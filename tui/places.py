@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
@@ -91,7 +92,7 @@ class Places(PacedApp, Typed):
                 self.tell(f"attaching to {run}…")
             self.open_run(await self.backend.attach(run))
         else:
-            self.open_run(self.backend.replay(run))
+            self.open_run(await asyncio.to_thread(self.backend.replay, run))
 
     def show_problems(self) -> None:
         """The list of problems over this screen; one that is open below it is gone back to."""

@@ -14,11 +14,12 @@ from distui.errors import CheckFailed, ExitCode
 from distui.plan.model import RunPlan
 from distui.runs.control.beside import StoredReader
 from distui.runs.control.controller import RunController
-from distui.runs.lines.events import Event, LogLines, Notice, RunEnded, StopReason
+from distui.runs.lines.events import AttemptEnded, Event, LogLines, Notice, RunEnded, StopReason
 from distui.runs.lines.explanation import Explanation
 from distui.runs.state.reducer import RunState, apply
 from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.runs import AlreadyFollowed
+from distui.runs.watch.logged_steps import LoggedSteps
 
 Own = Callable[[], AbstractAsyncContextManager[RunController]]
 """Takes the run up: the controller lives while the block runs."""
@@ -56,6 +57,7 @@ class Beside:
         self._timeout = timeout
         self._alone_since: float | None = None
         self._reader = reader
+        self._steps = LoggedSteps(plan)
         self._clock = clock
         self._owner: RunController | None = None
         self._owning: asyncio.Task[RunEnded | None] | None = None
@@ -102,12 +104,16 @@ class Beside:
 
     async def batches(self) -> AsyncIterator[tuple[Event, ...]]:
         """What was there, then everything as it comes; ends after the batch that holds RunEnded."""
-        if batch := self._taken(self._reader.before()):
+        before: list[Event] = self._reader.before()
+        if before:
+            steps = await asyncio.to_thread(self._steps.before, self.stored, self._clock())
+            before += [steps] if steps is not None else []
+        if batch := self._taken(before):
             yield batch
         while True:
             owned = self.stored.is_followed  # asked before reading: what came until then is read
             news, self._news = self._news, []
-            if batch := self._taken([*news, *self._reader.read(self._clock())]):
+            if batch := self._taken([*news, *self._with_steps(self._reader.read(self._clock()))]):
                 yield batch
                 if isinstance(batch[-1], RunEnded):
                     return
@@ -116,6 +122,15 @@ class Beside:
                 yield self._taken([end])
                 return
             await asyncio.sleep(POLL_SECONDS)
+
+    def _with_steps(self, events: list[Event]) -> list[Event]:
+        """These, and how far ranks are by what they said; an end stays the last one."""
+        self._steps.take(events)
+        steps = self._steps.news(self._clock())
+        if steps is None:
+            return events
+        at = next((i for i, event in enumerate(events) if isinstance(event, AttemptEnded | RunEnded)), len(events))
+        return [*events[:at], steps, *events[at:]]
 
     def _taken(self, events: list[Event]) -> tuple[Event, ...]:
         events = [self._masked(event) for event in events]

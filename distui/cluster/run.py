@@ -13,6 +13,7 @@ from distui.plan.model import RunPlan
 from distui.runs.control.controller import RunController
 from distui.runs.lines.events import Event, RunEnded
 from distui.runs.lines.explanation import Explanation
+from distui.runs.series.older import series_of
 from distui.runs.series.reader import SeriesReader
 from distui.runs.state.reducer import RunState
 from distui.runs.store.masking import Mask
@@ -94,9 +95,7 @@ class Run:
 
     def metrics(self) -> SeriesReader:
         """What it measured so far, as this machine keeps it: `series` names what there is, `rows` has the values."""
-        reader = SeriesReader(self.stored.series_dir)
-        reader.refresh()
-        return reader
+        return series_of(self.stored)
 
     async def why(self) -> Explanation:
         """Ask its ranks why it does not go on: who holds the others up, in which collective, and where in the code.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -182,7 +183,7 @@ def test_a_rank_without_a_number_has_no_part_in_the_fold(tmp_path: Path) -> None
 def test_a_run_is_read_as_points_steps_and_single_ranks(tmp_path: Path) -> None:
     measured(tmp_path, 30)
     keep_lateness(tmp_path, T0 + 20, 10.0, {0: 0.2, 1: 0.1})
-    found = RunReader(tmp_path).read(each=["gpu_load"])
+    found = RunReader(partial(SeriesReader, tmp_path)).read(each=["gpu_load"])
     assert found.span == (T0, T0 + 30)
     assert found.names == ("gpu_load", "late", "loss", "net_rx")
     assert [p.mid for p in found.points["gpu_load"][:2]] == [70.0, 71.0]
@@ -195,7 +196,7 @@ def test_a_run_is_read_as_points_steps_and_single_ranks(tmp_path: Path) -> None:
 
 
 def test_a_run_that_measured_nothing_is_read_as_nothing(tmp_path: Path) -> None:
-    reader = RunReader(tmp_path / "none")
+    reader = RunReader(partial(SeriesReader, tmp_path / "none"))
     assert reader.span() is None
     assert reader.read() == NOTHING
 
@@ -205,7 +206,7 @@ def test_a_run_that_measured_nothing_is_read_as_nothing(tmp_path: Path) -> None:
 
 def a_page(folder: Path, looks: Looks | None = None, *, each: bool = False, back: float = 0.0) -> Page:
     measured(folder, 60)
-    found = RunReader(folder).read(each=["gpu_load", "net_rx"] if each else [])
+    found = RunReader(partial(SeriesReader, folder)).read(each=["gpu_load", "net_rx"] if each else [])
     window = Window.of(*(found.span or (0, 0)))
     return Page(found, panels_of(found.names), window.moved(-back) if back else window, looks or Looks())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -343,7 +344,8 @@ class LaunchScreen(View):
         if row is None:
             app_of(self).tell(f"no run of {plan.job} is recorded here")
             return
-        found = compare(self.backend.replay(row.run).plan, plan)
+        before = await asyncio.to_thread(self.backend.replay, row.run)
+        found = compare(before.plan, plan)
         app_of(self).open_text(f"{row.run} to {plan.run_id}", found or "both would run the same")
 
     def action_launch(self) -> None:

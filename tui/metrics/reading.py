@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 
 from distui.frozen import frozen
+from distui.runs.series.older import series_of
 from distui.runs.series.reader import SeriesReader
 from distui.runs.series.values import Series
+from distui.runs.store.runs import StoredRun
 from distui.tui.plot.curve import Point
 
 
@@ -45,8 +47,18 @@ NOTHING = Readings({}, {}, (), 0.0)
 class RunReader:
     """The series of one run, read on from where they were left. Blocks: for a thread, one call at a time."""
 
-    def __init__(self, folder: Path) -> None:
-        self._reader = SeriesReader(folder)
+    def __init__(self, make: Callable[[], SeriesReader]) -> None:
+        """What `make` opens, when it is first read: that may have to be made of an older run's figures."""
+        self._make = make
+
+    @classmethod
+    def of(cls, stored: StoredRun) -> RunReader:
+        """The series of a run that is recorded here, whichever distui followed it."""
+        return cls(partial(series_of, stored))
+
+    @cached_property
+    def _reader(self) -> SeriesReader:
+        return self._make()
 
     def span(self) -> tuple[float, float] | None:
         """From the first to the last measurement there is now."""

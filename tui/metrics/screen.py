@@ -103,7 +103,7 @@ class MetricsScreen(View):
         self.panels: tuple[Panel, ...] = ()
         self.read_yet = False
         self._clock = clock
-        self._reader = RunReader(live.stored.series_dir)
+        self._reader = RunReader.of(live.stored)
         self.reading = False
         """Whether the files are being read just now."""
         self._again = False

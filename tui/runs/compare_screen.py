@@ -184,6 +184,6 @@ def _job(live: LiveRun) -> Mapping[str, object]:
 
 def _readings(live: LiveRun, columns: int) -> Readings:
     """All of a run, as fine as the plot is."""
-    reader = RunReader(live.stored.series_dir)
+    reader = RunReader.of(live.stored)
     span = reader.span()
     return reader.read(finest=(span[1] - span[0]) / columns) if span is not None else NOTHING

@@ -41,7 +41,7 @@ class Looker:
 
     def __init__(self, stored: StoredRun) -> None:
         self._stored = stored
-        self._reader = RunReader(stored.series_dir)
+        self._reader = RunReader.of(stored)
 
     def look(self, cells: int) -> Look:
         """As fine as `cells` columns are."""

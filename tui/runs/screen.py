@@ -282,15 +282,15 @@ class RunsScreen(View):
         if found is not None and not row.recorded and row.run not in self.backend.following:
             app_of(self).open_text(f"{row.run} labels", found_text(found))
             return
-        plan = self._live(row).plan
+        plan = (await self._live(row)).plan
         app_of(self).open_text(f"{row.run} plan", render_text(plan, full=True, width=max(60, self.app.size.width - 4)))
 
-    def _live(self, row: RunRow) -> LiveRun:
-        """The run with its plan. Raises NotFound when this machine does not know it."""
+    async def _live(self, row: RunRow) -> LiveRun:
+        """The run with its plan, read in a thread. Raises NotFound when this machine does not know it."""
         if row.run in self.backend.following:
             return self.backend.following[row.run]
         if row.recorded:
-            return self.backend.replay(row.run)
+            return await asyncio.to_thread(self.backend.replay, row.run)
         raise NotFound(
             f"the plan of {row.run} is not on this machine", hint=f"it was started by {row.owner or 'another machine'}"
         )
@@ -317,7 +317,8 @@ class RunsScreen(View):
         return same[at + 1] if at + 1 < len(same) else same[at - 1] if at else None
 
     async def _show_diff(self, old: RunRow, new: RunRow) -> None:
-        self.app.push_screen(CompareScreen((old, self._live(old)), (new, self._live(new))))
+        before, after = await asyncio.gather(self._live(old), self._live(new))
+        self.app.push_screen(CompareScreen((old, before), (new, after)))
 
     # What changes something.
 
@@ -328,7 +329,7 @@ class RunsScreen(View):
             self.work(self._rerun(row), name="rerun")
 
     async def _rerun(self, row: RunRow) -> None:
-        await run_change.rerun(self, self._live(row))
+        await run_change.rerun(self, await self._live(row))
 
     def action_stop(self) -> None:
         """Stop it on all hosts."""

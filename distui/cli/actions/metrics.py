@@ -17,7 +17,7 @@ from distui.cli.settings import Settings
 from distui.errors import NotFound, UsageError
 from distui.runs.lines.events import iso
 from distui.runs.lines.text import safe
-from distui.runs.series.reader import SeriesReader
+from distui.runs.series.older import series_of
 from distui.runs.series.values import Bin, Row, Series, unit_of
 from distui.runs.series.words import value_words
 from distui.spec.yaml.problems import did_you_mean
@@ -30,9 +30,7 @@ def act(
 ) -> int:
     """See `metrics --help`."""
     place = settings.places.locate(run)
-    reader = SeriesReader(place.stored.series_dir) if place.stored is not None else None
-    if reader is not None:
-        reader.refresh()
+    reader = series_of(place.stored) if place.stored is not None else None
     if reader is None or reader.span is None:
         message = f"nothing that {run} measured is recorded here"
         raise NotFound(message, hint=f"it is from when a run is followed on this machine: `distui attach {run}`")

@@ -21,6 +21,7 @@ from distui.runs.state.reducer import RunState
 from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.recorded import stored_events, stored_samples
 from distui.runs.store.runs import StoredRun
+from distui.runs.watch.logged_steps import last_steps
 
 T = TypeVar("T")
 
@@ -58,8 +59,15 @@ class RecordedRun:
         self.plan = plan
         self.stored = stored
         self.fan = Fanout()
-        self.fan.put([*stored_samples(stored), *map(mask.event, stored_events(stored))])
+        self.fan.put([*stored_samples(stored), *self._events(stored)])
         self.fan.close()
+
+    def _events(self, stored: StoredRun) -> list[Event]:
+        """Those that were stored, and before the end how far each rank was: that stands in its log."""
+        events: list[Event] = [self.mask.event(event) for event in stored_events(stored)]
+        steps = last_steps(stored, self.plan, events[-1].at) if events else None
+        end = events[-1:] if events and isinstance(events[-1], RunEnded) else []
+        return [*events[: len(events) - len(end)], *([steps] if steps is not None else []), *end]
 
     @property
     def state(self) -> RunState:

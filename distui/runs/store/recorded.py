@@ -64,11 +64,16 @@ def stored_plan(stored: StoredRun) -> RunPlan | None:
 
 def stored_samples(stored: StoredRun, most: int = 20_000) -> tuple[HostSampled, ...]:
     """The last samples of a run's hosts, oldest first."""
+    return tuple(event for event in stored_figures(stored, most) if isinstance(event, HostSampled))
+
+
+def stored_figures(stored: StoredRun, most: int = 100_000) -> tuple[HostSampled | Progressed, ...]:
+    """The last samples of a run's hosts and what it said of its progress, oldest first."""
     try:
         lines = deque(lines_of(stored.path / "metrics.ndjson"), most)
     except OSError:
         return ()
-    return tuple(event for event in _figures(lines) if isinstance(event, HostSampled))
+    return tuple(event for event in _figures(lines) if isinstance(event, HostSampled | Progressed))
 
 
 def first_errors(stored: StoredRun) -> dict[tuple[str, int], int]:

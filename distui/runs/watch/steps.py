@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from distui.patterns import LimitedPattern
 from distui.plan.model import RunPlan
@@ -30,10 +30,20 @@ class StepWatch:
 
     def news(self, tracks: Iterable[TaskTrack], now: float) -> RanksStepped | None:
         """What is new since this was asked last; None where nothing is, or the last time was less than a second ago."""
-        if self._pattern is None or now - self._told < EVERY_S:
+        if not self.due(now):
+            return None
+        return self.of_lines({rank: said for track in tracks for rank, said in track.news_of_ranks().items()}, now)
+
+    def due(self, now: float) -> bool:
+        """Whether it is to be asked again: steps are looked for, and the last time was a second ago."""
+        return self._pattern is not None and now - self._told >= EVERY_S
+
+    def of_lines(self, said: Mapping[int, Said], now: float) -> RanksStepped | None:
+        """What is new in what these ranks said last."""
+        if self._pattern is None:
             return None
         self._told = now
-        said = {rank: lines for track in tracks for rank, lines in track.news_of_ranks().items() if lines}
+        said = {rank: lines for rank, lines in said.items() if lines}
         found = self._near(said, now)
         for rank, lines in said.items():
             if rank not in found and len(lines) > NEAR:
@@ -42,7 +52,7 @@ class StepWatch:
         self._known.update({step.rank: (step.step, step.epoch) for step in news})
         return RanksStepped(now, tuple(news)) if news else None
 
-    def _near(self, said: dict[int, Said], now: float) -> dict[int, RankStep]:
+    def _near(self, said: Mapping[int, Said], now: float) -> dict[int, RankStep]:
         """The newest step of each rank that has one in its last lines."""
         assert self._pattern is not None
         asked = [(rank, at, line) for rank, lines in said.items() for at, line in lines[:NEAR]]

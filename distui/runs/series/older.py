@@ -1,0 +1,50 @@
+"""The series of runs from before series were kept: made again of the figures that stand in their folders.
+
+They go into a folder of their own, for as long as they are read: looking at a run changes nothing of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from weakref import finalize
+
+from distui.runs.lines.events import Progressed
+from distui.runs.series.measure import Measure
+from distui.runs.series.reader import SeriesReader
+from distui.runs.series.writer import SeriesWriter
+from distui.runs.store.recorded import stored_figures, stored_plan
+from distui.runs.store.runs import StoredRun
+
+
+def series_of(stored: StoredRun) -> SeriesReader:
+    """What a run measured, read once. Blocks for seconds where an older run has to be gone through."""
+    reader = SeriesReader(stored.series_dir)
+    reader.refresh()
+    if reader.span is not None or stored.is_followed:  # who follows it is about to write them
+        return reader
+    return _made_again(stored) or reader
+
+
+class _Older(SeriesReader):
+    """Its files go with it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        finalize(self, rmtree, folder, ignore_errors=True)
+
+
+def _made_again(stored: StoredRun) -> SeriesReader | None:
+    plan, figures = stored_plan(stored), stored_figures(stored)
+    if plan is None or not figures:
+        return None
+    folder, measure = Path(mkdtemp(prefix="distui-")), Measure(plan)
+    reader = _Older(folder)
+    writer = SeriesWriter(folder)
+    for event in figures:
+        step = event.values.get("step") if isinstance(event, Progressed) else None
+        writer.put(event.at, measure.figures(event), step)
+    writer.close()
+    reader.refresh()
+    return reader
