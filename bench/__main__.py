@@ -8,14 +8,14 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from bench import code_sync, data_fetch, hook, image_push, probe, scale, start, tui
 from bench import help as help_measure
-from bench import hook, probe, scale, start, tui
 from bench.cluster import cluster, refusal
 from bench.peers import Peers, peers
 from bench.report import machine, missed, note, title
 
-MEASURES = ("help", "hook", "scale", "tui", "probe", "start", "follow")
-_NEED_HOSTS = ("probe", "start")
+MEASURES = ("help", "hook", "scale", "tui", "probe", "start", "code", "image", "data", "follow")
+_NEED_HOSTS = ("probe", "start", "code", "image", "data")
 
 
 def main() -> int:
@@ -68,6 +68,12 @@ def _on_hosts(names: list[str], found: Peers, *, quick: bool) -> None:
             probe.measure(hosts, found, quick=quick)
         if "start" in names:
             start.measure(hosts, quick=quick)
+        if "code" in names:
+            code_sync.measure(hosts, quick=quick)
+        if "image" in names:
+            image_push.measure(hosts, quick=quick)
+        if "data" in names:
+            data_fetch.measure(hosts, quick=quick)
 
 
 def _follow(*, quick: bool) -> None:

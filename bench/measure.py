@@ -67,6 +67,22 @@ def _run(argv: Sequence[str], env: Mapping[str, str] | None, cwd: Path, input: b
     return Spent(wall, usage.ru_utime + usage.ru_stime), said
 
 
+def side_by_side(argvs: Sequence[Sequence[str]]) -> Spent:
+    """Run commands at once; until the last has ended, and the CPU of all. Raises Failed when one fails."""
+    null = subprocess.DEVNULL
+    began = time.monotonic()
+    programs = [(argv, subprocess.Popen(argv, stdin=null, stdout=null)) for argv in argvs]
+    cpu, failed = 0.0, ""
+    for argv, program in programs:
+        _, status, usage = os.wait4(program.pid, 0)
+        program.returncode = os.waitstatus_to_exitcode(status)
+        cpu += usage.ru_utime + usage.ru_stime
+        failed = failed or (shlex.join(argv) if program.returncode else "")
+    if failed:
+        raise Failed(f"{failed[:120]} failed")
+    return Spent(time.monotonic() - began, cpu)
+
+
 def here(work: Callable[[], object]) -> Spent:
     """Do `work` in this process, with the garbage of others out of the way."""
     gc.collect()
@@ -85,13 +101,14 @@ class Rival:
 
 def in_turns(rivals: Sequence[Rival], rounds: int, *, warm_up: bool = True) -> dict[str, list[Spent]]:
     """Every rival once a round, so that what else this machine does hits all of them alike; one more round first.
+    Every second round goes backwards, so that none always comes after the same one.
 
     A rival that fails is left out, and its failure printed.
     """
     taken: dict[str, list[Spent]] = {rival.name: [] for rival in rivals}
     broken: set[str] = set()
     for turn in range(1 - warm_up, rounds + 1):
-        for rival in rivals:
+        for rival in rivals[:: 1 - 2 * (turn % 2)]:
             if rival.name in broken:
                 continue
             try:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 
 from bench.cluster import HOSTS, Cluster
-from bench.measure import Failed, Rival, Spent, command, in_turns
+from bench.measure import Failed, Rival, Spent, command, in_turns, side_by_side
 from bench.report import Target, note, table, title
 from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all
@@ -131,9 +131,7 @@ class _Starts:
         for task in made.tasks:
             put = f"mkdir -p {shlex.quote(task.run_dir)} && cat >{shlex.quote(task.env_file)}"
             self._ssh(task.host, put, env_file_text(task, {}))
-        began = time.monotonic()
-        cpu = _all(self._argv(task.host, shlex.join(task.start)) for task in made.tasks)
-        spent = Spent(time.monotonic() - began, cpu)
+        spent = side_by_side([self._argv(task.host, shlex.join(task.start)) for task in made.tasks])
         for task in made.tasks:
             self._ssh(task.host, f"docker rm -f {task.container}; rm -rf {shlex.quote(task.run_dir)}")
         return spent
@@ -145,21 +143,6 @@ class _Starts:
         done = subprocess.run(self._argv(host, line), input=input, capture_output=True, check=False)
         if done.returncode:
             raise Failed(done.stderr.decode("utf-8", "replace").strip())
-
-
-def _all(commands: Iterable[tuple[str, ...]]) -> float:
-    """Run commands side by side; their CPU seconds. Raises Failed when one fails."""
-    null = subprocess.DEVNULL
-    programs = [subprocess.Popen(argv, stdin=null, stdout=null) for argv in commands]
-    cpu, failed = 0.0, False
-    for program in programs:
-        _, status, usage = os.wait4(program.pid, 0)
-        program.returncode = os.waitstatus_to_exitcode(status)
-        cpu += usage.ru_utime + usage.ru_stime
-        failed |= program.returncode != 0
-    if failed:
-        raise Failed("docker run failed")
-    return cpu
 
 
 def _phases(events: Iterable[Event]) -> dict[str, float]:

@@ -3,20 +3,19 @@
 # Python 3.6 runs this, and every import costs a start on the host.
 """Puts one tree of code on a host: asks for what is missing, makes it beside, checks it, and switches by rename.
 
-The request is one JSON line on stdin, then an answer, then `go` and the contents asked for, in order, then an answer.
+The request is one JSON line on stdin. A host that lacks the tree asks for its entries, another line. Then it says which
+contents it lacks; `go` and those follow, in order, and an answer. A host that has the tree is told its id only.
 """
 
 import errno
 import hashlib
 import json
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import time
 
-from distui.agent.code_store import HELD, NEW, OLD, USE, Store, hold, raw, shown
+from distui.agent.code_store import HELD, NEW, OLD, USE, Store, hold, raw, remove, same, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
@@ -57,17 +56,19 @@ class Make:
     def __init__(self, store: Store, request: "Request", source: "Any") -> None:
         self.store, self.source = store, source
         self.tree = request["tree"]
-        self.entries = request["entries"]
+        self.entries = []  # type: list[Any]
         self.run_dir = raw(request["run_dir"])
         self.copy = raw(request["copy"])
         self.keep = request["keep"]
         self.claim = self.claimed()
         self.heard = 0.0
-        self.had = {}  # type: dict[Key, bytes]
+        self.had = {}  # type: dict[Key, tuple[bytes, list[Any]]]
+        self.old = {}  # type: dict[Key, tuple[bytes, int]]
+        self.folders = set()  # type: set[bytes]
         self.linked = 0
 
-    def serve(self) -> "dict[str, Any]":
-        """All of it. Raises Refused, OSError, EOFError."""
+    def serve(self) -> None:
+        """All of it; nobody waits for older trees to go. Raises Refused, OSError, EOFError."""
         store = self.store
         signal.signal(signal.SIGALRM, self.look)
         signal.setitimer(signal.ITIMER_REAL, LOOK, LOOK)
@@ -77,6 +78,9 @@ class Make:
         whole = store.intact(self.tree)
         if whole:
             os.utime(store.path(self.tree))
+            self.entries = list((store.manifest(self.tree) or {}).values()) if self.copy else []
+        else:
+            self.entries = self.listed()
         want, more = ([], 0) if whole else self.missing()
         copied = sum(e[3] + BLOCK for e in self.entries) if self.copy else 0
         self.room(more + copied)
@@ -87,9 +91,22 @@ class Make:
             self.make(want)
         if self.copy:
             self.private()
-        with store.locked():
-            store.prune(self.keep, {self.tree})
-        return {"state": "done", "sent": len(want), "bytes": sum(e[3] for e in want), "linked": self.linked}
+        say({"state": "done", "sent": len(want), "bytes": sum(e[3] for e in want), "linked": self.linked})
+        try:
+            with store.locked():
+                store.prune(self.keep, {self.tree}, measured=False)
+        except OSError:  # somebody removes the store; what stays goes at the next launch
+            pass
+
+    def listed(self) -> "list[Any]":
+        """What is in the tree, which only a host that lacks it is told."""
+        say({"state": "list"})
+        line = self.source.readline()
+        if not line.endswith(b"\n"):
+            raise EOFError
+        entries = json.loads(line.decode("ascii"))
+        checked(entries)
+        return entries  # type: ignore[no-any-return]
 
     def claimed(self) -> bytes:
         """Whose launch the run's folder is held by; nothing once it has ended, or was stopped."""
@@ -111,25 +128,38 @@ class Make:
     def missing(self) -> "tuple[list[Any], int]":
         """One file for each content that no tree here has, and the bytes they need."""
         for tree in self.store.trees():
-            top = os.path.join(self.store.path(tree), b"tree")
+            top = self.store.top(tree)
             for entry in (self.store.manifest(tree) or {}).values():
                 if entry[1] == "file":
-                    self.had.setdefault((entry[4], entry[2]), os.path.join(top, raw(entry[0])))
+                    self.had.setdefault((entry[4], entry[2]), (top, entry))
         found = {}  # type: dict[str, Any]
-        good = {}  # type: dict[str, bool]
+        good = set()
         for entry in self.entries:
             _, kind, executable, _, sha = entry[:5]
             if kind != "file" or sha in found or sha in good:
                 continue
-            for flag in (executable, not executable):
-                old = self.had.get((sha, flag))
-                if old is not None and hashed(old) == sha:
-                    good[sha] = True
-                    break
-                self.had.pop((sha, flag), None)
+            if self.usable((sha, executable)) or self.usable((sha, not executable)):
+                good.add(sha)
             else:
                 found[sha] = entry
         return list(found.values()), sum(e[3] + BLOCK for e in found.values()) + BLOCK * len(self.entries)
+
+    def usable(self, key: "Key") -> bool:
+        """Whether a file of a former tree has the content that its manifest says, by what `stat` tells; else it is not
+        thought of any more.
+        """
+        top, entry = self.had.get(key, (b"", None))
+        if entry is None:
+            return False
+        place = os.path.join(top, raw(entry[0]))
+        try:
+            if same(entry, place, os.lstat(place)):
+                self.old[key] = place, entry[6]
+                return True
+        except OSError:
+            pass
+        del self.had[key]
+        return False
 
     def room(self, wanted: int) -> None:
         """Refuse before anything is written where it would not fit."""
@@ -151,60 +181,70 @@ class Make:
             self.heard = 0.0  # nothing is waited for any more
             done = [[*entry[:6], self.place(top, entry, fresh)] for entry in links_last(self.entries)]
             with open(os.path.join(made, b"manifest.json"), "w", encoding="ascii") as file:
-                json.dump(done, file)
+                file.write(json.dumps(done))  # json.dump would do it in Python
             self.switch(made)
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            remove(made)
 
     def receive(self, top: bytes, entry: "list[Any]") -> bytes:
         """One content from the stream, at its first place."""
-        path, size, sha = os.path.join(top, raw(entry[0])), entry[3], entry[4]
-        parents(top, path)
-        digest, left = hashlib.sha256(), size
-        with open(path, "xb") as file:
+        path, left, sha = os.path.join(top, raw(entry[0])), entry[3], entry[4]
+        self.parents(top, path)
+        digest = hashlib.sha256()
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o755 if entry[2] else 0o644)
+        try:
             while left:
                 piece = self.source.read1(min(left, PIECE))
                 if not piece:
                     raise EOFError
                 self.heard = 0.0  # now the disk is waited for, which may take its time
                 digest.update(piece)
-                file.write(piece)
+                write(file, piece, path)
                 left -= len(piece)
                 self.heard = time.monotonic()
+        finally:
+            os.close(file)
         if digest.hexdigest() != sha:
             raise Refused("changed", entry[0], {})
-        os.chmod(path, 0o755 if entry[2] else 0o644)
         return path
 
     def place(self, top: bytes, entry: "list[Any]", fresh: "dict[str, bytes]") -> int:
         """Put one entry where it belongs; its time stamp."""
         path, kind, executable, _, sha, target = entry[:6]
         place = os.path.join(top, raw(path))
-        parents(top, place)
+        self.parents(top, place)
         if kind == "folder":
             os.makedirs(place, 0o755, exist_ok=True)
         elif kind == "link":
             os.symlink(raw(target), place)
         elif fresh.get(sha) != place:
-            self.reuse(fresh.get(sha), place, sha, executable)
+            return self.reuse(fresh.get(sha), place, sha, executable)
         return os.lstat(place).st_mtime_ns
 
-    def reuse(self, received: "bytes | None", place: bytes, sha: str, executable: bool) -> None:
-        """The same content at another place: linked to a former tree's file of the same mode, else copied."""
-        old = self.had.get((sha, executable)) if received is None else None
-        if old is not None:
+    def reuse(self, received: "bytes | None", place: bytes, sha: str, executable: bool) -> int:
+        """The same content at another place: a link to a former tree's file of the same mode, or a copy; its stamp."""
+        old, stamp = self.old.get((sha, executable), (b"", 0))
+        if old and received is None:
             self.linked += 1
             try:
                 os.link(old, place)
-                return
+                return stamp
             except OSError as exc:
                 if exc.errno in FULL:
                     raise
-        other = received or old or self.had[(sha, not executable)]
-        shutil.copyfile(other, place)
+        other = received or old or self.old[(sha, not executable)][0]
+        copy(other, place)
         os.chmod(place, 0o755 if executable else 0o644)
         if hashed(place) != sha:
             raise Refused("changed", shown(place), {})
+        return os.lstat(place).st_mtime_ns
+
+    def parents(self, top: bytes, path: bytes) -> None:
+        """The folders above a place inside `top`, each looked for once."""
+        folder = os.path.dirname(path)
+        if folder not in self.folders:
+            os.makedirs(folder, 0o755, exist_ok=True)
+            self.folders.add(folder)
 
     def switch(self, made: bytes) -> None:
         """The moment in which the tree is there. A whole one that another launch has made meanwhile stays."""
@@ -214,12 +254,12 @@ class Make:
                 return
             old = b""
             if os.path.lexists(final):  # what runs in it goes on: a mount follows the folder, not its name
-                old = tempfile.mkdtemp(prefix=OLD + raw(self.tree) + b"-", dir=self.store.root)
+                old = os.path.join(self.store.root, OLD + raw(self.tree) + b"-" + os.urandom(6).hex().encode())
                 os.rename(final, old)
             os.unlink(os.path.join(made, HELD))
             os.rename(made, final)
             if old and self.tree not in self.store.used(self.run_dir):
-                shutil.rmtree(old, ignore_errors=True)
+                remove(old)
 
     def private(self) -> None:
         """A copy of the run's own; open to whatever user the container has, in a folder that only this login enters."""
@@ -229,20 +269,20 @@ class Make:
             os.mkdir(top)
             for path, kind, executable, _, _, target in (entry[:6] for entry in links_last(self.entries)):
                 place = os.path.join(top, raw(path))
-                parents(top, place)
+                self.parents(top, place)
                 if kind == "folder":
                     os.makedirs(place, exist_ok=True)
                 elif kind == "link":
                     os.symlink(raw(target), place)
                 else:
-                    shutil.copyfile(os.path.join(source, raw(path)), place)
+                    copy(os.path.join(source, raw(path)), place)
                     os.chmod(place, 0o777 if executable else 0o666)
             for folder, _, _ in os.walk(top):
                 os.chmod(folder, 0o777)
-            shutil.rmtree(self.copy, ignore_errors=True)  # of a first try whose answer was lost
+            remove(self.copy)  # of a first try whose answer was lost
             os.rename(top, self.copy)
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            remove(made)
 
 
 HALF = []  # type: list[bytes]
@@ -278,16 +318,26 @@ def links_last(entries: "list[Any]") -> "list[Any]":
     return sorted(entries, key=lambda entry: entry[1] == "link")
 
 
-def parents(top: bytes, path: bytes) -> None:
-    """The folders above a place inside `top`."""
-    folder = os.path.dirname(path)
-    if folder != top and not os.path.isdir(folder):
-        os.makedirs(folder, 0o755)
+def copy(source: bytes, place: bytes) -> None:
+    """A file's content."""
+    import shutil  # see `remove`
+
+    shutil.copyfile(source, place)
 
 
-def checked(request: "Request") -> None:
+def write(file: int, piece: bytes, path: bytes) -> None:
+    """All of it. Raises OSError, which names the file."""
+    try:
+        done = os.write(file, piece)
+        while done < len(piece):
+            done += os.write(file, piece[done:])
+    except OSError as exc:
+        raise OSError(exc.errno, exc.strerror, path) from exc
+
+
+def checked(entries: "list[Any]") -> None:
     """Refuse paths that lead out of the tree: they would be ours to write."""
-    for entry in request.get("entries", ()):
+    for entry in entries:
         if entry[0].startswith("/") or {"", ".", ".."} & set(entry[0].split("/")):
             raise Refused("path", entry[0], {})
 
@@ -300,7 +350,7 @@ def clean(store: Store, keep: int) -> "dict[str, Any]":
         count, freed = store.prune(keep, set())
         used = len(store.trees())
         if not used and set(os.listdir(store.root)) == {b".lock"}:
-            shutil.rmtree(store.root, ignore_errors=True)
+            remove(store.root)
     for folder in (os.path.dirname(store.root), os.path.dirname(os.path.dirname(store.root))):
         try:
             os.rmdir(folder)
@@ -325,9 +375,11 @@ def main() -> None:
     try:
         request = json.loads(source.readline().decode("ascii"))
         root = os.path.expanduser(raw(request["root"]))
-        checked(request)
         store = Store(root)
-        say(clean(store, request["keep"]) if request["do"] == "clean" else Make(store, request, source).serve())
+        if request["do"] == "clean":
+            say(clean(store, request["keep"]))
+        else:
+            Make(store, request, source).serve()
     except EOFError:
         sys.exit(1)
     except Refused as exc:
@@ -339,4 +391,4 @@ def main() -> None:
         say({"state": "error", "code": "disk_full" if exc.errno in FULL else "os", "path": path, "words": exc.strerror})
     finally:
         for half in HALF:
-            shutil.rmtree(half, ignore_errors=True)
+            remove(half)

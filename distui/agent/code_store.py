@@ -1,4 +1,4 @@
-# ruff: noqa: PTH103, PTH114, PTH115, PTH118, PTH120, PTH123
+# ruff: noqa: PTH103, PTH115, PTH118, PTH120, PTH123
 # ruff: noqa: PTH208, SIM105
 # Python 3.6 runs this, and every import costs a start on the host.
 """The trees of code on a host: which are there and whole, which a run uses, and which may go.
@@ -18,7 +18,6 @@ Of the others the newest few stay, so that the next run is sent changed files on
 import fcntl
 import json
 import os
-import shutil
 import stat
 import time
 
@@ -40,6 +39,11 @@ def raw(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+def text(path: bytes) -> str:
+    """The same path as the manifest has it."""
+    return path.decode("utf-8", "surrogateescape")
+
+
 def shown(path: bytes) -> str:
     """A path for words."""
     return path.decode("utf-8", "replace")
@@ -54,6 +58,10 @@ class Store:
     def path(self, tree: str) -> bytes:
         """The folder of a tree."""
         return os.path.join(self.root, raw(tree))
+
+    def top(self, tree: str) -> bytes:
+        """The folder in it that is mounted."""
+        return os.path.join(self.path(tree), b"tree")
 
     def open(self) -> None:
         """Make the store, private."""
@@ -95,16 +103,17 @@ class Store:
         entries = self.manifest(tree)
         if entries is None:
             return False
-        top = os.path.join(self.path(tree), b"tree")
+        left = dict(entries)
         try:
-            return all(same(top, e) for e in entries.values()) and sum(1 for _ in leaves(top)) == len(entries)
+            return all(as_made(left.pop(path, None), item) for path, item in leaves(self.top(tree))) and not left
         except OSError:
             return False
 
-    def prune(self, keep: int, kept: "set[str]") -> "tuple[int, int]":
+    def prune(self, keep: int, kept: "set[str]", measured: bool = True) -> "tuple[int, int]":
         """Remove trees that no run names, but for the newest `keep`, and what killed makers left: trees and bytes.
 
-        Those that a run uses now are among the `keep`: once it has ended nobody looks again.
+        Those that a run uses now are among the `keep`: once it has ended nobody looks again. Not `measured`: no bytes,
+        which are another look at every file.
         """
         used = self.used() | kept
         there = self.trees()
@@ -116,9 +125,9 @@ class Store:
             dead = name.startswith(NEW) and abandoned(path)
             if dead or (name.startswith(OLD) and os.fsdecode(name).split("-")[1] not in used):
                 doomed.append(path)
-        freed = sum(map(weight, doomed))
+        freed = sum(map(weight, doomed)) if measured else 0
         for path in doomed:
-            shutil.rmtree(path, ignore_errors=True)
+            remove(path)
         return len(gone), freed
 
 
@@ -186,26 +195,48 @@ def listed(path: bytes) -> "list[bytes]":
         return []
 
 
-def leaves(top: bytes) -> "Iterator[bytes]":
-    """Everything but folders that hold something."""
-    for folder, folders, files in os.walk(top):
-        for name in files + [n for n in folders if os.path.islink(os.path.join(folder, n))]:
-            yield os.path.join(folder, name)
-        if folder != top and not folders and not files:
-            yield folder
+def leaves(top: bytes) -> "Iterator[tuple[str, os.DirEntry[bytes]]]":
+    """Everything but folders that hold something, with its path as the manifest has it."""
+    waiting = [("", top)]
+    while waiting:
+        above, folder = waiting.pop()
+        with os.scandir(folder) as items:
+            for item in items:
+                path = above + text(item.name)
+                if not item.is_dir(follow_symlinks=False) or empty(item.path):
+                    yield path, item
+                else:
+                    waiting.append((path + "/", item.path))
 
 
-def same(top: bytes, entry: "list[Any]") -> bool:
+def empty(folder: bytes) -> bool:
+    """Whether nothing is in a folder."""
+    with os.scandir(folder) as items:
+        return next(items, None) is None
+
+
+def as_made(entry: "list[Any] | None", item: "os.DirEntry[bytes]") -> bool:
     """Whether a thing is as the manifest says, by what `stat` tells."""
-    path, kind, executable, size, _, target, stamp = entry
-    place = os.path.join(top, raw(path))
-    found = os.lstat(place)
+    return entry is not None and same(entry, item.path, item.stat(follow_symlinks=False))
+
+
+def same(entry: "list[Any]", place: bytes, found: os.stat_result) -> bool:
+    """The same of what was found at a place."""
+    _, kind, executable, size, _, target, stamp = entry
     if kind == "link":
         return stat.S_ISLNK(found.st_mode) and os.readlink(place) == raw(target)
     if kind == "folder":
         return stat.S_ISDIR(found.st_mode)
     fits = stat.S_ISREG(found.st_mode) and found.st_size == size and found.st_mtime_ns == stamp
     return fits and bool(found.st_mode & 0o100) == executable
+
+
+def remove(path: bytes) -> None:
+    """A folder with all in it, as far as that can be removed."""
+    if os.path.lexists(path):
+        import shutil  # with all that it imports a third of this program's start, and seldom needed
+
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def weight(path: bytes) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -68,6 +69,12 @@ class Tree:
     def by_hash(self) -> dict[str, Entry]:
         """One file for each content."""
         return {e.sha256: e for e in reversed(self.files)}
+
+    @cached_property
+    def listed(self) -> bytes:
+        """All entries as one line of JSON, made once for all hosts that are told."""
+        rows = [(e.path, e.kind, e.executable, e.size, e.sha256, e.target) for e in self.entries]
+        return json.dumps(rows).encode() + b"\n"
 
 
 def readable(path: str) -> str:

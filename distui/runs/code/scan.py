@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,17 +14,17 @@ from distui.amounts import size_words
 from distui.errors import UsageError
 from distui.frozen import frozen
 from distui.plan.tree import Entry, Tree, readable
+from distui.runs.code.hashes import Hashes, key_of
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.wildcards import TooSlow
 
 MAX_FILES = 100_000
 """More are surely not code: an environment, a data set."""
 BIGGEST = 5
-_FRESH_SECONDS = 2.0
-"""A file changed less than this ago may change again without a new time stamp, so its hash is not kept."""
+_FIRST = 32 << 10
 
-_hashes: dict[tuple[int, ...], str] = {}
-"""Hashes of files by device, inode, size and times: a plan that is made again at each key must not read all again."""
+_memory = Hashes()
+"""For those who keep no hashes of their own: a plan that is made again at each key must not read all again."""
 
 
 @frozen
@@ -55,8 +54,10 @@ class _Found:
     links: list[str] = field(default_factory=list)
 
 
-def scan(root: Path, ignored: Ignored, limits: Limits = LIMITS) -> Scan:
-    """The content of `root`. Raises UsageError for what can't or should not be sent, before anything big is read."""
+def scan(root: Path, ignored: Ignored, limits: Limits = LIMITS, hashes: Hashes = _memory) -> Scan:
+    """The content of `root`; files that `hashes` knows are not read. Raises UsageError for what can't or should not be
+    sent, before anything big is read.
+    """
     found = _Found()
     try:
         _walk(root, "", ignored, found)
@@ -67,7 +68,9 @@ def scan(root: Path, ignored: Ignored, limits: Limits = LIMITS) -> Scan:
     except ValueError as exc:
         raise UsageError(f"code: an ignore file has a pattern that is none: {exc}") from exc
     _refuse(root, found, limits)
-    files = [hashed(root, path, status) for path, status in found.files]
+    top = os.fspath(root)
+    files = [hashed(top, path, status, hashes=hashes) for path, status in found.files]
+    hashes.save()
     left_out = (f"left out, since it leads out of the folder: link {readable(path)}" for path in sorted(found.links))
     return Scan(Tree.of([*files, *found.others]), tuple(left_out))
 
@@ -177,34 +180,41 @@ def _leave_out(path: str) -> str:
 # reading
 
 
-def hashed(root: Path, path: str, status: os.stat_result, *, what: str = "code") -> Entry:
+def hashed(
+    root: str | Path, path: str, status: os.stat_result, *, what: str = "code", hashes: Hashes = _memory
+) -> Entry:
     """A file as an entry. Raises UsageError, which begins with `what`, when it can't be read or changes meanwhile."""
-    key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    known = _hashes.get(key)
+    key = key_of(status)
+    known = hashes.get(key)
     if known is None:
-        known = _hash(root / path, status, what)
-        if time.time() - max(status.st_mtime, status.st_ctime) > _FRESH_SECONDS:
-            _hashes[key] = known
+        known = _hash(f"{root}/{path}", status, what)
+        hashes.add(key, known)
     return Entry(path, "file", status.st_size, bool(status.st_mode & 0o111), known)
 
 
-def _hash(path: Path, status: os.stat_result, what: str) -> str:
+def _hash(path: str, status: os.stat_result, what: str) -> str:
     digest, read = hashlib.sha256(), 0
     try:
         for piece in pieces(path):
             digest.update(piece)
             read += len(piece)
     except OSError as exc:
-        raise UsageError(f"{what}: can't read {readable(str(path))}: {exc.strerror}") from exc
+        raise UsageError(f"{what}: can't read {readable(path)}: {exc.strerror}") from exc
     if read != status.st_size:
-        raise UsageError(
-            f"{what}: {readable(str(path))} changed while it was read", hint="try again once it is written"
-        )
+        raise UsageError(f"{what}: {readable(path)} changed while it was read", hint="try again once it is written")
     return digest.hexdigest()
 
 
-def pieces(path: Path, amount: int = 1 << 20) -> Iterator[bytes]:
-    """A file's content; never that of what a link put in its place leads to. Raises OSError."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        while piece := file.read(amount):
+def pieces(path: str | Path, amount: int = 1 << 20) -> Iterator[bytes]:
+    """A file's content; never that of what a link put in its place leads to. Raises OSError.
+
+    It is asked for little at first, as most files are small: room for much costs more than reading them.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        asked = min(amount, _FIRST)
+        while piece := os.read(handle, asked):
             yield piece
+            asked = amount if len(piece) == asked else min(amount, _FIRST)
+    finally:
+        os.close(handle)

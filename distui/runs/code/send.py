@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -68,10 +69,6 @@ class CodeSender:
             "run_dir": run_dir,
             "copy": f"{run_dir}/{COPY}" if copied else "",
             "keep": KEEP,
-            "entries": [
-                [entry.path, entry.kind, entry.executable, entry.size, entry.sha256, entry.target]
-                for entry in source.tree.entries
-            ],
         }
         self._call: _Call | None = None
         self._want: tuple[str, ...] = ()
@@ -93,6 +90,8 @@ class CodeSender:
     async def _ask(self) -> None:
         self._call = await _Call.open(self._link, self._give_up)
         answer = await self._call.ask(self._request)
+        if answer["state"] == "list":
+            answer = await self._call.tell(self._source.tree.listed)
         want = answer.get("want")
         known = self._source.tree.by_hash
         if not isinstance(want, list) or not all(isinstance(sha, str) and sha in known for sha in want):
@@ -125,16 +124,17 @@ class CodeSender:
             if lost.code != "channel_ended":
                 raise
         answer = await call.answer()  # where the host gave up early, its reason
+        call.done = True
         return Sent(int(answer["sent"]), int(answer["bytes"]))
 
     def _contents(self) -> Iterator[bytes]:
         """What is wanted, one content after the other, small files together. Raises CheckFailed for a changed one."""
-        waiting = bytearray()
+        waiting, root = bytearray(), os.fspath(self._source.root)
         for sha in self._want:
             entry = self._source.tree.by_hash[sha]
             left = entry.size
             try:
-                for piece in pieces(self._source.root / entry.path):
+                for piece in pieces(f"{root}/{entry.path}"):
                     left -= len(piece)
                     if left < 0:
                         break
@@ -183,6 +183,8 @@ class _Call:
         self._session = session
         self._channel = channel
         self._rest = b""
+        self.done = False
+        """Whether nothing more is waited for. It may still remove older trees."""
 
     @classmethod
     async def open(cls, link: HostLink, give_up: float | None) -> _Call:
@@ -194,8 +196,12 @@ class _Call:
             raise
 
     async def ask(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await self.tell(_program() + json.dumps(request).encode() + b"\n")
+
+    async def tell(self, words: bytes) -> Mapping[str, Any]:
+        """Its answer to these."""
         with suppress(SessionLost):  # what it says, or that it says nothing, is reported below
-            await self._channel.write(_program() + json.dumps(request).encode() + b"\n")
+            await self._channel.write(words)
         return await self.answer()
 
     async def write(self, data: bytes) -> None:
@@ -241,6 +247,9 @@ class _Call:
         """End it: the program sees the end of its input, removes what is half made, and ends."""
         with suppress(DistuiError):
             await self._channel.write_eof()
+        if self.done:
+            await self._channel.close()
+            return
         with suppress(TimeoutError, DistuiError):
             async with asyncio.timeout(20):
                 await self._channel.wait()

@@ -13,6 +13,7 @@ from distui.plan.model import CodePlan
 from distui.plan.tree import Tree, readable
 from distui.runs.code.changes import state_of
 from distui.runs.code.git import Repository
+from distui.runs.code.hashes import Hashes, hashes_of
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.scan import Limits, scan
 from distui.spec.job.job import Code, Job, destination
@@ -37,12 +38,13 @@ class CodeSource:
 
 
 class CodeReader:
-    """Resolves the code of jobs. Blocking: reads folders, asks git. `cache` is where repositories are kept."""
+    """Resolves the code of jobs. Blocking: reads folders, asks git. `cache`: for repositories and hashes."""
 
     def __init__(self, cache: Path, environ: Mapping[str, str]) -> None:
         self._cache = cache
         self._environ = environ
         self._known: dict[_Key, tuple[float, CodeSource | DistuiError]] = {}
+        self._hashes: dict[Path, Hashes] = {}
         self._asking = threading.Lock()
         self._newest: _Key | None = None
 
@@ -87,7 +89,9 @@ class CodeReader:
         if not root.is_dir():
             what = "is not a folder" if root.exists() else "does not exist"
             raise UsageError(f"code: {readable(str(root))} {what}", hint="paths are relative to the job file's folder")
-        found = scan(root, Ignored(code.ignore), Limits(code.max_size, code.max_file))
+        if root not in self._hashes:
+            self._hashes[root] = hashes_of(self._cache, root)
+        found = scan(root, Ignored(code.ignore), Limits(code.max_size, code.max_file), self._hashes[root])
         state = state_of(root, found.tree, self._environ)
         plan = CodePlan(
             source=code.path or "",
