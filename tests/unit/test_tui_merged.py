@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from hypothesis import strategies as st
 from distui.runs.lines.times import pack, times_of
 from distui.tui.logs import merged as module
 from distui.tui.logs.buffer import LogBuffer
-from distui.tui.logs.merged import FOLD_S, Group, MergedLog, fold_key, starred, unranked
+from distui.tui.logs.groups import FOLD_S, Group, fold_key, starred, unranked
+from distui.tui.logs.merged import MergedLog, matching
+from distui.tui.logs.step_ranges import KEPT, LEAST, MOST
+from distui.tui.logs.why_apart import why_apart
 
 Said = tuple[float, str]
 
@@ -209,3 +213,111 @@ def test_many_different_lines_at_once_cost_what_each_costs(tmp_path: Path) -> No
 
     assert merged.members == 3 * module.OPEN_LINES
     assert merged._open_limit >= 2 * module.OPEN_LINES
+
+
+# Steps, one after another, as one row.
+
+
+def stepping(folder: Path, ranks: int, steps: range, *, every: float = 3.0) -> dict[int, LogBuffer]:
+    """Logs of ranks that all say each step."""
+    return {
+        r: log(folder, r, *((i * every + r / 100, f"step {i}/900 loss {3 - i / 100:.3f} gnorm 1.{r}") for i in steps))
+        for r in range(ranks)
+    }
+
+
+def test_one_step_after_another_is_one_row(tmp_path: Path) -> None:
+    """From which to which, the first figure too; the newest rows stand alone, and no line is lost."""
+    merged = MergedLog(stepping(tmp_path, 2, range(10, 30)))
+    first, *rest = read(merged)
+    assert (first.shown, merged.remark(first)) == ("step 10..24/900 loss 2.900 to 2.760 gnorm *", "15 steps")
+    assert (first.members, first.said_by(), len(rest)) == (30, {0, 1}, KEPT)
+    assert rest[-1].text.startswith("step 29/900")
+    assert sum(group.members for group in merged.groups) == merged.members == 40
+
+
+def test_a_range_is_bounded_and_short_ones_are_none(tmp_path: Path) -> None:
+    """So that it can be seen what was when."""
+    many = read(MergedLog(stepping(tmp_path, 1, range(2 * MOST + KEPT))))
+    assert [len(group.parts) for group in many[:2]] == [MOST, MOST]
+    (tmp_path / "few").mkdir()
+    few = read(MergedLog(stepping(tmp_path / "few", 1, range(LEAST - 1 + KEPT))))
+    assert all(not group.parts for group in few)
+
+
+@pytest.mark.parametrize(
+    ("odd", "ranges"),
+    [
+        ("rank 1 is missing", ["0..7", "9..14"]),
+        ("warning", ["0..8", "9..14"]),
+        ("said between", ["0..8", "9..14"]),
+        ("again", ["0..7", "7..14"]),
+    ],
+)
+def test_what_is_odd_stands_alone(tmp_path: Path, odd: str, ranges: list[str]) -> None:
+    """A step that not the same ranks said, that warns, that comes again, or between which something else was said."""
+    said = [[(i * 3.0, f"step {i} loss 2.5") for i in range(20)] for _ in range(2)]
+    if odd == "rank 1 is missing":
+        del said[1][8]
+    elif odd == "again":
+        said[0][8] = said[1][8] = (24.0, "step 7 loss 2.5")
+    else:
+        said[0].insert(9, (25.0, "WARNING: slow" if odd == "warning" else "saved"))
+    logs = {r: log(tmp_path, r, *lines) for r, lines in enumerate(said)}
+    groups = read(MergedLog(logs))
+    assert [group.text for group in groups if group.parts] == [f"step {steps} loss 2.5" for steps in ranges]
+
+
+def test_a_line_that_comes_late_is_a_row_beside_its_range(tmp_path: Path) -> None:
+    """Its step is folded by then; it says how late it was, and the range keeps its ranks."""
+    logs = stepping(tmp_path, 2, range(20))
+    logs[2] = log(
+        tmp_path, 2, *((i * 3.0 + (2.5 if i == 6 else 0.0), f"step {i}/900 loss 2.5 gnorm 1.0") for i in range(20))
+    )
+    merged = MergedLog(logs)
+    groups = read(merged)
+    (late,) = [group for group in groups if group.shift]
+    assert (late.text, late.said_by()) == ("step 6/900 loss 2.5 gnorm 1.0", {2})
+    assert sum(group.members for group in groups) == 60
+
+
+def test_a_range_is_opened_and_searched_by_its_steps(tmp_path: Path) -> None:
+    """Opened it stays so, also when more is read."""
+    logs = stepping(tmp_path, 2, range(20))
+    merged = MergedLog(logs)
+    groups = read(merged)
+    assert matching(groups, re.compile(rb"step 7/")) == [0]
+    merged.open(groups[0])
+    assert [group.text[:8] for group in merged.groups[:3]] == ["step 0/9", "step 1/9", "step 2/9"]
+    for rank, buffer in logs.items():
+        log(tmp_path, rank, *((i * 3.0, f"step {i}/900 loss 1.0 gnorm 1.0") for i in range(20, 40)))
+        buffer.grow()
+    groups = read(merged)
+    assert [len(group.parts) for group in groups[:16]] == [0] * 15 + [20]
+
+
+def test_rows_that_are_read_stay(tmp_path: Path) -> None:
+    """Nothing is folded under the eyes of who has scrolled up; without folding never."""
+    merged = MergedLog(stepping(tmp_path, 1, range(20)))
+    merged.held = True
+    assert len(read(merged)) == 20
+    merged.held = False
+    assert len(read(merged)) == 1 + KEPT
+    assert len(read(MergedLog(merged.buffers, fold=False))) == 20
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "why"),
+    [
+        ((1.0, "saved"), (9.0, "saved"), "rank 1 said it 8.0 s after; 2 s and more are not folded"),
+        ((1.0, "step 7 loss 2.5"), (1.5, "step 6 loss 2.5"), "rank 1 said another step 0.5 s after"),
+        ((1.0, "RuntimeError: 3 of 4"), (1.5, "RuntimeError: 7 of 9"), "rank 1 said other numbers; errors keep theirs"),
+        ((1.0, "alone"), (1.5, "other"), ""),
+    ],
+)  # fmt: skip
+def test_why_a_line_is_a_row_of_its_own(tmp_path: Path, mine: Said, other: Said, why: str) -> None:
+    """In words, for the panel below the merged log."""
+    groups = read(MergedLog({0: log(tmp_path, 0, mine), 1: log(tmp_path, 1, other)}))
+    row = next(group for group in groups if 0 in group.ranks)
+    assert why_apart(groups, row, fold=True) == why
+    assert why_apart(groups, row, fold=False) == "folding is off (D)"

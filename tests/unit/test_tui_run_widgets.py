@@ -15,7 +15,7 @@ from distui.plan.model import HostNetwork
 from distui.runs.lines.events import Failure, GpuReading, HostSampled, NetworkUsed
 from distui.runs.report.aftermath import Moment
 from distui.runs.state.progress import Point as Told
-from distui.tui.logs.merged import Group
+from distui.tui.logs.groups import Group
 from distui.tui.paint import figures
 from distui.tui.paint.figures import gib
 from distui.tui.paint.glyphs import ASCII, UNICODE

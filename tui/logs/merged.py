@@ -1,34 +1,27 @@
 """All ranks in one log: ordered by the time each line was said, on our clock, with what several ranks say folded.
 
 A line waits half a second for earlier ones of other ranks; one that comes later is put where it belongs and marked.
-Lines are one when they are equal but for numbers with a point or a unit (`loss 2.104`, `41.3k`) and for the number of
-the rank that says them (`rank 3/16`). Other numbers may differ only from rank to rank (`worker 3 restarted`), and not
-in errors; those that count (`step 18240`, `12/500`) never: `step 18240` is not folded with `step 18241`. Where numbers
-differ a `*` stands for them. The texts stay in the files; what is kept of a line is its rank, number and time.
+Which lines are one is said in `groups.py`; one step after another becomes one row in `step_ranges.py`. The texts stay
+in the files; what is kept of a line is its rank, number and time.
 """
 
 from __future__ import annotations
 
-import re
 import time
-from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
-from operator import itemgetter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from distui import patterns
 from distui.patterns import Searches
-from distui.regex import regex
 from distui.runs.lines.severity import severity
 from distui.runs.lines.text import safe
 from distui.runs.report.timeline import Placed, Source, Timeline
 from distui.tui.logs.buffer import LogBuffer
+from distui.tui.logs.groups import FOLD_S, Group, fold_key, loose_key, unranked
+from distui.tui.logs.step_ranges import StepRanges
 
-FOLD_S = 2.0
-"""Equal lines that are closer than this are one."""
 LATE_S = 120.0
 """A rank that says a line this much after the others is late; beyond it says it again."""
 FIRST_LINES = 40_000
@@ -40,127 +33,6 @@ MUCH = 1 << 19
 CHUNK = 256
 OPEN_LINES = 5000
 """Lines that others may still be folded with before old ones are sifted out."""
-
-_VARYING = regex(r"(?<![\w.])[-+]?\d+(?:\.\d+(?:[eE][-+]?\d+)?[a-zA-Z%]{0,2}|[kMGT]\b|(?:ms|us|s)\b)")
-_PARTS = regex(r"([-+]?\d+(?:\.\d+(?:[eE][-+]?\d+)?)?)(.*)")
-_COUNTS = (
-    r"(?<![A-Za-z])(?i:(?:global[ _]?)?(?:steps?|iter(?:ation)?s?|it|epochs?|batch(?:es)?|updates?))[ =:#\[(]*"
-    r"\d[\d,_]*(?:(?:\s*/\s*|\s+of\s+)\d[\d,_]*)?"
-    r"|(?<![\w.])\d+\s*/\s*\d+(?![\w.])|^\s*\d+(?![\w.])"
-)
-"""Numbers that count: after their names, as a part of a total, at the beginning of a line."""
-_NUMBERS = regex(rf"(?P<counts>{_COUNTS})|(?P<varies>{_VARYING.pattern})|(?P<whole>(?<![\w.])[-+]?\d+(?![\w.]))")
-
-
-@dataclass(slots=True)
-class Group:
-    """One row: a line, and who said it when. Several members when it was folded."""
-
-    at: float
-    """When the first of them was said."""
-    last: float
-    text: str
-    """As the first rank said it."""
-    level: str = ""
-    ranks: array[int] = field(default_factory=lambda: array("i"))
-    lines: array[int] = field(default_factory=lambda: array("Q"))
-    times: array[float] = field(default_factory=lambda: array("d"))
-    low: float = 0.0
-    high: float = 0.0
-    """Range of the first number with a point or a unit."""
-    common: str = ""
-    """The text without the number of the rank that says it, where that is another one."""
-    differs: dict[int, tuple[float, float]] = field(default_factory=dict)
-    """Which of its numbers differ, in their order, and the lowest and highest of whole ones."""
-    key: str = ""
-    """What its lines have in common, which makes them one."""
-    shift: float = 0.0
-    """How much later than the others' this rank's line came, in seconds."""
-    inserted: bool = False
-    """Came after later lines were shown already."""
-
-    @property
-    def shown(self) -> str:
-        """What stands for all members."""
-        if len(self.ranks) == 1:
-            return self.text
-        return starred(self.common or self.text, self.differs, (self.low + self.high) / 2)
-
-    def compare(self, text: str) -> None:
-        """Note which numbers of another member's line differ from those of the first."""
-        pairs = zip(numbers(self.common or self.text), numbers(text), strict=False)
-        for at, (mine, other) in enumerate(pairs):
-            if mine.group() != other.group():
-                both = [float(m.group()) if m.lastgroup == "whole" else 0.0 for m in (mine, other)]
-                low, high = self.differs.get(at, (both[0], both[0]))
-                self.differs[at] = min(low, *both), max(high, *both)
-
-    @property
-    def members(self) -> int:
-        """How many lines it stands for."""
-        return len(self.ranks)
-
-    def said_by(self) -> frozenset[int]:
-        """The ranks that said it."""
-        return frozenset(self.ranks)
-
-    def spread(self) -> float:
-        """Half the range of the first number that differs, 0 when all are equal."""
-        return (self.high - self.low) / 2
-
-    def each(self) -> Iterator[tuple[int, int, float]]:
-        """(rank, line number, time) of every member, in time."""
-        return iter(sorted(zip(self.ranks, self.lines, self.times, strict=True), key=itemgetter(2, 0)))
-
-
-def numbers(text: str) -> list[re.Match[str]]:
-    """The numbers of a line that may differ from rank to rank."""
-    return [match for match in _NUMBERS.finditer(text) if match.lastgroup != "counts"]
-
-
-def starred(text: str, differs: Collection[int], middle: float) -> str:
-    """A line with `*` for its numbers that differ; the first with a point or a unit is the `middle` of its range."""
-    kept, parts, seen = True, [], 0
-    for at, match in enumerate(numbers(text)):
-        first = kept and match.lastgroup == "varies"
-        kept = kept and not first
-        if at in differs:
-            parts += [text[seen : match.start()], _written_as(match.group(), middle) if first else "*"]
-            seen = match.end()
-    return "".join(parts) + text[seen:]
-
-
-def _written_as(text: str, value: float) -> str:
-    """A value with the digits, exponent and unit of a number: 0.5 as `0.1438s` is `0.5000s`."""
-    found = _PARTS.fullmatch(text)
-    number, unit = found.groups() if found is not None else (text, "")
-    mantissa, exponent, _ = number.lower().partition("e")
-    return f"{value:.{len(mantissa.partition('.')[2])}{'e' if exponent else 'f'}}{unit}"
-
-
-def loose_key(text: str) -> str:
-    """What lines have in common whose numbers differ, but for those that count."""
-    return _NUMBERS.sub(lambda match: match.group() if match.lastgroup == "counts" else "#", text)
-
-
-def fold_key(text: str) -> tuple[str, float]:
-    """What makes lines one, and the value of the first number that may differ (0 without one)."""
-    first = _VARYING.search(text)
-    if first is None:
-        return text, 0.0
-    return _VARYING.sub("#", text), float(first.group().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ%"))
-
-
-@lru_cache(4096)
-def _own_number(rank: int) -> re.Pattern[str]:
-    return re.compile(rf"(?<![A-Za-z])(rank[ =:_]?)0*{rank}(?!\d)", re.IGNORECASE)
-
-
-def unranked(text: str, rank: int) -> str:
-    """A line without the number of the rank that said it: `rank 3/16 epoch 2` of rank 3 is `rank */16 epoch 2`."""
-    if rank < 0 or ("ank" not in text and "ANK" not in text):
-        return text
-    return _own_number(rank).sub(r"\1*", text)
 
 
 @dataclass(slots=True)
@@ -197,6 +69,9 @@ class MergedLog:
         self.first = first if first is not None else max(200, FIRST_LINES // max(1, len(buffers)))
         """Lines of each rank that are read first, from its end."""
         self.groups: list[Group] = []
+        self.held = False
+        """Whether rows stay as they are: somebody reads them."""
+        self._ranges = StepRanges(self.groups)
         self.version = 0
         """Changes when rows before the last ones changed: caches of rows are void."""
         self.trimmed = 0
@@ -254,6 +129,8 @@ class MergedLog:
             self._place(*self._queue.popleft())
             if not self.members % 64 and time.perf_counter() >= until:
                 break
+        if self.fold and not self.held and self.groups:
+            self.version += bool(self._ranges.fold(self.groups[-1].at - FOLD_S))
         self._trim()
         return behind or bool(self._queue)
 
@@ -294,7 +171,7 @@ class MergedLog:
         if rank < 0:  # a launcher's words are never folded with those of a rank
             key = "launcher\n" + key
         group = self._open.get(key)
-        if group is not None and self.fold and abs(at - group.last) <= FOLD_S and text:
+        if group is not None and self.fold and not group.folded and abs(at - group.last) <= FOLD_S and text:
             self._join(group, at, rank, line, value, common_text)
             return
         alike = loose_key(common_text) if self.fold and rank >= 0 else ""
@@ -323,7 +200,9 @@ class MergedLog:
     def _other(self, alike: str, at: float, rank: int) -> Group | None:
         """The row of other ranks that a line belongs to though its numbers are others."""
         found = self._alike.get(alike) if alike.strip() else None
-        return found if found is not None and abs(at - found.last) <= FOLD_S and rank not in found.ranks else None
+        if found is None or found.folded or abs(at - found.last) > FOLD_S or rank in found.ranks:
+            return None
+        return found
 
     def _join(self, group: Group, at: float, rank: int, line: int, value: float, text: str) -> None:
         if text != (group.common or group.text):
@@ -340,7 +219,9 @@ class MergedLog:
             self.groups.append(group)
             return
         group.inserted = True
-        self.groups.insert(bisect_right(self.groups, group.at, key=lambda g: g.at), group)
+        index = bisect_right(self.groups, group.at, key=lambda g: g.at)
+        self.groups.insert(index, group)
+        self._ranges.inserted(index)
         self.version += 1
 
     def _trim(self) -> None:
@@ -349,13 +230,21 @@ class MergedLog:
         cut = max(1, len(self.groups) // 10)
         self.members -= sum(g.members for g in self.groups[:cut])
         del self.groups[:cut]
+        self._ranges.dropped(cut)
         self.trimmed += cut
         self.version += 1
 
     # Showing
 
+    def open(self, group: Group) -> None:
+        """Show each step of a range in a row of its own, from now on."""
+        self._ranges.open(group)
+        self.version += 1
+
     def remark(self, group: Group) -> str:
         """What is worth saying of a row at its right edge, in a few letters."""
+        if group.parts:
+            return f"{len(group.parts)} steps"
         if group.shift:
             return f"{group.shift:.1f} s late"
         said_by = len(group.said_by())
@@ -373,5 +262,10 @@ class MergedLog:
 
 def matching(groups: Sequence[Group], pattern: Searches[bytes], *, inverse: bool = False) -> list[int]:
     """The rows whose text matches."""
-    hits = patterns.matching(pattern, [group.text.encode() for group in groups])
+    hits = patterns.matching(pattern, [_searched(group).encode() for group in groups])
     return sorted(set(range(len(groups))) - set(hits)) if inverse else hits
+
+
+def _searched(group: Group) -> str:
+    """What a row says; of a range what each of its steps does."""
+    return "\n".join((group.text, *(part.text for part in group.parts)))

@@ -14,8 +14,9 @@ from distui.runs.lines.text import safe
 from distui.runs.report.rank_rows import digits
 from distui.tui.frame.context import glyphs_of, palette_of
 from distui.tui.logs.buffer import LogBuffer
+from distui.tui.logs.groups import Group
 from distui.tui.logs.log_pane import clock_words
-from distui.tui.logs.merged import Group, MergedLog, matching
+from distui.tui.logs.merged import MergedLog, matching
 from distui.tui.logs.pane import Pane
 from distui.tui.logs.search import Pattern
 from distui.tui.paint.paint import Line
@@ -152,6 +153,11 @@ class MergedPane(Pane):
         if not self.rows:
             return
         group, _ = self.item(self.at)
+        if group.parts:
+            self.merged.open(group)
+            self.go(next((i for i in range(self.rows) if self.item(i)[0] is group.parts[0]), 0))
+            self.repaint()
+            return
         if group.members < 2:
             return
         limit = self.open.get(id(group), 0)
@@ -174,6 +180,7 @@ class MergedPane(Pane):
 
     def grow(self, budget: float) -> bool:
         """See Pane."""
+        self.merged.held = not self.follow
         self.behind = self.reader(budget)
         return self.behind
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distui.runs.report.rank_rows import digits
-from distui.tui.logs.merged import Group
+from distui.tui.logs.groups import Group
+from distui.tui.logs.why_apart import why_apart
 from distui.tui.paint.figures import level
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
@@ -19,8 +20,9 @@ ROWS = 4
 
 def moments_of(groups: Sequence[Group], group: Group) -> dict[int, float]:
     """Rank -> seconds after the first that said the line; those that came late in rows of their own, too."""
-    begin = next((i for i, g in enumerate(groups) if g is group), 0)
-    alike = [g for g in groups[begin : begin + 400] if g is group or (g.shift and g.key == group.key)]
+    begin = next((i for i, g in enumerate(groups) if g is group), None)
+    near = groups[begin : begin + 400] if begin is not None else [group]
+    alike = [g for g in near if g is group or (g.shift and g.key == group.key)]
     found: dict[int, float] = {}
     for member in alike:
         for rank, _, at in member.each():
@@ -36,12 +38,17 @@ def compare_lines(
     ranks: Sequence[int],
     width: int,
     height: int,
+    *,
+    fold: bool = True,
 ) -> list[Line]:
     """Title, then a cell for each rank, column by column."""
     if height < 2 or group is None:
         return []
+    if group.parts:  # of several steps the last one
+        group = group.parts[-1]
     found = moments_of(groups, group)
-    lines = [_title(palette, glyphs, group, found, ranks, width)]
+    why = why_apart(groups, group, fold=fold) if group.members == 1 and len(ranks) > 1 and len(found) == 1 else ""
+    lines = [_title(palette, glyphs, group, found, ranks, width, why)]
     if len(found) < 2 or max(found) < 0:
         return lines
     room = height - 1
@@ -66,12 +73,13 @@ def _picked(ranks: Sequence[int], found: dict[int, float], room: int) -> list[in
 
 
 def _title(
-    palette: Palette, glyphs: Glyphs, group: Group, found: dict[int, float], ranks: Sequence[int], width: int
+    palette: Palette, glyphs: Glyphs, group: Group, found: dict[int, float], ranks: Sequence[int], width: int, why: str
 ) -> Line:
     line = Line().gap(1).put(group.shown.strip()[: width // 3], palette.bold).gap(2)
     if len(found) == 1:
         only = min(found)
         line.put(f"only rank {only} said it" if only >= 0 else "only the launcher said it", palette.muted)
+        line.put(f": {why}" if why and only >= 0 else "", palette.muted)
         return line.cut(width - 1).rule(width - 1, palette.rule, glyphs.rule)
     if max(found, default=0) < 0:
         line.put(f"said by {len(found)} launchers", palette.muted)

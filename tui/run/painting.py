@@ -121,5 +121,12 @@ class RunPainter:
         """The ranks of one folded line of the merged log."""
         merged = self.panes.full_merged
         return compare.compare_lines(
-            self.palette, self.glyphs, merged.merged.groups, merged.group, list(self.feed.placed), width, height
+            self.palette,
+            self.glyphs,
+            merged.merged.groups,
+            merged.group,
+            list(self.feed.placed),
+            width,
+            height,
+            fold=merged.merged.fold,
         )
