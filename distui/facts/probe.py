@@ -11,6 +11,7 @@ import secrets
 import shlex
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import resources
 
 from distui.errors import DistuiError, HostCommandError, HostError
@@ -42,13 +43,26 @@ def script(nonce: str, host: Host | None = None, *, limit: int = COMMAND_LIMIT, 
     words = {
         "NONCE": nonce,
         "LIMIT": str(limit),
-        "READ": str(limit + 2),
+        "READ": str(limit + 4),
+        "ASK": shlex.quote(_text("probe_python.py")),
+        "API": "docker" if asked and _asks_docker(kind, command) else "",
         "KIND": kind if asked else "",
         "ENGINE": shlex.join(command) if asked else "false",
         "GROUP": group,
     }
-    template = resources.files("distui.facts").joinpath("probe.sh").read_text(encoding="utf-8")
-    return re.sub(r"@(NONCE|LIMIT|READ|KIND|ENGINE|GROUP)@", lambda m: words[m[1]], template)
+    return re.sub(r"@(NONCE|LIMIT|READ|ASK|API|KIND|ENGINE|GROUP)@", lambda m: words[m[1]], _text("probe.sh"))
+
+
+@cache
+def _text(name: str) -> str:
+    """A file that is sent, without the lines of comments that only we read."""
+    text = resources.files("distui.facts").joinpath(name).read_text(encoding="utf-8")
+    return re.sub(r"^ *#.*\n", "", text, flags=re.MULTILINE)
+
+
+def _asks_docker(kind: str, command: Sequence[str]) -> bool:
+    """Whether the engine is Docker's own client, called by this login: then the login may ask its socket as well."""
+    return kind == "docker" and len(command) == 1 and command[0].rpartition("/")[2] == "docker"
 
 
 def read(

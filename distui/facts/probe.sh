@@ -1,12 +1,14 @@
 # distui's probe. Reads what a host is; writes nothing, needs no root, leaves no process behind.
 #
 # Every answer is framed by lines that begin with a word only the asker knows, so that nothing a command or a
-# login shell prints can pass for a frame. Groups of commands run side by side, joined into one pipeline: each
-# stage runs its own group, then passes on what the stages before it said. So the whole takes as long as the
-# slowest command, needs no temporary file, and a driver stuck in the kernel can't stop it: readers give up.
+# login shell prints can pass for a frame. Groups of commands run side by side, each into a pipe of its own, and are
+# read one after the other: the whole takes as long as the slowest command, needs no temporary file, and a driver
+# stuck in the kernel can't stop it: who reads gives up. Starting a program costs a host more than what most of them
+# do, so files are read by the shell itself, and what python3 can do, one python3 does (probe_python.py).
 N='@NONCE@'
 LIMIT=@LIMIT@
 READ=@READ@
+ASK=@ASK@
 PATH="${PATH:-/usr/bin:/bin}"
 LOGIN_PATH=$PATH
 PATH="$PATH:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/opt/bin:/snap/bin:/opt/rocm/bin"
@@ -15,45 +17,55 @@ LC_ALL=C LANGUAGE=C
 export PATH LC_ALL LANGUAGE
 unset CDPATH GREP_OPTIONS 2>/dev/null
 
+# now: the clock in $stamp, in nanoseconds where the host can.
 now() {
   stamp=$(date +%s%N 2>/dev/null)
   case $stamp in
     *[!0-9]* | '') ;;
-    ???????????????????*) echo "$stamp"; return ;;
+    ???????????????????*) return ;;
   esac
-  python3 -c 'import time; print(time.time_ns())' 2>/dev/null || date +%s
+  stamp=$(python3 -c 'import time; print(time.time_ns())' 2>/dev/null) || stamp=$(date +%s)
 }
 
-printf '\n%s begin %s\n' "$N" "$(now)"
+now
+printf '\n%s begin %s\n' "$N" "$stamp"
+
+first() { head "$@"; }
+FIRST="head -c 1000000"
+bounded() { timeout -k 1 "$@"; }
+
+# The first question also proves that timeout and head are there, and know what they are asked for here.
+PORTS=/proc/sys/net/ipv4/ip_local_port_range
+port_range=$(timeout -k 1 5 head -c 100 "$PORTS" 2>/dev/null)
+case $port_range in [0-9]*) proven=yes ;; *) proven= port_range=$(cat "$PORTS" 2>/dev/null) ;; esac
 
 # A host may lack `head`, as it may lack anything: `dd` and `sed` do the same, byte by byte.
-first() {
-  if [ "$1" = -n ]; then sed "$2q"; else dd ${3:+if="$3"} bs=1 count="$2" 2>/dev/null; fi
-}
-FIRST="dd bs=1 count=1000000"
-if [ "$(echo a | head -c 1 2>/dev/null)" = a ]; then
-  first() { head "$@"; }
-  FIRST="head -c 1000000"
+if [ -z "$proven" ] && [ "$(echo a | head -c 1 2>/dev/null)" != a ]; then
+  first() {
+    if [ "$1" = -n ]; then sed "$2q"; else dd ${3:+if="$3"} bs=1 count="$2" 2>/dev/null; fi
+  }
+  FIRST="dd bs=1 count=1000000"
 fi
 
 # bounded SECONDS COMMAND...: ends the command when its time is up.
-if timeout 5 true 2>/dev/null; then
-  bounded() { timeout -k 1 "$@"; }
-  timeout -k 1 5 true 2>/dev/null || bounded() { timeout "$@"; }
-else
-  bounded() {
-    seconds=$1
-    shift
-    exec 9<&0
-    "$@" <&9 &
-    child=$!
-    (sleep "$seconds" && kill -9 "$child") </dev/null >/dev/null 2>&1 9<&- &
-    guard=$!
-    wait "$child"
-    ended=$?
-    kill "$guard" 2>/dev/null
-    return "$ended"
-  }
+if [ -z "$proven" ] && ! timeout -k 1 5 true 2>/dev/null; then
+  if timeout 5 true 2>/dev/null; then
+    bounded() { timeout "$@"; }
+  else
+    bounded() {
+      seconds=$1
+      shift
+      exec 9<&0
+      "$@" <&9 &
+      child=$!
+      (sleep "$seconds" && kill -9 "$child") </dev/null >/dev/null 2>&1 9<&- &
+      guard=$!
+      wait "$child"
+      ended=$?
+      kill "$guard" 2>/dev/null
+      return "$ended"
+    }
+  fi
 fi
 
 # part NAME COMMAND...: one framed answer with its exit status.
@@ -92,23 +104,35 @@ captured() {
   printf '%s\n' "$said"
 }
 
+# line_of KEY FILE WORD: the line of a file that begins with a word; an empty line ends what is looked at.
+line_of() {
+  while read -r line || [ -n "$line" ]; do
+    case $line in
+      "$3"*) value "$1" "$line"; return ;;
+      '') [ "$2" = /etc/os-release ] || return 0 ;;
+    esac
+  done <"$2"
+} 2>/dev/null
+
 system() {
-  value hostname "$(uname -n)"
-  value kernel "$(uname -r)"
-  value arch "$(uname -m)"
-  value system "$(uname -s)"
+  set -- $(uname -snrm)
+  [ $# = 4 ] || set -- "$(uname -s)" "$(uname -n)" "$(uname -r)" "$(uname -m)"
+  value system "$1"
+  value hostname "$2"
+  value kernel "$3"
+  value arch "$4"
   value user "$(id -un)"
-  value uid "$(id -u)"
+  value uid "$(own_uid)"
   value home "$HOME"
-  value cpus "$(getconf _NPROCESSORS_ONLN || nproc)"
+  cpus_online
   value memlock "$(ulimit -l)"
   from_file machine_id /etc/machine-id
   from_file boot_id /proc/sys/kernel/random/boot_id
-  value port_range "$(cat /proc/sys/net/ipv4/ip_local_port_range)"
-  value cpu_model "$(grep -m1 '^model name' /proc/cpuinfo)"
-  value mem_total "$(grep '^MemTotal' /proc/meminfo)"
-  value mem_available "$(grep '^MemAvailable' /proc/meminfo)"
-  value os "$(grep '^PRETTY_NAME=' /etc/os-release)"
+  value port_range "$port_range"
+  line_of cpu_model /proc/cpuinfo 'model name'
+  line_of mem_total /proc/meminfo MemTotal
+  line_of mem_available /proc/meminfo MemAvailable
+  line_of os /etc/os-release PRETTY_NAME=
   [ -d /dev/infiniband ] && value rdma yes || value rdma no
   for hook in nvidia-container-runtime-hook nvidia-container-runtime; do
     command -v "$hook" >/dev/null && value nvidia_hook "$hook"
@@ -123,6 +147,30 @@ system() {
     from_file "pci/${device##*/}/$line" "$device/class"
   done
   :
+}
+
+# The effective user id, the second of the kernel's line about this process.
+own_uid() {
+  while read -r key real effective rest; do
+    [ "$key" = Uid: ] && echo "$effective" && return
+  done </proc/self/status 2>/dev/null
+  id -u
+}
+
+# The processors in ranges such as 0-3,8, counted.
+cpus_online() {
+  line=
+  { read -r line </sys/devices/system/cpu/online; } 2>/dev/null
+  case $line in
+    [0-9]*[!0-9,-]* | [!0-9]* | '') value cpus "$(getconf _NPROCESSORS_ONLN || nproc)"; return ;;
+  esac
+  count=0
+  while [ -n "$line" ]; do
+    span=${line%%,*}
+    case $line in *,*) line=${line#*,} ;; *) line= ;; esac
+    count=$((count + ${span#*-} - ${span%%-*} + 1))
+  done
+  value cpus "$count"
 }
 
 sys_net() {
@@ -149,7 +197,7 @@ sys_net() {
 
 # pci_of KEY LINK: the PCI address a device link in /sys ends at.
 pci_of() {
-  real=$(readlink -f "$2" 2>/dev/null)
+  { cd -P "$2" >/dev/null && real=$PWD && cd /; } 2>/dev/null || return 0
   case ${real##*/} in *:*:*.*) value "$1" "${real##*/}" ;; esac
 }
 
@@ -157,15 +205,45 @@ pci_of() {
 network() {
   part sys_net sys_net
   if part ip_addr bounded "$LIMIT" ip -j -d addr; then
-    part ip_route bounded "$LIMIT" ip -j route show default
-    part ip_route6 bounded "$LIMIT" ip -6 -j route show default
+    if part proc_route default_route; then return; fi
+    [ -n "$tables" ] || part ip_route bounded "$LIMIT" ip -j route show default
+    if default_route6; then part ip_route6 bounded "$LIMIT" ip -6 -j route show default; fi
   else
     part proc_route cat /proc/net/route
     part proc_if_inet6 cat /proc/net/if_inet6
     part proc_fib_trie first -c 200000 /proc/net/fib_trie
   fi
-  part ports listening
 }
+
+# The head of the IPv4 routes and those to everywhere, which come first, the least metric before the others.
+default_route() {
+  default=1 tables=
+  while read -r nic there gateway flags count use metric mask rest; do
+    case $nic/$there/$mask in
+      Iface/*) tables=read ;;
+      '*'/*) continue ;;
+      */00000000/00000000) default=0 ;;
+      */00000000/*) continue ;;
+      *) break ;;
+    esac
+    echo "$nic $there $gateway $flags $count $use $metric $mask $rest"
+  done </proc/net/route
+  return "$default"
+} 2>/dev/null
+
+# Whether there may be an IPv6 route to everywhere: the kernel lists those of all tables, so that `ip` tells which counts.
+default_route6() {
+  count=0
+  while read -r there bits source rest; do
+    case $there/$bits/${rest##* } in
+      *[1-9a-f]*/00/* | */lo) ;;
+      */00/*) return 0 ;;
+    esac
+    count=$((count + 1))
+    [ "$count" -lt 100 ] || return 0
+  done </proc/net/ipv6_route
+  return 1
+} 2>/dev/null
 
 listening() {
   command -v ss >/dev/null && bounded "$LIMIT" ss -ltn && return
@@ -173,26 +251,39 @@ listening() {
   :
 }
 
-own_name() {
-  name=$(uname -n)
-  part hosts grep -F "$name" /etc/hosts
-  part name bounded "$LIMIT" getent ahosts "$name"
-}
-
 disks() {
   part disk all_disks
 }
 
+# One df for all; where it fails, as with a mount whose server is gone, one for each, side by side.
 all_disks() {
   value home "$HOME"
-  for path in / "$HOME" /dev/shm /tmp /var/lib/docker; do
-    [ -n "$path" ] && { echo "path $path"; bounded "$LIMIT" df -kP "$path" 2>/dev/null | tail -n 1; }
+  set -- / ${HOME:+"$HOME"} /dev/shm /tmp
+  [ -d /var/lib/docker ] && set -- "$@" /var/lib/docker
+  word=path
+  for path; do echo "$word $path"; word=and; done
+  bounded "$LIMIT" df -kP "$@" 2>/dev/null && return
+  echo again
+  for path; do
+    { found=$(bounded 1 df -kP "$path" 2>/dev/null | tail -n 1); printf 'path %s\n%s\n' "$path" "$found"; } &
   done
-  :
+  wait
 }
 
-python() {
-  part python bounded "$LIMIT" python3 -c 'import sys; print("python %d.%d.%d" % sys.version_info[:3])'
+# What one python3 tells; without it, or where it hangs, other programs tell the same.
+ask_python() {
+  bounded "$LIMIT" python3 -I -S -c "$ASK" "$N" '@API@' 2>/dev/null
+  case $? in
+    0) return ;;
+    3) part ports listening; return ;;
+    124 | 137) hurry=1 ;;
+    *) hurry=$LIMIT ;;
+  esac
+  part python bounded "$hurry" python3 -c 'import sys; print("python %d.%d.%d" % sys.version_info[:3])'
+  part ports listening
+  name=$(uname -n)
+  part hosts grep -F "$name" /etc/hosts
+  part name bounded "$hurry" getent ahosts "$name"
 }
 
 GPU_FIELDS=index,uuid,name,pci.bus_id,memory.total,memory.used,utilization.gpu,temperature.gpu,power.draw,driver_version
@@ -262,15 +353,23 @@ nvidia_apps() {
   return "$code"
 }
 
-nvidia_table() { part nvidia_kernel nvidia_kernel; part nvidia_query nvidia_query; }
-nvidia_list() { command -v nvidia-smi >/dev/null && part nvidia_list smi -L; }
+# MIG's parts are listed apart, as is what the table does not tell of GPUs that fail.
+nvidia_table() {
+  part nvidia_query nvidia_query
+  case $code/$fields/$said in
+    *nabled* | *rror* | *lost* | *nknown*) ;;
+    "0/$GPU_FIELDS,mig.mode.current/"*) return ;;
+  esac
+  part nvidia_list smi -L
+}
 nvidia_processes() { command -v nvidia-smi >/dev/null && part nvidia_apps nvidia_apps; }
+no_nvidia_smi() { echo "nvidia-smi: not found"; return 127; }
 
 amd() {
   if command -v amd-smi >/dev/null; then
     part amd_static bounded "$LIMIT" amd-smi static --json
     part amd_monitor amd_monitor
-  elif command -v rocm-smi >/dev/null; then
+  else
     part rocm bounded "$LIMIT" rocm-smi -a --json
   fi
 }
@@ -293,11 +392,28 @@ patient() {
   return "$code"
 }
 
-engine_version() {
-  [ -n '@KIND@' ] || return
+# Its client, and what python3 tells meanwhile, of which the daemon's own answer counts where the client asks the
+# same daemon; else the client is asked for that, too, unless it has just failed in a way that stays.
+ask_engine() {
+  # A Go program makes threads for all processors of the host and cleans up its memory: more than a client needs that
+  # ends at once.
+  export GOMAXPROCS=2 GOGC=400
   part engine_path engine_path
   part engine_version patient version --format '{{json .}}'
+  ended=$code
+  case $said in *'"Context":"default"'*) asks=default ;; *) asks=other ;; esac
+  told=$(cat)
+  printf '%s\n' "$told"
+  case $asks/$told in
+    default/*"$N part engine_api"*) part engine_asked echo api; return ;;
+  esac
+  case $ended in 124 | 126 | 127 | 137 | 141) return ;; esac
   part engine_socket engine_socket
+  part engine_info engine_facts "$ended"
+}
+
+python_and_engine() {
+  if [ -n '@KIND@' ]; then ask_python | ask_engine; else ask_python; fi
 }
 
 # Where the client is: for hosts whose non-interactive PATH lacks it.
@@ -308,13 +424,9 @@ engine_path() {
   value path "$(command -v "$1")"
 }
 
-engine_info() {
-  [ -n '@KIND@' ] || return
-  part engine_info engine_facts
-}
-
+# engine_facts STATUS: of a daemon that answered with that before; one that failed has been waited for already.
 engine_facts() {
-  captured patient info --format '{{json .}}'
+  if [ "$1" = 0 ]; then captured patient info --format '{{json .}}'; else captured engine info --format '{{json .}}'; fi
   root=$(printf '%s\n' "$said" | sed -n 's/.*"DockerRootDir":"\([^"]*\)".*/\1/p' | first -n 1)
   case $root in /*) echo; value engine_root "$root"; bounded "$LIMIT" df -kP "$root" 2>/dev/null | tail -n 1 ;; esac
   return "$code"
@@ -337,24 +449,56 @@ engine_socket() {
   :
 }
 
-# stage GROUP: runs the group in the background and waits for its words, not for itself. `exec` closes the
-# login's own stdin and stderr for good: a group that hangs must not keep the ssh channel open.
-stage() {
-  own=$({ { exec </dev/null 2>/dev/null; "$1"; } & } | bounded "$READ" $FIRST 2>/dev/null)
-  cat
-  printf '%s\n' "$own"
-}
-
 quick() {
   part system system
+  if ! command -v nvidia-smi >/dev/null; then part nvidia_query no_nvidia_smi; fi
+  part nvidia_kernel nvidia_kernel
   network
 }
 
+# gather GROUP...: starts the groups, each with a pipe of its own whose end is kept as 3, 4, ...; then reads them all.
+# `exec` closes the login's own stdin and stderr for good: a group that hangs must not keep the ssh channel open.
+next=3 ends=
+gather() {
+  [ $# = 0 ] && { collect | first -c 4000000; } 9>&1 && return
+  { { eval "exec </dev/null 2>/dev/null $ends"; "$1"; } & } | {
+    eval "exec $next<&0 </dev/null"
+    ends="$ends $next<&-" next=$((next + 1))
+    shift
+    gather "$@"
+  }
+}
+
+# One program reads all pipes. When it was ended because a group hangs, each of the others is read by itself; when a group
+# has filled what the whole answer may have, the others are read past that limit, too.
+collect() {
+  pipes= pipe=3
+  while [ "$pipe" -lt "$next" ]; do pipes="$pipes /dev/fd/$pipe" pipe=$((pipe + 1)); done
+  bounded "$READ" cat $pipes 9>&- 2>/dev/null
+  case $? in
+    0) ;;
+    124 | 137) read_each 1 ;;
+    *) read_each "$READ" >&9 ;;
+  esac
+}
+
+read_each() {
+  left=$1 pipe=3
+  while [ "$pipe" -lt "$next" ]; do
+    eval "bounded $left $FIRST <&$pipe" 9>&- 2>/dev/null
+    case $? in 124 | 137) left=1 ;; esac
+    pipe=$((pipe + 1))
+  done
+}
+
 if [ -n '@GROUP@' ]; then
-  stage '@GROUP@' </dev/null
+  set -- '@GROUP@'
 else
-  stage quick </dev/null | stage own_name | stage disks | stage python | stage nvidia_table | stage nvidia_list |
-    stage nvidia_processes | stage amd | stage engine_version | stage engine_info
+  set -- python_and_engine disks quick
+  if command -v nvidia-smi >/dev/null; then set -- "$@" nvidia_table nvidia_processes; fi
+  if command -v amd-smi >/dev/null || command -v rocm-smi >/dev/null; then set -- "$@" amd; fi
 fi
-printf '\n%s end %s\n' "$N" "$(now)"
+gather "$@"
+now
+printf '\n%s end %s\n' "$N" "$stamp"
 exit 0

@@ -94,9 +94,9 @@ def default_nic(answer: Answer) -> str | None:
 
 
 def read_disks(answer: Answer) -> tuple[Disk, ...]:
-    """The disks, with the container engine's own folder where its client named it."""
+    """The disks, with the container engine's own folder where its client or its daemon named it."""
     found = system.disks(answer.text("disk"))
-    lines = answer.text("engine_info").splitlines()
+    lines = engine_info(answer).text.rstrip().splitlines()
     root = next((line.partition("\t")[2] for line in lines if line.startswith("engine_root\t")), "")
     disk = system.df_line(root, lines[-1]) if root and lines else None
     if disk is None:
@@ -145,18 +145,24 @@ def read_engine(host: Host, answer: Answer, values: Mapping[str, str]) -> Engine
         return Engine("none")
     path = tree(answer.text("engine_path"))
     version = answer.part("engine_version")
-    sockets = tree(answer.text("engine_socket"))
+    info = engine_info(answer)
+    sockets = tree(answer.text("engine_socket") or info.text)
     read = engine.read_engine(
         host.engine,
         resolved(host.engine_command, path),
         version,
-        answer.part("engine_info"),
+        info,
         socket=sockets.get("socket"),
         nvidia_hook="nvidia_hook" in values,
     )
     if read.problem is not None and read.problem.code == "engine_missing":
         return replace(read, problem=_missing(host, path))
     return read
+
+
+def engine_info(answer: Answer) -> Reply:
+    """What the engine says of itself: by its client, or by its socket where the client asks the same daemon."""
+    return answer.part("engine_api" if answer.text("engine_asked").strip() == "api" else "engine_info")
 
 
 def resolved(command: tuple[str, ...], path: Mapping[str, str]) -> tuple[str, ...]:

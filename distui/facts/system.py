@@ -89,14 +89,22 @@ def _port(word: str, base: int) -> int | None:
 
 
 def disks(text: str) -> tuple[Disk, ...]:
-    """`path P` lines, each followed by df -kP's line for it; paths that do not exist are left out."""
+    """`path P` lines, each followed by df -kP's line for it; paths that do not exist are left out.
+
+    `and P` lines after the first are for one df of all those paths, whose lines come in the same order; `again` says
+    that this df failed, and that one for each follows.
+    """
     found: dict[str, Disk] = {}
-    path = ""
+    paths: list[str] = []
     for line in text.splitlines():
         if line.startswith("path "):
-            path = line[5:].strip()
-        elif path and (disk := df_line(path, line)):
-            found.setdefault(path, disk)
+            paths = [line[5:].strip()]
+        elif line.startswith("and "):
+            paths.append(line[4:].strip())
+        elif line == "again":
+            found, paths = {}, []
+        elif paths and (disk := df_line(paths[0], line)):
+            found.setdefault(paths.pop(0), disk)
     return tuple(found.values())
 
 

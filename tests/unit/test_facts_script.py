@@ -60,6 +60,12 @@ def shim(tmp_path: Path) -> Shim:
     return add
 
 
+def environment(folder: Path) -> dict[str, str]:
+    """Of a login whose PATH begins with the small programs, and whose Docker is not this machine's."""
+    path = f"{folder / 'bin'}:{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "DOCKER_HOST": f"unix://{folder / 'docker.sock'}"}
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Runs the script as a host would and reads its answer."""
@@ -68,7 +74,7 @@ def run(tmp_path: Path) -> Run:
         host: Host | None = None, *, shell: tuple[str, ...] = ("sh",), limit: int = 8, noise: bytes = b""
     ) -> HostFacts:
         asked = host or Host("node01", engine="process", engine_command=())
-        env = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+        env = environment(tmp_path)
         sent = time.time()
         done = subprocess.run(
             shell,
@@ -121,6 +127,32 @@ def test_without_timeout_and_ip_the_kernel_tables_serve(run: Run, shim: Shim) ->
     assert {n.name: n.kind for n in facts.nics}["lo"] == "loopback"
 
 
+def test_without_python3_other_programs_tell_the_same(run: Run, shim: Shim) -> None:
+    """And one that hangs takes nothing with it but its own version."""
+    before = run()
+    shim("python3", "exit 127")
+    without = run()
+    assert (without.python3, without.ports_in_use) == (None, before.ports_in_use)
+    assert (without.name_is_loopback, without.default_route_nic) == (before.name_is_loopback, before.default_route_nic)
+    shim("python3", "exec sleep 613.25")
+    shim("docker", f"[ $1 = version ] && cat {DATA / 'version_up.json'} || cat {DATA / 'info_no_gpu.json'}")
+    hanging = run(Host("node01"), limit=1)
+    assert (hanging.python3, hanging.ports_in_use) == (None, before.ports_in_use)
+    assert "`python3` did not answer in time" in hanging.warnings
+    assert (hanging.engine.problem, hanging.engine.live_restore) == (None, True)
+    assert processes_with("613.25") == []
+
+
+def test_a_mount_that_hangs_hides_no_other_disk(run: Run, shim: Shim, tmp_path: Path) -> None:
+    """df of all disks at once never ends then: each is asked for alone."""
+    everywhere = {d.path for d in run().disks}
+    shim("df", f"""case "$*" in *" / "* | */dev/shm) exec sleep 614.25 ;; *) exec {shutil.which("df")} "$@" ;; esac""")
+    assert {d.path for d in run(limit=1).disks} == everywhere - {"/dev/shm"}
+    shim("df", f"""[ $# = 2 ] || exit 1; exec {shutil.which("df")} "$@" """)
+    assert {d.path for d in run(limit=1).disks} == everywhere
+    assert processes_with("614.25") == []
+
+
 def test_a_clock_in_whole_seconds_is_said_to_be_coarse(run: Run, shim: Shim) -> None:
     """Where date has no %N and there is no python3, the offset is right to half a second and says so."""
     shim("date", 'case $1 in +%s%N) echo "$(/bin/date +%s)%N";; *) /bin/date "$@";; esac')
@@ -171,6 +203,25 @@ esac""",
     )
     (gpu,) = run().gpu.gpus
     assert (gpu.name, gpu.mig, gpu.driver) == ("Tesla K80", None, "390.30")
+
+
+def test_what_mig_makes_of_gpus_is_asked_for_where_there_is_mig(run: Run, shim: Shim, tmp_path: Path) -> None:
+    """Or where the table failed: each call of nvidia-smi costs the host more than all the rest of the probe."""
+    row = "GPU-aa, NVIDIA H100, 00000000:0A:00.0, 81559 MiB, 0 MiB, 0 %, 53, 433.78 W, 590.48.01"
+    asked = tmp_path / "asked"
+
+    def calls(mig: str, status: int = 0) -> list[str]:
+        asked.unlink(missing_ok=True)
+        shim(
+            "nvidia-smi",
+            f"""echo "${{1%%=*}}" >>{asked}
+case "$*" in *--query-gpu*) echo "{QUERY_HEADER}"; echo "0, {row}, {mig}"; exit {status} ;; esac""",
+        )
+        assert len(run().gpu.gpus) == 1
+        return sorted(asked.read_text().split())
+
+    assert calls("Disabled") == calls("[N/A]") == ["--query-compute-apps", "--query-gpu"]
+    assert calls("Enabled") == calls("Disabled", 15) == ["--query-compute-apps", "--query-gpu", "-L"]
 
 
 def refusing(*refused: str) -> str:
