@@ -81,7 +81,7 @@ def recorder(folder: str, pid: int, most: int) -> "dict[str, Any]":
         except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, OverflowError) as error:
             return why_not(error)
     if not answers:
-        return why_not(missing[0])
+        return {"why": str(missing[0])}
     groups = {}  # type: dict[str, Any]
     for answer in answers:
         groups.update(answer["groups"])
@@ -134,10 +134,11 @@ def take(sock: socket.socket, until: float) -> bytes:
 def body_of(answer: bytes) -> bytes:
     """What follows the head. Raises NotServed, ValueError for another status than 200."""
     head, _, body = answer.partition(b"\r\n\r\n")
-    words = head.split(None, 2)
+    words = head.split(b"\r\n")[0].split(None, 2)
+    if words[1:2] == [b"404"]:
+        raise NotServed("this torch has no flight recorder that can be read")
     if words[1:2] != [b"200"]:
-        kind = NotServed if words[1:2] == [b"404"] else ValueError
-        raise kind("status " + head[:40].decode("utf-8", "replace"))
+        raise ValueError("status " + b" ".join(words)[:40].decode("utf-8", "replace"))
     return body
 
 

@@ -104,7 +104,7 @@ class Watched:
         self.pid, self.hook = pid, hook
         self.main = "/proc/%d/task/%d" % (pid, pid)
         self.begun, self.before = time.monotonic(), Look(pid)
-        self.delayed, self.held = waited_for_cpu(self.main), held_by_limit(pid)
+        self.delayed, self.held, self.turns = waited_for_cpu(self.main), held_by_limit(pid), turns_of(self.main)
         self.states = {}  # type: dict[str, int]
         self.samples = []  # type: list[list[Any]]
         self.sampler = threading.Thread(target=self.sample, daemon=True) if sampled else None
@@ -154,6 +154,7 @@ class Watched:
             row["seconds"] = seconds
             row["delayed"] = since(waited_for_cpu(self.main), self.delayed)
             row["held"] = since(held_by_limit(self.pid), self.held)
+            row["turns"] = since(turns_of(self.main), self.turns)
             row["busy_with"] = open_file(self.pid)
         return row
 
@@ -195,6 +196,12 @@ def waited_for_cpu(thread: str) -> "Optional[float]":
     """Seconds that a thread could have run and got no core."""
     words = read(thread + "/schedstat").split()
     return int(words[1]) / 1e9 if len(words) == 3 and words[1].isdigit() else None
+
+
+def turns_of(thread: str) -> "Optional[int]":
+    """How often a thread was given a core, by Linux's sched-stats.rst; a thread that waits is given none."""
+    words = read(thread + "/schedstat").split()
+    return int(words[2]) if len(words) == 3 and words[2].isdigit() else None
 
 
 def held_by_limit(pid: int) -> "Optional[float]":

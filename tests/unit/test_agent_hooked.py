@@ -201,10 +201,19 @@ def test_what_torch_calls_things_is_cut(serve: Serve) -> None:
     assert len(json.dumps(said)) < 2000
 
 
-@pytest.mark.parametrize("head", [b"HTTP/1.1 404 Not Found\r\n\r\n{}", b"HTTP/1.1 503\r\n\r\n", b"\0" * 100, b""])
+@pytest.mark.parametrize("head", [b"HTTP/1.1 503\r\nContent-Length: 9\r\n\r\n", b"\0" * 100, b""])
 def test_another_status_is_said(serve: Serve, head: bytes) -> None:
-    """As is a server that speaks something else."""
-    assert "status" in why(hooked.recorder(str(serve(head)), PID, 5))
+    """As is a server that speaks something else: in one line."""
+    said = why(hooked.recorder(str(serve(head)), PID, 5))
+    assert "status" in said and "\n" not in said
+
+
+def test_a_torch_without_any_recorder_is_told_in_words(serve: Serve) -> None:
+    """As torch 2.4.1 answers, over gloo."""
+    head = b"HTTP/1.1 404 Not Found\r\nContent-Length: 69\r\nContent-Type: text/plain\r\n\r\n"
+    body = b"Handler fr_trace_json not found: Failed to find handler fr_trace_json"
+    said = why(hooked.recorder(str(serve(head + body)), PID, 5))
+    assert said == "this torch has no flight recorder that can be read"
 
 
 def test_an_endless_answer_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

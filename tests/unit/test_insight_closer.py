@@ -10,9 +10,10 @@ import pytest
 
 from distui.cli.actions.why_figures import figures_json
 from distui.runs.insight import closer
-from distui.runs.insight.answers import Collective, Group, HostAnswer, Process
+from distui.runs.insight.answers import Collective, Frame, Group, HostAnswer, Process, Stack
+from distui.runs.insight.explain import explain
 from distui.runs.insight.look import Asked, Look
-from distui.runs.insight.ranks import TaskRanks
+from distui.runs.insight.ranks import RankSeen, TaskRanks
 from distui.runs.insight.ras import Counted
 from distui.runs.insight.ras_report import Communicator
 from distui.runs.insight.watched import Figures, Watched
@@ -102,6 +103,30 @@ async def test_what_stands_still_only_while_it_is_watched_is_asked_for_its_stack
     watches[:] = ["unseen"]
     await closer.look_and_watch(Asked([], []), stacks=False)
     assert asked == [False, True] and not watches
+
+
+async def test_ranks_that_do_not_tell_are_judged_by_their_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those from before they were watched, of the same processes."""
+    frames = {0: Frame("/opt/torch/distributed/distributed_c10d.py", 9, "barrier"), 1: Frame("/work/a.py", 8, "load")}
+
+    def process(number: int, **more: Any) -> Process:
+        return Process(100 + number, 1, "python", "S", 0.0, rank=number, torch="2.4.1", **more)
+
+    async def one_look(*_: Any, stacks: bool, **_more: Any) -> Look:
+        told = {n: (Stack("0x1", True, (frame,)),) if stacks else () for n, frame in frames.items()}
+        ranks = tuple(RankSeen(n, "h1", process(n, stacks=one)) for n, one in told.items())
+        return Look(ranks, explain(ranks))
+
+    async def watch(*_: Any) -> dict[str, Watched]:
+        answer = HostAnswer("h1", {n: (process(n),) for n in frames})
+        return {"h1": Watched(answer, 4.0, {100: Figures(4.0, {}, turns=0), 101: Figures(4.0, {}, turns=7)})}
+
+    monkeypatch.setattr(closer, "look", one_look)
+    monkeypatch.setattr(closer, "watch_hosts", watch)
+    tasks = [TaskRanks(number, "h1", (number,)) for number in frames]
+    found = (await closer.look_and_watch(Asked([], tasks), stacks=False)).explanation
+    assert (found.kind, found.culprits, found.collective) == ("hang", (1,), "barrier")
+    assert "at /work/a.py:8 in load" in found.headline
 
 
 async def test_what_only_seems_to_stand_is_looked_at_once_more(monkeypatch: pytest.MonkeyPatch) -> None:

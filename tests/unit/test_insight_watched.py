@@ -43,7 +43,7 @@ REAL = {
                     "pid": 7729, "parent": 6972, "name": "python", "state": "S", "cpu": 0.1, "read": 0, "written": 9,
                     "threads": [], "busy_with": None, "states": {"S hrtimer_nanosleep": 47, "R": 3, "D": -1},
                     "samples": [["S", "hrtimer_nanosleep", [["0x1", True, [["/work/a.py", 3, "<module>"]]]]]],
-                    "seconds": 4.02, "delayed": 0.05, "held": None,
+                    "seconds": 4.02, "delayed": 0.05, "held": None, "turns": 0.0,
                 }
             ],
         }
@@ -61,12 +61,12 @@ def test_a_real_answer() -> None:
     assert found.connections == (Connection("10.77.0.11:41234", "10.77.0.12:38111", 2689212, 1567, 58, 0.482, 0),)
     assert found.gpus == ({"index": "0", "clocks.sm": "1980", "clocks_event_reasons.active": "0x0000000000000000"},)
     assert figures.states == {"S hrtimer_nanosleep": 47, "R": 3}
-    assert (figures.seconds, figures.delayed, figures.held) == (4.02, 0.05, None)
+    assert (figures.seconds, figures.delayed, figures.held, figures.turns) == (4.02, 0.05, None, 0)
     assert figures.samples[0].waits == "hrtimer_nanosleep" and figures.samples[0].stacks[0].frames[0].line == 3
 
 
 NAMES = ["seconds", "connections", "segments", "gpus", "fields", "rows", "tasks", "task", "processes", "pid",
-         "states", "samples", "delayed", "held", "pressure"]  # fmt: skip
+         "states", "samples", "delayed", "held", "turns", "pressure"]  # fmt: skip
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=6))
 JSON = st.recursive(
     LEAVES,

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
+from distui.runs.insight.by_calls import explain_by_calls
 from distui.runs.insight.explain import explain
 from distui.runs.insight.lateness import lateness
 from distui.runs.insight.links import links
@@ -38,7 +39,15 @@ async def look_and_watch(asked: Asked, *, stacks: bool) -> Look:
     closer = await look_closer(asked)
     if closer.explanation.kind in STANDS:  # since a moment ago: what stands is asked for its stacks
         return await look(asked, stacks=stacks)
-    return closer.with_stacks_of(seen)
+    closer = closer.with_stacks_of(seen)
+    return _by_calls(closer) if closer.explanation.kind == "unseen" else closer
+
+
+def _by_calls(seen: Look) -> Look:
+    """What the calls tell of ranks that have been watched, where those do not tell of their collectives."""
+    slow = seen.slow
+    figures = {one.rank: own for one in seen.ranks if slow is not None and (own := slow.figures(one.rank)) is not None}
+    return replace(seen, explanation=explain_by_calls(seen.explanation, seen.ranks, figures))
 
 
 async def look_closer(asked: Asked) -> Look:

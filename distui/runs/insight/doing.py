@@ -7,8 +7,9 @@ from distui.regex import regex
 from distui.runs.insight.answers import Frame, Process, Stack
 from distui.runs.insight.ranks import RankSeen
 
-_FOREIGN = regex(r"(^<|/site-packages/|/dist-packages/|/lib/python3[.0-9]*/|/importlib/|distui_insight)")
-"""Files that are not the user's own: installed packages and Python itself."""
+_TORCH = r"/torch/(distributed|nn|autograd|optim|utils|multiprocessing|_\w+)[/.]"
+_FOREIGN = regex(rf"(^<|/site-packages/|/dist-packages/|/lib/python3[.0-9]*/|/importlib/|distui_insight|{_TORCH})")
+"""Files that are not the user's own: installed packages, torch wherever it is, and Python itself."""
 
 BUSY = 0.5
 """Cores from which on a process counts as at work."""

@@ -33,6 +33,8 @@ class Figures:
     """Seconds in which its main thread could have run and got no core; None where nobody knows."""
     held: float | None = None
     """Seconds in which the CPU limit of its container held its threads back."""
+    turns: float | None = None
+    """How often its main thread was given a core; None where nobody knows."""
     samples: tuple[Sample, ...] = ()
 
 
@@ -100,7 +102,8 @@ def _figures(said: Mapping[str, object]) -> Figures | None:
         for state, waits, stacks in rows_of(said.get("samples"), 3)[:MOST_SAMPLES]
     )
     delayed, held = number_of(said.get("delayed")), number_of(said.get("held"))
-    return Figures(seconds, dict(list(states.items())[:MOST_STATES]), delayed, held, samples)
+    turns = number_of(said.get("turns"))
+    return Figures(seconds, dict(list(states.items())[:MOST_STATES]), delayed, held, turns, samples)
 
 
 def _count(value: object) -> int:

@@ -1,0 +1,105 @@
+"""Who holds the others up where torch records no collectives: by the calls of main threads that did not run since."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distui.runs.insight.answers import Frame, Process, Stack, Thread
+from distui.runs.insight.by_calls import collective_of, explain_by_calls
+from distui.runs.insight.explain import explain
+from distui.runs.insight.ranks import RankSeen
+from distui.runs.insight.watched import Figures
+from distui.runs.lines.explanation import Explanation
+
+NOW = 1_000_000.0
+C10D = "/opt/old/torch/distributed/distributed_c10d.py"
+MAIN = Frame("/work/train.py", 12, "<module>")
+IN_ALL_REDUCE = (Frame(C10D, 2293, "all_reduce"), Frame("/opt/old/torch/distributed/c10d_logger.py", 79, "wrapper"))
+IN_LOAD = (Frame("/work/train.py", 8, "load"),)
+SLEEPS = (Thread("python", "S", "hrtimer_nanosleep", 0.0),)
+SAVES = (Frame("/opt/old/torch/serialization.py", 40, "save"),)
+
+
+def rank(number: int, *frames: Frame, **process: Any) -> RankSeen:
+    """A rank of torch 2.4 with these calls, innermost first; without any it does not tell them."""
+    stacks = (Stack("0x1", True, (*frames, MAIN)),) if frames else ()
+    base: dict[str, Any] = {"pid": 100 + number, "parent": 1, "name": "python", "state": "S", "cpu": 0.0}
+    base |= {"rank": number, "torch": "2.4.1", "stacks": stacks, "unasked": ("collectives: no flight recorder",)}
+    return RankSeen(number, f"h{number}", Process(**(base | process)), at=NOW)
+
+
+def explained(*ranks: RankSeen, turns: dict[int, float | None] | None = None) -> Explanation:
+    """What is said of ranks of which each was given a core so often in four seconds."""
+    figures = {rank: Figures(4.0, {}, turns=count) for rank, count in (turns or {}).items()}
+    return explain_by_calls(explain(ranks), ranks, figures)
+
+
+def test_a_rank_outside_of_any_collective_is_named() -> None:
+    """With where it is, while the other one stands in its collective; never as certain."""
+    found = explained(rank(0, *IN_ALL_REDUCE), rank(1, *IN_LOAD, threads=SLEEPS), turns={0: 0, 1: 0})
+
+    assert (found.kind, found.certainty, found.culprits, found.collective) == ("hang", "likely", (1,), "all_reduce")
+    assert found.headline == (
+        "rank 1 is in no collective, while rank 0 waits in all_reduce: it sleeps at /work/train.py:8 in load"
+    )
+    assert (found.advice, found.since) == ("look at /work/train.py:8", NOW - 4.0)
+    assert [(place.rank, place.place) for place in found.ranks] == [(1, ""), (0, "all_reduce")]
+    assert found.ranks[1].does == "waits in all_reduce at /work/train.py:12 in <module>"
+    assert found.evidence == ("ranks 0-1: collectives: no flight recorder",)
+
+
+@pytest.mark.parametrize("turns", [{0: 3.0, 1: 0.0}, {0: None, 1: 0.0}, {}], ids=["it ran", "unknown", "not watched"])
+def test_a_rank_that_may_have_left_its_collective_waits_for_nobody(turns: dict[int, float | None]) -> None:
+    """A run that goes on has ranks in collectives and ranks in none at every moment."""
+    found = explained(rank(0, *IN_ALL_REDUCE), rank(1, *IN_LOAD), turns=turns)
+    assert (found.kind, found.culprits, found.since) == ("unseen", (), None)
+    assert found.ranks[1].does.endswith("at /work/train.py:8 in load")
+
+
+def test_ranks_that_are_all_in_a_collective_or_do_not_tell_blame_nobody() -> None:
+    """Who is missing is not known then."""
+    both = (rank(0, *IN_ALL_REDUCE), rank(1, *IN_ALL_REDUCE))
+    assert explained(*both, turns={0: 0, 1: 0}).culprits == ()
+    assert explained(both[0], rank(1), turns={0: 0, 1: 0}).culprits == ()
+
+
+def test_what_takes_long_now_and_then_is_no_hang() -> None:
+    """A checkpoint."""
+    found = explained(rank(0, *IN_ALL_REDUCE), rank(1, *SAVES), turns={0: 0})
+    assert (found.kind, found.culprits) == ("stall", (1,)) and "raise `stall_after`" in found.advice
+
+
+@pytest.mark.parametrize(
+    ("functions", "named"),
+    [
+        (("all_gather_into_tensor", "wrapper"), "all_gather_into_tensor"),
+        (("all_gather", "wrapper", "all_gather_object"), "all_gather_object"),
+        (("monitored_barrier",), "monitored_barrier"),
+        (("recv",), "recv"),
+        (("_store_based_barrier", "init_process_group"), ""),
+        (("new_group",), ""),
+    ],
+)
+def test_the_collective_is_the_one_that_the_program_called(functions: tuple[str, ...], named: str) -> None:
+    """Not what torch calls for it, and not what makes groups."""
+    assert collective_of(rank(0, *(Frame(C10D, 1, function) for function in functions))) == named
+    assert collective_of(rank(0, *(Frame("/work/distributed_c10d.py", 1, function) for function in functions))) == ""
+
+
+PLACES = st.sampled_from([IN_ALL_REDUCE, IN_LOAD, SAVES, ()])
+TURNS = st.one_of(st.none(), st.integers(0, 2))
+
+
+@given(st.lists(st.tuples(PLACES, TURNS), min_size=1, max_size=8))
+def test_nobody_is_blamed_without_one_that_waits(ranks: list[tuple[tuple[Frame, ...], int | None]]) -> None:
+    """Every rank is there once, and a culprit is in no collective."""
+    seen = [rank(number, *frames) for number, (frames, _) in enumerate(ranks)]
+    found = explained(*seen, turns={number: turns for number, (_, turns) in enumerate(ranks)})
+    assert sorted(place.rank for place in found.ranks) == list(range(len(ranks)))
+    waits = any(frames == IN_ALL_REDUCE and turns == 0 for frames, turns in ranks)
+    outside = {number for number, (frames, _) in enumerate(ranks) if frames in (IN_LOAD, SAVES)}
+    assert set(found.culprits) == (outside if waits else set())
