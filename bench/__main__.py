@@ -8,14 +8,14 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench import code_sync, data_fetch, hook, image_push, probe, scale, start, tui
+from bench import asking, code_sync, data_fetch, hook, image_push, probe, rest, scale, start, tui
 from bench import help as help_measure
 from bench.cluster import cluster, refusal
 from bench.peers import Peers, peers
 from bench.report import machine, missed, note, title
 
-MEASURES = ("help", "hook", "scale", "tui", "probe", "start", "code", "image", "data", "follow")
-_NEED_HOSTS = ("probe", "start", "code", "image", "data")
+MEASURES = ("help", "hook", "asking", "scale", "tui", "probe", "start", "code", "image", "data", "rest", "follow")
+_NEED_HOSTS = ("probe", "start", "code", "image", "data", "rest")
 
 
 def main() -> int:
@@ -44,6 +44,8 @@ def _take(chosen: list[str] | tuple[str, ...], found: Peers, *, quick: bool) -> 
         help_measure.measure(found, quick=quick)
     if "hook" in chosen:
         hook.measure(quick=quick)
+    if "asking" in chosen:
+        asking.measure(quick=quick)
     if "scale" in chosen:
         scale.measure(quick=quick)
     if "tui" in chosen:
@@ -74,6 +76,8 @@ def _on_hosts(names: list[str], found: Peers, *, quick: bool) -> None:
             image_push.measure(hosts, quick=quick)
         if "data" in names:
             data_fetch.measure(hosts, quick=quick)
+        if "rest" in names:
+            rest.measure(hosts, quick=quick)
 
 
 def _follow(*, quick: bool) -> None:

@@ -24,8 +24,9 @@ def step():
     for p in model.parameters():
         dist.all_reduce(p.grad)
 for _ in range(200): step()
+print("first steps", flush=True)
 cpu, began = time.process_time(), time.monotonic()
-for _ in range(2000): step()
+for _ in range(int(sys.argv[2])): step()
 print(json.dumps({"wall": time.monotonic() - began, "cpu": time.process_time() - cpu}))
 """
 """One rank, two all-reduces of 256 kB and 1 kB a step, which takes half a millisecond: real steps take longer."""
@@ -35,16 +36,22 @@ def measure(*, quick: bool) -> None:
     """Python, torch and steps with the hook and without."""
     title("hook: what a rank pays for being asked (1 rank, gloo)")
     with tempfile.TemporaryDirectory() as folder:
-        bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        hooked = bare | {
-            "PYTHONPATH": str(REPO / "distui/agent/hook"),
-            "DISTUI_INSIGHT": folder,
-            "TORCH_FR_BUFFER_SIZE": "2000",
-        }
-        _start("python -c pass", "pass", bare, hooked, 7 if quick else 25)
-        _start("import torch.distributed", "import torch.distributed", bare, hooked, 3 if quick else 9)
-        rivals = [_steps("steps", hooked, folder), _steps("steps without it", bare, folder)]
+        bare = _bare()
+        env = hooked(Path(folder))
+        _start("python -c pass", "pass", bare, env, 7 if quick else 25)
+        _start("import torch.distributed", "import torch.distributed", bare, env, 3 if quick else 9)
+        rivals = [_steps("steps", env, folder), _steps("steps without it", bare, folder)]
         table(in_turns(rivals, 3 if quick else 9), "steps", [Target("steps without it", "wall", 1.01)])
+
+
+def _bare() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def hooked(folder: Path) -> dict[str, str]:
+    """The environment of a rank that can be asked by what is in `folder`."""
+    hook = str(REPO / "distui/agent/hook")
+    return _bare() | {"PYTHONPATH": hook, "DISTUI_INSIGHT": str(folder), "TORCH_FR_BUFFER_SIZE": "2000"}
 
 
 def _start(name: str, program: str, bare: dict[str, str], hooked: dict[str, str], rounds: int) -> None:
@@ -59,6 +66,6 @@ def _start(name: str, program: str, bare: dict[str, str], hooked: dict[str, str]
 
 def _steps(name: str, env: dict[str, str], folder: str) -> Rival:
     def take() -> Spent:
-        return by_its_clock((sys.executable, "-c", STEPS, str(Path(folder) / "meet")), env=env)
+        return by_its_clock((sys.executable, "-c", STEPS, str(Path(folder) / "meet"), "2000"), env=env)
 
     return Rival(name, take)

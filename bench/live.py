@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import resource
 import statistics
 import subprocess
@@ -30,12 +29,11 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / 
 
 from bench.follow import Runs, Take, enter  # noqa: E402
 from bench.measure import machine_busy  # noqa: E402
+from bench.processes import HELPER, cpu_of, of_lab  # noqa: E402
 from distui.runs.lines.events import Event, LogLines  # noqa: E402
 from lab.lab import Lab  # type: ignore[import-not-found,unused-ignore]  # noqa: E402
 
 NAME = "benchlog"
-TICK = os.sysconf("SC_CLK_TCK")
-HELPER = b"-c\0import sys;exec("
 DOCKERD = b"dockerd\0"
 PROGRAM = """
 import os, sys, time
@@ -92,22 +90,6 @@ class Late(Take):
         self.late += [now - float(e.lines[0].text.split(" ")[0]) for e in batch if isinstance(e, LogLines)]
 
 
-def processes(words: bytes) -> list[int]:
-    """Processes of the lab with these words in their command line."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if words in (folder / "cmdline").read_bytes() and NAME in (folder / "cgroup").read_text():
-                found.append(int(folder.name))
-    return found
-
-
-def cpu_of(pid: int) -> float:
-    """Seconds of CPU that a process has taken. Raises OSError when it is gone."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICK
-
-
 @contextmanager
 def watched(words: bytes) -> Iterator[Callable[[], float]]:
     """CPU of the process with these words that begins to run meanwhile, to some 0.2 s before its end."""
@@ -116,7 +98,7 @@ def watched(words: bytes) -> Iterator[Callable[[], float]]:
     def watch() -> None:
         pids: list[int] = []
         while not stop.wait(0.2 if pids else 1.0):
-            pids = pids or processes(words)
+            pids = pids or of_lab(NAME, words)
             with suppress(OSError):
                 seen[0] = max(seen[0], sum(map(cpu_of, pids)))
 
@@ -131,7 +113,7 @@ def watched(words: bytes) -> Iterator[Callable[[], float]]:
 
 def dockerd() -> float:
     """Seconds of CPU that the host's dockerd has taken."""
-    return sum(map(cpu_of, processes(DOCKERD)))
+    return sum(map(cpu_of, of_lab(NAME, DOCKERD)))
 
 
 def by_ssh(lab: Any, home: Path, case: Case) -> Cost:

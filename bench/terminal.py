@@ -12,8 +12,9 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from bench.measure import REPO
 
@@ -62,15 +63,21 @@ def run(
     painted: bytes,
     key: bytes = b"",
     reading: Reading = Reading(),
+    begun: Callable[[int], None] = lambda pid: None,
+    cwd: Path = REPO,
 ) -> Shown:
-    """Run `argv` for at most `seconds`; press `key` ten times a second from 3 s after `painted` was seen."""
+    """Run `argv` for at most `seconds`; press `key` ten times a second from 3 s after `painted` was seen.
+
+    `begun` is told its process.
+    """
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     program = subprocess.Popen(
-        argv, stdin=follower, stdout=follower, stderr=follower, cwd=REPO, env=env, start_new_session=True
+        argv, stdin=follower, stdout=follower, stderr=follower, cwd=cwd, env=env, start_new_session=True
     )
     os.close(follower)
     shown = Shown()
+    begun(program.pid)
     try:
         _watch(program, leader, shown, time.monotonic() + seconds, painted, key, reading)
     finally:
