@@ -111,6 +111,18 @@ async def test_a_visit_is_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             await until(lambda: children() <= before)
 
 
+async def test_why_the_app_cannot_start_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An inventory that was broken since the server was started: every line of it, without what a terminal obeys."""
+    (tmp_path / "hosts.yaml").write_text('version: 1\nhosts:\n  node01: {prot: 22}\n  "a\\e[2Jb": 1\n')
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    async with served(shlex.join(app_argv({}))) as (user, address):
+        await (await user.get(f"{address}/?token={TOKEN}")).read()
+        async with user.ws_connect(f"{address}/ws?width=100&height=30") as page:
+            painted = await shown(page, "distui can't start:", "hosts.yaml:3", "prot", "Reload the page")
+            assert "\x1b" not in painted
+
+
 def children() -> set[str]:
     """Processes that this one has started and not yet waited for."""
     return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())

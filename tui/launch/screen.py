@@ -216,7 +216,9 @@ class LaunchScreen(View):
         """Where the plan has no room: what will bite, in one line."""
         palette, shown = self.palette, self.draft.preview
         line = Line().gap(1).add(plan_lines.status(shown, palette))
-        first = next((f"{p.key}: {p.message}" for p in shown.problems), "") or next(map(str, shown.reasons), "")
+        first = next((f"{p.key or f'line {p.line}'}: {p.message}" for p in shown.problems), "") or next(
+            map(str, shown.reasons), ""
+        )
         first = first or next(iter(shown.warnings), "")
         return [line.gap(2).put(first, palette.muted).cut(width - 1)]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from typing import Any, Literal
 from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.runs.launching import How, exit_code, prepare
+from distui.cli.runs.page import reasons_on_page
 from distui.cli.runs.planview import confirm_plan
 from distui.cli.settings import Settings
 from distui.cluster.attach.places import RunLocation
@@ -28,11 +28,6 @@ Start = View | Literal["new job"]
 def on_terminal() -> bool:
     """Whether both ends are a terminal that can show the UI."""
     return sys.stdin.isatty() and sys.stdout.isatty()
-
-
-def in_browser() -> bool:
-    """Whether `distui serve` shows this process: what it paints goes through a pipe."""
-    return os.environ.get("TEXTUAL_DRIVER", "").endswith(":WebDriver")
 
 
 def wanted(settings: Settings, *, headless: bool = False) -> bool:
@@ -63,12 +58,16 @@ def look(settings: Settings) -> dict[str, Any]:
 
 def open_views(settings: Settings, out: Console, start: Start = "hosts", run: str = "") -> int:
     """The app over the inventory; with `run` it opens on that run. Raises UsageError without an inventory."""
-    found = settings.selection.inventory()
-    backend = ClusterBackend(settings.places, found, found.chosen(settings.selection.picks(found)), say=out.say)
+    with reasons_on_page():
+        found = settings.selection.inventory()
+        hosts = found.chosen(settings.selection.picks(found))
+    backend = ClusterBackend(settings.places, found, hosts, say=out.say)
 
     async def opened() -> int:
         async with backend:
-            code = await show(settings, backend, await backend.attach(run) if run else start)
+            with reasons_on_page():
+                begin = await backend.attach(run) if run else start
+            code = await show(settings, backend, begin)
             left = tuple(backend.following)
         for name in left:
             out.say(_goes_on(name))
