@@ -92,6 +92,13 @@ async def finished(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
+async def together(*work: Coroutine[Any, Any, Any]) -> None:
+    """Do all of it at once and to its end. Raises the error of the first in this order that has one."""
+    for error in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(error, BaseException):
+            raise error
+
+
 def raise_errors(results: dict[str, T | DistuiError], exit_code: ExitCode) -> None:
     """Raise LaunchRefused with every error among the results of `each`."""
     errors = [r for r in results.values() if isinstance(r, DistuiError)]

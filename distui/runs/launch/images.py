@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import IO
 
-from distui.errors import CheckFailed, ExitCode, HostError
+from distui.errors import CheckFailed, DistuiError, ExitCode, HostError
 from distui.facts.image import ImageFacts
 from distui.files import open_private
 from distui.plan.model import BuildPlan
@@ -19,17 +19,38 @@ from distui.runs.images.push import Engine, push_image
 from distui.runs.lines.text import safe
 from distui.runs.task.host_run import HostRun
 
+Found = dict[str, ImageFacts | DistuiError | None]
+"""By host its image, None where it is not there."""
 
-async def ensure_images(attempt: Attempt, source: BuildSource | None) -> None:
-    """The image is on every host, by the job's pull policy, before anything starts."""
-    hosts = [h for h in attempt.hosts.values() if h.first.engine != "process"]
-    if not hosts or attempt.plan.image is None:
+
+@contextlib.asynccontextmanager
+async def looking_at_images(attempt: Attempt) -> AsyncIterator[asyncio.Task[Found]]:
+    """Which hosts have the image, asked while the block does other things, which need not be waited for."""
+    looking = asyncio.create_task(each(_hosts(attempt), _facts), name="images")
+    try:
+        yield looking
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+
+
+def _hosts(attempt: Attempt) -> list[HostRun]:
+    """Those whose engine takes an image."""
+    return [h for h in attempt.hosts.values() if h.first.engine != "process" and attempt.plan.image is not None]
+
+
+async def ensure_images(attempt: Attempt, source: BuildSource | None, looking: asyncio.Task[Found]) -> None:
+    """The image is on every host, by the job's pull policy, before anything starts. `looking` finds which have it."""
+    hosts = _hosts(attempt)
+    if not hosts:
         return
-    await phase(attempt, "image", attempt.plan.image)
+    await phase(attempt, "image", attempt.plan.image or "")
+    found = await looking
+    raise_errors(found, ExitCode.CHECK_FAILED)
     if attempt.plan.build is not None:
-        await _build(attempt, hosts, attempt.plan.build, source)
+        await _build(attempt, hosts, found, attempt.plan.build, source)
     else:
-        await _fetch(attempt, hosts)
+        await _fetch(attempt, hosts, found)
     if attempt.plan.max_duration is not None:
         await _check_entrypoint(attempt, hosts[0])
 
@@ -38,10 +59,8 @@ async def _facts(host: HostRun) -> ImageFacts | None:
     return await host.image.facts()
 
 
-async def _fetch(attempt: Attempt, hosts: Sequence[HostRun]) -> None:
+async def _fetch(attempt: Attempt, hosts: Sequence[HostRun], present: Found) -> None:
     """Pull it where the policy says so, and say where it is another one."""
-    present = await each(hosts, _facts)
-    raise_errors(present, ExitCode.CHECK_FAILED)
     missing = [h for h in hosts if present[h.host] is None]
     if missing and attempt.plan.pull == "never":
         names = ", ".join(h.host for h in missing)
@@ -62,10 +81,10 @@ async def _pull(attempt: Attempt, hosts: Sequence[HostRun]) -> None:
     raise_errors(await each(hosts, lambda host: host.image.pull()), ExitCode.CHECK_FAILED)
 
 
-async def _build(attempt: Attempt, hosts: Sequence[HostRun], build: BuildPlan, source: BuildSource | None) -> None:
+async def _build(
+    attempt: Attempt, hosts: Sequence[HostRun], found: Found, build: BuildPlan, source: BuildSource | None
+) -> None:
     """Every host has an image of the plan's content: built on those that lack it, or given by one that has it."""
-    found = await each(hosts, _facts)
-    raise_errors(found, ExitCode.CHECK_FAILED)
     having = [h for h in hosts if isinstance(there := found[h.host], ImageFacts) and there.identity == build.identity]
     lacking = [h for h in hosts if h not in having]
     if not lacking:

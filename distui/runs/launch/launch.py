@@ -7,6 +7,7 @@ way they are never cut off in the middle: what was begun is finished and then un
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
@@ -15,14 +16,23 @@ from distui.doctor.reach_check import endpoints_of_plan
 from distui.errors import DistuiError, ExitCode, HostError
 from distui.plan.model import Task
 from distui.runs.attempt.attempt import Attempt
-from distui.runs.attempt.steps import LaunchOptions, LaunchRefused, each, finished, phase, raise_errors, sentence
+from distui.runs.attempt.steps import (
+    LaunchOptions,
+    LaunchRefused,
+    each,
+    finished,
+    phase,
+    raise_errors,
+    sentence,
+    together,
+)
 from distui.runs.ending.cleanup import may_still_have, roll_back
 from distui.runs.ending.conclude import carry_marks, conclude
 from distui.runs.ending.finish import refused
 from distui.runs.hosts.folder import STALE_MINUTES, Claim, claim_of
 from distui.runs.launch.code import ensure_code
 from distui.runs.launch.data import check_mounts, fetch_data
-from distui.runs.launch.images import ensure_images
+from distui.runs.launch.images import ensure_images, looking_at_images
 from distui.runs.launch.leases import PortsTaken, hold, hold_still, refuse_taken, with_other_ports
 from distui.runs.lines.events import HostChanged, RankChanged, TaskStarted
 from distui.runs.task.host_run import HostRun
@@ -51,11 +61,7 @@ async def launch(attempt: Attempt, options: LaunchOptions) -> None:
     claim = claim_of(attempt.plan, attempt.clock())
     try:
         await _unless_stopped(attempt, _prepare(attempt, claim, options))
-        await _take(attempt, claim)
-        await carry_marks(attempt)
-        if options.code is not None:
-            await _unless_stopped(attempt, ensure_code(attempt, options.code))
-        await hold_still(attempt, claim, force=options.force)
+        await _take_all(attempt, claim, options)
         await _push(attempt)
         await _start(attempt)
         await _hand_over(attempt)
@@ -91,10 +97,23 @@ async def _hand_over(attempt: Attempt) -> None:
 
     Raises LaunchRefused when the run was stopped from elsewhere meanwhile: whoever did so found nothing to stop where
     no task had begun yet, and believes that there is none.
+    What they have of the hosts is theirs by their labels and marks by now, whoever holds the name: the leases go.
     """
-    held = await each(attempt.hosts.values(), lambda host: host.claim.holds(over=True))
+
+    async def over(host: HostRun) -> bool:
+        held, _ = await asyncio.gather(host.claim.holds(over=True), _freed(host))
+        return held
+
+    held = await each(attempt.hosts.values(), over)
     if False in held.values():  # what stays on a host that fails now does no harm
         raise _stopped_elsewhere()
+
+
+async def _freed(host: HostRun) -> None:
+    """Give the lease back where that can be done now; else it is tried once more when the launch is over."""
+    if host.claim.leased:
+        with contextlib.suppress(DistuiError):
+            await host.claim.free()
 
 
 async def _taken_away(attempt: Attempt) -> bool:
@@ -121,10 +140,11 @@ async def _prepare(attempt: Attempt, claim: Claim, options: LaunchOptions) -> No
     await _connect(attempt)
     await _check_hosts(attempt)
     await hold(attempt, claim, force=options.force)
-    if options.preflight:
-        await _check_reach(attempt, force=options.force)
-        await check_mounts(attempt)
-    await ensure_images(attempt, options.build)
+    async with looking_at_images(attempt) as images:
+        if options.preflight:
+            await _check_reach(attempt, force=options.force)
+            await check_mounts(attempt)
+        await ensure_images(attempt, options.build, images)
     await fetch_data(attempt)
 
 
@@ -198,6 +218,21 @@ async def _push(attempt: Attempt) -> None:
         await asyncio.gather(host.push_hook(), *(host.push(task, attempt.run.secrets) for task in host.tasks))
 
     raise_errors(await finished(each(attempt.hosts.values(), push)), ExitCode.LAUNCH_FAILED)
+
+
+async def _take_all(attempt: Attempt, claim: Claim, options: LaunchOptions) -> None:
+    """Take the run's name on every host, and see that what it uses there is still the run's alone.
+
+    At once, unless code is sent in between: that may take long, so others are looked for after it.
+    """
+    if options.code is None:
+        await together(_take(attempt, claim), hold_still(attempt, claim, force=options.force))
+        await carry_marks(attempt)
+        return
+    await _take(attempt, claim)
+    await carry_marks(attempt)
+    await _unless_stopped(attempt, ensure_code(attempt, options.code))
+    await hold_still(attempt, claim, force=options.force)
 
 
 async def _take(attempt: Attempt, claim: Claim) -> None:

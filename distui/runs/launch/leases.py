@@ -16,13 +16,16 @@ from distui.plan.serialize import to_json
 from distui.plan.tf import own_ports
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
-from distui.runs.attempt.steps import LaunchRefused, each, finished, raise_errors
+from distui.runs.attempt.steps import LaunchRefused, each, finished, raise_errors, together
 from distui.runs.hosts.folder import Claim
 from distui.runs.hosts.lease import Conflict, Lease, Resource
 from distui.runs.task.host_run import HostRun
 
 PLANS = 5
 """How many plans are tried while others have the ports that the plan chose: each time at least one is known more."""
+
+FRESH_SECONDS = 60.0
+"""How long after a launch began nobody can have taken over its leases, which are anybody's after STALE_MINUTES."""
 
 SHARE_HINT = "wait, take other GPUs (`-H host:1`) or other hosts, or share them: `distui run --force`, in the app `R`"
 PORT_HINT = "wait, or name another port, or none and let the plan choose: two programs can't share one, --force or not"
@@ -50,12 +53,25 @@ async def hold(attempt: Attempt, claim: Claim, *, force: bool) -> None:
 
 async def hold_still(attempt: Attempt, claim: Claim, *, force: bool) -> None:
     """See that the leases are still the run's, before it starts: images and data may have taken long to come. And that
-    no run that lives has any of these resources."""
-    await _lease(attempt, claim, force=force)
+    no run that lives has any of these resources.
+
+    At once where nobody can have taken over a lease of ours: then others' tasks have been there since before it, and
+    are seen whenever one looks. Else one looks after it is known to be ours.
+    """
     unread: list[tuple[str, str]] = []
-    found = await each(
-        _with_resources(attempt), lambda host: host.claim.sharers(lambda why: unread.append((host.host, why)))
-    )
+    found: dict[str, tuple[Conflict, ...] | DistuiError] = {}
+
+    async def look() -> None:
+        tell = unread.append
+        found.update(
+            await each(_with_resources(attempt), lambda host: host.claim.sharers(lambda why: tell((host.host, why))))
+        )
+
+    if 0 <= attempt.clock() - claim.at < FRESH_SECONDS:
+        await together(_lease(attempt, claim, force=force), look())
+    else:
+        await _lease(attempt, claim, force=force)
+        await look()
     for name, why in unread:
         text = f"can't read what all tasks have ({why}): one of another login may go unseen"
         await attempt.notice("warning", text, name)

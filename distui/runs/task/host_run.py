@@ -67,6 +67,8 @@ class HostRun(HostAccess):
         """Who waited for the end of the run when its folder here was removed."""
         self.missing: frozenset[int] = frozenset()
         """Started tasks that were not there any more at the last `look`."""
+        self.there: tuple[FoundTask, ...] = ()
+        """The tasks that were there then."""
         self.silent: Trouble | None = None
         """Why its engine did not list its tasks a moment ago, for whoever has just waited for that."""
         self._image = self.first.image
@@ -212,26 +214,42 @@ class HostRun(HostAccess):
 
     async def look(self) -> None:
         """Note which started tasks are not there any more, before anything of the run is removed."""
-        self.missing = frozenset(self.ids) - {task.labels.task for task in await self.found()}
+        self.there = await self.found()
+        self.missing = frozenset(self.ids) - {task.labels.task for task in self.there}
 
     async def remove(self, *, keep: frozenset[int] = frozenset()) -> tuple[str, ...]:
         """Remove the run's containers and folder by label; returns what is left, in words.
 
         Tasks whose index is in `keep` stay. Safe to repeat.
         """
-        found = await self.found()
-        doomed = [task for task in found if task.labels.task not in keep]
-        if doomed:
-            await self._delete(doomed)
-        left = [task for task in await self.found() if task.labels.task not in keep]
-        if not left:
-            await self.claim.unmark()
-        if not left and not keep:
-            if not await self._remove_folder():
-                return (f"{self.host}: folder {await self.run_dir()}, which this login can't remove",)
-        elif not left:
-            await self.remove_file(f"{await self.run_dir()}/{stop_word.FILE}")  # the kept task is not stopped
-        return tuple(f"{self.host}: {task.words}" for task in left)
+        left = await self._remove_tasks(keep)
+        if left:
+            return tuple(f"{self.host}: {task.words}" for task in left)
+        if keep:
+            await asyncio.gather(self.claim.unmark(), self._keep_going())
+            return ()
+        _, removed = await asyncio.gather(self.claim.unmark(), self._remove_folder())
+        return () if removed else (f"{self.host}: folder {await self.run_dir()}, which this login can't remove",)
+
+    async def _remove_tasks(self, keep: frozenset[int]) -> list[FoundTask]:
+        """Remove them; returns those that are still there.
+
+        Those that the last `look` saw go first, by their ids; then one looks which are there all the same.
+        """
+        seen, self.there = [task for task in self.there if task.labels.task not in keep], ()
+        if seen and self.first.engine != "process":
+            await self._delete(seen)
+        if left := await self._but_for(keep):
+            await self._delete(left)
+            left = await self._but_for(keep)
+        return left
+
+    async def _but_for(self, keep: frozenset[int]) -> list[FoundTask]:
+        return [task for task in await self.found() if task.labels.task not in keep]
+
+    async def _keep_going(self) -> None:
+        """A task that is kept is not stopped, whatever was asked for before."""
+        await self.remove_file(f"{await self.run_dir()}/{stop_word.FILE}")
 
     async def _remove_folder(self) -> bool:
         """Remove the run's folder, unless another launch, or the run's next attempt begun by somebody else, has it now.
