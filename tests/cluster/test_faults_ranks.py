@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from distui.runs.hosts.memory_kill import ASK, memory_kill
 from lab.runs import until
 
 pytestmark = pytest.mark.cluster
@@ -125,7 +126,7 @@ def test_the_report_says_what_to_do(
 
 
 def test_a_limit_of_memory(lab: Any, start: Callable[..., Any]) -> None:
-    """By the engine's flag, with a hint; a 137 without it is never called out of memory."""
+    """By the engine's flag or the kernel's log, with a hint; a 137 without either is never called out of memory."""
     eat = "[ $RANK = 0 ] && sleep 300; exec python3 -c 'x = [bytearray(1 << 20) for _ in range(4000)]'"
     oom = start(eat, docker_args=["--memory", "40m"]).finish()
     program = start("sleep 300")
@@ -139,6 +140,20 @@ def test_a_limit_of_memory(lab: Any, start: Callable[..., Any]) -> None:
     assert "something outside distui killed it" in killed.stderr
     assert "out of memory:" not in killed.stderr
     assert_clean(lab)
+
+
+def test_the_kernel_s_log_names_a_container_that_was_killed_for_memory(lab: Any) -> None:
+    """As the host's kernel writes it: the engine's flag may be missing on a busy host."""
+    h1 = lab.host("h1")
+    eat = ("python3", "-c", "x = [bytearray(1 << 20) for _ in range(4000)]")
+    h1.run("docker", "run", "--name", "eats", "--memory", "40m", "lab/python:1", *eat, check=False)
+    try:
+        container = h1.run("docker", "inspect", "-f", "{{.Id}}", "eats").stdout.strip()
+        said = h1.run("sh", "-c", ASK, "distui-memory", container).stdout
+        assert memory_kill(said, container) == "limit", said
+        assert memory_kill(said, "0" * 64) == ""
+    finally:
+        h1.run("docker", "rm", "-f", "eats")
 
 
 def test_a_rank_that_hangs_is_said_to_be_silent(lab: Any, start: Callable[..., Any]) -> None:

@@ -59,7 +59,12 @@ def ranks_running(lab: Any, *, run: str = "") -> int:
 
 def log_of(home: Path, run: str, rank: int) -> list[str]:
     """What is recorded of a rank."""
-    return (home / f".local/state/distui/runs/{run}/logs/rank-{rank:05d}.log").read_text().splitlines()
+    return log_path(home, run, rank).read_text().splitlines()
+
+
+def log_path(home: Path, run: str, rank: int) -> Path:
+    """Where that is."""
+    return home / f".local/state/distui/runs/{run}/logs/rank-{rank:05d}.log"
 
 
 def whole(lines: list[str]) -> bool:
@@ -266,6 +271,7 @@ def test_a_full_disk_here_is_said_and_nothing_is_lost(lab: Any, user: Path) -> N
     subprocess.run(("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", state), check=True)
     try:
         with running(lab, user) as (term, run):
+            wait_for(lambda: all(log_path(user, run, rank).exists() for rank in (0, 1)))
             ballast = state / "ballast"
             with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
                 while True:

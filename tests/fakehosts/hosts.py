@@ -37,6 +37,8 @@ class FakeHost:
         """`gpu-0`, `port-29500` -> the claim of the launch that holds it."""
         self.marks: dict[str, str] = {}
         """File -> labels of a live task that anybody on the host may read."""
+        self.kernel_log: list[str] = []
+        """Lines about containers that were killed for lack of memory."""
         self.stale: set[str] = set()
         """Folders of runs that are minutes old."""
         self.python = True
@@ -91,6 +93,9 @@ class FakeHost:
                     return Completed(argv, 1, b"", b"")
                 written = f"\n{self.written[path]}\n" if path in self.written else "\n"
                 return Completed(argv, 0, self.files[path] + written.encode(), b"")
+            case ("sh", "-c", _, "distui-memory", container):
+                lines = [line for line in self.kernel_log if container in line]
+                return Completed(argv, 0, "".join(f"{line}\n" for line in lines[-1:]).encode(), b"")
             case ("sh", "-c", _, "distui-say", path, text, _, _):
                 if path not in self.files:
                     self.files[path] = text.encode()

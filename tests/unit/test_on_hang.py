@@ -18,7 +18,9 @@ from distui.plan.render import render_text
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.ending import ask_before_stop, ask_ranks, next_attempt
+from distui.runs.insight.answers import Process
 from distui.runs.insight.look import Look
+from distui.runs.insight.ranks import RankSeen
 from distui.runs.lines.events import AttemptEnded, RanksAsked, StopAsked
 from distui.runs.lines.explanation import Explanation, RankPlace
 from distui.runs.state.reducer import RankState
@@ -154,13 +156,13 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return made
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, found: Callable[[], Explanation]) -> list[Explanation]:
+def answering(monkeypatch: pytest.MonkeyPatch, found: Callable[[], Explanation], *ranks: RankSeen) -> list[Explanation]:
     """What ranks tell from now on; all that they were asked."""
     asked: list[Explanation] = []
 
     async def look(*_: Any, **__: Any) -> Look:
         asked.append(found())
-        return Look((), asked[-1])
+        return Look(ranks, asked[-1])
 
     monkeypatch.setattr(ask_ranks, "look", look)
     return asked
@@ -205,7 +207,8 @@ async def test_silent_ranks_that_do_not_tell_are_judged_by_their_calls(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They hang since they were silent: by calls it is known for seconds only that somebody waits."""
-    answering(monkeypatch, lambda: Explanation("unseen", "no rank tells", "unknown", ()))
+    old = RankSeen(0, "h1", Process(7, 1, "python", "S", 0.0, rank=0, torch="2.4.1"))
+    answering(monkeypatch, lambda: Explanation("unseen", "no rank tells", "unknown", ()), old)
 
     async def look_and_watch(*_: Any, **__: Any) -> Look:
         return Look((), hanging(since=time.time(), certainty="likely"))

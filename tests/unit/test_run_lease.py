@@ -29,11 +29,11 @@ from distui.runs.hosts.lease import Conflict, Lease, Resource, free, lease, reso
 from distui.runs.launch.gpu_users import gpu_users, launches, user_lines
 from distui.runs.launch.port_users import with_holders
 from distui.runs.launch.preflight import shared_row
-from distui.runs.lines.events import RunEnded
+from distui.runs.lines.events import PhaseBegun, RunEnded
 from distui.runs.store.runs import StoredRun
 from distui.session import Completed
 from distui.spec.hosts.inventory import Host
-from fakehosts.runs import Cluster, facts_of, plan_for
+from fakehosts.runs import Cluster, facts_of, plan_for, until
 
 GPU = Gpus((Gpu(0, "GPU-0", "H100"),))
 ANN, BOB = Claim("ann@desk", 0.0), Claim("bob@desk", 60.0)
@@ -477,6 +477,33 @@ async def test_a_live_run_holds_its_port_before_it_listens(cluster: Cluster) -> 
         cluster.events.clear()
     end_all(cluster)
     assert (await cluster.run(cluster.plan(run_id="mine", master_port=7777, network="bridge"))).exit == 0
+
+
+async def test_a_launch_that_took_another_port_has_not_ended(cluster: Cluster) -> None:
+    """Its first plan was refused when the run's folder was there: whoever attaches follows it to its own end."""
+    other = cluster.plan(run_id="other")
+    mine = cluster.plan(run_id="mine", launch="beef", facts=_without_ports(cluster, other, cluster.plan(run_id="mine")))
+    assert mine.master_port == other.master_port
+    host = cluster.hosts[0]
+    host.files[other.tasks[0].env_file] = b""
+    assert host.engine.run(other.tasks[0].start).ok
+    host.files.clear()
+
+    async def again(attempt: int, spent: float, taken: Any = None) -> NextAttempt:
+        return NextAttempt(cluster.plan(run_id="mine", launch="beef", taken=taken), {})
+
+    first = cluster.controller(mine, planner=again, detach=True)
+    assert (await cluster.drive(first)).outcome == "detached" and "the plan takes another" in cluster.said()
+
+    async def end() -> None:
+        await until(lambda: cluster.of(PhaseBegun) and cluster.of(PhaseBegun)[-1].phase == "follow")
+        for container in (c for h in cluster.hosts for c in h.containers if c.name != "distui-other-0"):
+            container.end(3)
+
+    cluster.events.clear()
+    ended = await cluster.run(first.plan, end(), facts=first.attempt.facts, adopted=True)
+    assert (ended.outcome, ended.exit) == ("failed", 1)
+    assert [c.name for c in host.containers] == ["distui-other-0"]
 
 
 async def test_a_port_that_somebody_listens_on_by_now(cluster: Cluster) -> None:

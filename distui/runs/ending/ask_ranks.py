@@ -69,6 +69,12 @@ def any_silent(attempt: Attempt, now: float) -> bool:
     return False
 
 
+def _has_only_calls(seen: Look) -> bool:
+    """Whether ranks use torch and can't tell where they are in their collectives: then their calls tell something."""
+    uses_torch = any(one.process is not None and one.process.torch for one in seen.ranks)
+    return uses_torch and seen.explanation.kind == "unseen"
+
+
 def all_silent(attempt: Attempt, now: float) -> bool:
     """Whether no rank has said anything for `stall_after`: only then ranks whose calls are all that tells something are
     sent a signal for them.
@@ -91,7 +97,7 @@ def _since_silence(attempt: Attempt, seen: Look) -> Look:
 async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     """Say who holds the others up, if anybody has for `stall_after`, and only what was not said before."""
     seen = await ranks_seen(attempt)
-    if seen.explanation.kind == "unseen" and all_silent(attempt, attempt.clock()):
+    if _has_only_calls(seen) and all_silent(attempt, attempt.clock()):
         seen = _since_silence(attempt, await ranks_watched(attempt, stacks=False))
     found, before = seen.explanation, attempt.explanation
     attempt.ras = seen.ras

@@ -69,7 +69,8 @@ async def launch(attempt: Attempt, options: LaunchOptions) -> None:
         for host in refusal.lost:  # they were waited for: that is enough for the way back, too
             attempt.hosts[host].reconnect_timeout = 0.0
         error = _stopped_elsewhere() if await _taken_away(attempt) else refusal
-        if any(host.claim.taken for host in attempt.hosts.values()):
+        planned_again = isinstance(error, PortsTaken) and attempt.run.planner is not None
+        if not planned_again and any(host.claim.taken for host in attempt.hosts.values()):
             await conclude(attempt, refused(attempt, error))
         error.leftovers = await _undo(attempt)
         raise error from None

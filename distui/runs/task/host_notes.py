@@ -1,4 +1,4 @@
-"""What those who follow a run leave in its folder on one host: who reads it, how it ended, who stops it."""
+"""What those who follow a run leave on one host, and what it knows itself: who reads it, how it ended, who stops it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import replace
 from secrets import token_hex
 
 from distui.plan.model import Task
-from distui.runs.hosts import readers, stop_word
+from distui.runs.hosts import memory_kill, readers, stop_word
+from distui.runs.hosts.memory_kill import MemoryKill
 from distui.runs.hosts.stop_word import StopWord
 from distui.runs.task.host_access import HostAccess
 from distui.runs.task.host_claim import HostClaim
@@ -70,3 +71,10 @@ class HostNotes:
         done = await self._at.run_repeatable(("sh", "-c", stop_word.ASK, "distui-stopped", path))
         word = stop_word.read_word(done.text, offset_ms) if done.ok else None
         return None if word is not None and word.mark == self._sign else word
+
+    async def memory_kill(self, container: str | None) -> MemoryKill:
+        """What the kernel's log says of a container, by its id."""
+        if not container:
+            return ""
+        done = await self._at.listed(("sh", "-c", memory_kill.ASK, "distui-memory", container))
+        return memory_kill.memory_kill(done.text, container)

@@ -62,8 +62,10 @@ def signal_name(code: int | None) -> str | None:
         return None
 
 
-def cause_of_exit(code: int | None, *, oom: bool = False, error: str = "") -> Cause | None:
+def cause_of_exit(code: int | None, *, oom: bool = False, host_full: bool = False, error: str = "") -> Cause | None:
     """What an exit status alone tells when the log says nothing; None where `error` explains it already."""
+    if oom and host_full:
+        return Cause("its host ran out of memory", "start fewer ranks there, use less, or end what else runs there")
     if oom:
         return Cause("it used more memory than it may", "raise or drop `--memory` in `docker_args:`, or use less")
     if error or code is None:

@@ -39,6 +39,9 @@ class End:
     at: float | None = None
     """When it ended; None when the engine gave no time."""
     oom: bool = False
+    """Whether the kernel killed something of it for lack of memory."""
+    host_full: bool = False
+    """Whether that was its host's memory, not a limit of its own."""
     error: str = ""
     started_at: float | None = None
     signalled: bool | None = False

@@ -68,7 +68,8 @@ def cause_of_part(part: Part) -> Cause | None:
     """By its last words, else by its exit status. That a peer went away explains only who has no better cause."""
     said = part.words.cause if part.words is not None else None
     if part.oom:
-        return said if said is not None and not said.secondary else cause_of_exit(part.code, oom=True)
+        full = part.task.end is not None and part.task.end.host_full
+        return said if said is not None and not said.secondary else cause_of_exit(part.code, oom=True, host_full=full)
     if said is not None and not said.secondary:
         return said
     if part.outlived or _ended_itself(part):

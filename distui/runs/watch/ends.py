@@ -93,6 +93,7 @@ class WatchedEnds:
             seen_at=known.clock(),
         )
         end = await self._maybe_stopped(track, end)  # before it is noted: until then it would look like a failure
+        end = await self._maybe_out_of_memory(track, end)
         track.phase = "exited"
         track.ended(end)
         known.news()
@@ -201,6 +202,14 @@ class WatchedEnds:
             return replace(end, by=alone.who)
         await self._ask_who_stopped_all(track, end)
         return end
+
+    async def _maybe_out_of_memory(self, track: TaskTrack, end: End) -> End:
+        """It failed by itself: the kernel may know of a lack of memory that the engine does not, and whose."""
+        failed = end.code not in (0, None) and not end.by and self._tracker.stop_began is None
+        if not failed or track.task.engine == "process":
+            return end
+        kill = await self._hosts.ask_memory_kill(track.task.host, track.task)
+        return replace(end, oom=end.oom or bool(kill), host_full=kill == "host")
 
     async def _ask_who_stopped_all(self, track: TaskTrack, end: End) -> None:
         ours = self._tracker.stop_began

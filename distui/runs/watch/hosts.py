@@ -8,7 +8,9 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from distui.errors import DistuiError
+from distui.plan.model import Task
 from distui.runs.follow.followed import Back, FollowEvent, Lost
+from distui.runs.hosts.memory_kill import MemoryKill
 from distui.runs.hosts.stop_word import StopWord
 from distui.runs.lines.events import Event, HostChanged, Notice, RankChanged, RankPhase
 from distui.runs.state import elastic
@@ -117,6 +119,12 @@ class WatchedHosts:
         with contextlib.suppress(DistuiError):
             return await self.runs[host].notes.stopped_by(self._tracker.offset_ms(host), task)
         return None
+
+    async def ask_memory_kill(self, host: str, task: Task) -> MemoryKill:
+        """Whether the host's kernel killed something of a task for lack of memory; no where it does not say."""
+        with contextlib.suppress(DistuiError):
+            return await self.runs[host].notes.memory_kill(await self.runs[host].ref(task))
+        return ""
 
     async def say_who_stopped(self, word: StopWord, host: str) -> None:
         """Say once that the run was stopped from elsewhere, and by whom; who stops it at a failure is no news."""
