@@ -146,14 +146,14 @@ def test_the_kernel_s_log_names_a_container_that_was_killed_for_memory(lab: Any)
     """As the host's kernel writes it: the engine's flag may be missing on a busy host."""
     h1 = lab.host("h1")
     eat = ("python3", "-c", "x = [bytearray(1 << 20) for _ in range(4000)]")
-    h1.run("docker", "run", "--name", "eats", "--memory", "40m", "lab/python:1", *eat, check=False)
+    h1.exec("docker", "run", "--name", "eats", "--memory", "40m", "lab/python:1", *eat, check=False)
     try:
-        container = h1.run("docker", "inspect", "-f", "{{.Id}}", "eats").stdout.strip()
-        said = h1.run("sh", "-c", ASK, "distui-memory", container).stdout
+        container = h1.out("docker", "inspect", "-f", "{{.Id}}", "eats").strip()
+        said = h1.out("sh", "-c", ASK, "distui-memory", container)
         assert memory_kill(said, container) == "limit", said
         assert memory_kill(said, "0" * 64) == ""
     finally:
-        h1.run("docker", "rm", "-f", "eats")
+        h1.exec("docker", "rm", "-f", "eats")
 
 
 def test_a_rank_that_hangs_is_said_to_be_silent(lab: Any, start: Callable[..., Any]) -> None:
