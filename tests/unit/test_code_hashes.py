@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from distui.runs.code import changes
 from distui.runs.code import hashes as module
 from distui.runs.code import scan as scanning
 from distui.runs.code.hashes import Hashes, hashes_of
@@ -22,11 +24,12 @@ class Reads:
     def __init__(self, cache: Path, code: Path) -> None:
         self.cache, self.code = cache, code
         self.opened: list[str] = []
+        self.environ = {"PATH": ""}
 
     def again(self) -> list[str]:
         """Names of the files that were read this time."""
         self.opened.clear()
-        self.source = CodeReader(self.cache, {"PATH": ""}).read(Job("j", code=Code(path=str(self.code))))
+        self.source = CodeReader(self.cache, self.environ).read(Job("j", code=Code(path=str(self.code))))
         return sorted(Path(path).name for path in self.opened)
 
 
@@ -51,6 +54,22 @@ def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reads:
 def kept(reads: Reads) -> Path:
     (file,) = (reads.cache / "hashes").iterdir()
     return file
+
+
+def test_a_repository_s_files_are_not_read_for_git_either(reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the second time; what changed is read for both."""
+    for argv in (("init", "-q"), ("add", "."), ("commit", "-qm", "one")):
+        who = ("-c", "user.name=n", "-c", "user.email=e@x")
+        subprocess.run(("git", *who, *argv), cwd=reads.code, check=True)
+    monkeypatch.setattr(changes, "pieces", scanning.pieces)
+    reads.environ = {"PATH": os.environ["PATH"], "HOME": str(reads.cache)}
+    assert reads.again() == ["a.py", "a.py", "b.py", "b.py"]
+    changes._hashes.clear()
+    assert reads.again() == []
+    (reads.code / "a.py").write_text("name = 'A.PY'\n")
+    assert reads.again() == ["a.py"] * 3  # and for the diff
+    assert reads.source is not None
+    assert "a.py" in reads.source.plan.diff
 
 
 def test_only_what_changed_is_read(reads: Reads) -> None:
@@ -107,17 +126,17 @@ def test_where_nothing_can_be_kept_code_is_read_all_the_same(reads: Reads) -> No
 
 
 def test_what_is_kept_is_bounded(reads: Reads) -> None:
-    """Rows of files that are gone go, and folders beyond the newest sixteen."""
+    """Rows of files that are gone go, and folders beyond the newest 32."""
     reads.again()
     size = kept(reads).stat().st_size
     (reads.code / "a.py").write_text("1")
     (reads.code / "b.py").unlink()
     reads.again()
-    assert kept(reads).stat().st_size == size - module._ROW.size
+    assert kept(reads).stat().st_size == size - module._KEY.size - 32
     assert kept(reads).stat().st_mode & 0o777 == 0o600
-    for number in range(20):
+    for number in range(40):
         hashes = hashes_of(reads.cache, Path(f"/code/{number}"))
         hashes.get((1, 2, 3, 4, 5))
         hashes.add((1, 2, 3, 4, 5), "0" * 64)
         hashes.save()
-    assert len(list((reads.cache / "hashes").iterdir())) == 16
+    assert len(list((reads.cache / "hashes").iterdir())) == 32

@@ -10,19 +10,19 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.context import ViewLike, app_of, backend_of, glyphs_of, palette_of, view_of
 from distui.tui.frame.keys import actions_here, keys_of, typing_here
 from distui.tui.paint.paint import Line
+from distui.tui.paint.steady import Steady
 from distui.tui.paint.theme import Palette
 
 VIEWS = (("1", "Hosts"), ("2", "Jobs"), ("3", "Runs"), ("4", "Doctor"))
 
 
-class Bar(Widget):
+class Bar(Steady):
     """A widget of one row, painted by `line`."""
 
     DEFAULT_CSS = "Bar { height: 1; width: 1fr; }"
@@ -32,8 +32,8 @@ class Bar(Widget):
         """The row at this width."""
         return Line()
 
-    def render_line(self, y: int) -> Strip:
-        """See textual's line API."""
+    def painted_row(self, y: int) -> Strip:
+        """See Steady."""
         palette = palette_of(self)
         return self.line(self.size.width, palette).cut(self.size.width).strip(self.size.width, self.rich_style)
 
@@ -50,7 +50,14 @@ class TopBar(Bar):
 
     def on_mount(self) -> None:
         """The clock moves once a second."""
-        self.set_interval(1.0, self.refresh)
+        self.set_interval(1.0, self._tick)
+
+    def _tick(self) -> None:
+        """Below a screen that covers it nobody sees the clock, and textual would paint that screen again for it."""
+        stack = self.app.screen_stack
+        above = stack[stack.index(self.screen) + 1 :] if self.screen in stack else stack
+        if all(screen.is_modal for screen in above):
+            self.refresh_changed()
 
     def line(self, width: int, palette: Palette) -> Line:
         """See Bar."""

@@ -277,10 +277,10 @@ class LogPane(Pane):
     def _height_of(self, row: int, room: int) -> int:
         return max(1, -(-(self.row_strip(row).cell_length - self._indent) // room))
 
-    def render_line(self, y: int) -> Strip:
+    def painted_row(self, y: int) -> Strip:
         """See Pane; wrapped lines take several rows."""
         if not self.wrap or y == 0:
-            return super().render_line(y)
+            return super().painted_row(y)
         width, base = self.size.width, self.rich_style
         if y > len(self._parts):
             return Strip.blank(width, base)

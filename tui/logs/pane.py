@@ -13,17 +13,17 @@ from textual.events import Click, Focus, MouseScrollDown, MouseScrollUp, Resize
 from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.widget import Widget
 
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.context import glyphs_of, palette_of
 from distui.tui.paint.paint import Line
+from distui.tui.paint.steady import Steady
 
 WHEEL = 3
 SIDE = 8
 
 
-class Pane(Widget, can_focus=True):
+class Pane(Steady, can_focus=True):
     """A one-line title and a window on rows. Following shows the last rows; any move up pauses it."""
 
     ACTIONS: ClassVar[tuple[Action, ...]] = (
@@ -144,9 +144,22 @@ class Pane(Widget, can_focus=True):
         """Take in what is new and repaint when it shows. Whether more is to do."""
         more = self.grow(budget)
         self.dirty = self.more = more
-        if self.content != self._painted or more:
-            self.repaint()
+        if more or self.content != self._painted:
+            self._repaint_end()
         return more
+
+    def _repaint_end(self) -> None:
+        """Paint what has grown: all of it when it scrolls, else the rows that are not what they were."""
+        if self.follow and self.top != self.bottom:
+            self.repaint()
+        else:
+            self._painted = self.content
+            self.refresh_changed()
+
+    def refresh_changed(self) -> None:
+        """See Steady."""
+        self.prepare()
+        super().refresh_changed()
 
     def repaint(self) -> None:
         """Paint all rows again, the last ones while following: there may be more than at the last flush."""
@@ -279,8 +292,8 @@ class Pane(Widget, can_focus=True):
         self.prepare()
         return super().render_lines(crop)  # type: ignore[arg-type]
 
-    def render_line(self, y: int) -> Strip:
-        """See textual's line API."""
+    def painted_row(self, y: int) -> Strip:
+        """See Steady."""
         width, base = self.size.width, self.rich_style
         if y == 0:
             return self.title(width).cut(width).strip(width, base)

@@ -103,8 +103,8 @@ class RankList(Vertical):
         if wanted != list(self.list.rows):
             self.list.set_rows(wanted)
         else:
-            self.list.repaint()
-        self._head.repaint()
+            self.list.refresh_changed()
+        self._head.refresh_changed()
 
     @property
     def folding(self) -> bool:

@@ -14,7 +14,7 @@ from textual.events import Click, Resize
 from distui.cluster.backend.values import LiveRun
 from distui.runs.lines.events import Event, HostSampled, LogLines
 from distui.tui.frame.actions import Action, bindings
-from distui.tui.frame.bars import FilterBar
+from distui.tui.frame.bars import Bar, FilterBar
 from distui.tui.frame.base import View
 from distui.tui.logs.feed import RunFeed
 from distui.tui.logs.log_pane import LogPane
@@ -42,7 +42,7 @@ from distui.tui.run.rank_order import RankOrder
 from distui.tui.run.state_row import StateRow
 from distui.tui.widgets.painted import Painted
 
-SLOW_S = 0.5
+SLOW_S = 1.0
 """How often figures and ages are painted again."""
 STALE_S = 0.2
 """How soon after the last time news of states are painted."""
@@ -97,7 +97,6 @@ class RunScreen(View):
         self.painter = RunPainter(self, live, self.feed, self.panes, self.folding, self.why)
         self.state_row = StateRow(self, self.feed, self.panes, self.search, self.folding)
         self.pump = Pump(lambda: self.panes.visible)
-        self._ticks = 0
         self._ticked = 0.0
         self._stale = False
         self._painted: list[Painted] = []
@@ -179,22 +178,21 @@ class RunScreen(View):
             self._tick()
 
     def _tick(self) -> None:
-        """Everything but the logs: figures, ages, states; twice a second."""
+        """Everything but the logs: figures, ages, states; once a second, and when there is news."""
         if self.closing:
             return
-        self._ticks, self._ticked, self._stale = self._ticks + 1, self.pump.clock(), False
+        self._ticked, self._stale = self.pump.clock(), False
         self.feed.recount()
         for pane in self.panes.visible:
-            pane.dirty = pane.dirty or self._ticks % 2 == 0 or self.feed.over
+            pane.dirty = True
         self.panes.now_is()
         self.panes.ranks.set_ranks(self.feed.rows(), strip.samples_of(self.feed.samples), self.panes.by_rank)
         self.folding.fit()
         self.query_one("#banner").set_class(self.why.stands, "-stands")
-        for painted in self._painted:
-            painted.repaint()
-        self.refresh_bars()
         if self.feed.over:
             self.failures.over()
+        for steady in (*self._painted, *self.query(Bar)):
+            steady.refresh_changed()
 
     def on_resize(self, event: Resize) -> None:
         """Parts fold with the window."""

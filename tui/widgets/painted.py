@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 
 from textual.events import Resize
 from textual.strip import Strip
-from textual.widget import Widget
 
 from distui.tui.paint.paint import Line
+from distui.tui.paint.steady import Steady
 
 LinesPainter = Callable[[int, int], Sequence[Line]]
 """(width, height) in cells -> at most that many lines."""
 
 
-class Painted(Widget):
+class Painted(Steady):
     """Shows what `painter` makes for its size; `repaint` asks it again. Never scrolls, never takes the keys."""
 
     DEFAULT_CSS = "Painted { height: 1; width: 1fr; }"
@@ -30,6 +30,11 @@ class Painted(Widget):
         self._lines = None
         self.refresh()
 
+    def refresh_changed(self) -> None:
+        """See Steady."""
+        self._lines = None
+        super().refresh_changed()
+
     def on_resize(self, event: Resize) -> None:
         """The lines depend on the size."""
         self._lines = None
@@ -39,8 +44,8 @@ class Painted(Widget):
         super().notify_style_update()
         self._lines = None
 
-    def render_line(self, y: int) -> Strip:
-        """See textual's line API."""
+    def painted_row(self, y: int) -> Strip:
+        """See Steady."""
         if self._lines is None:
             self._lines = self.painter(self.size.width, self.size.height)
         base = self.rich_style

@@ -17,6 +17,7 @@ from distui.frozen import frozen
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.context import glyphs_of, palette_of
 from distui.tui.paint.paint import Line
+from distui.tui.paint.steady import Steady
 
 
 @frozen
@@ -43,7 +44,7 @@ MOVES = (
 )
 
 
-class RowList(ScrollView, can_focus=True):
+class RowList(ScrollView, Steady, can_focus=True):
     """Rows painted by `painter`. Keeps the cursor on the same key when rows come, go or move."""
 
     ACTIONS: ClassVar[tuple[Action, ...]] = (*MOVES, Action("choose", "open", ("enter",), "Move"))
@@ -142,8 +143,8 @@ class RowList(ScrollView, can_focus=True):
         self._measure()
         self._show_cursor()
 
-    def render_line(self, y: int) -> Strip:
-        """See textual's line API."""
+    def painted_row(self, y: int) -> Strip:
+        """See Steady."""
         row, width = y + self.scroll_offset.y, self.scrollable_content_region.width
         if self.across == 1:
             return self._row(row, width)

@@ -17,6 +17,7 @@ from distui.frozen import frozen
 from distui.plan.tree import Entry, Tree, raw, readable
 from distui.runs.code.git_call import call, objects_environment
 from distui.runs.code.git_folder import GitFolder, find
+from distui.runs.code.hashes import Hashes, hashes_of, key_of
 from distui.runs.code.scan import pieces
 from distui.whole import whole
 
@@ -27,8 +28,8 @@ _MOST_NEW = 20
 _TEXT_BYTES = 8 << 20
 """Larger files are not compared by their lines' ends."""
 
-_hashes: dict[tuple[int | str, ...], str] = {}
-"""git's hashes of files by algorithm, device, inode, size and times: plans are made again at each key."""
+_hashes: dict[tuple[Path | None, Path, str], Hashes] = {}
+"""git's hashes of files by cache, folder and algorithm: plans are made again at each key."""
 
 
 @frozen
@@ -50,8 +51,10 @@ class _Committed:
     size: int
 
 
-def state_of(folder: Path, tree: Tree, environ: Mapping[str, str]) -> State | None:
+def state_of(folder: Path, tree: Tree, environ: Mapping[str, str], cache: Path | None = None) -> State | None:
     """How `tree`, which was read from `folder`, differs from HEAD; None without git, repository or commit.
+
+    With `cache` files that did not change are not read again by the next run.
 
     Never raises. Ends of lines and Git LFS make no difference; other filters are not known here, so files that they
     change are said to differ. Submodules are named and not compared.
@@ -61,7 +64,7 @@ def state_of(folder: Path, tree: Tree, environ: Mapping[str, str]) -> State | No
         if found is None:
             return None
         with tempfile.TemporaryDirectory(prefix="distui-") as place:
-            return _Compared(Path(place), found, folder, tree, environ).state()
+            return _Compared(Path(place), found, folder, tree, environ, cache).state()
     except (CheckFailed, OSError, ValueError):
         return None
 
@@ -69,10 +72,23 @@ def state_of(folder: Path, tree: Tree, environ: Mapping[str, str]) -> State | No
 class _Compared:
     """One comparison, in a git folder of ours at `place`."""
 
-    def __init__(self, place: Path, found: GitFolder, folder: Path, tree: Tree, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        place: Path,
+        found: GitFolder,
+        folder: Path,
+        tree: Tree,
+        environ: Mapping[str, str],
+        cache: Path | None,
+    ) -> None:
         self._place, self._found, self._folder, self._tree = place, found, folder, tree
         self._env = objects_environment(environ, place)
         self._algorithm = "sha256" if len(found.commit) == 64 else "sha1"
+        key = (cache, folder, self._algorithm)
+        if key not in _hashes:
+            kept = cache is not None and hashes_of(cache, folder, f"-{self._algorithm}", len(found.commit) // 2)
+            _hashes[key] = kept or Hashes()
+        self._hashes = _hashes[key]
 
     def state(self) -> State:
         """Everything that is to be said. Raises CheckFailed, OSError and ValueError."""
@@ -82,6 +98,7 @@ class _Compared:
         modules = sorted(path for path, file in committed.items() if file.mode == "160000")
         here = {e.path: e for e in self._tree.entries if e.kind != "folder" and not _below(e.path, modules)}
         changed = [e for path, e in here.items() if path in committed and not self._same(e, committed[path])]
+        self._hashes.save()
         gone = [path for path in committed if path not in here and path not in modules and self._missing(path)]
         news = [path for path in here if path not in committed]
         words, diff = self._diff(top, changed, gone) if changed or gone else ("", "")
@@ -139,14 +156,16 @@ class _Compared:
         return hashlib.new(self._algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
     def _hash_file(self, entry: Entry) -> str:
-        status = os.lstat(self._folder / entry.path)
-        key = (self._algorithm, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, entry.sha256)
-        if key not in _hashes:
+        place = f"{self._folder}/{entry.path}"
+        key = key_of(os.lstat(place))
+        known = self._hashes.get(key)
+        if known is None:
             digest = hashlib.new(self._algorithm, b"blob %d\0" % entry.size, usedforsecurity=False)
-            for piece in pieces(self._folder / entry.path):
+            for piece in pieces(place):
                 digest.update(piece)
-            _hashes[key] = digest.hexdigest()
-        return _hashes[key]
+            known = digest.hexdigest()
+            self._hashes.add(key, known)
+        return known
 
     def _missing(self, path: str) -> bool:
         """Whether a file of the commit is gone; what is only left out of the code is not."""

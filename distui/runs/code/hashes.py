@@ -23,9 +23,9 @@ Key = tuple[int, int, int, int, int]
 
 _FRESH_SECONDS = 2.0
 _HEAD = b"distui-hashes-1\n"
-_ROW = struct.Struct("<3Q2q32s")
-_MOST_FOLDERS = 16
-"""Folders whose hashes are kept; those read longest ago go first."""
+_KEY = struct.Struct("<3Q2q")
+_MOST_FILES = 32
+"""Of such files, two for each folder in a repository; those written longest ago go first."""
 
 
 def key_of(status: os.stat_result) -> Key:
@@ -34,15 +34,15 @@ def key_of(status: os.stat_result) -> Key:
 
 
 class Hashes:
-    """The hashes of one folder, in `file` between two runs; without one only in memory."""
+    """The hashes of one folder, of `width` bytes each, in `file` between two runs; without one only in memory."""
 
-    def __init__(self, file: Path | None = None) -> None:
+    def __init__(self, file: Path | None = None, width: int = 32) -> None:
         self._file = file
         self._known: dict[Key, str] = {}
         self._new = False
         self._used: set[Key] = set()
         if file is not None:
-            self._known.update(_rows(file))
+            self._known.update(_rows(file, width))
 
     def get(self, key: Key) -> str | None:
         """The hash of a file, None when it must be read."""
@@ -50,31 +50,32 @@ class Hashes:
             self._used.add(key)
         return self._known.get(key)
 
-    def add(self, key: Key, sha256: str) -> None:
+    def add(self, key: Key, digest: str) -> None:
         """Keep the hash of a file that was just read, unless it is too young."""
         if time.time() - max(key[3:]) / 1e9 > _FRESH_SECONDS:
-            self._known[key] = sha256
+            self._known[key] = digest
             self._new = True
 
     def save(self) -> None:
         """Keep what was asked for since the last time, if anything of it is new. Where it can't be written, nothing."""
         if self._new and self._file is not None:
-            self._known = {key: sha for key, sha in dict(self._known).items() if key in self._used}
+            self._known = {key: known for key, known in dict(self._known).items() if key in self._used}
             with suppress(OSError, struct.error):
                 files.make_private(self._file.parent)
-                body = b"".join(_ROW.pack(*key, bytes.fromhex(sha)) for key, sha in self._known.items())
+                body = b"".join(_KEY.pack(*key) + bytes.fromhex(known) for key, known in self._known.items())
                 files.write_private(self._file, _HEAD + hashlib.sha256(body).digest() + body)
                 _tidy(self._file.parent)
         self._new = False
         self._used.clear()
 
 
-def hashes_of(cache: Path, folder: Path) -> Hashes:
-    """What is kept of a folder below `cache`."""
-    return Hashes(cache / "hashes" / hashlib.sha256(os.fsencode(folder)).hexdigest()[:32])
+def hashes_of(cache: Path, folder: Path, kind: str = "", width: int = 32) -> Hashes:
+    """What is kept of a folder below `cache`; by another `kind` of hash if it is named."""
+    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
+    return Hashes(cache / "hashes" / f"{name}{kind}", width)
 
 
-def _rows(file: Path) -> Iterator[tuple[Key, str]]:
+def _rows(file: Path, width: int) -> Iterator[tuple[Key, str]]:
     """What is in a file; nothing of one that is not there, not ours, or not whole."""
     try:
         files.check_folder(file.parent)
@@ -83,13 +84,13 @@ def _rows(file: Path) -> Iterator[tuple[Key, str]]:
         return
     start = len(_HEAD) + 32
     body = data[start:]
-    if data[:start] != _HEAD + hashlib.sha256(body).digest() or len(body) % _ROW.size:
+    if data[:start] != _HEAD + hashlib.sha256(body).digest() or len(body) % (_KEY.size + width):
         return
-    for *key, sha in _ROW.iter_unpack(body):
-        yield tuple(key), sha.hex()
+    for *key, known in struct.iter_unpack(f"{_KEY.format}{width}s", body):
+        yield tuple(key), known.hex()
 
 
 def _tidy(folder: Path) -> None:
     old = sorted(folder.iterdir(), key=lambda path: -path.stat().st_mtime)
-    for path in old[_MOST_FOLDERS:]:
+    for path in old[_MOST_FILES:]:
         path.unlink()

@@ -92,7 +92,7 @@ class CodeReader:
         if root not in self._hashes:
             self._hashes[root] = hashes_of(self._cache, root)
         found = scan(root, Ignored(code.ignore), Limits(code.max_size, code.max_file), self._hashes[root])
-        state = state_of(root, found.tree, self._environ)
+        state = state_of(root, found.tree, self._environ, self._cache)
         plan = CodePlan(
             source=code.path or "",
             tree=found.tree.id,
