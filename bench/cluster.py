@@ -21,7 +21,8 @@ from lab.paths import LabError  # type: ignore[import-not-found,unused-ignore]
 
 __all__ = ["ALIASES", "HOSTS", "Cluster", "Lab", "LabError", "cluster", "refusal"]
 
-NAME = "benchlab"
+NAME = os.environ.get("DISTUI_BENCH_LAB", "benchlab")
+"""Two benches at once need two names."""
 HOSTS = ("h1", "h2", "h3")
 ALIASES = 32
 """Names that lead to the three hosts, for measures that want many: each is a connection of its own."""
