@@ -155,6 +155,8 @@ def _busy(gpu: int, frame: int, *, warm: bool) -> dict[str, object]:
 async def inside() -> None:
     """The sessions that are photographed, in order: one run through all of them, then one that fails."""
     OUT.mkdir(parents=True, exist_ok=True)
+    for look in (PLAIN, *BESIDE):
+        await _first(look)
     async with _session(PLAIN) as camera:
         await camera.starting()
         await camera.training()
@@ -170,15 +172,37 @@ async def inside() -> None:
     await _many()
 
 
-@contextlib.asynccontextmanager
-async def _session(look: _Look) -> AsyncIterator[_Camera]:
+def _settings() -> Any:
     from distui import config
     from distui.cli.settings import Settings
+
+    environ = dict(os.environ)
+    return Settings(environ, Path.cwd(), config.load({}, environ, Path.cwd(), None))
+
+
+async def _first(look: _Look) -> None:
+    """What is shown where there is no hosts.yaml: the hosts of ~/.ssh/config. Nothing is written."""
+    from distui.cli.actions.first_start import FirstStart
+    from distui.cluster.backend.backend import ClusterBackend
+    from distui.spec.hosts.inventory import Inventory
+    from distui.tui.first.app import FirstApp
+
+    settings = _settings()
+    async with ClusterBackend(settings.places, Inventory(()), (), title="no hosts.yaml") as backend:
+        app = FirstApp(backend, FirstStart(settings), theme=look.theme, ascii=look.ascii)
+        async with app.run_test(size=look.size) as pilot:
+            camera = _Camera(app, pilot, look)
+            await camera.until("answers in")
+            await camera.rest(1)
+            camera.shot("first")
+
+
+@contextlib.asynccontextmanager
+async def _session(look: _Look) -> AsyncIterator[_Camera]:
     from distui.cluster.backend.backend import ClusterBackend
     from distui.tui.app import DistuiApp
 
-    environ = dict(os.environ)
-    settings = Settings(environ, Path.cwd(), config.load({}, environ, Path.cwd(), None))
+    settings = _settings()
     found = settings.selection.inventory()
     async with ClusterBackend(settings.places, found, found.chosen(settings.selection.picks(found))) as backend:
         app = DistuiApp(backend, theme=look.theme, ascii=look.ascii)
@@ -240,6 +264,9 @@ class _Camera:
         """A run that trains."""
         await self.rest(25)
         self.shot("run")
+        await self.newer()
+        await self.keys("escape", "escape", "3", "enter")
+        await self.until("loss")
         await self.keys("question_mark")
         await self.rest(1)
         self.shot("help")
@@ -287,6 +314,31 @@ class _Camera:
         await self.until("loss")
         await self.rest(4)
         self.shot("run")
+        await self.newer()
+
+    async def newer(self) -> None:
+        """From a run that trains: what it measured, what is not well, a finding and how to fix it, a job as text."""
+        await self.keys("p")
+        await self.until("Step time")
+        await self.rest(2)
+        self.shot("metrics")
+        await self.keys("escape", "exclamation_mark")
+        await self.until("problems")
+        await self.rest(1)
+        self.shot("problems")
+        await self.keys("escape", "4")
+        await self.until("hosts reach each other" if self.look.size[1] > 24 else "Reach")
+        await self.rest(6)
+        await self.keys("n", "f")
+        await self.until("how to fix this")
+        self.shot("doctor-fix")
+        await self.keys("escape", "2")
+        await self.until("digits")
+        await self.keys("enter")
+        await self.rest(2)
+        await self.keys("left_square_bracket", *["down"] * 40, "l", "a")
+        await self.rest(1)
+        self.shot("launch-text")
 
     async def failing(self) -> None:
         """The training is stopped, as its GPUs are wanted; then a run whose rank 1 runs out of memory."""

@@ -75,6 +75,39 @@ command:
         time.sleep(0.5)
 """,
     ),
+    "tf-ps": Template(
+        "TensorFlow: a chief, workers and a parameter server",
+        "tensorflow",
+        TF_IMAGE,
+        """\
+launcher: tf
+roles:
+  chief: {count: 1}
+  worker: {per_host: 1}
+  ps: {count: 1, env: {CUDA_VISIBLE_DEVICES: ""}}
+done_when: chief   # workers and ps never end by themselves: they are stopped then
+""" + _OWN + """\
+command:
+  - python3
+  - -c
+  - |
+    import json, os, time, tensorflow as tf
+    place = json.loads(os.environ["TF_CONFIG"])["task"]
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    if place["type"] != "chief":
+        tf.distribute.Server(resolver.cluster_spec(), job_name=place["type"], task_index=place["index"]).join()
+    strategy = tf.distribute.ParameterServerStrategy(resolver)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    with strategy.scope():
+        total = tf.Variable(0.0)
+    add = tf.function(lambda: total.assign_add(1.0))
+    for step in range(1, 21):
+        coordinator.schedule(add)
+        coordinator.join()
+        print("step", step, "of 20: counted by workers", int(total.numpy()), flush=True)
+        time.sleep(0.5)
+""",
+    ),
     "command": Template(
         "any other launcher or program, one on each host",
         "torch",

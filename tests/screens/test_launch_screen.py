@@ -652,7 +652,7 @@ async def test_a_new_job_can_be_started_as_it_is(
         draft = app.screen.draft
         assert isinstance(draft.preview.plan, RunPlan), draft.preview
         assert draft.preview.plan.hosts == ("node01", "node02")
-        images = {"torchrun": None, "tf": "tensorflow/tensorflow:2.19.0"}
+        images = {"torchrun": None, "tf": "tensorflow/tensorflow:2.19.0", "tf-ps": "tensorflow/tensorflow:2.19.0"}
         assert draft.preview.plan.image == images.get(template, "nvcr.io/nvidia/pytorch:25.01-py3")
         assert value(app.screen, "launcher") == draft.preview.plan.launcher
         assert not there("new-job.yaml")

@@ -34,7 +34,7 @@ def test_it_is_a_job(template: str, image: str | None) -> None:
     """With and without an image, on hosts or on none."""
     job = read_job(blank_job(template, "a-name", ("h1", "h2") if image else (), image), "x.yaml", environ={})
     assert (job.name, job.image, job.hosts is not None) == ("a-name", image, image is not None)
-    assert job.launcher == ("env" if template == "torch" else template)
+    assert job.launcher == {"torch": "env", "tf-ps": "tf"}.get(template, template)
 
 
 def test_torch(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_mistake_is_one_message_and_exit_2(cli: Any, words: list[str], said: s
         ("tui --view job", "jobs"),
         ("hosts import ansibel x", "ansible"),
         ("hosts export hostfil", "hostfile"),
-        ("job new --template glo", "gloo"),
+        ("job new --template comand", "command"),
         ("config allow tokn A b.example", "token"),
         ("schema jobs", "job"),
         ("completion bsh", "bash"),

@@ -321,3 +321,18 @@ def test_why_a_line_is_a_row_of_its_own(tmp_path: Path, mine: Said, other: Said,
     row = next(group for group in groups if 0 in group.ranks)
     assert why_apart(groups, row, fold=True) == why
     assert why_apart(groups, row, fold=False) == "folding is off (D)"
+
+
+def test_steps_are_one_row_though_epochs_are_said_between_them(tmp_path: Path) -> None:
+    """Each kind of line that counts is a row, where its first one was; a step follows that of an epoch before."""
+    said = []
+    for step in range(0, 200, 10):
+        said.append((step * 1.0, f"rank 0/2 epoch {step // 40} step {step % 40} loss 2.5"))
+        if step % 40 == 30:
+            said.append((step + 1.0, f"rank 0/2 epoch {step // 40} mean loss 2.25"))
+    groups = read(MergedLog({0: log(tmp_path, 0, *said)}))
+    assert [group.shown for group in groups if group.parts] == [
+        "rank */2 epoch 0..3 step 0..30 loss 2.5",
+        "rank */2 epoch 0..3 mean loss 2.25",
+    ]
+    assert sum(group.members for group in groups) == 25

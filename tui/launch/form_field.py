@@ -102,6 +102,7 @@ class FormField(Horizontal, can_focus=True):
     FormField:focus .value, FormField:focus-within .value { background: $cursor; }
     FormField Input { display: none; width: 1fr; height: 1; border: none; padding: 0 1; background: $cursor; }
     FormField Input:focus { border: none; }
+    FormField Input.-textual-compact { padding: 0 1; }
     FormField.-typing Input { display: block; }
     FormField.-typing .value { display: none; }
     """

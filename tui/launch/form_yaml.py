@@ -156,7 +156,7 @@ class YamlPane(Vertical):
     """Text and problems. Too long a text is only shown."""
 
     DEFAULT_CSS = """
-    YamlPane JobText { height: 1fr; border: none; padding: 0; background: $background; }
+    YamlPane JobText { height: 1fr; border: none; padding: 0; background: $background; scrollbar-size-horizontal: 0; }
     YamlPane JobText:focus { border: none; }
     YamlPane #problems { height: auto; max-height: 7; }
     YamlPane #options { height: 1; display: none; background: $surface; }

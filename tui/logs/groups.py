@@ -17,6 +17,8 @@ from operator import itemgetter
 
 from distui.regex import regex
 
+Step = tuple[str, tuple[int, ...]]
+
 FOLD_S = 2.0
 """Equal lines that are closer than this are one."""
 
@@ -59,8 +61,8 @@ class Group:
     """Came after later lines were shown already."""
     parts: list[Group] = field(default_factory=list)
     """The rows that it stands for, of one step each (`step_ranges.py`); none of a line that is itself."""
-    step: tuple[str, int] | None = None
-    """What it says but for its numbers, and its step; None before anybody asked."""
+    step: Step | None = None
+    """What it says but for its numbers, and those that count; None before anybody asked."""
     folded: bool = False
     """Whether it is a part of another row: what is said later is no member any more."""
     alone: bool = False

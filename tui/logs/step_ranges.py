@@ -1,6 +1,7 @@
 """Rows of the merged log that say the same at one step after another, as one row: `step 10..19  loss 2.1 to 2.0`. Pure.
 
-The newest rows, and what could still get another line, stand alone; so does a row that not the same ranks said.
+The newest rows, and what could still get another line, stand alone; so does a row that not the same ranks said, and
+what is said between steps and counts nothing parts them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from array import array
 from collections.abc import Iterator
 
 from distui.regex import regex
-from distui.tui.logs.groups import NUMBERS, Group, written_as
+from distui.tui.logs.groups import NUMBERS, Group, Step, written_as
 
 LEAST = 4
 """Fewer steps are no range."""
@@ -18,7 +19,9 @@ MOST = 50
 """Steps of one row: where the log was at what time can still be seen."""
 KEPT = 5
 """The newest rows that stay as they are."""
-NO_STEP = ("", 0)
+BACK = 24
+"""So many rows back the step before may be: others that count may stand between them (`epoch 3 mean loss`)."""
+NO_STEP: Step = ("", ())
 
 _DIGITS = regex(r"\d[\d,_]*")
 
@@ -48,19 +51,34 @@ class StepRanges:
 
     def _fold_at(self, index: int) -> int:
         """Fold the row there with those before it, where that can be; how many fewer there are."""
-        rows, row = self._rows, self._rows[index]
-        if index and rows[index - 1].parts and _follows(rows[index - 1], row):
-            _extend(rows[index - 1], row)
-            del rows[index]
-            return 1
-        begin = index - LEAST + 1
-        if begin < 0 or any(one.parts for one in rows[begin : index + 1]):
-            return 0
-        if not all(_follows(rows[i - 1], rows[i]) for i in range(begin + 1, index + 1)):
-            return 0
-        made = _range(rows[begin : index + 1])
-        rows[begin : index + 1] = [made]
-        return LEAST - 1
+        rows, row, same = self._rows, self._rows[index], [index]
+        for at in range(index - 1, max(-1, index - 1 - BACK), -1):
+            before = rows[at]
+            if not _beside(before, row):
+                break
+            if step_of(_last(before))[0] != step_of(row)[0]:
+                continue
+            if not step_of(_last(before))[1] < step_of(rows[same[-1]])[1]:
+                break
+            if before.parts:
+                if len(same) > 1 or len(before.parts) >= MOST:
+                    break
+                _extend(before, row)
+                del rows[index]
+                return 1
+            same.append(at)
+            if len(same) == LEAST:
+                return self._made(sorted(same))
+        return 0
+
+    def _made(self, places: list[int]) -> int:
+        """One row of the rows at these places, where the first one was."""
+        first, *others = places
+        made = _range([self._rows[at] for at in places])
+        for at in reversed(others):
+            del self._rows[at]
+        self._rows[first] = made
+        return len(others)
 
     def open(self, row: Group) -> None:
         """Put the rows of a range back into its place; they stay."""
@@ -71,16 +89,16 @@ class StepRanges:
         self._at += (len(row.parts) - 1) * (at < self._at)
 
 
-def step_of(row: Group) -> tuple[str, int]:
-    """What a row says but for its numbers, and its step: the first number that counts; `NO_STEP` without one."""
+def step_of(row: Group) -> Step:
+    """What a row says but for its numbers, and those that count in their order: epoch, step; `NO_STEP` without one."""
     if row.step is None:
         text = row.common or row.text
-        counts = next((match for match in NUMBERS.finditer(text) if match.lastgroup == "counts"), None)
-        digits = _DIGITS.search(counts.group()) if counts is not None else None
-        if digits is None or row.level or row.shift or row.inserted:
+        counts = [match.group() for match in NUMBERS.finditer(text) if match.lastgroup == "counts"]
+        numbers = tuple(int(re.sub("[,_]", "", found[0])[:18]) for one in counts if (found := _DIGITS.findall(one)))
+        if not numbers or row.level or row.shift or row.inserted:
             row.step = NO_STEP
         else:
-            row.step = NUMBERS.sub(_shape, text), int(re.sub("[,_]", "", digits.group())[:18])
+            row.step = NUMBERS.sub(_shape, text), numbers
     return row.step
 
 
@@ -88,13 +106,15 @@ def _shape(match: re.Match[str]) -> str:
     return match.group() if match.lastgroup == "whole" else "#"
 
 
-def _follows(before: Group, row: Group) -> bool:
-    """Whether a row is the next step of the one before, said by the same ranks."""
-    last = before.parts[-1] if before.parts else before
-    if row.alone or last.alone or row.parts or len(before.parts) >= MOST:
-        return False
-    (shape, step), (other, later) = step_of(last), step_of(row)
-    return bool(shape) and shape == other and later > step and last.said_by() == row.said_by()
+def _last(row: Group) -> Group:
+    return row.parts[-1] if row.parts else row
+
+
+def _beside(before: Group, row: Group) -> bool:
+    """Whether both tell a step, of whatever, and the same ranks do."""
+    last = _last(before)
+    known = NO_STEP not in (step_of(row), step_of(last))
+    return known and not (row.alone or last.alone or row.parts) and last.said_by() == row.said_by()
 
 
 def _range(rows: list[Group]) -> Group:

@@ -32,6 +32,11 @@ class Columns:
     load: bool
     """Whether any rank has a GPU."""
 
+    @property
+    def full(self) -> bool:
+        """Whether all of them stand there, closer together, so that the number of a pane is apart from the lag."""
+        return self.steps and self.others
+
     @classmethod
     def of(cls, rows: Sequence[RankRow], width: int) -> Columns:
         """For these ranks in so many cells."""
@@ -44,7 +49,7 @@ class Columns:
         if not self.steps:
             return line.put("UTIL  LAST" if self.load else "LAST", palette.faint)
         line.put("UTIL" if self.load else "", palette.faint)
-        line.put("LAST" if self.others else "", palette.faint, width=6 if self.others else 0, right=True)
+        line.put("LAST" if self.others else "", palette.faint, width=5 if self.others else 0, right=True)
         step, lag = (7, 6) if self.others else (7, 5)
         return line.put("STEP", palette.faint, width=step, right=True).put("LAG", palette.faint, width=lag, right=True)
 
@@ -82,9 +87,9 @@ def rank_line(
     if busy and columns.others:
         level(line, palette, glyphs, (row.util or 0.0) / 100, max(1, room))
     if busy:
-        line.put(percent(row.util), palette.text, width=5, right=True).gap(1)
+        line.put(percent(row.util), palette.text, width=5, right=True).gap(1 - columns.full)
     else:
-        line.put(row.word, tone, width=room + 6 - (row.after is not None))
+        line.put(row.word, tone, width=room + 6 - columns.full - (row.after is not None))
     if row.after is not None:
         line.put(f"{row.after:+.1f} s" if row.after else "0.0 s", tone, width=6, right=True)
     elif columns.others and row.age is None:

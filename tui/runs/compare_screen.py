@@ -46,6 +46,8 @@ class CompareScreen(View):
     CompareScreen #curves { height: 1fr; margin: 1 0; }
     CompareScreen.-h0 #curves, CompareScreen.-h24 #curves { margin: 0; }
     CompareScreen RowList { height: auto; max-height: 40%; }
+    CompareScreen.-no-curve #curves { height: 1; }
+    CompareScreen.-no-curve RowList { height: 1fr; max-height: 100%; }
     """
 
     def __init__(self, old: Recorded, new: Recorded) -> None:
@@ -87,6 +89,7 @@ class CompareScreen(View):
         self.lines = self._differences()
         rows = self.query_one(RowList)
         rows.set_rows([Row(str(number)) for number in range(len(self.lines))])
+        self.set_class(figure_of(*(side.readings for side in self.sides)) is None, "-no-curve")
         self.query_one("#table").styles.height = 1 + len(facts(*self.sides))
         for painted in self.query("#body Painted").results(Painted):
             painted.repaint()

@@ -11,9 +11,9 @@ from typing import Any
 
 from distui.cli import wiring
 from distui.cli.console import Console
-from distui.cli.jobs.templates import template_for
 from distui.cli.settings import Settings
 from distui.cluster.job_files import job_faults, job_path, job_paths
+from distui.cluster.job_templates import TEMPLATES, blank_job
 from distui.columns import table
 from distui.errors import Problem, SpecError, UsageError
 from distui.runs.lines.text import safe
@@ -21,6 +21,9 @@ from distui.spec.hosts.inventory import Inventory
 from distui.spec.job.job import Job
 from distui.spec.job.read_job import load_job, read_job, read_jobs, split_reference
 from distui.spec.yaml.files import read_text, write_new
+
+NO_HOSTS = ("node01", "node02")
+"""What a new job is for where no hosts are known."""
 
 
 def validate(settings: Settings, out: Console, files: tuple[str, ...]) -> int:
@@ -121,12 +124,13 @@ def _shown(value: Any) -> str:
 
 def new(settings: Settings, out: Console, file: str | None, template: str) -> int:
     """See `job new --help`."""
+    hosts = _known(settings)[:2] or NO_HOSTS
+    text = blank_job(template, template, hosts, TEMPLATES[template].image)
     if file is None or file == "-":
-        out.print(template_for(template, settings.cwd, _known(settings)))
+        out.print(text)
         return 0
     settings.refuse_readonly("job new FILE")
-    path = settings.cwd / file
-    write_new(path, file, template_for(template, path.parent, _known(settings)))
+    write_new(settings.cwd / file, file, text)
     out.say(f"{file}: written; check it with `distui job validate {file}`, then `distui plan {file}`")
     return 0
 

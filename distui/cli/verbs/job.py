@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from distui.cli.app import Verbs
-from distui.cli.jobs.templates import TEMPLATES
 from distui.cli.options import Choice, add_globals, verb
+from distui.cluster.job_templates import TEMPLATES
 
 
 @click.group("job", cls=Verbs)
@@ -44,12 +44,13 @@ def show() -> None:
 
 @verb("new", "job.new")
 @click.argument("file", required=False)
-@click.option("--template", type=Choice(list(TEMPLATES)), default="gloo", help="Kind of job [gloo].")
+@click.option("--template", type=Choice(list(TEMPLATES)), default="torch", help="Kind of job [torch].")
 def new() -> None:
     """Write a job file to begin with.
 
     It is printed without FILE, or with `-`; an existing file is left alone. A new job is for the first hosts of the
-    inventory, where there is one. It mounts nothing of the hosts; the folder it is in is sent there as its code.
+    inventory, where there is one. It runs as it is, with a small program in it that shows that the hosts talk, and
+    mounts nothing of them: put your own in its place. The app's `n` begins with the same ones.
     """
 
 
