@@ -75,7 +75,7 @@ backend: gloo
 fabric: {kind: ib}
 volumes: ["/mnt/pytorch:/pytorch"]
 workdir: /pytorch/trainers
-command: [mnist.py, --backend, gloo, --device, cpu, --epochs, "1500", --log-every, "10", --lr, "0.00003"]
+command: [mnist.py, --backend, gloo, --device, cpu, --epochs, "6000", --log-every, "10", --lr, "0.00003"]
 progress: {regex: 'step (?P<step>\\d+) loss (?P<loss>[\\d.]+)'}
 """
 
