@@ -24,13 +24,13 @@ __all__ = ["ALIASES", "HOSTS", "Cluster", "Lab", "LabError", "cluster", "refusal
 NAME = os.environ.get("DISTUI_BENCH_LAB", "benchlab")
 """Two benches at once need two names."""
 HOSTS = ("h1", "h2", "h3")
-ALIASES = 32
+ALIASES = 128
 """Names that lead to the three hosts, for measures that want many: each is a connection of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The hosts, and a HOME from which `ssh h1` and `ssh n01` work."""
+    """The hosts, and a HOME from which `ssh h1` and `ssh n001` work."""
 
     lab: Any
     home: Path
@@ -60,8 +60,8 @@ def cluster() -> Iterator[Cluster]:
 
 
 def _add_aliases(home: Path) -> tuple[str, ...]:
-    """`n01` ... lead to the hosts in turn, by stanzas of their own in the home's ssh config."""
-    names = tuple(f"n{number:02}" for number in range(1, ALIASES + 1))
+    """`n001` ... lead to the hosts in turn, by stanzas of their own in the home's ssh config."""
+    names = tuple(f"n{number:03}" for number in range(1, ALIASES + 1))
     config = home / ".ssh/config"
     stanzas = config.read_text().split("Host ")[1:]
     more = []

@@ -1,4 +1,4 @@
-"""Asking hosts: the probe beside bare asyncssh, one trivial command beside the tools people use for that, facts."""
+"""Asking hosts: the probe beside bare asyncssh, what it costs a host, one trivial command beside other tools, facts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bench import host_cost
 from bench.cluster import HOSTS, Cluster
 from bench.measure import REPO, Rival, Spent, by_its_clock, command, in_turns
 from bench.peers import Peers
@@ -15,20 +16,35 @@ from distui.facts.probe import script
 
 SCRIPT = script("0" * 24).encode()
 BARE = "bare asyncssh"
+NAMES = "bare asyncssh, `hostname`"
+SOME = 32
 WHOLE, HELD = "distui, from nothing", "distui, connected before"
 
 
 def measure(cluster: Cluster, peers: Peers, *, quick: bool) -> None:
-    """Three hosts, then 32 names that lead to them."""
-    rounds = 2 if quick else 7
+    """Three hosts, then 32 and 128 names that lead to them."""
+    rounds, some = 2 if quick else 7, cluster.aliases[:SOME]
+    host_cost.measure(cluster, quick=quick)
     _script(cluster, HOSTS, 3 if quick else 7)
-    _script(cluster, cluster.aliases, 1 if quick else 3)
+    _script(cluster, some, 1 if quick else 3)
+    _hostname(cluster, cluster.aliases, 1 if quick else 5)
     for name in ("pdsh", "clush", "pssh", "ansible"):
         if name in peers.missing:
             note(f"{name}: {peers.missing[name]}")
     _trivial(cluster, peers, HOSTS, rounds)
-    _trivial(cluster, peers, cluster.aliases, 1 if quick else 5)
+    _trivial(cluster, peers, some, 1 if quick else 5)
     _facts(cluster, peers, 1 if quick else 3)
+
+
+def _hostname(cluster: Cluster, hosts: Sequence[str], rounds: int) -> None:
+    """Facts of many hosts beside their names alone. What hosts do is done on this machine's cores, too."""
+    title(f"probe: {len(hosts)} connections, beside bare asyncssh that asks for `hostname` only")
+    own = "distui probe_all()"
+    rivals = [
+        Rival(own, lambda: by_its_clock(_own(cluster, "probe", hosts), env=cluster.env)),
+        Rival(NAMES, lambda: by_its_clock(_bare(cluster, "hostname", hosts), env=cluster.env)),
+    ]
+    table(in_turns(rivals, rounds, warm_up=False), own, [Target(NAMES, "wall", 1.3)])
 
 
 def _script(cluster: Cluster, hosts: Sequence[str], rounds: int) -> None:

@@ -25,6 +25,7 @@ from distui.runs.control.controller import RunController
 from distui.runs.hosts.reuse import ReusingConnector
 from distui.runs.lines.events import Event, PhaseBegun, RankChanged, RunEnded
 from distui.runs.store.runs import RunStore
+from distui.runs.task import hook
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.job.job import Job, RankLayout
 
@@ -56,7 +57,7 @@ def measure(cluster: Cluster, *, quick: bool) -> None:
     ]
     table(in_turns(rivals, 3 if quick else 7), OWN, [Target(SSH, "wall", 1.3)])
     note("the verb: Python, the probe, the plan and the start; a whole program as ssh is one")
-    note("ssh gets its env files for nothing, checks nothing and knows of no container afterwards")
+    note("ssh gets its env files and the hook for nothing, checks nothing and knows of no container afterwards")
     print("  distui's phases, ms: " + ", ".join(f"{name} {1000 * took:.0f}" for name, took in bench.phases.items()))
 
 
@@ -131,6 +132,9 @@ class _Starts:
         for task in made.tasks:
             put = f"mkdir -p {shlex.quote(task.run_dir)} && cat >{shlex.quote(task.env_file)}"
             self._ssh(task.host, put, env_file_text(task, {}))
+            if task.insight:
+                argv, files = hook.put(task.run_dir, [task.insight])
+                self._ssh(task.host, shlex.join(argv), files)
         spent = side_by_side([self._argv(task.host, shlex.join(task.start)) for task in made.tasks])
         for task in made.tasks:
             self._ssh(task.host, f"docker rm -f {task.container}; rm -rf {shlex.quote(task.run_dir)}")
