@@ -56,12 +56,14 @@ def test_any_text_is_an_answer(text: str, container: str) -> None:
 
 
 def test_the_newest_line_of_the_container_is_printed(tmp_path: Path) -> None:
-    """By a dmesg that stands in for the host's; one that may not read the log prints nothing."""
-    log = tmp_path / "log"
-    log.write_text("\n".join([HOST, LIMIT.replace(OURS, OTHER), LIMIT, f"[2.0] {OURS}: port entered"]) + "\n")
-    program = tmp_path / "dmesg"
-    program.write_text(f'#!/bin/sh\ncat {log} || echo "dmesg: read kernel buffer failed" >&2\n')
-    program.chmod(0o755)
+    """By programs that stand in for the host's; nothing where the login may read neither log."""
+    logs = {name: tmp_path / f"{name}.log" for name in ("dmesg", "journalctl")}
+    logs["dmesg"].write_text("\n".join([HOST, LIMIT.replace(OURS, OTHER), LIMIT, f"[2.0] {OURS}: a port"]) + "\n")
+    logs["journalctl"].write_text(f"{HOST}\n")
+    for name, log in logs.items():
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\nexec cat "{log}"\n')
+        program.chmod(0o755)
 
     def asked() -> str:
         path = f"{tmp_path}:{os.environ['PATH']}"
@@ -69,7 +71,9 @@ def test_the_newest_line_of_the_container_is_printed(tmp_path: Path) -> None:
         return subprocess.run(argv, env={"PATH": path}, capture_output=True, text=True, check=True).stdout
 
     assert asked() == f"{LIMIT}\n"
-    log.unlink()
+    logs["dmesg"].unlink()
+    assert asked() == f"{HOST}\n"
+    logs["journalctl"].unlink()
     assert asked() == ""
 
 

@@ -2,8 +2,8 @@
 
 The engine's flag alone is not enough: containerd learns of the kill by an event that may come after the container's
 end on a busy host, and Docker does not look back, so `State.OOMKilled` stays false. The kernel writes its line before
-it kills (`dump_oom_victim` of Linux's mm/oom_kill.c; before 5.0 in other words). Where the login may not read the log
-(`kernel.dmesg_restrict`), the flag is all there is.
+it kills (`dump_oom_victim` of Linux's mm/oom_kill.c; before 5.0 in other words). A login that may not read that log
+(`kernel.dmesg_restrict`) may often read the journal (group `adm` or `systemd-journal`); else the flag is all there is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from typing import Literal
 MemoryKill = Literal["", "limit", "host"]
 """`limit`: its container was at its limit. `host`: the host had no memory left."""
 
-ASK = """dmesg 2>/dev/null | grep -F -e "$1" | grep -F -e oom-kill: -e 'killed as a result of limit' | tail -n 1"""
+ASK = """
+{ dmesg 2>/dev/null || journalctl -k -q -n 4000 --no-pager 2>/dev/null; } |
+  grep -F -e "$1" | grep -F -e oom-kill: -e 'killed as a result of limit' | tail -n 1
+"""
 """Prints the newest such line that names the container `$1`."""
 
 
