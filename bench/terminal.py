@@ -6,7 +6,9 @@ import contextlib
 import fcntl
 import os
 import pty
+import resource
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -16,10 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.measure import REPO
+from bench.measure import REPO, Failed, Spent
 
 COLUMNS, ROWS = 240, 64
 KEY_EVERY_S = 0.1
+FIRST_S = 60.0
+"""How long a first picture is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,17 @@ class Shown:
     """The last output."""
 
 
+def first_paint(argv: Sequence[str], env: Mapping[str, str], painted: bytes, *, cwd: Path) -> Spent:
+    """What a program spends until it has painted a word, after which it is killed. Raises Failed when it does not."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    shown = run(argv, env, FIRST_S, painted=painted, cwd=cwd, to_first=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if not shown.first:
+        raise Failed(f"{shlex.join(argv)[:120]} did not paint {painted!r}: ... {shown.tail[-200:]!r}")
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Spent(shown.first - began, cpu)
+
+
 def run(
     argv: Sequence[str],
     env: Mapping[str, str],
@@ -65,10 +80,11 @@ def run(
     reading: Reading = Reading(),
     begun: Callable[[int], None] = lambda pid: None,
     cwd: Path = REPO,
+    to_first: bool = False,
 ) -> Shown:
     """Run `argv` for at most `seconds`; press `key` ten times a second from 3 s after `painted` was seen.
 
-    `begun` is told its process.
+    `begun` is told its process; `to_first` ends it as soon as that was seen.
     """
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
@@ -79,7 +95,7 @@ def run(
     shown = Shown()
     begun(program.pid)
     try:
-        _watch(program, leader, shown, time.monotonic() + seconds, painted, key, reading)
+        _watch(program, leader, shown, time.monotonic() + seconds, painted, key, reading, to_first=to_first)
     finally:
         os.close(leader)
         if program.poll() is None:
@@ -96,6 +112,8 @@ def _watch(
     painted: bytes,
     key: bytes,
     reading: Reading,
+    *,
+    to_first: bool,
 ) -> None:
     next_key, slow = float("inf"), 0
     while program.poll() is None and (now := time.monotonic()) < until:
@@ -113,6 +131,8 @@ def _watch(
             slow += len(data) if shown.first else 0
             if not shown.first and painted in shown.tail:
                 shown.first = time.monotonic()
+                if to_first:
+                    return
                 next_key = shown.first + 3.0 if key else next_key
         if time.monotonic() >= next_key:
             shown.keys.append(time.monotonic())

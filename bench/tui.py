@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import hosts_screen, terminal
+from bench import first_paint, hosts_screen, terminal
 from bench.measure import REPO, Failed, machine_busy
 from bench.report import limit, note, title
 from bench.terminal import Reading
@@ -31,6 +31,7 @@ STALL_S = 10.0
 def measure(*, quick: bool) -> None:
     """Print what the run view costs."""
     seconds = 8.0 if quick else 20.0
+    first_paint.measure(quick=quick)
     cached = _fast(seconds)
     title(f"tui: the same on a terminal that reads {SLOW / 1000:g} kB/s")
     _slow(seconds, Reading(rate=SLOW), cached)
