@@ -402,7 +402,8 @@ ask_engine() {
   part engine_version patient version --format '{{json .}}'
   ended=$code
   case $said in *'"Context":"default"'*) asks=default ;; *) asks=other ;; esac
-  told=$(cat)
+  # dd passes on at once what it reads, so that nothing is lost when it is ended because a python3 is stuck.
+  told=$(bounded "$((LIMIT + 2))" dd bs=65536 count=200 2>/dev/null)
   printf '%s\n' "$told"
   case $asks/$told in
     default/*"$N part engine_api"*) part engine_asked echo api; return ;;

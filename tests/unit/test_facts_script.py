@@ -7,9 +7,10 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -127,20 +128,40 @@ def test_without_timeout_and_ip_the_kernel_tables_serve(run: Run, shim: Shim) ->
     assert {n.name: n.kind for n in facts.nics}["lo"] == "loopback"
 
 
-def test_without_python3_other_programs_tell_the_same(run: Run, shim: Shim) -> None:
+@pytest.fixture
+def port() -> Iterator[int]:
+    """One that is listened on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def test_without_python3_other_programs_tell_the_same(run: Run, shim: Shim, port: int) -> None:
     """And one that hangs takes nothing with it but its own version."""
     before = run()
     shim("python3", "exit 127")
     without = run()
-    assert (without.python3, without.ports_in_use) == (None, before.ports_in_use)
+    assert without.python3 is None and port in before.ports_in_use and port in without.ports_in_use
     assert (without.name_is_loopback, without.default_route_nic) == (before.name_is_loopback, before.default_route_nic)
     shim("python3", "exec sleep 613.25")
     shim("docker", f"[ $1 = version ] && cat {DATA / 'version_up.json'} || cat {DATA / 'info_no_gpu.json'}")
-    hanging = run(Host("node01"), limit=1)
-    assert (hanging.python3, hanging.ports_in_use) == (None, before.ports_in_use)
+    hanging = run(Host("node01"), limit=3)
+    assert hanging.python3 is None and port in hanging.ports_in_use
     assert "`python3` did not answer in time" in hanging.warnings
     assert (hanging.engine.problem, hanging.engine.live_restore) == (None, True)
     assert processes_with("613.25") == []
+
+
+def test_a_python3_that_nobody_can_end_takes_nothing_with_it(run: Run, shim: Shim, port: int) -> None:
+    """It holds its pipe open for ever: what others tell in its place is read all the same, as is the engine."""
+    shim("python3", "setsid sleep 615.25 & wait")
+    shim("docker", f"[ $1 = version ] && cat {DATA / 'version_up.json'} || cat {DATA / 'info_no_gpu.json'}")
+    try:
+        facts = run(Host("node01"), limit=3)
+    finally:
+        for pid in processes_with("615.25"):
+            os.kill(pid, signal.SIGKILL)
+    assert facts.python3 is None and port in facts.ports_in_use
+    assert (facts.engine.problem, facts.engine.live_restore) == (None, True)
 
 
 def test_a_mount_that_hangs_hides_no_other_disk(run: Run, shim: Shim, tmp_path: Path) -> None:
