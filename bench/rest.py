@@ -83,7 +83,10 @@ def _app(cluster: Cluster, seconds: float) -> tuple[AtRest, list[AtRest]]:
         threading.Thread(target=_put, args=(found, pid, seconds)).start()
 
     env = cluster.env | {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
-    terminal.run((*DISTUI, "attach", RUN), env, SETTLE_S + seconds + 3, painted=b"rest", begun=begun, cwd=cluster.home)
+    shown = terminal.run(
+        (*DISTUI, "attach", RUN), env, SETTLE_S + seconds + 3, painted=b"rest", begun=begun, cwd=cluster.home
+    )
+    note(f"the app's terminal got {shown.output / 1000:.0f} kB, its first screens included")
     return found.result(30)
 
 
