@@ -23,7 +23,7 @@ RECORDERS = (("fr_trace_json", ""), ("dump_nccl_trace_json", ":nccl"))
 """Handlers of torch's server, for collectives over gloo and over NCCL, and with what the names of groups are marked: a
 group that does both (`cpu:gloo,cuda:nccl`, as torch makes it when it is given no backend) counts each from one.
 FlightRecorderCuda.cpp and control_plane/Handlers.cpp of torch 2.13."""
-STACK_SECONDS, STACK_BYTES = 2.0, 256 * 1024
+STACK_SECONDS, STACK_BYTES = ANSWER_SECONDS, 256 * 1024
 QUIET_SECONDS, SAMPLE_QUIET = 0.2, 0.03
 """Without another byte after a thread's call the stacks count as written; of one of many samples sooner."""
 LAST_BYTES, MOST_LAST, MOST_FILES, MOST_LEFT = 1 << 20, 20, 4096, 128
@@ -240,7 +240,8 @@ def stacks(folder: str, pid: int) -> "dict[str, Any]":
         return {"why": error.strerror or str(error)}
     if not text:
         return {"why": "no answer within %d s" % STACK_SECONDS}
-    return {"threads": read_stacks(text.decode("utf-8", "replace"))}
+    threads = read_stacks(text.decode("utf-8", "replace"))
+    return {"threads": threads} if threads else {"why": "no whole answer within %d s" % STACK_SECONDS}
 
 
 def stacks_now(base: str) -> str:
@@ -294,10 +295,14 @@ def settled(number: int, quiet: float = QUIET_SECONDS) -> bytes:
 
 
 def ends_whole(text: bytes) -> bool:
-    """Whether this may be all: a busy host may halt faulthandler in a line, or between a thread and its calls."""
-    return text.endswith(b"\n") and not text.endswith((b"\n\n", b"(most recent call first):\n"))
+    """Whether this may be all: a busy host may halt faulthandler in a line, or between a thread and its calls; what
+    came of an earlier question has no thread at its beginning.
+    """
+    return HEAD_END in text and text.endswith(b"\n") and not text.endswith((b"\n\n", HEAD_END))
 
 
+HEAD_END = b"(most recent call first):\n"
+"""Ends the line with which faulthandler begins each thread."""
 FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
 HEAD = re.compile(r"(Current thread|Thread) (0x[0-9a-f]+)(?: \[(.*?)\])? \(most recent call first\):")
 

@@ -402,6 +402,15 @@ def test_stacks_that_are_half_written_are_waited_for(tmp_path: Path, monkeypatch
         assert hooked.settled(file.fileno()) == STACKS.encode()
 
 
+def test_the_end_of_an_earlier_answer_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written after the file was emptied for the next question."""
+    place, rest = tmp_path / "stacks", b'  File "/work/train.py", line 12 in <module>\n'
+    place.touch()
+    monkeypatch.setattr(hooked, "time", Clock(place, rest, STACKS.encode()))
+    with place.open("rb") as file:
+        assert hooked.settled(file.fileno()) == rest + STACKS.encode()
+
+
 def test_a_program_that_does_not_answer_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is stopped, or has become another program."""
     monkeypatch.setattr(hooked, "STACK_SECONDS", 0.1)
