@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,11 +32,18 @@ AFTER = "distui.after"
 
 
 class Choice(TextChoice):
-    """One of a few words; another one is refused with the nearest of them, as keys of a job file are."""
+    """One of a few words; another one is refused with the nearest of them, as keys of a job file are.
+
+    `before` has names that were used before, and what they are now.
+    """
+
+    def __init__(self, choices: Sequence[str], before: Mapping[str, str] | None = None) -> None:
+        super().__init__(choices)
+        self._before = before or {}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """See click."""
-        word = str(value)
+        word = self._before.get(str(value), str(value))
         if word not in self.choices:
             from distui.spec.yaml.called import meant
             from distui.spec.yaml.problems import shown

@@ -92,6 +92,13 @@ def test_job_ls_shows_the_jobs_of_this_folder(cli: Any, home: Path) -> None:
     assert cli("job", "ls", "jobs", "-o", "name").out.split() == ["in"]
 
 
+def test_templates_answer_to_their_earlier_names(cli: Any) -> None:
+    """A script that names them goes on."""
+    for before, now in (("gloo", "torch"), ("tf-mwms", "tf")):
+        assert cli("job", "new", "--template", before).out == cli("job", "new", "--template", now).out != ""
+    assert cli("job", "new", "--template", "glo").code == 2
+
+
 def test_job_validate_refuses_what_run_would_before_it_asks_a_host(cli: Any) -> None:
     """Unknown hosts and folders that are not there, at their lines; hosts only where there is an inventory."""
     text = "version: 1\nname: j\nimage: i\ncommand: [a]\nhosts: node[01-02]\ncode: {path: ./src}\nbuild: img\n"

@@ -44,7 +44,12 @@ def show() -> None:
 
 @verb("new", "job.new")
 @click.argument("file", required=False)
-@click.option("--template", type=Choice(list(TEMPLATES)), default="torch", help="Kind of job [torch].")
+@click.option(
+    "--template",
+    type=Choice(list(TEMPLATES), {"gloo": "torch", "tf-mwms": "tf"}),
+    default="torch",
+    help="Kind of job [torch].",
+)
 def new() -> None:
     """Write a job file to begin with.
 
