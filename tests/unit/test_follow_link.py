@@ -195,3 +195,38 @@ async def test_a_connection_lost_before_following_began_is_told(
     assert isinstance(lost, Lost)
     assert lost.what == "host"
     assert output.empty()
+
+
+class OpenedFeed:
+    """A feed that nothing comes from, until it is closed."""
+
+    kind, why = "helper", ""
+
+    def __init__(self) -> None:
+        self.lost: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+
+    async def close(self) -> None:
+        if not self.lost.done():
+            self.lost.set_result(SessionLost("h", "h: closed"))
+
+
+async def test_a_follower_that_is_closed_in_the_moment_it_has_its_feed_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal that is closed just then: who leaves the run waits for the follower's end."""
+    link, opened = make(FakeConnector(FakeSession(1))), asyncio.Event()
+    feeds: list[OpenedFeed] = []
+
+    async def open_helper(*_: Any, **__: Any) -> OpenedFeed:
+        await follower.close()
+        feeds.append(OpenedFeed())
+        opened.set()
+        return feeds[-1]
+
+    async def take(_: FollowEvent) -> None:
+        return None
+
+    monkeypatch.setattr(follow, "open_helper", open_helper)
+    follower = follow.HostFollower(link, EngineAccess("process"), take, run_id="r")
+    async with asyncio.timeout(5):
+        await follower.run()
+    assert opened.is_set() and all(feed.lost.done() for feed in feeds)
+    await link.close()

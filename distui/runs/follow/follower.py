@@ -198,6 +198,8 @@ class HostFollower:
     async def _live(self, feed: Feed) -> None:
         """Everything that runs over this feed, until it breaks."""
         self._feed = feed
+        if self._stop.is_set():  # `close` came in the moment in which it was opened, and had no feed to end
+            await feed.close()
         if self._engine.kind == "docker":
             self._spawn(self._events(feed))
             self._spawn(self._watch_engine(feed))
