@@ -99,10 +99,45 @@ async def test_what_stands_still_only_while_it_is_watched_is_asked_for_its_stack
     found = await closer.look_and_watch(Asked([], []), stacks=False)
     assert (found.explanation.kind, looks, watches, asked) == ("hang", [], [], [False, False])
 
-    looks[:], asked[:] = ["unseen", "unseen"], []
-    watches[:] = ["unseen"]
-    await closer.look_and_watch(Asked([], []), stacks=False)
-    assert asked == [False, True] and not watches
+
+@pytest.mark.parametrize(
+    ("turns", "groups", "asked"),
+    [
+        pytest.param((0, 7), (True, True), [False, True], id="one-stands-still"),
+        pytest.param((0, 0), (False, False), [False, True], id="all-wait-in-their-start"),
+        pytest.param((3, 7), (True, True), [False], id="all-run"),
+        pytest.param((0, 7), (True, False), [False], id="one-is-starting"),
+        pytest.param((None, None), (True, True), [False], id="nobody-knows"),
+    ],
+)
+async def test_ranks_that_run_are_sent_no_signal_unless_one_stands_still(
+    monkeypatch: pytest.MonkeyPatch, turns: tuple[int | None, ...], groups: tuple[bool, ...], asked: list[bool]
+) -> None:
+    """Nor while torch starts in one of them, which a signal has ended; whoever wants stacks gets them at once."""
+    found: list[bool] = []
+
+    def process(number: int) -> Process:
+        torch_rank = number if groups[number] else None
+        return Process(100 + number, 1, "python", "S", 0.0, rank=number, torch="2.4.1", torch_rank=torch_rank)
+
+    async def one_look(*_: Any, stacks: bool, **_more: Any) -> Look:
+        found.append(stacks)
+        ranks = tuple(RankSeen(number, "h1", process(number)) for number in range(2))
+        return Look(ranks, explain(ranks))
+
+    async def watch(*_: Any) -> dict[str, Watched]:
+        figures = {100 + number: Figures(4.0, {}, turns=each) for number, each in enumerate(turns)}
+        return {"h1": Watched(HostAnswer("h1", {number: (process(number),) for number in range(2)}), 4.0, figures)}
+
+    monkeypatch.setattr(closer, "look", one_look)
+    monkeypatch.setattr(closer, "watch_hosts", watch)
+    tasks = [TaskRanks(number, "h1", (number,)) for number in range(2)]
+    await closer.look_and_watch(Asked([], tasks), stacks=False)
+    assert found == asked
+
+    found.clear()
+    await closer.look_and_watch(Asked([], tasks), stacks=True)
+    assert found == [True]
 
 
 async def test_ranks_that_do_not_tell_are_judged_by_their_calls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +145,7 @@ async def test_ranks_that_do_not_tell_are_judged_by_their_calls(monkeypatch: pyt
     frames = {0: Frame("/opt/torch/distributed/distributed_c10d.py", 9, "barrier"), 1: Frame("/work/a.py", 8, "load")}
 
     def process(number: int, **more: Any) -> Process:
-        return Process(100 + number, 1, "python", "S", 0.0, rank=number, torch="2.4.1", **more)
+        return Process(100 + number, 1, "python", "S", 0.0, rank=number, torch="2.4.1", torch_rank=number, **more)
 
     async def one_look(*_: Any, stacks: bool, **_more: Any) -> Look:
         told = {n: (Stack("0x1", True, (frame,)),) if stacks else () for n, frame in frames.items()}

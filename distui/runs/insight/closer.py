@@ -14,7 +14,7 @@ from distui.runs.insight.look import Asked, Look, look
 from distui.runs.insight.ranks import RankSeen, ranks_of
 from distui.runs.insight.sick import health
 from distui.runs.insight.slow import Slow, explain_slow
-from distui.runs.insight.watched import Watched
+from distui.runs.insight.watched import Figures, Watched
 from distui.runs.insight.watching import watch_hosts
 from distui.runs.lines.explanation import STANDS
 
@@ -32,22 +32,40 @@ async def look_and_watch(asked: Asked, *, stacks: bool) -> Look:
     if seen.to_be_sure:
         await asyncio.sleep(seen.to_be_sure)
         seen = await look(asked, stacks=stacks, before=seen.ras)
-    if seen.explanation.kind == "unseen" and not stacks:  # somebody wants to know: then stacks are all there is
-        seen = await look(asked, stacks=True, before=seen.ras)
     if seen.explanation.kind in STANDS:
         return seen
     closer = await look_closer(asked)
     if closer.explanation.kind in STANDS:  # since a moment ago: what stands is asked for its stacks
         return await look(asked, stacks=stacks)
+    if closer.explanation.kind == "unseen" and not stacks and _may_be_asked(closer):  # stacks are all that is left
+        seen = await look(asked, stacks=True, before=seen.ras)
+        if seen.explanation.kind in STANDS:
+            return seen
+        closer = await look_closer(asked)
     closer = closer.with_stacks_of(seen)
     return _by_calls(closer) if closer.explanation.kind == "unseen" else closer
 
 
+def _may_be_asked(seen: Look) -> bool:
+    """Whether ranks that nobody asked for their stacks may get a signal: one stands still, and none is starting.
+
+    A signal in the middle of torch's start has ended a rank; one that waits there for others takes no harm.
+    """
+    figures = _figures(seen)
+    stand = {rank for rank, own in figures.items() if own.turns == 0}
+    torch = [(one.rank, one.process) for one in seen.ranks if one.process is not None and one.process.torch]
+    return bool(stand) and all(rank in stand or process.torch_rank is not None for rank, process in torch)
+
+
+def _figures(seen: Look) -> dict[int, Figures]:
+    """What the kernel counted of each rank."""
+    slow = seen.slow
+    return {one.rank: own for one in seen.ranks if slow is not None and (own := slow.figures(one.rank)) is not None}
+
+
 def _by_calls(seen: Look) -> Look:
     """What the calls tell of ranks that have been watched, where those do not tell of their collectives."""
-    slow = seen.slow
-    figures = {one.rank: own for one in seen.ranks if slow is not None and (own := slow.figures(one.rank)) is not None}
-    return replace(seen, explanation=explain_by_calls(seen.explanation, seen.ranks, figures))
+    return replace(seen, explanation=explain_by_calls(seen.explanation, seen.ranks, _figures(seen)))
 
 
 async def look_closer(asked: Asked) -> Look:
