@@ -113,12 +113,15 @@ def test_a_rank_that_sleeps(hang: Hang, distui: Distui, home: Path) -> None:
 
 
 def test_a_rank_that_sleeps_where_torch_records_no_collectives(hang: Hang, distui: Distui) -> None:
-    """As with an old torch: named by its calls where somebody asks why, and never as certain."""
+    """As with an old torch: named by its calls, by whoever follows the run and by `why`, and never as certain."""
     found = hang(program("time.sleep(600)"), stall_after="3s", env={"TORCH_FR_BUFFER_SIZE": "0"})
 
     assert (found["kind"], found["culprits"], found["certainty"]) == ("hang", [2], "likely")
     words = "rank 2 is in no collective, while ranks 0-1,3 wait in all_reduce"
     assert found["headline"] == f"{words}: it sleeps at /pytorch/hang.py:{LINE} in load"
+    for line in hang.program.stderr:  # type: ignore[attr-defined]
+        if words in line:
+            break
     stop(distui)
     hang.program.finish()  # type: ignore[attr-defined]
 

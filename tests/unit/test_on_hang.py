@@ -7,18 +7,23 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from distui.errors import SpecError
 from distui.plan.labels import task_from_labels
 from distui.plan.render import render_text
+from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.ending import ask_before_stop, ask_ranks, next_attempt
+from distui.runs.insight.answers import Process
 from distui.runs.insight.look import Look
+from distui.runs.insight.ranks import RankSeen
 from distui.runs.lines.events import AttemptEnded, RanksAsked, StopAsked
 from distui.runs.lines.explanation import Explanation, RankPlace
+from distui.runs.state.reducer import RankState
 from distui.runs.verdict.causes import may_be_network
 from distui.runs.verdict.evidence import End, Evidence, Line, Stop, TaskSeen
 from distui.runs.verdict.judge import judge
@@ -151,13 +156,13 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return made
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, found: Callable[[], Explanation]) -> list[Explanation]:
+def answering(monkeypatch: pytest.MonkeyPatch, found: Callable[[], Explanation], *ranks: RankSeen) -> list[Explanation]:
     """What ranks tell from now on; all that they were asked."""
     asked: list[Explanation] = []
 
     async def look(*_: Any, **__: Any) -> Look:
         asked.append(found())
-        return Look((), asked[-1])
+        return Look(ranks, asked[-1])
 
     monkeypatch.setattr(ask_ranks, "look", look)
     return asked
@@ -196,6 +201,35 @@ async def test_a_run_that_hangs_is_restarted(cluster: Cluster, monkeypatch: pyte
     assert (ended.outcome, ended.exit, ended.attempt) == ("succeeded", 0, 2)
     (past,) = cluster.of(AttemptEnded)
     assert (past.failure.rank, past.failure.cause) == (1, HANG.headline)
+
+
+async def test_silent_ranks_that_do_not_tell_are_judged_by_their_calls(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They hang since they were silent: by calls it is known for seconds only that somebody waits."""
+    old = RankSeen(0, "h1", Process(7, 1, "python", "S", 0.0, rank=0, torch="2.4.1"))
+    answering(monkeypatch, lambda: Explanation("unseen", "no rank tells", "unknown", ()), old)
+
+    async def look_and_watch(*_: Any, **__: Any) -> Look:
+        return Look((), hanging(since=time.time(), certainty="likely"))
+
+    monkeypatch.setattr(ask_ranks, "look_and_watch", look_and_watch)
+    ended = await cluster.run(cluster.plan(on_hang="stop", stall_after=0.3))
+    assert ended.failure is not None and (ended.failure.rank, ended.failure.cause) == (1, HANG.headline)
+    assert ended.failure.unsure == "some ranks did not say where they are"
+
+
+def test_ranks_get_a_signal_for_their_calls_only_where_none_of_them_speaks() -> None:
+    """One that has ended, or runs elsewhere out of reach, says nothing either way."""
+
+    def silent(**states: RankState) -> bool:
+        attempt = SimpleNamespace(plan=plan_for("h1", stall_after=8.0), state=SimpleNamespace(ranks=states))
+        return ask_ranks.all_silent(cast(Attempt, attempt), 100.0)
+
+    quiet = RankState(0, "h1", 0, "running", since=10.0)
+    ended = replace(quiet, state="exited")
+    assert silent(a=quiet, b=replace(quiet, last_line_at=80.0), c=ended, d=replace(quiet, state="lost"))
+    assert not silent(a=quiet, b=replace(quiet, last_line_at=95.0)) and not silent(a=ended)
 
 
 @pytest.mark.parametrize(

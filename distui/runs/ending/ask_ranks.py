@@ -69,9 +69,36 @@ def any_silent(attempt: Attempt, now: float) -> bool:
     return False
 
 
+def _has_only_calls(seen: Look) -> bool:
+    """Whether ranks use torch and can't tell where they are in their collectives: then their calls tell something."""
+    uses_torch = any(one.process is not None and one.process.torch for one in seen.ranks)
+    return uses_torch and seen.explanation.kind == "unseen"
+
+
+def all_silent(attempt: Attempt, now: float) -> bool:
+    """Whether no rank has said anything for `stall_after`: only then ranks whose calls are all that tells something are
+    sent a signal for them.
+    """
+    after = attempt.plan.stall_after
+    known = [silent_for(rank, now) for rank in attempt.state.ranks.values() if rank.live]
+    return after > 0 and bool(known) and all(silent is None or silent > after for silent in known)
+
+
+def _since_silence(attempt: Attempt, seen: Look) -> Look:
+    """By calls it is known for seconds only that somebody waits; that nobody speaks is known for longer."""
+    found = seen.explanation
+    signs = [rank.last_line_at or rank.since for rank in attempt.state.ranks.values()]
+    spoke = [sign for sign in signs if sign is not None]
+    if found.since is None or not spoke:
+        return seen
+    return replace(seen, explanation=replace(found, since=min(found.since, max(spoke))))
+
+
 async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     """Say who holds the others up, if anybody has for `stall_after`, and only what was not said before."""
     seen = await ranks_seen(attempt)
+    if _has_only_calls(seen) and all_silent(attempt, attempt.clock()):
+        seen = _since_silence(attempt, await ranks_watched(attempt, stacks=False))
     found, before = seen.explanation, attempt.explanation
     attempt.ras = seen.ras
     if seen.to_be_sure:
