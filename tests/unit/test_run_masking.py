@@ -33,6 +33,18 @@ def test_a_value_in_two_parts_of_an_endless_line_is_hidden(tmp_path: Path, befor
     assert stored.rank_log(0).read_bytes() == text.replace(VALUE.encode(), b"***")
 
 
+@pytest.mark.parametrize("between", ["\x1b[0m", "\x1b[1;31m\x1b[4m", "\x1b]8;;http://h/\x1b\\", "\x1b(B"])
+def test_a_value_with_colours_in_it_is_hidden(between: str) -> None:
+    """What shows a line takes them out, and would show the value; the line keeps its other colours."""
+    line = f"\x1b[2mtoken {VALUE[:4]}{between}{VALUE[4:-1]}{between}{VALUE[-1]}\x1b[0m\n".encode()
+    _, hidden, found = MASK.hide(Batch((1,), (b"",), (line,)), line)
+    assert (hidden, found) == (b"\x1b[2mtoken ***\x1b[0m\n", ("TOKEN",))
+    _, twice, _ = MASK.hide(Batch((1,), (b"",), (line * 2,)), line * 2)
+    assert twice == hidden * 2
+    other = b"\x1b[31mhunter\x1b[0m\n"
+    assert MASK.hide(Batch((1,), (b"",), (other,)), other)[1:] == (other, ())
+
+
 values = st.text("ab", min_size=6, max_size=9)
 
 

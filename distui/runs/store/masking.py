@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
 from distui.facts.values import as_object
+from distui.regex import regex
 from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import HostSampled, LogLine, LogLines
 from distui.runs.store.runs import StoredRun
@@ -25,9 +28,14 @@ HIDDEN = b"***"
 SHORTEST = 6
 """Bytes of the shortest value that is hidden: shorter ones are words that logs are full of."""
 
+_ESCAPE = rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])"
+"""What `lines/text.py` takes out of a line before it is shown: a value with colours in it would be whole there."""
+_ESCAPES = regex(_ESCAPE)
+
 
 class Mask:
-    """Knows the values. A value is found as it stands, in one line, and as Python, JSON or a URL writes it.
+    """Knows the values. A value is found as it stands, in one line, with colours in it, and as Python, JSON or a URL
+    writes it.
 
     `names` are those of all secrets of the run, also of those whose values are not known here.
     """
@@ -62,7 +70,8 @@ class Mask:
 
     def hide(self, block: Batch, data: bytes) -> tuple[Batch, bytes, tuple[str, ...]]:
         """The block and its bytes with each value as `***`, and the names of the secrets that were in it."""
-        found = tuple(dict.fromkeys(name for value, name in self._values if value in data))
+        plain = _ESCAPES.sub(b"", data) if b"\x1b" in data else data
+        found = tuple(dict.fromkeys(name for value, name in self._values if value in data or value in plain))
         if not found:
             return block, data, ()
         hidden = Batch(block.streams, block.stamps, [self.raw(piece) for piece in block.pieces])
@@ -78,6 +87,9 @@ class Mask:
         """The same for bytes of any kind."""
         for value, _ in self._values:  # the longest first: one may be part of another
             piece = piece.replace(value, HIDDEN)
+        if b"\x1b" in piece:
+            for value, _ in self._values:
+                piece = _without_coloured(piece, value)
         return piece
 
     def text(self, text: str) -> str:
@@ -129,6 +141,23 @@ class Mask:
                 return dataclasses.replace(value, **{name: self._within(item) for name, item in fields.items()})
             case _:
                 return value
+
+
+def _without_coloured(piece: bytes, value: bytes) -> bytes:
+    """The bytes with `***` for each value that has escape sequences between its own bytes."""
+    parts = _ESCAPES.split(piece)
+    shown = b"".join(parts)
+    if value not in shown:
+        return piece
+    ends = [*accumulate(map(len, parts))]
+    escaped = [0, *accumulate(len(match.group()) for match in _ESCAPES.finditer(piece))]
+    kept: list[bytes] = []
+    last, at = 0, shown.find(value)
+    while at >= 0:
+        first, final = (place + escaped[bisect_right(ends, place)] for place in (at, at + len(value) - 1))
+        kept += [piece[last:first], HIDDEN]
+        last, at = final + 1, shown.find(value, at + len(value))
+    return b"".join([*kept, piece[last:]])
 
 
 class MaskedStream:
