@@ -278,6 +278,8 @@ def test_what_can_not_be_an_image(image: str) -> None:
         ),
         ("sync: {}", "1:1 sync: unknown key, did you mean 'code'? `code: ./` sends the job file's folder to the hosts"),
         ("environment: {}", "1:1 environment: unknown key, did you mean 'env'?"),
+        ("mounts: []", "1:1 mounts: unknown key, did you mean 'volumes'?"),
+        ("script: a.py", "1:1 script: unknown key; write `command: [python, train.py]`"),
         ("wrokdir: /x", "1:1 wrokdir: unknown key, did you mean 'workdir'?"),
         ("privileged: true", "1:1 privileged: unknown key; write `docker_args: [--privileged]`"),
         ("workdir: 3.10", '1:10 workdir: expected an absolute path, got the number 3.10: quote it, "3.10"'),
