@@ -56,6 +56,17 @@ async def test_rm_asks_for_logs_that_were_never_read(home: Path, capsys: pytest.
     assert await rm._may_lose(answering(False), out, begun, live((0,)))
 
 
+def test_the_name_of_a_job_leads_to_its_newest_run(tmp_path: Path) -> None:
+    """Of the runs that are recorded here, where no run has that name; else the one whose name is like it."""
+    store = RunStore(tmp_path)
+    for moment, name in enumerate(("train-ab12", "train-cd34", "sweep-ef56"), 1):
+        os.utime(store.create(name).path, (moment, moment))
+    settings: Any = SimpleNamespace(store=store)
+    assert ", did you mean 'train-cd34'?: why" in places.not_found(settings, "train", "why").message
+    assert ", did you mean 'sweep-ef56'?" in places.not_found(settings, "swep-ef56", "why").message
+    assert "did you mean" not in places.not_found(settings, "other", "why").message
+
+
 @pytest.mark.parametrize(("used", "idle"), [(1, 3), (2, 2), (5, 0)])
 def test_no_more_trees_stay_than_are_kept(tmp_path: Path, used: int, idle: int) -> None:
     """Those in use are among the four: when their runs end, nothing looks again."""

@@ -158,8 +158,10 @@ class Places:
 
 
 def not_found(settings: ClusterSettings, run: str, why: str) -> NotFound:
-    """The error for a run that nobody knows, with the nearest name recorded here."""
-    near = did_you_mean(run, [s.run_id for s in settings.store.all() if s.run_id != run])
+    """The error for a run that nobody knows, with the nearest name recorded here: a job's name means its newest run."""
+    names = [s.run_id for s in settings.store.all() if s.run_id != run]
+    of_job = next((name for name in names if name.startswith(f"{run}-")), None)
+    near = f", did you mean '{of_job}'?" if of_job else did_you_mean(run, names)
     return NotFound(f"there is no run {shown(run)}{near}: {why}", hint="`distui ps -a` lists the runs")
 
 
