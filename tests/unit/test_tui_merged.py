@@ -53,6 +53,19 @@ def test_equal_lines_are_one_row(tmp_path: Path) -> None:
     assert MergedLog(buffers).remark(group) == "± 0.015"
 
 
+def test_what_logs_had_at_the_beginning_is_one_row_though_some_are_read_later(tmp_path: Path) -> None:
+    """Nothing is placed before every log was read up to there; a log that is cut meanwhile is not waited for."""
+    said = [(1.0 + step, f"step {step}  loss 2.1") for step in range(12)]
+    buffers = {rank: log(tmp_path, rank, *said) for rank in range(2)}
+    late, gone = LogBuffer(buffers[1].path, 1), log(tmp_path, 2, (1.0, "here"))
+    merged = MergedLog({0: buffers[0], 1: late, 2: gone})
+    assert merged.grow(1e9, 1.0) and not merged.groups
+    gone.path.write_bytes(b"")
+    gone.grow()
+    late.grow()
+    assert {group.said_by() for group in read(merged)} == {frozenset({0, 1}), frozenset({2})}
+
+
 @pytest.mark.parametrize(
     ("said", "shown", "spread"),
     [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import time
 from array import array
 from bisect import bisect_right
@@ -67,11 +68,12 @@ class LogBuffer:
 
     @property
     def behind(self) -> int:
-        """Bytes of the file that are not indexed yet."""
+        """Bytes of the file that are not indexed yet; 0 of what is no file."""
         try:
-            return max(0, self.path.stat().st_size - self.size)
+            found = self.path.stat()
         except OSError:
             return 0
+        return max(0, found.st_size - self.size) if stat.S_ISREG(found.st_mode) else 0
 
     def renew(self) -> None:
         """The file was replaced by a new one."""

@@ -43,11 +43,13 @@ class _Reader:
     source: Source[str]
     line: int = 0
     cuts: int = 0
+    old: int = 0
+    """Bytes that its file had when the merge began: until all of them are indexed, nothing later is placed."""
 
     @property
     def more(self) -> bool:
         """Whether it has lines that were not read."""
-        return self.line < self.buffer.ended
+        return self.line < self.buffer.ended or self.buffer.size < self.old
 
 
 class MergedLog:
@@ -90,7 +92,8 @@ class MergedLog:
         self._begun = True
         for buffer in self.buffers.values():
             source = self._order.source(buffer.rank)
-            self._readers.append(_Reader(buffer, source, max(0, buffer.count - self.first), buffer.cuts))
+            first = max(0, buffer.count - self.first)
+            self._readers.append(_Reader(buffer, source, first, buffer.cuts, buffer.size + buffer.behind))
 
     @property
     def timed(self) -> bool:
@@ -153,7 +156,7 @@ class MergedLog:
         """Read one chunk; whether the rank has more."""
         buffer = reader.buffer
         if reader.cuts != buffer.cuts:
-            reader.cuts, reader.line = buffer.cuts, min(reader.line, buffer.ended)
+            reader.cuts, reader.line, reader.old = buffer.cuts, min(reader.line, buffer.ended), 0
         count = min(CHUNK, buffer.ended - reader.line)
         if count <= 0 or len(reader.source.waiting) > 64 * CHUNK:
             return False
