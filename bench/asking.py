@@ -40,7 +40,7 @@ def measure(*, quick: bool) -> None:
         more = middle(taken[name]).cpu - middle(taken[ALONE]).cpu
         rank, host = max(0.0, more) / one.each, one.cpu / one.questions
         print(f"  {name}: {1000 * rank:.1f} ms of the rank's CPU a question, {1000 * host:.0f} ms of its host's")
-        limit(f"of a core, one a minute, {name}", 100 * (rank + host) / PERIOD_S, "%", LIMIT_PERCENT)
+        limit(f"of a core, one every {PERIOD_S:g} s, {name}", 100 * (rank + host) / PERIOD_S, "%", LIMIT_PERCENT)
     note(f"distui asks ranks that speak every {PERIOD_S:g} s, without stacks; ranks that are silent first after 10 s")
 
 

@@ -443,7 +443,10 @@ def marks(lab: Any, host: str) -> list[dict[str, str]]:
 def test_two_people_want_the_same_at_once(
     lab: Any, start: Callable[..., Any], other: Path, home: Path, job: dict[str, Any], what: str, hint: str
 ) -> None:
-    """Exactly one has it, whoever it is; the other is told whose it is, and nothing of theirs is on a host."""
+    """Exactly one has it, whoever it is; the other is told whose it is, and nothing of theirs is on a host.
+
+    Whoever probes while the other proves that its hosts reach each other on that port finds somebody listening there.
+    """
     for turn in range(2):
         both = [start("sleep 300", "--name", f"same{turn}{w.name}", where=w, **job) for w in (home, other)]
         until(lambda both=both: [p for p in both if p.poll() is not None])
@@ -454,7 +457,9 @@ def test_two_people_want_the_same_at_once(
 
         assert sorted(d.returncode for d in done) == [3, 130], [d.stderr for d in done]
         lost = next(d for d in done if d.returncode == 3)
-        output = rf"h1: {what} is (being taken by a launch|used by run \S+) of root@\S+"
+        output = (
+            rf"h1: {what} is (being taken by a launch of root@|used by run \S+ of root@|taken: somebody listens on it)"
+        )
         assert re.search(output, lost.stderr), lost.stderr
         assert hint in lost.stderr
         assert_clean(lab)

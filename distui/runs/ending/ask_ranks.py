@@ -23,7 +23,7 @@ from distui.runs.watch.silence import silent_for
 
 FIRST_PAUSE_S = 10.0
 """Seconds from one question to ranks that are silent to the next; then longer and longer ones."""
-PERIOD_S = 60.0
+PERIOD_S = 20.0
 """Ranks that speak are asked every `stall_after`, and no more often than this."""
 MARGIN_S = 0.5
 
