@@ -23,6 +23,10 @@ RECORDERS = (("fr_trace_json", ""), ("dump_nccl_trace_json", ":nccl"))
 """Handlers of torch's server, for collectives over gloo and over NCCL, and with what the names of groups are marked: a
 group that does both (`cpu:gloo,cuda:nccl`, as torch makes it when it is given no backend) counts each from one.
 FlightRecorderCuda.cpp and control_plane/Handlers.cpp of torch 2.13."""
+PICKLED = "/handler/dump_nccl_trace_pickle?includestacktraces=false"
+"""Of torch 2.4, whose server tells of NCCL in no other way; NCCLUtils.cpp. Stacks would need the GIL."""
+PICKLE_BYTES = 4 << 20
+"""Of such an answer, whose every byte may be a list of its own; 2,000 entries take a quarter of a megabyte."""
 STACK_SECONDS, STACK_BYTES = ANSWER_SECONDS, 256 * 1024
 QUIET_SECONDS, SAMPLE_QUIET = 0.2, 0.03
 """Without another byte after a thread's call the stacks count as written; of one of many samples sooner."""
@@ -74,8 +78,7 @@ def recorder(folder: str, pid: int, most: int) -> "dict[str, Any]":
     answers, missing = [], []  # type: list[dict[str, Any]], list[Exception]
     for name, mark in RECORDERS:
         try:
-            text = ask_server("%s/%d.sock" % (folder, pid), "/handler/" + name, until)
-            answers.append(shorten(json.loads(text.decode("utf-8", "replace")), most, mark))
+            answers.append(shorten(ask_recorder("%s/%d.sock" % (folder, pid), name, until), most, mark))
         except NotServed as error:
             missing.append(error)
         except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, OverflowError) as error:
@@ -86,6 +89,65 @@ def recorder(folder: str, pid: int, most: int) -> "dict[str, Any]":
     for answer in answers:
         groups.update(answer["groups"])
     return {"version": answers[0]["version"], "groups": groups}
+
+
+def ask_recorder(path: str, name: str, until: float) -> "dict[str, Any]":
+    """All that one recorder answers. Raises NotServed, OSError, ValueError, RecursionError."""
+    try:
+        text = ask_server(path, "/handler/" + name, until).decode("utf-8", "replace")
+        return json.loads(text)  # type: ignore[no-any-return]
+    except NotServed:
+        if "nccl" not in name:
+            raise
+    return unpickle(ask_server(path, PICKLED, until))
+
+
+def unpickle(data: bytes) -> "dict[str, Any]":
+    """What torch pickles: texts, numbers, lists and dicts. Raises ValueError for all else.
+
+    Python's reader in Python, knowing only what torch's Pickler writes: no globals, no persistent ids, no decimal
+    numbers of any length. The one in C sets gigabytes aside when the memo has one high number. Only texts come again
+    (frames of stacks do, too, and are None then), and no more of them than an answer may have bytes.
+    """
+    import io  # noqa: PLC0415
+    import pickle  # noqa: PLC0415
+
+    twice = 0
+
+    def texts(load: "Any") -> "Any":
+        def act(reader: "Any") -> None:
+            nonlocal twice
+            load(reader)
+            top = reader.stack[-1]
+            parts = top if isinstance(top, tuple) else (top,)
+            if all(isinstance(part, str) for part in parts):
+                twice += sum(map(len, parts))
+            elif parts is top:
+                raise TypeError("a pair that is not of texts")
+            else:
+                reader.stack[-1] = None
+            if twice > ANSWER_BYTES:
+                raise ValueError("it unfolds to more than %d bytes" % ANSWER_BYTES)
+
+        return act
+
+    if len(data) > PICKLE_BYTES:
+        raise ValueError("a pickle of more than %d bytes" % PICKLE_BYTES)
+    reader = pickle._Unpickler(io.BytesIO(data))
+    known = reader.dispatch
+    reader.dispatch = {code: known[code] for code in PLAIN}  # type: ignore[misc]
+    reader.dispatch.update((code, texts(known[code])) for code in TEXTS)
+    try:
+        return reader.load()  # type: ignore[no-any-return]
+    except Exception as error:
+        raise ValueError("no pickle of torch's: %s: %s" % (type(error).__name__, error)) from None
+
+
+PLAIN = b"\x80.(N\x88\x89KMJ\x8aGX]}aesuqr"
+"""PROTO STOP MARK, NONE NEWTRUE NEWFALSE BININT1 BININT2 BININT LONG1 BINFLOAT BINUNICODE, EMPTY_LIST EMPTY_DICT,
+APPEND APPENDS SETITEM SETITEMS, BINPUT LONG_BINPUT: torch/csrc/jit/serialization/pickler.cpp."""
+TEXTS = b"hj\x86"
+"""BINGET LONG_BINGET TUPLE2, the pair being the name of a group and what it is for."""
 
 
 def why_not(error: Exception) -> "dict[str, Any]":

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import json
 import os
+import pickle
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -66,7 +68,12 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     servers: list[tuple[socket.socket, threading.Thread]] = []
 
     def start(
-        *pieces: bytes, name: str = f"{PID}.sock", endless: bool = False, silent: bool = False, nccl: bytes = NOT_FOUND
+        *pieces: bytes,
+        name: str = f"{PID}.sock",
+        endless: bool = False,
+        silent: bool = False,
+        nccl: bytes = NOT_FOUND,
+        pickled: bytes = NOT_FOUND,
     ) -> Path:
         server = socket.socket(socket.AF_UNIX)
         server.bind(str(tmp_path / name))
@@ -81,7 +88,8 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
                             return
                         question = connection.recv(4096)
                         try:
-                            for piece in (nccl,) if b"nccl" in question else pieces:
+                            told = (pickled,) if b"pickle" in question else (nccl,) if b"nccl" in question else pieces
+                            for piece in told:
                                 connection.sendall(piece)
                             while endless:
                                 connection.sendall(b" " * (1 << 16))
@@ -143,6 +151,135 @@ def test_an_old_torch_tells_only_of_nccl(serve: Serve) -> None:
     """The recorder of gloo came later."""
     said = hooked.recorder(str(serve(NOT_FOUND, nccl=OK + json.dumps(recorded(entry(7))).encode())), PID, 5)
     assert list(said["groups"]) == ["0:nccl"]
+
+
+# the same, pickled
+
+
+def torch_pickle(value: Any) -> bytes:
+    """As torch's Pickler writes it (torch/csrc/jit/serialization/pickler.cpp): protocol 2, texts told once."""
+    known: dict[str, int] = {}
+
+    def put(one: Any) -> bytes:
+        if one is None or isinstance(one, bool):
+            return {None: b"N", True: b"\x88", False: b"\x89"}[one]
+        if isinstance(one, int):
+            short, word = b"K%c" % one if 0 <= one < 256 else b"", b"\x8a\x08" + struct.pack("<q", one)
+            return short or (b"J" + struct.pack("<i", one) if abs(one) < 1 << 31 else word)
+        if isinstance(one, str):
+            if one in known:
+                return b"j" + struct.pack("<I", known[one])
+            known[one] = len(known)
+            return b"X" + struct.pack("<I", len(one.encode())) + one.encode() + b"r" + struct.pack("<I", known[one])
+        if isinstance(one, tuple):
+            return b"".join(map(put, one)) + b"\x86"
+        if isinstance(one, dict):
+            return b"}(" + b"".join(put(key) + put(item) for key, item in one.items()) + b"u"
+        return b"](" + b"".join(map(put, one)) + b"e"
+
+    return b"\x80\x02" + put(value) + b"."
+
+
+def recorded_by_2_4(*numbers: int) -> dict[str, Any]:
+    """What the recorder of torch 2.4 dumps (TraceUtils.h and NCCLUtils.cpp, version 2.2 of the dump).
+
+    Other than in JSON the group is a tuple, what was not seen is None, and there are no counters of the group.
+    """
+    entries = [
+        {
+            "record_id": number, "pg_id": 0, "process_group": ("0", "default_pg"), "collective_seq_id": number,
+            "p2p_seq_id": 0, "op_id": number, "profiling_name": "nccl:all_reduce",
+            "time_created_ns": 1795457849498133633 + number, "input_sizes": [[300, 3]], "input_dtypes": ["Float"],
+            "output_sizes": [[300, 3]], "output_dtypes": ["Float"],
+            "state": "started" if number == numbers[-1] else "completed", "time_discovered_started_ns": None,
+            "time_discovered_completed_ns": None, "retired": number != numbers[-1], "timeout_ms": 600000,
+            "is_p2p": False,
+        }
+        for number in numbers
+    ]  # fmt: skip
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}
+    return {"version": "2.2", "pg_config": config, **({"entries": entries} if entries else {})}
+
+
+def pickled_recorder(serve: Serve, data: bytes) -> dict[str, Any]:
+    """What is made of it where the server has no other handler."""
+    return hooked.recorder(str(serve(NOT_FOUND, pickled=OK + data)), PID, 2)
+
+
+def test_a_torch_that_only_pickles_tells_of_nccl(serve: Serve) -> None:
+    """torch 2.4, whose server has dump_nccl_trace_pickle alone."""
+    said = pickled_recorder(serve, torch_pickle(recorded_by_2_4(29, 30, 31)))
+    newest = [
+        [30, "nccl:all_reduce", "300x3", "Float", 1795457849498133663, True],
+        [31, "nccl:all_reduce", "300x3", "Float", 1795457849498133664, False],
+    ]
+    group = {"about": "default_pg", "recent": newest, "ranks": "[0, 1]"}
+    assert said == {"version": "2.2", "groups": {"0:nccl": group}}
+
+
+def test_before_its_first_collective_it_has_begun_nothing(serve: Serve) -> None:
+    """Then the list is left out, too."""
+    assert pickled_recorder(serve, torch_pickle(recorded_by_2_4())) == {"version": "2.2", "groups": {}}
+
+
+def test_stacks_that_nobody_asked_for_are_no_hindrance(serve: Serve) -> None:
+    """A frame that several collectives have is pickled once, and named by its number then."""
+    frame = b"}q\x07(X\4\0\0\0nameX\4\0\0\0mainu"
+    stack = b"X\6\0\0\0frames](" + frame + b"h\x07h\x07e"
+    data = torch_pickle(recorded_by_2_4(1)).replace(b"X\x09\0\0\0record_id", stack + b"X\x09\0\0\0record_id")
+    assert pickled_recorder(serve, data)["groups"]["0:nccl"]["recent"][0][0] == 1
+
+
+class Plants:
+    """Has the reader of a pickle make a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (self.path,))
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickle_that_would_run_something_runs_nothing(serve: Serve, tmp_path: Path, protocol: int) -> None:
+    """Whatever the protocol that names it."""
+    data = pickle.dumps({"version": "2.2", "entries": [Plants(tmp_path / "planted")]}, protocol)
+    assert "no pickle of torch's" in why(pickled_recorder(serve, data))
+    assert not (tmp_path / "planted").exists()
+
+
+WHOLE = torch_pickle(recorded_by_2_4(1, 2))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"rubbish", b"\0" * 1000, b"{}", WHOLE[:-1], WHOLE[: len(WHOLE) // 2], b".", b"\x80\x02.", b"\x80\x63N.",
+        b"\x80\x02cos\nsystem\n.", b"\x80\x02X\2\0\0\0osX\6\0\0\0system\x93.", b"\x80\x02\x82\1.",  # globals
+        b"\x80\x02Pid\n.", b"\x80\x02K\1Q.",  # persistent ids
+        b"\x80\x02Nr\xff\xff\xff\x7f.",  # a memo of gigabytes
+        b"\x80\x02L" + b"9" * 1_000_000 + b"L\n.", b"\x80\x02I" + b"9" * 1_000_000 + b"\n.",  # digits
+        b"\x80\x02\x8b\xff\xff\xff\x7f.", b"\x80\x02X\xff\xff\xff\xff.",  # lengths that are not there
+        b"\x80\x04\x8d" + b"\xff" * 7 + b"\x7f.", b"\x80\x04\x8e" + b"\xff" * 7 + b"\x7f.",
+        b"\x80\x02]" + b"q\0h\0a" * 3 + b".",  # a list that holds itself
+        b"\x80\x02)" + b"q\0h\0\x86" * 100 + b".",  # two to the hundredth
+        b"\x80\x02X\0\0\0\0" + b"q\0h\0\x86" * 100 + b".",
+        b"\x80\x02})" + b"\x85" * 1_000_000 + b"Ns.",  # a key so deep that hashing it ends the process
+        b"\x80\x02" + b"]" * 1_000_000 + b"a" * 999_999 + b".",
+        b"\x80\x02" + b"(" * 1_000_000 + b".",
+        b"\x80\x02}" + b"X\7\0\0\0entries](" + b"]" * 500_000 + b"a" * 499_999 + b"es.",
+        b"\x80\x02X\0\0\x10\0" + b"x" * (1 << 20) + b"q\0](" + b"h\0" * 1_000_000 + b"e.",  # a terabyte of text
+        b"N" * (hooked.PICKLE_BYTES + 1),
+        torch_pickle([]), torch_pickle("version"), torch_pickle(7), torch_pickle({"entries": 1}),
+        torch_pickle({"version": "2.2", "entries": [[1]]}), torch_pickle({"entries": [{}]}),
+        torch_pickle({**recorded_by_2_4(1), "pg_config": [1]}),
+        torch_pickle({**recorded_by_2_4(1), "pg_status": {"0": 1}}),
+    ],
+    ids=range(38),
+)  # fmt: skip
+def test_a_pickle_that_torch_would_not_write_is_said_in_words(serve: Serve, data: bytes) -> None:
+    """Rubbish, cut short, what would run something or take all memory, other shapes."""
+    why(pickled_recorder(serve, data))
 
 
 @pytest.mark.parametrize("nccl", [b"HTTP/1.1 200 OK\r\n\r\nrubbish", b"HTTP/1.1 500 Oh\r\n\r\n", b""])
