@@ -25,7 +25,7 @@ group that does both (`cpu:gloo,cuda:nccl`, as torch makes it when it is given n
 FlightRecorderCuda.cpp and control_plane/Handlers.cpp of torch 2.13."""
 PICKLED = "/handler/dump_nccl_trace_pickle?includestacktraces=false"
 """Of torch 2.4, whose server tells of NCCL in no other way; NCCLUtils.cpp. Stacks would need the GIL."""
-PICKLE_BYTES = 4 << 20
+PICKLE_BYTES = 2 << 20
 """Of such an answer, whose every byte may be a list of its own; 2,000 entries take a quarter of a megabyte."""
 STACK_SECONDS, STACK_BYTES = ANSWER_SECONDS, 256 * 1024
 QUIET_SECONDS, SAMPLE_QUIET = 0.2, 0.03
