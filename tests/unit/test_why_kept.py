@@ -65,8 +65,8 @@ def asked_at(turns: AskTurns, until: int, silent: Callable[[int], bool]) -> list
 def test_ranks_are_asked_whether_they_speak_or_not() -> None:
     """Lines of a progress bar tell nothing; one that is silent has them asked at once, then less and less often."""
     assert asked_at(AskTurns(0.0, 120.0, told=True), 400, lambda now: False) == [120, 240, 360]
-    assert asked_at(AskTurns(0.0, 3.0, told=True), 130, lambda now: False) == [60, 120]
-    assert asked_at(AskTurns(0.0, 30.0, told=True), 230, lambda now: now >= 45) == [45, 55, 75, 115, 175]
+    assert asked_at(AskTurns(0.0, 3.0, told=True), 130, lambda now: False) == [20, 40, 60, 80, 100, 120]
+    assert asked_at(AskTurns(0.0, 30.0, told=True), 150, lambda now: now >= 45) == [30, 45, 55, 75, 105, 135]
     assert asked_at(AskTurns(0.0, 120.0, told=False), 400, lambda now: False) == []
     assert asked_at(AskTurns(0.0, 120.0, told=False), 330, lambda now: now >= 300) == [300, 310]
     assert asked_at(AskTurns(0.0, 0.0, told=True), 400, lambda now: False) == []
