@@ -1,4 +1,4 @@
-"""Reads a run that another distui of this machine has in its hands, and takes it over when that one leaves."""
+"""Reads a run that another distui of this machine has in its hands, and goes on from its hosts when that one leaves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from types import TracebackType
 
-from distui.errors import CheckFailed, ExitCode
+from distui.errors import CheckFailed, DistuiError, ExitCode
 from distui.plan.model import RunPlan
 from distui.runs.control.beside import StoredReader
 from distui.runs.control.controller import RunController
@@ -22,39 +22,39 @@ from distui.runs.store.runs import AlreadyFollowed
 from distui.runs.watch.logged_steps import LoggedSteps
 
 Own = Callable[[], AbstractAsyncContextManager[RunController]]
-"""Takes the run up: the controller lives while the block runs."""
+"""Takes the run up, or looks on at it from a copy of its folder: the controller lives while the block runs."""
 
 POLL_SECONDS = 0.1
 
-HANDED_OVER_SECONDS = 10.0
+HANDED_OVER_SECONDS = 3.0
 """How long another distui here may take to go on with a run whose owner has left: it asks the hosts first."""
 
 
 class Beside:
     """A run as `RunController` shows one, by what its owner writes down here.
 
-    Its reader sees every event and line once, whoever the owner is: when that one leaves, this process becomes it, and
-    goes on reading what it writes itself.
+    Its reader sees every event and line once, whoever the owner is: when that one leaves, this process becomes it, or
+    looks on by itself, and goes on reading what it writes itself.
     """
 
     def __init__(
         self,
         plan: RunPlan,
-        own: Own | None,
+        own: Own,
         *,
+        looks: bool = False,
         reader: StoredReader,
         mask: Mask = NOTHING,
         clock: Callable[[], float] = time.time,
-        timeout: float = HANDED_OVER_SECONDS,
     ) -> None:
+        """Who only `looks` lets another distui here take the run over, and reads its hosts where none does."""
         self.plan = plan
-        self.stored = reader.stored
+        self.stored = self._begun_in = reader.stored
         self.mask = mask
         """Hides what the owner did not know the value of."""
         self.state = RunState()
         self._own = own
-        """None for who may only look: contact is lost when its owner leaves and no other takes it up."""
-        self._timeout = timeout
+        self._looks = looks
         self._alone_since: float | None = None
         self._reader = reader
         self._steps = LoggedSteps(plan)
@@ -146,15 +146,27 @@ class Beside:
     def _end(self, *, owned: bool) -> RunEnded | None:
         """An end that is not written down, or that we leave; takes the run over when nobody has it."""
         if self._leaving:
-            return RunEnded(self._clock(), "detached", int(ExitCode.OK), log_dir=str(self.stored.log_dir))
-        if self._own is None:
-            return self._lost() if self._is_alone(owned=owned) else None
+            return RunEnded(self._clock(), "detached", int(ExitCode.OK), log_dir=self._log_dir)
         if self._owning is not None and self._owning.done():
-            ended, self._owning = self._owning.result(), None
-            return ended
-        if not owned and self._owning is None:
-            self._owning = asyncio.create_task(self._take_over(self._own))
+            done, self._owning = self._owning, None
+            return self._result(done)
+        if self._owning is None and (self._is_alone(owned=owned) if self._looks else not owned):
+            self._owning = asyncio.create_task(self._take_over())
         return None
+
+    @property
+    def _log_dir(self) -> str:
+        """Where the logs are here; "" where they are read into a folder that goes."""
+        return str(self.stored.log_dir) if self.stored == self._begun_in else ""
+
+    def _result(self, done: asyncio.Task[RunEnded | None]) -> RunEnded | None:
+        """How following it here ended. Who only looks is told what its hosts did not tell."""
+        try:
+            return done.result()
+        except DistuiError as exc:
+            if not self._looks:
+                raise
+            return self._lost(exc)
 
     def _is_alone(self, *, owned: bool) -> bool:
         """Whether nobody has followed the run for so long that nobody is about to."""
@@ -163,27 +175,31 @@ class Beside:
             self._alone_since = None
             return False
         self._alone_since = now if self._alone_since is None else self._alone_since
-        return now - self._alone_since >= self._timeout
+        return now - self._alone_since >= HANDED_OVER_SECONDS
 
-    def _lost(self) -> RunEnded:
-        """The end of looking on where nobody writes any more what happens; how the run stands only its hosts tell."""
-        run = self.stored.run_id
-        message = f"nobody here follows {run} any more: `distui attach --view {run}` goes on from its hosts"
+    def _lost(self, error: DistuiError) -> RunEnded:
+        """The end of looking on where nobody here writes any more what happens, and its hosts don't tell either."""
+        message = f"nobody here follows {self.stored.run_id} any more, and its hosts don't tell: {error.message}"
         now = self._clock()
         return RunEnded(
             now,
             "unknown",
             int(ExitCode.CONTACT_LOST),
-            log_dir=str(self.stored.log_dir),
+            log_dir=self._log_dir,
             took=max(0.0, now - (self.state.started or now)),
             warnings=(message,),
         )
 
-    async def _take_over(self, own: Own) -> RunEnded | None:
-        """Own the run to its end; None when somebody else was faster, who is then read on beside."""
+    async def _take_over(self) -> RunEnded | None:
+        """Follow the run to its end; None when somebody else was faster, who is then read on beside."""
         ended: RunEnded | None = None
         with contextlib.suppress(AlreadyFollowed):
-            async with own() as controller:
+            async with self._own() as controller:
+                if controller.stored != self.stored:
+                    if self.stored.is_followed:
+                        return None
+                    self._reader.move(controller.stored)
+                    self.stored = controller.stored
                 self._owner = controller
                 try:
                     async for batch in controller.batches():

@@ -199,3 +199,67 @@ def test_the_app_looks_on_at_a_run_of_another_machine(
     assert_whole(home, "turns")
     assert not (other / ".local/state/distui/runs/turns").exists()
     assert_one_end(lab, home, "turns")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "detached"])
+def test_views_go_on_from_the_hosts_when_the_owner_goes(
+    lab: Any, home: Path, start: Callable[..., Any], number: signal.Signals
+) -> None:
+    """Two readers in its home, one of them the app: lines once, the end; what is left is there for `attach`."""
+    begun(lab, home, start, "turns")
+    with (
+        lab.spawn_distui("attach", "turns", "--headless", "-o", "ndjson", home=home) as owner,
+        view(lab, home) as near,
+        Terminal(lab, home) as term,
+    ):
+        read_until(owner, type="phase", phase="follow")
+        events = read_until(near, type="phase", phase="follow")
+        term.enter("distui attach --view turns")
+        term.wait("RUNNING", re.compile(r"needle-\d"), "read-only")
+        grown(home, "turns")
+        owner.signal_group(number)
+        rest_of(owner)
+        at = last(home, "turns", 0)
+        term.wait("RUNNING", lambda text: any(int(n) > at + 20 for n in re.findall(r"needle-(\d+)", text)))
+        assert last(home, "turns", 0) == at
+        end(lab, home, "turns")
+        events += rest_of(near)
+        term.wait("SUCCEEDED", "end of log", "bye", seconds=60)
+        term.keys("C-q")
+        term.wait_shell()
+    assert near.returncode == 0, near.stderr.read()
+    assert [(e["state"], e["exit"]) for e in events if e["type"] == "result"] == [("succeeded", 0)]
+    done = lab.distui("attach", "turns", "--headless", home=home)
+    assert done.returncode == 0, done.stderr
+    assert_whole(home, "turns")
+    for rank in range(2):
+        numbers = steps(events, rank)
+        assert numbers == list(range(numbers[0], last(home, "turns", rank) + 1))
+    assert_one_end(lab, home, "turns")
+
+
+FAILS_ONCE = f'[ "$DISTUI_ATTEMPT" = 2 ] && {{ echo second; exit 0; }}; {UNTIL_TOLD}; exit 3'
+"""A rank's script whose first attempt fails when it is told to end; the second is over at once."""
+
+
+def test_views_go_on_with_the_next_attempt(lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path) -> None:
+    """One in the owner's home, one elsewhere: both attempts' lines, and the end of the second."""
+    other = lab.ssh_home(tmp_path / "other")
+    (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+    owner = start(FAILS_ONCE, "--name", "turns", "-o", "ndjson", job={"retries": 1})
+    with view(lab, home) as near, view(lab, other) as far:
+        seen = {viewer: read_until(viewer, type="phase", phase="follow") for viewer in (near, far)}
+        grown(home, "turns")
+        done = lab.distui("exec", "turns", "--rank", "1", "--", "touch", "/tmp/go", home=home)
+        assert done.returncode in (0, 137), done.stderr
+        for viewer in (near, far):
+            seen[viewer] += rest_of(viewer)
+        rest_of(owner)
+    assert [v.returncode for v in (owner, near, far)] == [0, 0, 0]
+    for viewer in (near, far):
+        results = [(e["state"], e["exit"], e["attempt"]) for e in seen[viewer] if e["type"] == "result"]
+        assert results == [("succeeded", 0, 2)]
+        assert [e["attempt"] for e in seen[viewer] if e["type"] == "attempt"] == [1]
+        assert sorted(e["rank"] for e in seen[viewer] if e["type"] == "log" and e["line"] == "second") == [0, 1]
+    assert not (other / ".local/state/distui/runs/turns").exists()
+    assert_clean(lab)

@@ -34,7 +34,7 @@ async def test_the_first_failure(open_app: Any, live: FakeLive) -> None:
 async def test_a_run_that_nobody_follows_any_more(open_app: Any, live: FakeLive) -> None:
     """Its end is not known: what tells it is named, and nothing is said of what is left on its hosts."""
     train(live)
-    words = "nobody here follows llm-7f3 any more: `distui attach --view llm-7f3` goes on from its hosts"
+    words = "nobody here follows llm-7f3 any more, and its hosts don't tell: there is no run llm-7f3"
     await live.feed(*launching(live.plan, NOW), RunEnded(NOW + 60, "unknown", 6, warnings=(words,)))
     async with open_app((120, 36)) as (app, pilot):
         await opened(pilot, live)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +13,8 @@ import pytest
 from fakes import NOW, FakeBackend, FakeLive, launching, sample, screen_text, shot
 from training import body, failing_loudly, opened, say, settled, train
 
-from distui.runs.lines.events import Notice, RankChanged, RunEnded
+from distui.runs.lines.events import LogLine, LogLines, Notice, RankChanged, RunEnded
+from distui.runs.store.runs import StoredRun
 from distui.tui.logs.feed import RunFeed
 
 
@@ -221,3 +224,19 @@ def test_logs_are_indexed_in_turn(live: FakeLive, monkeypatch: pytest.MonkeyPatc
     while feed._index(next(clock) + 3):
         pass
     assert feed.buffers[3].behind == 0
+
+
+def test_logs_are_read_on_in_the_copy_of_a_run_that_is_only_looked_on_at(live: FakeLive, tmp_path: Path) -> None:
+    """Its owner has left: the lines that were there stay, further ones come from where they are written now."""
+    train(live)
+    feed = RunFeed(live)
+    before = live.stored.rank_log(3).read_bytes().count(b"\n")
+    feed.buffers[3].grow(1.0)
+    copy = StoredRun(tmp_path / "copy" / live.stored.run_id)
+    shutil.copytree(live.stored.path, copy.path)
+    live.stored = copy
+    with copy.rank_log(3).open("ab") as file:
+        file.write(b"one more\n")
+    feed.take([LogLines(NOW, 3, 3, "h1", [LogLine("stdout", "one more")])])
+    feed.buffers[3].grow(1.0)
+    assert feed.buffers[3].raw(before, 9) == [b"one more"]

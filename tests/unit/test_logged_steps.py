@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -86,7 +87,7 @@ async def test_who_reads_beside_the_owner_knows_them(stored: StoredRun) -> None:
     """Those that were said before it came, then those that are said."""
     record(stored, OPENED)
     now = 9e9
-    beside = Beside(PLAN, None, reader=StoredReader(stored), clock=lambda: now, timeout=60.0)
+    beside = Beside(PLAN, contextlib.nullcontext, looks=True, reader=StoredReader(stored), clock=lambda: now)
     batches = beside.batches()
     assert steps_in(list(await anext(batches))) == [{0: 2, 1: 5}]
     with stored.rank_log(0).open("a") as file:

@@ -37,6 +37,7 @@ class RunFeed:
     def __init__(self, live: LiveRun, *, clock: Callable[[], float] = time.time) -> None:
         self.live = live
         self.clock = clock
+        self._log_dir = live.stored.log_dir
         self.placed = placed(live.plan)
         self.buffers = {
             rank: LogBuffer(live.stored.rank_log(rank), rank, task.host, live.mask)
@@ -141,6 +142,8 @@ class RunFeed:
 
     def take(self, batch: Sequence[Event]) -> None:
         """Note which logs grew, keep samples."""
+        if self.live.stored.log_dir != self._log_dir:
+            self._move()
         for event in batch:
             match event:
                 case LogLines():
@@ -154,6 +157,12 @@ class RunFeed:
                     self.grown.update(self.sources)
                 case _:
                     pass
+
+    def _move(self) -> None:
+        """The run is followed on in another folder, with a copy of what there is."""
+        self._log_dir = self.live.stored.log_dir
+        for buffer in self.sources.values():
+            buffer.path = self._log_dir / buffer.path.name
 
     def _renew(self) -> None:
         """Another attempt has begun: the files are new ones."""

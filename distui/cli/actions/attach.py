@@ -102,8 +102,13 @@ async def _attach(
                 ended = await follow(adopt(settings.cluster, connector, place, live), sink, out, stop_on_exit=False)
                 return exit_code(ended, exit_first=exit_first)
         refuse_unknown(view.ranks, range(plan.world_size))
-        other = beside(settings.cluster, place, plan, reader, partial(wiring.connected, settings))
-        return exit_code(await follow(other, sink, out, stop_on_exit=False), exit_first=exit_first)
+        with contextlib.ExitStack() as kept:
+
+            def copy() -> Path:
+                return Path(kept.enter_context(TemporaryDirectory(prefix="distui-")))
+
+            other = beside(settings.cluster, place, plan, reader, partial(wiring.connected, settings), copy)
+            return exit_code(await follow(other, sink, out, stop_on_exit=False), exit_first=exit_first)
 
 
 async def going_on(

@@ -292,7 +292,7 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
     if ended.outcome == "unknown" and not gone:
         yield f"  lost   {_out_of_reach(state)}", "red"
     for past in state.past:
-        yield f"  before {of_attempts(past.attempt, past.attempts)}: {past.log_dir}", "dim"
+        yield f"  before {of_attempts(past.attempt, past.attempts)}: {past.log_dir or 'not kept here'}", "dim"
     for left in ended.leftovers:
         yield safe(f"  left   {left}"), "yellow"
     if goes_on and ended.attempt < ended.attempts:

@@ -20,5 +20,6 @@ def command() -> None:
     Logs continue where this machine left off, no line twice. When the run ends its logs are read to their end, it is
     reported and cleaned up, and attach exits as it did. Ctrl-C leaves; the run is not touched.
 
-    With --view the run stays with whoever has it, wherever that is: its logs and its end are shown, and no more.
+    With --view the run stays with whoever has it, wherever that is: its logs and its end are shown, and no more. It
+    goes on when that one leaves, and with the next attempt of a run that has retries.
     """

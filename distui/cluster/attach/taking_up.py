@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
-from distui.cluster.attach import places
+from distui.cluster.attach import leftover, places
 from distui.cluster.attach.places import Asked, RunLocation, open_here
 from distui.cluster.beside import Beside
 from distui.cluster.connecting import Connect
@@ -15,8 +18,9 @@ from distui.facts.host import HostFacts, Trouble
 from distui.facts.probe import probe_all
 from distui.frozen import frozen
 from distui.identity import owner
-from distui.plan.model import RunPlan
+from distui.plan.model import NoPlan, PlanProblem, RunPlan
 from distui.plan.serialize import to_json
+from distui.runs.attempt.replan import AttemptPlanner, NextAttempt, Ports
 from distui.runs.control.beside import StoredReader
 from distui.runs.control.controller import RunController
 from distui.runs.hosts.discover import FoundRun
@@ -29,6 +33,9 @@ from distui.runs.store.recorded import stored_plan
 from distui.runs.store.runs import RunStore, StoredRun, cannot_write
 from distui.runs.store.saved_hosts import save_hosts, saved_hosts
 from distui.session import Connector
+
+STARTED_SECONDS = 10.0
+"""How long an attempt's tasks may take to be there once the first one is."""
 
 
 @frozen
@@ -98,7 +105,27 @@ def view(
         stored = _made(RunStore(folder).adopt(live.plan.run_id), place, live)
     except OSError as exc:
         raise cannot_write(folder, exc, "; the run was not touched") from exc
-    return _controller(settings, connector, live, stored, views=True)
+    planner = _begun_elsewhere(settings, connector, RunLocation(place.run, stored, place.hosts))
+    return _controller(settings, connector, live, stored, views=True, planner=planner)
+
+
+def _begun_elsewhere(settings: ClusterSettings, connector: Connector, place: RunLocation) -> AttemptPlanner:
+    """For who only looks on: the next attempt is what the run's owner begins, as soon as the hosts have it."""
+
+    async def planner(attempt: int, spent: float, taken: Ports | None = None, /) -> NextAttempt | NoPlan:
+        until = time.monotonic() + leftover.REST_SECONDS
+        begun = 0.0
+        while (now := time.monotonic()) < until:
+            asked = await places.find_again(connector, place)
+            if (found := asked[0]) is not None and found.attempt >= attempt:
+                begun = begun or now
+                if not found.unfound or now - begun > STARTED_SECONDS:
+                    live = await take_up(settings, connector, place, asked)
+                    return NextAttempt(live.plan, live.facts)
+            await asyncio.sleep(leftover.POLL_SECONDS)
+        return NoPlan((PlanProblem(None, "whoever has the run has not begun it"),))
+
+    return planner
 
 
 def _controller(
@@ -109,6 +136,7 @@ def _controller(
     *,
     keep: bool | None = None,
     views: bool = False,
+    planner: AttemptPlanner | None = None,
 ) -> RunController:
     silent = {name: trouble for name, trouble in live.unreachable.items() if trouble.code == "command_timeout"}
     return RunController(
@@ -120,6 +148,7 @@ def _controller(
         adopted=True,
         views=views,
         keep=keep,
+        planner=planner,
         began=_began(stored, live),
         limits=settings.limits(adopted=True),
         stopped_as=owner(),
@@ -139,20 +168,43 @@ def owned_plan(stored: StoredRun | None) -> RunPlan | None:
 
 
 def beside(
-    settings: ClusterSettings, place: RunLocation, plan: RunPlan, reader: StoredReader, connect: Connect
+    settings: ClusterSettings,
+    place: RunLocation,
+    plan: RunPlan,
+    reader: StoredReader,
+    connect: Connect,
+    folder: Callable[[], Path],
 ) -> Beside:
-    """The run as its owner on this machine writes it down; taken over when that one leaves, but for `--readonly`."""
+    """The run as its owner on this machine writes it down; taken over when that one leaves.
+
+    With `--readonly` it is looked on at from then on, in a new `folder`, which is to live as long as that is shown.
+    """
 
     @contextlib.asynccontextmanager
     async def own() -> AsyncIterator[RunController]:
         here = RunLocation(place.run, reader.stored, place.hosts)
         async with connect(place.hosts) as connector:
             live = await take_up(settings, connector, here, await places.find_again(connector, here))
-            async with adopt(settings, connector, here, live) as controller:
+            if settings.readonly:
+                copy = folder()
+                await asyncio.to_thread(_copy, reader.stored, copy)
+                following = view(settings, connector, here, live, copy)
+            else:
+                following = adopt(settings, connector, here, live)
+            async with following as controller:
                 yield controller
 
-    may_own = None if settings.readonly else own
-    return Beside(plan, may_own, reader=reader, mask=Mask.of(plan.secret_names, settings.environ))
+    mask = Mask.of(plan.secret_names, settings.environ)
+    return Beside(plan, own, looks=settings.readonly, reader=reader, mask=mask)
+
+
+def _copy(stored: StoredRun, folder: Path) -> None:
+    """What is recorded of a run, as a run in `folder` that is followed on. Raises CheckFailed for a full disk."""
+    try:
+        copy = RunStore(folder).adopt(stored.run_id)
+        shutil.copytree(stored.path, copy.path, ignore=shutil.ignore_patterns("lock", "stop"), dirs_exist_ok=True)
+    except OSError as exc:
+        raise cannot_write(folder, exc, "; the run was not touched") from exc
 
 
 def _began(stored: StoredRun, live: Live) -> float | None:

@@ -117,7 +117,7 @@ class RunBackend(ABC):
                     self._connect(place.hosts),
                     lambda connector: taking_up.adopt(self.settings, connector, place, live),
                 )
-        other = taking_up.beside(self.settings, place, plan, reader, self._connect)
+        other = taking_up.beside(self.settings, place, plan, reader, self._connect, self._manager.folder)
         return await self._manager.keep(contextlib.nullcontext(), lambda _: other)
 
     def _locate(self, run: str) -> RunLocation:

@@ -34,6 +34,11 @@ class _Growing:
     inode: int = 0
     """Of the file that is read: another one in its place is the next attempt's."""
 
+    def move(self, folder: Path) -> None:
+        """Read on in the copy that is in `folder`."""
+        self.path = folder / self.path.name
+        self.inode = _inode(self.path)
+
     def read(self, until: int | None = None) -> list[bytes]:
         """Lines completed since the last call, of at most CHUNK bytes. A shorter file is being rewritten."""
         try:
@@ -74,6 +79,14 @@ class StoredReader:
         self._logs: dict[Path, _Log] = {}
         self._attempt = 0
         self._waiting: list[Event] = []
+
+    def move(self, stored: StoredRun) -> None:
+        """Read on in `stored`, a copy of the folder, from where it is by now."""
+        self.stored = stored
+        self._events.move(stored.path)
+        for log in self._logs.values():
+            log.file.move(stored.log_dir)
+        self._logs = {log.file.path: log for log in self._logs.values()}
 
     def before(self) -> list[Event]:
         """What was there when it was made: the events of the newest session, but for its end."""

@@ -27,7 +27,7 @@ from distui.runs.ending.conclude import reading, recall
 from distui.runs.ending.finish import ended, finish, left, refused
 from distui.runs.ending.looked_on import looked_on
 from distui.runs.ending.next_attempt import next_attempt
-from distui.runs.hosts.readers import reader_id
+from distui.runs.hosts.readers import reader_id, waiter_id
 from distui.runs.launch.launch import launch, without_taken_ports
 from distui.runs.launch.leases import PLANS, PortsTaken
 from distui.runs.lines.events import (
@@ -95,7 +95,7 @@ class RunController:
             limits=limits,
             began=clock() if began is None else began,
             deadline=None if limits.run is None else clock() + limits.run,
-            reader=reader_id(stored),
+            reader=waiter_id(stored) if views else reader_id(stored),
             adopted=adopted,
             views=views,
             keep=labels is not None and labels.keep if keep is None else keep,
@@ -226,7 +226,7 @@ class RunController:
             following = await next_attempt(self.attempt, await self._one_attempt())
             if isinstance(following, RunEnded):
                 return following
-            self.attempt = following
+            self.attempt, self._found = following, frozenset()
 
     async def _give_up(self, error: DistuiError, outcome: RunOutcome) -> None:
         await self.attempt.notice("error", error.message + (f" ({error.hint})" if error.hint else ""))

@@ -206,13 +206,17 @@ async def carry_marks(attempt: Attempt) -> None:
 
 
 async def recorded_elsewhere(attempt: Attempt) -> EndRecord | None:
-    """The verdict of whoever owns a run that is only looked on at; who is not kept from removing it any more."""
-    await _checked_elsewhere(attempt)
+    """The verdict of whoever owns a run that is only looked on at; who is not kept from removing it any more.
+
+    Where another attempt may follow, that one is waited for by a mark that its owner carries there.
+    """
+    if attempt.recorded is None:
+        await _checked_elsewhere(attempt)
     if attempt.run.requests.detach:
         await _leave(attempt)
         return None
-    record = await _on_hosts(attempt)
-    await _visits(attempt, "leave")
+    record = attempt.recorded or await _on_hosts(attempt)
+    await _visits(attempt, "next" if record is not None and record.may_go_on else "leave")
     return record
 
 

@@ -15,7 +15,7 @@ from distui.runs.lines.events import RunEnded
 
 async def looked_on(attempt: Attempt) -> RunEnded:
     """How it ended, once everything is read; its owner is waited for, who may be about to say so."""
-    record = attempt.recorded or await recorded_elsewhere(attempt)
+    record = await recorded_elsewhere(attempt)
     if attempt.run.requests.detach:
         return left(attempt)
     if record is not None:

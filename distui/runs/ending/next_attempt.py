@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from distui.errors import ExitCode
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.attempt.attempt import Attempt
@@ -65,7 +66,8 @@ async def next_attempt(attempt: Attempt, ended: RunEnded) -> Attempt | RunEnded:
     if planner is None:
         return ended
     requests, number = attempt.run.requests, attempt.plan.attempt + 1
-    pause, kept_in = pause_before(number), str(attempt.run.stored.attempt(number - 1).log_dir)
+    pause = pause_before(number)
+    kept_in = "" if attempt.run.views else str(attempt.run.stored.attempt(number - 1).log_dir)
     await attempt.emit(AttemptEnded(attempt.clock(), number - 1, attempt.plan.attempts, ended.failure, pause, kept_in))
     if requests.stop in OWN_STOPS:
         requests.withdraw_stop()  # it was of the attempt that is over
@@ -77,6 +79,8 @@ async def next_attempt(attempt: Attempt, ended: RunEnded) -> Attempt | RunEnded:
         # How the attempt ended is recorded: a stop of what does not run changes no verdict.
         message = f"attempt {number} is not begun: the run was stopped, and ends as attempt {number - 1} did"
         await attempt.notice("warning", message)
+    elif requests.detach and attempt.run.views:
+        return replace(ended, at=attempt.clock(), outcome="detached", exit=int(ExitCode.OK), failure=None)
     elif requests.detach:
         await attempt.notice("warning", f"attempt {number} is not begun without a distui that stays")
     elif following is not None and await _set_aside(attempt, following.plan):

@@ -353,4 +353,4 @@ def _is_name(run_id: str) -> bool:
 def cannot_write(path: Path, error: OSError, then: str = "") -> CheckFailed:
     """The error of a run's folder that can't be written; `then` says what becomes of the run."""
     hint = "free some space there, or set XDG_STATE_HOME to a folder on another disk"
-    return CheckFailed(f"can't write {path}: {error.strerror}{then}", hint=hint)
+    return CheckFailed(f"can't write {path}: {error.strerror or error}{then}", hint=hint)
