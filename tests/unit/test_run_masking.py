@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from distui.plan.labels import TaskLabels, task_from_labels, to_labels
 from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import Failure, FailureFound, LogLine, Notice
-from distui.runs.lines.text import MAX_OPEN, WholeLines
+from distui.runs.lines.text import MAX_OPEN, WholeLines, safe
 from distui.runs.store.logs import TaskLog
 from distui.runs.store.masking import Mask, MaskedStream
 from distui.runs.store.runs import RunStore
@@ -33,7 +33,9 @@ def test_a_value_in_two_parts_of_an_endless_line_is_hidden(tmp_path: Path, befor
     assert stored.rank_log(0).read_bytes() == text.replace(VALUE.encode(), b"***")
 
 
-@pytest.mark.parametrize("between", ["\x1b[0m", "\x1b[1;31m\x1b[4m", "\x1b]8;;http://h/\x1b\\", "\x1b(B"])
+@pytest.mark.parametrize(
+    "between", ["\x1b[0m", "\x1b[1;31m\x1b[4m", "\x1b]8;;http://h/\x1b\\", "\x1b(B", "\x1b\x1b[0m"]
+)
 def test_a_value_with_colours_in_it_is_hidden(between: str) -> None:
     """What shows a line takes them out, and would show the value; the line keeps its other colours."""
     line = f"\x1b[2mtoken {VALUE[:4]}{between}{VALUE[4:-1]}{between}{VALUE[-1]}\x1b[0m\n".encode()
@@ -43,6 +45,16 @@ def test_a_value_with_colours_in_it_is_hidden(between: str) -> None:
     assert twice == hidden * 2
     other = b"\x1b[31mhunter\x1b[0m\n"
     assert MASK.hide(Batch((1,), (b"",), (other,)), other)[1:] == (other, ())
+
+
+@given(
+    st.lists(st.sampled_from(["\x1b", "\x1b[0m", "\x1b[2K", "\x1b]", "x", "\x07", "[", "\x1b\\", "\x1bP"]), max_size=6)
+)
+def test_no_escape_sequences_show_a_value_that_they_part(parts: list[str]) -> None:
+    """Whatever they are: what is shown of a line and where values are looked for is by one rule."""
+    line = f"token {VALUE[:5]}{''.join(parts)}{VALUE[5:]}".encode()
+    assert VALUE not in safe(MASK.raw(line).decode())
+    assert VALUE not in safe(MASK.raw(line).decode(), colour=True)
 
 
 values = st.text("ab", min_size=6, max_size=9)

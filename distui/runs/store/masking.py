@@ -19,6 +19,7 @@ from distui.facts.values import as_object
 from distui.regex import regex
 from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import HostSampled, LogLine, LogLines
+from distui.runs.lines.text import ESCAPE
 from distui.runs.store.runs import StoredRun
 
 T = TypeVar("T")
@@ -28,9 +29,8 @@ HIDDEN = b"***"
 SHORTEST = 6
 """Bytes of the shortest value that is hidden: shorter ones are words that logs are full of."""
 
-_ESCAPE = rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])"
-"""What `lines/text.py` takes out of a line before it is shown: a value with colours in it would be whole there."""
-_ESCAPES = regex(_ESCAPE)
+_ESCAPES = regex(ESCAPE.encode())
+"""A value with colours in it would be whole once they are taken out."""
 
 
 class Mask:
