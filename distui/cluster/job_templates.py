@@ -26,6 +26,7 @@ class Template:
     """The job from its launcher on."""
 
 
+# A line is one write: ranks that share one output would else print into each other's lines (PYTHONUNBUFFERED).
 _TORCH = """\
     import os, time, torch, torch.distributed as dist
     dist.init_process_group("{backend}")
@@ -35,7 +36,7 @@ _TORCH = """\
     for step in range(1, 21):
         one = torch.ones(1000, device=device)
         dist.all_reduce(one)
-        print("step", step, "of 20: sum of all ranks", int(one[0]), flush=True)
+        print("step %d of 20: sum of all ranks %d\\n" % (step, one[0]), end="", flush=True)
         time.sleep(0.5)
     dist.destroy_process_group()
 """
