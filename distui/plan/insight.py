@@ -19,6 +19,14 @@ HOOK, FOLDER = "/run/distui/hook", "/run/distui/insight"
 RECORDED = "2000"
 """Collectives that torch's flight recorder remembers; its own size where it is on by default (since torch 2.9)."""
 
+OLDER = {
+    "TORCH_FR_BUFFER_SIZE": "TORCH_NCCL_TRACE_BUFFER_SIZE",
+    "TORCH_FR_DUMP_TEMP_FILE": "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
+}
+"""The flight recorder's variables before torch 2.8, which the hook sets where that is what the rank has; later ones
+know both, and the newer one holds.
+"""
+
 
 def wanted(job: Job) -> bool:
     """Whether ranks get the hook. TensorFlow has no use for it; a secret PYTHONPATH can't be added to in the open."""
@@ -42,12 +50,9 @@ def with_hook(env: Mapping[str, str], task_folder: str, run_dir: str, engine: En
     """
     hook, folder = (HOOK, FOLDER) if engine != "process" else (hook_folder(run_dir), task_folder)
     own = env.get("PYTHONPATH")
-    added = {
-        "PYTHONPATH": f"{hook}:{own}" if own else hook,
-        "TORCH_FR_BUFFER_SIZE": env.get("TORCH_FR_BUFFER_SIZE", RECORDED),
-        "TORCH_FR_DUMP_TEMP_FILE": env.get("TORCH_FR_DUMP_TEMP_FILE", f"{folder}/trace_"),
-    }
-    return {**env, "DISTUI_INSIGHT": folder, **added}
+    recorder = {"TORCH_FR_BUFFER_SIZE": RECORDED, "TORCH_FR_DUMP_TEMP_FILE": f"{folder}/trace_"}
+    added = {name: env.get(name, env.get(OLDER[name], value)) for name, value in recorder.items()}
+    return {**env, "DISTUI_INSIGHT": folder, "PYTHONPATH": f"{hook}:{own}" if own else hook, **added}
 
 
 def flags(task_folder: str, run_dir: str) -> tuple[str, ...]:

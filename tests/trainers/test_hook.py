@@ -454,7 +454,7 @@ OLD = {
     "__init__.py": (
         "__version__ = '2.4.1+cpu'\nfrom torch import distributed\nclass _C:\n    class _distributed_c10d: pass"
     ),
-    "distributed.py": "import os\nSIZES = lambda: [os.environ.get(n) for n in ('TORCH_NCCL_TRACE_BUFFER_SIZE',)]",
+    "distributed.py": "import os\nOLDER = lambda: {n[11:]: os.environ[n] for n in os.environ if n[6:10] == 'NCCL'}",
 }
 
 
@@ -466,11 +466,10 @@ def package(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def test_an_older_torch_gives_stacks_only(start: Start, insight: Path, tmp_path: Path) -> None:
-    """It has no worker server, and another name for its recorder's size."""
+    """It has no worker server."""
     package(tmp_path, OLD)
-    program = "import torch\nprint(torch.distributed.SIZES(), flush=True) or input()"
-    rank = start(program, RANK="3", PYTHONPATH=str(tmp_path))
-    assert rank.stdout and rank.stdout.readline() == "['2000']\n"
+    rank = start("import torch\nprint(flush=True) or input()", RANK="3", PYTHONPATH=str(tmp_path))
+    assert rank.stdout and rank.stdout.readline() == "\n"
 
     said = hooked.who(str(insight), rank.pid)
 
@@ -478,6 +477,33 @@ def test_an_older_torch_gives_stacks_only(start: Start, insight: Path, tmp_path:
     ((_, _, frames),) = threads_of(insight, rank.pid)
     assert frames == [["<string>", 2, "<module>"]]
     assert rank.communicate("\n") == ("", "") and rank.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "own", "older"),
+    [
+        ("2.4.1+cpu", {}, {"TRACE_BUFFER_SIZE": "2000"}),
+        (
+            "2.7.1",
+            {"TORCH_FR_DUMP_TEMP_FILE": "/f/trace_"},
+            {"TRACE_BUFFER_SIZE": "2000", "DEBUG_INFO_TEMP_FILE": "/f/trace_"},
+        ),
+        (
+            "2.7.1",
+            {"TORCH_FR_DUMP_TEMP_FILE": "/f/trace_", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/own"},
+            {"TRACE_BUFFER_SIZE": "2000", "DEBUG_INFO_TEMP_FILE": "/own"},
+        ),
+        ("2.8.0", {"TORCH_FR_DUMP_TEMP_FILE": "/f/trace_"}, {}),
+        ("3.0", {"TORCH_FR_DUMP_TEMP_FILE": "/f/trace_"}, {}),
+    ],
+)
+def test_an_older_torch_has_its_recorder_by_its_own_names(
+    start: Start, tmp_path: Path, version: str, own: dict[str, str], older: dict[str, str]
+) -> None:
+    """Newer ones complain of them in the job's log; what the program sets itself stays."""
+    package(tmp_path, OLD | {"__init__.py": OLD["__init__.py"].replace("2.4.1+cpu", version)})
+    rank = start("import json, torch\nprint(json.dumps(torch.distributed.OLDER()))", PYTHONPATH=str(tmp_path), **own)
+    assert json.loads(rank.communicate()[0]) == older
 
 
 def test_a_python_that_can_t_tell_children_is_not_asked_for_stacks(start: Start, insight: Path, tmp_path: Path) -> None:

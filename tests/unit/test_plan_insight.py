@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 import os
 import subprocess
@@ -129,6 +130,25 @@ def test_what_the_job_sets_itself_stays() -> None:
     env = insight.with_hook(own, "/r/insight-0", "/r", "docker")
     assert env == own | {"PYTHONPATH": "/run/distui/hook:/own:/b", "DISTUI_INSIGHT": "/run/distui/insight"}
     assert own["PYTHONPATH"] == "/own:/b"
+
+
+@pytest.mark.parametrize("own", ["9", "", "0"])
+def test_an_older_name_that_the_job_sets_holds_with_newer_torch_too(own: str) -> None:
+    """Which knows both, and would go by the newer one."""
+    env = insight.with_hook({"TORCH_NCCL_TRACE_BUFFER_SIZE": own}, "/r/insight-0", "/r", "docker")
+    assert env["TORCH_FR_BUFFER_SIZE"] == own == env["TORCH_NCCL_TRACE_BUFFER_SIZE"]
+    assert env["TORCH_FR_DUMP_TEMP_FILE"] == "/run/distui/insight/trace_"
+
+
+def test_the_hook_and_the_plan_know_the_same_older_names() -> None:
+    """The hook imports nothing of distui."""
+    spec = importlib.util.spec_from_file_location(
+        "own_hook", Path(hook.__file__).parents[2] / "agent/hook/distui_insight.py"
+    )
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.OLDER == insight.OLDER
 
 
 # what was there before

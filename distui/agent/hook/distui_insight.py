@@ -38,6 +38,11 @@ ABOVE = 900
 RECORDERS = (("_dump_fr_trace_json", ""), ("_dump_nccl_trace_json", ":nccl"))
 """What torch's worker server answers with, and the marks of `agent/hooked.py`."""
 MOST_CALLS, MOST_COLLECTIVES = 100, 100
+OLDER = {
+    "TORCH_FR_BUFFER_SIZE": "TORCH_NCCL_TRACE_BUFFER_SIZE",
+    "TORCH_FR_DUMP_TEMP_FILE": "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
+}
+"""Variables of torch's flight recorder -> their names before torch 2.8, which knows both."""
 
 
 def begin() -> None:
@@ -95,10 +100,11 @@ def _say(base: str, torch: "Any", can: "dict[str, bool]", own: "Any" = ()) -> No
 
 
 def _older_names(torch: "Any") -> None:
-    """Until torch 2.7 the flight recorder's size had another name, which later ones complain of."""
+    """Before torch 2.8 the flight recorder's variables had other names, of which later ones complain."""
     version = [int(part) for part in str(torch.__version__).split(".")[:2]]
-    if version < [2, 7] and "TORCH_FR_BUFFER_SIZE" in os.environ:
-        os.environ.setdefault("TORCH_NCCL_TRACE_BUFFER_SIZE", os.environ["TORCH_FR_BUFFER_SIZE"])
+    for name, older in OLDER.items() if version < [2, 8] else ():
+        if name in os.environ:
+            os.environ.setdefault(older, os.environ[name])
 
 
 def _open_stacks(base: str) -> bool:
