@@ -55,7 +55,7 @@ class DemoSession(asyncssh.SSHServerSession[bytes]):
         return True
 
     def session_started(self) -> None:
-        """The client has been told yes."""
+        """The client was answered yes."""
         self._spawn(self._serve())
 
     def data_received(self, data: bytes, datatype: int | None) -> None:

@@ -17,7 +17,7 @@ import asyncssh
 from distui.remote.framing import Unframe
 
 _HIGH_WATER = 1 << 20
-"""Unread bytes at which the sender is told to wait; asyncssh's own window allows 2 MiB more."""
+"""Unread bytes at which the sender is asked to wait; asyncssh's own window allows 2 MiB more."""
 
 _LOW_WATER = _HIGH_WATER // 4
 

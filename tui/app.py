@@ -286,7 +286,7 @@ class DistuiApp(Places):
             self.take_news(news)
 
     def take_news(self, news: HostNews) -> None:
-        """Put news on the board; the screen is told with the next tick."""
+        """Put news on the board; the screen hears of it with the next tick."""
         if news.sample is not None:
             self.board.sampled(news.sample)
         elif news.state != "sample":

@@ -4,7 +4,7 @@
 """Puts one tree of code on a host: asks for what is missing, makes it beside, checks it, and switches by rename.
 
 The request is one JSON line on stdin. A host that lacks the tree asks for its entries, another line. Then it says which
-contents it lacks; `go` and those follow, in order, and an answer. A host that has the tree is told its id only.
+contents it lacks; `go` and those follow, in order, and an answer. A host that has the tree gets its id only.
 """
 
 import errno
@@ -35,7 +35,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Refused(Exception):
-    """What is told instead of done: a code, and words."""
+    """What is answered instead of done: a code, and words."""
 
 
 def hashed(path: bytes) -> str:
@@ -99,7 +99,7 @@ class Make:
             pass
 
     def listed(self) -> "list[Any]":
-        """What is in the tree, which only a host that lacks it is told."""
+        """What is in the tree, which only a host that lacks it gets."""
         say({"state": "list"})
         line = self.source.readline()
         if not line.endswith(b"\n"):

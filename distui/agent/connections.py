@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never eval
 COMMAND = ("ss", "-tinH", "state", "established")
 SECONDS, BYTES = 3, 4 << 20
 MOST = 256
-"""Connections that are told of: those that have sent the most."""
+"""Connections that are reported: those that have sent the most."""
 
 FIGURES = ("bytes_sent", "data_segs_out", "retrans", "dsack_dups")
 """Counters of a connection."""

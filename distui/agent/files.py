@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never eval
 
 
 class Tail:
-    """A file read from a byte offset, and on as it grows, until told to finish."""
+    """A file read from a byte offset, and on as it grows, until asked to finish."""
 
     def __init__(self, out: Out, ident: int, path: str, offset: int) -> None:
         self.out, self.ident, self.path, self.offset = out, ident, path, offset

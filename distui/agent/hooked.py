@@ -252,7 +252,7 @@ def whole(value: object) -> "Optional[int]":
 
 
 def left(folder: str) -> "list[dict[str, Any]]":
-    """The programs that told where they were when they ended, as rows like those of programs that run, newest first."""
+    """The programs that reported where they were when they ended, in rows as of running programs, newest first."""
     begun = []
     try:
         for name in os.listdir(folder)[:MOST_FILES]:

@@ -65,8 +65,8 @@ def all_seen(asked: "dict[str, Any]") -> "dict[str, Any]":
     for (task, pids), looks in zip(found, before):
         rows = [by_pid[task["hook"], pid].row(look, begun) for pid, look in zip(pids, looks)]
         seen.append({"task": task["task"], "processes": [row for row in rows if row]})
-    told = {"tasks": seen, "networks": networks.rows(asked.get("ras", 0))}  # type: dict[str, Any]
-    return told if gpus is None else dict(told, gpus=gpus.answer())
+    answer = {"tasks": seen, "networks": networks.rows(asked.get("ras", 0))}  # type: dict[str, Any]
+    return answer if gpus is None else dict(answer, gpus=gpus.answer())
 
 
 def first_processes(engine: "list[str]", ids: "list[str]") -> "dict[str, int]":

@@ -258,7 +258,7 @@ class Helper:
         self.report(now)
 
     def sample_again(self) -> None:
-        """What ended may be a task's: what it sent since the last sample is counted, too, and told before its end."""
+        """What ended may be a task's: what it sent since the last sample is reported before its end."""
         now = time.monotonic()
         if self.disks is not None and now - self.sampled_at >= AGAIN:
             self.report(now)

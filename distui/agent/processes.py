@@ -124,7 +124,7 @@ class Thread:
         self.waits = read(base + "/wchan").strip()
 
     def row(self, before: "Optional[int]", ticks: float) -> "list[Any]":
-        """Its number, name, state, where in the kernel it waits ("" when that is not told), cores used."""
+        """Its number, name, state, where in the kernel it waits ("" when that is not known), cores used."""
         used = (self.stat.ticks - before) / ticks if before is not None else 0.0
         waits = "" if self.waits == "0" else self.waits[:64]
         return [self.tid, self.stat.name[:32], self.stat.state, waits, round(used, 3)]

@@ -51,8 +51,8 @@ def main() -> None:
     watch([one for each in watched for one in each], asked["seconds"])
     answer = host.since([pid for _, pids in found for pid in pids])
     answer["tasks"] = []
-    told = [[one.told(asked) for one in each] for each in watched]
-    for (task, _), each in zip(found, told):
+    answers = [[one.answer(asked) for one in each] for each in watched]
+    for (task, _), each in zip(found, answers):
         answer["tasks"].append({"task": task["task"], "processes": [row for row in (one.row() for one in each) if row]})
     answer["at"] = time.time()
     out.say(answer)
@@ -139,7 +139,7 @@ class Watched:
             found = [short(row) for row in read_stacks(text) if of_main(row)]
             self.samples.append([state, waits, found[:2]])
 
-    def told(self, asked: "dict[str, Any]") -> "Watched":
+    def answer(self, asked: "dict[str, Any]") -> "Watched":
         """It is asked where it is in its collectives."""
         self.asking = Asking(self.hook, self.pid, asked)
         return self

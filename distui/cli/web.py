@@ -44,7 +44,7 @@ class AppServer(Server):
         self._cookie = f"distui-{hashlib.sha256(token.encode()).hexdigest()[:8]}"  # cookies are shared by all ports
 
     def run(self, listening: socket.socket) -> None:
-        """Serve until SIGINT or SIGTERM; then each visitor's app is told to leave."""
+        """Serve until SIGINT or SIGTERM; then each visitor's app is asked to leave."""
         web.run_app(self._make_app(), sock=listening, print=None, access_log=None, shutdown_timeout=10)
 
     async def _make_app(self) -> web.Application:

@@ -160,7 +160,7 @@ class Beside:
         return str(self.stored.log_dir) if self.stored == self._begun_in else ""
 
     def _result(self, done: asyncio.Task[RunEnded | None]) -> RunEnded | None:
-        """How following it here ended. Who only looks is told what its hosts did not tell."""
+        """How following it here ended. A viewer is shown what its hosts did not say."""
         try:
             return done.result()
         except DistuiError as exc:

@@ -149,11 +149,11 @@ def lines_about(name: bytes) -> bytes:
 def main(word: bytes, api: str) -> int:
     """Says it all; 3 when the ports are for others to tell."""
     part(word, b"python", b"python %d.%d.%d\n" % sys.version_info[:3])
-    told = say_ports(word)
+    known = say_ports(word)
     if api == "docker":
         say_docker(word)
     say_own_name(word)
-    return 0 if told else 3
+    return 0 if known else 3
 
 
 if __name__ == "__main__":

@@ -122,8 +122,8 @@ _STATES = {
 
 def of_row(row: RunRow) -> Iterator[Problem]:
     """What the list of runs tells of one that is not followed here: it may not be whole, or left something behind."""
-    if (told := _STATES.get(row.state)) is not None and row.may_live:
-        yield Problem("run", row.run, "watch", *told)
+    if (problem := _STATES.get(row.state)) is not None and row.may_live:
+        yield Problem("run", row.run, "watch", *problem)
     elif row.live and row.state in ENDED and not row.cleaned:
         where = f" on {fold(row.left)}" if row.left else ""
         yield Problem("run", row.run, "watch", f"it has ended, and was not cleaned up{where}", _STATES["left"][1])

@@ -72,7 +72,7 @@ class Tree:
 
     @cached_property
     def listed(self) -> bytes:
-        """All entries as one line of JSON, made once for all hosts that are told."""
+        """All entries as one line of JSON, made once for all hosts."""
         rows = [(e.path, e.kind, e.executable, e.size, e.sha256, e.target) for e in self.entries]
         return json.dumps(rows).encode() + b"\n"
 

@@ -78,15 +78,15 @@ def _short_blocks(
     own = [(a, keys) for a, keys in shown if a.group == group and not a.changes]
     if not own:
         return []
-    told: list[tuple[str, str]] = []
+    rows: list[tuple[str, str]] = []
     for action, keys in own:
-        both = "" if action.help or not told else _both(told[-1][1], action.title)
-        if both and len(told[-1][0]) + len(keys[0]) + len(both) < width - 4:
-            told[-1] = (f"{told[-1][0]} {keys[0]}", both)
+        both = "" if action.help or not rows else _both(rows[-1][1], action.title)
+        if both and len(rows[-1][0]) + len(keys[0]) + len(both) < width - 4:
+            rows[-1] = (f"{rows[-1][0]} {keys[0]}", both)
         else:
-            told.append((keys[0], action.title))
-    room = max(len(keys) for keys, _ in told)
-    lines = [Line().gap(2).put(keys, palette.key, width=room).gap(2).put(title, palette.muted) for keys, title in told]
+            rows.append((keys[0], action.title))
+    room = max(len(keys) for keys, _ in rows)
+    lines = [Line().gap(2).put(keys, palette.key, width=room).gap(2).put(title, palette.muted) for keys, title in rows]
     parts = [lines[at : at + MOST_ROWS] for at in range(0, len(lines), MOST_ROWS)]
     return [[Line().put(TITLES[group], palette.bold), *(line.cut(width) for line in part), Line()] for part in parts]
 

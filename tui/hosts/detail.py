@@ -190,7 +190,7 @@ class HostDetailScreen(View):
             return
         if self.tab == "containers":
             self.work(self._take_containers(), name="containers")
-        waits = self._asking  # for a driver that hangs, which is then told
+        waits = self._asking  # for a driver that hangs, which is then shown
         if self.tab == "procs" and self.host.status == "up" and self.host.gpus and not waits:
             self.work(self._take_processes(), name="processes")
 

@@ -64,7 +64,7 @@ def _gpus(line: Line, group: GroupBoard, width: int, palette: Palette, glyphs: G
     models = {figures.models(h.facts.gpu.gpus) for h in group.hosts if h.facts and h.facts.gpu.gpus}
     if count:
         model = next(iter(models), "GPU") if len(models) < 2 else f"{len(models)} kinds"
-        if len(f"{count} {glyphs.times} {model}") > width:  # the memory is told less often than the kind is asked for
+        if len(f"{count} {glyphs.times} {model}") > width:  # the memory is shown less often than the kind is asked for
             model = model.rpartition(" ")[0] or model
         line.put(count, palette.text).put(f" {glyphs.times} ", palette.faint).put(model, palette.muted)
     else:

@@ -1,4 +1,4 @@
-"""What is told of one host besides its GPUs: engine and clock, links, runs, remarks. Pure."""
+"""What is shown of one host besides its GPUs: engine and clock, links, runs, remarks. Pure."""
 
 from __future__ import annotations
 

@@ -176,9 +176,9 @@ class YamlPane(Vertical):
         self.found = Completion(0)
         """What may stand at the cursor."""
         self._known = ""
-        """The text that is shown, or was told last."""
+        """The text that is shown, or was reported last."""
         self._on_its_way = 0
-        """How many texts were told that nobody has taken yet."""
+        """How many reported texts nobody has taken yet."""
 
     def compose(self) -> ComposeResult:
         """See textual."""
@@ -192,7 +192,7 @@ class YamlPane(Vertical):
         return self.query_one(JobText)
 
     def load(self, text: str) -> None:
-        """Show another text, unless it is what was shown or told last, or older than what is typed meanwhile."""
+        """Show another text, unless it is what was shown or reported last, or older than what is typed meanwhile."""
         area = self.area
         if self._known != text and not self._on_its_way:
             self._known = text
@@ -241,7 +241,7 @@ class YamlPane(Vertical):
         self.post_message(self.Edited(text, save=save))
 
     def taken(self) -> None:
-        """A text that was told is known to whoever makes something of it."""
+        """A text that was reported is known to whoever makes something of it."""
         self._on_its_way -= 1
 
     def on_text_area_selection_changed(self, event: TextArea.SelectionChanged) -> None:

@@ -87,8 +87,8 @@ class RunReader:
             for full in self._reader.rows(wanted, since=low, until=high, finest=finest):
                 at = full.start + full.width / 2
                 for series, one in full.bins.items():
-                    told = members.setdefault(series.name, {}).setdefault(series, [])
-                    told.append(Point(at, one.mean, one.low, one.high))
+                    curve = members.setdefault(series.name, {}).setdefault(series, [])
+                    curve.append(Point(at, one.mean, one.low, one.high))
         for curve in (*points.values(), *(one for curves in members.values() for one in curves.values())):
             curve.sort()
         names = tuple(dict.fromkeys(series.name for series in known))

@@ -333,12 +333,12 @@ class MetricsScreen(View):
         if page is None:
             app_of(self).tell("nothing was measured yet")
             return
-        told = []
+        rows = []
         for name in (name for panel in self.panels for name in panel.names):
             found = value_at(self.readings.points.get(name, ()), page.window, self.readings.finest)
             if found is not None:
-                told.append("\t".join((safe(name), *(value_words(name, v) for v in found[1:]))))
-        app_of(self).copy("\n".join(("series\tmedian\tlowest\thighest", *told)) + "\n")
+                rows.append("\t".join((safe(name), *(value_words(name, v) for v in found[1:]))))
+        app_of(self).copy("\n".join(("series\tmedian\tlowest\thighest", *rows)) + "\n")
 
     def point_at(self, x: int, y: int) -> None:
         """A click: the cursor, and the plot below it."""

@@ -38,7 +38,7 @@ class Window:
 
     @property
     def at(self) -> float:
-        """The moment whose values are told."""
+        """The moment whose values are shown."""
         return self.high if self.cursor is None else self.cursor
 
     def grown(self, begin: float, end: float) -> Window:

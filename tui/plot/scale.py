@@ -57,10 +57,10 @@ def scale_of(values: Iterable[float], most: int, *, log: bool = False, zero: boo
 
     On a logarithmic one only values above zero count; where there are none the scale is a linear one.
     """
-    told = [max(-LARGEST, min(LARGEST, v)) for v in values if math.isfinite(v)]
-    if log and (positive := [v for v in told if v > 0]):
+    finite = [max(-LARGEST, min(LARGEST, v)) for v in values if math.isfinite(v)]
+    if log and (positive := [v for v in finite if v > 0]):
         return Scale(*_decades(min(positive), max(positive), most), log=True)
-    low, high = min(told, default=0.0), max(told, default=1.0)
+    low, high = min(finite, default=0.0), max(finite, default=1.0)
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
     if high - low <= 1e-9 * max(abs(low), abs(high)):

@@ -72,7 +72,7 @@ class ProblemsScreen(View):
         yield Panel(self._detail, id="detail")
 
     def on_mount(self) -> None:
-        """How long something has been so is told as it grows."""
+        """How long something has been so is shown as it grows."""
         self.set_interval(LOOK_EVERY, self._look)
         self._look()
 

@@ -57,15 +57,15 @@ class WhyPanel(Part):
 
     def banner(self, width: int, height: int) -> list[Line]:
         """What stands still now, for how long, and what to do."""
-        view, why, guess = self.view, told(self.feed.state), headline(self.feed)
+        view, why, guess = self.view, newest_answer(self.feed.state), headline(self.feed)
         key = keys_of(self.ACTIONS[0], app_of(view).keymap)[0]
         if why is not None:
             return banner_lines(view.palette, view.glyphs, why, width, height, now=self.feed.now, key=key)
         return [_row(view.palette, view.glyphs, guess, "", width, key)] if guess else []
 
 
-def told(state: RunState) -> RanksAsked | None:
-    """What stands still in a run that lives, and of which no failure is told."""
+def newest_answer(state: RunState) -> RanksAsked | None:
+    """What stands still in a run that lives, and of which no failure is known."""
     return state.why if state.ended is None and state.failure is None else None
 
 
@@ -87,7 +87,7 @@ def _who(late: Sequence[RankRow]) -> str:
 
 def banner_rows(feed: RunFeed, width: int) -> int:
     """How many rows it takes when there is room."""
-    why = told(feed.state)
+    why = newest_answer(feed.state)
     if why is None:
         return int(feed.stands is not None)
     return min(MOST, len(_headline(why, width)) + bool(why.found.advice))

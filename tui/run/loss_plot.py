@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from distui.runs.state.progress import Point as Told
+from distui.runs.state.progress import Point as Progress
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
@@ -14,10 +14,10 @@ from distui.tui.plot.plot import Curve, Plot, axis_line, plot_lines
 
 
 def loss_lines(
-    palette: Palette, glyphs: Glyphs, name: str, told: Sequence[Told], newest: float | None, width: int, height: int
+    palette: Palette, glyphs: Glyphs, name: str, seen: Sequence[Progress], newest: float | None, width: int, height: int
 ) -> list[Line]:
     """Title with the newest value, the plot, and the steps it goes over; by the number of the line without steps."""
-    found = [(p.values.get("step", float(i)), p.values[name]) for i, p in enumerate(told) if name in p.values]
+    found = [(p.values.get("step", float(i)), p.values[name]) for i, p in enumerate(seen) if name in p.values]
     points = [point(x, value) for x, value in found if math.isfinite(x) and math.isfinite(value)]
     if height < 2 or not points:
         return []

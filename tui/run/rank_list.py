@@ -160,7 +160,7 @@ class RankList(Vertical):
         self.list.go(str(rank))
 
     def on_row_list_moved(self, event: RowList.Moved) -> None:
-        """The cursor is on another row: of moves that a person made, the rank is told."""
+        """The cursor is on another row: of moves that a person made, the rank is reported."""
         event.stop()
         if self.list.has_focus and (rank := self.rank) is not None:
             self.post_message(self.Under(rank))

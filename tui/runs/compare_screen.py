@@ -123,12 +123,12 @@ class CompareScreen(View):
         if name is None or height < 4:
             return [Line().gap(1).put("" if name else "neither has a curve that the other has, too", palette.muted)]
         points = [(by_time if self.timed else by_step)(side.readings, name) for side in sides]
-        known = [point.x for told in points for point in told]
+        known = [point.x for line in points for point in line]
         low, high = min(known, default=0.0), max(known, default=1.0)
         high = high if high > low else low + 1
         curves = [
-            Curve(told, style, gap=usual_gap(told, (high - low) / 50))
-            for told, style in zip(points, (palette.hues[1], palette.data[3]), strict=True)
+            Curve(line, style, gap=usual_gap(line, (high - low) / 50))
+            for line, style in zip(points, (palette.hues[1], palette.data[3]), strict=True)
         ]
         radius = round(SMOOTH[self.smooth] * WIDE * (width - AXIS))
         plot = Plot(curves, low, high, log=self.powers, smooth=max(1, radius) if self.smooth else 0)
@@ -175,8 +175,8 @@ class CompareScreen(View):
         """As text."""
         rows = [(fact.label, fact.old, fact.new, fact.change) for fact in facts(*self.sides)] if self.sides else []
         table = [("", *(row.run for row, _ in self.runs), ""), *rows]
-        told = ["\t".join(map(safe, row)) for row in table]
-        app_of(self).copy("\n".join([*told, "", *map(safe, self.lines)]) + "\n")
+        lines = ["\t".join(map(safe, row)) for row in table]
+        app_of(self).copy("\n".join([*lines, "", *map(safe, self.lines)]) + "\n")
 
 
 def _job(live: LiveRun) -> Mapping[str, object]:

@@ -88,7 +88,7 @@ def _measured(look: Look | None) -> Progressed | None:
     """The newest values of a run that nobody follows here."""
     if look is None or not look.readings.steps:
         return None
-    points = {name: told[-1].mid for name, told in look.readings.points.items() if told}
+    points = {name: line[-1].mid for name, line in look.readings.points.items() if line}
     name = _figure(look.readings)
     figure = {name: points[name]} if name in points else {}
     at, step = look.readings.steps[-1]

@@ -69,7 +69,7 @@ def _unless(act: "Any", *args: "Any") -> bool:
 
 
 def _watch_rank(torch: "Any", folder: str, can: "dict[str, bool]") -> None:
-    """Have torch's own rank told once its default group is made: torchrun's and mp.spawn's ranks are not the run's.
+    """Have torch's own rank reported once its default group is made: torchrun's and mp.spawn's ranks are not the run's.
 
     A forked child that becomes a rank opens what its parent has opened for itself.
     """
@@ -129,7 +129,7 @@ def _open_stacks(base: str) -> bool:
 
 
 def _open_crash(base: str) -> bool:
-    """Whether a crash will be told; a program that sees to that itself, or handles these signals, is left alone."""
+    """Whether a crash will be reported; a program that sees to that itself, or handles these signals, is left alone."""
     taken = any(signal.getsignal(number) != signal.SIG_DFL for number in CRASHES)
     if taken or faulthandler.is_enabled() or not hasattr(os, "register_at_fork"):  # Python 3.6
         return False

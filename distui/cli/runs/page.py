@@ -36,8 +36,8 @@ def reasons_on_page() -> Iterator[None]:
 def _words(error: DistuiError) -> str:
     problems = error.problems if isinstance(error, SpecError) else ()
     lines = [str(problem) for problem in problems] or [error.message, error.hint]
-    told = [safe(line) for text in lines for line in text.splitlines()]
-    return "\r\n".join(["distui can't start:", "", *told, "", "Reload the page to try again."])
+    messages = [safe(line) for text in lines for line in text.splitlines()]
+    return "\r\n".join(["distui can't start:", "", *messages, "", "Reload the page to try again."])
 
 
 def _write(text: str) -> None:

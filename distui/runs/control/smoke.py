@@ -22,7 +22,7 @@ from distui.session import Connector
 from distui.spec.hosts.inventory import HostPick, Inventory
 from distui.spec.job.job import Job
 
-Told = Callable[[PairResult], None]
+OnPair = Callable[[PairResult], None]
 
 
 async def smoke(
@@ -33,7 +33,7 @@ async def smoke(
     *,
     owner: str,
     version: str,
-    on_pair: Told = lambda pair: None,
+    on_pair: OnPair = lambda pair: None,
 ) -> tuple[PairResult, ...]:
     """Try every host that answered with its neighbour; pairs without a host in common side by side.
 
@@ -116,7 +116,7 @@ async def _one(
 
 @dataclass(slots=True)
 class _Heard:
-    """What a run told: the lines of its ranks, the errors on the way, its end."""
+    """What a run reported: the lines of its ranks, the errors on the way, its end."""
 
     lines: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)

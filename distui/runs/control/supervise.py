@@ -55,7 +55,7 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
     """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
     tracker, requests, begun = attempt.tracker, attempt.run.requests, attempt.stops_before
     turns, before = Turns(), BeforeStop()
-    asking = AskTurns(attempt.clock(), attempt.plan.stall_after, told=any(t.insight for t in attempt.plan.tasks))
+    asking = AskTurns(attempt.clock(), attempt.plan.stall_after, insight=any(t.insight for t in attempt.plan.tasks))
     while not (tracker.settled or attempt.watch.broken or requests.detach):
         if tracker.lost_longer_than(_timeout(attempt)) and not _others_end(attempt):
             for host in tracker.lost_hosts:
@@ -87,9 +87,9 @@ async def _tell_steps(attempt: Attempt) -> None:
     """How far ranks are, and whether steps come."""
     if (steps := attempt.steps.news(attempt.tracker.tracks.values(), attempt.clock())) is not None:
         await attempt.emit(steps)
-    now, told = attempt.clock(), attempt.state.stalled
+    now, known = attempt.clock(), attempt.state.stalled
     stands = standstill(attempt.plan, replace(attempt.state, stalled=None), now)
-    if (stands is None) != (told is None):
+    if (stands is None) != (known is None):
         last = stands or Standstill(now)
         await attempt.emit(RunStalled(now, stands is not None, last.since, last.step))
 

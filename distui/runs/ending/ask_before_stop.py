@@ -56,7 +56,7 @@ class BeforeStop:
 async def ask_who_held_up(attempt: Attempt) -> None:
     """A collective timed out: ask the ranks that live where they are, before they are stopped, for the verdict.
 
-    What was told before says more, where the same ranks held the others up: then all of them were still in it.
+    What was found before says more, where the same ranks held the others up: then all of them were still in it.
     """
     seen: Look | None = None
     with contextlib.suppress(TimeoutError):
@@ -71,7 +71,7 @@ async def ask_who_held_up(attempt: Attempt) -> None:
 
 
 def _in_vain(attempt: Attempt) -> frozenset[int]:
-    """The ranks that told that they had waited for others in vain, or had lost them."""
+    """The ranks that said that they had waited for others in vain, or had lost them."""
     said = {
         rank: last_words(lines)
         for track in attempt.tracker.tracks.values()

@@ -33,10 +33,10 @@ class AskTurns:
     own, or of a progress bar, tell nothing), and when what stood still will have done so for `stall_after`.
     """
 
-    def __init__(self, began: float, stall_after: float, *, told: bool) -> None:
-        """`told` is whether ranks can be asked where they are in their collectives (`insight`)."""
+    def __init__(self, began: float, stall_after: float, *, insight: bool) -> None:
+        """`insight` is whether ranks can be asked where they are in their collectives (`insight`)."""
         self._longest = max(PERIOD_S, stall_after)
-        self._period = self._longest if told and stall_after > 0 else float("inf")
+        self._period = self._longest if insight and stall_after > 0 else float("inf")
         self._next = began + self._period
         self._silent = False
         self._pause = FIRST_PAUSE_S
@@ -137,7 +137,7 @@ async def _tell(attempt: Attempt, record: WhyRecord) -> None:
     found = record.found
     await note(attempt, record)
     if found.kind in STANDS:
-        await attempt.notice("warning", f"{found.told}; `distui why {attempt.plan.run_id}` shows all ranks")
+        await attempt.notice("warning", f"{found.summary}; `distui why {attempt.plan.run_id}` shows all ranks")
     else:
         await attempt.notice("info", "the ranks go on: no collective stands still any more")
 
@@ -149,7 +149,7 @@ async def note(attempt: Attempt, record: WhyRecord) -> None:
 
 
 async def ranks_seen(attempt: Attempt, in_vain: Collection[int] = (), *, patience: float = PATIENCE_S) -> Look:
-    """Each rank as it tells where it is; `in_vain` have told that they waited for others in vain."""
+    """Each rank as it tells where it is; `in_vain` have said that they waited for others in vain."""
     return await look(_asked(attempt), in_vain=in_vain, patience=patience, before=attempt.ras)
 
 

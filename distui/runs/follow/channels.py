@@ -127,7 +127,7 @@ class TailStream(ChannelStream):
         await super().pass_on(data)
 
     async def follow(self) -> None:
-        """Follow until told that the file is complete, then read its rest."""
+        """Follow until the file is said to be complete, then read its rest."""
         self._channel = await self._session.open(self._argv(_FOLLOW))
         pouring = asyncio.ensure_future(self.pour(self._channel, _BEGIN))
         waiting = asyncio.ensure_future(self._complete.wait())

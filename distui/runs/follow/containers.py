@@ -18,7 +18,7 @@ from distui.runs.lines.docker_frames import FrameParser
 
 IDLE, AFTER_EXIT = 15.0, 5.0
 """Seconds without a byte of a log that is followed after which the engine is asked whether the container lives; the
-second once it was told to have ended, which ends the log as a rule."""
+second once it was reported to have ended, which ends the log as a rule."""
 NO_END = 30.0
 """Seconds without a byte after which the log of a container that has ended counts as stuck."""
 TRIES = 3
@@ -32,7 +32,7 @@ ASK_SIGNAL = 5.0
 """Seconds to wait for what it tells."""
 
 EngineTold = Callable[[str], Awaitable[None]]
-"""Told with a reason when the engine does not answer, with "" when it does."""
+"""Called with a reason when the engine does not answer, with "" when it does."""
 
 
 class ContainerReader:
@@ -44,7 +44,7 @@ class ContainerReader:
         self.cursor = Cursor(target.resume)
         self.done = False
         self.signalled = False
-        """Whether the engine told that it sent it a signal."""
+        """Whether the engine reported that it sent it a signal."""
         self.target = target
         self._emit = emit
         self._engine = engine

@@ -1,4 +1,4 @@
-"""What the follower is told to follow and what it tells: targets and a closed union of events."""
+"""What the follower follows and what it reports: targets and a closed union of events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FollowTarget:
     resume: ResumePoint | None = None
     """Where an earlier distui stopped; the log file must have been cut to its `written` bytes.
 
-    When that was the log's end (`done`), the task's end is told again and its log is not read again.
+    When that was the log's end (`done`), the task's end is reported again and its log is not read again.
     """
     room: asyncio.Event | None = None
     """Not set: what is printed can't be kept here now. Its log is let go of, and read on from there once it is set."""

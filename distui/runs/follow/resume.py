@@ -150,7 +150,7 @@ class Cursor:
     def behind_last(self, batches: Sequence[Batch]) -> Iterator[Batch]:
         """What of the log's last records follows all that was had, counted.
 
-        Raises ReplayMismatch when that can't be told: the last record had is not among them, or more than once.
+        Raises ReplayMismatch when that can't be known: the last record had is not among them, or more than once.
         """
         found: list[tuple[int, int]] = []
         for number, seen in zip((STDOUT, STDERR), self._point.last, strict=True):

@@ -189,7 +189,7 @@ async def find_runs(connector: Connector, hosts: Sequence[Host], *, run: str | N
 
 
 def _each_once(found: Sequence[FoundTask]) -> list[FoundTask]:
-    """Tasks told by two names of one engine count once, under the name they were started on."""
+    """Tasks listed by two names of one engine count once, under the name they were started on."""
     by_id: dict[str, FoundTask] = {}
     for task in found:
         if task.id not in by_id or task.labels.host == task.host:

@@ -26,7 +26,7 @@ PLACE = "/tmp"
 # $1 place, $2 the claim, $3 minutes, $4 "force" to pass over what another login holds, then resources in one order for
 # all: all of them or none. A stale directory is moved away before it is removed, and put back when it was not the
 # stale one after all (another launch was faster). One that can't be moved is another login's, since /tmp is sticky: it
-# is passed over and told, with who had it.
+# is passed over and reported, with who had it.
 _LEASE = (
     CLAIM
     + r"""

@@ -56,7 +56,7 @@ MOST_OF_LOGIN = 1024
 """Ports that the marks of one login can have together."""
 
 Tell = Callable[[str], object]
-"""Is told in words why not all marks of a host could be read."""
+"""Is called with why, in words, not all marks of a host could be read."""
 
 _TOKEN = regex(r"[A-Za-z0-9-]{1,64}")
 """Tokens are read from labels, which anybody may write, and become part of a file's name."""
@@ -171,7 +171,7 @@ async def read(
     """The live tasks that have left a mark on a host, `own` only those of this login. `sweep` removes marks of tasks
     that have ended.
 
-    Marks that can't all be read are told to `tell`, with those that could be: anybody may have left them. Without it
+    Marks that can't all be read are given to `tell`, with those that could be: anybody may have left them. Without it
     that raises HostCommandError, for those who do something where nobody lives.
     """
     found: tuple[FoundTask, ...] = ()
@@ -194,7 +194,7 @@ async def tasks_on(
 ) -> tuple[FoundTask, ...]:
     """The tasks that the engine of `like` knows of on a host, and live ones that only their marks tell of.
 
-    `tell` is told why not all marks could be read.
+    `tell` is called with why not all marks could be read.
     Raises HostCommandError with the engine's words.
     """
     known, marked = await asyncio.gather(

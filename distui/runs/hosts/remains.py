@@ -1,4 +1,4 @@
-"""What a run still has on its hosts, and how much that is: what `prune` would remove, told before it does."""
+"""What a run still has on its hosts, and how much that is: what `prune` would remove, shown before it does."""
 
 from __future__ import annotations
 

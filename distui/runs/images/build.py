@@ -1,4 +1,4 @@
-"""One image built on one host: the context over ssh into `docker build -`, what it says into a file, its steps told.
+"""One image built on one host: the context over ssh into `docker build -`, what it says into a file, steps as events.
 
 The engine's client and builder tell steps in three ways: Docker's `Step 2/5 : RUN x`, podman's `STEP 2/5: RUN x`,
 BuildKit's `#7 [2/5] RUN x`. The context is never a file on the host.

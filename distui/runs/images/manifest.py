@@ -2,7 +2,7 @@
 
 An engine gives the images of an archive whatever names stand in it: a host that is asked for one image could replace
 any other on the targets. So one image goes on, under the one name, with the configuration that the source's engine
-told of before; the lists of the archive are written here.
+reported before; the lists of the archive are written here.
 """
 
 from __future__ import annotations

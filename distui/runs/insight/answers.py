@@ -92,7 +92,7 @@ class Stack:
 
 @frozen
 class Thread:
-    """A thread as the kernel sees it. `waits`: where in the kernel, empty where that is not told; `cpu`: cores used."""
+    """A thread as the kernel sees it. `waits`: where in the kernel, empty where not known; `cpu`: cores used."""
 
     name: str
     state: str

@@ -74,15 +74,15 @@ async def look_closer(asked: Asked) -> Look:
     What is claimed must hold both times. Never raises DistuiError.
     """
 
-    def told(watched: Mapping[str, Watched]) -> Slow:
+    def slowness(watched: Mapping[str, Watched]) -> Slow:
         answers = {host: found.answer for host, found in watched.items()}
         ranks = ranks_of(asked.tasks, asked.silent | answers, asked.ended)
         return Slow(ranks, watched, lateness(ranks), links(watched), asked.gpus)
 
-    slow = told(await watch_hosts(asked.hosts, asked.ids))
+    slow = slowness(await watch_hosts(asked.hosts, asked.ids))
     if slow.lateness.late:
         before = {one.rank for one in slow.lateness.late}
-        slow = told(await watch_hosts(asked.hosts, asked.ids, _sampled(slow)))
+        slow = slowness(await watch_hosts(asked.hosts, asked.ids, _sampled(slow)))
         late = tuple(one for one in slow.lateness.late if one.rank in before)
         slow = replace(slow, lateness=replace(slow.lateness, late=late))
     answers = {host: found.answer for host, found in slow.watched.items()}

@@ -61,12 +61,12 @@ def _collective(ranks: Sequence[RankSeen]) -> str:
 
 
 def crashed_at(ranks: Sequence[RankSeen]) -> Mapping[int, Frame]:
-    """Where in the program's own files each rank was that told so."""
+    """Where in the program's own files each rank was that said so."""
     return {seen.run_rank: frame for seen in ranks if (frame := own_frame(seen)) is not None}
 
 
 def _where(ranks: Sequence[RankSeen], those: Sequence[int]) -> str:
-    """The place of these ranks, where all that told are at one."""
+    """The place of these ranks, where all that answered agree."""
     frames = {str(frame) for seen in ranks if seen.rank in those and (frame := own_frame(seen)) is not None}
     return f" at {frames.pop()}" if len(frames) == 1 else ""
 

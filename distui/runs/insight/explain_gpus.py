@@ -17,10 +17,10 @@ def with_gpus(found: Explanation, health: Health, now: float) -> Explanation:
     if not health.faults and not health.unknown:
         return found
     stands = found.kind in STANDS
-    told = [_line(fault, found, now) for fault in health.faults][:MOST_LINES]
+    lines = [_line(fault, found, now) for fault in health.faults][:MOST_LINES]
     if stands:
-        told += health.unknown[:MOST_LINES]
-    found = replace(found, evidence=(*found.evidence, *told))
+        lines += health.unknown[:MOST_LINES]
+    found = replace(found, evidence=(*found.evidence, *lines))
     if not stands:
         return found
     named = any(place.culprit for place in found.ranks)

@@ -51,8 +51,8 @@ def with_ras(
     hosts = {seen.rank: seen.host for seen in ranks}
     by_itself = _by_ras(ranks, acts, known) if found.kind not in STANDS and not torch_tells(ranks) else None
     found = by_itself or found
-    told = (line for one in known for line in _told(one, hosts, counts=found.kind != "moving"))
-    return replace(found, evidence=(*found.evidence, *islice(told, MOST_LINES)))
+    lines = (line for one in known for line in _evidence(one, hosts, counts=found.kind != "moving"))
+    return replace(found, evidence=(*found.evidence, *islice(lines, MOST_LINES)))
 
 
 def _by_ras(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], known: Sequence[Counted]) -> Explanation | None:
@@ -221,7 +221,7 @@ def _words(known: Counted, size: int) -> str:
     return f"NCCL's communicator {known.one.name}{of}"
 
 
-def _told(known: Counted, hosts: Mapping[int, str], *, counts: bool) -> Iterator[str]:
+def _evidence(known: Counted, hosts: Mapping[int, str], *, counts: bool) -> Iterator[str]:
     """What RAS says of a communicator, where that is not the same of all its ranks."""
     head = f"NCCL's RAS ({known.version}), communicator {known.one.name}: "
     if counts:

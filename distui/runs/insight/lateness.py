@@ -27,7 +27,7 @@ LEAST_S, LEAST_SHARE = 0.01, 0.1
 DRIFT = 1e-4
 """Seconds by which two clocks may go apart in a second."""
 PAUSE_S, PAUSE_STEPS = 1.0, 5.0
-"""A single wait that is told: seconds, and steps."""
+"""A single wait that is reported: seconds, and steps."""
 WARM_UP = 5
 """The first collectives of a group, which tell nothing of the later ones."""
 
@@ -184,7 +184,7 @@ def _doubt(inside: Sequence[RankSeen]) -> float:
 
 
 def _of_place(name: str, about: str, known: Sequence[_Round], inside: Sequence[RankSeen]) -> Lateness:
-    """Who is late in one place of the steps, in the newest of them; pauses are told of all."""
+    """Who is late in one place of the steps, in the newest of them; pauses are reported of all."""
     place = known[-STEPS:]
     moments = [median(one.entered.values()) for one in place]
     every = median(later - earlier for earlier, later in pairwise(moments))

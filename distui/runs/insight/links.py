@@ -14,7 +14,7 @@ from distui.runs.insight.watched import Watched
 LEAST_AGAIN, LEAST_SHARE = 4, 0.01
 """From so many segments that were sent again, and from such a share of them, a link counts as one that loses."""
 MOST = 16
-"""Links that are told of."""
+"""Links that are reported."""
 
 
 @frozen

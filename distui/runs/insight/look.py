@@ -87,8 +87,8 @@ async def look(
 ) -> Look:
     """Ask all hosts where the ranks of a run are. Never raises DistuiError.
 
-    `in_vain` are ranks that told that they had waited for others in vain. NCCL's RAS threads and drivers of GPUs may
-    take `patience` seconds; `before` is what the former told at an earlier look.
+    `in_vain` are ranks that said that they had waited for others in vain. NCCL's RAS threads and drivers of GPUs may
+    take `patience` seconds; `before` is what RAS threads answered earlier.
 
     Stacks are asked for where something stands still, or where they are wanted: a run that goes on is not disturbed.
     Positions are those from before that: what asking has set going again is no answer.
@@ -106,7 +106,7 @@ async def look(
 
 
 def _with_stacks(before: RankSeen, after: RankSeen) -> RankSeen:
-    """A rank as it was, with the stacks that its process told when it was asked for them."""
+    """A rank as it was, with the stacks that its process answered when it was asked for them."""
     one, other = before.process, after.process
     if one is None or other is None or one.pid != other.pid:
         return before

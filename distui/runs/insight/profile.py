@@ -17,7 +17,7 @@ from distui.runs.insight.ranks import main_of
 from distui.runs.insight.watched import Sample
 
 FEWEST = 10
-"""Stacks of a rank without which nothing is told."""
+"""Stacks of a rank without which nothing is said."""
 MORE, PART = 3, 0.4
 """How many more stacks than expected there must be of something, and what part of the lateness it must explain."""
 

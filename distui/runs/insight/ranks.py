@@ -42,7 +42,7 @@ class RankSeen:
     doubt: float = 0.0
     """See HostAnswer."""
     in_vain: bool = False
-    """Whether it told that it had waited for others in vain, or lost them: it had entered what they had not."""
+    """Whether it said that it had waited for others in vain, or lost them: it had entered what they had not."""
 
     within: int | None = None
     """The run's rank that it is part of, where that one has started several of torch's ranks: see `workers`."""
@@ -190,4 +190,4 @@ def _below(process: Process, processes: Sequence[Process], others: set[int]) -> 
 def _unseen(task: TaskRanks, processes: Sequence[Process]) -> str:
     if not processes:
         return "nothing of it runs"
-    return "which process it is can't be told: none of them uses torch.distributed yet" if len(task.ranks) > 1 else ""
+    return "which process it is can't be known: none of them uses torch.distributed yet" if len(task.ranks) > 1 else ""

@@ -54,11 +54,11 @@ class Communicator:
     more: str
     """What tells it from others of that hash; empty in text."""
     size: int
-    """0 where that is not told."""
+    """0 where that is not known."""
     launched: Mapping[str, Mapping[int, int]]
     """Operation, such as `AllReduce` -> rank -> how many it has launched. Text has only those that differ."""
     processes: Mapping[int, RasProcess]
-    """Rank -> its process, where that is told."""
+    """Rank -> its process, where that is known."""
     absent: Mapping[int, str]
     """Rank -> why nothing is counted of it."""
     failed: Mapping[int, str]

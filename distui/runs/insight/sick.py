@@ -187,10 +187,10 @@ def _faults(host: str, gpu: _Gpu | None, errors: Errors) -> Iterator[Fault]:
 
 def _events(gpu: _Gpu) -> Iterator[tuple[str, bool, float | None]]:
     """By its XIDs: the first one of the GPU's own, which others follow from; else the first one of a program."""
-    told = [event for event in gpu.xids if event[0] != RECOVERY_CHANGED]
-    own = [event for event in told if not xid.of_program(event[0])]
-    if own or told:
-        which, at = (own or told)[0]
+    reported = [event for event in gpu.xids if event[0] != RECOVERY_CHANGED]
+    own = [event for event in reported if not xid.of_program(event[0])]
+    if own or reported:
+        which, at = (own or reported)[0]
         meaning = xid.words(which)
         yield f"reported Xid {which}" + (f" ({meaning})" if meaning else ""), bool(own), at
 

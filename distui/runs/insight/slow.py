@@ -1,6 +1,6 @@
 """What slows a run down that goes on: one pure function from what its hosts saw while they watched its ranks.
 
-A rank is claimed late only where `lateness` proves it; why is told from where it differs from ranks that are not late:
+A rank is claimed late only where `lateness` proves it; why is read from where it differs from ranks that are not late:
 its stacks, the cores it was refused, its GPU's clocks. Links are claimed by what was sent again over them.
 """
 
@@ -29,7 +29,7 @@ HELD_SHARE = 0.1
 SLOW_CLOCK = 0.85
 """Below this part of what the other ranks' GPUs run at, a GPU's clock counts as held down."""
 PRESSED = 30.0
-"""Percent of the time from which on it is told that something of a host waited for CPU, disk or memory."""
+"""Percent of the time from which on it is reported that something of a host waited for CPU, disk or memory."""
 UNEVEN = 0.05
 
 
@@ -97,9 +97,9 @@ def _straggler(first: Explanation, slow: Slow, causes: Mapping[int, Cause | None
     )
     certain = cause is not None and worst.doubt <= worst.seconds / 4
     certainty: Certainty = "certain" if certain else "likely"
-    told = (*_claims(slow, causes), *first.evidence)
+    evidence = (*_claims(slow, causes), *first.evidence)
     return replace(
-        first, kind="straggler", headline=headline, certainty=certainty, evidence=told,
+        first, kind="straggler", headline=headline, certainty=certainty, evidence=evidence,
         advice=cause.advice if cause else "look at its host: `distui top` shows what else runs there",
     )  # fmt: skip
 
@@ -155,8 +155,10 @@ def _refused(late: Late, own: Figures, others: Sequence[Figures]) -> Cause | Non
     lost = (own.delayed / own.seconds - median(shares)) * late.every
     if lost < PART * late.seconds:
         return None
-    told = (f"its main thread could run and got no core for {span(lost)} of each step",)
-    return Cause("it waits for a CPU core, which others use", told, advice="see `distui top` for what else runs there")
+    evidence = (f"its main thread could run and got no core for {span(lost)} of each step",)
+    return Cause(
+        "it waits for a CPU core, which others use", evidence, advice="see `distui top` for what else runs there"
+    )
 
 
 def _held(figures: Figures) -> float:
@@ -172,11 +174,11 @@ def _with_place(cause: Cause, more: Longer | None) -> Cause:
 def _from_stacks(more: Longer, late: Late, slow: Slow) -> Cause:
     at = f" at {more.frame}" if more.frame is not None else ""
     words = f"{more.place} it {more.does}{at}" if more.does else f"{more.place}{at}"
-    told = [f"{more.place}{at} {span(more.seconds)} longer in each step than others ({more.stacks} stacks)"]
+    evidence = [f"{more.place}{at} {span(more.seconds)} longer in each step than others ({more.stacks} stacks)"]
     if more.place == "in its data loader":
-        told += _workers(late.rank, slow)
+        evidence += _workers(late.rank, slow)
     advice = f"look at {more.frame.file}:{more.frame.line}" if more.frame is not None else ""
-    return Cause(words, tuple(told), more.frame, advice)
+    return Cause(words, tuple(evidence), more.frame, advice)
 
 
 def _workers(rank: int, slow: Slow) -> Iterator[str]:
@@ -196,8 +198,8 @@ def _clock_held_down(rank: int, slow: Slow) -> Cause | None:
         return None
     reasons = dict.fromkeys(word for gpu in _gpus(rank, slow) for word in throttle.words(throttle.bits_of(gpu)))
     words = f"its GPU's clock is held down ({', '.join(reasons)})" if reasons else "its GPU's clock is lower"
-    told = (f"its GPU runs at {min(own):.0f} MHz, those of the others at {median(others):.0f} MHz",)
-    return Cause(words, told, advice="see `distui top`: temperature, power limit and clocks of this GPU")
+    evidence = (f"its GPU runs at {min(own):.0f} MHz, those of the others at {median(others):.0f} MHz",)
+    return Cause(words, evidence, advice="see `distui top`: temperature, power limit and clocks of this GPU")
 
 
 def _gpus(rank: int, slow: Slow) -> list[Mapping[str, str]]:
@@ -222,16 +224,16 @@ def _slow_link(first: Explanation, slow: Slow, lost: Sequence[Link]) -> Explanat
         f"({worst.share:.1%}) had to be sent again within {duration(slow.watched[worst.source].seconds)}"
     )
     uneven = slow.lateness.uneven
-    told = [one.words for one in lost]
+    evidence = [one.words for one in lost]
     if uneven >= UNEVEN:
-        told.append(f"{uneven:.0%} of the steps took 150 ms or more longer than usual after all ranks had entered")
+        evidence.append(f"{uneven:.0%} of the steps took 150 ms or more longer than usual after all ranks had entered")
     return replace(
-        first, kind="link", headline=headline, certainty="likely", evidence=(*told, *first.evidence),
+        first, kind="link", headline=headline, certainty="likely", evidence=(*evidence, *first.evidence),
         advice=f"look at the network between {worst.source} and {worst.target}: cable, switch port, `ethtool -S`",
     )  # fmt: skip
 
 
-# what is told beside
+# what is reported beside
 
 
 def _rest(slow: Slow) -> Iterator[str]:

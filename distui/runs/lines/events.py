@@ -413,7 +413,7 @@ class RunEnded:
     leftovers: tuple[str, ...] = ()
     took: Annotated[Thousandths, Key("took_s")] = 0.0
     progress: Progressed | None = None
-    """The last progress it told."""
+    """The last progress it reported."""
     attempt: int = 1
     attempts: int = 1
     warnings: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Why a run does not go on, as its ranks told when they were asked: a value, and its JSON.
+"""Why a run does not go on, as its ranks answered when they were asked: a value, and its JSON.
 
 What it is made of came from programs that say whatever they like: what is written down of it has a measure.
 """
@@ -77,7 +77,7 @@ class Explanation:
         return tuple(sorted(found))
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """In one line: what it is, and what to do about it."""
         return f"{self.headline}; {self.advice}" if self.advice else self.headline
 
@@ -102,7 +102,7 @@ class Explanation:
 
 @frozen
 class Calls:
-    """Ranks whose main threads are in the same calls, innermost first; no frames where none were told."""
+    """Ranks whose main threads are in the same calls, innermost first; no frames where none are known."""
 
     ranks: tuple[int, ...]
     frames: tuple[str, ...]

@@ -99,8 +99,8 @@ def _made(stored: StoredRun, of: list[list[int]]) -> Summary:
 def _stalled(events: Sequence[Mapping[str, Any]]) -> Standstill | None:
     """What was said last of whether its newest attempt stands still."""
     last: Mapping[str, Any] = next((e for e in reversed(events) if e.get("type") in ("run", "stall", "result")), {})
-    told = event_of(last) if last.get("type") == "stall" else None
-    return Standstill(told.since, told.step) if isinstance(told, RunStalled) and told.stalled else None
+    stall = event_of(last) if last.get("type") == "stall" else None
+    return Standstill(stall.since, stall.step) if isinstance(stall, RunStalled) and stall.stalled else None
 
 
 def _result(stored: StoredRun, events: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any] | None, bool]:

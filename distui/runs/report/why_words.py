@@ -1,4 +1,4 @@
-"""What ranks told of a run, as words and cells: for `distui why` and the app."""
+"""What ranks answered about a run, as words and cells: for `distui why` and the app."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ THROUGHPUT = ("tokens", "samples")
 class Measure:
     """Knows the plan: whose GPU it is, and what the data goes over.
 
-    Throughput is told by the names of the job's `progress`: `tokens_per_s` is taken as it is, `tokens_per_step` is
+    Throughput is known by the names of the job's `progress`: `tokens_per_s` is taken as it is, `tokens_per_step` is
     divided by the time of a step, of `tokens`, a count so far, it is how fast that grows; `samples` likewise.
     """
 

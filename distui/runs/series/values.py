@@ -1,7 +1,7 @@
 """What is measured over time, and the bins that measurements are kept in. Pure.
 
 A bin is what one series said within some seconds: how often, mean, lowest, highest. A row is all bins of the same
-seconds, and the steps that the run was at. Numbers come from programs: a bin may have been told only NaN or infinity,
+seconds, and the steps that the run was at. Numbers come from programs: a bin may have been given only NaN or infinity,
 its mean is then NaN; whatever else was said in the same bin counts without these.
 """
 
@@ -70,7 +70,7 @@ class Row:
     start: float
     width: float
     first_step: float
-    """The steps it began and ended with; NaN where none was told."""
+    """The steps it began and ended with; NaN where none was given."""
     last_step: float
     bins: Mapping[Series, Bin]
 
@@ -93,14 +93,14 @@ def spread_of(floats: Sequence[float], places: Sequence[int], count: int) -> Spr
     if len(places) == 1:
         at = places[0]
         return Spread(floats[at], floats[count + at], floats[2 * count + at])
-    told = [(floats[at], at) for at in places if floats[at] == floats[at]]
-    if not told:
+    given = [(floats[at], at) for at in places if floats[at] == floats[at]]
+    if not given:
         return Spread(NAN, NAN, NAN)
-    told.sort()
-    middle = len(told) // 2
-    mid = told[middle][0] if len(told) % 2 else (told[middle - 1][0] + told[middle][0]) / 2
-    low = min([floats[count + at] for _, at in told])
-    return Spread(mid, low, max([floats[2 * count + at] for _, at in told]))
+    given.sort()
+    middle = len(given) // 2
+    mid = given[middle][0] if len(given) % 2 else (given[middle - 1][0] + given[middle][0]) / 2
+    low = min([floats[count + at] for _, at in given])
+    return Spread(mid, low, max([floats[2 * count + at] for _, at in given]))
 
 
 @frozen
@@ -110,7 +110,7 @@ class Folded:
     start: float
     width: float
     last_step: float
-    """NaN where none was told."""
+    """NaN where none was given."""
     values: Mapping[str, Spread]
 
     @property

@@ -185,11 +185,11 @@ class ProgressTeller:
 
     def odd(self) -> tuple[str, ...]:
         """What was odd in the figures since this was asked last, in words."""
-        told, self._odd = tuple(self._odd), []
-        return told
+        values, self._odd = tuple(self._odd), []
+        return values
 
     def tell(self, now: float) -> Progressed | None:
-        """What was not told yet: for the end of the log, when nobody waits for the next second."""
+        """What was not returned yet: for the end of the log, when nobody waits for the next second."""
         last = self._progress.last
         if not self._new or last is None:
             return None

@@ -126,7 +126,7 @@ class RunState:
     why: RanksAsked | None = None
     """Who held the others up when ranks were asked last, in this attempt; None where nothing stood still."""
     network: NetworkUsed | None = None
-    """Which interface carried how much, as it was told last in this attempt."""
+    """Which interface carried how much, as it was reported last in this attempt."""
     steps: Pages[Pace] = field(default_factory=Pages)
     """How far each rank is that said so in this attempt."""
     stalled: RunStalled | None = None

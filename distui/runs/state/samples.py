@@ -50,7 +50,7 @@ class Sampler:
     def __init__(self) -> None:
         self._last: Mapping[str, Any] = {}
         self._lower: dict[str, tuple[str, ...]] = {}
-        """Told in the first sample only."""
+        """Given in the first sample only."""
 
     def take(self, sample: Mapping[str, Any]) -> Sample:
         """One M frame's object as a sample. Raises ValueError when it is none."""

@@ -100,7 +100,7 @@ def stored_progress(stored: StoredRun) -> Progressed | None:
 
 
 def stored_network(stored: StoredRun) -> NetworkUsed | None:
-    """Which interfaces carried how much, as it was told last of the newest attempt."""
+    """Which interfaces carried how much, as it was reported last of the newest attempt."""
     found: NetworkUsed | None = None
     for event in stored_events(stored):
         if isinstance(event, NetworkUsed | RunOpened):

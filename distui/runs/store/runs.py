@@ -7,7 +7,7 @@
 <run>/series/          what was measured, for the whole run (`runs/series/`)
 <run>/logs/            rank-00013.log, and node-00001.log for torchrun's own words; .times beside each (`times.py`)
 <run>/follow/          per task: how far its log has been read (`logs.py`)
-<run>/why/             what ranks told of a run that did not go on (`why_records.py`)
+<run>/why/             what ranks answered about a run that did not go on (`why_records.py`)
 <run>/attempt-1/       plan, logs, follow and why of an attempt that failed; the newest attempt's are in <run> itself
 <run>/verdict.json     how it ended (`end_record.py`), written before anything of it is removed from a host
 <run>/summary.json     what lists show of an ended run (`summary.py`)
@@ -216,7 +216,7 @@ class StoredRun:
                     f"run {self.run_id} is already followed here by process {holder or '?'}",
                     hint=f"`distui logs -f {self.run_id}` shows its logs beside it",
                 ) from exc
-            with contextlib.suppress(OSError):  # a full disk: who has it is only told
+            with contextlib.suppress(OSError):  # a full disk: who has it is only a notice
                 os.ftruncate(lock, 0)
                 os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
             yield

@@ -1,4 +1,4 @@
-"""What ranks told of a run that did not go on, kept in its folder: a private file each time they were asked.
+"""What ranks answered about a run that did not go on, kept in its folder: a private file each time they were asked.
 
 <run>/why/00001-hang.json: the number counts up, and its kind tells which files may go first.
 """
@@ -33,7 +33,7 @@ _NAME = regex(r"([0-9]{5,9})-([a-z]{1,12})\.json")
 
 @frozen
 class WhyRecord:
-    """What ranks told when they were asked. `by`: whoever follows the run, or somebody with `distui why`."""
+    """What ranks answered when they were asked. `by`: whoever follows the run, or somebody with `distui why`."""
 
     at: At
     by: Literal["run", "user"]

@@ -76,7 +76,7 @@ class HostClaim:
     async def sharers(self, tell: marks.Tell = str) -> tuple[Conflict, ...]:
         """Who has the run's GPUs and ports here already: tasks that the engine knows of, or that left a mark.
 
-        `tell` is told why not all marks could be read.
+        `tell` is called with why not all marks could be read.
         """
         tasks = await marks.tasks_on(self._at.listed, self._at.host, self._at.first, sweep=True, tell=tell)
         return lease.sharers(tasks, self._at.plan, self.resources)
@@ -97,6 +97,6 @@ class HostClaim:
             await marks.leave(self._at.run_repeatable, self.token, task.labels, ref, pid)
 
     async def unmark(self) -> None:
-        """Take back what the run's tasks told."""
+        """Take back what the run's tasks wrote."""
         if self.resources:
             await marks.remove(self._at.run_repeatable, self.token)

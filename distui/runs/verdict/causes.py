@@ -440,5 +440,5 @@ ECHOES = frozenset(cause.text for _, cause in RULES if cause.secondary)
 
 
 def may_be_network(text: str) -> bool:
-    """Whether a failure's cause is one of them; what ranks told may follow it."""
+    """Whether a failure's cause is one of them; what ranks answered may follow it."""
     return text in NETWORK or any(text.startswith(f"{cause}; ") for cause in NETWORK)

@@ -142,7 +142,7 @@ class Evidence:
     stops: Sequence[Stop] = ()
     silences: Sequence[Silence] = ()
     explanation: Explanation | None = None
-    """Who held the others up, as ranks told before they were stopped, where that is why the run ended."""
+    """Who held the others up, as ranks answered before they were stopped, where that is why the run ended."""
     rules: Rules = Rules()
     unfound: int = 0
     """Tasks of the run that no host which answered knows of."""

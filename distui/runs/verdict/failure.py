@@ -53,7 +53,7 @@ def how_it_ended(part: Part) -> str:
 
 
 def _told(part: Part) -> str:
-    """How it told of its failure."""
+    """How it reported its failure."""
     return "it raised" if part.words is None or part.words.raised else "it reported an error"
 
 

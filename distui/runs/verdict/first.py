@@ -3,7 +3,7 @@
 The first failure is the earliest by its own first words, on one clock. A rank that only says that a peer went away, or
 that it waited in vain, is not first where another failed in a way of its own, or was killed without a word. Ranks
 that fail with the same words at about the same time failed alike; where the clocks can't tell, that is said. An error
-that a rank told of and did not end by may have been handled: it counts less than one that ended another rank.
+that a rank reported and did not end by may have been handled: it counts less than one that ended another rank.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How a run ended and which rank explains it: `judge`, a pure function of all that is known.
 
-Who was first is told in `first.py`; here is what became of the others, and of the run.
+Who was first is decided in `first.py`; here is what became of the others, and of the run.
 """
 
 from __future__ import annotations

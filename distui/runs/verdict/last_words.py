@@ -213,7 +213,7 @@ def _first_error(texts: Sequence[str], lines: Sequence[Line], end: int) -> int:
 
 
 def _pointed_at(texts: Sequence[str], lines: Sequence[Line], start: int, end: int) -> int:
-    """Where the errors begin to which these point: a process of theirs had told them a little before."""
+    """Where the errors begin to which these point: a process of theirs had printed them a little before."""
     if not any(_ABOVE.search(texts[i]) and _names_error(texts, i) for i in range(start, end + 1)):
         return start
     spare = MESSAGE

@@ -80,7 +80,7 @@ def heard(texts: Sequence[str]) -> list[str]:
 
 
 def _end_of_ignored(texts: Sequence[str], at: int) -> int:
-    """The line after what is told of an ignored exception: its traceback and what it was raised with."""
+    """The line after what is said of an ignored exception: its traceback and what it was raised with."""
     end = at + 1
     if end >= len(texts) or _TRACEBACK not in texts[end]:
         return end

@@ -15,7 +15,7 @@ STOP_CODES = frozenset({130, 137, 143})
 """Exit statuses that SIGINT, SIGKILL and SIGTERM leave: a rank that is stopped ends in one of these."""
 
 SLACK = 5.0
-"""Seconds by which ranks may end before the one that told of a stop from elsewhere."""
+"""Seconds by which ranks may end before the one that reported a stop from elsewhere."""
 
 LIMIT = "max_duration"
 
@@ -24,7 +24,7 @@ class Over(NamedTuple):
     """The end of a task that the job's `max_duration` brought about, by how long it lasted."""
 
     early: float
-    """When it was told to end, at the earliest: engines stamp its start after the fact."""
+    """When it was asked to end, at the earliest: engines stamp its start after the fact."""
     due: float
     """The same by that stamp, or by its end."""
     ended: float

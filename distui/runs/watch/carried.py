@@ -101,7 +101,7 @@ class HostCounters:
         return tuple(row.carried for row in self._rows())
 
     def elsewhere(self) -> Elsewhere | None:
-        """Another interface than the planned one over which the host exchanges nearly all; None where none can be told.
+        """Another interface than the planned one over which the host exchanges nearly all; None where none is known.
 
         Nothing is said where counters of any interface went back or stopped, or those of a planned one are missing.
         """
@@ -195,7 +195,7 @@ def exchanged(row: Carried) -> int:
 
 
 def moved(rows: Iterable[Carried]) -> int:
-    """What ranks may have told each other so far, within hosts or between them."""
+    """What ranks may have sent each other so far, within hosts or between them."""
     return sum(row.sent if row.interface == "lo" else exchanged(row) for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""Whether a host's disk fills up while a run goes on: told in time, with how fast, and once more when it is full.
+"""Whether a host's disk fills up while a run goes on: reported in time, with how fast, and once more when it is full.
 
 Logs of containers stay on their hosts until the run ends (rotation would lose lines), so a chatty rank can fill a
 disk. Pure.

@@ -1,4 +1,4 @@
-"""Tasks of a run that end: noted as facts, and told if known then; the last word is the verdict's."""
+"""Tasks of a run that end: noted as facts, and reported if known then; the last word is the verdict's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which interfaces carry a run's traffic: told once its ranks talk to each other, more and more seldom while they do,
+"""Which interfaces carry a run's traffic: reported once its ranks talk to each other, ever more seldom while they do,
 and at its end, with what is odd.
 
 It costs nothing on the hosts: the counters are in the samples that come once a second, and NCCL's own words, where
@@ -21,7 +21,7 @@ from distui.runs.watch.carried import FLOOR, HostCounters, carried_words, elsewh
 from distui.spec.hosts.names import fold
 
 SETTLE_S = 10.0
-"""Seconds from when ranks have begun to talk to each other until it is told over what."""
+"""Seconds from when ranks have begun to talk to each other until it is reported over what."""
 GATHER_S = 5.0
 """Seconds in which other hosts may say the same as the first."""
 
@@ -44,10 +44,10 @@ class NetworkWatch:
             for host in _machines(plan, facts)
         }
         self._moved: dict[str, int] = {}
-        """Host -> what its ranks may have told others, until that is told of."""
+        """Host -> what its ranks may have sent others, until that is reported."""
         self._busy_since: float | None = None
         self._tell_at: float | None = None
-        """When it is told again: the first time after SETTLE_S, then each time that twice as long has passed."""
+        """When it is reported again: the first time after SETTLE_S, then each time that twice as long has passed."""
         self._begun = False
         self._sockets: dict[str, None] = {}
         """Hosts on which NCCL says that it uses sockets."""
@@ -56,7 +56,7 @@ class NetworkWatch:
         self._told: set[str] = set()
 
     def take(self, host: str, sample: Sample, now: float) -> Iterator[Event]:
-        """A host's sample; what is to be told now."""
+        """A host's sample; what is to be reported now."""
         if host in self._hosts:
             self._hosts[host].take(sample)
             if self._busy_since is None:

@@ -21,7 +21,7 @@ IDLE_PCT = 5.0
 LOOK_EVERY_S = 1.0
 """How often all ranks are looked at, in seconds."""
 TOLD_AFTER_S = 30.0
-"""At a stop a rank is told to have been silent from this many seconds on, or from `stall_after` where that is less."""
+"""At a stop a rank is reported silent from this many seconds on, or from `stall_after` where that is less."""
 LAST_GASP_S = 3.0
 """What a rank says so shortly before the stop is known is taken for its answer to it: hosts stop tasks, too."""
 
@@ -50,7 +50,7 @@ class Silences:
         self._silent: dict[int, Silence] = {}
 
     def news(self, state: RunState, now: float) -> Iterator[RankSilent]:
-        """What changed since `state` was told of it last; looks at most every second."""
+        """What changed since `state` was given to it last; looks at most every second."""
         if not self._plan.stall_after or now - self._looked < LOOK_EVERY_S:
             return
         self._looked = now

@@ -35,7 +35,7 @@ class RunTracker:
         self.changed = asyncio.Event()
         """Set at whatever somebody may wait for."""
         self.stops: list[Stop] = []
-        """Every stop, as it was asked for or told of."""
+        """Every stop, as it was asked for or reported."""
         self.rebooted: set[str] = set()
         """Hosts that were restarted since the run was planned."""
         self.away_at: dict[str, float] = {}
@@ -45,7 +45,7 @@ class RunTracker:
         self.silences: tuple[Silence, ...] = ()
         """The ranks that had said nothing when the run was stopped."""
         self.explanation: Explanation | None = None
-        """Who held the others up, as ranks told, where that is why the run ends."""
+        """Who held the others up, as ranks answered, where that is why the run ends."""
         self.hung = False
         """Whether it is why it is to be stopped (`on_hang`)."""
         self.unfound = 0

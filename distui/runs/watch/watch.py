@@ -181,5 +181,5 @@ class Watch:
         await self._emit(host_sampled(self._clock(), host, event.sample))
         for text in self._disks.setdefault(host, DiskWatch()).news(event.sample.at, event.sample.disks):
             await self._emit(Notice(self._clock(), "warning", text, host))
-        for told in self.network.take(host, event.sample, self._clock()):
-            await self._emit(told)
+        for carried in self.network.take(host, event.sample, self._clock()):
+            await self._emit(carried)
