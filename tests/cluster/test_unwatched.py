@@ -18,7 +18,7 @@ from lab.terminal import Terminal
 pytestmark = pytest.mark.cluster
 
 RUNS = ".local/state/distui/runs"
-UNKNOWN_END = "it is not on its host any more, and nobody saw how it ended"
+UNKNOWN_END = "it is not on its host any more, and how it ended was not seen from here"
 
 
 def detached(start: Callable[..., Any], script: str, name: str) -> None:

@@ -115,6 +115,24 @@ async def test_a_closed_terminal_and_a_viewer_leave_the_run_alone(number: int, s
     assert script.asked == [("detach",)]
 
 
+async def test_a_terminal_that_is_closed_after_ctrl_c_does_not_end_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is stopped to its end, with the kill after its grace: nobody is left who could ask for it again."""
+    script, sink, hurried = Script(until=2), Silent(), asyncio.Event()
+    monkeypatch.setattr(sink, "hurry", hurried.set)
+    console = Console(io.StringIO(), io.StringIO(), False, False, 0)
+    following = asyncio.ensure_future(follow(script, sink, console, stop_on_exit=True))  # type: ignore[arg-type]
+    await script.begun.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+    await script.news.get()
+    os.kill(os.getpid(), signal.SIGHUP)
+    async with asyncio.timeout(60):
+        await hurried.wait()
+    script.request_stop("done")
+    await following
+
+    assert script.asked == [("user", None, 130), ("done", None, 130)]
+
+
 async def test_handlers_are_gone_afterwards() -> None:
     """What signals meant before is what they mean after."""
     before = signal.getsignal(signal.SIGTERM)

@@ -107,6 +107,16 @@ def test_a_run_without_an_end_is_gone_or_unknown(store: RunStore) -> None:
     assert history.joined(FoundRuns((), {"h1": Trouble("timeout", "late")}), [row])[0].state == "unknown"
 
 
+def test_a_run_that_was_left_has_not_the_exit_of_who_left(cli: Any, store: RunStore) -> None:
+    """Nothing of it is on its hosts: how it ended and how long it took nobody here knows; 0 would be a success."""
+    stored = record(store, ended=RunEnded(3.0, "detached", 0, took=2.5))
+    row = history.stored_row(stored)
+    (gone,) = history.joined(FoundRuns((), {}), [row])
+    assert [(one.state, one.exit, one.took) for one in (row, gone)] == [("detached", None, None), ("gone", None, None)]
+    shown = cli("show", "r1").out
+    assert "exit 0" not in shown and "took" not in shown
+
+
 def test_show_tells_ranks_and_the_first_failure(cli: Any, store: RunStore) -> None:
     """`show` has every rank with its state, and the failure with its last lines."""
     record(store, ended=FAILED)

@@ -37,7 +37,7 @@ from distui.runs.store.recorded import Recorded, stored_events, stored_network, 
 from distui.runs.store.why_records import WhyRecord, kept, record_json
 from distui.spec.hosts.names import fold
 
-REMOVED = "it is not on its host any more, and nobody saw how it ended"
+REMOVED = "it is not on its host any more, and how it ended was not seen from here"
 
 
 class Asked(NamedTuple):

@@ -25,8 +25,9 @@ class Signals:
 
     A starter (`stop_on_exit`) stops its run: SIGINT or SIGTERM stops, the second kills, the third leaves. A viewer
     leaves at once and never touches the run. A closed terminal (SIGHUP) leaves in both cases: training that dies with a
-    terminal is the oldest way to lose a run over ssh (FAULTS 5). Signals the caller ignores (nohup, `&` in a
-    script) stay ignored.
+    terminal is the oldest way to lose a run over ssh (FAULTS 5). A stop that was asked for before goes on to its end:
+    whoever presses Ctrl-C and closes the terminal wants the run to be gone. Signals the caller ignores (nohup, `&` in
+    a script) stay ignored.
     """
 
     def __init__(self, controller: RunController | Beside, sink: Sink, console: Console, *, stop_on_exit: bool) -> None:
@@ -42,7 +43,7 @@ class Signals:
         handlers: dict[signal.Signals, Callable[[], None]] = {
             signal.SIGINT: lambda: self._asked(ExitCode.INTERRUPTED),
             signal.SIGTERM: lambda: self._asked(ExitCode.TERMINATED),
-            signal.SIGHUP: self._leave,
+            signal.SIGHUP: self._hung_up,
         }
         for number, handler in handlers.items():
             if signal.getsignal(number) != signal.SIG_IGN:
@@ -70,6 +71,12 @@ class Signals:
                 self._controller.request_stop("user", grace=0, exit=code)
             case _:
                 self._leave()
+
+    def _hung_up(self) -> None:
+        if self._count and self._stop_on_exit:
+            self._sink.hurry()
+        else:
+            self._leave()
 
     def _leave(self) -> None:
         self._sink.hurry()

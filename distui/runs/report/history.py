@@ -77,6 +77,7 @@ def stored_row(stored: StoredRun) -> RunRow:
     """A run as this machine recorded it."""
     recorded = summary(stored)
     result = recorded.result or {}
+    left = result.get("state") == "detached"  # with the exit and the time of who left; those of the run are not known
     followed = stored.is_followed if recorded.paused or recorded.stalled is not None else False
     resting = recorded.paused and followed
     return RunRow(
@@ -87,8 +88,8 @@ def stored_row(stored: StoredRun) -> RunRow:
         ranks=recorded.ranks,
         owner=recorded.owner,
         started=_seconds(recorded.opened) if recorded.opened else None,
-        took=result.get("took_s"),
-        exit=result.get("exit"),
+        took=None if left else result.get("took_s"),
+        exit=None if left else result.get("exit"),
         failure=told_failure(result.get("first_failure")),
         warnings=warnings_of(result),
         recorded=True,
