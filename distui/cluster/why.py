@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from distui.cluster.attach.places import RunLocation, find, there
+from distui.cluster.attach.leftover import run_there
+from distui.cluster.attach.places import RunLocation, find
 from distui.cluster.settings import ClusterSettings
 from distui.errors import NotFound
 from distui.frozen import frozen
@@ -78,7 +79,7 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
     Raises NotFound and ContactLost where no host that answers has it, NameTaken.
     """
     asked, silent = await find(connector, place)
-    found = there(settings, place, asked, silent)
+    found = await run_there(settings, connector, place, asked, silent)
     plan = plan_of(found, place.stored, place.hosts)
     hosts = [HostAccess(host, plan, connector) for host in found.hosts]
     ids = {task.labels.task: task.id for task in found.tasks if task.running}

@@ -374,6 +374,35 @@ def test_a_stop_of_what_is_removed_meanwhile_names_its_end(
     assert "rank 1 on demo2 failed first: exit 3" in done.err
 
 
+def test_a_stop_of_a_launch_that_another_stop_ends_meanwhile_is_done(
+    cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two people stop what a killed launch has left: it is gone for both."""
+    plant(demo_home, None)
+
+    async def seen(*args: Any) -> Any:
+        found = await launches.find_launches(*args)
+        remove(demo_home)
+        return found
+
+    monkeypatch.setattr(stop, "find_launches", seen)
+    done = cli("stop", "r1", "-y")
+    assert (done.code, "r1 is not running; there is nothing to stop" in done.err) == (0, True), done.err
+    assert cli("stop", "r1", "-y").code == 7
+
+
+@pytest.mark.parametrize("verb", ["attach", "wait", "show", "logs", "why", "exec"])
+def test_a_launch_without_a_task_is_named_where_a_run_is_asked_for(cli: Any, demo_home: Path, verb: str) -> None:
+    """`ps` lists it as starting: that there is no such run would be wrong."""
+    for folder in (plant(demo_home, None), *demo_home.glob("demo1/.local/state/distui/hosts/*/r1")):
+        (folder / "launched").rename(folder / "launch")
+    words = {"attach": ["--headless"], "exec": ["--rank", "0", "--", "true"]}.get(verb, [])
+    done = cli(verb, "r1", *words)
+    assert (done.code, done.out) == (7, ""), done.err
+    assert "r1 is being started by ann@desk since 2026-01-02 03:04:05 UTC: no rank of it is there yet" in done.err
+    assert "`distui stop r1` ends it" in done.err
+
+
 def test_names_of_secrets_come_back_as_they_were_written() -> None:
     """And a record without them is read as before."""
     named = replace(FAILED, secrets=("A", "B"))
@@ -400,3 +429,34 @@ def test_nothing_that_a_verdict_says_steers_the_terminal(cli: Any, demo_home: Pa
         done = cli(*words)
         assert "r1" in done.out + done.err, words
         assert not {"\x1b", "\x07"} & set(done.out + done.err), (words, done)
+
+
+def test_a_clean_up_that_was_killed_half_way_is_told_as_it_ended(
+    cli: Any, demo_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One host has nothing of the run any more, the other all: every rank is told elsewhere, and that a log lacks."""
+    name = f"half{os.getpid()}"
+    words = ("-H", "demo1,demo2", "--", "sh", "-c", "echo said $RANK; exit $((RANK * 3))")
+    assert cli("run", "-d", "-y", "--name", name, *words).code == 0
+    while json.loads(cli("ps", "-o", "json").out)["runs"][0]["state"] in ("running", "partial"):
+        time.sleep(0.1)
+    for folder in demo_home.glob(f"demo*/.local/state/distui/hosts/*/{name}"):
+        token = (folder / "launched").read_text().splitlines()[2]
+        (folder / "verdict").write_text(replace(FAILED, token=token).text(name))
+        if folder.parent.name == "demo1":
+            shutil.rmtree(folder)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+
+    (row,) = json.loads(cli("ps", "-o", "json").out)["runs"]
+    shown = json.loads(cli("show", name, "-o", "json").out)
+    for told in (row, shown):
+        assert (told["state"], told["exit"], told["hosts"]) == ("failed", 1, ["demo1", "demo2"])
+        assert (told["warnings"], told["first_failure"]["rank"]) == ([], 1)
+    assert [(rank["rank"], rank["state"], rank["exit"]) for rank in shown["tasks"]] == [
+        (0, "exited", 0),
+        (1, "exited", 3),
+    ]
+    done = cli("attach", name, "--headless", "--no-prefix")
+    assert (done.code, done.out) == (1, "said 1\n"), done.err
+    assert "1 of the run's tasks are on no host any more: their logs are where the run was followed" in done.err
+    assert name not in left(demo_home)

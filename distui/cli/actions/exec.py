@@ -13,6 +13,7 @@ from distui.cli.runs.execs import Marked
 from distui.cli.runs.streams import pass_through
 from distui.cli.settings import Settings
 from distui.cluster.attach import places
+from distui.cluster.attach.leftover import run_there
 from distui.errors import ContactLost, NotFound, SessionLost, UsageError
 from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.spec.hosts.inventory import Host
@@ -43,7 +44,7 @@ def act(settings: Settings, out: Console, run: str, rank: int | None, tty: bool,
 async def _find(settings: Settings, place: places.RunLocation, rank: int | None) -> tuple[Host, FoundTask]:
     """The rank's container. Raises NotFound, ContactLost or UsageError."""
     async with wiring.connected(settings, place.hosts) as connector:
-        found = places.there(settings.cluster, place, *await places.find(connector, place))
+        found = await run_there(settings.cluster, connector, place, *await places.find(connector, place))
     task = _task(found, rank)
     return next(host for host in place.hosts if host.name == task.host), task
 

@@ -16,7 +16,7 @@ from distui.cli.printing.words import progress_words
 from distui.cli.runs.planview import show_plan
 from distui.cli.settings import Settings
 from distui.cluster.attach import places
-from distui.cluster.attach.leftover import look
+from distui.cluster.attach.leftover import hidden, look, run_there
 from distui.codec import write
 from distui.columns import table
 from distui.errors import NotFound, UsageError
@@ -24,7 +24,7 @@ from distui.facts.troubles import shared
 from distui.frozen import frozen
 from distui.plan.serialize import from_json, to_json
 from distui.runs.hosts.discover import FoundRun
-from distui.runs.hosts.launches import Launch
+from distui.runs.hosts.launches import Launch, find_launches
 from distui.runs.lines.event_json import progress_json
 from distui.runs.lines.events import NetworkUsed, Progressed, RankChanged, RunOpened
 from distui.runs.lines.explanation import STANDS
@@ -35,6 +35,7 @@ from distui.runs.state.reducer import RankState, RunState, apply
 from distui.runs.store.masking import Mask, stored_secrets
 from distui.runs.store.recorded import Recorded, stored_events, stored_network, stored_progress
 from distui.runs.store.why_records import WhyRecord, kept, record_json
+from distui.session import Connector
 from distui.spec.hosts.names import fold
 
 REMOVED = "it is not on its host any more, and how it ended was not seen from here"
@@ -45,7 +46,7 @@ class Asked(NamedTuple):
 
     found: FoundRun | None = None
     left: Launch | None = None
-    """Where there are no tasks of it: the folder that tells how it ended."""
+    """Where none of its tasks runs: the folder that tells how it ended."""
     silent: Collection[str] | None = None
     """Hosts that did not answer; None where none was asked."""
 
@@ -83,7 +84,8 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
     found, left, silent = wiring.run_async(_find(settings, out, place), limit=settings.timeout)
     recorded = history.stored_row(place.stored) if place.stored is not None else None
     if left is not None:
-        row, *_ = history.with_launches([recorded] if recorded is not None else [], [left], {}, answered=())
+        known = history.found_row(found, recorded) if found is not None else recorded
+        row, *_ = history.with_launches([known] if known is not None else [], [left], {}, answered=())
     elif found is None and recorded is None:
         raise places.not_found(settings.cluster, run, f"none of {len(place.hosts)} hosts has it")
     else:
@@ -91,10 +93,9 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
         assert known is not None
         gone = found is None and known.state not in (*states.ENDED, "retrying")
         row = replace(known, state="gone") if gone else known
-    if left is not None:
-        ranks = [_as_row(event) for event in left.record.ranks] if left.record is not None else []
-    else:
-        ranks = merged(found, place, silent)
+    ranks = merged(found, place, silent) if left is None or found is not None else []
+    if left is not None and left.record is not None:
+        ranks = _as_ended(ranks, left.record.ranks)
     mask = _mask(settings, place)
     progress = mask.event(stored_progress(place.stored)) if place.stored is not None else None
     ranks = [mask.event(rank) for rank in ranks]
@@ -156,12 +157,25 @@ async def _find(settings: Settings, out: Console, place: places.RunLocation) -> 
         return Asked()
     async with wiring.connected(settings, place.hosts) as connector:
         found, unreachable = await places.find(connector, place)
-        left = await look(settings.cluster, connector, place, unreachable) if found is None else None
-    if place.stored is None and left is None:
-        return Asked(places.there(settings.cluster, place, found, unreachable), None, unreachable)
+        left = await _left(settings, connector, place, found, unreachable)
+        if place.stored is None and left is None:
+            found = await run_there(settings.cluster, connector, place, found, unreachable)
     for one in shared(unreachable):
         out.warn(f"distui: {one.message}", "yellow")
     return Asked(found, left, unreachable)
+
+
+async def _left(
+    settings: Settings, connector: Connector, place: places.RunLocation, found: FoundRun | None, silent: Collection[str]
+) -> Launch | None:
+    """The folder that tells how the run ended, also where a clean-up was killed that had removed some of its tasks."""
+    if found is None:
+        return await look(settings.cluster, connector, place, silent)
+    if found.state in ("running", "partial"):
+        return None
+    up = [host for host in place.hosts if host.name not in silent]
+    launches = hidden(settings.cluster, await find_launches(connector, up, place.run))
+    return next((one for one in launches if one.token == found.token and one.record is not None), None)
 
 
 def merged(found: FoundRun | None, place: places.RunLocation, silent: Collection[str] | None = None) -> list[RankRow]:
@@ -181,6 +195,13 @@ def merged(found: FoundRun | None, place: places.RunLocation, silent: Collection
                 rank, task.host, task.status, code, text, labels.gpus, task.id[:12], labels.name, related
             )
     return [rows[rank] for rank in sorted(rows)]
+
+
+def _as_ended(there: Sequence[RankRow], ended: Sequence[RankChanged]) -> list[RankRow]:
+    """Every rank as the run's end has it, with what containers that are still there tell besides."""
+    rows = {row.rank: row for row in there}
+    known = [(_as_row(event), rows.get(event.rank)) for event in ended]
+    return [replace(r, gpus=seen.gpus, id=seen.id, name=seen.name) if seen is not None else r for r, seen in known]
 
 
 def _now(row: RankRow, silent: Collection[str]) -> RankRow:

@@ -191,7 +191,8 @@ async def _end_launch(
     """No task of the run was found: end a launch that is under way, remove what one that was killed has left.
 
     `seen` is the folder that said how the run ended when one was last looked for; it may have been removed by now.
-    None when a task is there after all: it began while we looked. Raises NotFound, or ContactLost when there may be
+    What somebody else removes meanwhile is gone all the same. None when a task is there after all: it began while we
+    looked. Raises NotFound, or ContactLost when there may be
     something on a host that did not answer.
     """
     if place.stored is not None and place.stored.is_followed:
@@ -222,7 +223,7 @@ async def _end_launch(
     unreachable = (
         unreachable if left is None else {h: unreachable[h] for h in leftover.not_reached(place, left, unreachable)}
     )
-    if unreachable or (nothing and place.stored is None and left is None):
+    if unreachable or (nothing and place.stored is None and left is None and not launches):
         places.there(settings.cluster, place, None, unreachable)
     if nothing:
         out.say(f"distui: {place.run} is not running; there is nothing to {word}")

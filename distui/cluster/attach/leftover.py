@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from distui.cluster.attach import places
 from distui.cluster.attach.places import Asked, RunLocation, open_here
+from distui.cluster.attach.sweeping import under_way, whose
 from distui.cluster.settings import ClusterSettings
+from distui.errors import NotFound
+from distui.facts.host import Trouble
 from distui.identity import owner
+from distui.runs.hosts.discover import FoundRun
 from distui.runs.hosts.launches import Launch, ended, find_launches
 from distui.runs.report.history import stored_row
 from distui.runs.store.end_record import EndRecord, launch_here
@@ -55,6 +59,24 @@ async def look(
         return None
     up = [host for host in place.hosts if host.name not in unreachable]
     return chosen(settings, place, await find_launches(connector, up, place.run))
+
+
+async def run_there(
+    settings: ClusterSettings,
+    connector: Connector,
+    place: RunLocation,
+    found: FoundRun | None,
+    silent: Mapping[str, Trouble],
+) -> FoundRun:
+    """As `places.there`; of a run that is just being started, and has no task yet, NotFound says so."""
+    if found is None and not silent:
+        dead = launch_here(place.stored)
+        for one in under_way(await find_launches(connector, place.hosts, place.run), dead):
+            raise NotFound(
+                f"{place.run} is being started by {whose(one)}: no rank of it is there yet",
+                hint=f"ask again in a moment; `distui stop {place.run}` ends it, also where it was killed",
+            )
+    return places.there(settings, place, found, silent)
 
 
 class Rest:

@@ -74,7 +74,7 @@ async def take_up(
     found, unreachable = asked or await places.find(connector, place)
     plan = (plan or open_here(place.stored, unreachable)) if found is None else None
     if plan is None:
-        found = places.there(settings, place, found, unreachable)
+        found = await leftover.run_there(settings, connector, place, found, unreachable)
         plan = plan_of(found, place.stored, place.hosts)
     up = [h for h in place.hosts if h.name in plan.hosts and h.name not in unreachable]
     results = await probe_all(connector, up, parallel=settings.parallel)

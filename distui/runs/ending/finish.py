@@ -34,6 +34,9 @@ async def finish(attempt: Attempt) -> RunEnded:
         if end is None:
             return left(attempt)
     else:
+        if missing := _unfound(attempt):
+            text = f"{missing} of the run's tasks are on no host any more: their logs are where the run was followed"
+            await attempt.notice("warning", text)
         await say_unread(attempt)
         keep, end = _keeps(attempt), await concluded(attempt, attempt.recorded)
     others = await others_done(attempt)

@@ -222,7 +222,9 @@ def _recorded(run: str, found: Sequence[Launch], rows: Sequence[RunRow]) -> RunR
 
 
 def _as_written(row: RunRow, launches: Sequence[Launch]) -> RunRow:
-    """A run whose tasks have ended, and are still there, as its verdict has it: here that may not be known."""
+    """A run whose tasks have ended, and are still there or some of them, as its verdict has it: that may not be known
+    here.
+    """
     if row.state not in ("ended", "failed", "succeeded", "unknown") or not row.live or row.collected:
         return row
     record = next(
@@ -230,8 +232,16 @@ def _as_written(row: RunRow, launches: Sequence[Launch]) -> RunRow:
     )
     if record is None:
         return row
-    end = record.ended
-    return replace(row, state=end.outcome, took=end.took, exit=end.exit, failure=end.failure, warnings=end.warnings)
+    end, hosts = record.ended, tuple(dict.fromkeys(rank.host for rank in record.ranks))
+    return replace(
+        row,
+        state=end.outcome,
+        hosts=hosts if len(hosts) > len(row.hosts) else row.hosts,
+        took=end.took,
+        exit=end.exit,
+        failure=end.failure,
+        warnings=end.warnings,
+    )
 
 
 def _tells(one: Launch, here: Mapping[str, bool], answered: Collection[str]) -> bool:
