@@ -263,3 +263,69 @@ def test_views_go_on_with_the_next_attempt(lab: Any, home: Path, start: Callable
         assert sorted(e["rank"] for e in seen[viewer] if e["type"] == "log" and e["line"] == "second") == [0, 1]
     assert not (other / ".local/state/distui/runs/turns").exists()
     assert_clean(lab)
+
+
+def attach(lab: Any, home: Path) -> Any:
+    """Somebody who follows the run, with events."""
+    return lab.spawn_distui("attach", "turns", "--headless", "-o", "ndjson", home=home)
+
+
+def fail_rank_1(lab: Any, home: Path) -> None:
+    """Tell it to end: its script fails then."""
+    done = lab.distui("exec", "turns", "--rank", "1", "--", "touch", "/tmp/go", home=home)
+    assert done.returncode in (0, 137), done.stderr
+
+
+def notices(events: Sequence[dict[str, Any]]) -> str:
+    """All that was said in words."""
+    return "\n".join(event["text"] for event in events if event["type"] == "notice")
+
+
+def test_attach_goes_on_with_the_next_attempt(lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path) -> None:
+    """One in the owner's home, one elsewhere, which has a record of its own: both attempts' lines, one end."""
+    other = lab.ssh_home(tmp_path / "other")
+    (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+    owner = start(FAILS_ONCE, "--name", "turns", "-o", "ndjson", job={"retries": 1})
+    read_until(owner, type="phase", phase="follow")
+    with attach(lab, home) as near, attach(lab, other) as far:
+        seen = {reader: read_until(reader, type="phase", phase="follow") for reader in (near, far)}
+        grown(other, "turns")
+        fail_rank_1(lab, home)
+        for reader in (near, far):
+            seen[reader] += rest_of(reader)
+        rest_of(owner)
+    assert [reader.returncode for reader in (owner, near, far)] == [0, 0, 0]
+    for reader in (near, far):
+        results = [(e["state"], e["exit"], e["attempt"]) for e in seen[reader] if e["type"] == "result"]
+        assert results == [("succeeded", 0, 2)]
+        assert sorted(e["rank"] for e in seen[reader] if e["type"] == "log" and e["line"] == "second") == [0, 1]
+    for place in (home, other):
+        assert [log_of(place, "turns", rank) for rank in range(2)] == [b"second\n"] * 2
+        kept = lab.distui("logs", "turns", "--attempt", "1", "--rank", "1", "-n", "1", "--no-prefix", home=place)
+        assert kept.stdout == "bye\n", kept.stderr
+        shown = json.loads(lab.distui("show", "turns", "-o", "json", home=place).stdout)
+        assert (shown["state"], shown["exit"], shown["attempt"]) == ("succeeded", 0, 2)
+    assert_clean(lab)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
+def test_an_attempt_that_fails_after_its_owner_was_killed_is_the_last(
+    lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path, *, elsewhere: bool
+) -> None:
+    """Whoever follows it then says so at once, and ends as the attempt did."""
+    place = lab.ssh_home(tmp_path / "other") if elsewhere else home
+    (place / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+    owner = start(FAILS_ONCE, "--name", "turns", "-o", "ndjson", job={"retries": 1})
+    read_until(owner, type="phase", phase="follow")
+    with attach(lab, place) as reader:
+        events = read_until(reader, type="phase", phase="follow")
+        owner.signal_group(signal.SIGKILL)
+        rest_of(owner)
+        grown(place, "turns")
+        fail_rank_1(lab, place)
+        events += rest_of(reader)
+    assert reader.returncode == 1
+    assert [(e["state"], e["exit"], e["attempt"]) for e in events if e["type"] == "result"] == [("failed", 1, 1)]
+    words = "attempt 1 of 2 failed; only the distui that started the run begins the next attempt"
+    assert f"{words}, and that one follows it no more" in notices(events)
+    assert_clean(lab)

@@ -152,27 +152,38 @@ class FakeHost:
         if not self._holds(folder, token, over=False):
             return "none\n"
         mark = f"{folder}/reader-{reader}"
-        if act == "mark":
+        begins = f"{folder}/begins-{reader}"
+        if act in ("mark", "begins"):
             self.files[mark] = b""
+            self.files.pop(begins, None)
+            self.files |= {begins: b""} if act == "begins" else {}
+        elif act == "await":
+            self.files[f"{folder}/next-{reader}"] = b""
         elif act == "carry":
             self.files.setdefault(mark, b"carried\n")
         elif act in ("leave", "record", "next"):
             self.files.pop(mark, None)
             self.files |= {f"{folder}/next-{reader}": b""} if act == "next" else {}
+            self.files.pop(begins if act == "leave" else "", None)
         elif act == "unread":
             self.files[f"{folder}/unread-{reader}"] = " ".join(tasks).encode()
         if act == "record":
             offered = self.files.pop(f"{folder}/.verdict-{reader}")
             self.files.setdefault(f"{folder}/verdict", offered)
         others = [path for path in self.files if path.startswith(f"{folder}/reader-") and path != mark]
+        beginning = [path for path in self.files if path.startswith(f"{folder}/begins-") and path != begins]
+        silent = [path for path in beginning if path.replace("/begins-", "/reader-") in others]
+        counts = f"{len(others)} {len(beginning)} {len(silent)}"
         own = f"{folder}/unread-{reader}"
         unread = [self.files[p].decode() for p in self.files if p.startswith(f"{folder}/unread-") and p != own]
-        return f"{len(others)}\n{' '.join(unread)}\n" + self.files.get(f"{folder}/verdict", b"").decode()
+        return f"{counts}\n{' '.join(unread)}\n" + self.files.get(f"{folder}/verdict", b"").decode()
 
     def _waiters(self, folder: str) -> str:
         """Who waits for the run's end, in a folder that is removed."""
         names = [path.removeprefix(f"{folder}/") for path, text in self.files.items() if not text]
-        return "".join(f"waits {n}\n" for n in names if n.endswith("-wait") and n.startswith(("reader-", "next-")))
+        return "".join(
+            f"waits {n}\n" for n in names if n.startswith("next-") or (n.startswith("reader-") and n.endswith("-wait"))
+        )
 
     def _lease(self, claim: str, things: Sequence[str]) -> str:
         """A directory for each, all or none."""

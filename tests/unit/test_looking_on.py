@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from distui.cluster.attach.places import RunLocation
 from distui.cluster.settings import ClusterSettings
 from distui.errors import ContactLost
 from distui.facts.host import HostFacts
-from distui.plan.model import NoPlan, RunPlan
+from distui.plan.model import NoPlan, PlanProblem, RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.control.controller import RunController
@@ -141,14 +142,17 @@ async def test_a_view_ends_when_neither_an_owner_nor_the_hosts_tell(
 
 
 class Attempts:
-    """A run with one retry: rank 1 ends with 3, then all is well at once."""
+    """A run with one retry: rank 1 ends with 3, then all is well at once, or no other attempt `begins`."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, begins: bool = True) -> None:
         self.cluster = cluster
+        self.begins = begins
         self.first = plan_for(*cluster.names, retries=1, launch="beef")
 
     async def __call__(self, attempt: int, spent: float, taken: object = None) -> NextAttempt | NoPlan:
         """See AttemptPlanner."""
+        if not self.begins:
+            return NoPlan((PlanProblem(None, "no host is left"),))
         for number, host in enumerate(self.cluster.hosts):
             host.engine.exits = dict.fromkeys((0, 1), 0)
             host.files[f"log-{number}"] = b"again\n"
@@ -156,82 +160,146 @@ class Attempts:
         return NextAttempt(plan_for(*self.cluster.names, attempt=attempt, facts=facts, retries=1, launch="beef"), facts)
 
 
-async def looking_from_elsewhere(cluster: Cluster, settings: ClusterSettings, folder: Path) -> RunController:
-    """Somebody who looks on at a run whose owner is on another machine."""
+BOTH = pytest.mark.parametrize("looks", [True, False], ids=["view", "attach"])
+"""Who comes from another machine: one that only looks on, one that takes the run up."""
+
+
+async def from_elsewhere(cluster: Cluster, folder: Path, *, looks: bool) -> RunController:
+    """Somebody on another machine than the run's owner."""
+    settings = ClusterSettings({"HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}, readonly=looks)
     place = RunLocation("r1", None, HOSTS)
     live = await taking_up.take_up(settings, cluster.connector, place)
-    return taking_up.view(settings, cluster.connector, place, live, folder)
+    if looks:
+        return taking_up.view(settings, cluster.connector, place, live, folder)
+    return taking_up.adopt(settings, cluster.connector, place, live)
 
 
-async def read(view: RunController, events: list[Event]) -> None:
-    """Look on to the end."""
-    async with view:
-        async for batch in view.batches():
+async def read(reader: RunController, events: list[Event]) -> None:
+    """Follow it to the end."""
+    async with reader:
+        async for batch in reader.batches():
             events += batch
 
 
-async def test_a_view_from_elsewhere_goes_on_with_the_next_attempt(
-    cluster: Cluster, settings: ClusterSettings, tmp_path: Path
+def marked(cluster: Cluster, readers: int) -> bool:
+    """Whether as many have left their mark on each host."""
+    return all(sum("/reader-" in path for path in host.files) >= readers for host in cluster.hosts)
+
+
+@BOTH
+async def test_who_comes_from_elsewhere_goes_on_with_the_next_attempt(
+    cluster: Cluster, tmp_path: Path, *, looks: bool
 ) -> None:
-    """Though that one is over at once: its owner waits until the view has read it."""
+    """Though that one is over at once: its owner waits until they have read it."""
     again, events = Attempts(cluster), list[Event]()
     owner = cluster.controller(again.first, planner=again)
 
-    async def looked() -> None:
+    async def followed() -> None:
         await until(lambda: owner.state.phase == "follow")
-        view = await looking_from_elsewhere(cluster, settings, tmp_path / "view")
-        reading = asyncio.create_task(read(view, events))
-        await until(lambda: any(isinstance(e, PhaseBegun) for e in events))
-        await until(lambda: all(any("/reader-" in path for path in host.files) for host in cluster.hosts))
+        reader = await from_elsewhere(cluster, tmp_path / "elsewhere", looks=looks)
+        reading = asyncio.create_task(read(reader, events))
+        await until(lambda: any(isinstance(e, PhaseBegun) for e in events) and marked(cluster, 2))
         cluster.hosts[1].containers[0].end(3)
         await reading
 
-    ended = await cluster.drive(owner, looked())
+    ended = await cluster.drive(owner, followed())
     seen = events[-1]
     assert isinstance(seen, RunEnded)
     assert (seen.outcome, seen.exit, seen.attempt) == (ended.outcome, ended.exit, ended.attempt) == ("succeeded", 0, 2)
     assert [event.attempt for event in events if isinstance(event, RunOpened)] == [1, 2]
     (past,) = (event for event in events if isinstance(event, AttemptEnded))
-    assert (past.attempt, past.log_dir) == (1, "")
+    assert (past.attempt, past.log_dir == "") == (1, looks)
     assert said(events).count("again") == 2
     assert cluster.left() == []
 
 
-async def failed_while_looked_at(
-    cluster: Cluster, settings: ClusterSettings, folder: Path, *, leaves: bool
+async def failed_under(
+    cluster: Cluster, folder: Path, again: Attempts, *, looks: bool, leaves: bool = False
 ) -> list[Event]:
-    """The events of who looks on at a run that nobody has, whose first attempt fails."""
-    again, events = Attempts(cluster), list[Event]()
-    await cluster.run(again.first, detach=True)
-    view = await looking_from_elsewhere(cluster, settings, folder)
-    reading = asyncio.create_task(read(view, events))
-    async with asyncio.timeout(60):
-        await until(lambda: any(isinstance(e, PhaseBegun) for e in events))
+    """The events of somebody elsewhere while the first attempt of a run fails that its owner follows."""
+    owner, events = cluster.controller(again.first, planner=again), list[Event]()
+
+    async def followed() -> None:
+        await until(lambda: owner.state.phase == "follow")
+        reader = await from_elsewhere(cluster, folder, looks=looks)
+        reading = asyncio.create_task(read(reader, events))
+        await until(lambda: any(isinstance(e, PhaseBegun) for e in events) and marked(cluster, 2))
         cluster.hosts[0].containers[0].end(0)
         cluster.hosts[1].containers[0].end(3)
         await until(lambda: any(isinstance(e, AttemptEnded) for e in events))
         if leaves:
-            view.request_detach()
+            reader.request_detach()
         await reading
+
+    await cluster.drive(owner, followed())
     return events
 
 
-async def test_a_next_attempt_that_nobody_begins_is_not_waited_for_without_end(
-    cluster: Cluster, settings: ClusterSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def notices(events: Sequence[Event]) -> list[str]:
+    """What was said in words."""
+    return [event.text for event in events if isinstance(event, Notice)]
+
+
+@BOTH
+async def test_a_next_attempt_that_is_not_begun_is_not_waited_for_without_end(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, looks: bool
 ) -> None:
     """The run ends as its attempt did, and why no other is seen is said."""
     monkeypatch.setattr(leftover, "REST_SECONDS", 0.0)
-    events = await failed_while_looked_at(cluster, settings, tmp_path / "view", leaves=False)
+    events = await failed_under(cluster, tmp_path / "elsewhere", Attempts(cluster, begins=False), looks=looks)
     ended = events[-1]
     assert isinstance(ended, RunEnded) and (ended.outcome, ended.exit, ended.attempt) == ("failed", 1, 1)
-    notices = [event.text for event in events if isinstance(event, Notice)]
-    assert "there is no plan for attempt 2: whoever has the run has not begun it" in notices
+    assert "attempt 2 is not there: the distui that started the run has not begun it in time" in notices(events)
 
 
+@BOTH
 async def test_who_leaves_while_the_next_attempt_is_waited_for_has_seen_no_end(
-    cluster: Cluster, settings: ClusterSettings, tmp_path: Path
+    cluster: Cluster, tmp_path: Path, *, looks: bool
 ) -> None:
     """It was asked for: exit 0."""
-    events = await failed_while_looked_at(cluster, settings, tmp_path / "view", leaves=True)
+    again = Attempts(cluster, begins=False)
+    events = await failed_under(cluster, tmp_path / "elsewhere", again, looks=looks, leaves=True)
     ended = events[-1]
     assert isinstance(ended, RunEnded) and (ended.outcome, ended.exit) == ("detached", 0)
+
+
+async def test_who_goes_on_where_the_run_was_started_waits_for_no_other_attempt(
+    cluster: Cluster, settings: ClusterSettings
+) -> None:
+    """Whatever marks are left: the distui that could begin one is gone."""
+    first = Attempts(cluster).first
+    await cluster.run(first, detach=True)
+    for host in cluster.hosts:
+        host.files[f"/home/u/.local/state/distui/hosts/{host.name}/r1/begins-aa"] = b""
+        host.containers[0].end(3)
+    place = RunLocation("r1", settings.store.need("r1"), HOSTS)
+    live = await taking_up.take_up(settings, cluster.connector, place)
+    events: list[Event] = []
+    async with asyncio.timeout(60):
+        await read(taking_up.adopt(replace(settings, readonly=False), cluster.connector, place, live), events)
+    assert isinstance(events[-1], RunEnded) and (events[-1].outcome, events[-1].attempt) == ("failed", 1)
+    assert not any(isinstance(event, AttemptEnded) for event in events)
+
+
+@BOTH
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "detached"])
+async def test_no_attempt_is_waited_for_that_nobody_is_left_to_begin(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, looks: bool, killed: bool
+) -> None:
+    """Its owner left the run, or was killed a moment ago and has its marks there: it does not say how it ended."""
+    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.05)
+    await cluster.run(Attempts(cluster).first, detach=True)
+    for host in cluster.hosts if killed else ():
+        host.files |= {f"/home/u/.local/state/distui/hosts/{host.name}/r1/{m}-aa": b"" for m in ("reader", "begins")}
+    events: list[Event] = []
+    reading = asyncio.create_task(read(await from_elsewhere(cluster, tmp_path / "elsewhere", looks=looks), events))
+    async with asyncio.timeout(60):
+        await until(lambda: any(isinstance(e, PhaseBegun) for e in events))
+        cluster.hosts[0].containers[0].end(0)
+        cluster.hosts[1].containers[0].end(3)
+        await reading
+    ended = events[-1]
+    assert isinstance(ended, RunEnded) and (ended.outcome, ended.exit, ended.attempt) == ("failed", 1, 1)
+    words = "only the distui that started the run begins the next attempt, and that one follows it no more"
+    assert f"attempt 1 of 2 failed; {words}" in notices(events)
+    assert not any(isinstance(event, AttemptEnded) for event in events)

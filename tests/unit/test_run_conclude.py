@@ -713,6 +713,9 @@ async def test_who_removes_the_folder_learns_who_waits_for_the_end(tmp_path: Pat
         "0a-wait": ("mark", "carry"),
         "0b-wait": ("mark",),
         "0c-wait": ("mark", "next", "leave"),
+        "0d": ("mark", "await"),
+        "0e": ("mark", "await", "leave"),
+        "0f": ("begins",),
     }
     for reader, acts in marks.items():
         for act in acts:
@@ -721,8 +724,32 @@ async def test_who_removes_the_folder_learns_who_waits_for_the_end(tmp_path: Pat
     (folder / "reader-x y;$(z)-wait").touch()
     said = (await here(("sh", "-c", f'{WAITERS_IN}waiters_in "$1"', "sh", str(folder)))).text
 
-    assert waiters_of(said) == {"bb-wait", "cc-wait", "ff-wait", "0a-wait"}
-    assert (await visit(here, "h1", str(folder), "beef-1", "aa")).others == 5
+    assert waiters_of(said) == {"bb-wait", "cc-wait", "ff-wait", "0a-wait", "0d"}
+    assert (await visit(here, "h1", str(folder), "beef-1", "aa")).others == 7
+
+
+async def test_who_begins_the_next_attempt_has_a_mark_of_its_own(tmp_path: Path) -> None:
+    """It outlives the reader's mark once the end is recorded; who goes on in its place, or leaves, takes it away."""
+    folder = tmp_path / "r"
+    await take(here, "h1", str(folder), Claim("ann@desk", 0.0, "beef-1"))
+
+    async def counts(reader: str, act: Act) -> tuple[int, int, int]:
+        seen = await visit(here, "h1", str(folder), "beef-1", reader, act)
+        return seen.others, seen.begins, seen.silent
+
+    assert await counts("aa", "begins") == (0, 0, 0)
+    assert await counts("bb", "mark") == (1, 1, 1)
+    (folder / ".verdict-aa").write_text("{}\n")
+    assert await counts("aa", "record") == (1, 0, 0)
+    assert await counts("bb", "look") == (0, 1, 0)
+    await counts("aa", "mark")
+    assert await counts("bb", "look") == (1, 0, 0)
+    await counts("aa", "begins")
+    await counts("aa", "leave")
+    assert await counts("bb", "look") == (0, 0, 0)
+    await counts("aa", "begins")
+    os.utime(folder / "begins-aa", (time.time() - 100,) * 2)
+    assert await counts("bb", "look") == (1, 0, 0)
 
 
 async def test_word_of_unread_logs_is_for_others_and_stays(tmp_path: Path) -> None:

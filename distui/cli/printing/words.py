@@ -291,7 +291,7 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
     yield from gone
     if ended.outcome == "unknown" and not gone:
         yield f"  lost   {_out_of_reach(state)}", "red"
-    for past in state.past:
+    for past in (past for past in state.past if past.attempt != ended.attempt):
         yield f"  before {of_attempts(past.attempt, past.attempts)}: {past.log_dir or 'not kept here'}", "dim"
     for left in ended.leftovers:
         yield safe(f"  left   {left}"), "yellow"

@@ -18,7 +18,8 @@ def command() -> None:
     """Follow a run on its hosts: one started with --detach, or whose distui is gone, or on another machine.
 
     Logs continue where this machine left off, no line twice. When the run ends its logs are read to their end, it is
-    reported and cleaned up, and attach exits as it did. Ctrl-C leaves; the run is not touched.
+    reported and cleaned up, and attach exits as it did. Ctrl-C leaves; the run is not touched. A run with retries goes
+    on with its next attempt as long as the distui that started it is there to begin one.
 
     With --view the run stays with whoever has it, wherever that is: its logs and its end are shown, and no more. It
     goes on when that one leaves, and with the next attempt of a run that has retries.

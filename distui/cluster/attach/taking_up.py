@@ -91,7 +91,10 @@ def adopt(
     Raises UsageError with `--readonly`: who has a run stops and removes what its end asks for.
     """
     settings.refuse_readonly(f"to take up {place.run}, which nobody follows here,")
-    return _controller(settings, connector, live, _folder(settings, place, live), keep=keep)
+    stored = _folder(settings, place, live)
+    goes_on = keep is None  # who stops it waits for no further attempt
+    planner = _begun_elsewhere(settings, connector, place, stored) if goes_on else None
+    return _controller(settings, connector, live, stored, keep=keep, planner=planner)
 
 
 def view(
@@ -105,12 +108,15 @@ def view(
         stored = _made(RunStore(folder).adopt(live.plan.run_id), place, live)
     except OSError as exc:
         raise cannot_write(folder, exc, "; the run was not touched") from exc
-    planner = _begun_elsewhere(settings, connector, RunLocation(place.run, stored, place.hosts))
+    planner = _begun_elsewhere(settings, connector, place, stored)
     return _controller(settings, connector, live, stored, views=True, planner=planner)
 
 
-def _begun_elsewhere(settings: ClusterSettings, connector: Connector, place: RunLocation) -> AttemptPlanner:
-    """For who only looks on: the next attempt is what the run's owner begins, as soon as the hosts have it."""
+def _begun_elsewhere(
+    settings: ClusterSettings, connector: Connector, where: RunLocation, stored: StoredRun
+) -> AttemptPlanner:
+    """For who did not start the run: the next attempt is what that one begins, as soon as the hosts have it."""
+    place = RunLocation(where.run, stored, where.hosts)
 
     async def planner(attempt: int, spent: float, taken: Ports | None = None, /) -> NextAttempt | NoPlan:
         until = time.monotonic() + leftover.REST_SECONDS
@@ -123,7 +129,7 @@ def _begun_elsewhere(settings: ClusterSettings, connector: Connector, place: Run
                     live = await take_up(settings, connector, place, asked)
                     return NextAttempt(live.plan, live.facts)
             await asyncio.sleep(leftover.POLL_SECONDS)
-        return NoPlan((PlanProblem(None, "whoever has the run has not begun it"),))
+        return NoPlan((PlanProblem(None, "the distui that started the run has not begun it in time"),))
 
     return planner
 

@@ -60,7 +60,9 @@ class RunContext:
     stopped_as: str
     """Who stops the run from here, in words, left on the hosts for others."""
     planner: AttemptPlanner | None
-    """Plans an attempt again; None where the job and the values of its secrets are not known."""
+    """Plans an attempt again; where the job and the values of its secrets are not known, it waits for the one that is
+    begun elsewhere. None where no other attempt is followed.
+    """
 
 
 class Attempt:
@@ -89,6 +91,8 @@ class Attempt:
         self.tracker = self.watch.tracker
         self.recorded: EndRecord | None = None
         """How the attempt ended, once that is recorded: from then on nothing changes it."""
+        self.awaits = False
+        """Whether whoever started the run is there to begin the next attempt, where that is not us."""
         self.token = plan.token
         self.hosts = {host: HostRun(host, plan, run.connector) for host in plan.hosts}
 

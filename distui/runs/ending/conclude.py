@@ -16,7 +16,7 @@ from distui.frozen import frozen
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.hosts.readers import Act, Visit
 from distui.runs.lines.events import FailureFound, RunEnded
-from distui.runs.store.end_record import FINAL, EndRecord, keep_here, read_record, record_of, recorded_here
+from distui.runs.store.end_record import FINAL, EndRecord, begun_here, keep_here, read_record, record_of, recorded_here
 from distui.runs.task.host_run import HostRun
 
 MARK_SECONDS = 20.0
@@ -102,7 +102,7 @@ def _nothing_more(attempt: Attempt) -> bool:
 
 async def concluded(attempt: Attempt, record: EndRecord) -> RunEnded:
     """The end of a run that had ended before it was taken up: nobody is kept from its containers by us any more."""
-    await _visits(attempt, "leave")
+    await _visits(attempt, "next" if attempt.awaits else "leave")
     return replace(record.ended, log_dir=str(attempt.run.stored.log_dir))
 
 
@@ -192,9 +192,29 @@ async def _leave(attempt: Attempt) -> None:
 
 
 async def _mark(attempt: Attempt) -> None:
+    run, plan = attempt.run, attempt.plan
+    begins = run.planner is not None and not run.adopted and plan.attempt < plan.attempts
     while True:
-        await _visits(attempt, "mark")
+        await _visits(attempt, "begins" if begins else "mark")
         await asyncio.sleep(MARK_SECONDS)
+
+
+async def await_next(attempt: Attempt) -> None:
+    """Learn whether whoever started the run is there to begin another attempt, for who took the run up or looks on at
+    it: the folder of that attempt is to begin with our mark.
+
+    Before our mark here is taken away: until then the folder stays, or is removed by somebody who waits no longer. Who
+    started it on this machine is gone: the run is in our hands.
+    """
+    if attempt.run.planner is not None and attempt.plan.attempt < attempt.plan.attempts:
+        visits = await _visits(attempt, "await")
+        there = _gone(visits) or any(seen.begins for seen in visits)
+        attempt.awaits = there and not begun_here(attempt.run.stored)
+
+
+def _gone(visits: Iterable[Visit]) -> bool:
+    """Whether the run's folder was removed on all hosts."""
+    return all(seen.known and not seen.ours for seen in visits)
 
 
 async def carry_marks(attempt: Attempt) -> None:
@@ -210,13 +230,16 @@ async def recorded_elsewhere(attempt: Attempt) -> EndRecord | None:
 
     Where another attempt may follow, that one is waited for by a mark that its owner carries there.
     """
+    await await_next(attempt)
     if attempt.recorded is None:
         await _checked_elsewhere(attempt)
     if attempt.run.requests.detach:
         await _leave(attempt)
         return None
     record = attempt.recorded or await _on_hosts(attempt)
-    await _visits(attempt, "next" if record is not None and record.may_go_on else "leave")
+    visits = await _visits(attempt, "next" if record is not None and record.may_go_on else "leave")
+    if record is None and not _gone(visits):
+        attempt.awaits = False  # who begins the next attempt records how this one ended
     return record
 
 
@@ -246,6 +269,8 @@ async def others_done(attempt: Attempt) -> Others | None:
     None when we are asked to leave while they read, or while a host does not say.
     """
     visits = await _until(attempt, lambda visits: not _read(visits))
+    if visits is not None and any(seen.silent for seen in visits):
+        attempt.awaits = False  # it would have read this attempt to its end by now
     if visits is None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_SECONDS):

@@ -10,7 +10,7 @@ from distui.runs.attempt.steps import LaunchRefused
 from distui.runs.ending.ask_ended import with_places
 from distui.runs.ending.circumstances import note_silences, with_network
 from distui.runs.ending.cleanup import clean_up, look
-from distui.runs.ending.conclude import conclude, concluded, others_done, say_unread
+from distui.runs.ending.conclude import await_next, conclude, concluded, others_done, say_unread
 from distui.runs.ending.next_attempt import why_last
 from distui.runs.ending.review import Review, review
 from distui.runs.hosts.stop_word import stop_by
@@ -28,8 +28,9 @@ async def finish(attempt: Attempt) -> RunEnded:
     end: RunEnded | None
     if attempt.recorded is None:
         judged = await _judged(attempt)
-        keep = _keeps(attempt) and not (judged.outcome == "failed" and why_last(attempt, judged.failure) is None)
+        keep = _keeps(attempt) and not _tried_again(attempt, judged)
         await say_unread(attempt)
+        await _await_next(attempt, judged)
         end = await conclude(attempt, judged)
         if end is None:
             return left(attempt)
@@ -38,6 +39,7 @@ async def finish(attempt: Attempt) -> RunEnded:
             text = f"{missing} of the run's tasks are on no host any more: their logs are where the run was followed"
             await attempt.notice("warning", text)
         await say_unread(attempt)
+        await _await_next(attempt, attempt.recorded.ended)
         keep, end = _keeps(attempt), await concluded(attempt, attempt.recorded)
     others = await others_done(attempt)
     if others is None:
@@ -51,6 +53,19 @@ async def finish(attempt: Attempt) -> RunEnded:
 def _keeps(attempt: Attempt) -> bool:
     """Whether ended containers stay: until `distui stop` asks for the end of the run."""
     return attempt.run.keep and not attempt.run.requests.keep_over
+
+
+def _tried_again(attempt: Attempt, judged: RunEnded) -> bool:
+    """Whether we begin another attempt: nothing of this one stays then. Who took the run up removes nothing for it."""
+    if attempt.run.adopted or judged.outcome != "failed":
+        return False
+    return why_last(attempt, judged.failure) is None
+
+
+async def _await_next(attempt: Attempt, end: RunEnded) -> None:
+    """Where another attempt may follow that we don't begin."""
+    if attempt.run.adopted and end.outcome == "failed":
+        await await_next(attempt)
 
 
 async def _judged(attempt: Attempt) -> RunEnded:

@@ -1,6 +1,7 @@
 """Attempts of a run: whether one that failed is followed by another, and how the next one begins.
 
-Attempts are begun only by the controller that started the run: it alone has the job and the secrets' values. What
+Attempts are begun only by the controller that started the run: it alone has the job and the secrets' values. Who took
+the run up, or looks on, goes on with the attempt that is begun elsewhere, as long as that controller is there. What
 is retried is a run that ran and failed. Not retried is what would fail the same way again (a command that can't be
 executed) and what somebody wanted (a stop, a limit).
 """
@@ -19,6 +20,8 @@ from distui.runs.lines.events import AttemptEnded, Failure, RunEnded
 
 OWN_STOPS = frozenset({"failure", "done", "hang"})
 """Stops that nobody asked for: at a failure or a hang, and of tasks that outlive the one whose end is the run's."""
+
+ONLY_STARTER = "only the distui that started the run begins the next attempt"
 
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
 
@@ -42,13 +45,15 @@ def why_last(attempt: Attempt, failure: Failure | None) -> str | None:
     if requests.stop == "hang" and plan.on_hang == "stop":
         return "`on_hang: stop` makes no further attempt"
     if attempt.run.planner is None:
-        return "only the distui that started the run begins the next attempt"
-    if requests.detach:
+        return ONLY_STARTER
+    if requests.detach and not attempt.run.adopted:
         return "no further attempt is begun without a distui that stays"
     if failure is not None and failure.exit in NEVER_RAN:
         return "the command can't be executed, so no further attempt is made"
     if _no_time_left(attempt, pause_before(plan.attempt + 1)):
         return "the time limit leaves no room for another attempt"
+    if attempt.run.adopted and not attempt.awaits:
+        return f"{ONLY_STARTER}, and that one follows it no more"
     return None
 
 
@@ -75,11 +80,13 @@ async def next_attempt(attempt: Attempt, ended: RunEnded) -> Attempt | RunEnded:
         following = await requests.unless(
             lambda: requests.stop is not None or requests.detach, _planned(attempt, planner, pause)
         )
-    if requests.stop is not None:
+    if requests.stop is not None and attempt.run.adopted:
+        await attempt.notice("warning", f"nothing runs that could be stopped; {ONLY_STARTER}: stop it there")
+    elif requests.stop is not None:
         # How the attempt ended is recorded: a stop of what does not run changes no verdict.
         message = f"attempt {number} is not begun: the run was stopped, and ends as attempt {number - 1} did"
         await attempt.notice("warning", message)
-    elif requests.detach and attempt.run.views:
+    elif requests.detach and attempt.run.adopted:
         return replace(ended, at=attempt.clock(), outcome="detached", exit=int(ExitCode.OK), failure=None)
     elif requests.detach:
         await attempt.notice("warning", f"attempt {number} is not begun without a distui that stays")
@@ -91,7 +98,7 @@ async def next_attempt(attempt: Attempt, ended: RunEnded) -> Attempt | RunEnded:
 async def _planner(attempt: Attempt, ended: RunEnded) -> AttemptPlanner | None:
     """What plans the next attempt; None when `ended` is how the run ends."""
     why = why_last(attempt, ended.failure) if ended.outcome == "failed" else ""
-    if why is None and ended.leftovers:
+    if why is None and ended.leftovers and not attempt.run.adopted:
         why = "not everything could be removed, so no further attempt is made"
     if why:
         await attempt.notice("warning", f"attempt {attempt.plan.attempt} of {attempt.plan.attempts} failed; {why}")
@@ -106,7 +113,8 @@ async def _planned(attempt: Attempt, planner: AttemptPlanner, pause: float) -> N
     if isinstance(found, NextAttempt):
         return found
     reasons = "; ".join(map(str, found.problems))
-    await attempt.notice("error", f"there is no plan for attempt {number}: {reasons}")
+    what = f"attempt {number} is not there" if attempt.run.adopted else f"there is no plan for attempt {number}"
+    await attempt.notice("error", f"{what}: {reasons}")
     return None
 
 

@@ -3,7 +3,8 @@
 Whoever is done first with a run writes how it ended; all others, on whatever machine, give that verdict. Before
 anything is removed those who still read are waited for: their marks are files that they touch while they do. Whoever
 has not got all of a log leaves word of that, and who cleans up leaves those containers. Who waits for the end of a run
-whose attempt failed leaves word of that, too: the next attempt's folder begins with the marks of those.
+whose attempt failed leaves word of that, too: the next attempt's folder begins with the marks of those. Who begins the
+next attempt has a mark of its own beside the reader's: where there is none, nobody waits for that attempt.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from distui.runs.store.end_record import VERDICT_IN
 from distui.runs.store.runs import StoredRun
 from distui.whole import whole
 
-Act = Literal["look", "mark", "leave", "next", "carry", "record", "unread"]
+Act = Literal["look", "mark", "begins", "leave", "await", "next", "carry", "record", "unread"]
 
 FRESH_MINUTES = 1
 """A mark that was not touched for this long is of a reader that was killed, or is out of reach."""
 
 # $1 folder, $2 the launch's token, $3 the reader's id, $4 what to do, $5 minutes, then tasks. Says how many others
-# read, on the next line the tasks whose logs others have not got, and then what is in the verdict. A link is made once:
-# the first verdict stays. Older `sync` take no files, and sync all. A mark that was carried here is not empty until its
-# reader touches it.
+# read, how many others begin the next attempt and how many of those have not recorded an end; on the next line the
+# tasks whose logs others have not got, and then what is in the verdict. A link is made once: the first verdict stays.
+# Older `sync` take no files, and sync all. A mark that was carried here is not empty until its reader touches it.
 _VISIT = (
     TOKEN_IN
     + VERDICT_IN
@@ -45,17 +46,22 @@ done
 [ -n "$ours" ] || { echo none; exit 0; }
 umask 077
 case $act in
-  mark) : >"$d/reader-$me" ;;
+  mark) : >"$d/reader-$me"; rm -f -- "$d/begins-$me" ;;
+  begins) : >"$d/reader-$me"; : >"$d/begins-$me" ;;
   carry) [ -e "$d/reader-$me" ] || echo carried >"$d/reader-$me" ;;
+  await) : >"$d/next-$me" ;;
   next) : >"$d/next-$me"; rm -f -- "$d/reader-$me" ;;
-  leave) rm -f -- "$d/reader-$me" "$d/next-$me" ;;
+  leave) rm -f -- "$d/reader-$me" "$d/next-$me" "$d/begins-$me" ;;
   unread) printf '%s ' "$@" >"$d/unread-$me" ;;
   record)
     ln -- "$d/.verdict-$me" "$d/verdict" 2>/dev/null
     rm -f -- "$d/.verdict-$me" "$d/reader-$me"
     sync "$d/verdict" "$d" 2>/dev/null || sync ;;
 esac
-find "$d" -maxdepth 1 -name 'reader-*' ! -name "reader-$me" -mmin "-$minutes" 2>/dev/null | wc -l
+others() { find "$d" -maxdepth 1 -name "$1-*" ! -name "$1-$me" -mmin "-$minutes" 2>/dev/null; }
+echo $(others reader | wc -l) $(others begins | wc -l) $(
+  others begins | while IFS= read -r file; do [ ! -e "$d/reader-${file##*/begins-}" ] || echo; done | wc -l
+)
 for file in "$d"/unread-*; do
   [ "$file" = "$d/unread-$me" ] || [ ! -f "$file" ] || dd if="$file" bs=1048576 count=1 2>/dev/null
 done
@@ -69,13 +75,13 @@ WAITERS_IN = rf"""
 waiters_in() {{
   {{
     find "$1" -maxdepth 1 -type f -name 'reader-*-wait' -size 0 -mmin "-{FRESH_MINUTES}"
-    find "$1" -maxdepth 1 -type f -name 'next-*-wait'
+    find "$1" -maxdepth 1 -type f -name 'next-*'
   }} 2>/dev/null | while IFS= read -r text; do echo "waits ${{text##*/}}"; done
 }}
 """
 """For scripts: `waiters_in FOLDER` says who waits for the end of the run, whichever of its attempts that is."""
 
-_WAITS = regex(r"waits (?:reader|next)-([0-9a-f]{1,64}-wait)")
+_WAITS = regex(r"waits (?:reader-(?=[0-9a-f]+-wait)|next-)([0-9a-f]{1,64}(?:-wait)?)")
 
 
 def waiters_of(said: str) -> frozenset[str]:
@@ -101,6 +107,10 @@ class Visit:
     """Whether the folder is there, and of this launch."""
     others: int = 0
     """How many others read the run just now."""
+    begins: int = 0
+    """How many others follow it who begin its next attempt."""
+    silent: int = 0
+    """How many of those have not recorded how this one ended."""
     verdict: str = ""
     """As somebody wrote it; "" when nobody did."""
     unread: frozenset[int] = frozenset()
@@ -113,8 +123,8 @@ async def visit(
     run_argv: Runner, host: str, folder: str, token: str, reader: str, act: Act = "look", tasks: Iterable[int] = ()
 ) -> Visit:
     """Look into the folder, and leave or take a mark, let `.verdict-READER` be the verdict if there is none yet, or
-    leave word that the logs of `tasks` are unread. `next` takes the mark, and asks for one in the next attempt's
-    folder; `carry` makes that one.
+    leave word that the logs of `tasks` are unread. `begins` is the mark of who begins the next attempt. `await` asks
+    for a mark in the next attempt's folder, `next` takes ours as well; `carry` makes that one.
 
     Safe to repeat. Raises HostError.
     """
@@ -124,9 +134,9 @@ async def visit(
     unread, _, verdict = rest.partition("\n")
     if done.ok and count.strip() == "none":
         return Visit(ours=False)
-    readers = whole(count.strip())
-    if readers is None:
+    readers, begins, silent = (whole(word) for word in (*count.split(), "", "", "")[:3])
+    if readers is None or begins is None or silent is None:
         message = safe(done.error_text.strip()[:500]) or f"exit {done.status}"
         raise HostCommandError(host, f"can't tell who reads {folder} on {host}: {message}")
     found = (whole(word, 6) for word in unread.split())
-    return Visit(True, readers, verdict, frozenset(task for task in found if task is not None))
+    return Visit(True, readers, begins, silent, verdict, frozenset(task for task in found if task is not None))

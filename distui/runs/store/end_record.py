@@ -160,6 +160,11 @@ def started_here(stored: StoredRun) -> frozenset[int]:
     return frozenset(started)
 
 
+def begun_here(stored: StoredRun) -> bool:
+    """Whether a distui of this machine started the run, and did not take it up."""
+    return any(value.get("type") == "run" and value.get("adopted") is False for value in stored.events())
+
+
 def launch_here(stored: StoredRun | None) -> str:
     """The token of the launch and attempt that is recorded here; "" where none is."""
     plan = stored.read_plan() if stored is not None else None
