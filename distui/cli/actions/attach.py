@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from distui.amounts import duration
@@ -27,6 +26,7 @@ from distui.cluster.attach.taking_up import Live, adopt, beside, owned_plan, rea
 from distui.cluster.attach.taking_up import view as viewer
 from distui.cluster.backend.backend_runs import Looked
 from distui.config import Value
+from distui.copies import copy_folder
 from distui.errors import ContactLost, NotFound
 from distui.facts.troubles import shared
 from distui.runs.report import history
@@ -95,8 +95,8 @@ async def _attach(
             plan = live.plan
             refuse_unknown(view.ranks, range(plan.world_size))
             if settings["readonly"]:
-                with TemporaryDirectory(prefix="distui-") as folder:
-                    looked = viewer(settings.cluster, connector, place, live, Path(folder))
+                with copy_folder() as folder:
+                    looked = viewer(settings.cluster, connector, place, live, folder)
                     return exit_code(await follow(looked, sink, out, stop_on_exit=False), exit_first=exit_first)
             with contextlib.suppress(AlreadyFollowed):
                 ended = await follow(adopt(settings.cluster, connector, place, live), sink, out, stop_on_exit=False)
@@ -105,7 +105,7 @@ async def _attach(
         with contextlib.ExitStack() as kept:
 
             def copy() -> Path:
-                return Path(kept.enter_context(TemporaryDirectory(prefix="distui-")))
+                return kept.enter_context(copy_folder())
 
             other = beside(settings.cluster, place, plan, reader, partial(wiring.connected, settings), copy)
             return exit_code(await follow(other, sink, out, stop_on_exit=False), exit_first=exit_first)

@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from distui.amounts import counted
 from distui.cluster.beside import Beside
 from distui.cluster.run import Run
+from distui.copies import copy_folder
 from distui.plan.model import RunPlan
 from distui.runs.control.controller import RunController
 from distui.runs.follow.fanout import Fanout
@@ -152,7 +152,7 @@ class RunManager:
 
     def folder(self) -> Path:
         """A private folder for what is only looked on at; it goes when the manager does."""
-        return Path(self._stack.enter_context(TemporaryDirectory(prefix="distui-")))
+        return self._stack.enter_context(copy_folder())
 
     @property
     def living(self) -> Mapping[str, FollowedRun]:

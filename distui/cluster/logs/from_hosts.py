@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from distui.cluster.attach.taking_up import Live
 from distui.cluster.logs.folder import into_folder
 from distui.cluster.logs.from_files import show_files
 from distui.cluster.logs.sink import LogSink
+from distui.copies import copy_folder
 from distui.errors import HostCommandError, HostError, UsageError
 from distui.plan import docker, process
 from distui.plan.labels import named_ranks
@@ -83,8 +82,8 @@ async def _show_merged(connector: Connector, live: Live, out: LogSink, say: Call
     clocks = {host: (facts.clock_offset_ms or 0.0) / 1000 for host, facts in live.facts.items()}
     tail = None if out.wanted.counts_after else out.wanted.tail
     wanted = replace(out.wanted, since="", until="", grep=None, tail=tail)
-    with TemporaryDirectory(prefix="distui-") as folder:
-        with into_folder(Path(folder), wanted, clocks=clocks) as spool:
+    with copy_folder() as folder:
+        with into_folder(folder, wanted, clocks=clocks) as spool:
             spool.mask = out.mask
             good = await show(connector, live, spool, say, stamps=True)
         files = [replace(f, name=live.plan.rank_names.get(f.rank, "") if f.rank is not None else "")

@@ -5,11 +5,11 @@ They go into a folder of their own, for as long as they are read: looking at a r
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from weakref import finalize
 
+from distui.copies import copy_folder
 from distui.runs.lines.events import Progressed
 from distui.runs.series.measure import Measure
 from distui.runs.series.reader import SeriesReader
@@ -30,17 +30,18 @@ def series_of(stored: StoredRun) -> SeriesReader:
 class _Older(SeriesReader):
     """Its files go with it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kept: ExitStack) -> None:
         super().__init__(folder)
-        finalize(self, rmtree, folder, ignore_errors=True)
+        finalize(self, kept.close)
 
 
 def _made_again(stored: StoredRun) -> SeriesReader | None:
     plan, figures = stored_plan(stored), stored_figures(stored)
     if plan is None or not figures:
         return None
-    folder, measure = Path(mkdtemp(prefix="distui-")), Measure(plan)
-    reader = _Older(folder)
+    kept, measure = ExitStack(), Measure(plan)
+    folder = kept.enter_context(copy_folder())
+    reader = _Older(folder, kept)
     writer = SeriesWriter(folder)
     for event in figures:
         step = event.values.get("step") if isinstance(event, Progressed) else None
