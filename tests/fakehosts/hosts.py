@@ -112,8 +112,9 @@ class FakeHost:
                 return Completed(argv, 0, self._take(folder, claim, over=over == "over").encode(), b"")
             case ("sh", "-c", _, "distui-hold", folder, token, over):
                 return Completed(argv, 0 if self._holds(folder, token, over=over == "over") else 3, b"", b"")
-            case ("sh", "-c", _, "distui-visit", folder, token, reader, act, _, *tasks):
-                return Completed(argv, 0, self._visit(folder, token, reader, act, tasks).encode(), b"")
+            case ("sh", "-c", _, "distui-visit", folder, token, reader, act, _, gone, *tasks):
+                said = self._visit(folder, token, reader, act, gone, tasks)
+                return Completed(argv, 0, said.encode(), b"")
             case ("sh", "-c", _, "distui-lease", _, claim, _, _, *things):
                 return Completed(argv, 0, self._lease(claim, things).encode(), b"")
             case ("sh", "-c", _, "distui-taken", _, _, *gpus):
@@ -147,7 +148,7 @@ class FakeHost:
             self.files[paths[1]] = self.files.pop(found)
         return found is not None
 
-    def _visit(self, folder: str, token: str, reader: str, act: str, tasks: Sequence[str]) -> str:
+    def _visit(self, folder: str, token: str, reader: str, act: str, gone: str, tasks: Sequence[str]) -> str:
         """Readers' marks and the verdict in the run's folder, when it is that launch's."""
         if not self._holds(folder, token, over=False):
             return "none\n"
@@ -170,10 +171,15 @@ class FakeHost:
         if act == "record":
             offered = self.files.pop(f"{folder}/.verdict-{reader}")
             self.files.setdefault(f"{folder}/verdict", offered)
-        others = [path for path in self.files if path.startswith(f"{folder}/reader-") and path != mark]
+        others = [
+            path
+            for path in self.files
+            if path.startswith(f"{folder}/reader-") and path not in (mark, f"{folder}/reader-{gone}")
+        ]
         beginning = [path for path in self.files if path.startswith(f"{folder}/begins-") and path != begins]
         silent = [path for path in beginning if path.replace("/begins-", "/reader-") in others]
-        counts = f"{len(others)} {len(beginning)} {len(silent)}"
+        judges = [path for path in others if not path.endswith("-wait")]
+        counts = f"{len(others)} {len(judges)} {len(beginning)} {len(silent)}"
         own = f"{folder}/unread-{reader}"
         unread = [self.files[p].decode() for p in self.files if p.startswith(f"{folder}/unread-") and p != own]
         return f"{counts}\n{' '.join(unread)}\n" + self.files.get(f"{folder}/verdict", b"").decode()

@@ -22,6 +22,7 @@ from distui.plan.serialize import to_json
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.control.controller import RunController
 from distui.runs.ending import conclude, next_attempt
+from distui.runs.hosts.readers import reader_id
 from distui.runs.lines.events import AttemptEnded, Event, LogLines, Notice, PhaseBegun, RankChanged, RunEnded, RunOpened
 from distui.runs.store.runs import StoredRun
 from distui.session import Connector
@@ -84,16 +85,21 @@ def seen_beside(
 
 
 async def test_a_view_goes_on_from_the_hosts_when_the_owner_has_left(
-    cluster: Cluster, settings: ClusterSettings, tmp_path: Path
+    cluster: Cluster, settings: ClusterSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each line once, the end as it is, and what is recorded here stays as the owner left it."""
+    """Each line once, the end as it is, and what is recorded here stays as the owner left it. That one was killed:
+    though its marks are there nothing is waited for, nor for another view.
+    """
     plan = cluster.plan(launch="beef")
     owner = cluster.controller(plan, detach=True)
     owner.stored.write_plan(to_json(plan))
     await cluster.drive(owner)
     owner.stored.rank_log(0).write_text("early\n")  # written, and not yet in a checkpoint
     before = contents(owner.stored)
+    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 1000.0)
     for number, host in enumerate(cluster.hosts):
+        host.files[f"/home/u/.local/state/distui/hosts/{host.name}/r1/reader-{reader_id(owner.stored)}"] = b""
+        host.files[f"/home/u/.local/state/distui/hosts/{host.name}/r1/reader-aa-wait"] = b""
         host.files[f"log-{number}"] = b"early\nlate\n"
     events: list[Event] = []
     async with asyncio.timeout(60), seen_beside(cluster, settings, plan, owner.stored, tmp_path / "copy") as view:

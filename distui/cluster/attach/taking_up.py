@@ -98,18 +98,25 @@ def adopt(
 
 
 def view(
-    settings: ClusterSettings, connector: Connector, place: RunLocation, live: Live, folder: Path
+    settings: ClusterSettings,
+    connector: Connector,
+    place: RunLocation,
+    live: Live,
+    folder: Path,
+    *,
+    left_by: StoredRun | None = None,
 ) -> RunController:
     """A controller that only looks on: it reads the run from its hosts into `folder`, which goes when that is over.
 
-    The run, its owner and what is recorded of it here are as without it. Raises CheckFailed for a full disk.
+    The run, its owner and what is recorded of it here are as without it. An owner that has left its folder here and is
+    gone (`left_by`) is not waited for at the end. Raises CheckFailed for a full disk.
     """
     try:
         stored = _made(RunStore(folder).adopt(live.plan.run_id), place, live)
     except OSError as exc:
         raise cannot_write(folder, exc, "; the run was not touched") from exc
     planner = _begun_elsewhere(settings, connector, place, stored)
-    return _controller(settings, connector, live, stored, views=True, planner=planner)
+    return _controller(settings, connector, live, stored, views=True, left_by=left_by, planner=planner)
 
 
 def _begun_elsewhere(
@@ -142,6 +149,7 @@ def _controller(
     *,
     keep: bool | None = None,
     views: bool = False,
+    left_by: StoredRun | None = None,
     planner: AttemptPlanner | None = None,
 ) -> RunController:
     silent = {name: trouble for name, trouble in live.unreachable.items() if trouble.code == "command_timeout"}
@@ -153,6 +161,7 @@ def _controller(
         secrets={name: settings.environ[name] for name in live.plan.secret_names if name in settings.environ},
         adopted=True,
         views=views,
+        left_by=left_by,
         keep=keep,
         planner=planner,
         began=_began(stored, live),
@@ -194,7 +203,7 @@ def beside(
             if settings.readonly:
                 copy = folder()
                 await asyncio.to_thread(_copy, reader.stored, copy)
-                following = view(settings, connector, here, live, copy)
+                following = view(settings, connector, here, live, copy, left_by=reader.stored)
             else:
                 following = adopt(settings, connector, here, live)
             async with following as controller:

@@ -16,6 +16,7 @@ from distui.runs.attempt.emitter import Emitter
 from distui.runs.attempt.limits import Limits
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.attempt.requests import Requests
+from distui.runs.hosts.readers import reader_id
 from distui.runs.insight.ras import Counted
 from distui.runs.lines.events import Event, Notice
 from distui.runs.lines.explanation import Explanation
@@ -63,6 +64,13 @@ class RunContext:
     """Plans an attempt again; where the job and the values of its secrets are not known, it waits for the one that is
     begun elsewhere. None where no other attempt is followed.
     """
+    left_by: StoredRun | None
+    """The folder here of whoever had the run before it was only looked on at from a copy of that."""
+
+    @property
+    def gone(self) -> str:
+        """The reader whose marks on the hosts are of somebody that was killed; "" where none is known to be."""
+        return reader_id(self.left_by) if self.left_by is not None and not self.left_by.is_followed else ""
 
 
 class Attempt:

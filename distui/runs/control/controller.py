@@ -69,6 +69,7 @@ class RunController:
         secrets: Mapping[str, str] | None = None,
         adopted: bool = False,
         views: bool = False,
+        left_by: StoredRun | None = None,
         keep: bool | None = None,
         options: LaunchOptions = DEFAULTS,
         planner: AttemptPlanner | None = None,
@@ -81,7 +82,7 @@ class RunController:
     ) -> None:
         """`found` are tasks that the hosts had when an adopted run was looked for, `silent` why hosts did not answer
         then. `keep` is what was asked for when the run was started, where nothing else is said. Who only `views` an
-        adopted run stops, records and removes nothing of it.
+        adopted run stops, records and removes nothing of it; `left_by` is the folder of whoever had it before.
         """
         mask, labels = Mask(secrets or {}, plan.secret_names), plan.own_labels
         self._run = RunContext(
@@ -102,6 +103,7 @@ class RunController:
             removes_all=keep is False,
             stopped_as=stopped_as or plan.owner,
             planner=planner,
+            left_by=left_by,
         )
         self._options = options
         self._found = found

@@ -161,7 +161,7 @@ async def visited(
     with contextlib.suppress(DistuiError, TimeoutError):
         async with asyncio.timeout(VISIT_SECONDS):
             if host.link.is_up:
-                return await host.notes.visit(reader or attempt.run.reader, act, tasks)
+                return await host.notes.visit(reader or attempt.run.reader, act, tasks, attempt.run.gone)
     return Visit(ours=False, known=False)
 
 
@@ -293,7 +293,9 @@ async def last_look(attempt: Attempt, host: HostRun) -> Visit:
 
 async def _checked_elsewhere(attempt: Attempt) -> None:
     """Let whoever reads it too be first to say that it succeeded: here not all that its job asks for is known."""
-    await _until(attempt, lambda visits: not _read(visits) or any(seen.verdict for seen in visits))
+    await _until(
+        attempt, lambda visits: not any(seen.judges for seen in visits) or any(seen.verdict for seen in visits)
+    )
 
 
 async def _until(attempt: Attempt, done: Callable[[Iterable[Visit]], bool]) -> list[Visit] | None:

@@ -29,16 +29,17 @@ Act = Literal["look", "mark", "begins", "leave", "await", "next", "carry", "reco
 FRESH_MINUTES = 1
 """A mark that was not touched for this long is of a reader that was killed, or is out of reach."""
 
-# $1 folder, $2 the launch's token, $3 the reader's id, $4 what to do, $5 minutes, then tasks. Says how many others
-# read, how many others begin the next attempt and how many of those have not recorded an end; on the next line the
-# tasks whose logs others have not got, and then what is in the verdict. A link is made once: the first verdict stays.
-# Older `sync` take no files, and sync all. A mark that was carried here is not empty until its reader touches it.
+# $1 folder, $2 the launch's token, $3 the reader's id, $4 what to do, $5 minutes, $6 the id of a reader that is gone,
+# then tasks. Says how many others read and how many of those may record an end, how many others begin the next attempt
+# and how many of those have not recorded one; on the next line the tasks whose logs others have not got, and then what
+# is in the verdict. A link is made once: the first verdict stays. Older `sync` take no files, and sync all. A mark that
+# was carried here is not empty until its reader touches it.
 _VISIT = (
     TOKEN_IN
     + VERDICT_IN
     + r"""
-d=$1 token=$2 me=$3 act=$4 minutes=$5 ours=
-shift 5
+d=$1 token=$2 me=$3 act=$4 minutes=$5 gone=$6 ours=
+shift 6
 for name in launch launched; do
   [ ! -e "$d/$name" ] || [ -r "$d/$name" ] || exit 4
   [ "$(token_in "$d/$name")" != "$token" ] || ours=yes
@@ -58,8 +59,8 @@ case $act in
     rm -f -- "$d/.verdict-$me" "$d/reader-$me"
     sync "$d/verdict" "$d" 2>/dev/null || sync ;;
 esac
-others() { find "$d" -maxdepth 1 -name "$1-*" ! -name "$1-$me" -mmin "-$minutes" 2>/dev/null; }
-echo $(others reader | wc -l) $(others begins | wc -l) $(
+others() { find "$d" -maxdepth 1 -name "$1-*" ! -name "$1-$me" ! -name "$1-$gone" -mmin "-$minutes" 2>/dev/null; }
+echo $(others reader | wc -l) $(others reader | grep -vc -e '-wait$') $(others begins | wc -l) $(
   others begins | while IFS= read -r file; do [ ! -e "$d/reader-${file##*/begins-}" ] || echo; done | wc -l
 )
 for file in "$d"/unread-*; do
@@ -107,6 +108,8 @@ class Visit:
     """Whether the folder is there, and of this launch."""
     others: int = 0
     """How many others read the run just now."""
+    judges: int = 0
+    """How many of them may record how it ended: who only waits for the end does not."""
     begins: int = 0
     """How many others follow it who begin its next attempt."""
     silent: int = 0
@@ -120,23 +123,33 @@ class Visit:
 
 
 async def visit(
-    run_argv: Runner, host: str, folder: str, token: str, reader: str, act: Act = "look", tasks: Iterable[int] = ()
+    run_argv: Runner,
+    host: str,
+    folder: str,
+    token: str,
+    reader: str,
+    act: Act = "look",
+    tasks: Iterable[int] = (),
+    gone: str = "",
 ) -> Visit:
     """Look into the folder, and leave or take a mark, let `.verdict-READER` be the verdict if there is none yet, or
     leave word that the logs of `tasks` are unread. `begins` is the mark of who begins the next attempt. `await` asks
-    for a mark in the next attempt's folder, `next` takes ours as well; `carry` makes that one.
+    for a mark in the next attempt's folder, `next` takes ours as well; `carry` makes that one. A reader that is
+    known to be `gone` counts for nothing.
 
     Safe to repeat. Raises HostError.
     """
-    given = (folder, token, reader, act, str(FRESH_MINUTES), *map(str, tasks))
+    given = (folder, token, reader, act, str(FRESH_MINUTES), gone, *map(str, tasks))
     done = await run_argv(("sh", "-c", _VISIT, "distui-visit", *given))
     count, _, rest = done.text.partition("\n")
     unread, _, verdict = rest.partition("\n")
     if done.ok and count.strip() == "none":
         return Visit(ours=False)
-    readers, begins, silent = (whole(word) for word in (*count.split(), "", "", "")[:3])
-    if readers is None or begins is None or silent is None:
+    counts = [number for word in count.split() if (number := whole(word)) is not None]
+    if len(counts) != 4:
         message = safe(done.error_text.strip()[:500]) or f"exit {done.status}"
         raise HostCommandError(host, f"can't tell who reads {folder} on {host}: {message}")
     found = (whole(word, 6) for word in unread.split())
-    return Visit(True, readers, begins, silent, verdict, frozenset(task for task in found if task is not None))
+    others, judges, begins, silent = counts
+    tasks_unread = frozenset(task for task in found if task is not None)
+    return Visit(True, others, judges, begins, silent, verdict, tasks_unread)

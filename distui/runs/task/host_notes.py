@@ -25,12 +25,21 @@ class HostNotes:
         self._sign = token_hex(4)
         """By which our own word is known."""
 
-    async def visit(self, reader: str, act: readers.Act = "look", tasks: Iterable[int] = ()) -> readers.Visit:
+    async def visit(
+        self, reader: str, act: readers.Act = "look", tasks: Iterable[int] = (), gone: str = ""
+    ) -> readers.Visit:
         """Look into the run's folder for other readers and the verdict, and mark there that `reader` reads, or not."""
         if not self._claim.token:
             return readers.Visit(ours=False)
         return await readers.visit(
-            self._at.run_repeatable, self._at.host, await self._at.run_dir(), self._claim.token, reader, act, tasks
+            self._at.run_repeatable,
+            self._at.host,
+            await self._at.run_dir(),
+            self._claim.token,
+            reader,
+            act,
+            tasks,
+            gone,
         )
 
     async def record(self, reader: str, verdict: str) -> str:
