@@ -56,7 +56,7 @@ def test_torchrun(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29612"]
     done = subprocess.run(
         [*argv, *command("torchrun")], check=False, text=True, capture_output=True, timeout=240, cwd=tmp_path,
-        env=environment() | {"PYTHONUNBUFFERED": "1"},
+        env=environment() | {"PYTHONUNBUFFERED": "1", "TMPDIR": str(tmp_path)},  # where torchrun leaves a folder
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == sorted(
