@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from fakes import FakeBackend, FakeLive, launching, lines, sample, screen_text, shot
 from standing import answer
-from training import PATTERN, opened, settled
+from training import PATTERN, opened, settled, until
 
 from distui.plan.model import RunPlan
-from distui.runs.lines.events import RanksAsked, RankSilent, RanksStepped, RankStep
+from distui.runs.lines.events import Progressed, RanksAsked, RankSilent, RanksStepped, RankStep
 from distui.runs.lines.explanation import Explanation, RankPlace
 from distui.runs.state.standstill import Standstill, standstill
 from distui.tui.run.rank_list import RankList
@@ -160,3 +160,21 @@ async def test_the_fake_runs_really_stand(backend: FakeBackend) -> None:
     live = await stuck(backend)
     found = standstill(live.plan, live.state, time.time())
     assert found is not None and found.step == 20
+
+
+async def test_the_preview_of_a_host_says_how_far_its_run_is(open_app: Any, backend: FakeBackend) -> None:
+    """Step and loss of a run that is followed here; since when it stands still, and then nothing green."""
+    live = await stuck(backend)
+    await live.feed(Progressed(time.time(), 0, "node01", {"step": 20.0, "loss": 2.25}, {}, 0.5))
+    async with open_app((120, 36)) as (app, pilot):
+        await until(pilot, lambda: "last step 20" in line_of(app, "ranks 0-7 of 24"))
+        assert "STALLED" in line_of(app, "ranks 0-7 of 24")
+        await live.feed(steps(live.plan, time.time(), 21))
+        await live.feed(Progressed(time.time(), 0, "node01", {"step": 21.0, "loss": 2.125}, {}, 0.5))
+        await until(pilot, lambda: "step 21" in line_of(app, "ranks 0-7 of 24"))
+        assert "loss 2.125" in line_of(app, "ranks 0-7 of 24") and "STALLED" not in screen_text(app)
+
+
+def line_of(app: Any, words: str) -> str:
+    """The line of the screen in which these words stand."""
+    return next((line for line in screen_text(app).splitlines() if words in line), "")

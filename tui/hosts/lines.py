@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from distui.amounts import duration, size_words
+from distui.cluster.backend.values import LiveRun
 from distui.facts.host import HostFacts
 from distui.frozen import frozen
 from distui.monitor.board import HostBoard
@@ -12,8 +13,10 @@ from distui.monitor.links import Link, grouped, links
 from distui.monitor.remarks import Remark, remarks
 from distui.plan.labels import format_ranks
 from distui.runs.hosts.uses import Use
+from distui.runs.state.standstill import standstill
 from distui.tui.hosts import rows as host_rows
 from distui.tui.hosts.gpu_rows import gpu_columns, gpu_header, gpu_row
+from distui.tui.metrics.progress import progress_line, stalled_words
 from distui.tui.paint import figures
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line, cut
@@ -153,22 +156,32 @@ def network(found: Sequence[Link], width: int, palette: Palette, glyphs: Glyphs,
     return lines
 
 
-def run_lines(host: HostBoard, now: float, palette: Palette, glyphs: Glyphs) -> list[Line]:
-    """The runs on it: name, job, ranks, since when."""
+def run_lines(
+    host: HostBoard, runs: Mapping[str, LiveRun], width: int, palette: Palette, glyphs: Glyphs, now: float
+) -> list[Line]:
+    """The runs on it: name, job, ranks, since when; how far each is that is followed here, or since when it stalls."""
     lines = []
     by_run: dict[str, list[Use]] = {}
     for use in host.uses:
         by_run.setdefault(use.run, []).append(use)
     for run, uses in by_run.items():
         ranks = format_ranks(sorted({r for u in uses for r in u.ranks}))
-        line = Line().gap(2).put(glyphs.up, palette.good).gap(1).put(run, palette.bold).gap(2)
+        live = runs.get(run)
+        stands = standstill(live.plan, live.state, now) if live is not None else None
+        line = Line().gap(2).put(glyphs.up, palette.good if stands is None else palette.watch).gap(1)
+        line.put(run, palette.bold).gap(2)
         line.put(uses[0].job, palette.muted)
         if ranks:
             line.gap(3).put(f"ranks {ranks} of {uses[0].world_size}", palette.muted)
         started = min((u.started for u in uses if u.started is not None), default=None)
         if started is not None:
             line.gap(3).put(f"running {duration(now - started)}", palette.text)
-        lines.append(line)
+        if stands is not None:
+            line.gap(3).put(stalled_words(stands, now), palette.watch)
+        elif live is not None:
+            far = progress_line(palette, live.state.progress, over=False, room=width - line.width - 4)
+            line.gap(3 if far.width else 0).add(far)
+        lines.append(line.cut(width - 1))
     return lines
 
 
@@ -187,8 +200,19 @@ def remark_lines(found: Sequence[Remark], width: int, palette: Palette, glyphs: 
     return lines
 
 
-def preview(host: HostBoard, width: int, height: int, palette: Palette, glyphs: Glyphs, now: float) -> list[Line]:
-    """One host in what room there is: GPUs, network, runs and remarks. Only what is already known."""
+def preview(
+    host: HostBoard,
+    runs: Mapping[str, LiveRun],
+    width: int,
+    height: int,
+    palette: Palette,
+    glyphs: Glyphs,
+    now: float,
+) -> list[Line]:
+    """One host in what room there is: GPUs, network, runs and remarks. Only what is already known.
+
+    `runs` are those that are followed here, by name.
+    """
     end = freshness(host, now, palette)
     head = title(host.name, width, palette, glyphs, facts=about(host), end=end)
     if host.status in ("down", "lost"):
@@ -196,8 +220,8 @@ def preview(host: HostBoard, width: int, height: int, palette: Palette, glyphs: 
     gpus = _gpus(host, width, palette, glyphs)
     net = network(grouped(links(host)), width, palette, glyphs)
     found = remark_lines(remarks(host, now), width, palette, glyphs)
-    runs = run_lines(host, now, palette, glyphs)
-    sections = [("", gpus), ("Network", net), ("Run" if runs else "Remarks", [*runs, *found])]
+    on_it = run_lines(host, runs, width, palette, glyphs, now)
+    sections = [("", gpus), ("Network", net), ("Run" if on_it else "Remarks", [*on_it, *found])]
     return _fitted(head, [(name, lines) for name, lines in sections if lines], width, height, palette, glyphs)
 
 

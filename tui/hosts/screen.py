@@ -237,7 +237,8 @@ class HostsScreen(View):
             return group_rows.preview(self.group, at, width, height, self.palette, self.glyphs, time.time())
         if self.host is None:
             return []
-        return host_lines.preview(self.host, width, height, self.palette, self.glyphs, time.time())
+        runs = self.backend.following
+        return host_lines.preview(self.host, runs, width, height, self.palette, self.glyphs, time.time())
 
     # Keys.
 

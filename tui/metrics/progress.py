@@ -1,4 +1,5 @@
-"""How far a run is, in one row: step of how many, speed, when it will be done, figure, last checkpoint. Pure."""
+"""How far a run is, in one row: step of how many, speed, when it will be done, figure, last checkpoint; or since when
+it stands still. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from distui.amounts import duration
 from distui.runs.lines.events import Progressed
 from distui.runs.series.words import value_words
 from distui.runs.state.progress import CHECKPOINTS, figure_name, total_of
+from distui.runs.state.standstill import Standstill
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 
@@ -16,6 +18,12 @@ def seconds_left(progress: Progressed) -> float | None:
     if step is None or total is None or not pace or not step <= total < float("inf"):
         return None
     return (total - step) * pace
+
+
+def stalled_words(stands: Standstill, now: float) -> str:
+    """`STALLED 37s, last step 22`."""
+    last = f", last step {stands.step:,.0f}" if stands.step is not None else ""
+    return f"STALLED {duration(max(0.0, now - stands.since), coarse=True)}{last}"
 
 
 def progress_line(palette: Palette, progress: Progressed | None, *, over: bool, room: int) -> Line:

@@ -8,11 +8,11 @@ from distui.amounts import duration
 from distui.runs.report.rank_rows import started
 from distui.tui.frame.base import View
 from distui.tui.logs.feed import RunFeed
+from distui.tui.metrics.progress import stalled_words
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 from distui.tui.run import loss_plot
 from distui.tui.run.panes import Panes
-from distui.tui.run.words import stalled_words
 
 WORDS = {"launching": "starting", "launch_failed": "not started"}
 

@@ -13,7 +13,7 @@ from distui.runs.lines.events import Failure, GpuReading
 from distui.runs.lines.text import safe
 from distui.runs.report.history import RunRow
 from distui.runs.report.rank_rows import RankRow
-from distui.runs.state.standstill import Standstill, waits
+from distui.runs.state.standstill import waits
 from distui.tui.paint.theme import Palette
 
 _STATES = {
@@ -21,12 +21,6 @@ _STATES = {
     "retrying": "RETRYING",
     "failed": "failed", "launch_failed": "not started", "detached": "detached",
 }  # fmt: skip
-
-
-def stalled_words(stands: Standstill, now: float) -> str:
-    """`STALLED 37s, last step 22`."""
-    last = f", last step {stands.step:,.0f}" if stands.step is not None else ""
-    return f"STALLED {duration(max(0.0, now - stands.since), coarse=True)}{last}"
 
 
 def rank_note(row: RankRow, gpus: Sequence[GpuReading], *, stands: bool) -> str:
