@@ -103,6 +103,7 @@ class MetricsScreen(View):
         self.panels: tuple[Panel, ...] = ()
         self.read_yet = False
         self._clock = clock
+        self._stored = live.stored
         self._reader = RunReader.of(live.stored)
         self.reading = False
         """Whether the files are being read just now."""
@@ -186,6 +187,9 @@ class MetricsScreen(View):
         try:
             while self._again and not self.closing:
                 self._again, self._read_at = False, self._clock()
+                if self.live.stored != self._stored:  # its owner left, and it is looked on at in a copy
+                    self._stored = self.live.stored
+                    self._reader = RunReader.of(self._stored)
                 found = await asyncio.to_thread(self._found, self.window, self.looks, self.dots)
                 self.read_yet = True
                 if not self.closing:

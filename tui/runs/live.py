@@ -40,14 +40,14 @@ class Looker:
     """Reads the folder of a run on, without asking any host. Blocks: for a thread, one call at a time."""
 
     def __init__(self, stored: StoredRun) -> None:
-        self._stored = stored
+        self.stored = stored
         self._reader = RunReader.of(stored)
 
     def look(self, cells: int) -> Look:
         """As fine as `cells` columns are."""
         span = self._reader.span()
         every = (span[1] - span[0]) / max(1, cells) if span is not None else 0.0
-        lines = tail_lines(self._stored.rank_log(0), TAIL)
+        lines = tail_lines(self.stored.rank_log(0), TAIL)
         return Look(self._reader.read(finest=every), text_of(lines[-1]) if lines else "")
 
 

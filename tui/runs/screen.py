@@ -204,9 +204,10 @@ class RunsScreen(View):
     def _look(self) -> None:
         """Read the folder of the run under the cursor, in a thread: one at a time, and an ended one once."""
         row = self.chosen
-        if row is None or not row.recorded or self._looking or (row.run in self._looks and not row.live):
+        if row is None or self._looking or (row.run in self._looks and not row.live):
             return
-        stored = self.backend.stored(row.run)
+        followed = self.backend.following.get(row.run)  # who only looks on may do that in a folder of its own
+        stored = followed.stored if followed is not None else self.backend.stored(row.run) if row.recorded else None
         if stored is None:
             return
         self._looking = True
@@ -214,7 +215,9 @@ class RunsScreen(View):
 
     async def _looked(self, run: str, stored: StoredRun) -> None:
         try:
-            looker = self._lookers.setdefault(run, Looker(stored))
+            looker = self._lookers.get(run)
+            if looker is None or looker.stored != stored:
+                looker = self._lookers[run] = Looker(stored)
             self._looks[run] = await asyncio.to_thread(looker.look, self.size.width)
         finally:
             self._looking = False
