@@ -29,6 +29,9 @@ from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.job.job import Job
 from fakehosts.hosts import FakeConnector, FakeHost
 
+LIMIT_S = 60.0
+"""A run of these hosts takes less than a second, on a busy machine twenty times that."""
+
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait for something that a run does by itself; whoever waits for ever is ended by the test's own limit."""
@@ -177,12 +180,17 @@ class Cluster:
 
     async def drive(self, controller: RunController, meanwhile: Awaitable[None] | None = None) -> RunEnded:
         """Run it to its end, with something else going on; all events are in `events`."""
-        async with asyncio.timeout(20), controller:
-            beside = asyncio.ensure_future(meanwhile) if meanwhile is not None else None
-            async for batch in controller.batches():
-                self.events += batch
-            if beside is not None:
-                await beside
+        beside: asyncio.Future[None] | None = None
+        try:
+            async with asyncio.timeout(LIMIT_S), controller:
+                beside = asyncio.ensure_future(meanwhile) if meanwhile is not None else None
+                async for batch in controller.batches():
+                    self.events += batch
+                if beside is not None:
+                    await beside
+        except TimeoutError:
+            events = "\n".join(map(repr, self.events))
+            pytest.fail(f"no end after {LIMIT_S:g} s; beside it goes on {beside}; its events:\n{events}")
         assert isinstance(self.events[-1], RunEnded)
         return self.events[-1]
 
