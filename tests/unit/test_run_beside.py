@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import json
+import shutil
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -13,10 +14,22 @@ import pytest
 
 from distui.cluster import beside
 from distui.cluster.beside import Beside
+from distui.files import write_private
 from distui.plan.serialize import to_json
 from distui.runs.control.beside import StoredReader
 from distui.runs.control.controller import RunController
-from distui.runs.lines.events import Event, LogLines, Notice, PhaseBegun, RunEnded, RunOpened
+from distui.runs.lines.event_json import to_json as to_json_of
+from distui.runs.lines.events import (
+    Event,
+    GpuReading,
+    HostSampled,
+    LogLines,
+    Notice,
+    PhaseBegun,
+    Progressed,
+    RunEnded,
+    RunOpened,
+)
 from distui.runs.store import runs as store
 from distui.runs.store.runs import StoredRun
 from fakehosts.runs import Cluster, until, use_fake_follower
@@ -108,6 +121,69 @@ def test_a_run_without_a_folder_is_read_from_its_beginning(tmp_path: Path) -> No
     events = [*reader.read(0.0), *reader.read(0.0)]
     assert said(events) == ["one"]
     assert any(isinstance(event, Notice) for event in events)
+
+
+def sample(host: str, load: float) -> str:
+    """A stored sample of a host with one GPU."""
+    return stamped(type="gpu", host=host, gpus=[[load, 100, 40.0, 90.0]], indices=[0], net={})
+
+
+def step(number: float) -> str:
+    """A stored line of progress."""
+    return stamped(type="progress", rank=0, host="h1", values={"step": number, "total": 9.0}, seconds_per_step=0.5)
+
+
+def figures(events: Sequence[Event]) -> list[tuple[str, float | None]]:
+    """The figures in them."""
+    found: list[tuple[str, float | None]] = []
+    for event in events:
+        if isinstance(event, HostSampled):
+            found.append((event.host, event.gpus[0].utilization_pct))
+        elif isinstance(event, Progressed):
+            found.append(("step", event.values["step"]))
+    return found
+
+
+def test_figures_that_the_owner_writes_down_are_read(stored: StoredRun, tmp_path: Path) -> None:
+    """The newest that are there, then each once; also when the file is written anew, and in a copy of the folder."""
+    path = stored.path / "metrics.ndjson"
+    path.write_text(sample("h1", 1.0) + step(1) + sample("h2", 2.0) + sample("h1", 3.0) + step(2) + "no event\n")
+    reader = StoredReader(stored)
+    before = reader.before()
+    assert isinstance(before[0], RunOpened)
+    assert sorted(figures(before)) == [("h1", 3.0), ("h2", 2.0), ("step", 2.0)]
+    assert figures(reader.read(0.0)) == []
+    add(path, sample("h1", 4.0) + sample("h2", 5.0)[:20])
+    assert figures(reader.read(0.0)) == [("h1", 4.0)]
+    add(path, sample("h2", 5.0)[20:])
+    assert figures(reader.read(0.0)) == [("h2", 5.0)]
+    write_private(path, (sample("h1", 1.0) + sample("h1", 4.0)).encode())
+    assert figures(reader.read(0.0)) == []
+    add(path, step(3))
+    assert figures(reader.read(0.0)) == [("step", 3.0)]
+    copy = StoredRun(tmp_path / "copy" / "r1")
+    shutil.copytree(stored.path, copy.path)
+    reader.move(copy)
+    add(copy.path / "metrics.ndjson", step(4))
+    assert figures(reader.read(0.0)) == [("step", 4.0)]
+    add(copy.path / "metrics.ndjson", step(5))
+    add(copy.path / "events.ndjson", result("succeeded"))
+    ended = [*reader.read(0.0), *reader.read(0.0)]
+    assert (figures(ended), type(ended[-1])) == ([("step", 5.0)], RunEnded)
+
+
+def test_a_sample_tells_there_what_the_owner_shows_of_a_host(stored: StoredRun) -> None:
+    """CPU, memory, and of GPUs also how much memory they have; what is not known takes no room."""
+    reader = StoredReader(stored)
+    reader.before()
+    gpu = GpuReading(0, utilization_pct=97.0, memory_used_mib=70_000, memory_total_mib=81_559, power_w=110.0)
+    full = HostSampled(5.0, "h1", (gpu,), cpu_pct=12.3, memory_total_mib=1024, memory_available_mib=512)
+    bare = HostSampled(6.0, "h2")
+    for event in (full, bare):
+        (value,) = to_json_of(event, "r1")
+        add(stored.path / "metrics.ndjson", json.dumps(value) + "\n")
+    assert reader.read(0.0) == [full, bare]
+    assert set(to_json_of(bare, "r1")[0]) == {"v", "ts", "run", "type", "host", "gpus", "indices", "net"}
 
 
 async def test_who_reads_beside_goes_on_when_the_owner_leaves(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""A run that another process of this machine follows, read from what that one writes: its events and its logs.
+"""A run that another process of this machine follows, read from what that one writes: events, figures, logs.
 
 What was there before is folded into the state; from then on every event and every line comes once, in order, also
 when one owner leaves and another goes on: that one cuts the logs to its checkpoint and writes the same bytes again.
@@ -17,6 +17,7 @@ from distui.frozen import frozen
 from distui.runs.lines.event_json import event_of
 from distui.runs.lines.events import AttemptEnded, Event, LogLine, LogLines, RunEnded, RunOpened
 from distui.runs.lines.text import WholeLines, text_of
+from distui.runs.store.new_figures import NewFigures
 from distui.runs.store.recorded import tasks_of
 from distui.runs.store.runs import StoredRun
 
@@ -75,6 +76,7 @@ class StoredReader:
         self.stored = stored
         self._events = _Growing(stored.path / "events.ndjson")
         self._begin = _size(self._events.path)
+        self._figures = NewFigures(stored)
         self._old = {path.name: _size(path) for path in stored.log_dir.glob("*.log")}
         self._logs: dict[Path, _Log] = {}
         self._attempt = 0
@@ -84,12 +86,13 @@ class StoredReader:
         """Read on in `stored`, a copy of the folder, from where it is by now."""
         self.stored = stored
         self._events.move(stored.path)
+        self._figures.move(stored)
         for log in self._logs.values():
             log.file.move(stored.log_dir)
         self._logs = {log.file.path: log for log in self._logs.values()}
 
     def before(self) -> list[Event]:
-        """What was there when it was made: the events of the newest session, but for its end."""
+        """What was there when it was made: the newest session's events, but for its end, and the newest figures."""
         found: list[Event] = []
         while self._events.at < self._begin and _size(self._events.path) > self._events.at:
             for event in self._read_events(self._begin):
@@ -100,12 +103,12 @@ class StoredReader:
         for event in found:
             if isinstance(event, RunOpened):
                 self._open(event)
-        return found
+        return [*found, *self._figures.newest()]
 
     def read(self, now: float) -> list[Event]:
         """What came since the last call; the end comes when all that was said before it has come."""
         self._waiting += self._read_events()
-        lines: list[Event] = [*self._read_lines(now)]
+        lines: list[Event] = [*self._figures.read(), *self._read_lines(now)]
         if lines and any(isinstance(event, AttemptEnded | RunEnded) for event in self._waiting):
             return lines
         waiting, self._waiting = self._waiting, []

@@ -205,23 +205,59 @@ class _Sample:
     net: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     ecc: tuple[int | None, ...] = ()
     """Memory errors that ECC could not correct; left out where no GPU counts them."""
+    memory_mib: Annotated[tuple[int | None, ...], Key(brief=True)] = ()
+    """How much memory the GPUs have."""
+    cpu_pct: Annotated[float | None, Key(brief=True)] = None
+    memory_total_mib: Annotated[int | None, Key(brief=True)] = None
+    memory_available_mib: Annotated[int | None, Key(brief=True)] = None
 
 
 def _sample(event: HostSampled) -> Json:
     gpus = ((g.utilization_pct, g.memory_used_mib, g.temperature_c, g.power_w) for g in event.gpus)
     ecc = tuple(g.ecc for g in event.gpus)
-    row = write(_Sample(event.host, tuple(gpus), tuple(g.index for g in event.gpus), event.net, ecc))
+    totals = tuple(g.memory_total_mib for g in event.gpus)
+    cpu = None if event.cpu_pct is None else round(event.cpu_pct, 1)
+    row = write(
+        _Sample(
+            event.host,
+            tuple(gpus),
+            tuple(g.index for g in event.gpus),
+            event.net,
+            ecc,
+            totals if any(totals) else (),
+            cpu,
+            event.memory_total_mib,
+            event.memory_available_mib,
+        )
+    )
     return row if any(count is not None for count in ecc) else {k: v for k, v in row.items() if k != "ecc"}
 
 
 def _sampled(at: float, made: _Sample) -> HostSampled:
     indices = made.indices or range(len(made.gpus))
-    counts = made.ecc or (None,) * len(made.gpus)
+    unknown = (None,) * len(made.gpus)
+    of_each = zip(indices, made.gpus, made.ecc or unknown, made.memory_mib or unknown, strict=False)
     readings = (
-        GpuReading(index, utilization_pct=use, memory_used_mib=used, temperature_c=temperature, power_w=power, ecc=ecc)
-        for index, (use, used, temperature, power), ecc in zip(indices, made.gpus, counts, strict=False)
+        GpuReading(
+            index,
+            utilization_pct=use,
+            memory_used_mib=used,
+            memory_total_mib=total,
+            temperature_c=temperature,
+            power_w=power,
+            ecc=ecc,
+        )
+        for index, (use, used, temperature, power), ecc, total in of_each
     )
-    return HostSampled(at, made.host, tuple(readings), made.net)
+    return HostSampled(
+        at,
+        made.host,
+        tuple(readings),
+        made.net,
+        cpu_pct=made.cpu_pct,
+        memory_total_mib=made.memory_total_mib,
+        memory_available_mib=made.memory_available_mib,
+    )
 
 
 def _line(event: LogLines, line: LogLine) -> Json:
