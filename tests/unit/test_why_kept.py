@@ -64,17 +64,17 @@ def asked_at(turns: AskTurns, until: int, silent: Callable[[int], bool]) -> list
 
 def test_ranks_are_asked_whether_they_speak_or_not() -> None:
     """Lines of a progress bar tell nothing; one that is silent has them asked at once, then less and less often."""
-    assert asked_at(AskTurns(0.0, 120.0, told=True), 400, lambda now: False) == [120, 240, 360]
-    assert asked_at(AskTurns(0.0, 3.0, told=True), 130, lambda now: False) == [20, 40, 60, 80, 100, 120]
-    assert asked_at(AskTurns(0.0, 30.0, told=True), 150, lambda now: now >= 45) == [30, 45, 55, 75, 105, 135]
-    assert asked_at(AskTurns(0.0, 120.0, told=False), 400, lambda now: False) == []
-    assert asked_at(AskTurns(0.0, 120.0, told=False), 330, lambda now: now >= 300) == [300, 310]
-    assert asked_at(AskTurns(0.0, 0.0, told=True), 400, lambda now: False) == []
+    assert asked_at(AskTurns(0.0, 120.0, insight=True), 400, lambda now: False) == [120, 240, 360]
+    assert asked_at(AskTurns(0.0, 3.0, insight=True), 130, lambda now: False) == [20, 40, 60, 80, 100, 120]
+    assert asked_at(AskTurns(0.0, 30.0, insight=True), 150, lambda now: now >= 45) == [30, 45, 55, 75, 105, 135]
+    assert asked_at(AskTurns(0.0, 120.0, insight=False), 400, lambda now: False) == []
+    assert asked_at(AskTurns(0.0, 120.0, insight=False), 330, lambda now: now >= 300) == [300, 310]
+    assert asked_at(AskTurns(0.0, 0.0, insight=True), 400, lambda now: False) == []
 
 
 def test_what_stood_still_is_asked_about_when_it_has_for_long() -> None:
     """And not before its time a second time."""
-    turns = AskTurns(0.0, 120.0, told=True)
+    turns = AskTurns(0.0, 120.0, insight=True)
     assert turns.due(120.0, silent=False)
     turns.again(150.0)
     assert asked_at(turns, 300, lambda now: False) == [150, 270]
@@ -91,7 +91,7 @@ def telling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., An
         cluster = Cluster(tmp_path)
         now = [0.0]
         run = cluster.controller(cluster.plan(stall_after=30.0, **job), clock=lambda: now[0])
-        turns = AskTurns(0.0, 30.0, told=True)
+        turns = AskTurns(0.0, 30.0, insight=True)
         again: list[float] = []
         said: list[Any] = []
         monkeypatch.setattr(turns, "again", again.append)
@@ -147,7 +147,7 @@ async def test_what_nccl_counted_is_kept_until_the_next_look(tmp_path: Path, mon
     """Counts tell no moments: since when they stand is known from one look to the next, which comes soon."""
     cluster = Cluster(tmp_path)
     run = cluster.controller(cluster.plan(stall_after=30.0), clock=lambda: 100.0)
-    turns = AskTurns(0.0, 30.0, told=True)
+    turns = AskTurns(0.0, 30.0, insight=True)
     uneven = Communicator("5f", "", 2, {"AllReduce": {0: 31, 1: 30}}, {}, {}, {})
     ras = (Counted(uneven, "2.29.2", {}, since=99.0, at=100.0, goes_on=False),)
     befores: list[Any] = []
