@@ -16,10 +16,11 @@ import pytest
 from distui.errors import ExitCode, HostUnreachable, SessionLost
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
+from distui.runs.attempt.limits import Limits
 from distui.runs.control.controller import RunController
 from distui.runs.ending import cleanup, conclude
 from distui.runs.ending.review import _COPIED
-from distui.runs.follow.followed import Back, FollowEvent
+from distui.runs.follow.followed import Back, FollowEvent, Lost
 from distui.runs.hosts.discover import find_runs
 from distui.runs.hosts.folder import Claim, take
 from distui.runs.hosts.readers import WAITERS_IN, Act, Visit, visit, waiters_of
@@ -527,6 +528,43 @@ async def test_a_log_that_somebody_else_has_not_got_keeps_its_container(cluster:
     ]
     ended = await elsewhere.run(controller.plan, adopted=True, keep=False)
     assert (ended.outcome, cluster.left()) == ("succeeded", [])
+
+
+@pytest.mark.parametrize("fails", [True, False], ids=["failed", "stopped"])
+@pytest.mark.parametrize("back", [True, False], ids=["back", "away"])
+async def test_who_attaches_after_a_host_was_given_up_tells_the_end_that_was_seen(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, fails: bool, back: bool
+) -> None:
+    """What was read and removed elsewhere was removed by nobody else: the first failure stays, or that it was stopped.
+    What is left on the host is stopped; while that is still away nobody knows of it.
+    """
+    monkeypatch.setattr("distui.runs.task.host_access.RECONNECT_TIMEOUT", 0.0)
+    host, other = cluster.hosts[1], cluster.hosts[0]
+    gone = dict.fromkeys(("ps", "cat", "stop"), HostUnreachable("h2", "h2 does not answer"))
+    controller = started(cluster, limits=Limits(lost=0.05))
+
+    async def cut() -> None:
+        await until(lambda: [rank.state for rank in controller.state.ranks.values()] == ["running"] * 2)
+        host.fails |= gone
+        host.news.put_nowait(Lost("host", "h2: connection lost"))
+        if fails:
+            other.containers[0].end(3)
+
+    first = await cluster.drive(controller, cut())
+    assert (first.outcome, first.exit, other.containers) == ("unknown", 6, [])
+    assert (first.failure.rank if first.failure is not None else None) == (0 if fails else None)
+    if back:
+        for name in gone:
+            del host.fails[name]
+    ended = await again(cluster, controller, limits=Limits(lost=0.05))
+
+    outcome, code = (("failed", 1) if fails else ("stopped", 6)) if back else ("unknown", 6)
+    assert (ended.outcome, ended.exit) == (outcome, code)
+    assert (ended.failure and ended.failure.where) == (first.failure and first.failure.where)
+    assert "removed by somebody else" not in cluster.said()
+    ranks = {e.rank: e.state for e in cluster.of(RankChanged)}
+    assert ranks == {0: "exited" if fails else "stopped", 1: "stopped" if back else "lost"}
+    assert ((cluster.left() == []), end_here(controller.stored) is not None) == (back, back)
 
 
 @pytest.mark.parametrize("verdict", [True, False])

@@ -11,13 +11,23 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
 
-from distui.errors import DistuiError
+from distui.errors import DistuiError, ExitCode
 from distui.frozen import frozen
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.hosts.readers import Act, Visit
-from distui.runs.lines.events import FailureFound, RunEnded
-from distui.runs.store.end_record import FINAL, EndRecord, begun_here, keep_here, read_record, record_of, recorded_here
+from distui.runs.lines.events import FailureFound, RankChanged, RankPhase, RunEnded
+from distui.runs.store.end_record import (
+    FINAL,
+    EndRecord,
+    begun_here,
+    cut_short,
+    keep_here,
+    read_record,
+    record_of,
+    recorded_here,
+)
 from distui.runs.task.host_run import HostRun
+from distui.whole import whole
 
 MARK_SECONDS = 20.0
 """How often the mark of a reader is touched; one that is a minute old counts for nothing."""
@@ -44,6 +54,9 @@ async def recall(attempt: Attempt) -> None:
     """For a run that is taken up: learn whether it has ended already, and how; then its logs are read on, no more."""
     record = recorded_here(attempt.run.stored, attempt.token) or await _on_hosts(attempt)
     if record is None:
+        record = _cut_short(attempt)
+        attempt.rest = record is not None
+    if record is None:
         return
     attempt.recorded = record
     attempt.watch.ended_before()
@@ -55,13 +68,50 @@ async def recall(attempt: Attempt) -> None:
                 await attempt.watch.ends.removed(track)
             elif task.index not in host.ids:
                 track.phase = "removed"
-    keep_here(attempt.run.stored, record)
+    if not attempt.rest:
+        keep_here(attempt.run.stored, record)
+
+
+def _cut_short(attempt: Attempt) -> EndRecord | None:
+    """How the run was ended here while a host was out of reach. A stop that is asked for now ends one that was only
+    stopped.
+    """
+    if attempt.run.views or unfound(attempt):
+        return None
+    record = cut_short(attempt.run.stored, attempt.token, failure_ends=attempt.plan.on_fail == "stop")
+    if record is not None and record.ended.outcome == "stopped" and attempt.run.requests.stop == "user":
+        return None
+    return record
+
+
+def unfound(attempt: Attempt) -> int:
+    """Tasks of an adopted run that no host which answered knows of, by the number its labels give."""
+    tasks = whole(attempt.plan.tasks[0].labels.get("distui.tasks", ""))
+    return max(0, (tasks or 0) - len(attempt.plan.tasks))
+
+
+async def concluded_rest(attempt: Attempt, record: EndRecord) -> RunEnded:
+    """The end of a run that was ended while a host was out of reach, once what was left there is stopped; as little
+    known as before where it still can't be reached.
+    """
+    out_of_reach = {*attempt.tracker.unmet, *attempt.tracker.lost_hosts}
+    for rank in list(attempt.state.ranks.values()):
+        if rank.host not in out_of_reach and rank.state in ("running", "lost"):
+            words = "stopped by distui" if rank.state == "running" else "it ended while its host was out of reach"
+            state: RankPhase = "stopped" if rank.state == "running" else "removed"
+            await attempt.emit(RankChanged(attempt.clock(), rank.rank, rank.host, state, words=words))
+    ended = replace(record.ended, at=attempt.clock(), log_dir=str(attempt.run.stored.log_dir))
+    if out_of_reach:
+        ended = replace(ended, outcome="unknown", exit=int(ExitCode.CONTACT_LOST))
+    return await conclude(attempt, ended) or ended
 
 
 async def _say(attempt: Attempt, record: EndRecord) -> None:
     """The ranks and the failure as they were when the run ended."""
+    runs = {rank.rank for rank in attempt.state.ranks.values() if rank.state == "running"}
     for rank in record.ranks:
-        await attempt.emit(replace(rank, at=attempt.clock()))
+        if not (attempt.rest and rank.rank in runs):
+            await attempt.emit(replace(rank, at=attempt.clock()))
     if record.ended.failure is not None:
         await attempt.emit(FailureFound(attempt.clock(), record.ended.failure))
 

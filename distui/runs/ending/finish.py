@@ -10,14 +10,21 @@ from distui.runs.attempt.steps import LaunchRefused
 from distui.runs.ending.ask_ended import with_places
 from distui.runs.ending.circumstances import note_silences, with_network
 from distui.runs.ending.cleanup import clean_up, look
-from distui.runs.ending.conclude import await_next, conclude, concluded, others_done, say_unread
+from distui.runs.ending.conclude import (
+    await_next,
+    conclude,
+    concluded,
+    concluded_rest,
+    others_done,
+    say_unread,
+    unfound,
+)
 from distui.runs.ending.next_attempt import why_last
 from distui.runs.ending.review import Review, review
 from distui.runs.hosts.stop_word import stop_by
 from distui.runs.lines.events import Failure, RunEnded, RunOutcome
 from distui.runs.verdict.evidence import Stop
 from distui.runs.verdict.outcome import Verdict
-from distui.whole import whole
 
 
 async def finish(attempt: Attempt) -> RunEnded:
@@ -35,12 +42,13 @@ async def finish(attempt: Attempt) -> RunEnded:
         if end is None:
             return left(attempt)
     else:
-        if missing := _unfound(attempt):
+        if missing := unfound(attempt):
             text = f"{missing} of the run's tasks are on no host any more: their logs are where the run was followed"
             await attempt.notice("warning", text)
         await say_unread(attempt)
         await _await_next(attempt, attempt.recorded.ended)
-        keep, end = _keeps(attempt), await concluded(attempt, attempt.recorded)
+        told = concluded_rest if attempt.rest else concluded
+        keep, end = _keeps(attempt), await told(attempt, attempt.recorded)
     others = await others_done(attempt)
     if others is None:
         message = f"{attempt.plan.run_id} has ended; what it has on its hosts is left there: `distui stop` removes it"
@@ -64,7 +72,7 @@ def _tried_again(attempt: Attempt, judged: RunEnded) -> bool:
 
 async def _await_next(attempt: Attempt, end: RunEnded) -> None:
     """Where another attempt may follow that we don't begin."""
-    if attempt.run.adopted and end.outcome == "failed":
+    if attempt.run.adopted and end.outcome == "failed" and not attempt.rest:
         await await_next(attempt)
 
 
@@ -108,7 +116,7 @@ def _tells(verdict: Verdict) -> bool:
 async def _learn(attempt: Attempt) -> None:
     """What is not known yet and can be asked now: who stopped the run, what was removed or restarted."""
     known = attempt.tracker
-    known.all_in, known.unfound = True, _unfound(attempt)
+    known.all_in, known.unfound = True, unfound(attempt)
     asked_here = attempt.run.requests.stop is not None or known.stopped_by
     if not asked_here and (word := await attempt.watch.hosts.stopped_elsewhere()):
         ends = [track.end for track in known.tracks.values() if track.end is not None]
@@ -161,9 +169,3 @@ def refused(attempt: Attempt, refusal: LaunchRefused) -> RunEnded:
         end = ended(attempt, "failed", ExitCode.RANK_FAILED, leftovers=refusal.leftovers)
         return replace(end, failure=attempt.state.past[-1].failure)
     return ended(attempt, "stopped" if stopped else "launch_failed", refusal.exit_code, leftovers=refusal.leftovers)
-
-
-def _unfound(attempt: Attempt) -> int:
-    """Tasks of an adopted run that no host which answered knows of, by the number its labels give."""
-    tasks = whole(attempt.plan.tasks[0].labels.get("distui.tasks", ""))
-    return max(0, (tasks or 0) - len(attempt.plan.tasks))

@@ -13,12 +13,13 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from distui.codec import Key, read, write
+from distui.errors import ExitCode
 from distui.facts.values import as_object, as_objects, loads
 from distui.files import read_bytes, write_private
 from distui.frozen import frozen
 from distui.plan.labels import task_from_labels, token_of
 from distui.runs.lines.event_json import event_of, to_json
-from distui.runs.lines.events import RankChanged, RunEnded, RunOutcome
+from distui.runs.lines.events import RankChanged, RunEnded, RunOutcome, StopAsked, StopReason
 from distui.runs.state.reducer import RunState
 from distui.runs.store.runs import StoredRun
 
@@ -47,6 +48,15 @@ verdict_in() {{
 
 All that one script prints is bounded: hosts that share a home have a folder each.
 """
+
+
+_STOPPED: Mapping[StopReason, ExitCode] = {
+    "user": ExitCode.TERMINATED,
+    "timeout": ExitCode.TIMEOUT,
+    "max_duration": ExitCode.TIMEOUT,
+    "lost": ExitCode.CONTACT_LOST,
+}
+"""Exit codes of runs that were stopped for such a reason."""
 
 
 @frozen
@@ -176,6 +186,45 @@ def launch_here(stored: StoredRun | None) -> str:
 def end_here(stored: StoredRun) -> EndRecord | None:
     """How the attempt that is recorded here ended; None when it has not, or nobody knows."""
     return recorded_here(stored, launch_here(stored))
+
+
+def cut_short(stored: StoredRun, token: str, *, failure_ends: bool) -> EndRecord | None:
+    """How the attempt with this token was ended from here while a host was out of reach: by a first failure, or a stop.
+
+    Nobody knew then how the ranks there would end, so no verdict was recorded; but what the others had on their hosts
+    was read and removed, and can't be judged again. None where nothing was stopped, or that was no end of the run.
+    Where a failure ends it (`failure_ends`), there may have been nothing left to stop.
+    """
+    if not token or launch_here(stored) != token:
+        return None
+    ended: RunEnded | None = None
+    stop: StopAsked | None = None
+    ranks: dict[int, RankChanged] = {}
+    for value in stored.events():
+        if value.get("type") == "attempt":
+            ended, stop, ranks = None, None, {}
+        elif ended is None and value.get("type") in ("rank", "stop", "result"):
+            try:
+                event = event_of(value)
+            except ValueError:
+                continue
+            if isinstance(event, RankChanged):
+                ranks[event.rank] = event
+            elif isinstance(event, StopAsked):
+                stop = stop or event
+            elif isinstance(event, RunEnded) and (event.outcome, event.exit) == ("unknown", ExitCode.CONTACT_LOST):
+                ended = event
+    reason = stop.reason if stop is not None else "failure" if failure_ends else None
+    if ended is None or reason is None or (end := _by_stop(ended, reason)) is None:
+        return None
+    return EndRecord(token, "", replace(end, leftovers=()), tuple(ranks.values()))
+
+
+def _by_stop(ended: RunEnded, reason: StopReason) -> RunEnded | None:
+    if ended.failure is not None and reason in ("failure", "hang", "lost"):
+        return replace(ended, outcome="failed", exit=int(ExitCode.RANK_FAILED))
+    code = _STOPPED.get(reason)
+    return replace(ended, outcome="stopped", exit=int(code), failure=None) if code is not None else None
 
 
 def _from_events(events: Iterable[Mapping[str, Any]], token: str) -> EndRecord | None:
