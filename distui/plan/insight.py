@@ -55,6 +55,28 @@ def with_hook(env: Mapping[str, str], task_folder: str, run_dir: str, engine: En
     return {**env, "DISTUI_INSIGHT": folder, "PYTHONPATH": f"{hook}:{own}" if own else hook, **added}
 
 
+def words(task: Task) -> tuple[str, ...]:
+    """What a task gets so that it can be asked, beside the variables that its environment has: lines of a plan."""
+    if not task.insight:
+        return ()
+    hook, folder = hook_folder(task.run_dir), task.insight
+    container = task.engine != "process"
+    there = (f"{hook}, mounted read-only at {HOOK}", f"{folder}, mounted at {FOLDER}") if container else (hook, folder)
+    inherited = f"PYTHONPATH of the {'image' if container else 'login'} follows the hook"
+    own = ":" in task.env["PYTHONPATH"]
+    return (
+        f"the hook: {there[0]}",
+        f"what it opens: {there[1]}",
+        *(() if own else (inherited,)),
+        f"set by the hook with torch before 2.8: {_older(task.env)}",
+    )
+
+
+def _older(env: Mapping[str, str]) -> str:
+    """What the hook itself sets, in the rank's process, unless the job has."""
+    return " ".join(f"{older}={env.get(older, env[name])}" for name, older in OLDER.items())
+
+
 def flags(task_folder: str, run_dir: str) -> tuple[str, ...]:
     """The mounts of a container that has the hook."""
     return (*bind(hook_folder(run_dir), HOOK, readonly=True), *bind(task_folder, FOLDER))

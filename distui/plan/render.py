@@ -12,7 +12,7 @@ from distui.plan import mounts, process
 from distui.plan.build import build_argv, build_lines
 from distui.plan.code import code_lines
 from distui.plan.env import masked
-from distui.plan.insight import hook_folder
+from distui.plan.insight import hook_folder, words
 from distui.plan.labels import format_ranks, named_ranks
 from distui.plan.model import HostNetwork, RunPlan, Task
 from distui.regex import regex
@@ -40,6 +40,7 @@ def render_text(plan: RunPlan, *, full: bool = False, width: int = 100) -> str:
         _section("Warnings", plan.warnings, width, "! "),
         _section("Why", list(_reasons(plan, full)), width),
         _section("Environment", list(_environment(plan, full)), width),
+        _section("Insight", list(_insight(plan, full)), width),
         "Commands\n" + "\n\n".join(_blocks(plan, full, width)),
     )
     return "\n\n".join(s for s in sections if s) + "\n"
@@ -237,6 +238,16 @@ def _environment(plan: RunPlan, full: bool) -> Iterator[str]:
             yield f"{task.name}: {' '.join(own)}"
     if len(shown) < len(plan.tasks):
         yield f"{len(plan.tasks) - len(shown)} more tasks the same"
+
+
+def _insight(plan: RunPlan, full: bool) -> Iterator[str]:
+    """What ranks get so that `distui why` can ask them; one task stands for all, whose folders differ by its number."""
+    asked = [task for task in plan.tasks if task.insight]
+    for task in asked if full else asked[:1]:
+        yield f"{task.name}:"
+        yield from (f"  {line}" for line in words(task))
+    if len(asked) > 1 and not full:
+        yield f"{counted(len(asked) - 1, 'more task')} the same, each with a folder of its own"
 
 
 def _shortened(line: str, full: bool) -> str:

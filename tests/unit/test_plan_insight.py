@@ -23,7 +23,7 @@ from distui.plan.plan import plan
 from distui.plan.render import render_text
 from distui.runs.task import hook
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
-from distui.spec.job.job import Job
+from distui.spec.job.job import Job, RankLayout
 
 JOB = Job("j", image="i", command=("x",))
 
@@ -130,6 +130,59 @@ def test_what_the_job_sets_itself_stays() -> None:
     env = insight.with_hook(own, "/r/insight-0", "/r", "docker")
     assert env == own | {"PYTHONPATH": "/run/distui/hook:/own:/b", "DISTUI_INSIGHT": "/run/distui/insight"}
     assert own["PYTHONPATH"] == "/own:/b"
+
+
+@pytest.mark.parametrize(
+    ("engine", "where"),
+    [
+        (
+            "docker",
+            [
+                "the hook: {run}/hook, mounted read-only at /run/distui/hook",
+                "what it opens: {run}/insight-0, mounted at /run/distui/insight",
+                "PYTHONPATH of the image follows the hook",
+                "set by the hook with torch before 2.8: TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
+                "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/run/distui/insight/trace_",
+            ],
+        ),
+        (
+            "process",
+            [
+                "the hook: {run}/hook",
+                "what it opens: {run}/insight-0",
+                "PYTHONPATH of the login follows the hook",
+                "set by the hook with torch before 2.8: TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
+                "TORCH_NCCL_DEBUG_INFO_TEMP_FILE={run}/insight-0/trace_",
+            ],
+        ),
+    ],
+)
+def test_the_plan_shows_all_that_is_set(engine: str, where: list[str]) -> None:
+    """Its variables, folders and what the hook sets itself: with `--full` and without, with an engine and without."""
+    planned = made(engine=engine)
+    (task,) = planned.tasks
+    shown = [line.format(run=task.run_dir) for line in where]
+    for full in (False, True):
+        text = render_text(planned, full=full, width=10_000)
+        _, _, rest = text.partition("\nInsight\n")
+        assert [line.strip() for line in rest.partition("\n\n")[0].splitlines()] == ["rank0:", *shown]
+        for name in ("DISTUI_INSIGHT", "PYTHONPATH", *insight.OLDER):
+            assert f"  {name}={task.env[name]}\n" in text
+
+
+def test_the_plan_says_what_the_job_has_set_itself() -> None:
+    """Its PYTHONPATH stands in the environment, and none of the image's follows; its older names stay."""
+    own = {"PYTHONPATH": "/own", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/mine"}
+    text = render_text(made(dataclasses.replace(JOB, env=own)), width=10_000)
+    assert "  PYTHONPATH=/run/distui/hook:/own\n" in text and "of the image follows" not in text
+    assert "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/mine\n" in text
+
+
+def test_tasks_with_the_same_are_counted() -> None:
+    """Every one is shown with `--full`."""
+    planned = made(dataclasses.replace(JOB, ranks=RankLayout(per_host=3)))
+    assert "    what it opens" in render_text(planned) and "  2 more tasks the same" in render_text(planned)
+    assert [f"rank{n}:\n" in render_text(planned, full=True) for n in range(3)] == [True] * 3
 
 
 @pytest.mark.parametrize("own", ["9", "", "0"])
