@@ -1,4 +1,4 @@
-# ruff: noqa: B905
+# ruff: noqa: B905, UP031
 # Python 3.6 runs this, and every import costs a start on the host.
 """Where the ranks on a host are: asked once, answered in one line of JSON, nothing is left running.
 
@@ -18,7 +18,7 @@ import time
 
 from distui.agent.gpu_state import GpuHealth
 from distui.agent.hooked import ANSWER_SECONDS, left, recorder, stacks, who
-from distui.agent.processes import Look, all_parents, family, inner_pid, of_task, pressure
+from distui.agent.processes import Look, Stat, all_parents, family, inner_pid, of_task, pressure
 from distui.agent.ras import Networks
 
 TYPE_CHECKING = False
@@ -110,7 +110,10 @@ class Asking:
         return [self.ask_recorder] * bool(self.hook.get("server")) + [self.ask_stacks] * stacks
 
     def ask_recorder(self) -> None:
-        """Where it is in its collectives."""
+        """Where it is in its collectives. A process that is stopped serves nobody: there is nothing to wait for."""
+        if Stat("/proc/%d/stat" % self.pid).state == "T":
+            self.said["recorder"] = {"why": "its process is stopped"}
+            return
         self.said["recorder"] = recorder(self.folder, self.inner, self.most)
 
     def ask_stacks(self) -> None:

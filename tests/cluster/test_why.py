@@ -13,33 +13,13 @@ from typing import Any
 import pytest
 
 from fakehosts import ras
-from lab.runs import until
+from lab import hangs
+from lab.hangs import HANGS, LINE, program
+from lab.runs import ended_after, until
 from lab.terminal import Terminal
 
 Distui = Callable[..., subprocess.CompletedProcess[str]]
 Hang = Callable[..., dict[str, Any]]
-
-BEGIN = """
-import os, re, time, torch, torch.distributed as dist
-dist.init_process_group("gloo")
-rank, x = dist.get_rank(), torch.ones(1000)
-pair = [dist.new_group([0, 1]), dist.new_group([2, 3])][rank // 2]
-def load():
-    {load}
-for step in range(100000):
-    if step == 20 and rank == {who}:
-        load()
-    {collective}
-    if step < 20:
-        print("step", step, flush=True)
-"""
-LINE = 7
-"""Of what `load` does."""
-
-
-def program(load: str, *, who: int = 2, collective: str = "dist.all_reduce(x)") -> str:
-    """Four ranks that work together until one of them does something else at step 20."""
-    return BEGIN.format(load=load, who=who, collective=collective)
 
 
 @pytest.fixture
@@ -48,9 +28,7 @@ def begin(lab: Any, start: Any) -> Callable[..., Any]:
 
     def begun(text: str, **job: Any) -> Any:
         (lab.share / "hang.py").write_text(text)
-        keys = {"ranks": {"per_host": 2}, "image": "lab/pytorch:1", "volumes": ["/mnt/pytorch:/pytorch:ro"]}
-        keys["command"] = ["python3", "/pytorch/hang.py"]
-        return start("", "--name", "stuck", job=keys | {"stop_grace": "1s"} | job)
+        return start("", "--name", "stuck", job=hangs.job(**job))
 
     return begun
 
@@ -62,7 +40,7 @@ def hang(begin: Callable[..., Any], distui: Distui) -> Hang:
     def run(text: str, *, then: Callable[[], object] = lambda: None, **job: Any) -> dict[str, Any]:
         run.program = begin(text, **job)  # type: ignore[attr-defined]
         for line in run.program.stdout:  # type: ignore[attr-defined]
-            if "step 19" in line:
+            if hangs.LAST in line:
                 break
         else:
             raise AssertionError(text)
@@ -80,10 +58,17 @@ def ask(distui: Distui) -> dict[str, Any]:
         done = distui("why", "stuck", "-o", "json")
         assert done.returncode == 0, done.stderr
         found.update(json.loads(done.stdout))
-        return found["kind"] not in ("moving", "unseen")
+        return bool(found["kind"] not in ("moving", "unseen") and found["collective"])
 
     until(stands, seconds=90)
     return found
+
+
+def follower_says(hang: Hang, *words: str) -> None:
+    """Wait until whoever follows the run says all of this in one line; fail where the run ends without it."""
+    following = hang.program  # type: ignore[attr-defined]
+    with ended_after(following, 180):
+        assert any(all(word in line for word in words) for line in following.stderr), words
 
 
 def stop(distui: Distui) -> None:
@@ -104,9 +89,7 @@ def test_a_rank_that_sleeps(hang: Hang, distui: Distui, home: Path) -> None:
     assert text.startswith("rank 2 has not entered all_reduce #21") and "in load" in text
     assert json.loads((home / "kept/why.json").read_text())["culprits"] == [2]
     assert "hang.py:11 in <module>" in (home / "kept/stacks.txt").read_text()
-    for line in hang.program.stderr:  # type: ignore[attr-defined]
-        if "rank 2 has not entered all_reduce #21" in line:
-            break
+    follower_says(hang, "rank 2 has not entered all_reduce #21", f"sleeps at /pytorch/hang.py:{LINE} in load")
     stop(distui)
     done = hang.program.finish()  # type: ignore[attr-defined]
     assert "rank 2 has not entered all_reduce #21" in done.stdout + done.stderr
@@ -119,56 +102,24 @@ def test_a_rank_that_sleeps_where_torch_records_no_collectives(hang: Hang, distu
     assert (found["kind"], found["culprits"], found["certainty"]) == ("hang", [2], "likely")
     words = "rank 2 is in no collective, while ranks 0-1,3 wait in all_reduce"
     assert found["headline"] == f"{words}: it sleeps at /pytorch/hang.py:{LINE} in load"
-    for line in hang.program.stderr:  # type: ignore[attr-defined]
-        if words in line:
-            break
+    follower_says(hang, words)
     stop(distui)
     hang.program.finish()  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "culprit", "words"),
-    [
-        (program("dist.broadcast(x, 0)", who=1), "mismatch", 1, "rank 1 called broadcast of 1000 Float"),
-        (program("re.match('(a+)+$', 60 * 'a' + 'b')", who=0), "hang", 0, f"of its own at /pytorch/hang.py:{LINE}"),
-        (program("os.mkfifo('/tmp/f'); open('/tmp/f')", who=3), "hang", 3, f"a fifo at /pytorch/hang.py:{LINE}"),
-        (
-            program("time.sleep(600)", who=1, collective="dist.all_reduce(x, group=pair); time.sleep(0.01)"),
-            "hang",
-            1,
-            "in group 1, for which rank 0 waits",
-        ),
-    ],
-    ids=["other order", "the interpreter's lock held", "a fifo nobody writes", "one group of two"],
-)  # fmt: skip
-def test_what_holds_the_others_up(hang: Hang, distui: Distui, text: str, kind: str, culprit: int, words: str) -> None:
-    """Each in its own words."""
-    found = hang(text)
+@pytest.mark.parametrize("way", [name for name, one in HANGS.items() if not one.ends])
+def test_what_holds_the_others_up(hang: Hang, distui: Distui, lab: Any, way: str) -> None:
+    """By `why` and by whoever follows the run, each in its own words: rank, collective, file and line; and where a
+    line can't be seen, since a process is stopped or its host is out of reach, that and why.
+    """
+    one = HANGS[way]
+    found = hang(one.text, then=lambda: one.begin(lab), stall_after="3s")
 
-    assert (found["kind"], found["culprits"]) == (kind, [culprit]), found["headline"]
-    assert words in found["headline"]
-    stop(distui)
-
-
-def test_a_rank_that_is_stopped_by_a_signal(hang: Hang, distui: Distui, lab: Any) -> None:
-    """SIGSTOP: seen from outside, since the process itself can say nothing."""
-    going = program("pass", collective="dist.all_reduce(x); time.sleep(0.01)")
-    found = hang(going, then=lambda: lab.host("h2").fault("rank-stop", "distui-stuck-3"))
-
-    assert (found["kind"], found["culprits"]) == ("hang", [3])
-    assert "stopped by a signal" in found["headline"]
-    lab.host("h2").fault("rank-cont")
-    stop(distui)
-
-
-def test_a_host_that_is_cut_off(hang: Hang, distui: Distui, lab: Any) -> None:
-    """Its ranks can't be asked, which is said, and that the others wait for them."""
-    going = program("pass", collective="dist.all_reduce(x); time.sleep(0.01)")
-    found = hang(going, then=lambda: lab.host("h2").fault("unplug"))
-
-    assert (found["kind"], found["culprits"], found["certainty"]) == ("hang", [2, 3], "likely")
-    assert "h2 can't be asked" in found["headline"]
-    lab.host("h2").fault("plug")
+    assert (found["kind"], found["culprits"]) == (one.kind, list(one.culprits)), found["headline"]
+    assert all(words in found["headline"] for words in one.words), found["headline"]
+    assert any(line.startswith(one.evidence) for line in found["evidence"]), found["evidence"]
+    follower_says(hang, *one.words)
+    one.end(lab)
     stop(distui)
 
 
@@ -226,9 +177,7 @@ def test_nccl_s_own_counts_name_a_rank(hang: Hang, distui: Distui, network: str,
     assert (found["kind"], found["certainty"], found["culprits"]) == ("hang", "certain", [2]), found
     assert found["headline"].startswith("rank 2 has not launched AllReduce #20 in NCCL's communicator of all ranks")
     assert any("AllReduce launched: 19 by rank 2 on h2" in line for line in found["evidence"])
-    for line in hang.program.stderr:  # type: ignore[attr-defined]
-        if "rank 2 has not launched AllReduce #20" in line:
-            break
+    follower_says(hang, "rank 2 has not launched AllReduce #20")
     stop(distui)
 
 

@@ -6,8 +6,10 @@ import ast
 import json
 import os
 import pickle
+import signal
 import socket
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from distui.agent import hooked
+from distui.agent import hooked, insight
+from distui.agent.processes import Look
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\n\r\nHandler not found"
@@ -554,6 +557,27 @@ def test_a_program_that_does_not_answer_is_said(tmp_path: Path, monkeypatch: pyt
     os.mkfifo(tmp_path / f"{PID}.ask")
     (tmp_path / f"{PID}.stacks").write_bytes(b"")
     assert "no answer" in why(hooked.stacks(str(tmp_path), PID))
+
+
+def test_a_stopped_process_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its server is stopped, too; once it goes on it is asked."""
+    monkeypatch.setattr(insight, "recorder", lambda folder, pid, most: {"groups": {}})
+    with subprocess.Popen(["sleep", "600"]) as program:
+        (tmp_path / f"{program.pid}.json").write_text('{"server": true}')
+
+        def asked_in(state: str) -> object:
+            while Look(program.pid).stat.state != state:
+                os.sched_yield()
+            asking = insight.Asking(str(tmp_path), program.pid, {"most": 400, "stacks": False})
+            return asking.row(Look(program.pid), 0.0)["recorder"]
+
+        try:
+            os.kill(program.pid, signal.SIGSTOP)
+            assert asked_in("T") == {"why": "its process is stopped"}
+            os.kill(program.pid, signal.SIGCONT)
+            assert asked_in("S") == {"groups": {}}
+        finally:
+            program.kill()
 
 
 def test_what_an_earlier_asker_left_is_taken_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,6 +166,28 @@ def test_ranks_that_called_different_things(odd: dict[str, Any], words: str) -> 
     assert found.headline == f"ranks called different collectives as #31 of the default group: {words}"
 
 
+TORCH = Frame("/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", 3252, "all_reduce")
+STEP, LOADS = Frame("/work/train.py", 11, "step"), Frame("/work/train.py", 9, "load")
+
+
+def test_ranks_that_called_different_things_are_told_with_their_places() -> None:
+    """Each side's, where its ranks are in that call; where they went on since, that is said; else nothing of it."""
+    own, other = group(31, 20), group(31, 20, what="gloo:broadcast")
+    ranks = [
+        rank(0, own, stacks=calls(TORCH, STEP)),
+        rank(1, other, stacks=calls(TORCH, LOADS)),
+        rank(2, own, stacks=calls(TORCH, STEP)),
+    ]
+    head = "ranks called different collectives as #31 of the default group: rank 1 called broadcast of 1000 Float"
+    others = "ranks 0,2 called all_reduce of 1000 Float"
+    assert explain(ranks).headline == f"{head} at {LOADS}, {others} at {STEP}"
+    ranks[1] = rank(1, other, stacks=calls(LOADS))
+    assert explain(ranks).headline == f"{head} now at {LOADS}, {others} at {STEP}"
+    ranks[1] = rank(1, dataclasses.replace(other, recent=(*other.recent, *group(32, 20).recent[-1:])))
+    ranks[2] = rank(2, own, stacks=calls(TORCH, LOADS))
+    assert explain(ranks).headline == f"{head}, {others}"
+
+
 def test_sizes_that_may_differ_are_no_mismatch() -> None:
     """Each rank gives what it likes to an all-to-all; a scatter's input is its source's alone."""
     for what in ("nccl:all_to_all", "gloo:scatter", "gloo:gather"):
@@ -194,13 +216,27 @@ def test_a_stopped_process(state: str) -> None:
     found = explain([*waiting(4, without=(2,)), stopped])
     assert verdict(found) == ("hang", "certain", (2,))
     assert ("SIGSTOP" in found.headline) == (state == "T") and ("kill -CONT" in found.advice) == (state == "T")
-    assert verdict(explain([*waiting(4, without=(2,), pending=0.01), stopped])) == ("hang", "certain", (2,))
+    for own in (stopped, replace(stopped, process=replace(stopped.process, groups=None))):
+        found = explain([*waiting(4, without=(2,), pending=0.01), own])
+        assert verdict(found)[::2] == ("hang", (2,)) and found.since is not None
+        assert found.collective == "all_reduce #31 of 1000 Float in the default group"
 
 
 def test_a_process_that_was_stopped_within_the_collective() -> None:
     """All have entered it; the one that can't go on is named."""
-    found = explain([*waiting(4, without=(2,)), rank(2, group(31, 20), state="T")])
-    assert verdict(found) == ("hang", "likely", (2,)) and "SIGSTOP" in found.headline
+    others = [rank(n, group(31, 20), stacks=calls(TORCH, STEP)) for n in (0, 1, 3)]
+    found = explain([*others, rank(2, group(31, 20), state="T")])
+    assert verdict(found) == ("hang", "likely", (2,))
+    assert found.headline == (
+        f"ranks 0-1,3 wait in all_reduce #31 of 1000 Float in the default group at {STEP} for rank 2: "
+        "it is stopped by a signal (SIGSTOP)"
+    )
+    why = (
+        "where in the program rank 2 is can't be seen while that is stopped: a process answers again after `kill -CONT`"
+    )
+    assert found.evidence[-1] == why
+    told = explain([*others, rank(2, group(31, 20), state="T", stacks=calls(LOADS))])
+    assert why not in told.evidence and told.headline.endswith(f"is stopped by a signal (SIGSTOP) at {LOADS}")
 
 
 def test_a_rank_that_has_ended() -> None:
@@ -214,7 +250,10 @@ def test_a_host_that_can_t_be_asked() -> None:
     why = "its host h1 can't be asked: timed out"
     found = explain([*waiting(4, without=(2, 3)), *(RankSeen(n, "h1", why_not=why) for n in (2, 3))])
     assert verdict(found) == ("hang", "likely", (2, 3)) and why in found.headline
-    assert found.evidence[0].endswith("ranks 0-1 entered, of ranks 2-3 nothing is known")
+    assert found.evidence == (
+        "all_reduce #31 of 1000 Float in the default group: ranks 0-1 entered, of ranks 2-3 nothing is known",
+        f"where in the program ranks 2-3 are can't be seen: {why}",
+    )
 
 
 def test_one_is_missing_and_of_another_nothing_is_known() -> None:
@@ -225,6 +264,8 @@ def test_one_is_missing_and_of_another_nothing_is_known() -> None:
 
 def test_all_have_entered_and_it_does_not_end() -> None:
     """Nobody is at fault as far as can be seen: the network is next."""
+    found = explain([rank(n, group(31, 20), stacks=calls(TORCH, STEP)) for n in range(4)])
+    assert f"at {STEP}, and it does not end" in found.headline
     found = explain(waiting(4))
     assert verdict(found) == ("hang", "likely", ())
     assert "every rank has entered all_reduce #31" in found.headline and "distui doctor" in found.advice

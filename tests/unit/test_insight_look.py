@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -82,3 +83,25 @@ async def test_stacks_are_added_to_what_was_seen(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(looks, "ask_hosts", answer)
     found = await looks.look(looks.Asked([], [TaskRanks(0, "h1", (0,))], {0: "x"}))
     assert [seen.process for seen in found.ranks] == [replace(before, stacks=STACKS)]
+
+
+async def test_a_host_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its ranks have no stacks to tell; the others have."""
+    calls: list[list[str]] = []
+    silent = HostAnswer("h2", why_not="host h2 can't be asked: timed out")
+
+    async def answer(
+        hosts: Any, ids: Any, *, stacks: bool = False, ras: float = 0, gpus: float = 0
+    ) -> dict[str, HostAnswer]:
+        calls.append([one.host for one in hosts])
+        there = {"h1": HostAnswer("h1", {0: (replace(process(group(60)), stacks=STACKS),)}, at=NOW), "h2": silent}
+        return {name: there[name] for name in calls[-1]}
+
+    monkeypatch.setattr(looks, "ask_hosts", answer)
+    hosts: Any = [SimpleNamespace(host="h1"), SimpleNamespace(host="h2")]
+    tasks = [TaskRanks(0, "h1", (0,)), TaskRanks(1, "h2", (1,))]
+    found = await looks.look(looks.Asked(hosts, tasks, {0: "x", 1: "y"}))
+    assert calls == [["h1", "h2"], ["h1"]]
+    assert (found.explanation.kind, found.explanation.culprits) == ("hang", (1,))
+    assert [seen.why_not for seen in found.ranks] == ["", silent.why_not]
+    assert found.ranks[0].main_stack == STACKS[0]

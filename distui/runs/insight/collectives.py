@@ -109,7 +109,8 @@ def _standing(name: str, ranks: Sequence[RankSeen]) -> Standing | None:
     waits = [_waited(by_rank[rank], pending[rank]) for rank in waiting]
     waited = max(waits) if missing or unknown else min(waits)  # the last to enter has all of them go on
     usual = max(STANDING_S, SLOWER * _usual(inside.values()))
-    if not in_vain and waited - _apart(inside, by_rank) < usual:
+    held = in_vain or any(_is_stopped(by_rank[rank]) for rank in (*missing, *unknown))
+    if not held and waited - _apart(inside, by_rank) < usual:
         return None
     since = min(_moment(by_rank[rank], pending[rank]) for rank in waiting)
     about = next(iter(inside.values())).about
@@ -130,6 +131,11 @@ def _apart(ranks: Iterable[int], by_rank: Mapping[int, RankSeen]) -> float:
 def _newest(group: Group) -> int:
     """The number of the newest collective of a rank: torch counts one a moment after it was recorded."""
     return max(group.enqueued, *(one.number for one in group.recent if not one.direct), 0)
+
+
+def _is_stopped(seen: RankSeen) -> bool:
+    """Whether a signal or a debugger has stopped it: whoever waits for it waits until somebody lets it go on."""
+    return seen.process is not None and seen.process.state in ("T", "t")
 
 
 def _is_seen(seen: RankSeen) -> bool:

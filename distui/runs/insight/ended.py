@@ -11,6 +11,7 @@ from distui.plan.labels import named_ranks
 from distui.runs.insight.answers import Frame
 from distui.runs.insight.collectives import SAME_ORDER, collective_words, group_words, mismatches
 from distui.runs.insight.doing import own_frame
+from distui.runs.insight.places import at_one_place
 from distui.runs.insight.ranks import RankSeen
 from distui.runs.lines.explanation import Explanation, RankPlace
 
@@ -25,7 +26,7 @@ def _by_collective(ranks: Sequence[RankSeen]) -> Explanation | None:
     first = next(iter(mismatches(ranks, ended=True)), None)
     if first is None:
         return None
-    parts = [f"{named_ranks(who)} called {what}{_where(ranks, who)}" for what, who in first.kinds.items()]
+    parts = [f"{named_ranks(who)} called {what}{at_one_place(ranks, who)}" for what, who in first.kinds.items()]
     which = f"#{first.number} of {group_words(first.group, first.about)}"
     odd = set(next(iter(first.kinds.values())))
     headline = f"ranks called different collectives as {which}: {', '.join(parts)}"
@@ -63,12 +64,6 @@ def _collective(ranks: Sequence[RankSeen]) -> str:
 def crashed_at(ranks: Sequence[RankSeen]) -> Mapping[int, Frame]:
     """Where in the program's own files each rank was that said so."""
     return {seen.run_rank: frame for seen in ranks if (frame := own_frame(seen)) is not None}
-
-
-def _where(ranks: Sequence[RankSeen], those: Sequence[int]) -> str:
-    """The place of these ranks, where all that answered agree."""
-    frames = {str(frame) for seen in ranks if seen.rank in those and (frame := own_frame(seen)) is not None}
-    return f" at {frames.pop()}" if len(frames) == 1 else ""
 
 
 def _places(ranks: Sequence[RankSeen], odd: set[int]) -> tuple[RankPlace, ...]:

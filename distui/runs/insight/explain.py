@@ -21,6 +21,7 @@ from distui.runs.insight.collectives import (
 from distui.runs.insight.doing import Doing, advice, doing
 from distui.runs.insight.explain_gpus import with_gpus
 from distui.runs.insight.explain_ras import with_ras
+from distui.runs.insight.places import called_at, untold
 from distui.runs.insight.ranks import RankSeen
 from distui.runs.insight.ras import Counted
 from distui.runs.insight.sick import Health
@@ -129,17 +130,20 @@ def _all_entered(
     stopped = {seen.rank for seen in ranks if seen.process is not None and seen.process.state in ("T", "t")}
     lost = {rank for one in stands for rank in one.unknown}
     culprits = stopped or lost
+    others = replace(first, waiting=tuple(rank for rank in first.waiting if rank not in culprits) or first.waiting)
+    at = called_at(ranks, others.waiting, first.group, first.collective.number)
     if culprits:
-        waits = f"{named_ranks(first.waiting)} {_waits(first)} in {first.words} for {named_ranks(sorted(culprits))}"
-        headline = f"{waits}: {acts[min(culprits)].text}"
+        waits = f"{named_ranks(others.waiting)} {_waits(others)} in {first.words}{at} for {named_ranks(culprits)}"
+        it = "it " if stopped and len(culprits) == 1 else ""
+        headline = f"{waits}: {it}{acts[min(culprits)].text}"
     else:
-        headline = f"every rank has entered {first.words}, and it does not end"
+        headline = f"every rank has entered {first.words}{at}, and it does not end"
     return Explanation(
         kind="hang",
         headline=headline,
         certainty="likely",
         ranks=_places(ranks, acts, first, culprits),
-        evidence=_evidence(stands),
+        evidence=(*_evidence(stands), *untold(ranks, sorted(culprits))),
         advice="look at the network between these hosts: `distui doctor` proves who reaches whom"
         if not stopped
         else "",
@@ -152,7 +156,10 @@ def _mismatch(
     ranks: Sequence[RankSeen], acts: Mapping[int, Doing], differ: Sequence[Mismatch], stands: Sequence[Standing]
 ) -> Explanation:
     first = differ[0]
-    parts = [f"{named_ranks(who)} called {what}" for what, who in first.kinds.items()]
+    parts = [
+        f"{named_ranks(who)} called {what}{called_at(ranks, who, first.group, first.number)}"
+        for what, who in first.kinds.items()
+    ]
     odd = set(next(iter(first.kinds.values())))
     where = group_words(first.group, first.about)
     return Explanation(

@@ -91,7 +91,8 @@ async def look(
     take `patience` seconds; `before` is what RAS threads answered earlier.
 
     Stacks are asked for where something stands still, or where they are wanted: a run that goes on is not disturbed.
-    Positions are those from before that: what asking has set going again is no answer.
+    Positions are those from before that: what asking has set going again is no answer. A host that did not answer the
+    first question is not waited for again.
     """
     hosts, tasks, ids, ended = asked.hosts, asked.tasks, asked.ids, asked.ended
     answers = asked.silent | await ask_hosts(hosts, ids, ras=patience, gpus=patience if asked.gpus else 0)
@@ -99,7 +100,8 @@ async def look(
     ras = counted(ranks, answers, before)
     sick = health(ranks, answers, asked.gpus, asked.errors)
     if stacks or explain(ranks, ras).kind in STANDS:
-        again = asked.silent | await ask_hosts(hosts, ids, stacks=True)
+        silent = {host: answer for host, answer in answers.items() if answer.why_not}
+        again = silent | await ask_hosts([one for one in hosts if one.host not in silent], ids, stacks=True)
         after = {seen.rank: seen for seen in ranks_of(tasks, again, ended)}
         ranks = tuple(_with_stacks(seen, after[seen.rank]) for seen in ranks)
     return Look(ranks, explain(ranks, ras, sick), ras=ras)
