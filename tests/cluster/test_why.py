@@ -15,7 +15,7 @@ import pytest
 from fakehosts import ras
 from lab import hangs
 from lab.hangs import HANGS, LINE, program
-from lab.runs import ended_after, until
+from lab.runs import ended_after, log_of, until
 from lab.terminal import Terminal
 
 Distui = Callable[..., subprocess.CompletedProcess[str]]
@@ -217,6 +217,52 @@ def test_a_job_that_wants_none_of_it(start: Any, distui: Distui) -> None:
     assert [place["does"] for place in found["ranks"]] == ["sleeps"] * 2
     stop(distui)
     assert distui("logs", "stuck").stdout.count("| 0") == 2
+
+
+SHELL = r"""
+exec 2>&1
+echo out; echo err >&2; printf '\033[31mred\033[0m and no end'; echo; printf 'a\rb\0c\n'
+python3 -c 'import os, sys; print(sys.path, sys.flags); print(len(os.listdir("/proc/self/fd"))); sys.exit(3)'; echo $?
+sleep 600 & kill $!; wait $!; echo "ended by $?"; python3 -c 1/0; trap 'printf trapped' EXIT; printf end; exit 0
+"""
+TENSORFLOW = """
+import sys, tensorflow as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+@tf.function
+def step():
+    return strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("sum", tf.range(4.0)))
+for number in range(3):
+    print("step", number, step().numpy(), flush=True)
+place = strategy.cluster_resolver
+print(place.task_type, place.task_id, strategy.num_replicas_in_sync, sys.path, flush=True)
+"""
+OTHERS: dict[str, dict[str, Any]] = {
+    "a shell script": {"command": ["sh", "-c", SHELL]},
+    "TensorFlow": {
+        "image": "lab/tensorflow:1",
+        "launcher": "tf",
+        "roles": {"worker": {"per_host": 1}},
+        "env": {"TF_CPP_MIN_LOG_LEVEL": "3", "GRPC_VERBOSITY": "NONE"},
+        "command": ["sh", "-c", 'exec python3 -c "$0" 2>&1', TENSORFLOW],
+    },
+}
+
+STAMP = re.compile(rb"\d+\.\d{6} +\d+ ")
+"""In TensorFlow's own lines: the time and its thread, which differ from run to run."""
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_what_is_no_torch_says_the_same_with_the_hook(start: Any, home: Path, kind: str) -> None:
+    """Byte for byte in the log of each rank, though it has the hook first on its path. One stream: of two, which comes
+    first is anybody's guess.
+    """
+    logs = {}
+    for insight in ("on", "off"):
+        done = start("", "--name", insight, wait=False, job=OTHERS[kind] | {"insight": insight}).finish()
+        assert done.returncode == 0, done.stdout + done.stderr
+        logs[insight] = [STAMP.sub(b"STAMP ", log_of(home, insight, rank)) for rank in range(2)]
+    assert all(b"endtrapped" in log or b"\nworker " in log for log in logs["on"]), logs
+    assert logs["on"] == logs["off"]
 
 
 def test_a_run_that_hangs_is_stopped_and_tells_why_for_ever(begin: Any, distui: Distui) -> None:
