@@ -8,21 +8,23 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench import asking, code_sync, data_fetch, hook, image_push, probe, rest, scale, start, tui
+from bench import asking, code_sync, data_fetch, hangs, hook, image_push, probe, rest, scale, start, tui
 from bench import help as help_measure
 from bench.cluster import cluster, refusal
 from bench.peers import Peers, peers
 from bench.report import machine, missed, note, title
 
-MEASURES = ("help", "hook", "asking", "scale", "tui", "probe", "start", "code", "image", "data", "rest", "follow")
-_NEED_HOSTS = ("probe", "start", "code", "image", "data", "rest")
+MEASURES = (
+    "help", "hook", "asking", "scale", "tui", "probe", "start", "code", "image", "data", "rest", "hangs", "follow",
+)  # fmt: skip
+_NEED_HOSTS = ("probe", "start", "code", "image", "data", "rest", "hangs")
 
 
 def main() -> int:
     """Take the measures that were asked for and that this machine allows."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("measures", nargs="*", metavar="MEASURE", help=f"{', '.join(MEASURES)}; all when left out")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds, some two and a half minutes in all")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, some four minutes in all")
     parser.add_argument("--no-install", action="store_true", help="only peers that are here; nothing from PyPI")
     parser.add_argument("--check", action="store_true", help="exit 1 when a target is missed, and name it")
     args = parser.parse_args()
@@ -78,6 +80,8 @@ def _on_hosts(names: list[str], found: Peers, *, quick: bool) -> None:
             data_fetch.measure(hosts, quick=quick)
         if "rest" in names:
             rest.measure(hosts, quick=quick)
+        if "hangs" in names:
+            hangs.measure(hosts, quick=quick)
 
 
 def _follow(*, quick: bool) -> None:
