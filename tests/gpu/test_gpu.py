@@ -17,6 +17,9 @@ from typing import Any
 import pytest
 from gpuhosts import PROGRAMS, Cluster, Machine
 
+from distui.agent import ras_talk
+from distui.runs.insight.ras_report import read_report
+
 SHARED: dict[str, Any] = {"gpus_per_host": 0, "env": {"CUDA_VISIBLE_DEVICES": "0"}}
 """Keys of a job whose ranks use GPU 0 although the plan gives them none: both hosts are one machine with one GPU."""
 
@@ -126,6 +129,39 @@ def test_nccl_s_status_port_answers_while_a_rank_runs(cluster: Cluster, record: 
 
     assert "NCCL" in answer
     assert json.loads(out)["state"] == "succeeded", err
+
+
+def test_why_while_a_kernel_spins(cluster: Cluster, machine: Machine, record: Any) -> None:
+    """torch's flight recorder of NCCL names the collective that waits for a kernel, NCCL's RAS can be read, the driver
+    calls the GPU busy meanwhile; asking leaves the run as it is.
+    """
+    cluster.job("spins.py", "40", hosts="gpu1", backend="nccl", gpus_per_host=1)
+    program = cluster.start("run", "job.yaml", "--headless", "-y", "-o", "json", "--name", "spins")
+    log = cluster.home / ".local/state/distui/runs/spins/logs/rank-00000.log"
+    until(lambda: program.poll() is not None or (log.exists() and "spins" in log.read_text()))
+    assert program.poll() is None, program.communicate()
+    found: dict[str, Any] = {}
+
+    def stands() -> bool:
+        done = cluster.distui("why", "spins", "-o", "json")
+        assert done.returncode == 0, done.stderr
+        found.update(json.loads(done.stdout))
+        return bool(found["kind"] == "hang") or program.poll() is not None
+
+    until(stands)
+    busy, samples = top(cluster), ras_talk.samples("127.0.0.1", 28028, 10)
+    record("why-nccl.json", json.dumps(found, indent=1))
+    record("nccl-ras-samples.json", json.dumps(samples, indent=1))
+    out, err = program.communicate(timeout=180)
+
+    assert (found["kind"], found["culprits"]) == ("hang", []), found
+    words = "every rank has entered all_reduce #21 of 1000 Float in the default group"
+    assert found["headline"].startswith(words) and "/spins.py:" in found["headline"], found["headline"]
+    assert busy["util_pct"] > 50
+    reports = [read_report(text) for _, text in samples]
+    assert reports and all(one is not None and len(one.communicators) == 1 for one in reports), samples
+    assert json.loads(out)["state"] == "succeeded", err
+    assert "through" in log.read_text()
 
 
 def test_two_ranks_share_the_gpu(cluster: Cluster) -> None:
