@@ -26,6 +26,7 @@ class TemplateChoice(ModalScreen[str]):
     DEFAULT_CSS = BOX.format(kind="TemplateChoice") + (
         "TemplateChoice > Vertical { width: 110; }"
         "TemplateChoice RowList { height: auto; margin: 1 0; background: $panel; }"
+        "TemplateChoice .hint { color: $muted; }"
     )
 
     def compose(self) -> ComposeResult:
@@ -33,6 +34,7 @@ class TemplateChoice(ModalScreen[str]):
         with Vertical():
             yield Static("A new job that runs as it is, to put your own program into", classes="title", markup=False)
             yield RowList(self._paint)
+            yield Static("enter begins with it, esc goes back", classes="hint", markup=False)
 
     def on_mount(self) -> None:
         """The first has the cursor."""
