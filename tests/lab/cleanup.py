@@ -27,13 +27,19 @@ def wipe(name: str, spare: frozenset[int] = frozenset()) -> None:
     for space in spaces:
         sh("ip", "netns", "del", space, ok=(0, 1))
     cgroups.remove(name)
-    folder = lab_folder(name)
-    if folder.exists():
-        shutil.rmtree(folder, ignore_errors=True)
+    remove_folder(lab_folder(name))
     remove_netns_folder()
     left = leftovers(name)
     if left:
         raise LabError("the lab is down, but this is left: " + "; ".join(left))
+
+
+def remove_folder(folder: Path) -> None:
+    """With all that is in it; again for a while, for mounts end a moment after the processes that had them."""
+    deadline = time.monotonic() + GRACE_SECONDS
+    while folder.exists() and time.monotonic() < deadline:
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.02 if folder.exists() else 0)
 
 
 def kill_all(name: str, spare: frozenset[int]) -> None:
