@@ -318,3 +318,29 @@ async def test_launchers_have_their_log(open_app: Any, backend: FakeBackend) -> 
         await pilot.press("escape", "left_square_bracket")
         await settled(pilot)
         assert screen.panes.grid.log_panes[0].rank == 15
+
+
+async def test_what_a_rank_said_before_joins_the_steps_of_others(open_app: Any, live: FakeLive) -> None:
+    """Its log comes after those of others were merged: the merged log has each step once, and no row beside."""
+    began = time.time() - 600
+    said = [(began + step, f"step {step}  loss 2.1") for step in range(60)]
+    write_log(live.stored.rank_log(0), said)
+    async with open_app((120, 36)) as (_, pilot):
+        screen = await opened(pilot, live)
+        await pilot.press("M")
+        await settled(pilot)
+        write_log(live.stored.rank_log(1), said)
+        await live.feed(*launching(live.plan, began))
+        await settled(pilot)
+        await settled(pilot)
+        rows = screen.feed.merged.groups
+        assert not any(row.inserted for row in rows)
+        assert all(row.said_by() == {0, 1} for row in rows) and sum(row.members for row in rows) == 120
+        assert screen.panes.full_merged.merged is screen.feed.merged
+
+
+def write_log(path: Path, said: list[tuple[float, str]]) -> None:
+    """A rank's log with the times of its lines."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{text}\n" for _, text in said))
+    times_of(path).write_bytes(pack([at for at, _ in said]))

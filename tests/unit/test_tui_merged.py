@@ -294,6 +294,42 @@ def test_a_line_that_comes_late_is_a_row_beside_its_range(tmp_path: Path) -> Non
     assert sum(group.members for group in groups) == 60
 
 
+def test_what_came_late_is_merged_again(tmp_path: Path) -> None:
+    """A rank whose lines come after ranges were made stands in rows beside them; merged again it is in them."""
+    said = [(1.0 + step, f"step {step}  loss 2.1") for step in range(60)]
+    buffers = {0: log(tmp_path, 0, *said), 1: log(tmp_path, 1, said[0])}
+    merged = MergedLog(buffers)
+    read(merged)
+    assert not merged.scattered
+    log(tmp_path, 1, *said[1:])
+    buffers[1].grow()
+    late = read(merged)
+    assert merged.scattered and sum(row.inserted for row in late) > 40
+    again = merged.again()
+    assert not again.reaches(merged)
+    rows = read(again)
+    assert again.reaches(merged) and not again.scattered
+    wanted = MergedLog({rank: log(tmp_path, rank) for rank in range(2)})
+    assert [(row.text, row.said_by()) for row in rows] == [(row.text, row.said_by()) for row in read(wanted)]
+
+
+def test_what_is_read_is_not_merged_again(tmp_path: Path) -> None:
+    """Neither while the rows are held, nor once a range was opened."""
+    said = [(1.0 + step, f"step {step}  loss 2.1") for step in range(60)]
+    buffers = {0: log(tmp_path, 0, *said), 1: log(tmp_path, 1, said[0])}
+    merged = MergedLog(buffers)
+    merged_range = next(row for row in read(merged) if row.parts)
+    log(tmp_path, 1, *said[1:])
+    buffers[1].grow()
+    read(merged)
+    merged.held = True
+    assert not merged.scattered
+    merged.held = False
+    assert merged.scattered
+    merged.open(merged_range)
+    assert not merged.scattered
+
+
 def test_a_range_is_opened_and_searched_by_its_steps(tmp_path: Path) -> None:
     """Opened it stays so, also when more is read."""
     logs = stepping(tmp_path, 2, range(20))

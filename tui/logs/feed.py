@@ -56,6 +56,8 @@ class RunFeed:
         self._at_end = 0
         """How many of them in a row had nothing more."""
         self.merged = MergedLog(self.sources, names=names | dict.fromkeys(self.launchers, LAUNCHER))
+        self._merging: MergedLog | None = None
+        """The same log merged again, until it is as far as the one that is shown."""
         self.progress: ProgressLog | None = None
         if live.plan.progress and self.buffers:
             self.progress = ProgressLog(live.plan.progress, self.buffers[min(self.buffers)])
@@ -190,7 +192,19 @@ class RunFeed:
     def grow_merged(self, budget: float = 0.008) -> bool:
         """Read the merged log on. Whether more is to do."""
         more = self._index(time.perf_counter() + budget / 2)
-        return self.merged.grow(self.clock(), budget, flush=self.over and not more) or more
+        more = self.merged.grow(self.clock(), budget, flush=self.over and not more) or more
+        return self._merge_again(budget) or more
+
+    def _merge_again(self, budget: float) -> bool:
+        """Put in order what came in late, beside what is shown until that is done. Whether more is to do."""
+        if not self.merged.scattered:
+            self._merging = None
+            return False
+        self._merging = self._merging or self.merged.again()
+        behind = self._merging.grow(self.clock(), budget, flush=self.over)
+        if not behind and self._merging.reaches(self.merged):
+            self.merged, self._merging = self._merging, None
+        return behind
 
     def _index(self, until: float) -> bool:
         """Read logs in turn, a slice each, until then. Whether more is to do: not all of them are at their ends."""

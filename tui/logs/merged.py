@@ -1,6 +1,7 @@
 """All ranks in one log: ordered by the time each line was said, on our clock, with what several ranks say folded.
 
 A line waits half a second for earlier ones of other ranks; one that comes later is put where it belongs and marked.
+Where many came later, as when a host's log is read after those of others, the log is merged again (`again`).
 Which lines are one is said in `groups.py`; one step after another becomes one row in `step_ranges.py`. The texts stay
 in the files; what is kept of a line is its rank, number and time.
 """
@@ -31,6 +32,8 @@ KEPT_LINES = 200_000
 MUCH = 1 << 19
 """Bytes not indexed yet for which the merge waits: it begins near the end, which is not known before."""
 CHUNK = 256
+MANY = 16
+"""Rows that were put between others, from which on the log is worth merging again; each time four times as many."""
 OPEN_LINES = 5000
 """Lines that others may still be folded with before old ones are sifted out."""
 
@@ -42,6 +45,8 @@ class _Reader:
     buffer: LogBuffer
     source: Source[str]
     line: int = 0
+    begin: int = 0
+    """The line with which it began."""
     cuts: int = 0
     old: int = 0
     """Bytes that its file had when the merge began: until all of them are indexed, nothing later is placed."""
@@ -62,6 +67,7 @@ class MergedLog:
         names: Mapping[int, str] | None = None,
         fold: bool = True,
         first: int | None = None,
+        many: int = MANY,
     ) -> None:
         self.buffers = buffers
         """Rank -> its log; launchers have numbers below zero."""
@@ -71,6 +77,12 @@ class MergedLog:
         self.first = first if first is not None else max(200, FIRST_LINES // max(1, len(buffers)))
         """Lines of each rank that are read first, from its end."""
         self.groups: list[Group] = []
+        self._many = many
+        self._between = 0
+        """Rows that were put between others since the merge began."""
+        self._newest = 0.0
+        """When the newest line was said that was placed."""
+        self._opened = False
         self.held = False
         """Whether rows stay as they are: somebody reads them."""
         self._ranges = StepRanges(self.groups)
@@ -93,7 +105,7 @@ class MergedLog:
         for buffer in self.buffers.values():
             source = self._order.source(buffer.rank)
             first = max(0, buffer.count - self.first)
-            self._readers.append(_Reader(buffer, source, first, buffer.cuts, buffer.size + buffer.behind))
+            self._readers.append(_Reader(buffer, source, first, first, buffer.cuts, buffer.size + buffer.behind))
 
     @property
     def timed(self) -> bool:
@@ -112,6 +124,20 @@ class MergedLog:
     def refolded(self, *, fold: bool) -> MergedLog:
         """The same log with lines folded, or each by itself."""
         return MergedLog(self.buffers, names=self.names, fold=fold, first=self.first)
+
+    @property
+    def scattered(self) -> bool:
+        """Whether so much came late that the same lines, merged again, would be fewer rows; not while they are read."""
+        return self.fold and self._between >= self._many and not (self.held or self._opened)
+
+    def again(self) -> MergedLog:
+        """The same lines merged from the first one, now that all of them are there."""
+        first = max([self.first, *(reader.buffer.count - reader.begin for reader in self._readers)])
+        return MergedLog(self.buffers, names=self.names, first=first, many=4 * self._many)
+
+    def reaches(self, other: MergedLog) -> bool:
+        """Whether it is as far as another one of the same lines."""
+        return self._newest >= other._newest
 
     # Reading
 
@@ -169,6 +195,7 @@ class MergedLog:
 
     def _place(self, at: float, rank: int, line: int, text: str) -> None:
         self.members += 1
+        self._newest = max(self._newest, at)
         common_text = unranked(text, rank)
         key, value = fold_key(common_text)
         if rank < 0:  # a launcher's words are never folded with those of a rank
@@ -222,6 +249,7 @@ class MergedLog:
             self.groups.append(group)
             return
         group.inserted = True
+        self._between += 1
         index = bisect_right(self.groups, group.at, key=lambda g: g.at)
         self.groups.insert(index, group)
         self._ranges.inserted(index)
@@ -242,6 +270,7 @@ class MergedLog:
     def open(self, group: Group) -> None:
         """Show each step of a range in a row of its own, from now on."""
         self._ranges.open(group)
+        self._opened = True
         self.version += 1
 
     def remark(self, group: Group) -> str:

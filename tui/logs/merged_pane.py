@@ -48,6 +48,8 @@ class MergedPane(Pane):
         self.merged = MergedLog({})
         self.reader: Callable[[float], bool] = lambda budget: False
         """Reads the log on for at most so many seconds; whether more is to do."""
+        self.latest: Callable[[], MergedLog] = lambda: self.merged
+        """The log as it is now: after many late lines another one, of the same lines in order."""
         self.live = True
         self.behind = False
         self.pattern: Pattern | None = None
@@ -182,6 +184,8 @@ class MergedPane(Pane):
         """See Pane."""
         self.merged.held = not self.follow
         self.behind = self.reader(budget)
+        if (latest := self.latest()) is not self.merged:
+            self.show(latest)
         return self.behind
 
     # Search.

@@ -135,7 +135,7 @@ class RunScreen(View):
         """Show what is known, then follow."""
         panes = self.panes
         for pane in panes.merged:
-            pane.reader = self.feed.grow_merged
+            pane.reader, pane.latest = self.feed.grow_merged, lambda: self.feed.merged
         panes.show_merged()
         panes.full_merged.full = True
         self._painted = list(self.query("#body Painted").results(Painted))
