@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +16,7 @@ from distui.cluster.first_hosts import FirstHosts, look
 from distui.errors import UsageError
 from distui.spec.hosts.read_inventory import load_inventory
 
+REPO = Path(__file__).resolve().parents[2]
 EMPTY = FirstHosts((), {}, ())
 
 
@@ -106,3 +112,19 @@ def test_what_was_picked_is_written(home: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(UsageError):
         FirstStart(Settings(environ, Path.cwd(), load({}, environ, Path.cwd()))).write(["n1"])
     assert Path("hosts.yaml").read_text() == before
+
+
+def test_a_terminal_that_moves_no_cursor_gets_the_same_lines(tmp_path: Path) -> None:
+    """TERM=dumb (Emacs' shell, CI logs with a terminal): no screens, and no escape sequence."""
+    ours, theirs = pty.openpty()
+    argv = (sys.executable, "-c", "import sys; from distui.cli.main import main; sys.exit(main())")
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(REPO), "TERM": "dumb"}
+    with subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=tmp_path) as process:
+        os.close(theirs)
+        said = b""
+        with contextlib.suppress(OSError):  # its end was closed
+            while data := os.read(ours, 4096):
+                said += data
+    os.close(ours)
+    assert process.returncode == 2
+    assert b"distui hosts import" in said and b"\x1b" not in said

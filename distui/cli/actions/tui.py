@@ -11,5 +11,6 @@ from distui.errors import UsageError
 def act(settings: Settings, out: Console, run: str | None, view: opening.View) -> int:
     """See `tui --help`."""
     if not opening.on_terminal() and not page.in_browser():
-        raise UsageError("the terminal UI needs a terminal", hint="off one use probe, run --headless, ps, logs ...")
+        message = "the terminal UI needs a terminal, and TERM other than dumb"
+        raise UsageError(message, hint="off one use probe, run --headless, ps, logs ...")
     return opening.open_views(settings, out, view, run or "")

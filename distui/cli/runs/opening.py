@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -26,8 +27,8 @@ Start = View | Literal["new job"]
 
 
 def on_terminal() -> bool:
-    """Whether both ends are a terminal that can show the UI."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    """Whether both ends are a terminal that can show the UI: one that calls itself `dumb` moves no cursor."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def wanted(settings: Settings, *, headless: bool = False) -> bool:
