@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from distui.cli.console import Console, use_colour
 from distui.cli.printing import words
 from distui.cli.printing.outlet import Outlet
-from distui.cli.printing.printer import HeadlessPrinter, LineWriter, LogView, NdjsonPrinter, ResultPrinter
+from distui.cli.printing.printer import HeadlessPrinter, Heard, LineWriter, LogView, NdjsonPrinter, ResultPrinter
 from distui.cli.printing.ranks import Prefixes
 from distui.cluster.logs.wanted import Wanted
 from distui.columns import table
@@ -264,6 +264,17 @@ def test_a_rank_that_failed_before_a_stop_is_told() -> None:
     for output, shown in ((failed, True), (None, False)):
         ended = RunEnded(9.0, "stopped", 130, output, took=1.0)
         assert any("first" in text for text, _ in words.report(ended, fold(OPENED, ended))) == shown
+
+
+def test_an_end_is_said_once_in_an_attempt() -> None:
+    """Its time may become known better, and what it has to do with the failure; another attempt's end is said again."""
+    end = RankChanged(8.0, 1, "node01", "exited", 1, words="exit 1", ended_at=7.0)
+    later = [replace(end, ended_at=7.2), replace(end, ended_at=7.2, relation="first")]
+    heard = Heard()
+    assert heard.news([end, *later]) == [end]
+    assert heard.news(later) == []
+    over = AttemptEnded(9.0, 1, 2, None, 1.0)
+    assert heard.news([over, end]) == [over, end]
 
 
 def test_the_result_says_what_became_of_every_rank() -> None:

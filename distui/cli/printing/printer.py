@@ -106,8 +106,8 @@ class LineWriter:
 
 
 class Heard:
-    """Leaves out what was said already: a rank's last event tells of its relation to the failure, too, and a failure is
-    reported again when more is known of it than its headline says.
+    """Leaves out what was said already: later events of a rank tell when it ended by a better clock, or its relation to
+    the failure, and a failure is reported again when more is known of it than its headline says.
     """
 
     def __init__(self) -> None:
@@ -127,6 +127,7 @@ class Heard:
                 return said != self._failed
             case AttemptEnded():
                 self._failed = ""
+                self._ends.clear()
                 return True
             case _:
                 return True
@@ -135,7 +136,7 @@ class Heard:
         said = (event.state, event.exit, event.words)
         known = self._ends.get(event.rank) == said
         self._ends[event.rank] = said
-        return not (known and event.relation)
+        return not known
 
 
 class HeadlessPrinter:
