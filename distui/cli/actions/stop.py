@@ -192,8 +192,7 @@ async def _end_launch(
 
     `seen` is the folder that said how the run ended when one was last looked for; it may have been removed by now.
     What somebody else removes meanwhile is gone all the same. None when a task is there after all: it began while we
-    looked. Raises NotFound, or ContactLost when there may be
-    something on a host that did not answer.
+    looked. Raises NotFound, or ContactLost when there may be something on a host that did not answer.
     """
     if place.stored is not None and place.stored.is_followed:
         place.stored.ask_stop()

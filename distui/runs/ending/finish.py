@@ -47,8 +47,8 @@ async def finish(attempt: Attempt) -> RunEnded:
             await attempt.notice("warning", text)
         await say_unread(attempt)
         await _await_next(attempt, attempt.recorded.ended)
-        told = concluded_rest if attempt.rest else concluded
-        keep, end = _keeps(attempt), await told(attempt, attempt.recorded)
+        conclude_it = concluded_rest if attempt.rest else concluded
+        keep, end = _keeps(attempt), await conclude_it(attempt, attempt.recorded)
     others = await others_done(attempt)
     if others is None:
         message = f"{attempt.plan.run_id} has ended; what it has on its hosts is left there: `distui stop` removes it"
