@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from distui.errors import HostAuthError, HostError, HostUnreachable
 from distui.spec.hosts.inventory import Host
+from fakehosts.ports import free_port
 
 
 async def failure(farm: Any, kind: type[HostError] = HostUnreachable, **how: Any) -> HostError:
@@ -167,12 +167,6 @@ async def test_no_answer_no_greeting_and_no_name_are_different(farm: Any) -> Non
     farm.configure("Host node01\n HostName no.such.name.invalid\n")
     error = await failure(farm)
     assert (error.code, "no.such.name.invalid" in error.message) == ("dns", True)
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 async def test_a_server_that_greets_and_then_hangs_is_a_slow_login(farm: Any) -> None:

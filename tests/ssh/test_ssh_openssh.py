@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import getpass
 import shutil
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,15 +17,10 @@ import pytest
 from distui.errors import HostCommandError, SessionLost
 from distui.remote.pool import SshConnector
 from distui.spec.hosts.inventory import Host
+from fakehosts.ports import free_port
 
 SSHD = [path for path in [shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:/usr/bin")] if path]
 pytestmark = pytest.mark.parametrize("sshd", SSHD)
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 @asynccontextmanager

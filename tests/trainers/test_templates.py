@@ -12,8 +12,10 @@ import pytest
 from distui.cluster.job_templates import TEMPLATES, blank_job
 from distui.spec.job.placeholders import fill
 from distui.spec.job.read_job import read_job
+from fakehosts.ports import free_port
 
 PLACE = {"backend": "gloo", "node_rank": "0", "nnodes": "1", "master_addr": "127.0.0.1", "master_port": "29611"}
+"""What placeholders stand for; ranks that really meet do so at a free port."""
 
 
 def environment() -> dict[str, str]:
@@ -39,7 +41,7 @@ def test_it_is_a_job(template: str, image: str | None) -> None:
 
 def test_torch(tmp_path: Path) -> None:
     """Two ranks add up what they have."""
-    meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": PLACE["master_port"], "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
+    meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
     ranks = [
         subprocess.Popen(
             command("torch"), text=True, stdout=-1, stderr=-1, cwd=tmp_path, env=environment() | meet | {"RANK": rank}
@@ -53,7 +55,7 @@ def test_torch(tmp_path: Path) -> None:
 
 def test_torchrun(tmp_path: Path) -> None:
     """The words after torchrun's own; both print to one pipe, unbuffered as in a run, and keep lines whole."""
-    argv = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29612"]
+    argv = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port())]
     done = subprocess.run(
         [*argv, *command("torchrun")], check=False, text=True, capture_output=True, timeout=240, cwd=tmp_path,
         env=environment() | {"PYTHONUNBUFFERED": "1", "TMPDIR": str(tmp_path)},  # where torchrun leaves a folder

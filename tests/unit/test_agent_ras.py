@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from distui.agent import ras, ras_talk
+from fakehosts.ports import free_port
 from fakehosts.ras import Server, json_report
 
 Serve = Callable[..., Server]
@@ -68,12 +69,6 @@ def test_where_nobody_listens_nothing_is_said_at_once() -> None:
     begun = time.monotonic()
     assert ras_talk.samples("localhost", free_port(), 5.0) == []
     assert time.monotonic() - begun < 1
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @pytest.mark.parametrize("said", [b"SSH-2.0-OpenSSH_9.2\r\n", b"", b"x" * 100_000, b"SERVER PROTOCOL 2\n"])
