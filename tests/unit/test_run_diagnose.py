@@ -95,6 +95,7 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory", "damaged"),
         ("RuntimeError: Error(s) in loading state_dict for Net:", "does not fit the model"),
         ("Loss is nan, stopping training", "no number"),
+        ("terminate called without an active exception", "still ran when the process ended"),
         ("RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one.", "DDP"),
         ("[enforce fail at gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes. 8 vs 4", "same size"),
         (

@@ -286,6 +286,13 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("the loss is no number any more", "a lower learning rate, gradient clipping, or a look at the data"),
         ),
         (
+            r"^(\[rank\d+\]: ?)?terminate called without an active exception$",  # pytorch issue 190489
+            Cause(
+                "a thread of compiled code still ran when the process ended",
+                "with torch: torch.distributed.destroy_process_group() at the end of the program",
+            ),
+        ),
+        (
             r"Expected to have finished reduction in the prior iteration",
             Cause(
                 "parameters took no part in the loss, which DDP waits for", "find_unused_parameters=True in the program"
