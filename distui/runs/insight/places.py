@@ -1,4 +1,4 @@
-"""Where in the program ranks are that called a collective, and why that can't be told of others. Pure."""
+"""Where in the program ranks are that called a collective, and why that can't be seen of others. Pure."""
 
 from __future__ import annotations
 

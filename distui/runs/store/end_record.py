@@ -19,7 +19,7 @@ from distui.files import read_bytes, write_private
 from distui.frozen import frozen
 from distui.plan.labels import task_from_labels, token_of
 from distui.runs.lines.event_json import event_of, to_json
-from distui.runs.lines.events import RankChanged, RunEnded, RunOutcome, StopAsked, StopReason
+from distui.runs.lines.events import Event, RankChanged, RunEnded, RunOutcome, StopAsked, StopReason
 from distui.runs.state.reducer import RunState
 from distui.runs.store.runs import StoredRun
 
@@ -204,10 +204,7 @@ def cut_short(stored: StoredRun, token: str, *, failure_ends: bool) -> EndRecord
         if value.get("type") == "attempt":
             ended, stop, ranks = None, None, {}
         elif ended is None and value.get("type") in ("rank", "stop", "result"):
-            try:
-                event = event_of(value)
-            except ValueError:
-                continue
+            event = _readable(value)
             if isinstance(event, RankChanged):
                 ranks[event.rank] = event
             elif isinstance(event, StopAsked):
@@ -218,6 +215,14 @@ def cut_short(stored: StoredRun, token: str, *, failure_ends: bool) -> EndRecord
     if ended is None or reason is None or (end := _by_stop(ended, reason)) is None:
         return None
     return EndRecord(token, "", replace(end, leftovers=()), tuple(ranks.values()))
+
+
+def _readable(value: Mapping[str, Any]) -> Event | None:
+    """The event, None where its line is damaged."""
+    try:
+        return event_of(value)
+    except ValueError:
+        return None
 
 
 def _by_stop(ended: RunEnded, reason: StopReason) -> RunEnded | None:
@@ -236,10 +241,7 @@ def _from_events(events: Iterable[Mapping[str, Any]], token: str) -> EndRecord |
         if kind in ("run", "attempt"):
             ended, ranks = (None, {}) if kind == "attempt" else (ended, {})
         elif kind in ("rank", "result"):
-            try:
-                event = event_of(value)
-            except ValueError:
-                continue
+            event = _readable(value)
             if isinstance(event, RankChanged):
                 ranks[event.rank] = event
             elif isinstance(event, RunEnded) and event.outcome in FINAL:
