@@ -58,10 +58,26 @@ def test_the_three_ways_to_meet_train_the_same(lab: Any, distui: Distui, shared:
     assert set(shared.iterdir()) == before, "the file they met at is gone"
 
 
+HELD = """
+import sys, time
+sys.path.insert(0, "/pytorch/trainers")
+import ddp
+
+def save(training, save=ddp.Training.save):
+    save(training)
+    while training.step == 40:
+        time.sleep(1)
+
+ddp.Training.save = save
+ddp.main()
+"""
+
+
 def test_a_lost_host_costs_nothing_but_time(lab: Any, home: Path, distui: Distui, shared: Path) -> None:
     """torchrun, two by two: a container is killed in the middle; the job run again ends with the same parameters.
 
-    They are also those that launcher `env` ends with, which starts the same ranks without torchrun.
+    The program that loses a host stays at step 40 until then, else it may end before the kill on a busy machine.
+    These parameters are also those that launcher `env` ends with, which starts the same ranks without torchrun.
     """
     arguments = "--batch-size, 4, --epochs, 1, --checkpoint, /pytorch/ddp.pt, --save-every, 20"
     command = f"[ddp.py, --backend, gloo, {arguments}]"
@@ -69,7 +85,9 @@ def test_a_lost_host_costs_nothing_but_time(lab: Any, home: Path, distui: Distui
     assert_succeeded(lab, whole)
     (shared / "ddp.pt").unlink()
 
-    with lab.spawn_distui(*words("ddp", command=command), home=home) as program:
+    (shared / "held.py").write_text(HELD)
+    held = command.replace("ddp.py", "/pytorch/held.py")
+    with lab.spawn_distui(*words("ddp", command=held), home=home) as program:
         for line in program.stdout:
             if line.endswith("saved step 40\n"):
                 break
@@ -81,9 +99,7 @@ def test_a_lost_host_costs_nothing_but_time(lab: Any, home: Path, distui: Distui
     assert_succeeded(lab, again)
 
     resumed = re.findall(r"rank \d/4 resumed at step (\d+) ", again.stdout)
-    assert len(resumed) == 4
-    assert len(set(resumed)) == 1
-    assert 40 <= int(resumed[0]) < 90
+    assert resumed == ["40"] * 4
     assert finals(again, 4) == finals(whole, 4)
 
     (shared / "ddp.pt").unlink()
@@ -184,8 +200,6 @@ def test_programs_that_know_nothing_of_distui(
     (shared / "program.py").write_text(program)
     (home / "job.yaml").write_text(FOREIGN + launch)
     done = distui("run", str(home / "job.yaml"), "--headless", "-y")
-    if "terminate called without an active exception" in done.stdout:  # torch's own threads, now and then, at exit
-        done = distui("run", str(home / "job.yaml"), "--headless", "-y")
     assert_succeeded(lab, done)
     trained = re.findall(r"trained (\S+) of 4", done.stdout)
     assert len(trained) == 4, done.stdout
