@@ -16,7 +16,7 @@ from bench.measure import Failed, Rival, Spent, command, in_turns, side_by_side
 from bench.report import Target, note, table, title
 from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all
-from distui.plan.env import env_file_text
+from distui.plan.command.env import env_file_text
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
 from distui.remote.pool import SshConnector

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from distui.errors import UsageError
-from distui.plan.env import line_faults
+from distui.plan.command.env import line_faults
 from distui.spec.job.job import Job
 
 NOTHING: Mapping[str, str] = MappingProxyType({})

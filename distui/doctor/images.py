@@ -11,7 +11,7 @@ from distui.errors import HostError
 from distui.facts.engine import classify
 from distui.facts.host import Trouble
 from distui.facts.image import ImageFacts, read_image
-from distui.plan import docker
+from distui.plan.command import docker
 from distui.plan.model import RunPlan
 from distui.session import Connector, session_on
 from distui.spec.hosts.inventory import Host

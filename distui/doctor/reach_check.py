@@ -10,7 +10,7 @@ from distui.doctor.host_checks import PORT
 from distui.doctor.reach import Endpoint, Reached, ReachProblem, ReachReport
 from distui.facts.host import HostFacts, ProbeResult
 from distui.plan.model import HostNetwork, Notes, RunPlan
-from distui.plan.routes import choose_routes
+from distui.plan.network.routes import choose_routes
 from distui.spec.hosts.inventory import Host
 from distui.spec.job.job import Job
 

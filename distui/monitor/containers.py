@@ -8,7 +8,7 @@ from typing import Any
 from distui.facts.values import as_object, integer
 from distui.framing import Behind
 from distui.frozen import frozen
-from distui.plan import docker
+from distui.plan.command import docker
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.runs.hosts.discover import FoundTask, Runner, inspected, list_tasks, refused, rfc3339
 from distui.session import Session

@@ -11,7 +11,7 @@ from typing import Literal
 
 from distui.errors import HostCommandError, NotFound
 from distui.frozen import frozen
-from distui.plan.process import TICKS
+from distui.plan.command.process import TICKS
 from distui.runs.hosts.discover import Runner
 
 Outcome = Literal["ended", "lives", "gone", "refused"]

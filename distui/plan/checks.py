@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from distui.amounts import counted
 from distui.facts.host import HostFacts
-from distui.plan import mounts, torchrun
+from distui.plan.command import torchrun
+from distui.plan.content import mounts
 from distui.plan.model import HostNetwork, PlanProblem
-from distui.plan.placement import HostPlacement, busy_words, is_busy
+from distui.plan.ranks.placement import HostPlacement, busy_words, is_busy
 from distui.regex import regex
 from distui.spec.hosts.inventory import EngineName, Host, Inventory
 from distui.spec.job.job import Backend, Job

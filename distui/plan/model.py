@@ -167,7 +167,7 @@ class CodePlan:
     source: str
     """The folder as it was named, or the repository's URL, which holds no secret."""
     tree: str
-    """Id of its content (`plan/tree.py`)."""
+    """Id of its content (`plan/content/tree.py`)."""
     files: int
     bytes: int
     to: str

@@ -9,15 +9,17 @@ from collections.abc import Collection, Mapping, Sequence
 
 from distui.codec import write
 from distui.facts.host import HostDown, HostFacts, ProbeResult
-from distui.plan import checks, limit, mounts, tf, torchrun
-from distui.plan.build import built_name
-from distui.plan.env import check_env
-from distui.plan.machines import check_machines
+from distui.plan import checks
+from distui.plan.command import limit, tf, torchrun
+from distui.plan.command.env import check_env
+from distui.plan.content import mounts
+from distui.plan.content.build import built_name
 from distui.plan.model import BuildPlan, CodePlan, HostNetwork, NoPlan, Notes, PlanProblem, RunPlan
-from distui.plan.placement import Candidate, HostPlacement, Placement, place
-from distui.plan.rendezvous import RendezvousPoint, asked_port, meet
-from distui.plan.roles import place_roles
-from distui.plan.routes import choose_routes
+from distui.plan.network.rendezvous import RendezvousPoint, asked_port, meet
+from distui.plan.network.routes import choose_routes
+from distui.plan.ranks.machines import check_machines
+from distui.plan.ranks.placement import Candidate, HostPlacement, Placement, place
+from distui.plan.ranks.roles import place_roles
 from distui.plan.tasks import Draft, RunId, tasks_of
 from distui.spec.hosts.inventory import HostPick, Inventory
 from distui.spec.job.job import Backend, Job

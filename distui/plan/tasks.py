@@ -8,14 +8,16 @@ import shlex
 from collections.abc import Mapping
 
 from distui.frozen import frozen
-from distui.plan import checks, docker, insight, limit, mounts, process, tf, torchrun
-from distui.plan.code import code_folder, code_workdir
-from distui.plan.env import HOSTFILE, RankSlot, placeholders, task_env
+from distui.plan import checks
+from distui.plan.command import docker, insight, limit, process, tf, torchrun
+from distui.plan.command.env import HOSTFILE, RankSlot, placeholders, task_env
+from distui.plan.content import mounts
+from distui.plan.content.code import code_folder, code_workdir
 from distui.plan.labels import TaskLabels, to_labels
 from distui.plan.model import BuildPlan, CodePlan, HostNetwork, Task
-from distui.plan.placement import Placement
-from distui.plan.rendezvous import RendezvousPoint
-from distui.plan.roles import roles_of
+from distui.plan.network.rendezvous import RendezvousPoint
+from distui.plan.ranks.placement import Placement
+from distui.plan.ranks.roles import roles_of
 from distui.spec.hosts.inventory import EngineName
 from distui.spec.job.job import Backend, Job
 from distui.spec.job.placeholders import fill, used

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from distui.errors import CheckFailed, HostCommandError
-from distui.plan.code import STORE
+from distui.plan.content.code import STORE
 from distui.plan.model import CodePlan
 from distui.runs.code import send as sending
 from distui.runs.code.ignore import Ignored

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from distui.errors import CheckFailed, UsageError
-from distui.plan.build import build_argv, built_name
+from distui.plan.content.build import build_argv, built_name
 from distui.plan.model import BuildPlan
 from distui.runs.images.context import image_of, read_build
 from distui.runs.images.dockerignore import DockerIgnore

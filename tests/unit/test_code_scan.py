@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distui.errors import UsageError
-from distui.plan.tree import Entry, Tree
+from distui.plan.content.tree import Entry, Tree
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.scan import Limits, scan
 

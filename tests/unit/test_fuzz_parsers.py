@@ -30,7 +30,8 @@ from distui.errors import HostCommandError, NotFound, UsageError
 from distui.facts.image import read_image, read_images
 from distui.facts.values import load_json, loads, loads_own
 from distui.monitor.containers import _container as host_container
-from distui.plan import docker, labels, process, serialize
+from distui.plan import labels, serialize
+from distui.plan.command import docker, process
 from distui.plan.labels import PREFIX
 from distui.runs.follow import inspect as container
 from distui.runs.follow import resume
@@ -123,10 +124,10 @@ READERS: dict[str, Reader] = {
     "spec.imports.ansible_ranges.parse": Reader(ansible_ranges.parse, (ansible_ranges.Wrong,)),
     "spec.choose.parse_label": Reader(choose.parse_label, (UsageError,)),
     "spec.job.overrides.parse_set": Reader(overrides.parse_set, (UsageError,)),
-    "plan.docker.read_entrypoint": Reader(docker.read_entrypoint, (ValueError,)),
+    "plan.command.docker.read_entrypoint": Reader(docker.read_entrypoint, (ValueError,)),
     "plan.labels.parse_ranks": Reader(labels.parse_ranks),
     "plan.labels.task_from_labels": Reader(labels.task_from_labels, takes="object"),
-    "plan.process.parse_states": Reader(process.parse_states, takes="bytes"),
+    "plan.command.process.parse_states": Reader(process.parse_states, takes="bytes"),
     "plan.serialize.from_json": Reader(serialize.from_json, (UsageError,), takes="object"),
     "facts.values.loads": Reader(loads, (ValueError,)),
     "facts.values.loads_own": Reader(loads_own, (ValueError,)),
@@ -160,9 +161,9 @@ READERS: dict[str, Reader] = {
 }
 
 ELSEWHERE = {
-    "plan.docker.load": "an argv",
-    "plan.tree.readable": "asks the disk",
-    "plan.process.list_tasks": "an argv",
+    "plan.command.docker.load": "an argv",
+    "plan.content.tree.readable": "asks the disk",
+    "plan.command.process.list_tasks": "an argv",
     "runs.state.load.load": "a figure of a value",
     "runs.state.load.readings": "a figure of a value",
     "runs.lines.times.read_times": "below, with the other stored files",

@@ -14,7 +14,7 @@ import pytest
 
 from distui.errors import SpecError
 from distui.plan.labels import task_from_labels
-from distui.plan.render import render_text
+from distui.plan.text.render import render_text
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.ending import ask_before_stop, ask_ranks, next_attempt

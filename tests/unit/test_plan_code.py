@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.errors import SpecError
-from distui.plan import mounts, process
+from distui.plan.command import process
+from distui.plan.content import mounts
 from distui.plan.model import CodePlan, NoPlan, RunPlan
 from distui.plan.plan import plan
-from distui.plan.render import render_text
 from distui.plan.serialize import from_json, to_json
+from distui.plan.text.render import render_text
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.job.code_keys import in_bytes
 from distui.spec.job.job import Code, Job

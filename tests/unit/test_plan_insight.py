@@ -16,11 +16,11 @@ import pytest
 
 from distui.facts.host import Address, Engine, HostFacts, Nic
 from distui.facts.image import read_image
-from distui.plan import insight, process
-from distui.plan.env import env_file_text
+from distui.plan.command import insight, process
+from distui.plan.command.env import env_file_text
 from distui.plan.model import RunPlan, Task
 from distui.plan.plan import plan
-from distui.plan.render import render_text
+from distui.plan.text.render import render_text
 from distui.runs.task import hook
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.job.job import Job, RankLayout

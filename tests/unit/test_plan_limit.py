@@ -6,11 +6,11 @@ import dataclasses
 
 import pytest
 
-from distui.plan import docker, limit
+from distui.plan.command import docker, limit
+from distui.plan.command.process import PROGRAM
 from distui.plan.model import RunPlan
 from distui.plan.plan import plan
-from distui.plan.process import PROGRAM
-from distui.plan.render import render_text
+from distui.plan.text.render import render_text
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.job.job import Job
 from fakehosts.runs import facts_of, plan_for

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.facts.host import Address, Engine, HostFacts, Nic
-from distui.plan import mounts, serialize
+from distui.plan import serialize
+from distui.plan.content import mounts
 from distui.plan.model import Mount, NoPlan, RunPlan
 from distui.plan.plan import plan
-from distui.plan.render import render_text
+from distui.plan.text.render import render_text
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.job.job import DataMount, Job, Rendezvous
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from distui.facts.host import Address, HostFacts, IbPort, Nic
-from distui.plan import fabric
-from distui.plan.machines import same_machine
 from distui.plan.model import Notes
-from distui.plan.placement import HostPlacement
-from distui.plan.rendezvous import bind_mount, meet, resolve_volume
-from distui.plan.routes import choose_routes
+from distui.plan.network import fabric
+from distui.plan.network.rendezvous import bind_mount, meet, resolve_volume
+from distui.plan.network.routes import choose_routes
+from distui.plan.ranks.machines import same_machine
+from distui.plan.ranks.placement import HostPlacement
 from distui.spec.hosts.inventory import DataNetwork, Host
 from distui.spec.job.job import Backend, Fabric, Job, Rendezvous
 

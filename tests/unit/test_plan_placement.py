@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from distui.facts.host import Gpu, GpuProcess, Gpus, HostFacts, Trouble
-from distui.plan import placement
 from distui.plan.checks import check_preflight
-from distui.plan.machines import check_machines
 from distui.plan.model import HostNetwork, Notes
-from distui.plan.placement import Candidate, is_busy
+from distui.plan.ranks import placement
+from distui.plan.ranks.machines import check_machines
+from distui.plan.ranks.placement import Candidate, is_busy
 from distui.spec.hosts.inventory import Host
 from distui.spec.job.job import Job, RankLayout
 

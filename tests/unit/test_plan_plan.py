@@ -22,11 +22,11 @@ from distui.facts.host import (
     ProbeResult,
     Trouble,
 )
-from distui.plan.docker import list_ids, logs, stop
+from distui.plan.command.docker import list_ids, logs, stop
 from distui.plan.labels import task_from_labels
 from distui.plan.model import HostNetwork, NoPlan, RunPlan, Task
 from distui.plan.plan import plan
-from distui.plan.render import render_text
+from distui.plan.text.render import render_text
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.job.job import Fabric, Job, RankLayout, Rendezvous, Success, Torchrun
 
@@ -637,7 +637,7 @@ def test_bad_input_is_named_with_what_to_do(job: Job, more: dict[str, Any], said
 
 def test_planning_needs_no_network_ui_or_training_library() -> None:
     """The core can be read and tested without any of them."""
-    code = "import sys,distui.plan.plan,distui.plan.render;print([m for m in sys.modules if m.split('.')[0] in "
+    code = "import sys,distui.plan.plan,distui.plan.text.render;print([m for m in sys.modules if m.split('.')[0] in "
     code += "('asyncssh','textual','torch','pydantic','rich','yaml')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from distui.plan import process
-from distui.plan.env import env_file_text
+from distui.plan.command import process
+from distui.plan.command.env import env_file_text
 from distui.plan.model import Task
 
 PYTHON = sys.executable

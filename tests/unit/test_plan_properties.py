@@ -13,8 +13,8 @@ from distui.facts.host import Address, Engine, Gpu, GpuProcess, Gpus, HostFacts,
 from distui.plan.labels import task_from_labels
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
-from distui.plan.render import render_text
 from distui.plan.serialize import from_json, to_json
+from distui.plan.text.render import render_text
 from distui.spec.hosts.inventory import DataNetwork, Host, HostPick, Inventory
 from distui.spec.job.job import Fabric, Job, RankLayout, Rendezvous, Torchrun
 

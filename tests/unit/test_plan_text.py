@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from distui.errors import UsageError
 from distui.facts.host import Address, Engine, HostFacts, Nic
-from distui.plan import process, torchrun
-from distui.plan.compare import compare
-from distui.plan.env import env_file_text, line_faults, masked
+from distui.plan.command import process, torchrun
+from distui.plan.command.env import env_file_text, line_faults, masked
 from distui.plan.labels import TaskLabels, format_ranks, parse_ranks, task_from_labels, to_labels
 from distui.plan.model import RunPlan, Task
 from distui.plan.plan import plan
-from distui.plan.render import folded, quoted, render_text
 from distui.plan.serialize import from_json, to_json
+from distui.plan.text.compare import compare
+from distui.plan.text.render import folded, quoted, render_text
 from distui.spec.hosts.inventory import EngineName, Host, HostPick, Inventory
 from distui.spec.job.job import Job
 

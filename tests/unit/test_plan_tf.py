@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from distui.doctor.reach import Endpoint
 from distui.doctor.reach_check import endpoints_of_plan
 from distui.facts.host import Address, Engine, Gpu, Gpus, HostFacts, Nic
-from distui.plan.compare import compare
+from distui.plan.command.tf import own_ports
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
-from distui.plan.render import render_text
 from distui.plan.serialize import from_json, to_json
-from distui.plan.tf import own_ports
+from distui.plan.text.compare import compare
+from distui.plan.text.render import render_text
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.job.job import ROLES, Job, RankLayout, Role
 

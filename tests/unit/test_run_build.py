@@ -11,8 +11,8 @@ import pytest
 
 from distui.errors import HostCommandError
 from distui.facts.image import ImageFacts
+from distui.plan.content.tree import Tree
 from distui.plan.model import BuildPlan, RunPlan
-from distui.plan.tree import Tree
 from distui.runs.images.build import BuildFailed, BuildProgress
 from distui.runs.images.context import BuildSource
 from distui.runs.images.push import Engine, Pushed

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from distui.errors import HostCommandError, HostUnreachable
-from distui.plan import process
+from distui.plan.command import process
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.runs.hosts.discover import FoundRun, FoundTask, find_runs, list_tasks, rfc3339, run_folder
 from distui.runs.report.history import found_row

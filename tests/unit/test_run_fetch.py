@@ -24,9 +24,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from distui.errors import HostError, HostUnreachable, UsageError
-from distui.plan.fetch import client_argv, contained, fetch_of
+from distui.plan.content.fetch import client_argv, contained, fetch_of
+from distui.plan.content.mounts import mounts_of
 from distui.plan.model import Fetch
-from distui.plan.mounts import mounts_of
 from distui.runs.launch.preflight import fetch_row
 from distui.runs.task.fetch import There, look, script, secret_lines
 from distui.session import Completed

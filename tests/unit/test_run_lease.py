@@ -18,10 +18,10 @@ from distui.cli.console import Console
 from distui.cli.runs import planview
 from distui.errors import HostCommandError, SessionLost
 from distui.facts.host import Gpu, Gpus, HostFacts
+from distui.plan.command.tf import own_ports
 from distui.plan.labels import task_from_labels
 from distui.plan.model import NoPlan, PlanProblem, RunPlan
 from distui.plan.serialize import from_json
-from distui.plan.tf import own_ports
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.hosts.discover import FoundRuns, FoundTask, Runner, find_runs
 from distui.runs.hosts.folder import Claim, take

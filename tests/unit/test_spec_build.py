@@ -10,11 +10,11 @@ import pytest
 
 from distui.errors import SpecError
 from distui.facts.image import ImageFacts
-from distui.plan.build import built_name
+from distui.plan.content.build import built_name
 from distui.plan.model import BuildPlan, NoPlan, RunPlan
 from distui.plan.plan import plan
-from distui.plan.render import render_text
 from distui.plan.serialize import from_json, to_json
+from distui.plan.text.render import render_text
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.job.job import Build, Job
 from distui.spec.job.read_job import read_job

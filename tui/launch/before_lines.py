@@ -13,11 +13,12 @@ from distui.doctor.checks import counts
 from distui.doctor.finding import CheckRow, SharedFinding, shared_findings
 from distui.doctor.images import how_it_comes
 from distui.frozen import frozen
-from distui.plan import mounts
-from distui.plan.build import build_lines
-from distui.plan.code import code_words
+from distui.plan.content import mounts
+from distui.plan.content.build import build_lines
+from distui.plan.content.code import code_words
 from distui.plan.model import RunPlan
-from distui.plan.render import end_words, visible
+from distui.plan.text.render import end_words
+from distui.plan.visible import visible
 from distui.spec.hosts.names import fold
 from distui.tui.hosts.lines import title
 from distui.tui.launch.drafting import ImageState

@@ -9,10 +9,10 @@ from textual.app import ComposeResult
 from textual.widgets import Button, Input
 
 from distui.doctor.images import how_it_comes
-from distui.plan.code import code_words
+from distui.plan.content.code import code_words
 from distui.plan.labels import format_ranks
 from distui.plan.model import RunPlan
-from distui.plan.render import visible
+from distui.plan.visible import visible
 from distui.runs.launch.gpu_users import GpuUser
 from distui.spec.hosts.names import fold
 from distui.spec.job.job import Job

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distui.plan.model import RunPlan
-from distui.plan.render import visible
+from distui.plan.visible import visible
 from distui.spec.job.job import DataMount, Job
 from distui.tui.hosts.lines import title
 from distui.tui.paint.glyphs import Glyphs

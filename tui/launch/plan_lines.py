@@ -11,10 +11,11 @@ from rich.style import Style
 from distui.errors import Problem
 from distui.frozen import frozen
 from distui.monitor.board import Board, GpuOwner
+from distui.plan.command.process import program
 from distui.plan.labels import format_ranks
 from distui.plan.model import HostNetwork, NoPlan, PlanProblem, RunPlan, Task
-from distui.plan.process import program
-from distui.plan.render import env_heredoc, folded, groups, held, quoted, visible
+from distui.plan.text.render import env_heredoc, folded, groups, held, quoted
+from distui.plan.visible import visible
 from distui.spec.hosts.names import fold
 from distui.tui.hosts.lines import title
 from distui.tui.hosts.rows import process_words

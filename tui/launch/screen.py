@@ -13,8 +13,8 @@ from textual.events import Resize
 
 from distui.cluster.job_files import JobFile
 from distui.errors import DistuiError
-from distui.plan.compare import compare
-from distui.plan.render import render_text
+from distui.plan.text.compare import compare
+from distui.plan.text.render import render_text
 from distui.spec.hosts.names import fold
 from distui.tui.frame import files
 from distui.tui.frame.actions import Action, bindings

@@ -10,7 +10,7 @@ from distui.amounts import size_words
 from distui.cluster.backend.values import LiveRun
 from distui.errors import UsageError
 from distui.files import read_text, reason
-from distui.plan.code import code_words
+from distui.plan.content.code import code_words
 from distui.plan.model import NoPlan, RunPlan
 from distui.runs.hosts.remains import Remain
 from distui.runs.launch.gpu_users import GpuUser

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from distui.cluster.backend.values import LiveRun
-from distui.plan.compare import compare
+from distui.plan.text.compare import compare
 from distui.runs.lines.text import safe
 from distui.runs.report.history import RunRow
 from distui.tui.frame.actions import Action, bindings

@@ -14,7 +14,7 @@ from distui.amounts import size_words
 from distui.cluster.backend.values import LiveRun
 from distui.errors import NotFound
 from distui.facts.troubles import SharedTrouble, shared
-from distui.plan.render import render_text
+from distui.plan.text.render import render_text
 from distui.runs.hosts.found_text import found_text
 from distui.runs.report.history import RunRow
 from distui.runs.store.runs import StoredRun

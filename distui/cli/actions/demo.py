@@ -18,7 +18,7 @@ from distui.cli.settings import Settings
 from distui.cluster.names import run_name
 from distui.cluster.request import RunRequest
 from distui.errors import CheckFailed
-from distui.plan.render import render_text
+from distui.plan.text.render import render_text
 from distui.remote.demo import DemoHosts
 from distui.runs.hosts.reuse import reusing
 from distui.session import Connector

@@ -10,10 +10,10 @@ from distui.amounts import counted
 from distui.cli.console import Console, confirm_async
 from distui.cli.settings import Settings
 from distui.doctor.images import image_facts, image_words
-from distui.plan.compare import compare
 from distui.plan.model import RunPlan
-from distui.plan.render import render_text
 from distui.plan.serialize import to_json
+from distui.plan.text.compare import compare
+from distui.plan.text.render import render_text
 from distui.runs.launch.gpu_users import gpu_users, user_lines
 from distui.runs.lines.text import safe
 from distui.session import Connector

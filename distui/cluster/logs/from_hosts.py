@@ -13,10 +13,10 @@ from distui.cluster.logs.from_files import show_files
 from distui.cluster.logs.sink import LogSink
 from distui.copies import copy_folder
 from distui.errors import HostCommandError, HostError, UsageError
-from distui.plan import docker, process
+from distui.plan.command import docker, process
+from distui.plan.command.torchrun import split_pieces
 from distui.plan.labels import named_ranks
 from distui.plan.model import Task
-from distui.plan.torchrun import split_pieces
 from distui.runs.follow.feed import EngineAccess
 from distui.runs.follow.followed import Drained, FollowEvent, FollowTarget, Lost, Note, Records, Removed
 from distui.runs.follow.follower import HostFollower

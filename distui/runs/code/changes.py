@@ -14,7 +14,7 @@ from pathlib import Path
 
 from distui.errors import CheckFailed
 from distui.frozen import frozen
-from distui.plan.tree import Entry, Tree, raw, readable
+from distui.plan.content.tree import Entry, Tree, raw, readable
 from distui.runs.code.git_call import call, objects_environment
 from distui.runs.code.git_folder import GitFolder, find
 from distui.runs.code.hashes import Hashes, hashes_of, key_of

@@ -19,7 +19,7 @@ from pathlib import Path
 from distui.errors import CheckFailed, UsageError
 from distui.files import make_private, reason
 from distui.frozen import frozen
-from distui.plan.tree import readable
+from distui.plan.content.tree import readable
 from distui.regex import regex
 from distui.runs.code.git_call import call, remote_environment
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from distui.amounts import size_words
 from distui.errors import UsageError
 from distui.frozen import frozen
-from distui.plan.tree import Entry, Tree, readable
+from distui.plan.content.tree import Entry, Tree, readable
 from distui.runs.code.hashes import Hashes, key_of
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.wildcards import TooSlow

@@ -18,8 +18,8 @@ from distui.amounts import size_words
 from distui.errors import CheckFailed, DistuiError, HostCommandError, SessionLost
 from distui.facts.values import loads
 from distui.frozen import frozen
-from distui.plan.code import COPY, is_copied, store
-from distui.plan.tree import readable
+from distui.plan.content.code import COPY, is_copied, store
+from distui.plan.content.tree import readable
 from distui.runs.code.scan import pieces
 from distui.runs.code.source import CodeSource
 from distui.runs.hosts.link import HostLink

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from distui.errors import CheckFailed, DistuiError, UsageError
 from distui.frozen import frozen
+from distui.plan.content.tree import Tree, readable
 from distui.plan.model import CodePlan
-from distui.plan.tree import Tree, readable
 from distui.runs.code.changes import state_of
 from distui.runs.code.git import Repository
 from distui.runs.code.hashes import Hashes, hashes_of

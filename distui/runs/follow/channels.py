@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from distui.errors import HostCommandError, HostError
 from distui.framing import Behind
-from distui.plan import process
+from distui.plan.command import process
 from distui.runs.follow.feed import EngineAccess, FeedKind, Stream
 from distui.session import ByteChannel, Session
 

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from distui.frozen import frozen
-from distui.plan.docker import LOG_SIZE
+from distui.plan.command.docker import LOG_SIZE
 from distui.runs.follow.followed import Exited
 from distui.runs.lines.docker_frames import stamp_ns
 

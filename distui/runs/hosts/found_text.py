@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distui.columns import table
 from distui.plan.labels import format_ranks
-from distui.plan.render import visible
+from distui.plan.visible import visible
 from distui.runs.hosts.discover import FoundRun
 
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from distui.errors import HostCommandError
 from distui.facts.values import as_object, loads
+from distui.plan.command.process import TICKS
 from distui.plan.labels import PREFIX, task_from_labels
 from distui.plan.model import Task
-from distui.plan.process import TICKS
 from distui.regex import regex
 from distui.runs.hosts.discover import FoundTask, Runner, list_tasks
 from distui.runs.hosts.lease import PLACE

@@ -15,9 +15,9 @@ from typing import IO
 
 from distui.errors import CheckFailed, UsageError
 from distui.frozen import frozen
-from distui.plan.build import built_name, content_hash
+from distui.plan.content.build import built_name, content_hash
+from distui.plan.content.tree import Entry, Tree, readable
 from distui.plan.model import BuildPlan
-from distui.plan.tree import Entry, Tree, readable
 from distui.runs.code.scan import hashed, pieces
 from distui.runs.code.wildcards import TooSlow
 from distui.runs.images.dockerignore import DockerIgnore

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from distui.errors import HostCommandError
 from distui.facts.engine import classify_read
 from distui.facts.image import ImageFacts, read_image
-from distui.plan import docker
+from distui.plan.command import docker
 from distui.runs.hosts.asking import run_with_retries
 from distui.session import Completed
 

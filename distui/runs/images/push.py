@@ -19,7 +19,7 @@ from distui.errors import HostCommandError, HostError, SessionLost
 from distui.facts.engine import classify
 from distui.facts.image import ImageFacts, read_images, shared_layers
 from distui.frozen import frozen
-from distui.plan import docker
+from distui.plan.command import docker
 from distui.regex import regex
 from distui.runs.images.archive import ImageReader, Piece, wanted
 from distui.runs.images.find import find_image

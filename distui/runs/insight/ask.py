@@ -16,8 +16,8 @@ from distui.agent.ras import NAMES
 from distui.errors import DistuiError
 from distui.facts.values import loads
 from distui.framing import Behind
-from distui.plan.insight import folder_of
-from distui.plan.process import task_folder
+from distui.plan.command.insight import folder_of
+from distui.plan.command.process import task_folder
 from distui.runs.hosts.link import HostLink
 from distui.runs.insight.answers import HostAnswer, host_answer
 from distui.runs.task.host_access import HostAccess

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from distui.doctor.reach import ReachProblem
 from distui.errors import DistuiError, ExitCode
+from distui.plan.command.tf import own_ports
 from distui.plan.model import NoPlan
 from distui.plan.serialize import to_json
-from distui.plan.tf import own_ports
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.attempt.steps import LaunchRefused, each, finished, raise_errors, together

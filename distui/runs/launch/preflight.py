@@ -21,9 +21,9 @@ from distui.errors import HostError
 from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all
 from distui.frozen import frozen
-from distui.plan.code import home_of_folder
+from distui.plan.command.tf import own_ports
+from distui.plan.content.code import home_of_folder
 from distui.plan.model import Mount, RunPlan
-from distui.plan.tf import own_ports
 from distui.runs.hosts import marks
 from distui.runs.hosts.asking import ask_each
 from distui.runs.hosts.discover import FoundRuns, FoundTask, find_runs

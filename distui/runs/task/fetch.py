@@ -12,10 +12,10 @@ from importlib import resources
 
 from distui.errors import HostCommandError, UsageError
 from distui.frozen import frozen
-from distui.plan.env import line_faults
-from distui.plan.fetch import client_argv, contained
+from distui.plan.command.env import line_faults
+from distui.plan.content.fetch import client_argv, contained
+from distui.plan.content.mounts import on_host
 from distui.plan.model import Mount, Task
-from distui.plan.mounts import on_host
 from distui.runs.hosts.discover import Runner
 from distui.runs.hosts.link import HostLink
 from distui.runs.lines.text import safe

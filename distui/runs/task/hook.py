@@ -1,4 +1,7 @@
-"""The hook of ranks that can be asked where they are, as a command that puts it on a host (`plan/insight.py`)."""
+"""The hook of ranks that can be asked where they are, as a command that puts it on a host.
+
+What it is and where ranks find it: `plan/command/insight.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 
-from distui.plan.insight import hook_folder
+from distui.plan.command.insight import hook_folder
 
 _FILES = ("sitecustomize.py", "distui_insight.py")
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable
 
 from distui.errors import HostError
-from distui.plan import docker
+from distui.plan.command import docker
 from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import Task
 from distui.runs.hosts import folder, lease, marks

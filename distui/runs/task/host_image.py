@@ -6,8 +6,8 @@ from typing import IO
 
 from distui.errors import HostCommandError, SessionLost
 from distui.facts.image import ImageFacts
-from distui.plan import docker
-from distui.plan.build import build_argv
+from distui.plan.command import docker
+from distui.plan.content.build import build_argv
 from distui.runs.hosts.asking import run_with_retries
 from distui.runs.images.build import BuildProgress, build_image
 from distui.runs.images.find import find_image

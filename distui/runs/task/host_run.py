@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 
 from distui.errors import HostCommandError, SessionLost
 from distui.facts.host import Trouble
-from distui.plan import docker, process
-from distui.plan.code import COPY, home_of_folder
-from distui.plan.env import env_file_text
-from distui.plan.insight import folder_of
+from distui.plan.command import docker, process
+from distui.plan.command.env import env_file_text
+from distui.plan.command.insight import folder_of
+from distui.plan.content.code import COPY, home_of_folder
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan, Task
 from distui.runs.code.send import CodeSender

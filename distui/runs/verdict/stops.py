@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from distui.plan.limit import SLACK as LATE
-from distui.plan.limit import reached
+from distui.plan.command.limit import SLACK as LATE
+from distui.plan.command.limit import reached
 from distui.runs.verdict.evidence import End, Evidence, Stop, TaskSeen
 from distui.runs.verdict.last_words import LastWords
 

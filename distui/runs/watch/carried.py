@@ -14,7 +14,7 @@ from distui.amounts import size_words
 from distui.facts.host import HostFacts, NicKind
 from distui.facts.network import kind_of
 from distui.frozen import frozen
-from distui.plan.fabric import INFINIBAND
+from distui.plan.network.fabric import INFINIBAND
 from distui.runs.lines.events import Carried
 from distui.runs.state.samples import Sample, Traffic
 from distui.spec.hosts.names import fold

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from distui.facts.host import HostFacts
-from distui.plan import fabric
-from distui.plan.machines import same_machine
 from distui.plan.model import HostNetwork, RunPlan
+from distui.plan.network import fabric
+from distui.plan.ranks.machines import same_machine
 from distui.regex import regex
 from distui.runs.lines.events import Event, NetworkUsed, Notice
 from distui.runs.state.samples import Sample

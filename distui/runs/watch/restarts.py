@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from distui.plan.command.torchrun import failed_rank
 from distui.plan.labels import format_ranks
 from distui.plan.model import RunPlan
-from distui.plan.torchrun import failed_rank
 from distui.runs.lines.events import Event, Notice, RanksRestarted
 from distui.runs.lines.text import text_of
 from distui.runs.store.logs import Written

@@ -11,8 +11,8 @@ from typing import Literal
 
 from distui.codec import write
 from distui.files import last_bytes
+from distui.plan.command.torchrun import split_pieces
 from distui.plan.model import RunPlan, Task
-from distui.plan.torchrun import split_pieces
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.lines.text import text_of
 from distui.runs.lines.times import WIDTH, read_times, times_of, unpack

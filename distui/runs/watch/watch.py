@@ -9,8 +9,8 @@ from functools import partial
 
 from distui.codec import read
 from distui.facts.host import HostFacts
+from distui.plan.command.process import task_folder
 from distui.plan.model import RunPlan, Task
-from distui.plan.process import task_folder
 from distui.runs.follow.feed import EngineAccess
 from distui.runs.follow.followed import (
     Back,

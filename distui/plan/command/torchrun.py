@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from distui.plan.rendezvous import RendezvousPoint, bracketed
+from distui.plan.network.rendezvous import RendezvousPoint, bracketed
 from distui.regex import regex
 from distui.spec.job.job import Job
 

@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from distui.facts.host import Gpu
 from distui.facts.values import loads
 from distui.frozen import frozen
-from distui.plan.mounts import bind
-from distui.plan.rendezvous import resolve_volume
+from distui.plan.content.mounts import bind
+from distui.plan.network.rendezvous import resolve_volume
 from distui.spec.hosts.inventory import EngineName
 from distui.spec.job.job import Job, destination
 

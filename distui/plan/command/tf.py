@@ -14,11 +14,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from distui.plan.env import LINE_LIMIT
+from distui.plan.command.env import LINE_LIMIT
 from distui.plan.model import HostNetwork, Notes
-from distui.plan.placement import HostPlacement, Placement, RoleTask
-from distui.plan.rendezvous import RendezvousPoint, bracketed, ephemeral_warning, free_port
-from distui.plan.roles import roles_of
+from distui.plan.network.rendezvous import RendezvousPoint, bracketed, ephemeral_warning, free_port
+from distui.plan.ranks.placement import HostPlacement, Placement, RoleTask
+from distui.plan.ranks.roles import roles_of
 from distui.spec.job.job import DoneWhen, Job
 
 Cluster = Mapping[str, Sequence[str]]

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Literal
 
 from distui.frozen import frozen
-from distui.plan.render import visible
+from distui.plan.visible import visible
 
 Kind = Literal["file", "link", "folder"]
 

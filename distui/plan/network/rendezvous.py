@@ -11,9 +11,9 @@ from itertools import chain
 
 from distui.facts.host import HostFacts
 from distui.frozen import frozen
+from distui.plan.content.mounts import bind_of, mounts_of
 from distui.plan.model import HostNetwork, Notes
-from distui.plan.mounts import bind_of, mounts_of
-from distui.plan.placement import HostPlacement
+from distui.plan.ranks.placement import HostPlacement
 from distui.spec.job.job import Job
 
 PORTS = range(20000, 30000)

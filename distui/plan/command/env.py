@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from distui.errors import UsageError
 from distui.frozen import frozen
-from distui.plan import torchrun
-from distui.plan.insight import behind_hook
+from distui.plan.command import torchrun
+from distui.plan.command.insight import behind_hook
 from distui.plan.model import HostNetwork, Notes, Task
-from distui.plan.placement import HostPlacement
-from distui.plan.rendezvous import RendezvousPoint
+from distui.plan.network.rendezvous import RendezvousPoint
+from distui.plan.ranks.placement import HostPlacement
 from distui.spec.job.job import Backend, Job
 from distui.spec.job.placeholders import fill
 

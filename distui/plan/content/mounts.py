@@ -14,9 +14,9 @@ import posixpath
 from collections.abc import Iterator, Sequence
 
 from distui.frozen import frozen
-from distui.plan import fetch
+from distui.plan.content import fetch
 from distui.plan.model import Mount, PlanProblem
-from distui.plan.placement import HostPlacement
+from distui.plan.ranks.placement import HostPlacement
 from distui.spec.hosts.inventory import EngineName
 from distui.spec.job.data_keys import nfs_parts
 from distui.spec.job.job import DataMount, Job

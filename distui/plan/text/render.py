@@ -8,19 +8,19 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from distui.amounts import counted, duration
-from distui.plan import mounts, process
-from distui.plan.build import build_argv, build_lines
-from distui.plan.code import code_lines
-from distui.plan.env import masked
-from distui.plan.insight import hook_folder, words
+from distui.plan.command import process
+from distui.plan.command.env import masked
+from distui.plan.command.insight import hook_folder, words
+from distui.plan.content import mounts
+from distui.plan.content.build import build_argv, build_lines
+from distui.plan.content.code import code_lines
 from distui.plan.labels import format_ranks, named_ranks
 from distui.plan.model import HostNetwork, RunPlan, Task
-from distui.regex import regex
+from distui.plan.visible import UNPRINTABLE, visible
 
 SHOWN = 2
 """Tasks whose commands are shown when not all are asked for."""
 
-UNPRINTABLE = regex("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
 """Control, zero-width and direction characters: never sent to a terminal as they are."""
 
 
@@ -44,11 +44,6 @@ def render_text(plan: RunPlan, *, full: bool = False, width: int = 100) -> str:
         "Commands\n" + "\n\n".join(_blocks(plan, full, width)),
     )
     return "\n\n".join(s for s in sections if s) + "\n"
-
-
-def visible(text: str) -> str:
-    r"""The text with unprintable characters as `\x1b`, so that a job file can't drive the terminal."""
-    return UNPRINTABLE.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
 
 
 # facts of the plan

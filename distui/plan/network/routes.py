@@ -13,10 +13,10 @@ from dataclasses import field, replace
 
 from distui.facts.host import HostFacts, IbPort, Nic
 from distui.frozen import frozen
-from distui.plan import fabric
-from distui.plan.fabric import INFINIBAND, ROCE, Network, Offer
-from distui.plan.machines import same_machine
 from distui.plan.model import HostNetwork, Notes
+from distui.plan.network import fabric
+from distui.plan.network.fabric import INFINIBAND, ROCE, Network, Offer
+from distui.plan.ranks.machines import same_machine
 from distui.spec.hosts.inventory import Host
 from distui.spec.job.job import Backend, FabricKind, Job
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from distui.errors import UsageError
 from distui.plan.model import Notes
-from distui.plan.placement import Candidate, HostPlacement, Placement, RoleTask, gpus_of, named_gpus
+from distui.plan.ranks.placement import Candidate, HostPlacement, Placement, RoleTask, gpus_of, named_gpus
 from distui.spec.hosts import names
 from distui.spec.job.job import ROLES, GpuRequest, Job, Role, RoleName
 

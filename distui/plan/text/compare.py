@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from distui.plan.command.tf import own_ports
 from distui.plan.labels import PREFIX
 from distui.plan.model import RunPlan
-from distui.plan.render import groups
 from distui.plan.serialize import to_json
-from distui.plan.tf import own_ports
+from distui.plan.text.render import groups
 
 VARYING = frozenset(
     {"run_id", "attempt", "hash", "owner", "distui.plan", "distui.started", "distui.attempt", "DISTUI_ATTEMPT"}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from distui.plan.content.mounts import bind
 from distui.plan.model import Task
-from distui.plan.mounts import bind
 from distui.spec.hosts.inventory import EngineName
 from distui.spec.job.job import Job
 

@@ -36,7 +36,7 @@ Argv = tuple[str, ...]
 
 # The program's shell. $1 task folder, $2 umask, $3 working directory, then the command; fd 3 env file, fd 4 "begun".
 # It opens the log itself, so that nothing its supervisor's shell says ("Killed") gets into it.
-# What the login has in PYTHONPATH follows the hook (plan/insight.py), unless the job sets its own.
+# What the login has in PYTHONPATH follows the hook (plan/command/insight.py), unless the job sets its own.
 # Once read, the env file is emptied: the supervisor holds it open for as long as the program runs.
 PROGRAM = r"""
 exec >>"$1/log" 2>&1

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from distui.facts.host import HostFacts
 from distui.plan.model import Notes
-from distui.plan.placement import HostPlacement
+from distui.plan.ranks.placement import HostPlacement
 
 
 def same_machine(a: HostFacts, b: HostFacts) -> bool:

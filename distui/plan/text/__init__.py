@@ -1,0 +1,1 @@
+"""A plan for people: as text, and two of them side by side."""
