@@ -17,6 +17,8 @@ from distui.amounts import seconds_of
 from distui.errors import UsageError
 from distui.files import NotOurs, check_folder, read_text, reason
 from distui.frozen import frozen
+from distui.homes import expanded
+from distui.homes import home as home_of
 
 if TYPE_CHECKING:
     from distui.spec.yaml.nodes import Table
@@ -64,7 +66,7 @@ class Paths:
 
 def paths(environ: Mapping[str, str]) -> Paths:
     """The folders by `XDG_*_HOME` and `HOME`; a relative XDG value is ignored, as its specification says."""
-    home = Path(environ.get("HOME") or Path.home())
+    home = home_of(environ)
 
     def base(variable: str, default: Path) -> Path:
         value = environ.get(variable, "")
@@ -244,7 +246,7 @@ def _may(name: str, value: Value) -> bool:
 def _files(environ: Mapping[str, str], cwd: Path, explicit: str | None) -> list[tuple[Path, str]]:
     """The config files that exist, the weakest first, with the name to show for each."""
     if explicit:
-        path = Path(explicit).expanduser()
+        path = expanded(explicit)
         if not (cwd / path).exists():
             raise UsageError(f"{explicit}: there is no such config file", hint="`distui config path` lists the places")
         return [(cwd / path, explicit)]
@@ -305,11 +307,11 @@ def _from_table(table: Table, problems: Problems, path: Path) -> dict[str, Value
             continue
         try:
             value = KEYS[name].read(text)
+            if name == "hosts_file":  # relative to the file that says so, wherever distui is called
+                value = str(path.parent / expanded(value))
         except UsageError as exc:
             problems.add(node, name, exc.message)
             continue
-        if name == "hosts_file":  # relative to the file that says so, wherever distui is called
-            value = str(path.parent / Path(value).expanduser())
         found[name] = Value(value, f"{node.source.path}:{node.line}")
     return found
 

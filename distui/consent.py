@@ -16,6 +16,7 @@ from typing import Literal, get_args
 
 from distui.errors import UsageError
 from distui.files import make_private, read_bytes, reason, write_private, writing
+from distui.homes import home as home_of
 
 Kind = Literal["token", "folder"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -112,7 +113,7 @@ def refuse_secret(folder: Path, environ: Mapping[str, str], key: str) -> None:
 
     `folder` has no links in it; `key` is the job's.
     """
-    home = Path(environ.get("HOME") or Path.home()).resolve()
+    home = home_of(environ).resolve()
     secret = [*(home / name for name in SECRET_FOLDERS), *map(Path, _SYSTEM)]
     inside = next((one for one in secret if folder == one or one in folder.parents), None)
     if folder == home or folder in home.parents or inside is not None:
@@ -129,7 +130,7 @@ def own_repository(folder: Path, environ: Mapping[str, str]) -> Path:
 
     A `.git` in the home, above it, or where others may write says nothing.
     """
-    home = Path(environ.get("HOME") or Path.home()).resolve()
+    home = home_of(environ).resolve()
     for top in (folder, *folder.parents):
         if top == home or top in home.parents:
             break

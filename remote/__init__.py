@@ -4,7 +4,7 @@ import importlib
 import os
 import tempfile
 
-from distui.remote.optional import looked_for_cheaply
+from distui.remote.optional import Names, looked_for_cheaply
 
 
 def _with_room_for_temporary_files() -> None:
@@ -22,3 +22,4 @@ def _with_room_for_temporary_files() -> None:
 _with_room_for_temporary_files()
 with looked_for_cheaply():
     importlib.import_module("asyncssh")
+importlib.import_module("asyncssh.connection").getpass = Names()  # type: ignore[attr-defined]

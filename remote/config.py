@@ -10,7 +10,10 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+from distui.errors import UsageError
 from distui.frozen import frozen
+from distui.homes import expanded
+from distui.homes import home as home_of
 from distui.regex import regex
 from distui.remote.sshconfig import ConfigError, Options, Query, Reader
 from distui.spec.hosts.inventory import Host
@@ -75,7 +78,7 @@ class Sources:
 
 def default_sources(home: Path | None = None, env: Mapping[str, str] | None = None) -> Sources:
     """The sources ssh itself uses."""
-    place = home or Path.home()
+    place = home or home_of(env)
     return Sources(place, os.environ if env is None else env, place / ".ssh" / "config")
 
 
@@ -120,8 +123,8 @@ def _expand_hostname(text: str, alias: str) -> str:
 def _local_user(sources: Sources) -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):
-        return sources.env.get("USER", "root")
+    except (KeyError, OSError):  # a login without a name, as in a container with `--user 1234`
+        return sources.env.get("USER", "")
 
 
 class _Resolver:
@@ -134,6 +137,9 @@ class _Resolver:
         self._local_user = _local_user(sources)
         self._hostname = options.first("hostname") or target.addr or target.name
         self._user = user or options.first("user") or target.user or self._local_user
+        if not self._user:
+            message = f"{target.name}: who logs in there? uid {os.getuid()} has no name on this machine"
+            raise ConfigError(f"{message}: write `user:` into hosts.yaml, or set USER")
         self._port = port or self._number("port") or target.port or 22
 
     def resolved(self) -> Resolved:
@@ -241,7 +247,10 @@ class _Resolver:
         text = re.sub(r"\$\{(\w+)\}", self._env_value, self._tokens(text))
         if text == "~" or text.startswith("~/"):
             return home / text[2:]
-        return Path(text).expanduser() if text.startswith("~") else Path(text)
+        try:
+            return expanded(text) if text.startswith("~") else Path(text)
+        except UsageError as exc:
+            raise ConfigError(f"ssh config of {self._target.name}: {exc.message}") from exc
 
     def _env_value(self, found: re.Match[str]) -> str:
         try:

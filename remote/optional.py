@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import getpass
 import importlib.util
 import os
 import re
@@ -36,6 +37,20 @@ def looked_for_cheaply() -> Iterator[None]:
         ctypes.util.find_library = search
         if x509:
             del sys.modules[_X509]
+
+
+class Names:
+    """In the place of `getpass`, which asyncssh asks who runs it.
+
+    It wants the name only for `%u` in files that distui reads itself; a login may have none (a container's `--user`).
+    """
+
+    def getuser(self) -> str:
+        """The login's name, `nobody` where it has none."""
+        try:
+            return getpass.getuser()
+        except (KeyError, OSError):
+            return "nobody"
 
 
 def find_library(name: str) -> str | None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from distui import config
+from distui.errors import UsageError
 from distui.files import make_private, open_fd
 from distui.regex import regex
 from distui.version import __version__
@@ -25,14 +26,14 @@ _HARMLESS = regex(
 
 def write_crash(exc: BaseException, words: Sequence[str], environ: Mapping[str, str]) -> Path | None:
     """Write the crash file (0600) below the state folder; None when even that fails."""
-    folder = config.paths(environ).state / "crashes"
-    path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     try:
+        folder = config.paths(environ).state / "crashes"
+        path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
         make_private(folder)
         handle = open_fd(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
             file.write(report(exc, words, environ))
-    except OSError:
+    except (OSError, UsageError):  # no room, or no home
         return None
     return path
 

@@ -7,6 +7,8 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distui.cli import process
@@ -28,6 +30,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     _open_missing_streams()
     _take_any_text()
+    if process.COMPLETE not in os.environ:
+        return _done(words)
+    with Path(os.devnull).open("w") as nothing, redirect_stderr(nothing):  # what is being typed is no mistake yet
+        return _done(words)
+
+
+def _done(words: list[str]) -> int:
+    """The exit code of a call, whatever ends it."""
     try:
         status = _call(words)
         sys.stdout.flush()
@@ -37,11 +47,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_missing_streams() -> None:
-    """A caller may close stdout or stderr altogether (`>&-`); then nobody wants to read them."""
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - for the life of the process
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    """A caller may close stdin, stdout or stderr altogether (`<&-`, `>&-`): nothing comes in, nobody reads.
+
+    The descriptors are taken, too: else the next file or connection that is opened gets the number of, say, stdout,
+    and a program that is started here prints into it.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(_nothing(number), mode, closefd=False))  # noqa: SIM115 - as long as the process
+
+
+def _nothing(number: int) -> int:
+    """A descriptor of an empty file: the wanted one where that is free."""
+    found = os.open(os.devnull, os.O_RDWR)
+    os.set_inheritable(found, found == number)
+    return found
 
 
 def _take_any_text() -> None:

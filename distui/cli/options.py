@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 from distui.cli.outputs import outputs_of
 from distui.config import COLORS, OUTPUTS, paths, seconds
 from distui.errors import UsageError
+from distui.regex import regex
 from distui.whole import whole
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ else:  # click 8.1 has no type parameter here
     TextChoice = click.Choice
 
 C = TypeVar("C", bound=click.Command)
+
+_PLAIN = regex(r"[\w@%+:./-][\w@%+:./~-]*").fullmatch
 
 AFTER = "distui.after"
 """Key of `ctx.meta` under which the words after `--` are found."""
@@ -91,6 +94,16 @@ class RanksType(RanksParam):
         return frozenset(ranks)
 
 
+def offered(names: Iterable[str], typed: str, before: str = "") -> list[CompletionItem]:
+    """The names that begin with what was typed, behind what stands before them in the word.
+
+    click's scripts put words on the command line as they are, and a file or folder may be called `x$(rm -r .)`: of a
+    name that is more than a plain word to a shell or a terminal nothing is offered. Shells quote what they complete
+    as files themselves.
+    """
+    return [CompletionItem(before + name) for name in names if name.startswith(typed) and _PLAIN(name)]
+
+
 class RunType(TextParam):
     """A run's name; completes to the runs recorded here."""
 
@@ -102,7 +115,7 @@ class RunType(TextParam):
             names = sorted(p.name for p in paths(os.environ).runs.iterdir())
         except OSError:
             names = []
-        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        return offered(names, incomplete)
 
 
 class HostsType(TextParam):
@@ -120,7 +133,7 @@ class HostsType(TextParam):
             found = None
         names = [h.name for h in found.hosts] + [f"@{g}" for g in found.groups] if found is not None else []
         done, comma, last = incomplete.rpartition(",")
-        return [CompletionItem(done + comma + name) for name in names if name.startswith(last)]
+        return offered(names, last, done + comma)
 
 
 class JobType(TextParam):
@@ -131,8 +144,8 @@ class JobType(TextParam):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """See click."""
         known = [p.stem for p in sorted(Path("jobs").glob("*.yaml"))] if "/" not in incomplete else []
-        jobs = [CompletionItem(name) for name in known if name.startswith(incomplete)]
-        return [*jobs, CompletionItem(incomplete, type="file")]
+        # bash's script drops the words before the files, and takes files where there is no word after them
+        return [CompletionItem(incomplete, type="file"), *offered(known, incomplete)]
 
 
 DURATION = DurationType()

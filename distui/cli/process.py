@@ -17,6 +17,9 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+COMPLETE = "_DISTUI_COMPLETE"
+"""The variable by which a shell's completion asks; see `distui completion`."""
+
 LATE = "asyncio"
 """A dear package of Python that many modules import at their top and not every call uses: loaded when it is used."""
 

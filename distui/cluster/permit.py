@@ -8,6 +8,7 @@ from pathlib import Path
 from distui.cluster.settings import ClusterSettings
 from distui.consent import Ask, Consents, own_repository, refuse_secret
 from distui.errors import UsageError
+from distui.homes import expanded
 from distui.runs.code.source import code_path
 from distui.runs.images.context import build_path
 from distui.spec.job.code_keys import git_host, local_repository
@@ -16,7 +17,7 @@ from distui.spec.job.job import Job
 
 def consents(settings: ClusterSettings) -> Consents:
     """What this user allowed."""
-    folders = (Path(folder).expanduser() for folder in settings.allow_folders)
+    folders = (expanded(folder) for folder in settings.allow_folders)
     return Consents(settings.paths.allowed_file, settings.allow_tokens, folders)
 
 

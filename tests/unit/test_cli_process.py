@@ -79,3 +79,31 @@ def test_a_late_module_is_the_real_one() -> None:
         "print(run(work()), type(asyncio).__name__)\n"
     )
     assert (done.stdout, done.stderr) == ("0 module\n", "")
+
+
+CLOSED = """
+import os, subprocess, sys
+import distui.cli.main as module
+def call(words):
+    assert not sys.stdin.isatty() and sys.stdin.read() == ""
+    names = [os.readlink("/proc/self/fd/%d" % number) for number in range(3)]
+    with open("{path}", "w") as own:
+        subprocess.run([sys.executable, "-c", "print('of a child')"], check=True)
+        print("of distui")
+        own.write(" ".join(names))
+    return 0
+module._call = call
+sys.exit(module.program())
+"""
+
+
+@pytest.mark.parametrize(("closing", "empty"), [("<&-", [0]), (">&-", [1]), ("2>&-", [2]), ("<&- >&- 2>&-", [0, 1, 2])])
+def test_streams_that_the_caller_closed_are_empty_and_taken(tmp_path: Path, closing: str, empty: list[int]) -> None:
+    """Who asks whether stdin is a terminal gets an answer, and no file that is opened becomes a child's stdout."""
+    path = tmp_path / "file"
+    argv = ["bash", "-c", f'exec "$0" -c "$1" {closing}', sys.executable, CLOSED.format(path=path)]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, timeout=60, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stderr) == (0, "")
+    names = path.read_text().split()
+    assert {number for number, name in enumerate(names) if name == "/dev/null"} == {0, *empty}
+    assert sorted(done.stdout.split()) == ([] if 1 in empty else ["a", "child", "distui", "of", "of"])

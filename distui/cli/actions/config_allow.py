@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.cluster.permit import consents
@@ -11,6 +9,7 @@ from distui.columns import table
 from distui.config import tokens
 from distui.consent import Ask, Kind
 from distui.errors import NotFound
+from distui.homes import expanded
 
 
 def allow(settings: Settings, out: Console, kind: Kind, what: str, to: str) -> int:
@@ -49,4 +48,4 @@ def _ask(kind: Kind, what: str, to: str) -> Ask:
     if kind == "token":
         (found,) = tokens(f"{what}@{to.lower()}") or (("", ""),)
         return Ask(kind, *found)
-    return Ask(kind, str(Path(what).expanduser().resolve()), str(Path(to).expanduser().resolve()))
+    return Ask(kind, str(expanded(what).resolve()), str(expanded(to).resolve()))

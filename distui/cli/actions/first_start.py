@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Literal
 
 from distui.cli import wiring
@@ -16,6 +15,7 @@ from distui.cluster.backend.backend import ClusterBackend
 from distui.cluster.first_hosts import Answer, FirstHost, look
 from distui.cluster.inventory_file import InventoryFile
 from distui.errors import ExitCode
+from distui.homes import home
 from distui.spec.hosts.inventory import Inventory
 
 WAYS = (
@@ -31,7 +31,7 @@ class FirstStart:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.found = look(Path(settings.environ.get("HOME") or Path.home()), settings.cwd)
+        self.found = look(home(settings.environ), settings.cwd)
         self.target = hosts_change.target(settings)
 
     async def ask(self, hosts: Sequence[FirstHost], on_answer: Callable[[str, Answer], None]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from distui.errors import CheckFailed, DistuiError, UsageError
 from distui.frozen import frozen
+from distui.homes import expanded
 from distui.plan.content.tree import Tree, readable
 from distui.plan.model import CodePlan
 from distui.runs.code.changes import state_of
@@ -129,6 +130,6 @@ class CodeReader:
 def code_path(job: Job) -> Path:
     """The folder that `code` names, made absolute: relative to the job file's, else to where distui was started."""
     assert job.code is not None
-    written = Path(job.code.path or ".").expanduser()
+    written = expanded(job.code.path or ".")
     beside = Path(job.path).parent if job.path and job.path != "-" else Path()
     return (beside / written).absolute()

@@ -15,6 +15,7 @@ from typing import IO
 
 from distui.errors import CheckFailed, UsageError
 from distui.frozen import frozen
+from distui.homes import expanded
 from distui.plan.content.build import built_name, content_hash
 from distui.plan.content.tree import Entry, Tree, readable
 from distui.plan.model import BuildPlan
@@ -91,7 +92,7 @@ def image_of(job: Job) -> str | None:
 def build_path(job: Job) -> Path:
     """The context's folder, made absolute: relative to the job file's, else to where distui was started."""
     assert job.build is not None
-    written = Path(job.build.context).expanduser()
+    written = expanded(job.build.context)
     beside = Path(job.path).parent if job.path and job.path != "-" else Path()
     return (beside / written).absolute()
 

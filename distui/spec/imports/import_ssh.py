@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from distui.errors import UsageError
+from distui.homes import home
 from distui.spec.imports import imported
 from distui.spec.imports.imported import Imported, ImportedHost
 from distui.spec.imports.ssh_lines import INCLUDE_DEPTH, host_matches, included, is_blank, option_of, words_of
@@ -23,7 +24,7 @@ def read_ssh_config(text: str, path: str) -> Imported:
 
     Patterns and negations name no host, nor does `Match`. What is no name for hosts.yaml is left out and said.
     """
-    reader = _Reader(Path.home(), _base(Path(path)))
+    reader = _Reader(home(), _base(Path(path)))
     names = dict.fromkeys(reader.names(text, path, (), 0))
     hosts = []
     for name in names:
@@ -37,7 +38,7 @@ def read_ssh_config(text: str, path: str) -> Imported:
 def _base(path: Path) -> Path:
     """Where relative Includes are looked up: ~/.ssh, for the system's own file /etc/ssh."""
     system = Path("/etc/ssh")
-    return system if system in path.parents else Path.home() / ".ssh"
+    return system if system in path.parents else home() / ".ssh"
 
 
 @dataclass(slots=True)
