@@ -48,11 +48,11 @@ class Group:
 
 GROUPS = {
     "plan": Group(
-        ("distui/plan/*.py",),
+        ("distui/plan/**/*.py",),
         (f"{UNIT}plan_*.py", f"{UNIT}spec_build.py", f"{UNIT}spec_placeholders.py", f"{UNIT}run_fetch.py"),
     ),
     "verdict": Group(
-        ("distui/runs/verdict/*.py",),
+        ("distui/runs/verdict/**/*.py",),
         (
             "tests/verdict/test_*.py",
             *(f"{UNIT}run_{name}.py" for name in ("verdict*", "diagnose", "success", "circumstances", "elastic", "tf")),

@@ -18,7 +18,7 @@ from distui.tui.terminal.typed import Typed
 
 if TYPE_CHECKING:
     from distui.cluster.backend.values import LiveRun
-    from distui.cluster.job_files import JobFile
+    from distui.cluster.jobs.job_files import JobFile
     from distui.monitor.board import Board
     from distui.runs.report.history import RunRow
     from distui.tui.frame.backend import Backend

@@ -19,7 +19,7 @@ from distui.frozen import frozen
 
 if TYPE_CHECKING:
     from distui.cluster.attach.places import Places
-    from distui.cluster.selection import Selection
+    from distui.cluster.hosts.selection import Selection
     from distui.cluster.settings import ClusterSettings
 
 
@@ -70,7 +70,7 @@ class Settings:
     @property
     def selection(self) -> Selection:
         """The hosts this call is about."""
-        from distui.cluster.selection import Selection
+        from distui.cluster.hosts.selection import Selection
 
         named = str(self["hosts_file"] or "")
         return Selection(self.cwd, self.paths.hosts_file, self.hosts, self.labels, self.hostfile, named)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from distui.amounts import duration
 from distui.cli.console import Console
 from distui.cli.settings import Settings
-from distui.cluster import connecting
+from distui.cluster.hosts import connecting
 from distui.errors import DistuiError, ExitCode, Problem, SpecError
 from distui.runs.store.open_files import raise_limit
 from distui.session import Connector
@@ -46,7 +46,7 @@ async def within(limit: float | None, work: Coroutine[Any, Any, T]) -> T:
 
 
 def connected(settings: Settings, hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
-    """See `distui.cluster.connecting.connected`."""
+    """See `distui.cluster.hosts.connecting.connected`."""
     return connecting.connected(settings.cluster, hosts)
 
 

@@ -13,7 +13,7 @@ from os import PathLike
 from typing import Any
 
 from distui.cluster.cluster import Cluster
-from distui.cluster.connecting import Connect
+from distui.cluster.hosts.connecting import Connect
 from distui.cluster.run import Run
 from distui.cluster.settings import ClusterSettings
 from distui.cluster.unusable import HostsUnreachable

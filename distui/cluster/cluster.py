@@ -8,14 +8,14 @@ from functools import partial
 from os import PathLike, fspath
 from types import TracebackType
 
-from distui.cluster.connecting import Connect, OpenOnce, connected
+from distui.cluster.hosts.connecting import Connect, OpenOnce, connected
+from distui.cluster.hosts.selection import hosts_of_run
+from distui.cluster.jobs.permit import permit
+from distui.cluster.jobs.secrets import code_token, job_secrets
 from distui.cluster.names import run_name
-from distui.cluster.permit import permit
 from distui.cluster.planning import PlannedRun, RunPlanner, Sources, code_reader, plan_error, plan_run
 from distui.cluster.request import RunRequest
 from distui.cluster.run import Run
-from distui.cluster.secrets import code_token, job_secrets
-from distui.cluster.selection import hosts_of_run
 from distui.cluster.settings import ClusterSettings
 from distui.cluster.starting import controller_of, record
 from distui.facts.host import ProbeResult

@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from distui.cluster.selection import Selection, host_named
+from distui.cluster.hosts.selection import Selection, host_named
 from distui.errors import CheckFailed, HostError, UsageError
 from distui.facts.image import ImageFacts
 from distui.frozen import frozen

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from distui.facts import amd, engine, gpu, infiniband, network, system
+from distui.facts import engine, infiniband, network, system
 from distui.facts.frame import Answer
-from distui.facts.gpu_list import parse_list
+from distui.facts.gpus import amd, gpu
+from distui.facts.gpus.gpu_list import parse_list
 from distui.facts.host import Disk, Engine, GpuProcess, Gpus, HostFacts, IbPort, Nic, Trouble
 from distui.facts.values import Reply, integer, known, tree
 from distui.spec.hosts.inventory import Host

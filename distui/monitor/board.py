@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from math import isnan, nan
 from typing import TYPE_CHECKING, Literal
 
-from distui.facts.gpu import with_processes
+from distui.facts.gpus.gpu import with_processes
 from distui.facts.host import Gpu, GpuProcess, HostDown, HostFacts, IbPort, Nic, ProbeResult, Trouble
 from distui.facts.network import kind_of, main_nic
 from distui.frozen import frozen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Literal
 
-from distui.facts import throttle, xid
+from distui.facts.gpus import throttle, xid
 from distui.frozen import frozen
 from distui.plan.labels import named_ranks
 

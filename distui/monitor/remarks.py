@@ -7,7 +7,7 @@ from typing import Literal
 
 from distui.amounts import duration, memory_words
 from distui.doctor.host_checks import disk
-from distui.facts import throttle, xid
+from distui.facts.gpus import throttle, xid
 from distui.facts.host import GpuProcess, HostFacts
 from distui.frozen import frozen
 from distui.monitor.board import HOT_C, WARM_C, GpuLane, HostBoard

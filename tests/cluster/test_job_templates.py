@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from distui.cluster.job_templates import TEMPLATES
+from distui.cluster.jobs.job_templates import TEMPLATES
 from lab.runs import assert_clean
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("trainers")]

@@ -12,8 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from pathlib import Path
 from typing import Any
 
-from distui.cluster.first_hosts import Answer, FirstHost, FirstHosts
-from distui.cluster.job_files import Draft, JobFile
+from distui.cluster.hosts.first_hosts import Answer, FirstHost, FirstHosts
+from distui.cluster.jobs.job_files import Draft, JobFile
 from distui.cluster.why import Why
 from distui.doctor.checks import check_hosts
 from distui.doctor.images import Images

@@ -13,7 +13,7 @@ from fakes import JOB, FakeBackend, facts, gpu, screen_text, settle, shot
 from textual.widgets import Button, Input, TextArea
 from training import until
 
-from distui.cluster.job_templates import TEMPLATES
+from distui.cluster.jobs.job_templates import TEMPLATES
 from distui.errors import UsageError
 from distui.facts.host import Gpus
 from distui.plan.model import RunPlan

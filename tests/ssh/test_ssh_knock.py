@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from distui.cluster import first_hosts
-from distui.cluster.first_hosts import Answer, FirstHost, FirstHosts, ask
+from distui.cluster.hosts import first_hosts
+from distui.cluster.hosts.first_hosts import Answer, FirstHost, FirstHosts, ask
 from distui.spec.imports.imported import ImportedHost
 
 

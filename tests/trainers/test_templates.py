@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from distui.cluster.job_templates import TEMPLATES, blank_job
+from distui.cluster.jobs.job_templates import TEMPLATES, blank_job
 from distui.spec.job.placeholders import fill
 from distui.spec.job.read_job import read_job
 from fakehosts.ports import free_port

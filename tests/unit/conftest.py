@@ -121,7 +121,7 @@ class FakeConnector:
 @pytest.fixture
 def fake_hosts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeConnector]:
     """Puts a FakeConnector in the place of ssh; by default every host refuses connections."""
-    from distui.cluster import connecting
+    from distui.cluster.hosts import connecting
 
     def put(answer: Callable[[str, Sequence[str]], Completed] | None = None, **down: Exception) -> FakeConnector:
         def nothing(host: str, argv: Sequence[str]) -> Completed:

@@ -17,7 +17,7 @@ from distui.cli import wiring
 from distui.cli.actions import exec as exec_verb
 from distui.cli.actions.ssh import become, login
 from distui.cli.runs.execs import END, VARIABLE
-from distui.cluster.selection import host_named
+from distui.cluster.hosts.selection import host_named
 from distui.errors import DistuiError, NotFound, UsageError
 from distui.plan.labels import TaskLabels
 from distui.runs.hosts.discover import FoundRun, FoundTask

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from distui.cluster.job_templates import TEMPLATES
+from distui.cluster.jobs.job_templates import TEMPLATES
 
 HOSTS = "version: 1\nhosts:\n  node[01-02]: {labels: {gpu: h100}, gpus: [0, 1]}\ngroups:\n  g: node[01-02]\n"
 JOB = "version: 1\nname: smoke\nimage: img\nranks: {per_host: 1}\nhosts: node[01-02]\ncommand: [python, a b.py]\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distui.facts import amd, gpu, gpu_list
+from distui.facts.gpus import amd, gpu, gpu_list
 from distui.facts.host import Gpu, GpuProcess, MigDevice
 from distui.facts.values import Reply
 

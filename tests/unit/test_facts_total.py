@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distui.errors import HostCommandError
-from distui.facts import amd, engine, frame, gpu, gpu_list, infiniband, network, probe, system
+from distui.facts import engine, frame, infiniband, network, probe, system
+from distui.facts.gpus import amd, gpu, gpu_list
 from distui.facts.values import Reply, integer, load_json, number, tree
 from distui.spec.hosts.inventory import Host
 

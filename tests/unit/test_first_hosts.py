@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from distui.cluster.first_hosts import FirstHosts, look
+from distui.cluster.hosts.first_hosts import FirstHosts, look
 from distui.errors import UsageError
 from distui.spec.hosts.read_inventory import load_inventory
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from distui.facts import amd, engine, gpu, gpu_list, infiniband, network
+from distui.facts import engine, infiniband, network
+from distui.facts.gpus import amd, gpu, gpu_list
 from distui.facts.host import Gpu
 from distui.facts.values import Reply, tree
 

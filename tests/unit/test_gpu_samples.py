@@ -10,7 +10,7 @@ import pytest
 
 from distui.agent import gpu_query
 from distui.agent.gpus import FIELDS, KernelLog, Pcie, Query
-from distui.facts import throttle
+from distui.facts.gpus import throttle
 from distui.runs.lines.events import GpuReading
 from distui.runs.state.samples import Sample, Sampler, host_sampled
 

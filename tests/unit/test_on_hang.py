@@ -24,9 +24,9 @@ from distui.runs.insight.ranks import RankSeen
 from distui.runs.lines.events import AttemptEnded, RanksAsked, StopAsked
 from distui.runs.lines.explanation import Explanation, RankPlace
 from distui.runs.state.reducer import RankState
-from distui.runs.verdict.causes import may_be_network
 from distui.runs.verdict.evidence import End, Evidence, Line, Stop, TaskSeen
 from distui.runs.verdict.judge import judge
+from distui.runs.verdict.lines.causes import may_be_network
 from distui.spec.job.read_job import read_job
 from fakehosts.runs import Cluster, facts_of, plan_for, until, use_fake_follower
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from distui.runs.verdict.causes import NETWORK
-from distui.runs.verdict.diagnose import cause_of, cause_of_exit, exit_words
+from distui.runs.verdict.lines.causes import NETWORK
+from distui.runs.verdict.lines.diagnose import cause_of, cause_of_exit, exit_words
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distui.runs.verdict.ends.moments import Moment
+from distui.runs.verdict.ends.parts import Part
+from distui.runs.verdict.ends.stops import caused
 from distui.runs.verdict.evidence import End, Evidence, HostSeen, Line, Lines, Rules, Silence, Stop, TaskSeen, corrected
 from distui.runs.verdict.judge import judge
-from distui.runs.verdict.last_words import LastWords, last_words
-from distui.runs.verdict.moments import Moment
+from distui.runs.verdict.lines.last_words import LastWords, last_words
+from distui.runs.verdict.lines.torchrun import agent_words
 from distui.runs.verdict.outcome import Verdict
-from distui.runs.verdict.parts import Part
-from distui.runs.verdict.stops import caused
-from distui.runs.verdict.torchrun import agent_words
 
 ECHO = "RuntimeError: Connection closed by peer [10.0.0.11]:4711"
 ROOT = "torch.OutOfMemoryError: CUDA out of memory."

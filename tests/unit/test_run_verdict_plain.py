@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distui.runs.verdict.plain import bare, heard, plain
+from distui.runs.verdict.lines.plain import bare, heard, plain
 from distui.runs.verdict.success import suspicious
 
 

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from distui.amounts import counted
-from distui.cluster.first_hosts import Answer, FirstHost, FirstHosts
+from distui.cluster.hosts.first_hosts import Answer, FirstHost, FirstHosts
 from distui.errors import DistuiError
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import FILTER, View

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from distui.cluster.backend.values import LiveRun
-    from distui.cluster.job_files import Draft, JobFile
+    from distui.cluster.jobs.job_files import Draft, JobFile
     from distui.cluster.why import Why
     from distui.doctor.images import Images
     from distui.doctor.reach import ReachReport

@@ -17,7 +17,7 @@ from distui.tui.paint.theme import Palette
 
 if TYPE_CHECKING:
     from distui.cluster.backend.values import LiveRun
-    from distui.cluster.job_files import JobFile
+    from distui.cluster.jobs.job_files import JobFile
     from distui.monitor.board import Board
     from distui.runs.hosts.discover import FoundRuns
     from distui.runs.report.history import RunRow

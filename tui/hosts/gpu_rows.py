@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distui.amounts import memory_words
-from distui.facts import throttle
+from distui.facts.gpus import throttle
 from distui.frozen import frozen
 from distui.monitor.board import GpuLane, GpuOwner, HostBoard
 from distui.plan.labels import format_ranks

@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from textual.timer import Timer
 
-from distui.cluster.job_files import JobFile
-from distui.cluster.job_templates import TEMPLATES, blank_job
+from distui.cluster.jobs.job_files import JobFile
+from distui.cluster.jobs.job_templates import TEMPLATES, blank_job
 from distui.doctor.images import ImageId
 from distui.errors import DistuiError, Problem
 from distui.facts.host import HostFacts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distui.cluster.job_files import JobFile
+from distui.cluster.jobs.job_files import JobFile
 from distui.plan.labels import format_ranks
 from distui.runs.report.history import RunRow
 from distui.spec.job.job import Job

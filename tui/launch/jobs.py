@@ -8,7 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from distui.cluster.job_files import JobFile
+from distui.cluster.jobs.job_files import JobFile
 from distui.errors import DistuiError
 from distui.files import read_text, reason
 from distui.tui.frame.actions import Action, bindings

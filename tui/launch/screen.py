@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.events import Resize
 
-from distui.cluster.job_files import JobFile
+from distui.cluster.jobs.job_files import JobFile
 from distui.errors import DistuiError
 from distui.plan.text.compare import compare
 from distui.plan.text.render import render_text

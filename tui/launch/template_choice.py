@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from distui.cluster.job_templates import TEMPLATES
+from distui.cluster.jobs.job_templates import TEMPLATES
 from distui.tui.dialogs.confirm import BOX
 from distui.tui.frame.base import HEIGHTS
 from distui.tui.frame.context import palette_of

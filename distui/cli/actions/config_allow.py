@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distui.cli.console import Console
 from distui.cli.settings import Settings
-from distui.cluster.permit import consents
+from distui.cluster.jobs.permit import consents
 from distui.columns import table
 from distui.config import tokens
 from distui.consent import Ask, Kind

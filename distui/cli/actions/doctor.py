@@ -11,7 +11,7 @@ from distui.cli import wiring
 from distui.cli.console import Console, confirm_async
 from distui.cli.settings import Settings
 from distui.cluster.checking import Checked, check
-from distui.cluster.job_files import job_path
+from distui.cluster.jobs.job_files import job_path
 from distui.doctor.bundle import bundle, write_bundle
 from distui.doctor.checks import counts
 from distui.doctor.choice import Choice, choice

@@ -10,10 +10,10 @@ from distui.cli.actions import demo, hosts_change
 from distui.cli.console import Console
 from distui.cli.runs import opening
 from distui.cli.settings import Settings
-from distui.cluster import first_hosts
 from distui.cluster.backend.backend import ClusterBackend
-from distui.cluster.first_hosts import Answer, FirstHost, look
-from distui.cluster.inventory_file import InventoryFile
+from distui.cluster.hosts import first_hosts
+from distui.cluster.hosts.first_hosts import Answer, FirstHost, look
+from distui.cluster.hosts.inventory_file import InventoryFile
 from distui.errors import ExitCode
 from distui.homes import home
 from distui.spec.hosts.inventory import Inventory

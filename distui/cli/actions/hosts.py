@@ -9,8 +9,8 @@ from distui.amounts import counted
 from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.settings import Settings
-from distui.cluster.connecting import ssh_words
-from distui.cluster.selection import host_named
+from distui.cluster.hosts.connecting import ssh_words
+from distui.cluster.hosts.selection import host_named
 from distui.columns import table
 from distui.errors import Problem, SpecError
 from distui.spec.hosts.inventory import Host

@@ -10,7 +10,7 @@ from typing import Literal
 from distui.amounts import counted
 from distui.cli.console import Console
 from distui.cli.settings import Settings
-from distui.cluster.inventory_file import InventoryFile
+from distui.cluster.hosts.inventory_file import InventoryFile
 from distui.errors import NotFound, UsageError
 from distui.spec.choose import parse_label
 from distui.spec.hosts.export_hosts import as_ansible, as_hostfile

@@ -12,8 +12,8 @@ from typing import Any
 from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.settings import Settings
-from distui.cluster.job_files import job_faults, job_path, job_paths
-from distui.cluster.job_templates import TEMPLATES, blank_job
+from distui.cluster.jobs.job_files import job_faults, job_path, job_paths
+from distui.cluster.jobs.job_templates import TEMPLATES, blank_job
 from distui.columns import table
 from distui.errors import Problem, SpecError, UsageError
 from distui.runs.lines.text import safe

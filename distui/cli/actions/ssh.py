@@ -8,7 +8,7 @@ import sys
 from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.cluster.backend.backend_hosts import ssh_login
-from distui.cluster.selection import host_named
+from distui.cluster.hosts.selection import host_named
 from distui.errors import UsageError
 from distui.spec.hosts.inventory import Host
 

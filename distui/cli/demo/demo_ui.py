@@ -17,7 +17,7 @@ from distui.cli.demo.demo_job import demo_inventory, digits
 from distui.cli.runs import opening
 from distui.cli.settings import Settings
 from distui.cluster.backend.backend import ClusterBackend
-from distui.cluster.job_files import JobFile, read_draft
+from distui.cluster.jobs.job_files import JobFile, read_draft
 from distui.remote.demo import DemoHosts
 from distui.runs.hosts.reuse import reusing
 from distui.session import Connector

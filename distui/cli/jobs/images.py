@@ -12,7 +12,7 @@ from distui.cli.console import Console
 from distui.cli.jobs.permit import permit
 from distui.cli.settings import Settings
 from distui.cluster.images import ImageRequest, image_name, image_request
-from distui.cluster.job_files import job_path
+from distui.cluster.jobs.job_files import job_path
 from distui.errors import UsageError
 from distui.runs.images.context import image_of
 from distui.runs.images.push import Pushed

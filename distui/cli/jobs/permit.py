@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection
 
 from distui.cli.settings import Settings
-from distui.cluster.permit import asks, consents, not_allowed
+from distui.cluster.jobs.permit import asks, consents, not_allowed
 from distui.errors import UsageError
 from distui.runs.lines.text import safe
 from distui.spec.job.job import Job

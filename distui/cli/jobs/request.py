@@ -9,11 +9,11 @@ from typing import Any
 
 from distui.cli.jobs.permit import permit
 from distui.cli.settings import Settings
-from distui.cluster.job_files import job_path
+from distui.cluster.hosts.selection import hosts_of_run
+from distui.cluster.jobs.job_files import job_path
+from distui.cluster.jobs.secrets import code_token, job_secrets
 from distui.cluster.names import run_name
 from distui.cluster.request import RunRequest
-from distui.cluster.secrets import code_token, job_secrets
-from distui.cluster.selection import hosts_of_run
 from distui.errors import UsageError
 from distui.plan.checks import check_job
 from distui.spec.choose import choose_hosts

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from distui.amounts import gib, memory_words, size_words
 from distui.cli.printing.hostrows import gpu_name
-from distui.facts import throttle
+from distui.facts.gpus import throttle
 from distui.facts.host import GpuProcess
 from distui.facts.render_json import trouble_json
 from distui.monitor.board import GpuLane, HostBoard

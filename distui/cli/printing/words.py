@@ -28,7 +28,7 @@ from distui.runs.lines.events import (
 )
 from distui.runs.lines.text import safe
 from distui.runs.state.reducer import RunState
-from distui.runs.verdict.diagnose import exit_words
+from distui.runs.verdict.lines.diagnose import exit_words
 from distui.spec.hosts.names import fold
 
 Line = tuple[str, str]

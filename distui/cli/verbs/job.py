@@ -6,7 +6,7 @@ import click
 
 from distui.cli.app import Verbs
 from distui.cli.options import Choice, add_globals, verb
-from distui.cluster.job_templates import TEMPLATES
+from distui.cluster.jobs.job_templates import TEMPLATES
 
 
 @click.group("job", cls=Verbs)

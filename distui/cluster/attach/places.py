@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
-from distui.cluster.selection import Selection
+from distui.cluster.hosts.selection import Selection
 from distui.cluster.settings import ClusterSettings
 from distui.errors import ContactLost, NotFound, UsageError
 from distui.facts.host import Trouble

@@ -12,7 +12,7 @@ from pathlib import Path
 from distui.cluster.attach import leftover, places
 from distui.cluster.attach.places import Asked, RunLocation, open_here
 from distui.cluster.beside import Beside
-from distui.cluster.connecting import Connect
+from distui.cluster.hosts.connecting import Connect
 from distui.cluster.settings import ClusterSettings
 from distui.facts.host import HostFacts, Trouble
 from distui.facts.probe import probe_all

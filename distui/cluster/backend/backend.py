@@ -14,14 +14,14 @@ from distui.cluster.attach.run_manager import FollowedRun, RunManager
 from distui.cluster.backend.backend_hosts import HostBackend, Login, ssh_login
 from distui.cluster.backend.backend_runs import RunBackend
 from distui.cluster.backend.values import LiveRun
-from distui.cluster.connecting import Connect, OpenOnce, connected
-from distui.cluster.job_files import Draft, JobFile, job_files, read_draft
+from distui.cluster.hosts.connecting import Connect, OpenOnce, connected
+from distui.cluster.hosts.selection import hosts_of_run
+from distui.cluster.jobs.job_files import Draft, JobFile, job_files, read_draft
+from distui.cluster.jobs.permit import permit
+from distui.cluster.jobs.secrets import code_token, job_secrets
 from distui.cluster.names import run_name
-from distui.cluster.permit import permit
 from distui.cluster.planning import PlannedRun, RunPlanner, Sources, code_reader
 from distui.cluster.request import RunRequest
-from distui.cluster.secrets import code_token, job_secrets
-from distui.cluster.selection import hosts_of_run
 from distui.cluster.starting import controller_of, record
 from distui.doctor.images import Images, images_present
 from distui.doctor.reach import ReachReport

@@ -27,7 +27,7 @@ from distui.cluster.attach.run_manager import FollowedRun, RecordedRun, RunManag
 from distui.cluster.attach.stopping import stop_beside
 from distui.cluster.backend.values import LiveRun
 from distui.cluster.beside import Beside
-from distui.cluster.connecting import Connect
+from distui.cluster.hosts.connecting import Connect
 from distui.cluster.settings import ClusterSettings
 from distui.cluster.why import Why, why, why_followed
 from distui.errors import UsageError

@@ -14,8 +14,8 @@ from distui.runs.ending.ask_ranks import note, ranks_seen
 from distui.runs.insight.look import Look
 from distui.runs.lines.explanation import STANDS
 from distui.runs.store.why_records import WhyRecord
-from distui.runs.verdict.causes import ECHOES, IN_VAIN
-from distui.runs.verdict.last_words import last_words
+from distui.runs.verdict.lines.causes import ECHOES, IN_VAIN
+from distui.runs.verdict.lines.last_words import last_words
 
 SECONDS, PATIENCE_S = 5.0, 2.0
 """How long a stop waits for ranks at the most; they take two. And how much of it for NCCL's RAS and drivers."""

@@ -17,7 +17,7 @@ from distui.runs.insight.ended import crashed_at, explain_difference
 from distui.runs.insight.ranks import RankSeen, ranks_of
 from distui.runs.lines.events import Failure
 from distui.runs.store.why_records import WhyRecord
-from distui.runs.verdict.causes import MISMATCH
+from distui.runs.verdict.lines.causes import MISMATCH
 
 SECONDS = 10.0
 """How long an end waits for it at the most; it takes one."""

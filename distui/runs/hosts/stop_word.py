@@ -13,8 +13,8 @@ from typing import get_args
 
 from distui.frozen import frozen
 from distui.plan.labels import format_ranks, parse_ranks
+from distui.runs.verdict.ends.stops import STOP_CODES
 from distui.runs.verdict.evidence import End, Stop, StopCause, corrected
-from distui.runs.verdict.stops import STOP_CODES
 from distui.whole import whole
 
 FILE = "stopped"

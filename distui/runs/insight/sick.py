@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from distui.facts import throttle, xid
-from distui.facts.gpu import broken_devices, pci_key
+from distui.facts.gpus import throttle, xid
+from distui.facts.gpus.gpu import broken_devices, pci_key
 from distui.facts.values import known, number
 from distui.frozen import frozen
 from distui.plan.model import RunPlan

@@ -11,7 +11,7 @@ from dataclasses import replace
 from statistics import median
 
 from distui.amounts import duration, size_words
-from distui.facts import throttle
+from distui.facts.gpus import throttle
 from distui.facts.values import number
 from distui.frozen import frozen
 from distui.plan.labels import named_ranks

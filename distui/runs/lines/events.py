@@ -161,7 +161,7 @@ class GpuReading:
     ecc: int | None = None
     """Memory errors since the driver was loaded that ECC could not correct."""
     throttle: int | None = None
-    """Why its clocks are held down: the driver's bits (`distui.facts.throttle`)."""
+    """Why its clocks are held down: the driver's bits (`distui.facts.gpus.throttle`)."""
     slowdown_c: float | None = None
     """The temperature at which the driver begins to slow it down."""
     xid: int | None = None

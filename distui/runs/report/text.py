@@ -19,7 +19,7 @@ from distui.runs.report.rank_rows import failed_at
 from distui.runs.state.load import placed
 from distui.runs.state.reducer import RankState, RunState
 from distui.runs.store.runs import StoredRun
-from distui.runs.verdict.diagnose import cause_line, signal_name
+from distui.runs.verdict.lines.diagnose import cause_line, signal_name
 from distui.spec.hosts.names import fold
 
 TAIL_BYTES = 1 << 16

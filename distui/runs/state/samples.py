@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from distui.facts import throttle
-from distui.facts.gpu import pci_key
+from distui.facts.gpus import throttle
+from distui.facts.gpus.gpu import pci_key
 from distui.frozen import frozen
 from distui.runs.lines.events import GpuReading, HostSampled
 from distui.whole import whole

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from distui.runs.lines.events import Failure
 from distui.runs.lines.text import excerpt
-from distui.runs.verdict.causes import CRASH_HINT, IN_VAIN, Cause
-from distui.runs.verdict.diagnose import cause_of_exit, exit_words
+from distui.runs.verdict.ends.parts import Part
+from distui.runs.verdict.ends.stops import STOP_CODES
 from distui.runs.verdict.evidence import Evidence
 from distui.runs.verdict.first import First
-from distui.runs.verdict.parts import Part
-from distui.runs.verdict.stops import STOP_CODES
+from distui.runs.verdict.lines.causes import CRASH_HINT, IN_VAIN, Cause
+from distui.runs.verdict.lines.diagnose import cause_of_exit, exit_words
 
 _DUMPED = "Fatal Python error: "
 """How faulthandler begins to tell where a program crashed."""

@@ -15,10 +15,10 @@ from dataclasses import replace
 from distui.frozen import frozen
 from distui.plan.labels import named_ranks
 from distui.runs.lines.events import rank_words
+from distui.runs.verdict.ends.moments import Moment
+from distui.runs.verdict.ends.parts import Part
 from distui.runs.verdict.evidence import Evidence
-from distui.runs.verdict.last_words import LastWords
-from distui.runs.verdict.moments import Moment
-from distui.runs.verdict.parts import Part
+from distui.runs.verdict.lines.last_words import LastWords
 
 ALIKE = 10.0
 """Seconds within which the same last words are one failure of several ranks."""

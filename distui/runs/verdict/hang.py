@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from distui.runs.lines.events import Failure
 from distui.runs.lines.text import excerpt
+from distui.runs.verdict.ends.parts import Part
 from distui.runs.verdict.evidence import Evidence, Stop
 from distui.runs.verdict.failure import said_last
 from distui.runs.verdict.first import First
-from distui.runs.verdict.parts import Part
 
 UNSURE = "some ranks did not say where they are"
 

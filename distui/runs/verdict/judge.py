@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from distui.runs.verdict.ends.moments import Moment
+from distui.runs.verdict.ends.parts import Part, parts_of
+from distui.runs.verdict.ends.stops import STOP_CODES, stops_of
 from distui.runs.verdict.evidence import Evidence, Stop
 from distui.runs.verdict.failure import failure_of
 from distui.runs.verdict.first import First, first_of, settled
 from distui.runs.verdict.hang import culprits_of, ended_by_hang, failure_of_hang
-from distui.runs.verdict.moments import Moment
 from distui.runs.verdict.outcome import Relation, Verdict
-from distui.runs.verdict.parts import Part, parts_of
 from distui.runs.verdict.result import bad_tasks, fails, result_of
 from distui.runs.verdict.silences import silence_words
-from distui.runs.verdict.stops import STOP_CODES, stops_of
 from distui.runs.verdict.success import LastWords, suspicions
 from distui.runs.verdict.words import end_of
 

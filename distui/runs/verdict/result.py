@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from distui.errors import ExitCode
 from distui.runs.lines.events import RunOutcome
 from distui.runs.state import elastic
+from distui.runs.verdict.ends.parts import Part
 from distui.runs.verdict.evidence import Evidence, Stop
-from distui.runs.verdict.parts import Part
 
 
 def bad_tasks(parts: Sequence[Part]) -> frozenset[int]:

@@ -13,8 +13,8 @@ from dataclasses import field
 from distui.frozen import frozen
 from distui.regex import regex
 from distui.runs.lines.events import rank_words
-from distui.runs.verdict.diagnose import cause_of
-from distui.runs.verdict.plain import heard, plain
+from distui.runs.verdict.lines.diagnose import cause_of
+from distui.runs.verdict.lines.plain import heard, plain
 from distui.spec.job.job import Success
 
 LAST_WORDS = 3

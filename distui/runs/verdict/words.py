@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from distui.runs.lines.events import RankPhase
-from distui.runs.verdict.diagnose import exit_words
+from distui.runs.verdict.ends.parts import Part
 from distui.runs.verdict.evidence import Evidence, Stop
 from distui.runs.verdict.failure import how_it_ended
+from distui.runs.verdict.lines.diagnose import exit_words
 from distui.runs.verdict.outcome import RankEnd, Relation
-from distui.runs.verdict.parts import Part
 
 
 def end_of(evidence: Evidence, part: Part, rank: int, relation: Relation, first: str) -> RankEnd:

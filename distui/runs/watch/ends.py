@@ -10,9 +10,9 @@ from distui.runs.follow.followed import Exited
 from distui.runs.hosts.stop_word import looks_stopped, stop_by
 from distui.runs.lines.events import Event, Failure, FailureFound, Notice, RankChanged
 from distui.runs.state import elastic
-from distui.runs.verdict.diagnose import exit_words
+from distui.runs.verdict.ends.explain import REMOVED, as_a_boot
 from distui.runs.verdict.evidence import End, corrected
-from distui.runs.verdict.explain import REMOVED, as_a_boot
+from distui.runs.verdict.lines.diagnose import exit_words
 from distui.runs.verdict.outcome import RankEnd, Verdict
 from distui.runs.watch.hosts import WatchedHosts
 from distui.runs.watch.track import TaskTrack

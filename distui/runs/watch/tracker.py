@@ -11,10 +11,10 @@ from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
 from distui.runs.lines.explanation import Explanation
 from distui.runs.state import elastic
+from distui.runs.verdict.ends.stops import done_at
 from distui.runs.verdict.evidence import Evidence, HostSeen, Rules, Silence, Stop, clock_doubt
 from distui.runs.verdict.judge import judge
 from distui.runs.verdict.outcome import Verdict
-from distui.runs.verdict.stops import done_at
 from distui.runs.watch.track import TaskTrack
 
 SLOW = 0.05

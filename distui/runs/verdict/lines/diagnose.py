@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable
 
-from distui.runs.verdict.causes import CRASH, CRASH_HINT, RULES, Cause
+from distui.runs.verdict.lines.causes import CRASH, CRASH_HINT, RULES, Cause
 
 SIGNAL_WORDS = {
     signal.SIGABRT: "abort: an assertion or NCCL gave up",

@@ -14,9 +14,9 @@ from functools import lru_cache
 
 from distui.frozen import frozen
 from distui.regex import regex
-from distui.runs.verdict.diagnose import signal_name
 from distui.runs.verdict.evidence import Line, Lines
-from distui.runs.verdict.plain import plain
+from distui.runs.verdict.lines.diagnose import signal_name
+from distui.runs.verdict.lines.plain import plain
 from distui.whole import whole
 
 _FAILED = regex(r"failed \(exitcode: (-?\d{1,9})\) local_rank: (\d{1,9}) \(pid: (\d{1,9})\)")

@@ -16,10 +16,10 @@ from distui.regex import regex
 from distui.runs.lines.severity import severity
 from distui.runs.lines.text import safe
 from distui.runs.lines.traceback import RANK_PREFIX
-from distui.runs.verdict.causes import Cause
-from distui.runs.verdict.diagnose import cause_of
 from distui.runs.verdict.evidence import Line, Lines
-from distui.runs.verdict.plain import bare, heard, plain
+from distui.runs.verdict.lines.causes import Cause
+from distui.runs.verdict.lines.diagnose import cause_of
+from distui.runs.verdict.lines.plain import bare, heard, plain
 
 Weight = Literal["own", "waited", "echo"]
 """`own`: something went wrong here. `waited`: it waited for others in vain. `echo`: a peer went away."""

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Literal
 
 from distui.frozen import frozen
+from distui.runs.verdict.ends.explain import down_at, what_ended
+from distui.runs.verdict.ends.moments import SAID, Moment, ended, noticed, said
+from distui.runs.verdict.ends.stops import STOP_CODES, caused, seen_before, spoke_before, stop_for
 from distui.runs.verdict.evidence import End, Evidence, Lines, Stop, TaskSeen
-from distui.runs.verdict.explain import down_at, what_ended
-from distui.runs.verdict.last_words import LastWords, last_words
-from distui.runs.verdict.moments import SAID, Moment, ended, noticed, said
-from distui.runs.verdict.stops import STOP_CODES, caused, seen_before, spoke_before, stop_for
-from distui.runs.verdict.torchrun import AgentWords, agent_words
+from distui.runs.verdict.lines.last_words import LastWords, last_words
+from distui.runs.verdict.lines.torchrun import AgentWords, agent_words
 
 AT_ONCE = 2.0
 """Seconds after a stop began in which a task may end before its signal has come to it."""

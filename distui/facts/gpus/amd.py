@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from distui.facts.gpu import rows
+from distui.facts.gpus.gpu import rows
 from distui.facts.host import Gpu, Gpus, Trouble
 from distui.facts.values import JsonObject, Reply, as_object, as_objects, as_text, integer, load_json, mib, number
 from distui.regex import regex

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from distui.frozen import frozen
+from distui.runs.verdict.ends.explain import down_at
 from distui.runs.verdict.evidence import Evidence, TaskSeen
-from distui.runs.verdict.explain import down_at
-from distui.runs.verdict.torchrun import AgentWords, ProcessEnd, since_report
+from distui.runs.verdict.lines.torchrun import AgentWords, ProcessEnd, since_report
 
 SAID = 0.02
 """Seconds that a line may be older than Docker's stamp of it."""

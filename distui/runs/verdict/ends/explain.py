@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from distui.runs.verdict.ends.stops import STOP_CODES
 from distui.runs.verdict.evidence import End, Evidence, HostSeen, TaskSeen
-from distui.runs.verdict.stops import STOP_CODES
 
 REMOVED = "its container was removed by somebody else"
 KILLED = "by `docker stop` or `docker kill` there, not by distui"

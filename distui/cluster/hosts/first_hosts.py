@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
-from distui.cluster.connecting import ssh_greeting
+from distui.cluster.hosts.connecting import ssh_greeting
 from distui.errors import DistuiError, HostError, UsageError
 from distui.frozen import frozen
 from distui.regex import regex

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from distui.facts.gpu_list import ListedGpu
+from distui.facts.gpus.gpu_list import ListedGpu
 from distui.facts.host import Gpu, GpuProcess, Gpus, Trouble
 from distui.facts.values import CUT_OFF, Reply, integer, known, number
 from distui.frozen import frozen

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from distui.plan.command.limit import SLACK as LATE
 from distui.plan.command.limit import reached
 from distui.runs.verdict.evidence import End, Evidence, Stop, TaskSeen
-from distui.runs.verdict.last_words import LastWords
+from distui.runs.verdict.lines.last_words import LastWords
 
 STOP_CODES = frozenset({130, 137, 143})
 """Exit statuses that SIGINT, SIGKILL and SIGTERM leave: a rank that is stopped ends in one of these."""

@@ -1,0 +1,1 @@
+"""GPUs of a host: output of NVIDIA's and AMD's tools in, GPUs with classified troubles out; XIDs in words."""
