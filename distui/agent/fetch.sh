@@ -10,7 +10,7 @@ dir=$1 token=$2 url=$3 kind=$4 sha=$5 sums=$6; shift 6
 case $dir in "~/"*) dir=$HOME/${dir#??};; esac
 part=$dir.part lock=$dir.lock beat= child=
 
-fail() { printf '%s\n' "$1" >&2; exit 1; }
+fail() { printf '%s\n' "$*" >&2; exit 1; }
 mine() { [ "$(cat "$lock/owner" 2>/dev/null)" = "$token" ]; }
 leave() {
   [ -z "$child" ] || kill "$child" 2>/dev/null
@@ -85,14 +85,24 @@ protocols() { case $1 in [Hh][Tt][Tt][Pp][Ss]:*) echo =https;; *) echo =http,htt
 
 # $1 url  $2 file  $3 its sum, or nothing. Goes on where a broken connection ended, as long as that gets it further.
 download() {
-  fresh= idle=0 only=$(protocols "$1")
+  fresh= idle=0 again=0 state= only=$(protocols "$1")
   while :; do
     before=$(size "$2")
+    ask "$1"
+    if [ -z "$3" ] && [ "$before" -gt 0 ] && ! same; then anew "$1" "$2"; before=0; fi
+    [ "$before" -gt 0 ] || state=$seen
     enough "$1" "$before"
-    work curl -gfsSL --proto "$only" --proto-redir "$only" --connect-timeout 20 --speed-limit 1 --speed-time 60 \
-      -C - -o "$2" "$1" && return 0
+    if work curl -gfsSL --proto "$only" --proto-redir "$only" --connect-timeout 20 --speed-limit 1 --speed-time 60 \
+      -C - -o "$2" "$1"
+    then
+      [ -z "$3" ] && [ "$before" -gt 0 ] || return 0
+      ask "$1"  # it may have become another one before the rest was asked for
+      same && return 0
+      anew "$1" "$2"
+      continue
+    fi
     case $status in
-      1) fail "can't fetch $1: it leads to an address that is not https, which is not followed";;
+      1) fail "can't fetch $1: it leads to an address that is not ${only#=}, which is not followed";;
       22|33|36)  # no such range: all of it is there already, or the server can't go on in the middle
         [ "$before" -gt 0 ] && [ -z "$fresh" ] || break
         [ -z "$3" ] || [ "$(sum "$2")" != "$3" ] || return 0
@@ -106,10 +116,29 @@ download() {
   no_room
   fail "can't fetch $1: $(last_words)"
 }
+# What the server says of $1: its length in $whole; in $seen what tells its state from another one, if it says that.
+ask() {
+  whole= seen=
+  work curl -gfsSLI --proto "$only" --proto-redir "$only" --connect-timeout 20 --max-time 30 -o "$lock/head" "$1" || return 0
+  found=$(tr -d '\r' <"$lock/head" | awk '
+    { key = tolower($1) }
+    key ~ /^http\// { n = ""; v = "" }
+    key == "content-length:" { n = $2 }
+    key == "etag:" || key == "last-modified:" { v = v $0 }
+    END { print n " " v }')
+  whole=${found%% *}
+  [ -z "${found#* }" ] || seen=$found
+}
+# Without a sum, two pieces are of one file only where the server says the same of it before each and at last.
+same() { [ -n "$seen" ] && [ "$seen" = "$state" ]; }
+anew() {
+  rm -f -- "$2"
+  again=$((again + 1))
+  [ "$again" -lt 5 ] || fail "can't fetch $1: the connection breaks off, and nobody can tell whether the rest is of the" \
+    "same file: with its sha256 it goes on where it was"
+}
 # The rest of $1, of which $2 bytes are there, must fit.
 enough() {
-  whole=$(curl -gfsSLI --proto "$only" --proto-redir "$only" --connect-timeout 20 "$1" 2>/dev/null | tr -d '\r' |
-    awk 'tolower($1) == "content-length:" { n = $2 } END { print n }')
   case $whole in ''|*[!0-9]*) return;; esac
   room=$(free)
   [ $(((whole - $2) / 1024)) -lt "${room:-0}" ] ||

@@ -8,13 +8,18 @@ from __future__ import annotations
 import http.server
 import re
 import sys
+import threading
 import time
 import urllib.parse
 from typing import Any
 
 
 class Web(http.server.ThreadingHTTPServer):
-    """Serves `files`; the first `cuts` answers end after `cut` bytes."""
+    """Serves `files`; the first `cuts` answers end after `cut` bytes.
+
+    `then` is what a file becomes with the answer of that number, `broken` what /a is once an answer was cut; `states`
+    says whether an ETag tells it.
+    """
 
     daemon_threads = True
 
@@ -22,6 +27,8 @@ class Web(http.server.ThreadingHTTPServer):
         super().__init__((address, port), _Answer)
         self.files: dict[str, bytes] = {}
         self.cut, self.cuts, self.ranges, self.slow, self.head = 0, 0, True, 0.0, True
+        self.states, self.then, self.hangs = True, dict[int, bytes](), threading.Event()
+        self.broken = b""
         self.asked: list[str] = []
 
     @property
@@ -33,6 +40,9 @@ class _Answer(http.server.BaseHTTPRequestHandler):
     server: Web
 
     def do_HEAD(self) -> None:
+        if self.path == "/hangs":
+            self.server.hangs.set()
+            threading.Event().wait()
         if self.server.head:
             self._answer(body=False)
         else:
@@ -43,7 +53,10 @@ class _Answer(http.server.BaseHTTPRequestHandler):
         self._answer(body=True)
 
     def _answer(self, *, body: bool) -> None:
-        data = self.server.files.get(urllib.parse.unquote_to_bytes(self.path.encode("latin-1")).decode())
+        path = urllib.parse.unquote_to_bytes(self.path.encode("latin-1")).decode()
+        if body and (new := self.server.then.get(len(self.server.asked))):
+            self.server.files[path] = new
+        data = self.server.files.get(path)
         if data is None:
             self.send_error(404)
             return
@@ -56,6 +69,8 @@ class _Answer(http.server.BaseHTTPRequestHandler):
         if start:
             self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
         self.send_header("Content-Length", str(len(data) - start))
+        if self.server.states:
+            self.send_header("ETag", f'"{hash(data)}"')
         self.end_headers()
         if body:
             self._send(data[start:])
@@ -63,6 +78,7 @@ class _Answer(http.server.BaseHTTPRequestHandler):
     def _send(self, data: bytes) -> None:
         if self.server.cuts and len(data) > self.server.cut:
             self.server.cuts -= 1
+            self.server.files["/a"] = self.server.broken or self.server.files.get("/a", b"")
             data = data[: self.server.cut]
         self.wfile.write(data)
         self.wfile.flush()

@@ -124,6 +124,61 @@ def test_without_a_checksum_it_begins_anew(host: Host, web: Web) -> None:
     assert (host.dir / "data").read_bytes() == BIG
 
 
+OTHER = bytes(reversed(range(256))) * 4000
+
+
+def test_without_a_checksum_the_rest_is_of_the_same_file(host: Host, web: Web) -> None:
+    """The server says so of a file that is as it was: each byte is asked for once."""
+    web.files["/a"] = BIG
+    web.cut, web.cuts = 400_000, 2
+    assert host.fetch(f"{web.url}/a").returncode == 0
+    assert web.asked == ["/a", "/a bytes=400000-", "/a bytes=800000-"]
+    assert (host.dir / "data").read_bytes() == BIG
+
+
+@pytest.mark.parametrize(("states", "head"), [(True, True), (False, True), (True, False)])
+@pytest.mark.parametrize("when", ["broken", "asked"])
+def test_a_source_that_changes_is_not_two_files_in_one(
+    host: Host, web: Web, when: str, states: bool, head: bool
+) -> None:
+    """As the connection breaks, or as the rest is asked for: what is put in place is one of them, whole."""
+    web.files["/a"] = BIG
+    web.cut, web.cuts, web.states, web.head = 400_000, 1, states, head
+    web.broken, web.then = (OTHER, {}) if when == "broken" else (b"", {2: OTHER})
+    done = host.fetch(f"{web.url}/a")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (host.dir / "data").read_bytes() == OTHER
+
+
+def test_a_connection_that_always_breaks_needs_a_checksum(host: Host, web: Web) -> None:
+    """Where the server does not tell one state of the file from another, it is not begun anew for ever."""
+    web.files["/a"] = BIG
+    web.cut, web.cuts, web.states = 400_000, 99, False
+    done = host.fetch(f"{web.url}/a")
+    assert done.returncode == 1
+    assert "with its sha256 it goes on where it was" in done.stderr
+    assert host.left == []
+
+
+def test_a_question_that_is_not_answered_can_be_stopped(host: Host, web: Web) -> None:
+    """The fetch ends and the lock is free while a server keeps it waiting for the file's length."""
+    process = subprocess.Popen(
+        host.argv(f"{web.url}/hangs"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert web.hangs.wait(60)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert not (host.cache / "k.lock").exists()
+
+
+def test_no_question_waits_for_ever(host: Host) -> None:
+    """Each call of curl has a limit, for the whole of it or for its speed."""
+    host.stub("curl", f'echo "$*" >>{host.home}/calls; exit 7')
+    assert host.fetch("http://127.0.0.1:1/a").returncode == 1
+    calls = (host.home / "calls").read_text().splitlines()
+    assert calls and all("--max-time" in call or "--speed-time" in call for call in calls)
+
+
 @pytest.mark.parametrize("old", [b"x" * 1000, b"x" * len(BIG), b"x" * (len(BIG) + 1)])
 def test_the_beginning_of_other_data_is_thrown_away(host: Host, web: Web, old: bytes) -> None:
     """Shorter, as long, longer: the file is fetched from its beginning once, and right."""
