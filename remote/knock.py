@@ -8,8 +8,8 @@ import time
 
 from distui.errors import HostUnreachable
 from distui.frozen import frozen
-from distui.remote import errors, tcp
 from distui.remote.config import Resolved, default_sources, resolve
+from distui.remote.login import errors, tcp
 from distui.remote.sshconfig import ConfigError
 from distui.spec.hosts.inventory import Host
 

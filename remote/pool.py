@@ -13,12 +13,12 @@ from pathlib import Path
 import asyncssh
 
 from distui.errors import HostError, HostUnreachable
-from distui.remote import errors
 from distui.remote.config import Resolved, Sources, default_sources, jump_words, resolve
-from distui.remote.gates import Gates
-from distui.remote.keys import Keys
-from distui.remote.known_hosts import KnownHosts
-from distui.remote.login import Busy, Login
+from distui.remote.login import errors
+from distui.remote.login.gates import Gates
+from distui.remote.login.keys import Keys
+from distui.remote.login.known_hosts import KnownHosts
+from distui.remote.login.login import Busy, Login
 from distui.remote.session import SshSession
 from distui.remote.sshconfig import ConfigError
 from distui.session import Session

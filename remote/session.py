@@ -12,8 +12,8 @@ import asyncssh
 
 from distui.errors import HostCommandError, HostError, SessionLost
 from distui.remote import framing
-from distui.remote.errors import lost, quoted
 from distui.remote.links import Dial, Link, Links
+from distui.remote.login.errors import lost, quoted
 from distui.remote.pipes import CommandPipe, Pipe, SocketPipe
 from distui.remote.putting import put_argv
 from distui.session import ByteChannel, Completed

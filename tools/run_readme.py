@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from distui.remote.demo import DemoHosts
+from distui.remote.demo.demo import DemoHosts
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 HOSTS = "version: 1\ndefaults: {docker: process}\nhosts:\n  demo[1-2]: {}\n"

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from gpuhosts import Cluster, Loop, Machine
 
-from distui.remote.demo import DemoHosts
+from distui.remote.demo.demo import DemoHosts
 
 INVENTORY = """
 version: 1

@@ -19,7 +19,7 @@ from typing import Any
 import asyncssh
 import pytest
 
-from distui.remote.demo import DemoHosts
+from distui.remote.demo.demo import DemoHosts
 from distui.remote.pool import SshConnector
 from distui.spec.hosts.inventory import Host
 

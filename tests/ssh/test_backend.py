@@ -28,7 +28,7 @@ from distui.cluster.backend.values import LiveRun
 from distui.cluster.request import RunRequest
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.plan.model import NoPlan, RunPlan
-from distui.remote.demo import DemoHosts
+from distui.remote.demo.demo import DemoHosts
 from distui.runs.hosts.reuse import reusing
 from distui.runs.insight import watching
 from distui.runs.lines.events import Notice, PhaseBegun

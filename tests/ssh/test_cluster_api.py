@@ -17,7 +17,7 @@ from distui.cluster.request import RunRequest
 from distui.cluster.settings import ClusterSettings
 from distui.errors import PlanError, SpecError, UsageError
 from distui.facts.host import HostFacts
-from distui.remote.demo import DemoHosts
+from distui.remote.demo.demo import DemoHosts
 from distui.runs.control.stopping import stop_found
 from distui.runs.hosts.discover import find_runs
 from distui.runs.hosts.reuse import reusing

@@ -15,7 +15,7 @@ import pytest
 import distui
 from distui.cli.demo.demo_job import demo_inventory
 from distui.cli.main import main
-from distui.remote.demo import DemoHosts
+from distui.remote.demo.demo import DemoHosts
 from distui.runs.hosts.reuse import reusing
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from distui.remote.demo import DemoHosts
+from distui.remote.demo.demo import DemoHosts
 
 REPO = Path(__file__).resolve().parents[2]
 INVENTORY = """

@@ -137,7 +137,7 @@ def fake_hosts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeConnector]:
 @pytest.fixture
 def demo_home(tmp_path_factory: pytest.TempPathFactory, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A HOME from which `ssh demo1` and `ssh demo2` work: real ssh servers on loopback, in a thread."""
-    from distui.remote.demo import DemoHosts
+    from distui.remote.demo.demo import DemoHosts
 
     root = tmp_path_factory.mktemp("demo")
     loop = asyncio.new_event_loop()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from distui.remote.known_hosts import KnownHost, KnownHosts, fingerprint, host_name, matches, parse
+from distui.remote.login.known_hosts import KnownHost, KnownHosts, fingerprint, host_name, matches, parse
 
 A, B, C = (base64.b64encode(b"\0\0\0\x0bssh-ed25519" + letter * 32) for letter in (b"A", b"B", b"C"))
 

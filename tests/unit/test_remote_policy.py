@@ -8,12 +8,12 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from distui.remote import algorithms
 from distui.remote.config import Sources, resolve
-from distui.remote.errors import quoted, through_jump
-from distui.remote.gates import Gate, Gates
-from distui.remote.known_hosts import Entry, KnownHost
-from distui.remote.login import KEEPALIVE_COUNT, KEEPALIVE_INTERVAL
+from distui.remote.login import algorithms
+from distui.remote.login.errors import quoted, through_jump
+from distui.remote.login.gates import Gate, Gates
+from distui.remote.login.known_hosts import Entry, KnownHost
+from distui.remote.login.login import KEEPALIVE_COUNT, KEEPALIVE_INTERVAL
 from distui.spec.hosts.inventory import Host
 
 

@@ -19,7 +19,7 @@ from distui.cluster.names import run_name
 from distui.cluster.request import RunRequest
 from distui.errors import CheckFailed
 from distui.plan.text.render import render_text
-from distui.remote.demo import DemoHosts
+from distui.remote.demo.demo import DemoHosts
 from distui.runs.hosts.reuse import reusing
 from distui.session import Connector
 from distui.spec.hosts.inventory import HostPick

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from distui.errors import CheckFailed
-from distui.remote.demo import DemoHosts
+from distui.remote.demo.demo import DemoHosts
 from distui.spec.hosts.inventory import DataNetwork, EngineName, Inventory
 
 

@@ -18,7 +18,7 @@ from distui.cli.runs import opening
 from distui.cli.settings import Settings
 from distui.cluster.backend.backend import ClusterBackend
 from distui.cluster.jobs.job_files import JobFile, read_draft
-from distui.remote.demo import DemoHosts
+from distui.remote.demo.demo import DemoHosts
 from distui.runs.hosts.reuse import reusing
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host

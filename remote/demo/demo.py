@@ -16,7 +16,7 @@ from typing import Protocol, Self
 
 import asyncssh
 
-from distui.remote.demo_session import DemoSession
+from distui.remote.demo.demo_session import DemoSession
 from distui.remote.pool import SshConnector
 from distui.spec.hosts.inventory import Host
 

@@ -17,7 +17,7 @@ import asyncssh
 
 from distui.frozen import frozen
 from distui.remote.config import Resolved
-from distui.remote.known_hosts import fingerprint
+from distui.remote.login.known_hosts import fingerprint
 
 _AGENT_PATIENCE = 5.0
 """Seconds an agent has to list its keys: a forwarded one may be dead."""

@@ -9,8 +9,8 @@ import asyncssh
 
 from distui.errors import HostAuthError, HostError, HostKeyError, HostUnreachable, SessionLost
 from distui.remote.config import Resolved
-from distui.remote.keys import KeyRing
-from distui.remote.known_hosts import Entry, KnownHost, fingerprint
+from distui.remote.login.keys import KeyRing
+from distui.remote.login.known_hosts import Entry, KnownHost, fingerprint
 
 _NO_ROUTE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN})
 _QUOTED = 160

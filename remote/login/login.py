@@ -10,10 +10,10 @@ from typing import Any
 import asyncssh
 
 from distui.errors import HostError
-from distui.remote import algorithms, errors, tcp
 from distui.remote.config import Resolved
-from distui.remote.keys import Candidate, KeyRing
-from distui.remote.known_hosts import KnownHost, KnownHosts, Verdict
+from distui.remote.login import algorithms, errors, tcp
+from distui.remote.login.keys import Candidate, KeyRing
+from distui.remote.login.known_hosts import KnownHost, KnownHosts, Verdict
 
 KEEPALIVE_INTERVAL = 3
 """Seconds of silence before a keepalive is sent, and between two. asyncssh gives up one interval after the last of

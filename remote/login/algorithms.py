@@ -10,7 +10,7 @@ from asyncssh.kex import get_default_kex_algs, get_kex_algs
 from asyncssh.mac import get_default_mac_algs, get_mac_algs
 from asyncssh.public_key import get_certificate_algs, get_public_key_algs
 
-from distui.remote.known_hosts import KnownHost
+from distui.remote.login.known_hosts import KnownHost
 
 FAST_CIPHER = "aes128-gcm@openssh.com"
 """Costs the client 18 % less than asyncssh's first choice, chacha20 (FOLLOW §2)."""
