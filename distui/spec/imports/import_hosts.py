@@ -18,7 +18,6 @@ from distui.spec.yaml.edit_text import scalar
 from distui.spec.yaml.problems import Wrong
 
 Form = Literal["ssh-config", "ansible", "hostfile", "nodeset"]
-FORMS: tuple[Form, ...] = ("ssh-config", "ansible", "hostfile", "nodeset")
 
 
 def read(text: str, form: Form, path: str) -> Imported:
