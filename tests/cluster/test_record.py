@@ -293,6 +293,24 @@ def for_ever(lab: Lab, home: Path, name: str, word: str) -> None:
     detached(lambda *words: lab.distui(*words, home=home), home, name, script)
 
 
+def test_a_stop_elsewhere_while_an_engine_was_away_is_finished_by_the_next_one(
+    lab: Lab, home: Path, distui: Distui, other: Path
+) -> None:
+    """The first one names the host and leaves its rank, which the second one ends."""
+    for_ever(lab, home, "away", "word")
+    lab.host("h2").fault("docker-gone")
+    first = lab.distui("stop", "-y", "away", "-o", "json", home=other)
+    assert first.returncode == 6, first.stderr
+    (warning,) = json.loads(first.stdout)["warnings"]
+    assert "1 of the run's tasks may live where nobody answered: h2: " in warning
+    lab.host("h2").fault("heal")
+    second = lab.distui("stop", "-y", "away", home=other)
+    assert second.returncode == 0, second.stderr
+    assert "rank 1 on h2 stopped by distui" in second.stderr
+    assert row_of(lambda *words: lab.distui(*words, home=other), "away")["state"] == "stopped"
+    assert_clean(lab)
+
+
 @pytest.mark.parametrize("verb", ["stop", "kill"])
 def test_a_name_that_was_used_again_elsewhere_is_of_the_run_that_lives(
     lab: Lab, home: Path, distui: Distui, other: Path, verb: str

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
+from distui.cluster.attach.places import RunLocation
+from distui.cluster.attach.taking_up import Live, _made
 from distui.errors import HostUnreachable, UsageError
+from distui.facts.host import Trouble
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.control.stopping import stop_found, stop_ranks
 from distui.runs.hosts.discover import FoundRun, find_runs
 from distui.runs.lines.events import Notice
 from distui.runs.report.found import plan_of
+from distui.runs.store.recorded import stored_plan
+from distui.runs.store.runs import RunStore
+from distui.runs.store.saved_hosts import saved_hosts
 from distui.session import Completed
 from distui.spec.hosts.inventory import Host
 from distui.spec.job.job import Role, Success
@@ -114,6 +121,48 @@ async def test_a_rebuilt_plan_is_enough_to_follow_and_clean_up(cluster: Cluster)
 
     assert (ended.outcome, ended.exit, ended.leftovers) == ("succeeded", 0, ())
     assert cluster.left() == []
+
+
+async def test_a_run_taken_up_while_a_host_was_away_is_stopped_there_when_that_is_back(cluster: Cluster) -> None:
+    """The result names that host; it is asked from then on, and its task joins the plan that is recorded here."""
+    _, found = await detached(cluster)
+    away = {"h2": Trouble("no_engine", "the container engine is not installed")}
+    part = dataclasses.replace(found, tasks=found.tasks[:1])
+    live = Live(part, plan_of(part, None, HOSTS), away, {})
+    store = RunStore(cluster.store.root.parent / "elsewhere")
+    place = RunLocation("r1", None, tuple(HOSTS))
+    stored = _made(store.adopt("r1"), place, live)
+    assert [host.name for host in saved_hosts(stored)] == ["h1", "h2"]
+
+    cluster.hosts[0].containers[0].end(0)
+    ended = await cluster.run(live.plan, adopted=True, unreachable=away)
+    assert (ended.outcome, ended.exit) == ("unknown", 6)
+    said = "1 of the run's tasks may live where nobody answered: h2: the container engine is not installed"
+    assert ended.warnings == (said,)
+
+    again = dataclasses.replace(found, tasks=found.tasks[1:])
+    plan = plan_of(again, stored, HOSTS)
+    assert [(task.index, task.host) for task in plan.tasks] == [(0, "h1"), (1, "h2")]
+    _made(stored, place, Live(again, plan, {}, {}))
+    assert stored_plan(stored) == plan
+
+
+async def test_a_plan_that_is_whole_takes_no_task_from_labels(cluster: Cluster) -> None:
+    """Whoever may start containers there writes labels."""
+    plan, found = await detached(cluster)
+    stored = cluster.store.need("r1")
+    stored.write_plan(to_json(plan))
+    forged = dataclasses.replace(found.tasks[0], labels=dataclasses.replace(found.tasks[0].labels, task=7))
+    assert plan_of(dataclasses.replace(found, tasks=(*found.tasks, forged)), stored, HOSTS) == plan
+
+
+async def test_of_a_run_whose_hosts_all_answered_no_other_host_is_asked(cluster: Cluster, tmp_path: Path) -> None:
+    """Also where a host that has nothing of it did not answer."""
+    _, found = await detached(cluster)
+    hosts = (*HOSTS, Host("h3"))
+    live = Live(found, plan_of(found, None, hosts), {"h3": Trouble("unreachable", "no route")}, {})
+    stored = _made(RunStore(tmp_path / "elsewhere").adopt("r1"), RunLocation("r1", None, hosts), live)
+    assert [host.name for host in saved_hosts(stored)] == ["h1", "h2"]
 
 
 async def test_a_label_s_regex_is_not_tried(cluster: Cluster) -> None:

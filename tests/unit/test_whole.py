@@ -19,9 +19,9 @@ from distui.cluster.logs import from_files
 from distui.cluster.logs.from_hosts import _Viewer
 from distui.errors import HostCommandError
 from distui.plan.checks import _gpus_out_of_reach
-from distui.runs.ending.conclude import unfound
 from distui.runs.hosts import readers, remains
 from distui.runs.images.tar import BadArchive, TarReader
+from distui.runs.report.found import unfound
 from distui.runs.report.rank_rows import network_name
 from distui.runs.state import samples
 from distui.runs.store.runs import RunStore
@@ -113,7 +113,7 @@ def test_no_number_in_labels_and_names(bad: str) -> None:
     plan = plan_for("h")
     task = replace(plan.tasks[0], labels={**plan.tasks[0].labels, "distui.attempt": bad, "distui.tasks": bad})
     assert task.container == replace(task, labels={**task.labels, "distui.attempt": "1"}).container
-    assert unfound(cast("Any", SimpleNamespace(plan=replace(plan, tasks=(task,))))) == 0
+    assert unfound(replace(plan, tasks=(task,))) == 0
     network = SimpleNamespace(hcas=("mlx5_0", f"mlx5_{bad}"), rdma_off=False, ifname="")
     assert network_name(cast("Any", network)) == "mlx5_0 +1"
     job = cast("Any", SimpleNamespace(env={"CUDA_VISIBLE_DEVICES": bad}))

@@ -24,7 +24,7 @@ from distui.runs.attempt.replan import AttemptPlanner, NextAttempt, Ports
 from distui.runs.control.beside import StoredReader
 from distui.runs.control.controller import RunController
 from distui.runs.hosts.discover import FoundRun
-from distui.runs.report.found import plan_of
+from distui.runs.report.found import plan_of, unfound
 from distui.runs.report.history import stored_row
 from distui.runs.report.older import launch_of, set_aside
 from distui.runs.store.end_record import launch_here
@@ -33,6 +33,7 @@ from distui.runs.store.recorded import stored_plan
 from distui.runs.store.runs import RunStore, StoredRun, cannot_write
 from distui.runs.store.saved_hosts import save_hosts, saved_hosts
 from distui.session import Connector
+from distui.spec.hosts.inventory import Host
 
 STARTED_SECONDS = 10.0
 """How long an attempt's tasks may take to be there once the first one is."""
@@ -152,7 +153,6 @@ def _controller(
     left_by: StoredRun | None = None,
     planner: AttemptPlanner | None = None,
 ) -> RunController:
-    silent = {name: trouble for name, trouble in live.unreachable.items() if trouble.code == "command_timeout"}
     return RunController(
         live.plan,
         connector=connector,
@@ -168,7 +168,7 @@ def _controller(
         limits=settings.limits(adopted=True),
         stopped_as=owner(),
         found=frozenset(task.labels.task for task in live.found.tasks) if live.found is not None else frozenset(),
-        silent=silent,
+        unreachable=live.unreachable,
     )
 
 
@@ -255,8 +255,18 @@ def _made(stored: StoredRun, place: RunLocation, live: Live) -> StoredRun:
     if before is not None and before.attempt < live.plan.attempt:
         stored.set_aside(before.attempt)
         before = None
-    if before is None:
+    if before is None or len(before.tasks) < len(live.plan.tasks):
         stored.write_plan(to_json(live.plan))
-    if not saved_hosts(stored):
-        save_hosts(stored, [h for h in place.hosts if h.name in live.plan.hosts])
+    known = saved_hosts(stored)
+    names = {host.name for host in known}
+    if more := [host for host in _hosts(place, live) if host.name not in names]:
+        save_hosts(stored, [*known, *more])
     return stored
+
+
+def _hosts(place: RunLocation, live: Live) -> list[Host]:
+    """The hosts of the run; also those that did not answer, where its plan has not all of its tasks: later calls ask
+    no others.
+    """
+    names = {*live.plan.hosts, *(live.unreachable if unfound(live.plan) else ())}
+    return [host for host in place.hosts if host.name in names]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Literal
 
-from distui.facts.host import HostFacts
+from distui.facts.host import HostFacts, Trouble
 from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.runs.attempt.emitter import Emitter
@@ -66,6 +66,9 @@ class RunContext:
     """
     left_by: StoredRun | None
     """The folder here of whoever had the run before it was only looked on at from a copy of that."""
+
+    unreachable: Mapping[str, Trouble] = field(default_factory=dict)
+    """Why hosts did not answer that may have tasks of an adopted run: when it was looked for."""
 
     @property
     def gone(self) -> str:

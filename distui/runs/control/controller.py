@@ -77,12 +77,12 @@ class RunController:
         began: float | None = None,
         stopped_as: str = "",
         found: frozenset[int] = frozenset(),
-        silent: Mapping[str, Trouble] | None = None,
+        unreachable: Mapping[str, Trouble] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`found` are tasks that the hosts had when an adopted run was looked for, `silent` why hosts did not answer
-        then. `keep` is what was asked for when the run was started, where nothing else is said. Who only `views` an
-        adopted run stops, records and removes nothing of it; `left_by` is the folder of whoever had it before.
+        """`found` are tasks that the hosts had when an adopted run was looked for, `unreachable` why hosts did not
+        answer then. `keep` is what was asked for when the run was started, where nothing else is said. Who only `views`
+        an adopted run stops, records and removes nothing of it; `left_by` is the folder of whoever had it before.
         """
         mask, labels = Mask(secrets or {}, plan.secret_names), plan.own_labels
         self._run = RunContext(
@@ -104,13 +104,14 @@ class RunController:
             stopped_as=stopped_as or plan.owner,
             planner=planner,
             left_by=left_by,
+            unreachable=unreachable or {},
         )
         self._options = options
         self._found = found
         self.attempt = Attempt(self._run, plan, facts or {})
         """The newest attempt."""
-        for host, trouble in (silent or {}).items():
-            if host in self.hosts:
+        for host, trouble in (unreachable or {}).items():
+            if host in self.hosts and trouble.code == "command_timeout":
                 self.hosts[host].silent = trouble
         self._lock = contextlib.ExitStack()
         """The run's lock, while it is in our hands."""

@@ -16,6 +16,7 @@ from distui.frozen import frozen
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.hosts.readers import Act, Visit
 from distui.runs.lines.events import FailureFound, RankChanged, RankPhase, RunEnded
+from distui.runs.report.found import unfound
 from distui.runs.store.end_record import (
     FINAL,
     EndRecord,
@@ -27,7 +28,6 @@ from distui.runs.store.end_record import (
     recorded_here,
 )
 from distui.runs.task.host_run import HostRun
-from distui.whole import whole
 
 MARK_SECONDS = 20.0
 """How often the mark of a reader is touched; one that is a minute old counts for nothing."""
@@ -76,18 +76,12 @@ def _cut_short(attempt: Attempt) -> EndRecord | None:
     """How the run was ended here while a host was out of reach. A stop that is asked for now ends one that was only
     stopped.
     """
-    if attempt.run.views or unfound(attempt):
+    if attempt.run.views or unfound(attempt.plan):
         return None
     record = cut_short(attempt.run.stored, attempt.token, failure_ends=attempt.plan.on_fail == "stop")
     if record is not None and record.ended.outcome == "stopped" and attempt.run.requests.stop == "user":
         return None
     return record
-
-
-def unfound(attempt: Attempt) -> int:
-    """Tasks of an adopted run that no host which answered knows of, by the number its labels give."""
-    tasks = whole(attempt.plan.tasks[0].labels.get("distui.tasks", ""))
-    return max(0, (tasks or 0) - len(attempt.plan.tasks))
 
 
 async def concluded_rest(attempt: Attempt, record: EndRecord) -> RunEnded:

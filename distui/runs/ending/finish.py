@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distui.errors import ExitCode
+from distui.facts.troubles import in_words
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.steps import LaunchRefused
 from distui.runs.ending.ask_ended import with_places
@@ -17,12 +18,12 @@ from distui.runs.ending.conclude import (
     concluded_rest,
     others_done,
     say_unread,
-    unfound,
 )
 from distui.runs.ending.next_attempt import why_last
 from distui.runs.ending.review import Review, review
 from distui.runs.hosts.stop_word import stop_by
 from distui.runs.lines.events import Failure, RunEnded, RunOutcome
+from distui.runs.report.found import unfound
 from distui.runs.verdict.evidence import Stop
 from distui.runs.verdict.outcome import Verdict
 
@@ -42,7 +43,7 @@ async def finish(attempt: Attempt) -> RunEnded:
         if end is None:
             return left(attempt)
     else:
-        if missing := unfound(attempt):
+        if missing := unfound(attempt.plan):
             text = f"{missing} of the run's tasks are on no host any more: their logs are where the run was followed"
             await attempt.notice("warning", text)
         await say_unread(attempt)
@@ -92,11 +93,19 @@ async def _judged(attempt: Attempt) -> RunEnded:
         why = "never started, removed, or on hosts that did not answer or are not known here"
         text = f"{missing} of the run's tasks were not found: {why}"
         await attempt.notice("warning", text)
+        around = (*around, *_not_asked(attempt, missing))
     outcome, code = verdict.outcome, verdict.exit
     if outcome == "succeeded" and looked.failure is not None:
         outcome, code = "failed", ExitCode.RANK_FAILED
     warnings = (*looked.warnings, *verdict.odd, *around, *await _network_used(attempt))
     return ended(attempt, outcome, code, failure=failure, warnings=warnings)
+
+
+def _not_asked(attempt: Attempt, missing: int) -> tuple[str, ...]:
+    """Where the tasks may be that no host told of."""
+    hosts = attempt.run.unreachable
+    where = "; ".join(in_words(host, trouble) for host, trouble in hosts.items())
+    return (f"{missing} of the run's tasks may live where nobody answered: {where}",) if hosts else ()
 
 
 async def _network_used(attempt: Attempt) -> tuple[str, ...]:
@@ -116,7 +125,7 @@ def _tells(verdict: Verdict) -> bool:
 async def _learn(attempt: Attempt) -> None:
     """What is not known yet and can be asked now: who stopped the run, what was removed or restarted."""
     known = attempt.tracker
-    known.all_in, known.unfound = True, unfound(attempt)
+    known.all_in, known.unfound = True, unfound(attempt.plan)
     asked_here = attempt.run.requests.stop is not None or known.stopped_by
     if not asked_here and (word := await attempt.watch.hosts.stopped_elsewhere()):
         ends = [track.end for track in known.tracks.values() if track.end is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from distui.plan.labels import TaskLabels
 from distui.plan.model import RunPlan, Task
@@ -12,6 +13,7 @@ from distui.runs.store.recorded import stored_plan
 from distui.runs.store.runs import StoredRun
 from distui.spec.hosts.inventory import Host
 from distui.spec.job.job import DoneWhen, Launcher, Success
+from distui.whole import whole
 
 
 def plan_of(found: FoundRun, stored: StoredRun | None, hosts: Sequence[Host]) -> RunPlan:
@@ -21,9 +23,26 @@ def plan_of(found: FoundRun, stored: StoredRun | None, hosts: Sequence[Host]) ->
     its progress is read.
     """
     plan = stored_plan(stored) if stored is not None else None
-    if plan is not None and _is_of(plan, found):
-        return plan
-    return _from_labels(found, {host.name: host for host in hosts})
+    if plan is None or not _is_of(plan, found):
+        return _from_labels(found, {host.name: host for host in hosts})
+    return _with_more(plan, found, hosts) if unfound(plan) else plan
+
+
+def unfound(plan: RunPlan) -> int:
+    """Tasks of a run whose plan was rebuilt that are not in it, by the number in labels: no host told of them."""
+    tasks = whole(plan.tasks[0].labels.get("distui.tasks", ""))
+    return max(0, (tasks or 0) - len(plan.tasks))
+
+
+def _with_more(plan: RunPlan, found: FoundRun, hosts: Sequence[Host]) -> RunPlan:
+    """A plan that was rebuilt while a host did not answer, with what that one tells now."""
+    known = {task.index for task in plan.tasks}
+    more = [
+        task for task in found.tasks if task.labels.task not in known and _is_of(plan, replace(found, tasks=(task,)))
+    ]
+    by_name = {host.name: host for host in hosts}
+    tasks = (*plan.tasks, *(_task(task, by_name) for task in more))
+    return replace(plan, tasks=tuple(sorted(tasks, key=lambda task: task.index)))
 
 
 def choose(
