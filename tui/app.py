@@ -374,6 +374,13 @@ class DistuiApp(Places):
 
         self.push_screen(HelpScreen(self.screen))
 
+    def action_command_palette(self) -> None:
+        """See textual."""
+        from distui.tui.dialogs.palette import PaletteScreen
+
+        if not PaletteScreen.is_open(self):
+            self.push_screen(PaletteScreen(id="--command-palette"))
+
     def action_menu(self) -> None:
         """What can be done here."""
         from distui.tui.dialogs.menu import choose

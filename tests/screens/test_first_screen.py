@@ -71,6 +71,16 @@ async def test_where_nothing_is_found_hosts_are_added_by_name(backend: FakeBacke
         assert start.written == [["n1", "n2"]]
 
 
+async def test_what_was_looked_for_is_said_in_full_on_a_narrow_window(backend: FakeBackend) -> None:
+    """On as many rows as it needs, above the keys."""
+    async with first(backend, FakeFirst(hosts=()), (80, 24)) as (app, pilot):
+        wanted = "There is no hosts.yaml yet, and no host in ~/.ssh/config, an Ansible inventory or a hostfile here."
+        assert f"{wanted} a adds hosts by name" in " ".join(screen_text(app).split())
+        await pilot.resize_terminal(120, 36)
+        await settle(pilot)
+        assert f" {wanted}\n a adds hosts by name" in screen_text(app)
+
+
 async def test_all_that_answer_are_picked_at_once(backend: FakeBackend) -> None:
     """Those that do not, not; the same key takes it back."""
     async with first(backend, FakeFirst()) as (app, pilot):

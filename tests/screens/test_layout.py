@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 from arriving import arrive, opened
 from every_key import Case
-from fakes import FakeBackend, screen_text, settle
+from fakes import FakeBackend, FakeLive, screen_text, settle
 from rich.cells import cell_len
+from textual.app import ComposeResult
 from textual.geometry import Region
 from textual.widget import Widget
-from textual.widgets import Button
+from textual.widgets import Button, Input
 
-from distui.tui.dialogs.confirm import Confirm
+from distui.runs.launch.gpu_users import GpuUser
+from distui.tui.dialogs.confirm import Confirm, Dialog
 from distui.tui.dialogs.help import HelpScreen
 from distui.tui.frame.bars import Crumbs, KeyBar
 from distui.tui.frame.base import View
@@ -113,3 +115,56 @@ async def test_a_long_question_keeps_its_buttons(size: tuple[int, int], open_app
         text = screen_text(app)
         assert "line 59" in text and "line 0\n" not in text
         assert "Really?" in text and "Do it" in text
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(
+    ("opened_by", "keys", "behind"),
+    [
+        (["ctrl+q"], " enter press it   left right choose   esc stay", "help"),
+        (["x"], " enter do it   up down choose   a row's key does it, too   esc close", "? help"),
+        (["question_mark"], " type to find a key or an action   up down scroll   esc close", "? help"),
+        (["ctrl+p"], " type to find an action, host or run   up down choose   enter do it   esc close", "? help"),
+        (["2", "n"], " enter begin with it   up down choose   esc back", "? help"),
+    ],
+    ids=["question", "menu", "help", "palette", "templates"],
+)
+async def test_the_last_row_has_the_keys_of_what_lies_over_the_screen(
+    size: tuple[int, int], opened_by: list[str], keys: str, behind: str, open_app: Any, live: FakeLive
+) -> None:
+    """And nothing else: the keys of the screen behind do nothing then."""
+    async with open_app(size) as (app, pilot):
+        assert behind in screen_text(app).splitlines()[-1]
+        for key in opened_by:
+            await pilot.press(key)
+            await settle(pilot)
+        assert app.screen.is_modal
+        assert overlaps(app.screen) == []
+        assert screen_text(app).splitlines()[-1].rstrip() == keys
+        await pilot.press("escape")
+        await settle(pilot)
+        assert behind in screen_text(app).splitlines()[-1]
+
+
+async def test_a_question_says_which_keys_it_has_now(open_app: Any) -> None:
+    """To read on where lines are hidden, to share GPUs where that is an answer, other ones where something is typed."""
+    users = (GpuUser("node01", "GPU 0 is used by run r1"),)
+    async with open_app((80, 24)) as (app, pilot):
+        app.push_screen(Confirm("Really?", tuple(map(str, range(60))), "Do it", users))
+        await settle(pilot)
+        assert "S share them   pgdn read on   esc cancel" in screen_text(app).splitlines()[-1]
+        await pilot.press("escape")
+        app.push_screen(Named("Really?", (), (("cancel", "Cancel"), ("yes", "Do it"))))
+        await settle(pilot)
+        assert screen_text(app).splitlines()[-1].rstrip() == " enter press it   left right choose   esc cancel"
+        app.screen.query_one(Input).focus()
+        await settle(pilot)
+        assert screen_text(app).splitlines()[-1].rstrip() == " enter to the buttons   esc cancel"
+
+
+class Named(Dialog):
+    """A question that wants something typed."""
+
+    def compose_more(self) -> ComposeResult:
+        """See Dialog."""
+        yield Input()

@@ -12,12 +12,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import Button, Static
+from textual.widgets import Button, Input, Static
 
 from distui.regex import regex
 from distui.runs.launch import gpu_users
 from distui.runs.launch.gpu_users import GpuUser
 from distui.runs.lines.text import safe
+from distui.tui.dialogs.keys import DialogKeys, Keys
 from distui.tui.frame.context import palette_of
 from distui.tui.paint.theme import Palette
 
@@ -119,6 +120,18 @@ class Dialog(ModalScreen[str]):
                 with Horizontal():
                     for name, label in self.buttons:
                         yield Button(label, id=name, compact=True)
+        yield DialogKeys(self.keys)
+
+    def keys(self) -> Keys:
+        """What works now. Scrolling is named where there is something to scroll, sharing where it is an answer."""
+        leave = self.buttons[0][1].lower()
+        if isinstance(self.focused, Input):
+            return (("enter", "to the buttons"), ("esc", leave))
+        share = ("S", "share them") if SHARE in self.buttons else None
+        scroll = ("pgdn", "read on") if self.query_one(".lines", VerticalScroll).max_scroll_y else None
+        others = ("left right", "choose") if len(self.buttons) > 1 else None
+        shown = (("enter", "press it"), others, share, scroll, ("esc", leave))
+        return tuple(key for key in shown if key is not None)
 
     def compose_more(self) -> ComposeResult:
         """What a question has above its buttons."""

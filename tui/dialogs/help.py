@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
+from distui.tui.dialogs.keys import DialogKeys, Keys
 from distui.tui.frame.actions import Action
 from distui.tui.frame.base import HEIGHTS, View
 from distui.tui.frame.context import app_of, palette_of
@@ -19,6 +20,7 @@ from distui.tui.paint.paint import Line
 from distui.tui.widgets.painted import Painted
 from distui.tui.widgets.rows import Row, RowList
 
+KEYS: Keys = (("type", "to find a key or an action"), ("up down", "scroll"), ("esc", "close"))
 LEAST = 10
 """Rows of the list below which nothing is kept in sight beside it."""
 
@@ -60,9 +62,10 @@ class HelpScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """See textual."""
         with Vertical():
-            yield Input(placeholder=f"keys of {self.place}: type to find a key or an action, esc closes", compact=True)
+            yield Input(placeholder=f"keys of {self.place}: type to find a key or an action", compact=True)
             yield RowList(self._paint)
             yield Painted(lambda width, height: [Line().gap(1).add(line) for line in self._changes], id="changes")
+        yield DialogKeys(lambda: KEYS)
 
     def on_mount(self) -> None:
         """Everything."""
@@ -78,7 +81,7 @@ class HelpScreen(ModalScreen[None]):
         rows = self.query_one(RowList)
         width = min(140, self.app.size.width) - 6
         keymap, palette = app_of(self).keymap, palette_of(self)
-        most = self.app.size.height - 4
+        most = self.app.size.height - 5
         self._lines, self._changes = help_rows(self.actions, keymap, palette, width, wanted)
         if not wanted.strip() and len(self._lines) + 1 + len(self._changes) > most:
             self._lines, self._changes = short_rows(self.actions, keymap, palette, width)

@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.events import Key
 from textual.screen import ModalScreen
 
+from distui.tui.dialogs.keys import DialogKeys, Keys
 from distui.tui.frame.base import HEIGHTS, View
 from distui.tui.frame.context import app_of, palette_of
 from distui.tui.frame.keys import actions_here, keys_of
@@ -18,6 +19,7 @@ from distui.tui.paint.paint import Line
 from distui.tui.widgets.rows import RowList
 
 _GROUPS = ("View", "Logs", "Layout", "Change")
+KEYS: Keys = (("enter", "do it"), ("up down", "choose"), ("a row's key", "does it, too"), ("esc", "close"))
 
 
 class MenuScreen(ModalScreen[str]):
@@ -45,6 +47,7 @@ class MenuScreen(ModalScreen[str]):
         """See textual."""
         with Vertical():
             yield RowList(self._paint)
+        yield DialogKeys(lambda: KEYS)
 
     def on_mount(self) -> None:
         """What touches hosts stands last."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, Protocol
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.events import Resize
 
 from distui.amounts import counted
 from distui.cluster.hosts.first_hosts import Answer, FirstHost, FirstHosts
@@ -89,10 +91,13 @@ class FirstScreen(View):
 
     def on_mount(self) -> None:
         """Show what was found, and try whether it answers."""
-        self.query_one("#about").styles.height = len(self._about(80, 9))
         self.query_one("#remarks").styles.height = min(4, len(self.start.found.remarks))
         self._show()
         self._try(self.start.found.hosts)
+
+    def on_resize(self, event: Resize) -> None:
+        """What was looked for takes as many rows as it needs."""
+        self.query_one("#about").styles.height = len(self._about(event.size.width, 9))
 
     @property
     def rows(self) -> FirstRows:
@@ -131,12 +136,12 @@ class FirstScreen(View):
         palette, found = self.palette, self.start.found
         where = " and ".join(found.looked) or "~/.ssh/config, an Ansible inventory or a hostfile here"
         if found.hosts:
-            first = Line().gap(1).put(f"There is no hosts.yaml yet. These hosts stand in {where}.", palette.text)
+            first = _wrapped(f"There is no hosts.yaml yet. These hosts stand in {where}.", width, palette)
             keys = [("space", "picks"), ("enter", f"writes {self.start.target} with them"), ("d", "opens the demo")]
-            return [first, _keys(keys, palette), Line().gap(1).put(TRIED, palette.muted)]
-        first = Line().gap(1).put(f"There is no hosts.yaml yet, and no host in {where}.", palette.text)
+            return [*first, _keys(keys, palette), Line().gap(1).put(TRIED, palette.muted)]
+        first = _wrapped(f"There is no hosts.yaml yet, and no host in {where}.", width, palette)
         keys = [("a", "adds hosts by name"), ("d", "opens the demo: two hosts made on this machine")]
-        return [first, _keys(keys, palette), Line()]
+        return [*first, _keys(keys, palette), Line()]
 
     def _remarks(self, width: int, height: int) -> list[Line]:
         return [Line().gap(1).put(words, self.palette.watch) for words in self.start.found.remarks[:height]]
@@ -207,7 +212,9 @@ class FirstScreen(View):
         if new:
             self.rows.go(new[0].name)
         self._try(new)
-        self.query_one("#about", Painted).repaint()
+        about = self.query_one("#about", Painted)
+        about.styles.height = len(self._about(self.size.width, 9))
+        about.repaint()
 
     def action_try_again(self) -> None:
         """All that are shown."""
@@ -236,6 +243,10 @@ def _where(one: FirstHost) -> str:
     user, addr, port = given.get("user"), given.get("addr"), given.get("port")
     at = f"{user}@" if user else ""
     return f"{at}{addr or (one.name if user or port else '')}{f':{port}' if port else ''}"
+
+
+def _wrapped(words: str, width: int, palette: Palette) -> list[Line]:
+    return [Line().gap(1).put(row, palette.text) for row in textwrap.wrap(words, max(20, width - 2))]
 
 
 def _keys(keys: Sequence[tuple[str, str]], palette: Palette) -> Line:

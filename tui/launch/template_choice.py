@@ -12,10 +12,13 @@ from textual.widgets import Static
 
 from distui.cluster.jobs.job_templates import TEMPLATES
 from distui.tui.dialogs.confirm import BOX
+from distui.tui.dialogs.keys import DialogKeys, Keys
 from distui.tui.frame.base import HEIGHTS
 from distui.tui.frame.context import palette_of
 from distui.tui.paint.paint import Line
 from distui.tui.widgets.rows import RowList
+
+KEYS: Keys = (("enter", "begin with it"), ("up down", "choose"), ("esc", "back"))
 
 
 class TemplateChoice(ModalScreen[str]):
@@ -26,7 +29,6 @@ class TemplateChoice(ModalScreen[str]):
     DEFAULT_CSS = BOX.format(kind="TemplateChoice") + (
         "TemplateChoice > Vertical { width: 110; }"
         "TemplateChoice RowList { height: auto; margin: 1 0; background: $panel; }"
-        "TemplateChoice .hint { color: $muted; }"
     )
 
     def compose(self) -> ComposeResult:
@@ -34,7 +36,7 @@ class TemplateChoice(ModalScreen[str]):
         with Vertical():
             yield Static("A new job that runs as it is, to put your own program into", classes="title", markup=False)
             yield RowList(self._paint)
-            yield Static("enter begins with it, esc goes back", classes="hint", markup=False)
+        yield DialogKeys(lambda: KEYS)
 
     def on_mount(self) -> None:
         """The first has the cursor."""

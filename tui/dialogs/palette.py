@@ -1,0 +1,19 @@
+"""Textual's palette, with the keys that work in it in the last row."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.command import CommandPalette
+
+from distui.tui.dialogs.keys import DialogKeys, Keys
+
+KEYS: Keys = (("type", "to find an action, host or run"), ("up down", "choose"), ("enter", "do it"), ("esc", "close"))
+
+
+class PaletteScreen(CommandPalette):
+    """What it finds comes from `tui/frame/palette.py`."""
+
+    def compose(self) -> ComposeResult:
+        """See textual."""
+        yield from super().compose()
+        yield DialogKeys(lambda: KEYS)
