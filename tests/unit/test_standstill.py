@@ -96,6 +96,18 @@ def test_what_stands_still_for_a_reason(more: list[Event]) -> None:
     assert stands(running(stepped(120.0, 22), *more), 500.0) is None
 
 
+def test_a_rank_left_behind_by_all_that_are_done_is_waited_for() -> None:
+    """One of 24 stands at step 35 while the others have done all 104: steps are still to come, from that one."""
+    state = running(*(stepped(100.0 + i, i, *range(24)) for i in range(36)))
+    for i in range(36, 105):
+        state = apply(state, stepped(100.0 + i, i, *(rank for rank in range(24) if rank != 7)))
+    state = apply(state, Progressed(204.0, 0, "h1", {"step": 104.0, "total": 104.0}))
+    assert stands(state, 263.0) is None
+    assert stands(state, 265.0) == Standstill(204.0, 104)
+    done = apply(state, stepped(266.0, 103, 7))
+    assert stands(done, 900.0) is None
+
+
 def test_stall_after_0_turns_it_off() -> None:
     """But for what ranks told when they were asked."""
     off = replace(PLAN, stall_after=0.0)

@@ -18,7 +18,7 @@ from distui.plan.model import RunPlan
 from distui.runs.lines.events import GpuReading
 from distui.runs.lines.explanation import HANGS
 from distui.runs.state.reducer import RankState, RunState
-from distui.runs.state.steps import STEPS, Pace, first
+from distui.runs.state.steps import STEPS, Pace, behind, first
 
 BUSY_PCT = 80.0
 LITTLE_POWER = 0.4
@@ -47,7 +47,7 @@ def standstill(plan: RunPlan, state: RunState, now: float) -> Standstill | None:
         return None
     if front is not None:
         since = max(pace.last.at for pace in paces)
-        late = now - since > limit(paces, plan.stall_after) and not _is_last(front, state)
+        late = now - since > limit(paces, plan.stall_after) and not _all_done(paces, front, state)
         return Standstill(since, step) if late else None
     if (since_quiet := _all_quiet(plan, state)) is not None:
         return Standstill(since_quiet)
@@ -63,11 +63,13 @@ def limit(paces: Iterable[Pace], stall_after: float) -> float:
     return max([stall_after, *(STEPS * pace.seconds for pace in paces if pace.seconds is not None)])
 
 
-def _is_last(front: Pace, state: RunState) -> bool:
-    """Whether no more steps are to come, by the job's own `total`."""
+def _all_done(paces: Iterable[Pace], front: Pace, state: RunState) -> bool:
+    """Whether no more steps are to come, by the job's own `total`: the first rank is there, and none is left behind."""
     values = state.progress.values if state.progress is not None else {}
     total = values.get("total", values.get("steps"))
-    return total is not None and front.last.step >= total - 1 and values.get("epoch") == values.get("epochs")
+    if total is None or front.last.step < total - 1 or values.get("epoch") != values.get("epochs"):
+        return False
+    return not behind({pace.last.rank: pace for pace in paces})
 
 
 def _all_quiet(plan: RunPlan, state: RunState) -> float | None:
