@@ -28,6 +28,16 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 
+KEYS_AT_ONCE = """
+<script>
+  new MutationObserver((_, observer) => {
+    const keys = document.querySelector(".xterm-helper-textarea");
+    if (keys && document.body.classList.contains("-first-byte")) { observer.disconnect(); keys.focus(); }
+  }).observe(document.body, {attributes: true, attributeFilter: ["class"]});
+</script>
+"""
+"""Gives the keys to the terminal of the page as soon as the app paints: else one would have to click it first."""
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -58,7 +68,9 @@ class AppServer(Server):
     async def handle_index(self, request: web.Request) -> Any:
         """See textual-serve; the page connects to the address under which it was opened."""
         self.public_url = self._address.geturl() if self._address else f"http://{request.host}"
-        return await super().handle_index(request)
+        page = await super().handle_index(request)
+        page.text = page.text.replace("</body>", f"{KEYS_AT_ONCE}</body>")
+        return page
 
     @web.middleware
     async def checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:

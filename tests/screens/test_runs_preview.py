@@ -6,6 +6,7 @@ import dataclasses
 import time
 from typing import Any
 
+import pytest
 from every_key import a_run
 from fakes import FakeBackend, history, sample, screen_text, settle
 from measuring import measured
@@ -51,3 +52,21 @@ async def test_a_run_that_nobody_follows_here_says_what_is_recorded(backend: Fak
         await pilot.press("down")
         await settle(pilot)
         assert "progress" not in screen_text(app)
+
+
+@pytest.mark.parametrize(
+    ("age", "said"),
+    [(0, "step 599   loss 0.4292   1.00 s/it"), (240, "last step 599   loss 0.4292   4m")],
+    ids=["now", "4 minutes ago"],
+)
+async def test_figures_of_a_run_that_nobody_follows_say_how_old_they_are(
+    backend: FakeBackend, open_app: Any, age: float, said: str
+) -> None:
+    """It lives, but what is recorded of it ends where its owner left: then no speed of now, and since when."""
+    live = await a_run(backend, fails=False)
+    measured(live, end=time.time() - age)
+    del backend.live[live.plan.run_id]
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        await until(pilot, lambda: "progress" in screen_text(app))
+        row = next(row for row in screen_text(app).splitlines() if "progress" in row)
+        assert f"progress  {said}" in row and row.endswith(" ago") == bool(age)

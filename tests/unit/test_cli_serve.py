@@ -72,7 +72,9 @@ async def test_the_address_with_the_token_opens_the_page_and_is_not_kept() -> No
             assert (cookie["httponly"], cookie["samesite"]) == (True, "Strict")
         async with user.get(address + "/") as page:
             assert page.status == 200
-            assert f"{address.replace('http', 'ws')}/ws" in await page.text()
+            text = await page.text()
+            assert f"{address.replace('http', 'ws')}/ws" in text
+            assert text.index('id="terminal"') < text.index("keys.focus()") < text.index("</body>")
             assert page.headers["Content-Security-Policy"].startswith("default-src 'self'")
             assert page.headers["Referrer-Policy"] == "no-referrer"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distui.amounts import duration
 from distui.files import tail_lines
 from distui.frozen import frozen
 from distui.monitor.board import Board, HostBoard
@@ -24,6 +25,8 @@ LABEL = 8
 """Cells of the labels at the left, as above."""
 PLOT_ROWS = 4
 MOST_HOSTS = 4
+OLD_S = 30.0
+"""Figures of a run that lives and that nobody follows are said to be old from then on."""
 TAIL = 4096
 """Bytes at the end of a log in which its last line is."""
 
@@ -61,13 +64,25 @@ def last_line(state: RunState | None, look: Look | None) -> str:
 
 
 def live_lines(
-    palette: Palette, glyphs: Glyphs, row: RunRow, state: RunState | None, look: Look | None, board: Board, width: int
+    palette: Palette,
+    glyphs: Glyphs,
+    row: RunRow,
+    state: RunState | None,
+    look: Look | None,
+    board: Board,
+    width: int,
+    now: float,
 ) -> list[Line]:
     """Progress, the curve, GPUs by host, the last line; what is not known takes no row."""
     lines: list[Line] = []
     progress = state.progress if state is not None else None
-    shown = progress_line(palette, progress or _measured(look), over=not row.live, room=width - LABEL - 4)
+    measured = _measured(look) if progress is None else None
+    age = now - measured.at if measured is not None and row.live else 0.0
+    over = not row.live or age > OLD_S
+    shown = progress_line(palette, progress or measured, over=over, room=width - LABEL - 4)
     if shown.width:
+        if row.live and over:
+            shown.put(f"   {duration(age, coarse=True)} ago", palette.watch)
         lines.append(_label("progress", palette).add(shown))
     lines += _curve(palette, glyphs, look, width)
     if row.live:

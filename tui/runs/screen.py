@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -197,7 +198,7 @@ class RunsScreen(View):
         followed = self.backend.following.get(row.run)
         goes = live_lines(
             self.palette, self.glyphs, row, followed.state if followed is not None else None, self._looks.get(row.run),
-            app_of(self).board, width,
+            app_of(self).board, width, time.time(),
         )  # fmt: skip
         return preview(row, app_of(self).found, width, self.palette, self.glyphs, goes)
 
