@@ -378,7 +378,7 @@ class DistuiApp(Places):
         """See textual."""
         from distui.tui.dialogs.palette import PaletteScreen
 
-        if not PaletteScreen.is_open(self):
+        if not isinstance(self.screen, PaletteScreen):
             self.push_screen(PaletteScreen(id="--command-palette"))
 
     def action_menu(self) -> None:

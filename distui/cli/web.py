@@ -69,6 +69,7 @@ class AppServer(Server):
         """See textual-serve; the page connects to the address under which it was opened."""
         self.public_url = self._address.geturl() if self._address else f"http://{request.host}"
         page = await super().handle_index(request)
+        assert isinstance(page, web.Response) and page.text is not None
         page.text = page.text.replace("</body>", f"{KEYS_AT_ONCE}</body>")
         return page
 

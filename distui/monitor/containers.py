@@ -11,6 +11,8 @@ from distui.frozen import frozen
 from distui.plan.command import docker
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.runs.hosts.discover import FoundTask, Runner, inspected, list_tasks, refused, rfc3339
+from distui.runs.lines.text import safe, text_of
+from distui.runs.store.masking import Mask
 from distui.session import Session
 from distui.spec.hosts.inventory import Host
 
@@ -94,6 +96,21 @@ def _process(task: FoundTask) -> HostContainer:
         task=task.labels,
         engine="process",
     )
+
+
+async def last_line(run_argv: Runner, host: Host, task: FoundTask, mask: Mask) -> str:
+    """What a task said last, also when that is not a whole line yet; empty where that can't be read."""
+    if task.labels.engine == "process":
+        argv: Argv = ("tail", "-n", "3", f"{task.id}/log")
+    else:
+        argv = docker.logs(host.engine_command, task.id, tail=3)
+    done = await run_argv(("sh", "-c", 'exec "$@" 2>&1', "sh", *argv))
+    said = (
+        [text for line in mask.raw(done.stdout).splitlines() if (text := safe(text_of(line)).strip())]
+        if done.ok
+        else []
+    )
+    return said[-1] if said else ""
 
 
 def log_argv(host: Host, container: HostContainer, *, lines: int = LOG_LINES) -> Argv:

@@ -41,7 +41,7 @@ from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
 from distui.plan.serialize import to_json
 from distui.runs.follow.fanout import Fanout
-from distui.runs.hosts.discover import FoundRuns
+from distui.runs.hosts.discover import FoundRuns, FoundTask
 from distui.runs.hosts.remains import Remains
 from distui.runs.launch.gpu_users import GpuUser
 from distui.runs.launch.job_record import JobRecord, recorded_job
@@ -256,6 +256,10 @@ class FakeBackend:
         self.silence.set()
         self.users: tuple[GpuUser, ...] = ()
         """Other runs that have GPUs."""
+        self.said = ""
+        """What any task on a host says last."""
+        self.found_runs = FoundRuns((), {})
+        """What hosts say when they are asked for runs."""
         self.status = 0
         """How the next command of a fix ends."""
         self.error: Exception | None = None
@@ -325,6 +329,10 @@ class FakeBackend:
         self.calls.append(("container_log", container.id))
         while data := await self.log_parts.get():
             yield data
+
+    async def last_line(self, task: FoundTask) -> str:
+        self.calls.append(("last_line", task.host, task.labels.ranks))
+        return self.said
 
     async def gpu_processes(self, host: str) -> tuple[GpuProcess, ...]:
         self.calls.append(("gpu_processes", host))
@@ -414,7 +422,7 @@ class FakeBackend:
     async def runs(self) -> tuple[tuple[RunRow, ...], FoundRuns]:
         self.calls.append(("runs",))
         self._fail()
-        return tuple(self.rows), FoundRuns((), {})
+        return tuple(self.rows), self.found_runs
 
     async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:
         self.calls.append(("stop", run, grace))

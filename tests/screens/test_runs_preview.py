@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 from every_key import a_run
-from fakes import FakeBackend, history, sample, screen_text, settle
+from fakes import FakeBackend, FakeLive, history, sample, screen_text, settle
 from measuring import measured
 
 from distui.monitor.figures import HostNews
+from distui.plan.labels import TaskLabels
+from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
 from distui.runs.lines.events import Progressed
+from distui.runs.store.runs import StoredRun
 
 
 async def until(pilot: Any, what: Any) -> None:
@@ -70,3 +73,41 @@ async def test_figures_of_a_run_that_nobody_follows_say_how_old_they_are(
         await until(pilot, lambda: "progress" in screen_text(app))
         row = next(row for row in screen_text(app).splitlines() if "progress" in row)
         assert f"progress  {said}" in row and row.endswith(" ago") == bool(age)
+
+
+def found_task(live: FakeLive, *ranks: int, running: bool = True) -> FoundTask:
+    labels = TaskLabels(live.plan.run_id, ranks[0], ranks, f"node{ranks[0]:02}", live.plan.job, "alice@laptop")
+    return FoundTask(labels.host, "c0ffee" * 10, labels, {}, running, "running" if running else "exited")
+
+
+async def test_what_a_run_that_nobody_follows_says_is_asked_for_at_its_host(
+    backend: FakeBackend, open_app: Any
+) -> None:
+    """Of the first rank that runs, and not with every repaint; a run that is followed here is read here."""
+    live = await a_run(backend, fails=False)
+    del backend.live[live.plan.run_id]
+    tasks = (found_task(live, 0, running=False), found_task(live, 2, 3), found_task(live, 1))
+    backend.found_runs = FoundRuns((FoundRun(live.plan.run_id, tasks),), {})
+    backend.said = "step 77  loss 1.770"
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        await until(pilot, lambda: "last  step 77  loss 1.770" in screen_text(app))
+        app.screen.news(frozenset())
+        await settle(pilot)
+        assert [call for call in backend.calls if call[0] == "last_line"] == [("last_line", "node01", (1,))]
+        backend.live[live.plan.run_id] = live
+        app.screen.news(frozenset())
+        await until(pilot, lambda: "last  step 39  loss 2.610" in screen_text(app))
+
+
+async def test_nobody_is_asked_for_the_log_of_a_run_that_another_distui_here_follows(
+    backend: FakeBackend, open_app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is written here as it goes on."""
+    live = await a_run(backend, fails=False)
+    del backend.live[live.plan.run_id]
+    asked = []
+    monkeypatch.setattr(StoredRun, "is_followed", property(lambda stored: asked.append(stored) or True))
+    backend.found_runs = FoundRuns((FoundRun(live.plan.run_id, (found_task(live, 1),)),), {})
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        await until(pilot, lambda: asked and "last  step 39  loss 2.610" in screen_text(app))
+        assert not any(call[0] == "last_line" for call in backend.calls)

@@ -23,7 +23,10 @@ class DialogKeys(Bar):
 
     def on_mount(self) -> None:
         """Where one types other keys work."""
-        self.watch(self.screen, "focused", self.refresh, init=False)
+        self.watch(self.screen, "focused", self._moved, init=False)
+
+    def _moved(self) -> None:
+        self.refresh()
 
     def line(self, width: int, palette: Palette) -> Line:
         """See Bar. What does not fit is left out from the right, but for how to get out."""

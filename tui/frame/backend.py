@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from distui.monitor.figures import HostNews
     from distui.monitor.processes import Outcome, SeenProcess
     from distui.plan.model import NoPlan, RunPlan
-    from distui.runs.hosts.discover import FoundRuns
+    from distui.runs.hosts.discover import FoundRuns, FoundTask
     from distui.runs.hosts.remains import Remains
     from distui.runs.launch.gpu_users import GpuUser
     from distui.runs.launch.job_record import JobRecord
@@ -74,6 +74,9 @@ class Backend(Protocol):
 
     def container_log(self, container: HostContainer) -> AsyncGenerator[bytes, None]:
         """Its last lines and what comes; ends when the log does. Close it to stop listening."""
+
+    async def last_line(self, task: FoundTask) -> str:
+        """What a task on a host said last, read from there; empty where that can't be read."""
 
     async def gpu_processes(self, host: str) -> tuple[GpuProcess, ...]:
         """What is on the GPUs of a host at this moment."""

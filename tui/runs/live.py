@@ -54,12 +54,14 @@ class Looker:
         return Look(self._reader.read(finest=every), text_of(lines[-1]) if lines else "")
 
 
-def last_line(state: RunState | None, look: Look | None) -> str:
-    """What any rank said last, where the run is followed; else the end of rank 0's log."""
+def last_line(state: RunState | None, look: Look | None, heard: str = "") -> str:
+    """What any rank said last, where the run is followed; else what its host says, or the end of rank 0's log here."""
     said = [r for r in state.ranks.values() if r.last_line and r.last_line_at is not None] if state is not None else []
     if said:
         newest = max(said, key=lambda rank: rank.last_line_at or 0.0)
         return f"rank {newest.rank}: {newest.last_line}"
+    if heard:
+        return heard
     return look.last_line if look is not None else ""
 
 
@@ -72,6 +74,7 @@ def live_lines(
     board: Board,
     width: int,
     now: float,
+    heard: str = "",
 ) -> list[Line]:
     """Progress, the curve, GPUs by host, the last line; what is not known takes no row."""
     lines: list[Line] = []
@@ -90,7 +93,7 @@ def live_lines(
         lines += [_host(palette, glyphs, row, known[name]) for name in row.hosts[:MOST_HOSTS] if name in known]
         if len(row.hosts) > MOST_HOSTS:
             lines.append(_label("", palette).put(f"{len(row.hosts) - MOST_HOSTS} more hosts", palette.faint))
-    if text := last_line(state, look):
+    if text := last_line(state, look, heard):
         lines.append(_label("last", palette).put(text, palette.muted))
     return lines
 

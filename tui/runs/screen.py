@@ -28,6 +28,7 @@ from distui.tui.paint.theme import Palette
 from distui.tui.run import change as run_change
 from distui.tui.run.words import failure_words, sign_of, started_words, state_style, state_words, took_words
 from distui.tui.runs.compare_screen import CompareScreen
+from distui.tui.runs.listener import Listener
 from distui.tui.runs.live import Look, Looker, live_lines
 from distui.tui.runs.preview import preview
 from distui.tui.widgets.panel import Panel
@@ -65,6 +66,7 @@ class RunsScreen(View):
         self._looks: dict[str, Look] = {}
         """What was read of the folders of runs that the cursor was on."""
         self._looking = False
+        self._listener = Listener(self)
         self.marked: tuple[str, ...] = ()
         """At most two runs, to be compared."""
         self.shown: dict[str, RunRow] = {}
@@ -188,6 +190,7 @@ class RunsScreen(View):
 
     def _repaint(self) -> None:
         self._look()
+        self._listener.listen(self.chosen)
         for panel in self.query(Panel):
             panel.refresh()
 
@@ -198,7 +201,7 @@ class RunsScreen(View):
         followed = self.backend.following.get(row.run)
         goes = live_lines(
             self.palette, self.glyphs, row, followed.state if followed is not None else None, self._looks.get(row.run),
-            app_of(self).board, width, time.time(),
+            app_of(self).board, width, time.time(), self._listener.heard(row),
         )  # fmt: skip
         return preview(row, app_of(self).found, width, self.palette, self.glyphs, goes)
 

@@ -6,15 +6,21 @@ import contextlib
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from functools import partial
 
 from distui.cluster.settings import ClusterSettings
+from distui.errors import HostError
 from distui.facts.host import GpuProcess
 from distui.facts.probe import probe_processes
-from distui.monitor.containers import HostContainer, follow_log, list_containers, log_argv, shell_argv
+from distui.monitor.containers import HostContainer, follow_log, last_line, list_containers, log_argv, shell_argv
 from distui.monitor.processes import Outcome, SeenProcess, look, signal
+from distui.runs.hosts.discover import FoundTask
 from distui.runs.store.masking import Mask, MaskedStream
 from distui.session import Completed, Connector, Session, session_on
 from distui.spec.hosts.inventory import Host
+
+LAST_LINE_S, LAST_LINE_MOST = 10.0, 256 << 10
+"""Seconds and bytes that the end of a log may take."""
 
 Login = Callable[["Host", tuple[str, ...]], tuple[str, ...]]
 """The command that opens a shell on a host for a person, or runs one there that wants a terminal."""
@@ -66,6 +72,16 @@ class HostBackend(ABC):
                 async for data in stream:
                     yield hidden.feed(data)
                 yield hidden.rest()
+
+    async def last_line(self, task: FoundTask) -> str:
+        """See the protocol."""
+        mask = Mask.of(task.labels.secrets, self.settings.environ)
+        try:
+            async with self._session(task.host) as session:
+                ask = partial(session.run, timeout=LAST_LINE_S, limit=LAST_LINE_MOST)
+                return await last_line(ask, self._host(task.host), task, mask)
+        except HostError:
+            return ""
 
     async def gpu_processes(self, host: str) -> tuple[GpuProcess, ...]:
         """See the protocol."""
