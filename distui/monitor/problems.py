@@ -10,11 +10,12 @@ from distui.facts.troubles import for_hosts, without_host
 from distui.frozen import frozen
 from distui.monitor.board import HostBoard
 from distui.monitor.remarks import remarks
-from distui.plan.labels import format_ranks
+from distui.plan.labels import format_ranks, named_ranks
 from distui.runs.lines.explanation import HANGS
 from distui.runs.report.history import RunRow
 from distui.runs.report.states import ENDED
 from distui.runs.state.reducer import RunState
+from distui.runs.state.steps import behind
 from distui.spec.hosts.names import fold
 
 Level = Literal["wrong", "watch"]
@@ -100,7 +101,7 @@ def of_run(run: str, state: RunState, now: float) -> Iterator[Problem]:
     elif state.stalled is not None:
         since = duration(now - state.stalled.since, coarse=True)
         last = "" if state.stalled.step is None else f", the last was {state.stalled.step:,.0f}"
-        yield Problem("run", run, "wrong", f"it stands still: no step for {since}{last}", _ASK)
+        yield Problem("run", run, "wrong", f"it stands still: no step for {since}{last}{_behind(state)}", _ASK)
     for host in (host for host in state.hosts.values() if host.connection == "lost"):
         yield Problem("run", run, "wrong", f"contact with {host.host} is lost: {host.reason}")
     if silent := [rank.rank for rank in state.ranks.values() if rank.quiet]:
@@ -110,6 +111,13 @@ def of_run(run: str, state: RunState, now: float) -> Iterator[Problem]:
     for warning in state.network.warnings if state.network is not None else ():
         what, _, hint = warning.partition("; ")
         yield Problem("run", run, "watch", what, hint)
+
+
+def _behind(state: RunState) -> str:
+    """Who of those that go on is behind, to be appended."""
+    paces = {rank: pace for rank, pace in state.steps.items() if (r := state.ranks.get(rank)) is None or r.live}
+    late = behind(paces, standing=True)
+    return f"; {named_ranks(late)} {'is' if len(late) == 1 else 'are'} behind" if late else ""
 
 
 _ASK = "w in the run asks the ranks why"

@@ -16,6 +16,8 @@ from distui.runs.lines.events import (
     RankChanged,
     RanksAsked,
     RankSilent,
+    RanksStepped,
+    RankStep,
     RunEnded,
     RunOpened,
     RunStalled,
@@ -88,6 +90,10 @@ def test_a_run_says_what_failed_which_hosts_are_lost_and_who_is_silent() -> None
             HostChanged(9.0, "h2", "lost", "no answer for 15 s"), RankSilent(9.0, 1, "h2", quiet=True, seconds=40.0)
         ),
         "still": state(RunStalled(9.0, True, 2.0, 22)),
+        "late": state(
+            RanksStepped(2.0, (RankStep(0, 22, 2.0), RankStep(1, 9, 1.0), RankStep(2, 22, 2.0))),
+            RunStalled(9.0, True, 2.0, 22),
+        ),
         "over": state(FailureFound(9.0, failure), RunEnded(10.0, "failed", 1, failure, "", (), 9.0)),
     }
     found = problems((), runs, (RunRow("failed", "job", "partial", ("h1",), 2, live=True),), 10.0)
@@ -95,6 +101,7 @@ def test_a_run_says_what_failed_which_hosts_are_lost_and_who_is_silent() -> None
         ("failed", "wrong", "rank 1 on h2 failed first: CUDA error"),
         ("lost", "wrong", "contact with h2 is lost: no answer for 15 s"),
         ("still", "wrong", "it stands still: no step for 8s, the last was 22"),
+        ("late", "wrong", "it stands still: no step for 8s, the last was 22; rank 1 is behind"),
         ("lost", "watch", "rank 1 says nothing, and the GPUs do nothing"),
     ]
 
