@@ -14,6 +14,7 @@ from distui.runs.hosts.remains import Remain, Remains
 from distui.tui.dialogs.confirm import Confirm
 from distui.tui.dialogs.text import TextScreen
 from distui.tui.runs.compare_screen import CompareScreen
+from distui.tui.widgets.rows import RowList
 
 
 async def press(pilot: Any, *keys: str) -> None:
@@ -87,6 +88,28 @@ async def test_a_plan_is_a_text_and_two_are_compared(open_app: Any, backend: Fak
         text = screen_text(app)
         assert "llm-7f3 to llm-7f2" in text
         assert "node01" in text and "neither has a curve" in text
+
+
+async def test_a_long_difference_is_read_whole(open_app: Any, backend: FakeBackend) -> None:
+    """On as many rows as it needs, anew when the window changes."""
+    long = " ".join(f"--option-{number} {number}" for number in range(20))
+    for name, last in (("llm-7f2", "end-of-old"), ("llm-7f3", "end-of-new")):
+        made = backend.plan(name, ("node01",))
+        words = (*made.tasks[0].start, f"{long} {last}")
+        made = replace(made, tasks=(replace(made.tasks[0], start=words), *made.tasks[1:]))
+        backend.record(made, launching(made, 1.0))
+    async with open_app((80, 24), start="runs") as (app, pilot):
+        await press(pilot, "space", "j", "j", "d")
+        while not app.screen.sides:
+            await pilot.pause(0.02)
+        await settle(pilot)
+        narrow = len(app.screen.query_one(RowList).rows)
+        shown = [text for _, text in app.screen._rows]
+        assert any("end-of-old" in text for text in shown) and all(len(text) <= 77 for text in shown)
+        await pilot.resize_terminal(200, 50)
+        await settle(pilot)
+        assert "end-of-old" in screen_text(app)
+        assert len(app.screen.query_one(RowList).rows) < narrow
 
 
 async def test_two_marked_runs_are_compared_wherever_the_cursor_is(open_app: Any, backend: FakeBackend) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from textwrap import TextWrapper
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -29,6 +30,9 @@ from distui.tui.widgets.painted import Painted
 from distui.tui.widgets.rows import Row, RowList
 
 Recorded = tuple[RunRow, LiveRun]
+
+MOST_ROWS = 12
+"""Of a difference, such as a command with its whole program; all of it is in what is copied."""
 
 
 class CompareScreen(View):
@@ -60,6 +64,8 @@ class CompareScreen(View):
         self.powers = False
         self.smooth = 0
         self.lines: list[str] = []
+        self._rows: list[tuple[int, str]] = []
+        """Each row of the list: of which line it is, and its part of it."""
 
     # What it shows.
 
@@ -87,12 +93,23 @@ class CompareScreen(View):
         now = time.time()
         self.sides = tuple(Side(row, live.plan, read, now) for (row, live), read in zip(self.runs, found, strict=True))
         self.lines = self._differences()
-        rows = self.query_one(RowList)
-        rows.set_rows([Row(str(number)) for number in range(len(self.lines))])
+        self._wrap()
         self.set_class(figure_of(*(side.readings for side in self.sides)) is None, "-no-curve")
         self.query_one("#table").styles.height = 1 + len(facts(*self.sides))
         for painted in self.query("#body Painted").results(Painted):
             painted.repaint()
+
+    def on_resize(self) -> None:
+        """Lines take the rows that they need."""
+        self._wrap()
+
+    def _wrap(self) -> None:
+        room = max(20, self.size.width - 3)
+        more = TextWrapper(
+            room, subsequent_indent="      ", max_lines=MOST_ROWS, placeholder=f" {self.glyphs.ellipsis}"
+        )
+        self._rows = [(number, part) for number, line in enumerate(self.lines) for part in more.wrap(safe(line))]
+        self.query_one(RowList).set_rows([Row(str(number)) for number in range(len(self._rows))])
 
     def _differences(self) -> list[str]:
         (_, old), (_, new) = self.runs
@@ -142,9 +159,10 @@ class CompareScreen(View):
         return [title, *plot_lines(palette, self.glyphs, plot, width - 1, height - 2), below]
 
     def _difference(self, number: int, width: int, here: bool) -> Line:
-        palette, text = self.palette, self.lines[number]
-        style = palette.bold if text.startswith("+") or text.isupper() else palette.muted
-        return Line().gap(1).put(text, palette.accent if text.startswith(("+++", "---")) else style)
+        palette, (of, text) = self.palette, self._rows[number]
+        begin = self.lines[of]
+        style = palette.bold if begin.startswith("+") or begin.isupper() else palette.muted
+        return Line().gap(1).put(text, palette.accent if begin.startswith(("+++", "---")) else style)
 
     # Keys.
 
