@@ -151,6 +151,8 @@ class _Trial:
         self.unproved = False
         self.results: Mapping[str, Reached] = {}
         self._asked = False
+        self._heard = False
+        """Whether the program there ever said something."""
         self._channel: ByteChannel | None = None
         self._buffer = bytearray()
         self._searched = 0
@@ -176,8 +178,12 @@ class _Trial:
     def give_up(self, seconds: float) -> None:
         """Time is up: a host that was asked and has not answered is a problem."""
         if self._asked:
+            name = self.endpoint.host
             message = f"did not answer the reachability check within {seconds:.0f} s"
-            self.problem = ReachProblem(self.endpoint.host, "", message, f"is {self.endpoint.host} overloaded?")
+            hint = f"is {name} overloaded" + (
+                "?" if self._heard else f", or its python3 broken? `ssh {name} python3 -V`"
+            )
+            self.problem = ReachProblem(name, "", message, hint)
 
     def _failed(self, exc: HostError) -> None:
         self._asked = False
@@ -226,6 +232,7 @@ class _Trial:
                 del self._buffer[: end + 1]
                 self._searched = 0
                 if (start := line.find(_GREETING)) >= 0:
+                    self._heard = True
                     return self._read(line[start + len(_GREETING) :])
                 continue
             more = await self._channel.read()

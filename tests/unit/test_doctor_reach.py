@@ -217,6 +217,7 @@ async def test_a_host_that_never_answers_is_named(monkeypatch: pytest.MonkeyPatc
     report = await proof(Endpoint("h1", "127.0.0.1"), Endpoint("h2", "127.0.0.2"), h2=hanging)
     assert [(p.host, p.peer) for p in report.problems] == [("h2", "")]
     assert "did not answer the reachability check" in report.problems[0].message
+    assert report.problems[0].hint == "is h2 overloaded, or its python3 broken? `ssh h2 python3 -V`"
 
 
 @pytest.mark.parametrize(

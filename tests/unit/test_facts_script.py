@@ -184,6 +184,22 @@ def test_a_clock_in_whole_seconds_is_said_to_be_coarse(run: Run, shim: Shim) -> 
     assert facts.clock_offset_ms == 0
 
 
+@pytest.mark.parametrize(
+    "body", ["exec sleep 616.25", "trap '' TERM; sleep 616.25", "sleep 616.25 & exit 0", "exec yes"]
+)
+def test_a_clock_needs_no_python3_that_answers(run: Run, shim: Shim, body: str) -> None:
+    """Where date has no %N: one that hangs, or prints without end, costs seconds and not the probe."""
+    shim("date", 'case $1 in +%s%N) echo "$(/bin/date +%s)%N";; *) /bin/date "$@";; esac')
+    shim("python3", body)
+    try:
+        facts = run(limit=2)
+    finally:
+        for pid in processes_with("616.25"):
+            os.kill(pid, signal.SIGKILL)
+    assert facts.disks and facts.python3 is None
+    assert any("whole seconds" in warning for warning in facts.warnings)
+
+
 def test_gpus_with_mig_and_processes(run: Run, shim: Shim) -> None:
     """Two GPUs, one cut by MIG, one used by this very process: memory, slices, user and pid are all there."""
     shim(
