@@ -331,6 +331,9 @@ dist.destroy_process_group()
         "import os, signal, torch.distributed; os.kill(os.getpid(), signal.SIGTERM)",
         "import sys, torch.distributed; sys.exit('words')",
         "import importlib, torch.distributed as d; print(importlib.reload(d) is d, d.__spec__.name)",
+        "import sys; print([name for name in sys.modules if 'custom' in name])",
+        "import sitecustomize",
+        "import importlib.util; print(importlib.util.find_spec('sitecustomize'))",
     ],
 )
 def test_a_program_says_the_same_with_the_hook(both: Callable[..., tuple[int, str, str]], program: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.runs.insight.answers import Collective, Frame, Group, Process, Stack, Thread
-from distui.runs.insight.collectives import standing
+from distui.runs.insight.collectives import may_stand_from, standing
 from distui.runs.insight.explain import explain
 from distui.runs.insight.ranks import RankSeen
 from distui.runs.lines.explanation import Explanation
@@ -209,17 +209,45 @@ def test_sends_and_receives_are_counted_apart() -> None:
     assert found.kind != "mismatch" and 2 not in found.culprits
 
 
-@pytest.mark.parametrize("state", ["T", "t"])
-def test_a_stopped_process(state: str) -> None:
-    """By SIGSTOP or a debugger: also where the others have not waited long."""
-    stopped = rank(2, group(30), state=state)
+@pytest.mark.parametrize(
+    ("state", "words", "next_step"),
+    [
+        ("T", "is stopped by a signal (SIGSTOP)", "kill -CONT"),
+        ("t", "is being traced, and stopped by that", "TracerPid"),
+    ],
+)
+def test_a_stopped_process(state: str, words: str, next_step: str) -> None:
+    """By SIGSTOP or a debugger: also where the others have not waited long, and where nobody waits yet."""
+    stopped = replace(rank(2, group(30), state=state), held=state == "t")
     found = explain([*waiting(4, without=(2,)), stopped])
     assert verdict(found) == ("hang", "certain", (2,))
-    assert ("SIGSTOP" in found.headline) == (state == "T") and ("kill -CONT" in found.advice) == (state == "T")
+    assert words in found.headline and next_step in found.advice
+    alone = explain([*[rank(n, group(30)) for n in (0, 1, 3)], stopped])
+    assert verdict(alone) == ("hang", "certain", (2,)) and alone.headline.startswith(f"rank 2 {words}")
     for own in (stopped, replace(stopped, process=replace(stopped.process, groups=None))):
         found = explain([*waiting(4, without=(2,), pending=0.01), own])
         assert verdict(found)[::2] == ("hang", (2,)) and found.since is not None
         assert found.collective == "all_reduce #31 of 1000 Float in the default group"
+
+
+def test_a_process_that_was_traced_in_one_moment_is_no_hang() -> None:
+    """As strace and py-spy do it: the others wait for a moment, or not at all."""
+    traced = rank(2, group(30), state="t", threads=(Thread("python", "t", "ptrace_stop", 0.0),))
+    for others in (waiting(4, without=(2,), pending=0.01), [rank(n, group(30)) for n in (0, 1, 3)]):
+        found = explain([*others, traced])
+        assert (found.kind, found.culprits) == ("moving", ())
+        assert next(place for place in found.ranks if place.rank == 2).does == "is being traced"
+
+
+@pytest.mark.parametrize(
+    ("pending", "every", "after"),
+    [(0.5, 0.1, None), (2.0, 0.1, 3.0), (2.0, 3.0, None), (4.0, 3.0, 11.0), (20.0, 0.1, None)],
+    ids=["just begun", "longer than usual", "slow steps", "longer than a slow step", "stands already"],
+)
+def test_when_it_will_count_as_one_that_stands_still(pending: float, every: float, after: float | None) -> None:
+    """Worth another look then: what takes longer than a step does, and does not stand yet."""
+    ranks = [rank(n, group(31, pending, every=every)) for n in (0, 1)] + [rank(2, group(30, every=every))]
+    assert may_stand_from(ranks) == (pytest.approx(NOW + after) if after is not None else None)
 
 
 def test_a_process_that_was_stopped_within_the_collective() -> None:

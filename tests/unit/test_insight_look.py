@@ -85,6 +85,32 @@ async def test_stacks_are_added_to_what_was_seen(monkeypatch: pytest.MonkeyPatch
     assert [seen.process for seen in found.ranks] == [replace(before, stacks=STACKS)]
 
 
+@pytest.mark.parametrize(
+    ("states", "kind"),
+    [("tt", "hang"), ("tS", "moving"), ("tR", "moving"), ("S", "moving"), ("t+", "moving")],
+)
+async def test_a_traced_rank_is_looked_at_twice(monkeypatch: pytest.MonkeyPatch, states: str, kind: str) -> None:
+    """strace and py-spy stop a program for moments; a debugger for long. `+`: another process by then."""
+    answers = [
+        replace(process(group(0.1)), state="t" if state == "+" else state, pid=2 if state == "+" else 1)
+        for state in states
+    ]
+    slept: list[float] = []
+    asked = iter([*answers, answers[-1]])
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    async def answer(*_: object, **__: object) -> dict[str, HostAnswer]:
+        return {"h1": HostAnswer("h1", {0: (next(asked),)}, at=NOW)}
+
+    monkeypatch.setattr(looks, "ask_hosts", answer)
+    monkeypatch.setattr(looks.asyncio, "sleep", sleep)
+    found = await looks.look(looks.Asked([], [TaskRanks(0, "h1", (0,))], {0: "x"}))
+    assert (found.explanation.kind, slept) == (kind, [looks.TRACED_S] * (len(states) - 1))
+    assert ("is being traced" in found.explanation.headline) == (kind == "hang")
+
+
 async def test_a_host_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its ranks have no stacks to tell; the others have."""
     calls: list[list[str]] = []

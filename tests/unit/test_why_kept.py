@@ -65,11 +65,19 @@ def asked_at(turns: AskTurns, until: int, silent: Callable[[int], bool]) -> list
 def test_ranks_are_asked_whether_they_speak_or_not() -> None:
     """Lines of a progress bar tell nothing; one that is silent has them asked at once, then less and less often."""
     assert asked_at(AskTurns(0.0, 120.0, insight=True), 400, lambda now: False) == [120, 240, 360]
-    assert asked_at(AskTurns(0.0, 3.0, insight=True), 130, lambda now: False) == [20, 40, 60, 80, 100, 120]
+    assert asked_at(AskTurns(0.0, 30.0, insight=True), 100, lambda now: False) == [30, 60, 90]
+    assert asked_at(AskTurns(0.0, 15.0, insight=True), 90, lambda now: False) == [20, 40, 60, 80]
     assert asked_at(AskTurns(0.0, 30.0, insight=True), 150, lambda now: now >= 45) == [30, 45, 55, 75, 105, 135]
     assert asked_at(AskTurns(0.0, 120.0, insight=False), 400, lambda now: False) == []
     assert asked_at(AskTurns(0.0, 120.0, insight=False), 330, lambda now: now >= 300) == [300, 310]
     assert asked_at(AskTurns(0.0, 0.0, insight=True), 400, lambda now: False) == []
+
+
+def test_what_is_to_be_named_soon_is_asked_more_often() -> None:
+    """A hang is to be named ten seconds after `stall_after`: also where ranks print on, or were silent long before."""
+    assert asked_at(AskTurns(0.0, 3.0, insight=True), 40, lambda now: False) == [9, 18, 27, 36]
+    assert asked_at(AskTurns(0.0, 3.0, insight=True), 40, lambda now: now >= 3) == [3, 12, 21, 30, 39]
+    assert asked_at(AskTurns(0.0, 10.0, insight=True), 60, lambda now: False) == [16, 32, 48]
 
 
 def test_what_stood_still_is_asked_about_when_it_has_for_long() -> None:

@@ -73,15 +73,12 @@ def _leave_the_path() -> None:
 
 
 def _run_the_next() -> None:
-    """The sitecustomize that this one hides, as `site` would have imported it; its errors are `site`'s to show."""
-    ours = sys.modules.pop("sitecustomize", None)
-    try:
-        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
-    except ImportError as error:
-        if getattr(error, "name", None) != "sitecustomize":
-            raise
-        if ours is not None:
-            sys.modules["sitecustomize"] = ours
+    """The sitecustomize that this one hides, in its place, as `site` would have imported it; its errors are `site`'s.
+
+    Where there is none, that is what `site` is told of this one, too: it says nothing, and no program finds a module.
+    """
+    sys.modules.pop("sitecustomize", None)
+    import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
 
 
 _leave_the_path()

@@ -24,8 +24,17 @@ from distui.runs.watch.silence import silent_for
 FIRST_PAUSE_S = 10.0
 """Seconds from one question to ranks that are silent to the next; then longer and longer ones."""
 PERIOD_S = 20.0
-"""Ranks that speak are asked every `stall_after`, and no more often than this."""
+"""Ranks that speak are asked every `stall_after`, and no more often than this; but see SOONER_S."""
+SOONER_S = 6.0
+"""Or `stall_after` and so many more, where that is less: what holds a run up is to be named ten seconds after it, of
+which the rest is for something to take longer than usual (LONG_S) and for the answers.
+"""
 MARGIN_S = 0.5
+
+
+def period(stall_after: float) -> float:
+    """Seconds from one question to ranks that speak to the next. A question costs some 0.17 s of CPU."""
+    return max(stall_after, min(PERIOD_S, stall_after + SOONER_S))
 
 
 class AskTurns:
@@ -35,16 +44,16 @@ class AskTurns:
 
     def __init__(self, began: float, stall_after: float, *, insight: bool) -> None:
         """`insight` is whether ranks can be asked where they are in their collectives (`insight`)."""
-        self._longest = max(PERIOD_S, stall_after)
+        self._longest = period(stall_after)
         self._period = self._longest if insight and stall_after > 0 else float("inf")
         self._next = began + self._period
         self._silent = False
-        self._pause = FIRST_PAUSE_S
+        self._pause = self._first = min(FIRST_PAUSE_S, self._longest)
 
     def due(self, now: float, *, silent: bool) -> bool:
         """Whether to ask now; `silent` tells whether a rank has said nothing for `stall_after`."""
         if silent and not self._silent:
-            self._next, self._pause = now, FIRST_PAUSE_S
+            self._next, self._pause = now, self._first
         self._silent = silent
         if now < self._next:
             return False
@@ -103,6 +112,8 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     attempt.ras = seen.ras
     if seen.to_be_sure:
         turns.again(attempt.clock() + seen.to_be_sure)
+    if (moment := seen.may_stand_from) is not None:
+        turns.again(moment + MARGIN_S)
     if found.kind in STANDS and found.since is not None and not found.stood(attempt.clock(), attempt.plan.stall_after):
         turns.again(found.since + attempt.plan.stall_after + MARGIN_S)
         found = _goes_on(found)

@@ -14,6 +14,8 @@ STANDING_S = 5.0
 """Seconds after which a collective that is not over counts as one that stands still."""
 SLOWER = 5.0
 """Or so many times as long as a step usually takes, where that is more."""
+LONG_S = 1.0
+"""Seconds, or a usual step where that is more, from which on it may become one that stands still."""
 
 NCCL = ":nccl"
 """Behind the name of a group: what it does over NCCL, which torch counts apart (`agent/hooked.py`)."""
@@ -78,6 +80,14 @@ def standing(ranks: Sequence[RankSeen]) -> tuple[Standing, ...]:
     return tuple(sorted(found, key=lambda one: one.since))
 
 
+def may_stand_from(ranks: Sequence[RankSeen]) -> float | None:
+    """When the first of the collectives that now take longer than usual will count as one that stands still, on our
+    clock; None where none does.
+    """
+    waits = [wait for name in _names(ranks) if (wait := _wait(name, ranks)) is not None]
+    return min((wait.stand.since + wait.least for wait in waits if wait.is_long), default=None)
+
+
 def mismatches(ranks: Sequence[RankSeen], *, ended: bool = False) -> tuple[Mismatch, ...]:
     """The first number of each group under which ranks began different things, where one of them stands still.
 
@@ -91,7 +101,30 @@ def _names(ranks: Sequence[RankSeen]) -> list[str]:
     return sorted({name for seen in ranks for name in seen.groups})
 
 
+@frozen
+class _Wait:
+    """A collective that some ranks have begun and that is not over, whether it stands still or not."""
+
+    stand: Standing
+    waited: float
+    """For how many seconds it has been waited in, beyond doubt."""
+    least: float
+    """From how many on it counts as one that stands still."""
+    held: bool
+    """Whether it can't go on by itself, however short that is."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes longer than usual, and does not count as one that stands still."""
+        return not self.held and max(LONG_S, self.least / SLOWER) <= self.waited < self.least
+
+
 def _standing(name: str, ranks: Sequence[RankSeen]) -> Standing | None:
+    wait = _wait(name, ranks)
+    return wait.stand if wait is not None and (wait.held or wait.waited >= wait.least) else None
+
+
+def _wait(name: str, ranks: Sequence[RankSeen]) -> _Wait | None:
     inside = {seen.rank: seen.groups[name] for seen in ranks if name in seen.groups}
     pending = {rank: group.pending for rank, group in inside.items() if group.pending is not None}
     if not pending:
@@ -109,13 +142,12 @@ def _standing(name: str, ranks: Sequence[RankSeen]) -> Standing | None:
     waits = [_waited(by_rank[rank], pending[rank]) for rank in waiting]
     waited = max(waits) if missing or unknown else min(waits)  # the last to enter has all of them go on
     usual = max(STANDING_S, SLOWER * _usual(inside.values()))
-    held = in_vain or any(_is_stopped(by_rank[rank]) for rank in (*missing, *unknown))
-    if not held and waited - _apart(inside, by_rank) < usual:
-        return None
+    held = bool(in_vain) or any(by_rank[rank].stopped for rank in (*missing, *unknown))
     since = min(_moment(by_rank[rank], pending[rank]) for rank in waiting)
     about = next(iter(inside.values())).about
     waiting = tuple(sorted((*waiting, *in_vain)))
-    return Standing(name, about, collective, waiting, tuple(sorted(missing)), unknown, since)
+    stand = Standing(name, about, collective, waiting, tuple(sorted(missing)), unknown, since)
+    return _Wait(stand, waited - _apart(inside, by_rank), usual, held)
 
 
 def _apart(ranks: Iterable[int], by_rank: Mapping[int, RankSeen]) -> float:
@@ -131,11 +163,6 @@ def _apart(ranks: Iterable[int], by_rank: Mapping[int, RankSeen]) -> float:
 def _newest(group: Group) -> int:
     """The number of the newest collective of a rank: torch counts one a moment after it was recorded."""
     return max(group.enqueued, *(one.number for one in group.recent if not one.direct), 0)
-
-
-def _is_stopped(seen: RankSeen) -> bool:
-    """Whether a signal or a debugger has stopped it: whoever waits for it waits until somebody lets it go on."""
-    return seen.process is not None and seen.process.state in ("T", "t")
 
 
 def _is_seen(seen: RankSeen) -> bool:

@@ -63,6 +63,7 @@ WAITS = {
     "sk_wait_data": "waits for data from the network",
     "wait_woken": "waits for data from the network",
     "unix_stream_read_generic": "waits for data from a socket",
+    "ptrace_stop": "is being traced",
 }
 """Functions of Linux in which a thread waits -> what that means."""
 
@@ -73,8 +74,10 @@ def doing(seen: RankSeen) -> Doing:
     if process is None:
         return Doing(_not_there(seen), seen=bool(seen.ended or seen.why_not))
     frame = own_frame(seen)
-    if process.state in ("T", "t"):
-        return Doing("is stopped by a signal (SIGSTOP)" if process.state == "T" else "is held by a debugger", frame)
+    if process.state == "T":
+        return Doing("is stopped by a signal (SIGSTOP)", frame)
+    if seen.held:
+        return Doing("is being traced, and stopped by that (a debugger?)", frame)
     if process.state in ("Z", "X"):
         return Doing("has ended")
     if process.busy_with and process.busy_with[1].startswith("/") and not process.busy_with[1].startswith("/dev/"):
@@ -109,6 +112,8 @@ def advice(act: Doing, *, stall: bool) -> str:
         return "this takes long now and then: wait, or raise `stall_after`"
     if "SIGSTOP" in act.words:
         return "`kill -CONT` its process on its host lets it go on"
+    if "traced" in act.words:
+        return "look for what traces its process on its host (`TracerPid` in /proc/PID/status)"
     if act.frame is not None:
         return f"look at {act.frame.file}:{act.frame.line}"
     return ""

@@ -127,7 +127,7 @@ def _all_entered(
     ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing], first: Standing
 ) -> Explanation:
     """All that are known have begun it, and it does not end: somebody unseen has not, or nothing gets through."""
-    stopped = {seen.rank for seen in ranks if seen.process is not None and seen.process.state in ("T", "t")}
+    stopped = {seen.rank for seen in ranks if seen.stopped}
     lost = {rank for one in stands for rank in one.unknown}
     culprits = stopped or lost
     others = replace(first, waiting=tuple(rank for rank in first.waiting if rank not in culprits) or first.waiting)
@@ -212,10 +212,12 @@ def _newest_in(seen: RankSeen, group: str) -> str:
 
 
 def _nothing_stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Explanation:
-    stopped = tuple(s.rank for s in ranks if s.process is not None and s.process.state in ("T", "t"))
+    stopped = tuple(seen.rank for seen in ranks if seen.stopped)
     places = _places(ranks, acts, None, set(stopped))
     if stopped:
-        headline = f"{named_ranks(stopped)} {'is' if len(stopped) == 1 else 'are'} stopped by a signal"
+        by = "by a signal" if not any(seen.held for seen in ranks) else "by a signal or a debugger"
+        alone = f"{named_ranks(stopped)} {acts[stopped[0]].text}"
+        headline = alone if len(stopped) == 1 else f"{named_ranks(stopped)} are stopped {by}"
         return Explanation("hang", headline, "certain", places, advice=advice(acts[stopped[0]], stall=False))
     if any(seen.groups for seen in ranks):
         return Explanation("moving", "no collective stands still", "certain", places)

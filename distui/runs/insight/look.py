@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 
 from distui.frozen import frozen
 from distui.runs.insight.answers import HostAnswer
 from distui.runs.insight.ask import ask_hosts
+from distui.runs.insight.collectives import may_stand_from
 from distui.runs.insight.explain import explain
 from distui.runs.insight.ranks import RankSeen, TaskRanks, ranks_of
 from distui.runs.insight.ras import Counted, counted, to_be_sure
@@ -18,6 +20,9 @@ from distui.runs.task.host_access import HostAccess
 
 PATIENCE_S = 5.0
 """How long NCCL's RAS threads and drivers of GPUs may take. Mostly that is a second; more where one is in trouble."""
+
+TRACED_S = 3.0
+"""Seconds from one look to the next at a rank that is being traced: one that strace looks at has gone on by then."""
 
 
 @frozen
@@ -45,6 +50,11 @@ class Look:
     def to_be_sure(self) -> float:
         """Seconds after which another look would tell more, by what NCCL's RAS says; 0 where that is no matter."""
         return 0.0 if self.explanation.kind in STANDS else to_be_sure(self.ras)
+
+    @property
+    def may_stand_from(self) -> float | None:
+        """When what takes longer than usual will count as standing still; None where nothing does, or it stands."""
+        return may_stand_from(self.ranks) if self.explanation.kind not in STANDS else None
 
     def with_stacks_of(self, other: Look) -> Look:
         """This look with the stacks of another one, of processes that are in both."""
@@ -95,8 +105,15 @@ async def look(
     first question is not waited for again.
     """
     hosts, tasks, ids, ended = asked.hosts, asked.tasks, asked.ids, asked.ended
-    answers = asked.silent | await ask_hosts(hosts, ids, ras=patience, gpus=patience if asked.gpus else 0)
+    gpus = patience if asked.gpus else 0
+    answers = asked.silent | await ask_hosts(hosts, ids, ras=patience, gpus=gpus)
     ranks = tuple(replace(seen, in_vain=seen.run_rank in in_vain) for seen in ranks_of(tasks, answers, ended))
+    if not in_vain and (traced := _traced(ranks)):
+        await asyncio.sleep(TRACED_S)
+        answers = asked.silent | await ask_hosts(hosts, ids, ras=patience, gpus=gpus)
+        ranks = ranks_of(tasks, answers, ended)
+        held = traced & _traced(ranks)
+        ranks = tuple(replace(seen, held=_who(seen) in held) for seen in ranks)
     ras = counted(ranks, answers, before)
     sick = health(ranks, answers, asked.gpus, asked.errors)
     if stacks or explain(ranks, ras).kind in STANDS:
@@ -105,6 +122,16 @@ async def look(
         after = {seen.rank: seen for seen in ranks_of(tasks, again, ended)}
         ranks = tuple(_with_stacks(seen, after[seen.rank]) for seen in ranks)
     return Look(ranks, explain(ranks, ras, sick), ras=ras)
+
+
+def _traced(ranks: Sequence[RankSeen]) -> set[tuple[int, int]]:
+    """Those that a program which traces them has stopped just now, and that used no CPU just before."""
+    return {_who(s) for s in ranks if s.process is not None and s.process.state == "t" and s.process.cpu == 0}
+
+
+def _who(seen: RankSeen) -> tuple[int, int]:
+    """A rank and its process, which may be another one later."""
+    return seen.rank, seen.process.pid if seen.process is not None else 0
 
 
 def _with_stacks(before: RankSeen, after: RankSeen) -> RankSeen:

@@ -44,6 +44,10 @@ class RankSeen:
     in_vain: bool = False
     """Whether it said that it had waited for others in vain, or lost them: it had entered what they had not."""
 
+    held: bool = False
+    """Whether a program that traces it (a debugger) had stopped it in two answers some seconds apart. In one, that is
+    how strace and py-spy look at a program that goes on.
+    """
     within: int | None = None
     """The run's rank that it is part of, where that one has started several of torch's ranks: see `workers`."""
 
@@ -51,6 +55,11 @@ class RankSeen:
     def run_rank(self) -> int:
         """The rank of the run that it is, or is part of."""
         return self.rank if self.within is None else self.within
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped it: who waits for it waits until somebody lets it go on."""
+        return self.held or (self.process is not None and self.process.state == "T")
 
     @property
     def groups(self) -> Mapping[str, Group]:
