@@ -230,6 +230,21 @@ def test_a_stopped_process(state: str, words: str, next_step: str) -> None:
         assert found.collective == "all_reduce #31 of 1000 Float in the default group"
 
 
+def test_who_waits_in_another_group_is_said_to() -> None:
+    """A hang of one group stops the others, too; the table is of the oldest one's."""
+    pair = group(21, 9.0, name="2", ranks=(2, 3))
+    found = explain([rank(0, group(31, 20)), rank(1, group(31, 20)), rank(2, group(30)), rank(3, group(30), pair)])
+    does = {place.rank: place.does for place in found.ranks}
+    assert (found.culprits, does[1], does[3]) == ((2,), "waits in all_reduce #31", "waits in all_reduce #21 in group 2")
+
+
+def test_ranks_that_tell_nothing_are_no_matter_of_the_network() -> None:
+    """Their processes are there, and one of them is said to do what it does."""
+    silent = [replace(rank(n), process=replace(rank(n).process, groups=None, cpu=1.0)) for n in (1, 2)]
+    found = explain([rank(0, group(31, 20)), *silent])
+    assert found.headline.endswith("for ranks 1-2: rank 1 is busy with code of its own") and found.advice == ""
+
+
 def test_a_process_that_was_traced_in_one_moment_is_no_hang() -> None:
     """As strace and py-spy do it: the others wait for a moment, or not at all."""
     traced = rank(2, group(30), state="t", threads=(Thread("python", "t", "ptrace_stop", 0.0),))

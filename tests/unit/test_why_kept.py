@@ -16,6 +16,7 @@ from distui.plan import serialize
 from distui.runs.ending import ask_ranks
 from distui.runs.ending.ask_ranks import AskTurns, tell_why
 from distui.runs.insight.look import Look
+from distui.runs.insight.ranks import RankSeen
 from distui.runs.insight.ras import Counted
 from distui.runs.insight.ras_report import Communicator
 from distui.runs.lines.event_json import to_json
@@ -33,6 +34,7 @@ from distui.runs.report.network_words import network_text
 from distui.runs.store.recorded import event_of
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.runs.store.why_records import MOST_BYTES, MOST_FILES, WhyRecord, keep, kept
+from distui.runs.verdict.evidence import Stop
 from fakehosts.runs import Cluster, plan_for, use_fake_follower
 
 HANG = Explanation(
@@ -184,6 +186,28 @@ async def test_a_rank_stopped_by_a_signal_is_told_at_once(telling: Any) -> None:
     assert [event.found.headline for event in said if isinstance(event, RanksAsked)] == [
         "rank 1 is stopped by a signal"
     ]
+
+
+@pytest.mark.parametrize("ends", ["stopped", "gone"])
+async def test_of_a_run_that_begins_to_end_nothing_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    """Its ranks were asked just before: they do not go on, and what stands still is no news any more."""
+    cluster = Cluster(tmp_path)
+    run = cluster.controller(cluster.plan(stall_after=1.0), clock=lambda: 1000.0)
+    run.attempt.explanation = HANG
+    gone = (RankSeen(0, "h1", why_not="nothing of it runs"),)
+
+    async def look(*_: object, **__: object) -> Look:
+        if ends == "gone":
+            return Look(gone, Explanation("unseen", "no rank tells", "unknown", ()))
+        run.attempt.tracker.stopped(Stop(1000.0, "user"))
+        return Look((), MOVING)
+
+    monkeypatch.setattr(ask_ranks, "look", look)
+    await tell_why(run.attempt, AskTurns(0.0, 1.0, insight=True))
+    await run.attempt.close()
+    assert (run.attempt.explanation, kept(run.stored)) == (HANG, ())
 
 
 def test_an_event_is_bounded() -> None:

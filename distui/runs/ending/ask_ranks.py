@@ -106,6 +106,8 @@ def _since_silence(attempt: Attempt, seen: Look) -> Look:
 async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     """Say who holds the others up, if anybody has for `stall_after`, and only what was not said before."""
     seen = await ranks_seen(attempt)
+    if _is_ending(attempt, seen):
+        return
     if _has_only_calls(seen) and all_silent(attempt, attempt.clock()):
         seen = _since_silence(attempt, await ranks_watched(attempt, stacks=False))
     found, before = seen.explanation, attempt.explanation
@@ -122,6 +124,14 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
         await _tell(attempt, WhyRecord(attempt.clock(), "run", found, seen.calls))
     if _ends(attempt, found):
         attempt.tracker.held_up(attempt.run.mask.event(found), hung=True)
+
+
+def _is_ending(attempt: Attempt, seen: Look) -> bool:
+    """Whether the run has begun to end since it was asked: what its ranks do then is neither a hang nor going on."""
+    tracker = attempt.tracker
+    if tracker.stop_began is not None or (tracker.failed and attempt.plan.on_fail == "stop"):
+        return True
+    return seen.explanation.kind == "unseen" and any(one.process is None for one in seen.ranks)
 
 
 def _goes_on(found: Explanation) -> Explanation:

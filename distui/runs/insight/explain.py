@@ -27,6 +27,7 @@ from distui.runs.insight.ras import Counted
 from distui.runs.insight.sick import Health
 from distui.runs.lines.explanation import Explanation, RankPlace
 
+NETWORK = "look at the network between these hosts: `distui doctor` proves who reaches whom"
 MOST_PARTS = 4
 """Ranks of the run of which it is said which of torch's are in them."""
 
@@ -134,8 +135,7 @@ def _all_entered(
     at = called_at(ranks, others.waiting, first.group, first.collective.number)
     if culprits:
         waits = f"{named_ranks(others.waiting)} {_waits(others)} in {first.words}{at} for {named_ranks(culprits)}"
-        it = "it " if stopped and len(culprits) == 1 else ""
-        headline = f"{waits}: {it}{acts[min(culprits)].text}"
+        headline = f"{waits}: {_who(ranks, culprits)}{acts[min(culprits)].text}"
     else:
         headline = f"every rank has entered {first.words}{at}, and it does not end"
     return Explanation(
@@ -144,12 +144,21 @@ def _all_entered(
         certainty="likely",
         ranks=_places(ranks, acts, first, culprits),
         evidence=(*_evidence(stands), *untold(ranks, sorted(culprits))),
-        advice="look at the network between these hosts: `distui doctor` proves who reaches whom"
-        if not stopped
-        else "",
+        advice="" if _is_there(ranks, culprits) else NETWORK,
         since=first.since,
         collective=first.words,
     )
+
+
+def _is_there(ranks: Sequence[RankSeen], culprits: set[int]) -> bool:
+    """Whether the process of the first of them is seen."""
+    return any(seen.process is not None for seen in ranks if seen.rank == min(culprits, default=-1))
+
+
+def _who(ranks: Sequence[RankSeen], culprits: set[int]) -> str:
+    """Who it is that does what is said next, as far as that is a process."""
+    first = f"rank {min(culprits)} " if len(culprits) > 1 else "it "
+    return first if _is_there(ranks, culprits) else ""
 
 
 def _mismatch(
@@ -280,6 +289,15 @@ def _place(seen: RankSeen, act: Doing, group: str, most: int, *, culprit: bool) 
     newest = own.recent[-1] if own is not None and own.recent else None
     place = f"{newest.what} #{newest.number}" if newest is not None else ""
     behind = most - own.enqueued if own is not None else None
-    pending = own.pending if own is not None else None
-    does = act.text if pending is None or culprit else f"waits in {pending.what} #{pending.number}{act.at}"
+    waits = "" if culprit else _waits_in(seen, group)
+    does = f"{waits}{act.at}" if waits else act.text
     return RankPlace(seen.rank, seen.host, does, place, behind, culprit, within=seen.within)
+
+
+def _waits_in(seen: RankSeen, group: str) -> str:
+    """In which collective a rank waits, of this group or else of another one, which is named; empty where in none."""
+    for name, own in sorted(seen.groups.items(), key=lambda item: (item[0] != group, item[0])):
+        if own.pending is not None:
+            where = f" in {group_words(name, own.about)}" if name != group else ""
+            return f"waits in {own.pending.what} #{own.pending.number}{where}"
+    return ""

@@ -199,4 +199,9 @@ def _below(process: Process, processes: Sequence[Process], others: set[int]) -> 
 def _unseen(task: TaskRanks, processes: Sequence[Process]) -> str:
     if not processes:
         return "nothing of it runs"
-    return "which process it is can't be known: none of them uses torch.distributed yet" if len(task.ranks) > 1 else ""
+    if len(task.ranks) == 1:
+        return ""
+    return (
+        "which process it is can't be known: none tells that it uses torch.distributed, which it may not yet; "
+        "with `insight: off` or as `python -I` it never does"
+    )
