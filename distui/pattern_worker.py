@@ -34,8 +34,10 @@ def answer(pattern: str | bytes, flags: int, kind: str, texts: tuple[Any, ...]) 
     return next(found, None) if kind == "first" else list(found)
 
 
-def _parts(match: re.Match[Any]) -> tuple[tuple[int, int], tuple[Any, ...], dict[str, Any]]:
-    return match.span(), (match.group(), *match.groups()), match.groupdict()
+def _parts(match: re.Match[Any]) -> tuple[tuple[int, int], tuple[Any, ...], dict[str, Any], dict[str, tuple[int, int]]]:
+    named = match.groupdict()
+    spans = {name: match.span(name) for name, text in named.items() if text is not None}
+    return match.span(), (match.group(), *match.groups()), named, spans
 
 
 def _limited(pattern: str | bytes, flags: int, kind: str, texts: tuple[Any, ...], seconds: float) -> tuple[str, Any]:

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import field
 from math import inf
 from pathlib import Path
 from typing import Any, AnyStr, Generic, Union
@@ -44,6 +45,8 @@ class PatternMatch(Generic[AnyStr]):
     at: tuple[int, int]
     groups: tuple[AnyStr | None, ...]
     named: dict[str, AnyStr | None]
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Where the named groups are that took part."""
 
     def start(self) -> int:
         """Where it begins."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.runs.lines.events import LogLine
 from distui.runs.state.odd_values import OddValues
-from distui.runs.state.progress import ProgressTeller
+from distui.runs.state.progress import Progress, ProgressTeller
+from distui.runs.watch.steps import StepWatch
+from fakehosts.runs import plan_for
 
 
 def told(values: list[float], name: str = "loss") -> list[str]:
@@ -54,6 +58,38 @@ def test_what_is_no_jump() -> None:
 def test_any_values(values: list[float]) -> None:
     """Nothing fails, and each word is about a value that is there."""
     assert len(told(values)) <= len(values)
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("step 4 loss nan", math.nan),
+        ("step 4, loss NaN, lr 0.1", math.nan),
+        ("step 4 loss inf", math.inf),
+        ("step 4 loss -inf", -math.inf),
+        ("step 4 loss 1.2e-05", 1.2e-05),
+        ("step 4 loss 3e-05, lr 1e-3", 3e-05),
+        ("step 4 loss 0.5e", 0.5),
+        ("step 4 loss 0.25", 0.25),
+        ("step 4 loss of the info", None),
+        ("step 4 loss nano", None),
+    ],
+)
+@pytest.mark.parametrize("figure", [r"-?[\d.]+", r"-?[0-9.]+", r"[^\s,]+"])
+def test_figures_are_read_as_they_are_written(line: str, value: float | None, figure: str) -> None:
+    """Also by patterns that say digits and points where a loss stands."""
+    found = Progress(rf"step (?P<step>\d+).*?loss (?P<loss>{figure})").newest(["step", line])
+    read = found[1].values.get("loss") if found is not None else None
+    expected = None if "[^" in figure and line.endswith("0.5e") else value
+    assert repr(read) == repr(expected) and (found is None or found[1].values["step"] == 4)
+
+
+def test_a_step_that_is_no_number_is_none() -> None:
+    """Nor does a loss that is none hide the steps."""
+    watch = StepWatch(dataclasses.replace(plan_for("h1"), progress=r"step (?P<step>\d+) loss (?P<loss>[\d.]+)"))
+    assert watch.of_lines({0: [(1.0, b"step nan loss 1.0")]}, 1.0) is None
+    told = watch.of_lines({0: [(2.0, b"step 7 loss nan")]}, 2.0)
+    assert told is not None and [(step.rank, step.step) for step in told.steps] == [(0, 7.0)]
 
 
 def test_what_is_read_from_lines() -> None:

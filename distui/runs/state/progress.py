@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from distui.frozen import frozen
-from distui.patterns import LimitedPattern, PatternMatch
+from distui.patterns import PatternMatch
 from distui.regex import regex
 from distui.runs.lines.events import LogLine, Progressed
 from distui.runs.lines.text import safe
 from distui.runs.lines.times import Stamps
+from distui.runs.state.figures import FigurePattern
 from distui.runs.state.odd_values import OddValues
 
 V = TypeVar("V")
@@ -91,7 +92,7 @@ class Progress:
     """Takes points in. The last ones are kept for the speed, and a thinned series of all for the plot."""
 
     def __init__(self, regex: str) -> None:
-        self.pattern = LimitedPattern(regex, pace=PACE)
+        self.pattern = FigurePattern(regex, pace=PACE)
         self.clear()
 
     def clear(self) -> None:

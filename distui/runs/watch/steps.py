@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from distui.patterns import LimitedPattern
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import RanksStepped, RankStep
 from distui.runs.lines.text import safe, text_of
+from distui.runs.state.figures import FigurePattern
 from distui.runs.state.progress import EVERY_S, PACE, READ_CHARS, number
 from distui.runs.watch.track import TaskTrack
 
@@ -24,7 +24,7 @@ class StepWatch:
 
     def __init__(self, plan: RunPlan) -> None:
         regex = plan.progress or ""
-        self._pattern = LimitedPattern(regex, pace=PACE) if "(?P<step>" in regex else None
+        self._pattern = FigurePattern(regex, pace=PACE) if "(?P<step>" in regex else None
         self._told = float("-inf")
         self._known: dict[int, tuple[float, float | None]] = {}
 
