@@ -19,6 +19,7 @@ from distui.facts.host import Gpus
 from distui.plan.model import RunPlan
 from distui.runs.launch.gpu_users import GpuUser
 from distui.spec.hosts.inventory import Host, Inventory
+from distui.tui.app import DistuiApp
 from distui.tui.launch.form_confirm import LaunchConfirm
 from distui.tui.launch.form_yaml import YamlPane
 from distui.tui.launch.screen import LaunchScreen
@@ -277,6 +278,19 @@ async def test_the_editor(open_app: Any, backend: FakeBackend, monkeypatch: pyte
         await until_planned(screen, pilot)
         assert screen.draft.job is not None
         assert screen.draft.job.name == "edited"
+
+
+async def test_a_browser_edits_the_text_in_the_page(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no terminal for an editor, and the file that it would get is none to be named."""
+    monkeypatch.setattr(DistuiApp, "is_web", True)
+    async with open_app() as (app, pilot):
+        await opened(app, pilot, backend)
+        await pilot.press("e")
+        await settle(pilot)
+        said = "\n".join(str(note.message) for note in app._notifications)
+        assert "no terminal for an editor" in said and "] edits the text here" in said and "/distui-" not in said
 
 
 async def test_commands_unfold_and_are_copied_whole(open_app: Any, backend: FakeBackend) -> None:

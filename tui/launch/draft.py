@@ -16,7 +16,7 @@ from textual.timer import Timer
 from distui.cluster.jobs.job_files import JobFile
 from distui.cluster.jobs.job_templates import TEMPLATES, blank_job
 from distui.doctor.images import ImageId
-from distui.errors import DistuiError, Problem
+from distui.errors import DistuiError, Problem, UsageError
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
 from distui.spec.job.job import Job
@@ -337,6 +337,8 @@ class LaunchDraft(Part):
         self.view.work(self._edit(), name="edit")
 
     async def _edit(self) -> None:
+        if self.view.app.is_web:  # the file for the editor is gone by the time that anybody could open it elsewhere
+            raise UsageError("a browser has no terminal for an editor", hint="] edits the text here")
         line = self.preview.problems[0].line if self.preview.problems else 0
         with tempfile.TemporaryDirectory(prefix="distui-") as folder:
             path = Path(folder) / Path(self.path).name
