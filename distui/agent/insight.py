@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never eval
 
 MARK = "DISTUI-INSIGHT:"
 """What the answer begins with: a login may print whatever it likes before."""
-LIFE, ENGINE_SECONDS, WINDOW = 40, 8, 0.5
-"""Seconds: of all of it; of the engine's answer; between two looks at each process."""
+LIFE, ENGINE_SECONDS, WINDOW, TRACED = 40, 8, 0.5, 0.3
+"""Seconds: of all of it; of the engine's answer; between two looks at each process; at one that is being traced."""
 MOST_PROCESSES = 128
 """Of one task."""
 
@@ -110,15 +110,25 @@ class Asking:
         return [self.ask_recorder] * bool(self.hook.get("server")) + [self.ask_stacks] * stacks
 
     def ask_recorder(self) -> None:
-        """Where it is in its collectives. A process that is stopped serves nobody: there is nothing to wait for."""
-        if Stat("/proc/%d/stat" % self.pid).state == "T":
-            self.said["recorder"] = {"why": "its process is stopped"}
-            return
-        self.said["recorder"] = recorder(self.folder, self.inner, self.most)
+        """Where it is in its collectives."""
+        self.said["recorder"] = self.why_not() or recorder(self.folder, self.inner, self.most)
 
     def ask_stacks(self) -> None:
         """What its threads do."""
-        self.said["stacks"] = stacks(self.folder, self.inner)
+        self.said["stacks"] = self.why_not() or stacks(self.folder, self.inner)
+
+    def why_not(self) -> "dict[str, str]":
+        """A process that is stopped serves nobody: there is nothing to wait for. strace stops one for moments only."""
+        path = "/proc/%d/stat" % self.pid
+        now = Stat(path)
+        if now.state == "T":
+            return {"why": "its process is stopped"}
+        if now.state == "t":
+            time.sleep(TRACED)
+            later = Stat(path)
+            if later.state == "t" and later.ticks == now.ticks:
+                return {"why": "its process is being traced"}
+        return {}
 
     def row(self, before: "Look", begun: float) -> "dict[str, Any]":
         """All of it; empty when the process has ended meanwhile."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import json
 import os
 import pickle
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -576,6 +578,41 @@ def test_a_stopped_process_is_not_waited_for(tmp_path: Path, monkeypatch: pytest
             assert asked_in("T") == {"why": "its process is stopped"}
             os.kill(program.pid, signal.SIGCONT)
             assert asked_in("S") == {"groups": {}}
+        finally:
+            program.kill()
+
+
+PTRACE_ATTACH, PTRACE_DETACH = 16, 17
+
+
+def test_a_process_that_a_debugger_holds_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for its collectives nor for its calls; strace stops one as well, but for moments."""
+    monkeypatch.setattr(insight, "recorder", lambda folder, pid, most: {"groups": {}})
+    monkeypatch.setattr(insight, "stacks", lambda folder, pid: {"threads": []})
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    with subprocess.Popen(["sleep", "600"]) as program:
+        (tmp_path / f"{program.pid}.json").write_text('{"server": true, "stacks": true}')
+
+        def asked(meanwhile: Callable[[], object]) -> tuple[object, object]:
+            asking = insight.Asking(str(tmp_path), program.pid, {"most": 400, "stacks": True})
+            meanwhile()
+            row = asking.row(Look(program.pid), 0.0)
+            return row["recorder"], row["stacks"]
+
+        def let_go() -> None:
+            assert ptrace(PTRACE_DETACH, program.pid, None, None) == 0
+            while Look(program.pid).stat.state == "t":
+                os.sched_yield()
+            gone.set()
+
+        try:
+            assert ptrace(PTRACE_ATTACH, program.pid, None, None) == 0, os.strerror(ctypes.get_errno())
+            os.waitpid(program.pid, os.WUNTRACED)
+            assert asked(lambda: None) == ({"why": "its process is being traced"},) * 2
+            gone = threading.Event()
+            clock = SimpleNamespace(sleep=lambda _: gone.wait(), monotonic=time.monotonic)
+            monkeypatch.setattr(insight, "time", clock)
+            assert asked(let_go) == ({"groups": {}}, {"threads": []})
         finally:
             program.kill()
 
