@@ -391,6 +391,20 @@ def test_a_stop_of_a_launch_that_another_stop_ends_meanwhile_is_done(
     assert cli("stop", "r1", "-y").code == 7
 
 
+def test_a_stop_of_a_run_that_another_stop_here_has_ended_meanwhile_is_done(
+    cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was recorded here when it began; by the time that the hosts are asked the other one has removed all."""
+
+    async def seen(*args: Any) -> Any:
+        RunStore(demo_home / ".local/state/distui").adopt("r1")
+        return await launches.find_launches(*args)
+
+    monkeypatch.setattr(stop, "find_launches", seen)
+    done = cli("stop", "r1", "-y")
+    assert (done.code, "r1 is not running; there is nothing to stop" in done.err) == (0, True), done.err
+
+
 @pytest.mark.parametrize("verb", ["attach", "wait", "show", "logs", "why", "exec"])
 def test_a_launch_without_a_task_is_named_where_a_run_is_asked_for(cli: Any, demo_home: Path, verb: str) -> None:
     """`ps` lists it as starting: that there is no such run would be wrong."""

@@ -222,7 +222,8 @@ async def _end_launch(
     unreachable = (
         unreachable if left is None else {h: unreachable[h] for h in leftover.not_reached(place, left, unreachable)}
     )
-    if unreachable or (nothing and place.stored is None and left is None and not launches):
+    known = place.stored or settings.cluster.store.get(place.run)  # by a faster stop
+    if unreachable or (nothing and known is None and left is None and not launches):
         places.there(settings.cluster, place, None, unreachable)
     if nothing:
         out.say(f"distui: {place.run} is not running; there is nothing to {word}")
