@@ -497,7 +497,7 @@ def test_nobody_tells() -> None:
     assert verdict(found) == ("unseen", "unknown", ())
     assert found.headline == "no rank tells where it is in its collectives"
     assert found.evidence == (
-        "rank 0: does not use torch.distributed, or was started with `insight: off` or as `python -I`",
+        "rank 0: no torch.distributed in use, or started with `insight: off` or as `python -I`",
         "rank 1: collectives: no such server",
         "rank 2: it was not asked",
         "rank 3: exit 1",

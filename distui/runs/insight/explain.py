@@ -246,7 +246,7 @@ def _why(seen: RankSeen) -> str:
     if process is None:
         return seen.ended or seen.why_not or "can't be seen"
     if not process.torch:
-        return "does not use torch.distributed, or was started with `insight: off` or as `python -I`"
+        return "no torch.distributed in use, or started with `insight: off` or as `python -I`"
     return "; ".join(process.unasked) or "has begun no collective yet"
 
 
