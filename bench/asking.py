@@ -17,7 +17,7 @@ from bench.measure import Failed, Rival, Spent, in_turns, middle
 from bench.report import limit, note, table, title
 from distui.agent.bundle import bundle, take
 from distui.runs.ending.ask_ranks import PERIOD_S
-from distui.runs.insight.ask import MARK, MODULES, MOST_COLLECTIVES
+from distui.runs.insight.asking.ask import MARK, MODULES, MOST_COLLECTIVES
 
 COUNT = 10_000
 """Steps of the program, of half a millisecond: far shorter than real ones."""

@@ -78,7 +78,18 @@ GROUPS = {
         ),
     ),
     "explain": Group(
-        tuple(f"distui/runs/insight/{name}.py" for name in ("a*", "explain", "ranks", "collectives", "doing", "look")),
+        tuple(
+            f"distui/runs/insight/{name}.py"
+            for name in (
+                "seen/answers",
+                "seen/ranks",
+                "seen/doing",
+                "asking/ask",
+                "asking/look",
+                "hang/explain",
+                "hang/col*",
+            )
+        ),
         (f"{UNIT}insight_*.py",),
     ),
 }

@@ -29,8 +29,8 @@ def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
     from distui.tui.hosts.container_log import ContainerLogScreen
     from distui.tui.hosts.detail import HostDetailScreen
     from distui.tui.hosts.screen import HostsScreen
-    from distui.tui.launch.form_field import TypingInput
-    from distui.tui.launch.form_yaml import JobText
+    from distui.tui.launch.form.form_field import TypingInput
+    from distui.tui.launch.form.form_yaml import JobText
     from distui.tui.launch.jobs import JobsScreen
     from distui.tui.launch.screen import LaunchScreen
     from distui.tui.metrics.screen import MetricsScreen

@@ -17,11 +17,11 @@ from distui.plan.model import RunPlan
 from distui.runs.control.controller import RunController
 from distui.runs.ending.ask_ranks import ranks_watched
 from distui.runs.hosts.discover import FoundRun, FoundTask
-from distui.runs.insight.closer import look_and_watch
-from distui.runs.insight.look import Asked, Look
-from distui.runs.insight.ranks import RankSeen, TaskRanks
-from distui.runs.insight.sick import gpus_of
-from distui.runs.insight.slow import Slow
+from distui.runs.insight.asking.closer import look_and_watch
+from distui.runs.insight.asking.look import Asked, Look
+from distui.runs.insight.seen.ranks import RankSeen, TaskRanks
+from distui.runs.insight.seen.sick import gpus_of
+from distui.runs.insight.slow.slow import Slow
 from distui.runs.lines.events import NetworkUsed
 from distui.runs.lines.explanation import Explanation
 from distui.runs.report.found import plan_of

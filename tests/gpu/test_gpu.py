@@ -18,7 +18,7 @@ import pytest
 from gpuhosts import PROGRAMS, Cluster, Machine
 
 from distui.agent import ras_talk
-from distui.runs.insight.ras_report import read_report
+from distui.runs.insight.hang.ras_report import read_report
 
 SHARED: dict[str, Any] = {"gpus_per_host": 0, "env": {"CUDA_VISIBLE_DEVICES": "0"}}
 """Keys of a job whose ranks use GPU 0 although the plan gives them none: both hosts are one machine with one GPU."""

@@ -20,8 +20,8 @@ from distui.plan.model import RunPlan
 from distui.runs.launch.gpu_users import GpuUser
 from distui.spec.hosts.inventory import Host, Inventory
 from distui.tui.app import DistuiApp
-from distui.tui.launch.form_confirm import LaunchConfirm
-from distui.tui.launch.form_yaml import YamlPane
+from distui.tui.launch.form.form_confirm import LaunchConfirm
+from distui.tui.launch.form.form_yaml import YamlPane
 from distui.tui.launch.screen import LaunchScreen
 from distui.tui.launch.template_choice import TemplateChoice
 

@@ -15,7 +15,7 @@ from distui.plan.model import RunPlan
 from distui.runs.lines.events import Progressed, RanksAsked, RankSilent, RanksStepped, RankStep
 from distui.runs.lines.explanation import Explanation, RankPlace
 from distui.runs.state.standstill import Standstill, standstill
-from distui.tui.run.rank_list import RankList
+from distui.tui.run.ranks.rank_list import RankList
 from distui.tui.why.screen import WhyScreen
 
 SIZES = [(80, 24), (120, 36), (200, 50)]

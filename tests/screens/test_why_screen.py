@@ -14,8 +14,8 @@ from training import opened, settled, train, until
 
 from distui.cluster.why import Why
 from distui.errors import ContactLost
-from distui.runs.insight.lateness import Lateness
-from distui.runs.insight.slow import Slow
+from distui.runs.insight.slow.lateness import Lateness
+from distui.runs.insight.slow.slow import Slow
 from distui.runs.lines.events import NetworkUsed, RankChanged, RanksAsked, RunEnded
 from distui.runs.lines.explanation import Calls, Explanation, RankPlace
 from distui.runs.store.masking import Mask

@@ -30,7 +30,7 @@ from distui.errors import CheckFailed, NotFound, UsageError
 from distui.plan.model import NoPlan, RunPlan
 from distui.remote.demo.demo import DemoHosts
 from distui.runs.hosts.reuse import reusing
-from distui.runs.insight import watching
+from distui.runs.insight.asking import watching
 from distui.runs.lines.events import Notice, PhaseBegun
 from distui.runs.store.runs import StoredRun
 from distui.runs.store.why_records import kept

@@ -17,8 +17,8 @@ import pytest
 
 from distui.agent import hooked
 from distui.agent.bundle import bundle, take
-from distui.runs.insight.answers import Process, host_answer
-from distui.runs.insight.ask import MODULES
+from distui.runs.insight.asking.ask import MODULES
+from distui.runs.insight.seen.answers import Process, host_answer
 
 HOOK = Path(str(resources.files("distui.agent").joinpath("hook")))
 

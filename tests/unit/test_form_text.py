@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from distui.errors import SpecError
 from distui.spec.job.read_job import read_job
 from distui.spec.yaml.edit_text import values_at
-from distui.tui.launch.job_form import FIELDS, Field, changed, values
+from distui.tui.launch.form.job_form import FIELDS, Field, changed, values
 
 PLAIN = """\
 # a job

@@ -38,7 +38,7 @@ from distui.runs.follow import resume
 from distui.runs.hosts import marks, stop_word
 from distui.runs.hosts.discover import _container as found_task
 from distui.runs.hosts.discover import _json_list, rfc3339
-from distui.runs.insight.ras_report import read_report
+from distui.runs.insight.hang.ras_report import read_report
 from distui.runs.launch.job_record import recorded_job
 from distui.runs.lines import times
 from distui.runs.lines.cri import CriParser
@@ -150,7 +150,7 @@ READERS: dict[str, Reader] = {
     "runs.lines.frames.FrameReader.feed": Reader(
         lambda b: cut(FrameReader("w"), GREETING + b"w\n" + b), (NoHelper,), takes="bytes"
     ),
-    "runs.insight.ras_report.read_report": Reader(reports),
+    "runs.insight.hang.ras_report.read_report": Reader(reports),
     "runs.lines.times.Stamps.parse": Reader(lambda t: times.Stamps().parse(t)),
     "runs.hosts.stop_word.read_word": Reader(lambda t: stop_word.read_word(t, 2.0)),
     "runs.hosts.marks.parse": Reader(lambda t: marks.parse(t, "h")),

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from distui.agent.bundle import bundle, take
 from distui.facts.values import loads
-from distui.runs.insight.answers import MOST_TEXT, Collective, Frame, Process, Thread, host_answer
-from distui.runs.insight.ask import MODULES
-from distui.runs.insight.ranks import TaskRanks, ranks_of
+from distui.runs.insight.asking.ask import MODULES
+from distui.runs.insight.seen.answers import MOST_TEXT, Collective, Frame, Process, Thread, host_answer
+from distui.runs.insight.seen.ranks import TaskRanks, ranks_of
 
 REAL = {
     "tasks": [

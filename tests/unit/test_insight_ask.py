@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from distui.errors import HostUnreachable
-from distui.runs.insight import ask
-from distui.runs.insight.answers import HostAnswer
-from distui.runs.insight.ask import ask_hosts
+from distui.runs.insight.asking import ask
+from distui.runs.insight.asking.ask import ask_hosts
+from distui.runs.insight.seen.answers import HostAnswer
 from distui.runs.task.host_access import HostAccess
 from distui.session import Completed
 from fakehosts.runs import Cluster, facts_of

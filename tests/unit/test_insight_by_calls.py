@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.runs.insight.answers import Frame, Process, Stack, Thread
-from distui.runs.insight.by_calls import collective_of, explain_by_calls
-from distui.runs.insight.explain import explain
-from distui.runs.insight.ranks import RankSeen
-from distui.runs.insight.watched import Figures
+from distui.runs.insight.hang.by_calls import collective_of, explain_by_calls
+from distui.runs.insight.hang.explain import explain
+from distui.runs.insight.seen.answers import Frame, Process, Stack, Thread
+from distui.runs.insight.seen.ranks import RankSeen
+from distui.runs.insight.seen.watched import Figures
 from distui.runs.lines.explanation import Explanation
 
 NOW = 1_000_000.0

@@ -9,14 +9,14 @@ from typing import Any, cast
 import pytest
 
 from distui.cli.actions.why_figures import figures_json
-from distui.runs.insight import closer
-from distui.runs.insight.answers import Collective, Frame, Group, HostAnswer, Process, Stack
-from distui.runs.insight.explain import explain
-from distui.runs.insight.look import Asked, Look
-from distui.runs.insight.ranks import RankSeen, TaskRanks
-from distui.runs.insight.ras import Counted
-from distui.runs.insight.ras_report import Communicator
-from distui.runs.insight.watched import Figures, Watched
+from distui.runs.insight.asking import closer
+from distui.runs.insight.asking.look import Asked, Look
+from distui.runs.insight.hang.explain import explain
+from distui.runs.insight.hang.ras import Counted
+from distui.runs.insight.hang.ras_report import Communicator
+from distui.runs.insight.seen.answers import Collective, Frame, Group, HostAnswer, Process, Stack
+from distui.runs.insight.seen.ranks import RankSeen, TaskRanks
+from distui.runs.insight.seen.watched import Figures, Watched
 from distui.runs.lines.explanation import Explanation, Kind, RankPlace
 from distui.runs.report.why_words import FIGURES, cells
 

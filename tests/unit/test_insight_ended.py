@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from distui.runs.insight.answers import Collective, Frame, Group, Process, Stack
-from distui.runs.insight.ended import crashed_at, explain_difference
-from distui.runs.insight.ranks import RankSeen
+from distui.runs.insight.hang.ended import crashed_at, explain_difference
+from distui.runs.insight.seen.answers import Collective, Frame, Group, Process, Stack
+from distui.runs.insight.seen.ranks import RankSeen
 
 LOADS, STEPS = Frame("/work/train.py", 7, "load"), Frame("/work/train.py", 11, "<module>")
 TORCH = Frame("/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", 3252, "all_reduce")

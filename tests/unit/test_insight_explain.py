@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.runs.insight.answers import Collective, Frame, Group, Process, Stack, Thread
-from distui.runs.insight.collectives import may_stand_from, standing
-from distui.runs.insight.explain import explain
-from distui.runs.insight.ranks import RankSeen
+from distui.runs.insight.hang.collectives import may_stand_from, standing
+from distui.runs.insight.hang.explain import explain
+from distui.runs.insight.seen.answers import Collective, Frame, Group, Process, Stack, Thread
+from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.explanation import Explanation
 
 NOW = 1_000_000.0

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distui.runs.insight.answers import Collective, Group, Process
-from distui.runs.insight.lateness import STEPS, lateness
-from distui.runs.insight.ranks import RankSeen
+from distui.runs.insight.seen.answers import Collective, Group, Process
+from distui.runs.insight.seen.ranks import RankSeen
+from distui.runs.insight.slow.lateness import STEPS, lateness
 
 NOW = 1_795_000_000.0
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from distui.runs.insight import look as looks
-from distui.runs.insight.answers import Collective, Frame, Group, HostAnswer, Process, Stack
-from distui.runs.insight.ranks import TaskRanks
+from distui.runs.insight.asking import look as looks
+from distui.runs.insight.seen.answers import Collective, Frame, Group, HostAnswer, Process, Stack
+from distui.runs.insight.seen.ranks import TaskRanks
 
 NOW = 1000.0
 STACKS = (Stack("0x1", True, (Frame("/work/train.py", 7, "<module>"),)),)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from distui.runs.insight.answers import Collective, Group, HostAnswer, Process
-from distui.runs.insight.ranks import RankSeen, TaskRanks, ranks_of
+from distui.runs.insight.seen.answers import Collective, Group, HostAnswer, Process
+from distui.runs.insight.seen.ranks import RankSeen, TaskRanks, ranks_of
 
 GROUP = {"0": Group("0", "default_pg", (Collective(1, "gloo:all_reduce", "1", "Float", 1, True),), 1)}
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from distui.runs.insight.answers import Collective, Frame, Group, HostAnswer, Network, Process, Stack, Thread
-from distui.runs.insight.explain import explain
-from distui.runs.insight.ranks import RankSeen
-from distui.runs.insight.ras import Counted, counted, to_be_sure
-from distui.runs.insight.ras_report import DEAD, LEFT, SILENT, Communicator, RasProcess, read_report
+from distui.runs.insight.hang.explain import explain
+from distui.runs.insight.hang.ras import Counted, counted, to_be_sure
+from distui.runs.insight.hang.ras_report import DEAD, LEFT, SILENT, Communicator, RasProcess, read_report
+from distui.runs.insight.seen.answers import Collective, Frame, Group, HostAnswer, Network, Process, Stack, Thread
+from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.explanation import Explanation
 from fakehosts.ras import json_report
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.agent.gpu_query import FIELDS
-from distui.runs.insight.answers import Collective, Group, HostAnswer, Process, Thread, host_answer
-from distui.runs.insight.explain import explain
-from distui.runs.insight.explain_gpus import with_gpus
-from distui.runs.insight.ranks import RankSeen
-from distui.runs.insight.sick import Fault, Health, health
+from distui.runs.insight.hang.explain import explain
+from distui.runs.insight.hang.explain_gpus import with_gpus
+from distui.runs.insight.seen.answers import Collective, Group, HostAnswer, Process, Thread, host_answer
+from distui.runs.insight.seen.ranks import RankSeen
+from distui.runs.insight.seen.sick import Fault, Health, health
 from distui.runs.lines.explanation import Explanation, RankPlace
 
 NOW, BOOT, BEGAN = 1_000_000.0, 5000.0, 4000.0

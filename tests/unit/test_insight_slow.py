@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from distui.runs.insight.answers import Collective, Frame, Group, HostAnswer, Process, Stack
-from distui.runs.insight.clocks import ALWAYS, Reading, clock
-from distui.runs.insight.explain import explain
-from distui.runs.insight.lateness import Lateness, Pause, lateness
-from distui.runs.insight.links import links, losing
-from distui.runs.insight.profile import longer
-from distui.runs.insight.ranks import RankSeen
-from distui.runs.insight.slow import Slow, explain_slow
-from distui.runs.insight.watched import Connection, Figures, Sample, Watched
+from distui.runs.insight.hang.explain import explain
+from distui.runs.insight.seen.answers import Collective, Frame, Group, HostAnswer, Process, Stack
+from distui.runs.insight.seen.clocks import ALWAYS, Reading, clock
+from distui.runs.insight.seen.ranks import RankSeen
+from distui.runs.insight.seen.watched import Connection, Figures, Sample, Watched
+from distui.runs.insight.slow.lateness import Lateness, Pause, lateness
+from distui.runs.insight.slow.links import links, losing
+from distui.runs.insight.slow.profile import longer
+from distui.runs.insight.slow.slow import Slow, explain_slow
 from distui.runs.lines.explanation import Explanation
 
 MAIN = Frame("/work/train.py", 30, "<module>")

@@ -20,9 +20,9 @@ from distui.agent import connections as agent_connections
 from distui.agent.watching import held_by_limit, of_main, short, since, waited_for_cpu
 from distui.errors import SessionLost
 from distui.facts.values import loads
-from distui.runs.insight import watching
-from distui.runs.insight.answers import MOST_TEXT
-from distui.runs.insight.watched import MOST_CONNECTIONS, MOST_SAMPLES, Connection, watched
+from distui.runs.insight.asking import watching
+from distui.runs.insight.seen.answers import MOST_TEXT
+from distui.runs.insight.seen.watched import MOST_CONNECTIONS, MOST_SAMPLES, Connection, watched
 from distui.runs.task.host_access import HostAccess
 
 REAL = {

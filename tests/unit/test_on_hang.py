@@ -18,9 +18,9 @@ from distui.plan.text.render import render_text
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.ending import ask_before_stop, ask_ranks, next_attempt
-from distui.runs.insight.answers import Process
-from distui.runs.insight.look import Look
-from distui.runs.insight.ranks import RankSeen
+from distui.runs.insight.asking.look import Look
+from distui.runs.insight.seen.answers import Process
+from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.events import AttemptEnded, RanksAsked, StopAsked
 from distui.runs.lines.explanation import Explanation, RankPlace
 from distui.runs.state.reducer import RankState

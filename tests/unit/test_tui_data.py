@@ -8,7 +8,7 @@ from distui.plan.plan import plan
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.job.job import DataMount, Job
 from distui.tui.launch.before_lines import before_lines
-from distui.tui.launch.form_rest import rest_lines
+from distui.tui.launch.form.form_rest import rest_lines
 from distui.tui.paint.glyphs import ASCII
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import DARK, palette, variables

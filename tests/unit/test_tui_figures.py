@@ -15,7 +15,7 @@ from distui.tui.hosts import rows as host_rows
 from distui.tui.hosts import select
 from distui.tui.hosts.gpu_rows import gpu_columns, gpu_row
 from distui.tui.launch import plan_lines
-from distui.tui.launch.job_form import FIELDS, changed, hosts_text
+from distui.tui.launch.form.job_form import FIELDS, changed, hosts_text
 from distui.tui.paint import figures, theme
 from distui.tui.paint.glyphs import ASCII, UNICODE
 from distui.tui.paint.paint import Line

@@ -12,8 +12,8 @@ from distui.runs.lines.times import pack, times_of
 from distui.tui.logs.buffer import LogBuffer
 from distui.tui.logs.highlight import spans
 from distui.tui.logs.progress import ProgressLog
-from distui.tui.run.fold import Wanted, fold
-from distui.tui.run.pane_grid import MIN_HEIGHT, MIN_WIDTH, Shape, next_choice, shape, suited
+from distui.tui.run.around.fold import Wanted, fold
+from distui.tui.run.panes.pane_grid import MIN_HEIGHT, MIN_WIDTH, Shape, next_choice, shape, suited
 
 
 def test_progress_is_read_from_the_log(tmp_path: Path) -> None:

@@ -20,9 +20,11 @@ from distui.tui.paint import figures
 from distui.tui.paint.figures import gib
 from distui.tui.paint.glyphs import ASCII, UNICODE
 from distui.tui.paint.theme import DARK, Palette, palette, variables
-from distui.tui.run import compare, failure_banner, loss_plot, timeline
-from distui.tui.run import strip as run_strip
-from distui.tui.run.strip import HostRow
+from distui.tui.run import compare
+from distui.tui.run.around import failure_banner, loss_plot
+from distui.tui.run.around import strip as run_strip
+from distui.tui.run.around.strip import HostRow
+from distui.tui.run.ranks import timeline
 
 
 @pytest.fixture(scope="module", name="palette")

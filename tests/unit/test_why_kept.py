@@ -15,10 +15,10 @@ from distui.errors import NotFound
 from distui.plan import serialize
 from distui.runs.ending import ask_ranks
 from distui.runs.ending.ask_ranks import AskTurns, tell_why
-from distui.runs.insight.look import Look
-from distui.runs.insight.ranks import RankSeen
-from distui.runs.insight.ras import Counted
-from distui.runs.insight.ras_report import Communicator
+from distui.runs.insight.asking.look import Look
+from distui.runs.insight.hang.ras import Counted
+from distui.runs.insight.hang.ras_report import Communicator
+from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.event_json import to_json
 from distui.runs.lines.events import (
     Carried,

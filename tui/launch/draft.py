@@ -25,9 +25,10 @@ from distui.tui.frame.actions import Action
 from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
 from distui.tui.frame.parts import Part
-from distui.tui.launch import job_form, plan_lines
+from distui.tui.launch import plan_lines
 from distui.tui.launch.before_lines import Checked
 from distui.tui.launch.drafting import drafted, image_state
+from distui.tui.launch.form import job_form
 from distui.tui.launch.merging import merged
 from distui.tui.launch.plan_lines import Preview
 from distui.tui.terminal import shell

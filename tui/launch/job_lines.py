@@ -9,7 +9,7 @@ from distui.plan.labels import format_ranks
 from distui.runs.report.history import RunRow
 from distui.spec.job.job import Job
 from distui.tui.hosts.lines import title
-from distui.tui.launch.job_form import command_text, gpus_text, hosts_text
+from distui.tui.launch.form.job_form import command_text, gpus_text, hosts_text
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line, cut
 from distui.tui.paint.theme import Palette

@@ -14,7 +14,7 @@ from distui.files import read_text, reason
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import FILTER, View
 from distui.tui.frame.context import ViewName, app_of
-from distui.tui.launch.job_form import hosts_text
+from distui.tui.launch.form.job_form import hosts_text
 from distui.tui.launch.job_lines import job_preview, last_run, last_words
 from distui.tui.paint.paint import Line, cut_left
 from distui.tui.paint.theme import Palette

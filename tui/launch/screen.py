@@ -20,13 +20,14 @@ from distui.tui.frame import files
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
-from distui.tui.launch import job_form, plan_lines
+from distui.tui.launch import plan_lines
 from distui.tui.launch.draft import LaunchDraft
-from distui.tui.launch.form_confirm import LaunchConfirm
-from distui.tui.launch.form_field import FormField
-from distui.tui.launch.form_job import JobForm, JobRow
-from distui.tui.launch.form_yaml import YamlPane
-from distui.tui.launch.job_form import FIELDS
+from distui.tui.launch.form import job_form
+from distui.tui.launch.form.form_confirm import LaunchConfirm
+from distui.tui.launch.form.form_field import FormField
+from distui.tui.launch.form.form_job import JobForm, JobRow
+from distui.tui.launch.form.form_yaml import YamlPane
+from distui.tui.launch.form.job_form import FIELDS
 from distui.tui.launch.plan_view import PlanView
 from distui.tui.launch.template_choice import TemplateChoice
 from distui.tui.paint.paint import Line

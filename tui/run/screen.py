@@ -23,22 +23,22 @@ from distui.tui.logs.pane import Pane
 from distui.tui.logs.pump import HZ, Pump
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
-from distui.tui.run import strip
 from distui.tui.run.acts import RunActs
-from distui.tui.run.failure import FailureNavigator
-from distui.tui.run.folding import Folding
-from distui.tui.run.hang import WhyPanel
-from distui.tui.run.header import RunHeader
-from distui.tui.run.log_copies import LogCopies
-from distui.tui.run.log_display import LogDisplay
-from distui.tui.run.log_search import LogSearch
-from distui.tui.run.painting import RunPainter
-from distui.tui.run.pane_grid import PaneGrid
-from distui.tui.run.pane_layout import PaneLayout
-from distui.tui.run.panes import Panes
+from distui.tui.run.around import strip
+from distui.tui.run.around.folding import Folding
+from distui.tui.run.around.hang import WhyPanel
+from distui.tui.run.around.header import RunHeader
+from distui.tui.run.around.painting import RunPainter
+from distui.tui.run.panes.failure import FailureNavigator
+from distui.tui.run.panes.log_copies import LogCopies
+from distui.tui.run.panes.log_display import LogDisplay
+from distui.tui.run.panes.log_search import LogSearch
+from distui.tui.run.panes.pane_grid import PaneGrid
+from distui.tui.run.panes.pane_layout import PaneLayout
+from distui.tui.run.panes.panes import Panes
+from distui.tui.run.panes.rank_order import RankOrder
 from distui.tui.run.plots import MetricsPage
-from distui.tui.run.rank_list import RankList
-from distui.tui.run.rank_order import RankOrder
+from distui.tui.run.ranks.rank_list import RankList
 from distui.tui.run.state_row import StateRow
 from distui.tui.widgets.painted import Painted
 

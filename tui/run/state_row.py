@@ -8,10 +8,10 @@ from distui.tui.logs.feed import RunFeed
 from distui.tui.logs.log_pane import LogPane
 from distui.tui.logs.merged_pane import MergedPane
 from distui.tui.paint.paint import Line
-from distui.tui.run.folding import Folding
-from distui.tui.run.log_display import since_words
-from distui.tui.run.log_search import LogSearch
-from distui.tui.run.panes import Panes
+from distui.tui.run.around.folding import Folding
+from distui.tui.run.panes.log_display import since_words
+from distui.tui.run.panes.log_search import LogSearch
+from distui.tui.run.panes.panes import Panes
 
 QUIET = ("off", "none", "all")
 """What the row says least loudly, and leaves out first where it is narrow."""

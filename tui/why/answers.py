@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from distui.cluster.backend.values import LiveRun
 from distui.errors import DistuiError
 from distui.frozen import frozen
-from distui.runs.insight.slow import Slow
+from distui.runs.insight.slow.slow import Slow
 from distui.runs.store.why_records import WhyRecord, kept
 
 SAME_S = 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
-from distui.runs.insight.slow import Slow
+from distui.runs.insight.slow.slow import Slow
 
 
 def figures_json(slow: Slow) -> dict[str, Any]:

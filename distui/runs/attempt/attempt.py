@@ -17,7 +17,7 @@ from distui.runs.attempt.limits import Limits
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.attempt.requests import Requests
 from distui.runs.hosts.readers import reader_id
-from distui.runs.insight.ras import Counted
+from distui.runs.insight.hang.ras import Counted
 from distui.runs.lines.events import Event, Notice
 from distui.runs.lines.explanation import Explanation
 from distui.runs.state.reducer import RunState

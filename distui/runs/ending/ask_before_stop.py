@@ -11,7 +11,7 @@ import contextlib
 
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.ending.ask_ranks import note, ranks_seen
-from distui.runs.insight.look import Look
+from distui.runs.insight.asking.look import Look
 from distui.runs.lines.explanation import STANDS
 from distui.runs.store.why_records import WhyRecord
 from distui.runs.verdict.lines.causes import ECHOES, IN_VAIN

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.ending.ask_ranks import note, of_attempt
-from distui.runs.insight.ask import ask_hosts
-from distui.runs.insight.ended import crashed_at, explain_difference
-from distui.runs.insight.ranks import RankSeen, ranks_of
+from distui.runs.insight.asking.ask import ask_hosts
+from distui.runs.insight.hang.ended import crashed_at, explain_difference
+from distui.runs.insight.seen.ranks import RankSeen, ranks_of
 from distui.runs.lines.events import Failure
 from distui.runs.store.why_records import WhyRecord
 from distui.runs.verdict.lines.causes import MISMATCH

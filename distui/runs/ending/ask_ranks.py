@@ -10,10 +10,10 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from distui.runs.attempt.attempt import Attempt
-from distui.runs.insight.closer import look_and_watch
-from distui.runs.insight.look import PATIENCE_S, Asked, Look, look
-from distui.runs.insight.ranks import TaskRanks
-from distui.runs.insight.sick import gpus_of
+from distui.runs.insight.asking.closer import look_and_watch
+from distui.runs.insight.asking.look import PATIENCE_S, Asked, Look, look
+from distui.runs.insight.seen.ranks import TaskRanks
+from distui.runs.insight.seen.sick import gpus_of
 from distui.runs.lines.events import RanksAsked
 from distui.runs.lines.explanation import HANGS, STANDS, Explanation
 from distui.runs.store.recorded import first_errors

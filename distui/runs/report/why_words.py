@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from distui.amounts import duration, size_words
 from distui.columns import table
 from distui.plan.labels import named_ranks
-from distui.runs.insight.slow import Slow, span
+from distui.runs.insight.slow.slow import Slow, span
 from distui.runs.lines.explanation import STANDS, Explanation, RankPlace
 from distui.runs.store.why_records import WhyRecord
 

@@ -1,0 +1,230 @@
+"""Where ranks stand in the collectives of their process groups, and which of them do not go on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
+
+from distui.frozen import frozen
+from distui.runs.insight.seen.answers import Collective, Group
+from distui.runs.insight.seen.ranks import RankSeen
+
+STANDING_S = 5.0
+"""Seconds after which a collective that is not over counts as one that stands still."""
+SLOWER = 5.0
+"""Or so many times as long as a step usually takes, where that is more."""
+LONG_S = 1.0
+"""Seconds, or a usual step where that is more, from which on it may become one that stands still."""
+
+NCCL = ":nccl"
+"""Behind the name of a group: what it does over NCCL, which torch counts apart (`agent/hooked.py`)."""
+
+SAME_SIZE = ("all_reduce", "allreduce", "broadcast", "reduce_scatter", "all_gather", "allgather", "barrier")
+"""Collectives whose input must be of one size on all ranks; others may differ (torch's documentation of each)."""
+
+SAME_ORDER = "every rank must call the same collectives in the same order, with tensors of the same size and type"
+"""What to do about ranks that don't."""
+
+
+@frozen
+class Standing:
+    """A collective that some ranks have begun and that does not end."""
+
+    group: str
+    about: str
+    collective: Collective
+    waiting: tuple[int, ...]
+    """Ranks that are in it."""
+    missing: tuple[int, ...]
+    """Ranks of the group that have not begun it."""
+    unknown: tuple[int, ...]
+    """Ranks of the group, as far as known, of which nobody knows where they are."""
+    since: float
+    """When the first one began to wait, on our clock."""
+
+    @property
+    def words(self) -> str:
+        """Which collective it is: `all_reduce #31 of 1000 floats`."""
+        return collective_words(self.collective, self.group, self.about)
+
+
+@frozen
+class Mismatch:
+    """Ranks that have begun different collectives under the same number of one group."""
+
+    group: str
+    about: str
+    number: int
+    kinds: Mapping[str, tuple[int, ...]]
+    """What was begun, in words -> by which ranks; what most ranks began comes last."""
+
+
+def group_words(name: str, about: str) -> str:
+    """A process group as people know it."""
+    name = name.removesuffix(NCCL)
+    if about == "default_pg" or name in ("", "0"):
+        return "the default group"
+    return f"group {name}" + (f" ({about})" if about and about != "undefined" else "")
+
+
+def collective_words(one: Collective, group: str, about: str) -> str:
+    """Which collective it is: `all_reduce #31 of 1000 Float in the default group`."""
+    size = f" of {one.sizes} {one.kinds}".rstrip() if one.sizes else ""
+    return f"{one.what} #{one.number}{size} in {group_words(group, about)}"
+
+
+def standing(ranks: Sequence[RankSeen]) -> tuple[Standing, ...]:
+    """Every collective that stands still, the oldest first."""
+    found = [one for name in _names(ranks) if (one := _standing(name, ranks)) is not None]
+    return tuple(sorted(found, key=lambda one: one.since))
+
+
+def may_stand_from(ranks: Sequence[RankSeen]) -> float | None:
+    """When the first of the collectives that now take longer than usual will count as one that stands still, on our
+    clock; None where none does.
+    """
+    waits = [wait for name in _names(ranks) if (wait := _wait(name, ranks)) is not None]
+    return min((wait.stand.since + wait.least for wait in waits if wait.is_long), default=None)
+
+
+def mismatches(ranks: Sequence[RankSeen], *, ended: bool = False) -> tuple[Mismatch, ...]:
+    """The first number of each group under which ranks began different things, where one of them stands still.
+
+    Of ranks that have `ended` it counts in any case.
+    """
+    least = 0.0 if ended else STANDING_S
+    return tuple(one for name in _names(ranks) if (one := _mismatch(name, ranks, least)) is not None)
+
+
+def _names(ranks: Sequence[RankSeen]) -> list[str]:
+    return sorted({name for seen in ranks for name in seen.groups})
+
+
+@frozen
+class _Wait:
+    """A collective that some ranks have begun and that is not over, whether it stands still or not."""
+
+    stand: Standing
+    waited: float
+    """For how many seconds it has been waited in, beyond doubt."""
+    least: float
+    """From how many on it counts as one that stands still."""
+    held: bool
+    """Whether it can't go on by itself, however short that is."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes longer than usual, and does not count as one that stands still."""
+        return not self.held and max(LONG_S, self.least / SLOWER) <= self.waited < self.least
+
+
+def _standing(name: str, ranks: Sequence[RankSeen]) -> Standing | None:
+    wait = _wait(name, ranks)
+    return wait.stand if wait is not None and (wait.held or wait.waited >= wait.least) else None
+
+
+def _wait(name: str, ranks: Sequence[RankSeen]) -> _Wait | None:
+    inside = {seen.rank: seen.groups[name] for seen in ranks if name in seen.groups}
+    pending = {rank: group.pending for rank, group in inside.items() if group.pending is not None}
+    if not pending:
+        return None
+    by_rank = {seen.rank: seen for seen in ranks}
+    collective = min(pending.values(), key=lambda one: one.number)
+    waiting = tuple(rank for rank, one in sorted(pending.items()) if one.number == collective.number)
+    members = _members(name, inside, ranks)
+    missing = tuple(r for r in members if r in inside and r not in pending and _newest(inside[r]) < collective.number)
+    absent = [r for r in members if r not in inside]
+    in_vain = tuple(r for r in absent if by_rank[r].in_vain)
+    absent = [r for r in absent if not by_rank[r].in_vain]
+    missing += tuple(r for r in absent if _is_seen(by_rank[r]))
+    unknown = tuple(r for r in absent if not _is_seen(by_rank[r]))
+    waits = [_waited(by_rank[rank], pending[rank]) for rank in waiting]
+    waited = max(waits) if missing or unknown else min(waits)  # the last to enter has all of them go on
+    usual = max(STANDING_S, SLOWER * _usual(inside.values()))
+    held = bool(in_vain) or any(by_rank[rank].stopped for rank in (*missing, *unknown))
+    since = min(_moment(by_rank[rank], pending[rank]) for rank in waiting)
+    about = next(iter(inside.values())).about
+    waiting = tuple(sorted((*waiting, *in_vain)))
+    stand = Standing(name, about, collective, waiting, tuple(sorted(missing)), unknown, since)
+    return _Wait(stand, waited - _apart(inside, by_rank), usual, held)
+
+
+def _apart(ranks: Iterable[int], by_rank: Mapping[int, RankSeen]) -> float:
+    """Seconds that may lie between the first and the last answer: what a rank does after its own is not known of it.
+
+    No more than asking took; clocks that are further apart are wrong.
+    """
+    asked = [by_rank[rank] for rank in ranks]
+    moments = [seen.at for seen in asked]
+    return min(max(moments) - min(moments), max(seen.doubt for seen in asked))
+
+
+def _newest(group: Group) -> int:
+    """The number of the newest collective of a rank: torch counts one a moment after it was recorded."""
+    return max(group.enqueued, *(one.number for one in group.recent if not one.direct), 0)
+
+
+def _is_seen(seen: RankSeen) -> bool:
+    """Whether it is known that the rank has begun nothing in a group: by its recorder, or since it has ended."""
+    return bool(seen.ended) or (seen.process is not None and seen.process.groups is not None)
+
+
+def _members(name: str, inside: Mapping[int, Group], ranks: Sequence[RankSeen]) -> tuple[int, ...]:
+    """The ranks of a group: as torch tells them; all for the default one; else those that have been in it."""
+    everybody = {seen.rank for seen in ranks}
+    said = {rank for group in inside.values() for rank in group.ranks} & everybody
+    if any(group.about == "default_pg" for group in inside.values()) or name.removesuffix(NCCL) == "0":
+        return tuple(sorted(everybody))
+    return tuple(sorted(said | set(inside)))
+
+
+def _moment(seen: RankSeen, one: Collective) -> float:
+    """When a rank began a collective, on our clock."""
+    return one.began_ns / 1e9 - seen.ahead
+
+
+def _waited(seen: RankSeen, one: Collective) -> float:
+    """For how long a rank has been in a collective, by the clock of its own host alone."""
+    return seen.at - _moment(seen, one)
+
+
+def _usual(groups: Iterable[Group]) -> float:
+    """Seconds that a step of a group usually takes; 0 where there are too few collectives.
+
+    A step may have many collectives at once and then none for long, so that its length is the longest time from one to
+    the next; the very longest is left out, as the first step's or a checkpoint's.
+    """
+    each = [
+        sorted((later.began_ns - earlier.began_ns) / 1e9 for earlier, later in pairwise(group.recent))
+        for group in groups
+    ]
+    longest = [gaps[-2] for gaps in each if len(gaps) > 2]
+    return median(longest) if longest else 0.0
+
+
+def _mismatch(name: str, ranks: Sequence[RankSeen], least: float) -> Mismatch | None:
+    rows: dict[int, dict[int, Collective]] = {}
+    by_rank = {seen.rank: seen for seen in ranks}
+    for seen in ranks:
+        for one in seen.groups[name].recent if name in seen.groups else ():
+            if not one.direct:
+                rows.setdefault(one.number, {})[seen.rank] = one
+    about = next((seen.groups[name].about for seen in ranks if name in seen.groups), "")
+    for number, begun in sorted(rows.items()):
+        kinds = _kinds(begun)
+        waits = [_waited(by_rank[rank], one) for rank, one in begun.items() if not one.over]
+        if len(kinds) > 1 and max(waits, default=0.0) >= least:
+            return Mismatch(name, about, number, kinds)
+    return None
+
+
+def _kinds(begun: Mapping[int, Collective]) -> dict[str, tuple[int, ...]]:
+    """What ranks began under one number, as far as it must be the same."""
+    whats = {one.what for one in begun.values()}
+    sized = len(whats) > 1 or any(what.strip("_").startswith(SAME_SIZE) for what in whats)
+    found: dict[str, list[int]] = {}
+    for rank, one in sorted(begun.items()):
+        words = f"{one.what} of {one.sizes or 'nothing'} {one.kinds}".rstrip() if sized else one.what
+        found.setdefault(words, []).append(rank)
+    return {words: tuple(there) for words, there in sorted(found.items(), key=lambda item: len(item[1]))}

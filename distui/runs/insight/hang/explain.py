@@ -1,0 +1,303 @@
+"""Why a run does not go on: one pure function from what all ranks answered.
+
+What is claimed follows from positions in collectives (who has begun number n of a group and who has not), which torch
+itself counts; stacks and the kernel say what those do that have not. Where positions are not known of all, it is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from distui.plan.labels import format_ranks, named_ranks
+from distui.runs.insight.hang.collectives import (
+    SAME_ORDER,
+    Mismatch,
+    Standing,
+    group_words,
+    mismatches,
+    standing,
+)
+from distui.runs.insight.hang.explain_gpus import with_gpus
+from distui.runs.insight.hang.explain_ras import with_ras
+from distui.runs.insight.hang.places import called_at, untold
+from distui.runs.insight.hang.ras import Counted
+from distui.runs.insight.seen.doing import Doing, advice, doing
+from distui.runs.insight.seen.ranks import RankSeen
+from distui.runs.insight.seen.sick import Health
+from distui.runs.lines.explanation import Explanation, RankPlace
+
+NETWORK = "look at the network between these hosts: `distui doctor` proves who reaches whom"
+MOST_PARTS = 4
+"""Ranks of the run of which it is said which of torch's are in them."""
+
+
+def explain(ranks: Sequence[RankSeen], ras: Sequence[Counted] = (), health: Health | None = None) -> Explanation:
+    """What all ranks' answers together mean; `ras` is what NCCL itself counts, `health` what is wrong with GPUs."""
+    acts = {seen.rank: doing(seen) for seen in ranks}
+    found = with_ras(_by_torch(ranks, acts), ranks, acts, ras)
+    if health is not None:
+        found = with_gpus(found, health, max((seen.at for seen in ranks), default=0.0))
+    return replace(found, evidence=(*found.evidence, *_own_numbers(ranks)))
+
+
+def _by_torch(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Explanation:
+    """What follows from torch's counters."""
+    stands, differ = standing(ranks), mismatches(ranks)
+    if differ:
+        return _mismatch(ranks, acts, differ, stands)
+    if stands:
+        return _stands(ranks, acts, stands)
+    return _in_vain(ranks, acts) or _nothing_stands(ranks, acts)
+
+
+def _own_numbers(ranks: Sequence[RankSeen]) -> Iterator[str]:
+    """Whose numbers these are, where one rank of the run has started several of torch's."""
+    parts: dict[int, list[int]] = {}
+    for seen in ranks:
+        if seen.within is not None:
+            parts.setdefault(seen.within, []).append(seen.rank)
+    if parts:
+        shown = [f"{format_ranks(tuple(own))} in rank {rank}" for rank, own in sorted(parts.items())[:MOST_PARTS]]
+        more = ", ..." if len(parts) > MOST_PARTS else ""
+        yield f"ranks as torch counts them: {', '.join(shown)} of this run{more}"
+
+
+# somebody waits
+
+
+def _stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing]) -> Explanation:
+    waiting = {rank for one in stands for rank in one.waiting}
+    held_up = {rank for one in stands for rank in one.missing}
+    culprits = sorted(held_up - waiting)
+    first = next((one for one in stands if set(one.missing) & set(culprits)), stands[0])
+    if culprits:
+        return _hang(ranks, acts, stands, first, tuple(culprits))
+    if held_up:
+        return _deadlock(ranks, acts, stands)
+    return _all_entered(ranks, acts, stands, first)
+
+
+def _hang(
+    ranks: Sequence[RankSeen],
+    acts: Mapping[int, Doing],
+    stands: Sequence[Standing],
+    first: Standing,
+    culprits: tuple[int, ...],
+) -> Explanation:
+    those = [rank for rank in culprits if rank in first.missing] or list(culprits)
+    leader = acts[those[0]]
+    number = len(those)
+    verb = "has" if number == 1 else "have"
+    does = f": it {leader.text}" if number == 1 else ""
+    waits = f"for which {named_ranks(first.waiting)} {_waits(first)}"
+    headline = f"{named_ranks(those)} {verb} not entered {first.words}, {waits}{does}"
+    stall = all(acts[rank].stall for rank in those)
+    return Explanation(
+        kind="stall" if stall else "hang",
+        headline=headline,
+        certainty="likely" if first.unknown else "certain",
+        ranks=_places(ranks, acts, first, set(culprits)),
+        evidence=_evidence(stands),
+        advice=advice(leader, stall=stall),
+        since=first.since,
+        collective=first.words,
+    )
+
+
+def _deadlock(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing]) -> Explanation:
+    parts = [
+        f"{named_ranks(one.waiting)} {_waits(one)} in {one.words} for {named_ranks(one.missing)}"
+        for one in stands
+        if one.missing
+    ]
+    culprits = {rank for one in stands for rank in one.missing}
+    return Explanation(
+        kind="deadlock",
+        headline="ranks wait for each other in different groups: " + "; ".join(parts),
+        certainty="certain",
+        ranks=_places(ranks, acts, stands[0], culprits),
+        evidence=_evidence(stands),
+        advice="call the collectives of these groups in the same order on every rank",
+        since=stands[0].since,
+        collective=stands[0].words,
+    )
+
+
+def _all_entered(
+    ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing], first: Standing
+) -> Explanation:
+    """All that are known have begun it, and it does not end: somebody unseen has not, or nothing gets through."""
+    stopped = {seen.rank for seen in ranks if seen.stopped}
+    lost = {rank for one in stands for rank in one.unknown}
+    culprits = stopped or lost
+    others = replace(first, waiting=tuple(rank for rank in first.waiting if rank not in culprits) or first.waiting)
+    at = called_at(ranks, others.waiting, first.group, first.collective.number)
+    if culprits:
+        waits = f"{named_ranks(others.waiting)} {_waits(others)} in {first.words}{at} for {named_ranks(culprits)}"
+        headline = f"{waits}: {_who(ranks, culprits)}{acts[min(culprits)].text}"
+    else:
+        headline = f"every rank has entered {first.words}{at}, and it does not end"
+    return Explanation(
+        kind="hang",
+        headline=headline,
+        certainty="likely",
+        ranks=_places(ranks, acts, first, culprits),
+        evidence=(*_evidence(stands), *untold(ranks, sorted(culprits))),
+        advice="" if _is_there(ranks, culprits) else NETWORK,
+        since=first.since,
+        collective=first.words,
+    )
+
+
+def _is_there(ranks: Sequence[RankSeen], culprits: set[int]) -> bool:
+    """Whether the process of the first of them is seen."""
+    return any(seen.process is not None for seen in ranks if seen.rank == min(culprits, default=-1))
+
+
+def _who(ranks: Sequence[RankSeen], culprits: set[int]) -> str:
+    """Who it is that does what is said next, as far as that is a process."""
+    first = f"rank {min(culprits)} " if len(culprits) > 1 else "it "
+    return first if _is_there(ranks, culprits) else ""
+
+
+def _mismatch(
+    ranks: Sequence[RankSeen], acts: Mapping[int, Doing], differ: Sequence[Mismatch], stands: Sequence[Standing]
+) -> Explanation:
+    first = differ[0]
+    parts = [
+        f"{named_ranks(who)} called {what}{called_at(ranks, who, first.group, first.number)}"
+        for what, who in first.kinds.items()
+    ]
+    odd = set(next(iter(first.kinds.values())))
+    where = group_words(first.group, first.about)
+    return Explanation(
+        kind="mismatch",
+        headline=f"ranks called different collectives as #{first.number} of {where}: {', '.join(parts)}",
+        certainty="certain",
+        ranks=_places(ranks, acts, stands[0] if stands else None, odd),
+        evidence=_evidence(stands),
+        advice=SAME_ORDER,
+        since=stands[0].since if stands else None,
+        collective=f"#{first.number} of {where}",
+    )
+
+
+# nobody waits any more
+
+
+def _in_vain(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Explanation | None:
+    """Some waited in vain, and nobody is left in their collective: who is behind and in none had not entered it."""
+    group = _main_group(ranks)
+    gone = [seen.rank for seen in ranks if seen.in_vain]
+    there = [seen for seen in ranks if group in seen.groups and not seen.in_vain and not seen.groups[group].pending]
+    if not gone or not there:
+        return None
+    reached = min(seen.groups[group].enqueued for seen in there)
+    late = [seen for seen in there if seen.groups[group].enqueued == reached]
+    those, newest = [seen.rank for seen in late], _newest_in(late[0], group)
+    which = f"the collective after {newest} in" if newest else "the first collective of"
+    leader = acts[those[0]]
+    where = group_words(group, late[0].groups[group].about)
+    stall = all(acts[rank].stall for rank in those)
+    return Explanation(
+        kind="stall" if stall else "hang",
+        headline=f"{named_ranks(those)} had not entered {which} {where}, in which {named_ranks(gone)} waited in vain"
+        + (f": it {leader.text}" if len(those) == 1 else ""),
+        certainty="likely",
+        ranks=_places(ranks, acts, None, set(those)),
+        advice=advice(leader, stall=stall),
+        collective=f"#{reached + 1} in {where}",
+    )
+
+
+def _newest_in(seen: RankSeen, group: str) -> str:
+    """The newest collective that a rank has begun in a group, in words."""
+    recent = seen.groups[group].recent
+    return f"{recent[-1].what} #{recent[-1].number}" if recent else ""
+
+
+# nobody waits
+
+
+def _nothing_stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Explanation:
+    stopped = tuple(seen.rank for seen in ranks if seen.stopped)
+    places = _places(ranks, acts, None, set(stopped))
+    if stopped:
+        by = "by a signal" if not any(seen.held for seen in ranks) else "by a signal or a debugger"
+        alone = f"{named_ranks(stopped)} {acts[stopped[0]].text}"
+        headline = alone if len(stopped) == 1 else f"{named_ranks(stopped)} are stopped {by}"
+        return Explanation("hang", headline, "certain", places, advice=advice(acts[stopped[0]], stall=False))
+    if any(seen.groups for seen in ranks):
+        return Explanation("moving", "no collective stands still", "certain", places)
+    return Explanation("unseen", "no rank tells where it is in its collectives", "unknown", places, _why_unseen(ranks))
+
+
+def _why_unseen(ranks: Sequence[RankSeen]) -> tuple[str, ...]:
+    """Why positions are not known, each reason once."""
+    reasons: dict[str, list[int]] = {}
+    for seen in ranks:
+        reasons.setdefault(_why(seen), []).append(seen.rank)
+    return tuple(f"{named_ranks(who)}: {why}" for why, who in reasons.items())
+
+
+def _why(seen: RankSeen) -> str:
+    process = seen.process
+    if process is None:
+        return seen.ended or seen.why_not or "can't be seen"
+    if not process.torch:
+        return "no torch.distributed in use, or started with `insight: off` or as `python -I`"
+    return "; ".join(process.unasked) or "has begun no collective yet"
+
+
+# words
+
+
+def _waits(one: Standing) -> str:
+    return "waits" if len(one.waiting) == 1 else "wait"
+
+
+def _evidence(stands: Sequence[Standing]) -> tuple[str, ...]:
+    """What torch's counters say, group by group."""
+    found = []
+    for one in stands:
+        parts = [f"{named_ranks(one.waiting)} entered"]
+        parts += [f"{named_ranks(one.missing)} did not"] if one.missing else []
+        parts += [f"of {named_ranks(one.unknown)} nothing is known"] if one.unknown else []
+        found.append(f"{one.words}: {', '.join(parts)}")
+    return tuple(found)
+
+
+def _places(
+    ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stand: Standing | None, culprits: set[int]
+) -> tuple[RankPlace, ...]:
+    """Every rank, those that others wait for first."""
+    group = stand.group if stand is not None else _main_group(ranks)
+    most = max((s.groups[group].enqueued for s in ranks if group in s.groups), default=0)
+    places = [_place(seen, acts[seen.rank], group, most, culprit=seen.rank in culprits) for seen in ranks]
+    return tuple(sorted(places, key=lambda place: (not place.culprit, place.rank)))
+
+
+def _main_group(ranks: Sequence[RankSeen]) -> str:
+    """The group that most ranks are in."""
+    names = [name for seen in ranks for name in seen.groups]
+    return max(sorted(set(names)), key=names.count, default="")
+
+
+def _place(seen: RankSeen, act: Doing, group: str, most: int, *, culprit: bool) -> RankPlace:
+    own = seen.groups.get(group)
+    newest = own.recent[-1] if own is not None and own.recent else None
+    place = f"{newest.what} #{newest.number}" if newest is not None else ""
+    behind = most - own.enqueued if own is not None else None
+    waits = "" if culprit else _waits_in(seen, group)
+    does = f"{waits}{act.at}" if waits else act.text
+    return RankPlace(seen.rank, seen.host, does, place, behind, culprit, within=seen.within)
+
+
+def _waits_in(seen: RankSeen, group: str) -> str:
+    """In which collective a rank waits, of this group or else of another one, which is named; empty where in none."""
+    for name, own in sorted(seen.groups.items(), key=lambda item: (item[0] != group, item[0])):
+        if own.pending is not None:
+            where = f" in {group_words(name, own.about)}" if name != group else ""
+            return f"waits in {own.pending.what} #{own.pending.number}{where}"
+    return ""

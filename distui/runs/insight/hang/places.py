@@ -1,0 +1,47 @@
+"""Where in the program ranks are that called a collective, and why that can't be seen of others. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from distui.plan.labels import named_ranks
+from distui.runs.insight.hang.by_calls import collective_of
+from distui.runs.insight.seen.doing import own_frame
+from distui.runs.insight.seen.ranks import RankSeen
+
+
+def at_one_place(ranks: Sequence[RankSeen], those: Sequence[int], word: str = "at") -> str:
+    """` at FILE:LINE in FUNCTION`, where all of these ranks that answered are at one place; else nothing."""
+    frames = {str(frame) for seen in ranks if seen.rank in those and (frame := own_frame(seen)) is not None}
+    return f" {word} {frames.pop()}" if len(frames) == 1 else ""
+
+
+def called_at(ranks: Sequence[RankSeen], those: Sequence[int], group: str, number: int) -> str:
+    """Where these ranks called a collective of a group; `now at` where they have gone on from there since."""
+    inside = all(_is_in(seen, group, number) for seen in ranks if seen.rank in those)
+    return at_one_place(ranks, those, "at" if inside else "now at")
+
+
+def _is_in(seen: RankSeen, group: str, number: int) -> bool:
+    """Whether its main thread is in a call of a collective, and this is the newest that it has begun in the group."""
+    own = seen.groups.get(group)
+    return own is not None and bool(own.recent) and own.recent[-1].number == number and bool(collective_of(seen))
+
+
+def untold(ranks: Sequence[RankSeen], those: Sequence[int]) -> Iterator[str]:
+    """Why nobody can see where in the program these ranks are: each reason once."""
+    reasons: dict[str, list[int]] = {}
+    for seen in ranks:
+        if seen.rank in those and own_frame(seen) is None and (why := _untold(seen)):
+            reasons.setdefault(why, []).append(seen.rank)
+    for why, who in reasons.items():
+        yield f"where in the program {named_ranks(who)} {'is' if len(who) == 1 else 'are'} {why}"
+
+
+def _untold(seen: RankSeen) -> str:
+    process = seen.process
+    if process is None:
+        return "" if seen.ended or not seen.why_not else f"can't be seen: {seen.why_not}"
+    if process.state == "T" and process.torch:
+        return "can't be seen while that is stopped: a process answers again after `kill -CONT`"
+    return ""

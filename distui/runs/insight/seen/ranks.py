@@ -1,0 +1,207 @@
+"""Each rank with the process that is it, out of what all hosts answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from distui.frozen import frozen
+from distui.runs.insight.seen.answers import Group, HostAnswer, Process, Stack
+from distui.runs.insight.seen.workers import absent, furthest_behind, own_ranks, workers
+
+INIT = frozenset({"docker-init", "tini", "catatonit", "podman-init", "sh", "bash", "dash", "conmon", "timeout"})
+"""Names of first processes that only start another one."""
+
+
+@frozen
+class TaskRanks:
+    """A task as the plan has it: where it is and which ranks are in it."""
+
+    index: int
+    host: str
+    ranks: tuple[int, ...]
+
+
+@frozen
+class RankSeen:
+    """One rank, as far as it can be seen. Moments of its collectives are put on our clock by `ahead`."""
+
+    rank: int
+    """Its number in the run; torch's own where `within` is known."""
+    host: str
+    process: Process | None = None
+    helpers: tuple[Process, ...] = ()
+    """What its process has started, such as the workers of a data loader."""
+    why_not: str = ""
+    """Why nothing is seen of it, in words."""
+    ended: str = ""
+    """How it ended, in words, for a rank that has."""
+    at: float = 0.0
+    """When it was looked at, on our clock."""
+    ahead: float = 0.0
+    doubt: float = 0.0
+    """See HostAnswer."""
+    in_vain: bool = False
+    """Whether it said that it had waited for others in vain, or lost them: it had entered what they had not."""
+
+    held: bool = False
+    """Whether a program that traces it (a debugger) had stopped it in two answers some seconds apart. In one, that is
+    how strace and py-spy look at a program that goes on.
+    """
+    within: int | None = None
+    """The run's rank that it is part of, where that one has started several of torch's ranks: see `workers`."""
+
+    @property
+    def run_rank(self) -> int:
+        """The rank of the run that it is, or is part of."""
+        return self.rank if self.within is None else self.within
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped it: who waits for it waits until somebody lets it go on."""
+        return self.held or (self.process is not None and self.process.state == "T")
+
+    @property
+    def groups(self) -> Mapping[str, Group]:
+        """Where it is in its collectives; empty when nobody knows."""
+        return (self.process.groups if self.process else None) or {}
+
+    @property
+    def main_stack(self) -> Stack | None:
+        """The calls of the thread that runs the program: the one whose outermost call is a module's own code.
+
+        `python -m` has another one, and a deep stack comes without it: then the one that `threading` did not start.
+        """
+        return main_of(self.process.stacks) if self.process else None
+
+
+def main_of(stacks: Sequence[Stack]) -> Stack | None:
+    """The main thread's stack of those of one process; see RankSeen.main_stack."""
+    stacks = [stack for stack in stacks if stack.frames]
+    main = [stack for stack in stacks if stack.frames[-1].function == "<module>"]
+    main = main or [stack for stack in stacks if stack.frames[-1].function != "_bootstrap"]
+    return next(iter(main or stacks), None)
+
+
+def ranks_of(
+    tasks: Sequence[TaskRanks], answers: Mapping[str, HostAnswer], ended: Mapping[int, str]
+) -> tuple[RankSeen, ...]:
+    """Every rank of the run in its order; `ended` says in words how ranks ended that have.
+
+    Where tasks of one rank have started several of torch's, those ranks are given in their place.
+    """
+    found = _started(tasks, answers)
+    own = own_ranks(found)
+    seen: Iterable[RankSeen]
+    if own is not None:
+        seen = _as_torch_counts(tasks, answers, ended, found, own)
+    else:
+        each = (_of_task(task, answers.get(task.host), ended, found.get(task.index, ())) for task in tasks)
+        seen = _in_the_runs_numbers([rank for ranks in each for rank in ranks], found)
+    return tuple(sorted(seen, key=lambda one: one.rank))
+
+
+def _started(tasks: Sequence[TaskRanks], answers: Mapping[str, HostAnswer]) -> dict[int, tuple[Process, ...]]:
+    """Task -> its processes that torch counts as ranks; nothing where distui itself starts several in one."""
+    if any(len(task.ranks) > 1 for task in tasks):
+        return {}
+    silent = HostAnswer("")
+    return workers({task.index: answers.get(task.host, silent).tasks.get(task.index, ()) for task in tasks})
+
+
+def _as_torch_counts(
+    tasks: Sequence[TaskRanks],
+    answers: Mapping[str, HostAnswer],
+    ended: Mapping[int, str],
+    found: Mapping[int, Sequence[Process]],
+    own: Mapping[int, tuple[int, Process]],
+) -> Iterator[RankSeen]:
+    by_index = {task.index: task for task in tasks}
+    for number, (index, process) in own.items():
+        task, others = by_index[index], {one.pid for one in found[index]}
+        answer = answers[task.host]
+        helpers = tuple(_below(process, answer.tasks[index], others))
+        at = answer.at - answer.ahead
+        yield RankSeen(
+            number, task.host, process, helpers, at=at, ahead=answer.ahead, doubt=answer.doubt, within=task.ranks[0]
+        )
+    for number, missing in absent(found, own).items():
+        if missing is None:
+            yield RankSeen(number, "", why_not="nothing is seen of it")
+            continue
+        task = by_index[missing]
+        seen = next(_of_task(task, answers.get(task.host), ended, ()))
+        why = "" if seen.ended else seen.why_not or "its process does not tell its rank"
+        yield RankSeen(number, task.host, why_not=why, ended=seen.ended, within=task.ranks[0])
+
+
+def _in_the_runs_numbers(ranks: Sequence[RankSeen], found: Mapping[int, Sequence[Process]]) -> Sequence[RankSeen]:
+    """With the members of groups as ranks of the run, where the program counts in another way; else as they are."""
+    several = any(len(each) > 1 for each in found.values())
+    own = {one.process.torch_rank: one.rank for one in ranks if one.process is not None} if not several else {}
+    if not several and all(number is None or number == rank for number, rank in own.items()):
+        return ranks
+    return [replace(seen, process=_with_members(seen.process, own)) if seen.process else seen for seen in ranks]
+
+
+def _with_members(process: Process, own: Mapping[int | None, int]) -> Process:
+    groups = {
+        name: replace(group, ranks=tuple(sorted(own[number] for number in group.ranks if number in own)))
+        for name, group in (process.groups or {}).items()
+    }
+    return replace(process, groups=groups if process.groups is not None else None)
+
+
+def _of_task(
+    task: TaskRanks, answer: HostAnswer | None, ended: Mapping[int, str], started: Sequence[Process]
+) -> Iterator[RankSeen]:
+    if answer is None or answer.why_not:
+        why = answer.why_not if answer is not None else "no host that answers has it"
+        for rank in task.ranks:
+            yield RankSeen(rank, task.host, why_not="" if rank in ended else why, ended=ended.get(rank, ""))
+        return
+    processes = answer.tasks.get(task.index, ())
+    own = {task.ranks[0]: furthest_behind(started)} if started else _by_rank(task, processes)
+    for rank in task.ranks:
+        process = own.get(rank)
+        over = ended.get(rank, "") if process is None else ""
+        why = "" if process is not None or over else _unseen(task, processes)
+        others = {one.pid for one in (*own.values(), *started)}
+        helpers = tuple(_below(process, processes, others)) if process is not None else ()
+        at = answer.at - answer.ahead
+        yield RankSeen(rank, task.host, process, helpers, why, over, at, answer.ahead, answer.doubt)
+
+
+def _by_rank(task: TaskRanks, processes: Sequence[Process]) -> dict[int, Process]:
+    """The ranks that said so themselves; where nobody did, a task of one rank has its first own process for it."""
+    found: dict[int, Process] = {}
+    for process in processes:
+        if process.rank in task.ranks and process.torch and process.rank is not None:
+            known = found.get(process.rank)
+            if known is None or (not known.groups and process.groups):
+                found[process.rank] = process
+    if not found and len(task.ranks) == 1:
+        first = next((p for p in processes if p.name not in INIT and p.state not in ("Z", "X")), None)
+        first = first or next(iter(processes), None)
+        return {task.ranks[0]: first} if first is not None else {}
+    return found
+
+
+def _below(process: Process, processes: Sequence[Process], others: set[int]) -> Iterator[Process]:
+    """What comes from this process and is no rank itself."""
+    known = {process.pid}
+    for one in processes:
+        if one.parent in known and one.pid not in others:
+            known.add(one.pid)
+            yield one
+
+
+def _unseen(task: TaskRanks, processes: Sequence[Process]) -> str:
+    if not processes:
+        return "nothing of it runs"
+    if len(task.ranks) == 1:
+        return ""
+    return (
+        "which process it is can't be known: none tells that it uses torch.distributed, which it may not yet; "
+        "with `insight: off` or as `python -I` it never does"
+    )

@@ -1,0 +1,56 @@
+"""Which processes of a task are ranks of the program's own, where one rank of the run starts several. Pure.
+
+`command: [torchrun, ...]`, `torch.multiprocessing.spawn` and launchers like them start ranks that distui does not know
+of. torch counts those over the whole program, and so do people who look at it: torch's own numbers are shown then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from distui.runs.insight.seen.answers import Process
+
+
+def workers(processes: Mapping[int, Sequence[Process]]) -> dict[int, tuple[Process, ...]]:
+    """Task -> its processes that are in the group in which most tasks are: launchers and side programs are not.
+
+    Groups are told apart by their size.
+    """
+    inside = {index: [one for one in found if one.torch and one.world] for index, found in processes.items()}
+    sizes = Counter(size for found in inside.values() for size in {one.world or 0 for one in found})
+    common = max(sizes, key=lambda size: (sizes[size], size), default=0)
+    return {index: tuple(one for one in found if one.world == common) for index, found in inside.items()}
+
+
+def own_ranks(found: Mapping[int, Sequence[Process]]) -> dict[int, tuple[int, Process]] | None:
+    """torch's number -> the task and the process; None where every task has one at most, or numbers are not known."""
+    if all(len(each) < 2 for each in found.values()):
+        return None
+    numbers = {one.torch_rank: (index, one) for index, each in found.items() for one in each}
+    whole = {number: place for number, place in numbers.items() if number is not None}
+    return whole if len(whole) == sum(map(len, found.values())) else None
+
+
+def absent(found: Mapping[int, Sequence[Process]], known: Iterable[int]) -> dict[int, int | None]:
+    """Numbers of which no process is known -> the task that must have it, as launchers count: task by task.
+
+    None where that does not come out even.
+    """
+    world = max((one.world or 0 for each in found.values() for one in each), default=0)
+    here = set(known)
+    missing = [number for number in range(world) if number not in here]
+    each = world // len(found)
+    lacks = [index for index, there in sorted(found.items()) for _ in range(each - len(there))]
+    even = len(lacks) == len(missing)
+    return {number: lacks[place] if even else None for place, number in enumerate(missing)}
+
+
+def furthest_behind(found: Sequence[Process]) -> Process:
+    """The process of these that others wait for longest: it has begun the fewest collectives of the largest group."""
+    return min(found, key=lambda one: (_begun(one), one.pid))
+
+
+def _begun(process: Process) -> int:
+    groups = (process.groups or {}).values()
+    return next((group.enqueued for group in groups if len(group.ranks) == process.world), 0)
