@@ -236,7 +236,7 @@ async def test_a_process_of_this_machine(
 async def test_answers_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, words: str) -> None:
     """Bounded in bytes and time, and said."""
     monkeypatch.setattr(watching, "ANSWER_BYTES", 1 << 20)
-    monkeypatch.setattr(watching, "LIMIT", 1.0 if "sleep" in wrong else 20.0)
+    monkeypatch.setattr(watching, "LIMIT", 1.0 if "sleep" in wrong else 60.0)
     assert (await ask(LocalHost(tmp_path, wrong), monkeypatch)).answer.why_not == words
 
 
