@@ -267,7 +267,7 @@ def test_a_stop_that_is_interrupted_can_be_finished(
     with lab.spawn_distui("stop", "slow", "-y", home=other) as stop:
         until(lambda: all(host.exec(STOP_IS_SAID, check=False).returncode == 0 for host in lab.hosts[:2]))
         stop.send_signal(signal.SIGTERM)
-        interrupted = stop.finish(timeout=20)
+        interrupted = stop.finish(timeout=60)
     assert interrupted.returncode == -signal.SIGTERM, interrupted.stderr
     assert "Traceback" not in interrupted.stderr
     assert count_running(lab) == 2

@@ -247,7 +247,7 @@ def test_killed_sessions_leave_the_remote_command_alive(lab: Lab, home: Path, h1
         assert program.stdout is not None
         pid = program.stdout.readline().strip()
         h1.fault("ssh-killall")
-        assert program.wait(20) == 255
+        assert program.wait(60) == 255
     assert h1.out("cat", f"/proc/{pid}/comm") == "sleep"
     h1.exec("kill", pid)
     assert lab.ssh("h1", "hostname", home=home).stdout == "h1\n"

@@ -617,7 +617,7 @@ async def test_a_slow_plan_never_shows_an_older_text(
 
         def slow(job: Any, picks: Any, *, run_id: str) -> Any:
             if job.gpus_per_host == 4:
-                gate.wait(10)
+                gate.wait(60)
             return made(job, picks, run_id=run_id)
 
         monkeypatch.setattr(backend, "preview", slow)

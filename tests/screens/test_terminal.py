@@ -87,7 +87,7 @@ def test_a_signal_ends_it_though_the_terminal_does_not_read(screen: Screen, numb
     """It ends with 143, and leaves the other screen, the mouse and the cursor as they were."""
     screen.flood()
     screen.process.send_signal(number)
-    assert screen.process.wait(20) == 143
+    assert screen.process.wait(60) == 143
     left = screen.read(lambda found: b"\x1b[?1049l" in found)
     assert b"\x1b[?1000l" in left
     assert b"\x1b[?25h" in left

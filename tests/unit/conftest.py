@@ -152,5 +152,5 @@ def demo_home(tmp_path_factory: pytest.TempPathFactory, home: Path, monkeypatch:
     finally:
         asyncio.run_coroutine_threadsafe(hosts.close(), loop).result(30)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(60)
         loop.close()

@@ -226,7 +226,7 @@ async def test_a_follower_that_is_closed_in_the_moment_it_has_its_feed_ends(monk
 
     monkeypatch.setattr(follow, "open_helper", open_helper)
     follower = follow.HostFollower(link, EngineAccess("process"), take, run_id="r")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await follower.run()
     assert opened.is_set() and all(feed.lost.done() for feed in feeds)
     await link.close()

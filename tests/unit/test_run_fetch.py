@@ -167,7 +167,7 @@ def test_a_question_that_is_not_answered_can_be_stopped(host: Host, web: Web) ->
     )
     assert web.hangs.wait(60)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert not (host.cache / "k.lock").exists()
 
 
@@ -389,7 +389,7 @@ def test_killed_in_the_middle(host: Host, web: Web) -> None:
     while not (part.exists() and part.stat().st_size):
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert host.left == ["k.part/data"]
     web.slow = 0.0
     assert host.fetch(f"{web.url}/a", sha=sha(BIG)).returncode == 0

@@ -45,7 +45,7 @@ def test_writing_never_waits(pipe: tuple[int, int]) -> None:
     assert not caught_up.is_set()
 
     assert read(pipe[0], 2 * len(MUCH) + 2) == (MUCH + "é" + MUCH).encode()
-    assert caught_up.wait(10)
+    assert caught_up.wait(60)
     assert writer.waiting <= CAUGHT_UP
     writer.stop()
     assert not writer.is_alive()
@@ -78,7 +78,7 @@ def test_a_terminal_that_never_reads_does_not_hold_up_the_end(
     writer.stop()
     assert writer.is_alive()
     read(pipe[0], len(MUCH))
-    writer.join(10)
+    writer.join(60)
     assert not writer.is_alive()
 
 
