@@ -405,9 +405,9 @@ ask_engine() {
   ended=$code
   case $said in *'"Context":"default"'*) asks=default ;; *) asks=other ;; esac
   # dd passes on at once what it reads, so that nothing is lost when it is ended because a python3 is stuck.
-  told=$(bounded "$((LIMIT + 2))" dd bs=65536 count=200 2>/dev/null)
-  printf '%s\n' "$told"
-  case $asks/$told in
+  reply=$(bounded "$((LIMIT + 2))" dd bs=65536 count=200 2>/dev/null)
+  printf '%s\n' "$reply"
+  case $asks/$reply in
     default/*"$N part engine_api"*) part engine_asked echo api; return ;;
   esac
   case $ended in 124 | 126 | 127 | 137 | 141) return ;; esac

@@ -75,7 +75,7 @@ def _leave_the_path() -> None:
 def _run_the_next() -> None:
     """The sitecustomize that this one hides, in its place, as `site` would have imported it; its errors are `site`'s.
 
-    Where there is none, that is what `site` is told of this one, too: it says nothing, and no program finds a module.
+    Where there is none, that is what `site` hears of this one, too: it says nothing, and no program finds a module.
     """
     sys.modules.pop("sitecustomize", None)
     import sitecustomize  # type: ignore[import-not-found]  # noqa: F401

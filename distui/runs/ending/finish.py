@@ -102,7 +102,7 @@ async def _judged(attempt: Attempt) -> RunEnded:
 
 
 def _not_asked(attempt: Attempt, missing: int) -> tuple[str, ...]:
-    """Where the tasks may be that no host told of."""
+    """Where the tasks may be that no host reported."""
     hosts = attempt.run.unreachable
     where = "; ".join(in_words(host, trouble) for host, trouble in hosts.items())
     return (f"{missing} of the run's tasks may live where nobody answered: {where}",) if hosts else ()

@@ -29,7 +29,7 @@ def plan_of(found: FoundRun, stored: StoredRun | None, hosts: Sequence[Host]) ->
 
 
 def unfound(plan: RunPlan) -> int:
-    """Tasks of a run whose plan was rebuilt that are not in it, by the number in labels: no host told of them."""
+    """Tasks of a run whose plan was rebuilt that are not in it, by the number in labels: no host reported them."""
     tasks = whole(plan.tasks[0].labels.get("distui.tasks", ""))
     return max(0, (tasks or 0) - len(plan.tasks))
 
