@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -334,15 +335,22 @@ async def test_clicks_do_what_keys_do(open_app: Any) -> None:
 async def test_work_given_up_before_its_first_step_leaves_no_complaint(
     open_app: Any, recwarn: pytest.WarningsRecorder
 ) -> None:
-    """Doctor asks for images as it opens; an app that is closed at once never begins with it, and nobody need know."""
+    """Doctor asks for images as it opens; an app that is closed at once never begins with it, and nobody need know.
+
+    Neither now nor when the process ends, which would complain of what something still holds until then.
+    """
 
     async def job() -> None:
-        raise AssertionError("it is replaced before it begins")
+        raise AssertionError("it is given up before it begins")
 
+    replaced, given_up, asked_last = job(), job(), job()
     async with open_app(start="doctor") as (app, _):
-        work(app.screen, job(), name="images")
-        work(app.screen, job(), name="images")
+        work(app.screen, replaced, name="images")
+        work(app.screen, given_up, name="images")
         app.workers.cancel_group(app.screen, "images")
+        work(app, asked_last, name="runs")
+        app.workers.cancel_all()
+    assert [inspect.getcoroutinestate(each) for each in (replaced, given_up, asked_last)] == ["CORO_CLOSED"] * 3
     gc.collect()
     assert [str(w.message) for w in recwarn if "never awaited" in str(w.message)] == []
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
-from weakref import finalize
 
 from textual.dom import DOMNode
 from textual.widget import Widget
@@ -132,24 +131,14 @@ def work(node: DOMNode, job: Coroutine[Any, Any, None], *, name: str, group: str
     Jobs of one group replace each other (`alone`). Runs must not live in here: the backend owns them.
     """
 
-    node.run_worker(_Guarded(node, job), name=name, group=group or name, exclusive=alone)
-
-
-class _Guarded:
-    """A job whose errors become words. One that is given up before its first step (another of its group came, the
-    app was closed) is closed, else Python complains of a coroutine that was never awaited.
-    """
-
-    def __init__(self, node: DOMNode, job: Coroutine[Any, Any, None]) -> None:
-        self._node = node
-        self._job = job
-        finalize(self, job.close).atexit = False
-
-    def __await__(self) -> Generator[Any, None, None]:
-        return self._told().__await__()
-
-    async def _told(self) -> None:
+    async def told() -> None:
         try:
-            await self._job
+            await job
         except DistuiError as error:
-            app_of(self._node).tell_error(error)
+            app_of(node).tell_error(error)
+
+    worker = node.run_worker(told, name=name, group=group or name, exclusive=alone)
+    assert worker._task is not None  # it has begun
+    # One that is given up before its first step (another of its group came, the app was closed) has never been awaited,
+    # of which Python complains; what textual still holds of a closed app would keep it until the process ends.
+    worker._task.add_done_callback(lambda _: job.close())
