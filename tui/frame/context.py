@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
 
 from textual.dom import DOMNode
 from textual.widget import Widget
+from textual.worker import Worker
 
 from distui.errors import DistuiError
 from distui.tui.frame.actions import Action
@@ -137,7 +138,7 @@ def work(node: DOMNode, job: Coroutine[Any, Any, None], *, name: str, group: str
         except DistuiError as error:
             app_of(node).tell_error(error)
 
-    worker = node.run_worker(told, name=name, group=group or name, exclusive=alone)
+    worker: Worker[None] = node.run_worker(told, name=name, group=group or name, exclusive=alone)
     assert worker._task is not None  # it has begun
     # One that is given up before its first step (another of its group came, the app was closed) has never been awaited,
     # of which Python complains; what textual still holds of a closed app would keep it until the process ends.
