@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -55,15 +56,63 @@ def test_one_that_crashed_by_its_place_alone() -> None:
     assert found is not None
     assert (found.culprits, found.certainty) == ((2,), "likely")
     assert found.headline == (
-        "ranks were in different collectives: rank 2 at /work/train.py:7 in load, "
-        "ranks 1,3 at /work/train.py:11 in <module>, in all_reduce #21 of 1000 Float in the default group"
+        "the collectives of the ranks do not fit each other: rank 2 was in all_reduce at /work/train.py:7 in load, "
+        "ranks 1,3 called all_reduce #21 of 1000 Float in the default group at /work/train.py:11 in <module>"
     )
+
+
+SAID = (
+    "step 19",
+    "  what():  [enforce fail at third_party/gloo/gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. "
+    "2000 vs 1000. Received data size doesn't match expected size.",
+)
+"""Last words of a rank that gloo 2.13 ended, as they were recorded."""
+
+
+def test_another_type_in_a_group_of_two() -> None:
+    """The one that gloo ended has lost its record; the others' are told with their own groups, not with one for all."""
+    pair = Collective(6, "gloo:all_reduce", "1000", "Double", 10**18 + 1, True)
+    mine = rank(0, LOADS)
+    assert mine.process is not None and mine.process.groups is not None
+    groups = {**mine.process.groups, "1": Group("1", "undefined", (pair,), 6)}
+    odd = replace(mine, process=replace(mine.process, groups=groups))
+    found = explain_difference([odd, rank(1, Frame("/work/train.py", 9, "usual"), None), rank(2), rank(3)], SAID)
+    assert found is not None and (found.certainty, found.culprits) == ("likely", (0, 1))
+    assert found.headline == (
+        "the collectives of the ranks do not fit each other: "
+        "rank 0 called all_reduce #6 of 1000 Double in group 1 at /work/train.py:7 in load, "
+        "rank 1 was in all_reduce at /work/train.py:9 in usual (2000 bytes came where it expected 1000), "
+        "ranks 2-3 called all_reduce #21 of 1000 Float in the default group at /work/train.py:11 in <module>"
+    )
+
+
+@pytest.mark.parametrize("frame", [STEPS, LOADS], ids=["on the same line", "on another one"])
+def test_one_against_one(frame: Frame) -> None:
+    """What is known of both; none of them is called the odd one."""
+    found = explain_difference([rank(0, frame, None), rank(1)], SAID)
+    assert found is not None and (found.certainty, found.culprits) == ("likely", (0, 1))
+    assert found.headline == (
+        "the collectives of the ranks do not fit each other: "
+        f"rank 0 was in all_reduce at {frame} (2000 bytes came where it expected 1000), "
+        "rank 1 called all_reduce #21 of 1000 Float in the default group at /work/train.py:11 in <module>"
+    )
+
+
+def test_bytes_are_of_one_that_left_no_record() -> None:
+    """Where several did, nobody knows which; a rank that was in no collective is not said to have called one."""
+    found = explain_difference([rank(0, LOADS, None), rank(1, LOADS, None), rank(2)], SAID)
+    assert found is not None and "bytes" not in found.headline
+    idle = rank(1)
+    assert idle.process is not None
+    idle = replace(idle, process=replace(idle.process, stacks=(Stack("main", True, (LOADS,)),)))
+    found = explain_difference([rank(0), idle, rank(2)])
+    assert found is not None and "rank 1 was at /work/train.py:7 in load, ranks 0,2 called" in found.headline
 
 
 @pytest.mark.parametrize(
     "ranks",
-    [[], [GONE], [rank(1), rank(2)], [rank(1), rank(2, LOADS, None)], [rank(1, None), rank(2, None)]],
-    ids=["nobody", "nobody told", "no difference", "one against one", "no places"],
+    [[], [GONE], [rank(1), rank(2)], [GONE, rank(1)], [rank(1, None), rank(2, None)]],
+    ids=["nobody", "nobody told", "no difference", "one told", "no places"],
 )
 def test_nothing_is_claimed_otherwise(ranks: Sequence[RankSeen]) -> None:
     """Where it does not show who was the odd one."""

@@ -166,6 +166,12 @@ def test_ranks_that_called_different_things(odd: dict[str, Any], words: str) -> 
     assert found.headline == f"ranks called different collectives as #31 of the default group: {words}"
 
 
+def test_one_against_one_in_different_collectives() -> None:
+    """Nobody knows which of the two is the odd one: both are marked."""
+    found = explain([rank(0, group(31, 20)), rank(1, group(31, 20, what="gloo:broadcast"))])
+    assert verdict(found) == ("mismatch", "certain", (0, 1))
+
+
 TORCH = Frame("/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", 3252, "all_reduce")
 STEP, LOADS = Frame("/work/train.py", 11, "step"), Frame("/work/train.py", 9, "load")
 

@@ -41,7 +41,7 @@ async def with_places(attempt: Attempt, failure: Failure | None) -> Failure | No
 
 
 async def _with_difference(attempt: Attempt, failure: Failure) -> Failure:
-    found = explain_difference(await _left(attempt))
+    found = explain_difference(await _left(attempt), failure.excerpt)
     if found is None:
         return failure
     found = attempt.run.mask.event(found)

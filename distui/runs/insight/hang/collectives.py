@@ -59,6 +59,18 @@ class Mismatch:
     kinds: Mapping[str, tuple[int, ...]]
     """What was begun, in words -> by which ranks; what most ranks began comes last."""
 
+    @property
+    def odd(self) -> tuple[int, ...]:
+        """The ranks that did something else than most."""
+        return odd_ones(tuple(self.kinds.values()))
+
+
+def odd_ones(parts: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The ranks of all parts but the largest; of every part where none is the largest: then nobody knows who is odd."""
+    most = max(map(len, parts), default=0)
+    largest = [part for part in parts if len(part) == most]
+    return tuple(rank for part in parts for rank in part if len(largest) > 1 or part is not largest[0])
+
 
 def group_words(name: str, about: str) -> str:
     """A process group as people know it."""

@@ -8,17 +8,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from distui.plan.labels import named_ranks
-from distui.runs.insight.hang.collectives import SAME_ORDER, collective_words, group_words, mismatches
+from distui.regex import regex
+from distui.runs.insight.hang.by_calls import collective_of
+from distui.runs.insight.hang.collectives import SAME_ORDER, collective_words, group_words, mismatches, odd_ones
 from distui.runs.insight.hang.places import at_one_place
 from distui.runs.insight.seen.answers import Frame
 from distui.runs.insight.seen.doing import own_frame
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.explanation import Explanation, RankPlace
 
+MOST_PARTS = 4
+"""Of what ranks did, the rarest first: more than that is read by nobody."""
 
-def explain_difference(ranks: Sequence[RankSeen]) -> Explanation | None:
-    """Who called another collective than the others; None where that does not show."""
-    return _by_collective(ranks) or _by_place(ranks)
+_TOO_LONG = regex(r"op\.preamble\.length <= op\.nbytes\. (\d{1,18}) vs (\d{1,18})")
+"""What gloo says as it ends a rank that was sent more than fits (third_party/gloo/gloo/transport/tcp/pair.cc)."""
+
+
+def explain_difference(ranks: Sequence[RankSeen], said: Sequence[str] = ()) -> Explanation | None:
+    """Who called another collective than the others; None where that does not show.
+
+    `said` are the last words of the one that failed first, in which gloo counts bytes.
+    """
+    return _by_collective(ranks) or _by_place(ranks, _bytes(said))
 
 
 def _by_collective(ranks: Sequence[RankSeen]) -> Explanation | None:
@@ -28,37 +39,65 @@ def _by_collective(ranks: Sequence[RankSeen]) -> Explanation | None:
         return None
     parts = [f"{named_ranks(who)} called {what}{at_one_place(ranks, who)}" for what, who in first.kinds.items()]
     which = f"#{first.number} of {group_words(first.group, first.about)}"
-    odd = set(next(iter(first.kinds.values())))
+    odd = set(first.odd)
     headline = f"ranks called different collectives as {which}: {', '.join(parts)}"
     return Explanation("mismatch", headline, "certain", _places(ranks, odd), advice=SAME_ORDER, collective=which)
 
 
-def _by_place(ranks: Sequence[RankSeen]) -> Explanation | None:
-    """By where in the program each was: a rank that crashed tells no more than that."""
+def _by_place(ranks: Sequence[RankSeen], counted: str) -> Explanation | None:
+    """By where in the program each was, with what torch recorded of those that did not crash.
+
+    Who crashed has lost its record: of its tensors no more is known than that they did not fit.
+    """
+    known = [seen for seen in ranks if own_frame(seen) is not None]
+    one_lost = sum(not _collective([seen]) for seen in known) == 1
     there: dict[str, list[RankSeen]] = {}
-    for seen in ranks:
-        if (frame := own_frame(seen)) is not None:
-            there.setdefault(str(frame), []).append(seen)
-    places = sorted(there.items(), key=lambda item: len(item[1]))
-    if len(places) < 2 or len(places[0][1]) == len(places[-1][1]):
+    for seen in known:
+        there.setdefault(_did(seen, counted if one_lost else ""), []).append(seen)
+    if len(there) < 2:
         return None
-    odd = [seen.rank for _, group in places[:-1] for seen in group]
-    parts = [f"{named_ranks([seen.rank for seen in group])} at {frame}" for frame, group in places]
-    collective = _collective(places[-1][1])
-    within = f", in {collective}" if collective else ""
-    headline = f"ranks were in different collectives: {', '.join(parts)}{within}"
+    parts = sorted(there.items(), key=lambda item: len(item[1]))
+    odd = odd_ones([[seen.rank for seen in group] for _, group in parts])
+    shown = [f"{named_ranks([seen.rank for seen in group])} {did}" for did, group in parts[:MOST_PARTS]]
+    more = ", ..." if len(parts) > MOST_PARTS else ""
     return Explanation(
-        "mismatch", headline, "likely", _places(ranks, set(odd)), advice=SAME_ORDER, collective=collective
+        "mismatch",
+        f"the collectives of the ranks do not fit each other: {', '.join(shown)}{more}",
+        "likely",
+        _places(ranks, set(odd)),
+        advice=SAME_ORDER,
+        collective=_collective(known),
     )
 
 
+def _did(seen: RankSeen, counted: str) -> str:
+    """What a rank did last, and where: `called all_reduce #6 of 1000 Double in group 1 at train.py:14 in step`."""
+    called, where = collective_of(seen), f"at {own_frame(seen)}"
+    if not called:
+        return f"was {where}"
+    if recorded := _collective([seen]):
+        return f"called {recorded} {where}"
+    return f"was in {called} {where}" + (f" ({counted})" if counted else "")
+
+
+def _bytes(said: Sequence[str]) -> str:
+    """How many bytes came where a rank had room for less, in gloo's own count."""
+    found = next((found for line in said if (found := _TOO_LONG.search(line))), None)
+    return f"{found[1]} bytes came where it expected {found[2]}" if found is not None else ""
+
+
 def _collective(ranks: Sequence[RankSeen]) -> str:
-    """What these ranks were in, where torch recorded it."""
-    for seen in ranks:
-        for name, group in sorted(seen.groups.items()):
-            if group.recent:
-                return collective_words(group.recent[-1], name, group.about)
-    return ""
+    """The newest that these ranks were in, of any group, where torch recorded it."""
+    begun = [
+        (group.recent[-1].began_ns, name, group)
+        for seen in ranks
+        for name, group in seen.groups.items()
+        if group.recent
+    ]
+    if not begun:
+        return ""
+    _, name, group = max(begun, key=lambda one: one[:2])
+    return collective_words(group.recent[-1], name, group.about)
 
 
 def crashed_at(ranks: Sequence[RankSeen]) -> Mapping[int, Frame]:

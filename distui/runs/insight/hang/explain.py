@@ -169,7 +169,7 @@ def _mismatch(
         f"{named_ranks(who)} called {what}{called_at(ranks, who, first.group, first.number)}"
         for what, who in first.kinds.items()
     ]
-    odd = set(next(iter(first.kinds.values())))
+    odd = set(first.odd)
     where = group_words(first.group, first.about)
     return Explanation(
         kind="mismatch",
