@@ -100,10 +100,12 @@ class FakeHost:
                 if path not in self.files:
                     self.files[path] = text.encode()
                     self.puts.append((path, text.encode(), 0o600))
-            case ("sh", "-c", script, "sh", folder, token) if "rm -rf" in script:
+            case ("sh", "-c", script, "sh", folder, token, awaits_as) if "rm -rf" in script:
                 names = ("launch", "launched") if token else ("launch",)
                 claims = [self.files[path].decode() for n in names if (path := f"{folder}/{n}") in self.files]
                 if all(token in claim.splitlines() for claim in claims):
+                    if awaits_as and self._begun_by(folder, awaits_as):
+                        return Completed(argv, 0, b"begins\n", b"")
                     waits = self._waiters(folder)
                     for path in [p for p in self.files if p.startswith(f"{folder}/")]:
                         del self.files[path]
@@ -176,13 +178,17 @@ class FakeHost:
             for path in self.files
             if path.startswith(f"{folder}/reader-") and path not in (mark, f"{folder}/reader-{gone}")
         ]
-        beginning = [path for path in self.files if path.startswith(f"{folder}/begins-") and path != begins]
+        beginning = self._begun_by(folder, reader)
         silent = [path for path in beginning if path.replace("/begins-", "/reader-") in others]
         judges = [path for path in others if not path.endswith("-wait")]
         counts = f"{len(others)} {len(judges)} {len(beginning)} {len(silent)}"
         own = f"{folder}/unread-{reader}"
         unread = [self.files[p].decode() for p in self.files if p.startswith(f"{folder}/unread-") and p != own]
         return f"{counts}\n{' '.join(unread)}\n" + self.files.get(f"{folder}/verdict", b"").decode()
+
+    def _begun_by(self, folder: str, reader: str) -> list[str]:
+        """The marks of others who begin the run's next attempt."""
+        return [p for p in self.files if p.startswith(f"{folder}/begins-") and p != f"{folder}/begins-{reader}"]
 
     def _waiters(self, folder: str) -> str:
         """Who waits for the run's end, in a folder that is removed."""

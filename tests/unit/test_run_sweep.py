@@ -252,6 +252,29 @@ async def test_a_folder_that_another_launch_has_by_now_stays(here: Here, over: b
     assert not folder.exists()
 
 
+async def test_who_waits_for_the_next_attempt_leaves_the_folder_to_whoever_begins_it(here: Here) -> None:
+    """That one learns from it who waits; where its mark is old, or it has left, nobody else removes the folder."""
+    host = HostRun("h1", plan_for("h1", run_id="r", facts={"h1": replace(facts_of("h1"), home=str(here.home))}), here)
+    folder = here.home / ".local/state/distui/hosts/h1/r"
+    begins = folder / "begins-b0b"
+    with patch.object(HostRun, "all_tasks", return_value=[]):
+        for leave in (lambda: os.utime(begins, (time.time() - 100,) * 2), begins.unlink):
+            assert await host.claim.take(ANN) == ""
+            (folder / "next-abc").touch()
+            begins.touch()
+            assert await host._remove_folder("abc")
+            assert host.left_to_starter and (folder / "next-abc").exists()
+            leave()
+            assert await host._remove_folder("abc")
+            assert not host.left_to_starter and not folder.exists()
+        assert await host.claim.take(ANN) == ""
+        (folder / "next-abc").touch()
+        begins.touch()
+        host.waiters = frozenset()
+        assert await host._remove_folder()
+    assert not folder.exists() and host.waiters == {"abc"}
+
+
 async def test_a_launch_knows_when_its_folder_was_taken_away(here: Here) -> None:
     """It has it until it is swept, also when all has started, and asking twice changes nothing."""
     folder = await launched(here, "r", ANN)

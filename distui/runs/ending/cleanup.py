@@ -52,7 +52,8 @@ async def clean_up(attempt: Attempt, elsewhere: Others, *, keep: bool) -> tuple[
     await attempt.emit(PhaseBegun(attempt.clock(), "cleanup"))
     await _remove_rendezvous(attempt)
     unasked = frozenset() if keep or (attempt.run.adopted and attempt.run.removes_all) else elsewhere.unasked
-    left = await _on_all(attempt.hosts.values(), keep=unread, last=partial(_ask_again, attempt, unasked))
+    last, awaits_as = partial(_ask_again, attempt, unasked), attempt.run.reader if attempt.awaits else ""
+    left = await _on_all(attempt.hosts.values(), keep=unread, last=last, awaits_as=awaits_as)
     others = [task for task in attempt.plan.tasks if task.index in spared]
     return (
         *left,
@@ -147,17 +148,24 @@ async def _kill_found(host: HostRun) -> None:
     await host.stop([task for task in host.tasks if task.index in found], grace=0)
 
 
-async def _on_all(hosts: Iterable[HostRun], *, keep: frozenset[int], last: LastLook | None = None) -> tuple[str, ...]:
+async def remove_folders(attempt: Attempt) -> None:
+    """Of an attempt after which no other was begun: those that were left to whoever was to begin it."""
+    await _on_all([host for host in attempt.hosts.values() if host.left_to_starter], keep=frozenset())
+
+
+async def _on_all(
+    hosts: Iterable[HostRun], *, keep: frozenset[int], last: LastLook | None = None, awaits_as: str = ""
+) -> tuple[str, ...]:
     """Remove on every host at once; a host that can't be reached is named with what may be on it."""
-    results = await asyncio.gather(*(_remove(h, keep, last) for h in hosts))
+    results = await asyncio.gather(*(_remove(h, keep, last, awaits_as) for h in hosts))
     return tuple(words for left in results for words in left)
 
 
-async def _remove(host: HostRun, keep: frozenset[int], last: LastLook | None) -> tuple[str, ...]:
+async def _remove(host: HostRun, keep: frozenset[int], last: LastLook | None, awaits_as: str) -> tuple[str, ...]:
     try:
         async with asyncio.timeout(REMOVE_SECONDS):
             more, words = await last(host, keep) if last is not None else (frozenset(), ())
-            return (*await host.remove(keep=keep | more), *words)
+            return (*await host.remove(keep=keep | more, awaits_as=awaits_as), *words)
     except DistuiError as exc:
         return (may_still_have(host, exc.message),)
     except TimeoutError:

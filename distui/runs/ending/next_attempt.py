@@ -16,6 +16,7 @@ from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
+from distui.runs.ending.cleanup import remove_folders
 from distui.runs.lines.events import AttemptEnded, Failure, RunEnded
 
 OWN_STOPS = frozenset({"failure", "done", "hang"})
@@ -80,6 +81,8 @@ async def next_attempt(attempt: Attempt, ended: RunEnded) -> Attempt | RunEnded:
         following = await requests.unless(
             lambda: requests.stop is not None or requests.detach, _planned(attempt, planner, pause)
         )
+    if following is None and attempt.run.adopted and not requests.detach:
+        await remove_folders(attempt)
     if requests.stop is not None and attempt.run.adopted:
         await attempt.notice("warning", f"nothing runs that could be stopped; {ONLY_STARTER}: stop it there")
     elif requests.stop is not None:

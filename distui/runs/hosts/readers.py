@@ -82,6 +82,15 @@ waiters_in() {{
 """
 """For scripts: `waiters_in FOLDER` says who waits for the end of the run, whichever of its attempts that is."""
 
+BEGUN_BY_ANOTHER = rf"""
+begun_by_another() {{
+  [ -n "$(find "$1" -maxdepth 1 -name 'begins-*' ! -name "begins-$2" -mmin "-{FRESH_MINUTES}" 2>/dev/null)" ]
+}}
+"""
+"""For scripts: `begun_by_another FOLDER READER` tells whether somebody else follows the run who begins its next
+attempt.
+"""
+
 _WAITS = regex(r"waits (?:reader-(?=[0-9a-f]+-wait)|next-)([0-9a-f]{1,64}(?:-wait)?)")
 
 

@@ -32,11 +32,13 @@ from distui.session import Completed, Connector
 _REMOVE_FOLDER = (
     folder.TOKEN_IN
     + readers.WAITERS_IN
+    + readers.BEGUN_BY_ANOTHER
     + """
 for name in launch launched; do
   [ -e "$1/$name" ] && [ "$(token_in "$1/$name")" != "$2" ] || continue
   [ -z "$2" ] && [ "$name" = launched ] || exit 0
 done
+if [ -n "$3" ] && begun_by_another "$1" "$3"; then echo begins; exit 0; fi
 waiters_in "$1"
 rm -rf -- "$1" 2>/dev/null; [ ! -d "$1" ] || { echo left; exit 0; }
 rmdir -- "${1%/*}" "${1%/*/*}" "${1%/*/*/*}" 2>/dev/null; :
@@ -44,7 +46,8 @@ rmdir -- "${1%/*}" "${1%/*/*}" "${1%/*/*/*}" 2>/dev/null; :
 ).strip()
 """A folder is only removed with the token ($2) of the launch that has it: a run that was stopped from elsewhere may
 have been started again under its name. Without a token, since a task's labels do not tell it, only a launch under way
-keeps its folder. Folders above are only removed when empty: on a machine that also runs distui they hold its own runs.
+keeps its folder. A reader ($3) who waits for the run's next attempt leaves it to whoever begins that, with its mark in
+it. Folders above are only removed when empty: on a machine that also runs distui they hold its own runs.
 """
 
 START_TIMEOUT = 120.0
@@ -65,6 +68,8 @@ class HostRun(HostAccess):
         """Task index -> the engine's id, for tasks that were started."""
         self.waiters: frozenset[str] = frozenset()
         """Who waited for the end of the run when its folder here was removed."""
+        self.left_to_starter = False
+        """Whether its folder was left here to whoever begins the run's next attempt."""
         self.missing: frozenset[int] = frozenset()
         """Started tasks that were not there any more at the last `look`."""
         self.there: tuple[FoundTask, ...] = ()
@@ -217,10 +222,11 @@ class HostRun(HostAccess):
         self.there = await self.found()
         self.missing = frozenset(self.ids) - {task.labels.task for task in self.there}
 
-    async def remove(self, *, keep: frozenset[int] = frozenset()) -> tuple[str, ...]:
+    async def remove(self, *, keep: frozenset[int] = frozenset(), awaits_as: str = "") -> tuple[str, ...]:
         """Remove the run's containers and folder by label; returns what is left, in words.
 
-        Tasks whose index is in `keep` stay. Safe to repeat.
+        Tasks whose index is in `keep` stay. The folder stays where somebody is there to begin the next attempt for
+        which the reader `awaits_as` waits: that one removes it. Safe to repeat.
         """
         left = await self._remove_tasks(keep)
         if left:
@@ -228,7 +234,7 @@ class HostRun(HostAccess):
         if keep:
             await asyncio.gather(self.claim.unmark(), self._keep_going())
             return ()
-        _, removed = await asyncio.gather(self.claim.unmark(), self._remove_folder())
+        _, removed = await asyncio.gather(self.claim.unmark(), self._remove_folder(awaits_as))
         return () if removed else (f"{self.host}: folder {await self.run_dir()}, which this login can't remove",)
 
     async def _remove_tasks(self, keep: frozenset[int]) -> list[FoundTask]:
@@ -251,16 +257,20 @@ class HostRun(HostAccess):
         """A task that is kept is not stopped, whatever was asked for before."""
         await self.remove_file(f"{await self.run_dir()}/{stop_word.FILE}")
 
-    async def _remove_folder(self) -> bool:
+    async def _remove_folder(self, awaits_as: str = "") -> bool:
         """Remove the run's folder, unless another launch, or the run's next attempt begun by somebody else, has it now.
 
-        What a container wrote as root into its copy of the code, or beside its hook, only a container can remove.
-        False when it stays.
+        Who waits for that attempt leaves the folder to whoever begins it: our mark in it would go with it. What a
+        container wrote as root into its copy of the code, or beside its hook, only a container can remove. False when
+        it stays.
         """
         if not self.claim.taken and await self._others():
             return True
-        argv = ("sh", "-c", _REMOVE_FOLDER, "sh", await self.run_dir(), self.claim.token)
+        argv = ("sh", "-c", _REMOVE_FOLDER, "sh", await self.run_dir(), self.claim.token, awaits_as)
         done = await self.run_repeatable(argv)
+        self.left_to_starter = "begins" in done.text.splitlines()
+        if self.left_to_starter:
+            return True
         self.waiters |= readers.waiters_of(done.text)
         if _is_left(done) and self._image is not None:
             names = [COPY, *(PurePosixPath(folder_of("", task.index)).name for task in self.tasks)]
