@@ -223,7 +223,7 @@ SHELL = r"""
 exec 2>&1
 echo out; echo err >&2; printf '\033[31mred\033[0m and no end'; echo; printf 'a\rb\0c\n'
 python3 -c 'import os, sys; print(sys.path, sys.flags); print(len(os.listdir("/proc/self/fd"))); sys.exit(3)'; echo $?
-sleep 600 & kill $!; wait $!; echo "ended by $?"; python3 -c 1/0; trap 'printf trapped' EXIT; printf end; exit 0
+sh -c 'kill $$'; echo "ended by $?"; python3 -c 1/0; trap 'printf trapped' EXIT; printf end; exit 0
 """
 TENSORFLOW = """
 import sys, tensorflow as tf
