@@ -590,3 +590,58 @@ def test_a_healthy_run_is_never_a_hang(ranks: list[Any], every: float) -> None:
         ahead = off if known else 0.0
         seen.append(rank(number, place, at=NOW + off - ahead, ahead=ahead, state=state))
     assert verdict(explain(seen)) == ("moving", "certain", ())
+
+
+FUTEX = {"threads": (Thread("python3", "S", "futex_do_wait", 0.0),)}
+"""A thread that waits for a `threading.Lock`, as kernel 6.18 tells it; as the groups below recorded with torch 2.13."""
+
+
+def test_a_rank_that_waits_for_a_lock() -> None:
+    """A deadlock of its own threads is said to be one as far as the kernel knows it."""
+    found = explain([rank(0, group(21, 20)), rank(1, group(20), stacks=calls(LOADS), **FUTEX)])
+    assert verdict(found) == ("hang", "certain", (1,))
+    assert found.headline.endswith(f"it waits for a lock or another thread at {LOADS}")
+
+
+def test_groups_that_one_rank_made_in_another_order() -> None:
+    """gloo counts the groups of each rank: one group has two names, and not every rank has entered either."""
+    one, two = group(1, 20, name="1"), group(1, 20, name="2")
+    stacks = calls(TORCH, STEP)
+    found = explain([rank(0, group(20), one, stacks=stacks), rank(1, group(20), two, stacks=stacks)])
+    assert verdict(found) == ("hang", "likely", ())
+    assert found.headline == (
+        "ranks wait in different groups: "
+        f"rank 0 waits in all_reduce #1 of 1000 Float in group 1 at {STEP}; "
+        f"rank 1 waits in all_reduce #1 of 1000 Float in group 2 at {STEP}"
+    )
+    assert "new_group" in found.advice and "in the same order" in found.advice
+
+
+def test_pairs_that_do_not_get_on_are_told_apart_and_not_to_make_their_groups_in_order() -> None:
+    """Each has both of its ranks: the order of their groups is right."""
+    pairs = [group(5, 20, name=str(1 + n // 2)) for n in range(4)]
+    found = explain([rank(n, one) for n, one in enumerate(pairs)])
+    assert found.headline.startswith("ranks wait in different groups: ranks 0-1 wait in all_reduce #5")
+    assert found.advice == "look at the network between these hosts: `distui doctor` proves who reaches whom"
+
+
+def test_a_group_that_one_rank_has_not_used_yet() -> None:
+    """Whether it belongs there nobody tells, so that is not certain; of several nobody is blamed."""
+    waits = rank(0, group(20), group(1, 20, name="1"), stacks=calls(TORCH, STEP))
+    asleep = rank(1, group(20), stacks=calls(LOADS), threads=(Thread("python3", "S", "hrtimer_nanosleep", 0.0),))
+    found = explain([waits, asleep])
+    assert verdict(found) == ("hang", "likely", (1,))
+    assert found.headline == (
+        f"rank 0 waits in all_reduce #1 of 1000 Float in group 1 at {STEP}, a group that rank 1 has not used yet: "
+        f"rank 1 sleeps at {LOADS}"
+    )
+    assert found.advice == "look at /work/train.py:9"
+    found = explain([waits, asleep, rank(2, group(20))])
+    assert found.headline.endswith("a group that ranks 1-2 have not used yet") and found.culprits == ()
+
+
+def test_a_group_whose_members_are_told_lacks_nobody() -> None:
+    """NCCL tells them: then all have entered, whoever else there is."""
+    pair = {"name": "1", "ranks": (0, 1)}
+    found = explain([rank(0, group(5, 20, **pair)), rank(1, group(5, 20, **pair)), rank(2, group(20))])
+    assert found.headline.startswith("every rank has entered all_reduce #5")

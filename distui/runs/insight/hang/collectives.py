@@ -72,11 +72,16 @@ def odd_ones(parts: Sequence[Sequence[int]]) -> tuple[int, ...]:
     return tuple(rank for part in parts for rank in part if len(largest) > 1 or part is not largest[0])
 
 
+def is_default(name: str, about: str) -> bool:
+    """Whether it is the group of all ranks."""
+    return about == "default_pg" or name.removesuffix(NCCL) in ("", "0")
+
+
 def group_words(name: str, about: str) -> str:
     """A process group as people know it."""
-    name = name.removesuffix(NCCL)
-    if about == "default_pg" or name in ("", "0"):
+    if is_default(name, about):
         return "the default group"
+    name = name.removesuffix(NCCL)
     return f"group {name}" + (f" ({about})" if about and about != "undefined" else "")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from distui.plan.labels import format_ranks, named_ranks
+from distui.runs.insight.hang.alone import NETWORK, alone
 from distui.runs.insight.hang.collectives import (
     SAME_ORDER,
     Mismatch,
@@ -27,7 +28,6 @@ from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.seen.sick import Health
 from distui.runs.lines.explanation import Explanation, RankPlace
 
-NETWORK = "look at the network between these hosts: `distui doctor` proves who reaches whom"
 MOST_PARTS = 4
 """Ranks of the run of which it is said which of torch's are in them."""
 
@@ -131,6 +131,12 @@ def _all_entered(
     stopped = {seen.rank for seen in ranks if seen.stopped}
     lost = {rank for one in stands for rank in one.unknown}
     culprits = stopped or lost
+    if not culprits and (known := alone(ranks, acts, stands)) is not None:
+        return Explanation(
+            kind="hang", headline=known.headline, certainty="likely",
+            ranks=_places(ranks, acts, first, set(known.culprits)), evidence=_evidence(stands),
+            advice=known.advice, since=first.since, collective=first.words,
+        )  # fmt: skip
     others = replace(first, waiting=tuple(rank for rank in first.waiting if rank not in culprits) or first.waiting)
     at = called_at(ranks, others.waiting, first.group, first.collective.number)
     if culprits:

@@ -63,9 +63,21 @@ WAITS = {
     "sk_wait_data": "waits for data from the network",
     "wait_woken": "waits for data from the network",
     "unix_stream_read_generic": "waits for data from a socket",
+    "unix_stream_data_wait": "waits for data from a socket",
+    "inet_csk_accept": "waits for somebody to connect",
+    "inet_csk_wait_for_connect": "waits for somebody to connect",
+    "locks_lock_inode_wait": "waits for a lock on a file",
+    "flock_lock_inode_wait": "waits for a lock on a file",
+    "posix_lock_inode_wait": "waits for a lock on a file",
+    "fcntl_setlk": "waits for a lock on a file",
     "ptrace_stop": "is being traced",
 }
 """Functions of Linux in which a thread waits -> what that means."""
+
+LOCKED = dict.fromkeys(
+    ("futex_do_wait", "futex_wait_queue", "futex_wait_queue_me"), "waits for a lock or another thread"
+)
+"""The same of what every rank does that waits for others, too: nothing of it explains why one is late."""
 
 
 def doing(seen: RankSeen) -> Doing:
@@ -94,7 +106,7 @@ def doing(seen: RankSeen) -> Doing:
         return Doing("waits for a disk", frame)
     if _at_work(process):
         return Doing("is busy with code of its own", frame)
-    waits = WAITS.get(main.waits, "") if main is not None else ""
+    waits = (WAITS | LOCKED).get(main.waits, "") if main is not None else ""
     return Doing(waits or ("is" if frame else "waits"), frame, seen=bool(waits or frame))
 
 
