@@ -30,11 +30,11 @@ def run_and_stop(term: Terminal, job: str) -> None:
     term.keys("L")
     term.wait(re.compile(r"Launch \S+\?"), "Cancel")
     term.keys("Right", "Enter")
-    term.wait("RUNNING", re.compile(r"step \d+ loss"), seconds=60)
+    term.wait("RUNNING", re.compile(r"step \d+ loss"))
     term.keys("S")
     term.wait(re.compile(r"Stop \S+"), "Cancel")
     term.keys("Right", "Enter")
-    term.wait("STOPPED", seconds=40)
+    term.wait("STOPPED")
 
 
 def test_from_an_empty_home_to_the_first_run(lab: Any, tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 DOCKER = EngineAccess("docker", ("docker",), "/var/run/docker.sock")
+HANGS_S = 600
+"""Seconds after which something counts as one that hangs, however busy the machine is."""
 
 
 @dataclass
@@ -58,6 +60,29 @@ class Bench:
         options = ("-d", "--init", "--label", f"distui.run={run}", "--log-driver", "json-file")
         volume = ("-v", "/mnt/pytorch:/pytorch")
         return self.host.out("docker", "run", *options, *volume, "lab/python:1", *argv)
+
+    def writes(self, name: str, code: int = 0) -> Writes:
+        """A writer that goes on until it is told to stop, however slowly it is read."""
+        folder = self.lab.share / name
+        folder.mkdir()
+        return Writes(folder, ("python3", "/pytorch/writer.py", "1000000", "1500", str(code), f"/pytorch/{name}", "0"))
+
+
+@dataclass
+class Writes:
+    """What a writer is called with in a container, and its folder on this machine."""
+
+    folder: Path
+    argv: tuple[str, ...]
+
+    def stop(self) -> None:
+        """Let it end."""
+        (self.folder / "stop").touch()
+
+    @property
+    def all(self) -> tuple[bytes, bytes]:
+        """What it has written, when it has ended."""
+        return written(int((self.folder / "0").read_text()))
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +154,7 @@ async def following(
     follower = HostFollower(link, engine, taken, run_id=run, targets=targets)
     running = asyncio.ensure_future(follower.run())
     try:
-        async with asyncio.timeout(100):
+        async with asyncio.timeout(HANGS_S):
             yield follower
     finally:
         await follower.close()
@@ -154,9 +179,16 @@ async def cutting(bench: Bench, taken: Taken) -> AsyncIterator[list[int]]:
     """Cuts all the while; the list grows with each."""
     cuts: list[int] = []
     task = asyncio.ensure_future(cut_often(bench, taken, cuts))
-    yield cuts
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    try:
+        yield cuts
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def some_cuts(taken: Taken, cuts: list[int]) -> None:
+    """Return when there were three, each with something received after the one before."""
+    await taken.until(lambda: len(cuts) >= 3)
 
 
 CUTS, WRITERS = 60, 3
@@ -187,7 +219,8 @@ async def test_dozens_of_cuts_lose_and_double_no_byte(bench: Bench) -> None:
 
 async def test_distui_killed_and_attached_again_goes_on_where_its_file_ends(bench: Bench) -> None:
     """The point stored with the last bytes written is enough, whatever came after it."""
-    ref = bench.start("crash", "python3", "/pytorch/writer.py", "9000", "1500", "0")
+    writes = bench.writes("crash")
+    ref = bench.start("crash", *writes.argv)
     taken, files = Taken(), (bytearray(), bytearray())
     resume: ResumePoint | None = None
     for more in (30, 2, 200, 50):
@@ -199,9 +232,10 @@ async def test_distui_killed_and_attached_again_goes_on_where_its_file_ends(benc
             for stream, piece in zip(event.batch.streams, event.batch.pieces, strict=True):
                 files[stream - 1].extend(piece)
         resume = kept[-1].resume
+    writes.stop()
     async with following(bench, last := Taken(), "crash", FollowTarget(0, ref, resume)) as follower:
         await follower.drained()
-    assert (bytes(files[0] + last.out[0]), bytes(files[1] + last.err[0])) == written(9000)
+    assert (bytes(files[0] + last.out[0]), bytes(files[1] + last.err[0])) == writes.all
 
 
 @pytest.mark.parametrize("way", ["socket", "dial", "helper-dial"])
@@ -212,22 +246,23 @@ async def test_the_other_ways_to_reach_docker_are_exact_too(
     if way != "helper-dial":
         monkeypatch.setattr(helper, "start", lambda word: ("no-python3-here",))
     engine = EngineAccess("docker", ("docker",), DOCKER.socket if way == "socket" else None)
-    taken = Taken()
-    ref = bench.start(way, "python3", "/pytorch/writer.py", "6000", "1500", "0")
+    taken, writes = Taken(), bench.writes(way)
+    ref = bench.start(way, *writes.argv)
     async with following(bench, taken, way, FollowTarget(0, ref), engine=engine, user="trainer") as follower:
         async with cutting(bench, taken) as cuts:
+            await some_cuts(taken, cuts)
+            writes.stop()
             await follower.drained()
         assert follower.feed is not None
         assert follower.feed.kind == way.split("-")[0]
-    assert (bytes(taken.out[0]), bytes(taken.err[0])) == written(6000)
+    assert (bytes(taken.out[0]), bytes(taken.err[0])) == writes.all
     assert taken.kinds() == ["Exited", "Drained"]
-    assert cuts
 
 
 async def test_a_dockerd_that_dies_makes_tasks_unknown_not_ended(bench: Bench) -> None:
     """Contact with the engine is lost and comes back; then the truth is read: killed, and all its log was had."""
     taken = Taken()
-    ref = bench.start("daemon", "python3", "/pytorch/writer.py", "100000", "1500", "0")
+    ref = bench.start("daemon", "python3", "/pytorch/writer.py", "1000000", "1500", "0")
     async with following(bench, taken, "daemon", FollowTarget(0, ref)) as follower:
         await taken.until(lambda: taken.count(Records) > 50)
         await asyncio.to_thread(bench.host.fault, "docker-kill")
@@ -304,7 +339,7 @@ PROCESS = EngineAccess("process", ())
 SUPERVISOR = """
 mkdir -p $0; cd $0
 echo "$(cut -d' ' -f22 /proc/$$/stat) $(cat /proc/sys/kernel/random/boot_id)" >ident; echo $$ >pid
-python3 /mnt/pytorch/writer.py 6000 1500 4 >log 2>&1; code=$?
+python3 /mnt/pytorch/writer.py 1000000 1500 4 $1 0 >log 2>&1; code=$?
 echo $code 1795226874473189101 >exit.new; mv exit.new exit
 """
 
@@ -316,21 +351,24 @@ async def test_a_process_is_followed_by_offset_and_exit_file(
     """Without any engine, and with other login shells even without python3: exact through cuts, and its exit code."""
     if user != "root":
         monkeypatch.setattr(helper, "start", lambda word: ("no-python3-here",))
-    taken, folder = Taken(), "/tmp/follow-test/task-0"
-    bench.host.exec("mkdir", "-p", folder)
+    taken, folder, writes = Taken(), "/tmp/follow-test/task-0", bench.writes(f"process-{user}")
+    bench.host.exec(f"mkdir -p {folder}; : >{folder}/log")  # there before anybody follows, as when distui starts it
+    argv = ("sh", "-c", SUPERVISOR, folder, f"/mnt/pytorch/{writes.folder.name}")
     target = FollowTarget(0, folder)
     async with following(bench, taken, "process", target, engine=PROCESS, user=user) as follower:
-        running = asyncio.ensure_future(asyncio.to_thread(bench.host.exec, "sh", "-c", SUPERVISOR, folder))
+        running = asyncio.ensure_future(asyncio.to_thread(bench.host.exec, *argv, timeout=HANGS_S))
         async with cutting(bench, taken) as cuts:
+            await some_cuts(taken, cuts)
+            writes.stop()
             await follower.drained()
         await running
     size = int(bench.host.out("stat", "-c", "%s", f"{folder}/log"))
-    assert len(taken.out[0]) == size == sum(map(len, written(6000)))
+    assert len(taken.out[0]) == size == sum(map(len, writes.all))
     exited = next(e for e in taken.events if isinstance(e, Exited))
     assert (exited.code, exited.finished_at) == (4, 1795226874.473189101)
     assert taken.kinds() == ["Exited", "Drained"]
-    assert cuts
-    assert "tail" not in bench.host.out("ps -eo args | grep follow-test || true")
+    left = "for i in $(seq 600); do pgrep -f '[t]ail .*follow-test' || exit 0; sleep 0.1; done; exit 1"
+    assert bench.host.exec(left, timeout=HANGS_S, check=False).returncode == 0
     bench.host.exec("rm", "-r", "/tmp/follow-test")
 
 
@@ -351,19 +389,20 @@ async def test_a_podman_container_is_exact_through_cuts(bench: Bench) -> None:
     bench.host.podman_image("lab/python:1")
     taken = Taken()
     options = ("-d", "--log-driver", "k8s-file", "--label", "distui.run=pod", "-v", "/mnt/pytorch:/pytorch")
-    writer = ("python3", "/pytorch/writer.py", "6000", "1500", "5")
-    ref = bench.host.out("podman", "run", *options, "lab/python:1", *writer)
+    writes = bench.writes("pod", 5)
+    ref = bench.host.out("podman", "run", *options, "lab/python:1", *writes.argv)
     engine = EngineAccess("podman", ("podman",))
     target = FollowTarget(0, ref)
     async with following(bench, taken, "pod", target, engine=engine) as follower, cutting(bench, taken) as cuts:
+        await some_cuts(taken, cuts)
+        writes.stop()
         await follower.drained()
-    out, err = written(6000)
+    out, err = writes.all
     assert bytes(taken.err[0]) == err
     # conmon ends a last line that the program left open.
     assert bytes(taken.out[0]) in (out, out + b"\n")
     assert taken.kinds() == ["Exited", "Drained"]
     assert next(e for e in taken.events if isinstance(e, Exited)).code == 5
-    assert cuts
     bench.host.exec("podman", "rm", "-f", ref)
 
 
@@ -409,8 +448,8 @@ async def test_nothing_of_the_helper_stays_on_the_host(bench: Bench) -> None:
         assert "python3 -I" in bench.host.out(LEFT)
         await asyncio.to_thread(bench.host.fault, "ssh-killall")
         await taken.until(lambda: bool(taken.count(Back)))
-    script = f'for i in $(seq 100); do test -z "$({LEFT})" && exit; sleep 0.1; done; exit 1'
-    assert bench.host.exec("sh", "-c", script, check=False).returncode == 0
+    script = f'for i in $(seq 600); do test -z "$({LEFT})" && exit; sleep 0.1; done; exit 1'
+    assert bench.host.exec("sh", "-c", script, timeout=HANGS_S, check=False).returncode == 0
 
 
 async def test_a_drained_task_is_not_read_again(bench: Bench) -> None:
@@ -430,7 +469,7 @@ async def logged_in(bench: Bench, user: str = "root") -> AsyncIterator[Session]:
     target = Host("h1", "10.77.0.11", user)
     connector = SshConnector([target], home=bench.home, system=False, config=Path("/dev/null"))
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HANGS_S):
             yield await connector.connect("h1")
     finally:
         await connector.close()
@@ -454,8 +493,8 @@ async def test_anybody_s_container_is_listed_and_its_log_followed(bench: Bench, 
                     if output.count(b"\n") == 2:
                         break
             assert sorted(output.split()) == [b"one", b"two"]
-        left = "for i in $(seq 100); do pgrep -f '[d]ocker logs' || exit 0; sleep 0.1; done; exit 1"
-        assert bench.host.exec(left, check=False).returncode == 0
+        left = "for i in $(seq 600); do pgrep -f '[d]ocker logs' || exit 0; sleep 0.1; done; exit 1"
+        assert bench.host.exec(left, timeout=HANGS_S, check=False).returncode == 0
         assert bench.host.out("docker", "inspect", "-f", "{{.State.Running}}", ref) == "true"
     finally:
         bench.host.exec("docker", "rm", "-f", ref)
@@ -477,10 +516,12 @@ async def test_the_log_of_a_container_that_has_ended_ends(bench: Bench) -> None:
 
 async def test_a_process_of_somebody_else_may_not_be_signalled(bench: Bench) -> None:
     """It is looked at, refused, and lives on."""
-    pid = int(bench.host.out("sleep 300 >/dev/null 2>&1 & echo $!"))
+    pid = int(
+        bench.host.out("sleep 600 >/dev/null 2>&1 & until grep -q sleep /proc/$!/comm; do sleep 0.1; done; echo $!")
+    )
     async with logged_in(bench, "trainer") as session:
         seen = await look(session.run, "h1", pid)
-        assert (seen.user, seen.login, seen.command) == ("root", "trainer", "sleep 300")
+        assert (seen.user, seen.login, seen.command) == ("root", "trainer", "sleep 600")
         assert await signal(session.run, seen, kill=True) == "refused"
     async with logged_in(bench) as session:
         assert await signal(session.run, seen) == "ended"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lab.runs import until
+from lab.runs import ended_after, until
 
 Distui = Callable[..., subprocess.CompletedProcess[str]]
 Bytes = Mapping[tuple[str, str], tuple[int, int]]
@@ -21,7 +21,7 @@ import os, time, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 x, end = torch.ones(1000000), time.monotonic() + {seconds}
 while True:
-    over = torch.tensor(float(time.monotonic() > end))
+    over = torch.tensor(float(time.monotonic() > end and os.path.exists("/pytorch/heard")))
     dist.all_reduce(over)
     dist.all_reduce(x.fill_(1))
     if over:
@@ -32,17 +32,46 @@ while True:
 
 @pytest.fixture
 def talk(lab: Any, start: Any) -> Callable[..., str]:
-    """A run of two hosts whose ranks exchange a few megabytes again and again over ib0, as planned; what it says."""
+    """A run of two hosts whose ranks exchange a few megabytes again and again over ib0, as planned; what it says. It
+    goes on until it has said `first`, and `during` has come back.
+    """
 
-    def run(before: str = "", seconds: float = 20.0, during: Callable[[], None] = lambda: None) -> str:
+    def run(first: str, before: str = "", seconds: float = 0.0, during: Callable[[], None] = lambda: None) -> str:
         (lab.share / "talk.py").write_text(TALK.format(before=before, seconds=seconds))
         keys = {"image": "lab/pytorch:1", "volumes": ["/mnt/pytorch:/pytorch:ro"], "fabric": {"ifname": "ib0"}}
         keys["command"] = ["python3", "/pytorch/talk.py"]
-        going = start("", "--name", "talk", job=keys)
-        during()
-        return str(going.finish().stderr)
+        go_on = lab.share / "heard"
+        if not first:
+            go_on.touch()
+        try:
+            going = start("", "--name", "talk", job=keys)
+            said = lines_to(going, first) if first else ""
+            during()
+            go_on.touch()
+            return said + rest(going)
+        finally:
+            go_on.unlink(missing_ok=True)
 
     return run
+
+
+def lines_to(program: Any, words: str) -> str:
+    """What it says on stderr, up to the line with these words; one that never says them is killed."""
+    said = ""
+    with ended_after(program, 240):
+        for line in program.stderr:
+            said += line
+            if words in line:
+                return said
+    raise AssertionError(said)
+
+
+def rest(program: Any) -> str:
+    """All else that it says there."""
+    with ended_after(program, 240):
+        said = str(program.stderr.read())
+    program.finish()
+    return said
 
 
 @pytest.fixture
@@ -74,7 +103,7 @@ def kept(distui: Distui) -> dict[str, Any]:
 def test_the_planned_interface(talk: Callable[..., str], distui: Distui, counters: Callable[[], Bytes]) -> None:
     """Told when the ranks have begun, and at the end, in words and in figures, which are true; nothing is odd."""
     before = counters()
-    said = talk()
+    said = talk("network so far: ")
     after = counters()
 
     assert "network so far: ib0 " in said and "  net    ib0 " in said, said
@@ -97,7 +126,7 @@ def test_another_interface(talk: Callable[..., str], distui: Distui) -> None:
         told = distui("why", "talk").stdout
         assert "went over eth0, hardly any over ib0" in told and " (until " in told, told
 
-    said = talk('os.environ["GLOO_SOCKET_IFNAME"] = "eth0"', 40.0, asked)
+    said = talk("network so far: ", 'os.environ["GLOO_SOCKET_IFNAME"] = "eth0"', during=asked)
 
     assert "network so far: eth0 " in said, said
     assert said.count("went over eth0, hardly any over ib0, which the plan chose; ") == 2, said
@@ -110,7 +139,7 @@ def test_another_interface(talk: Callable[..., str], distui: Distui) -> None:
 def test_a_run_of_seconds(talk: Callable[..., str], distui: Distui, counters: Callable[[], Bytes]) -> None:
     """What went in its first and its last second is in its figures, and each byte once in the words."""
     before = counters()
-    said = talk(seconds=3.0)
+    said = talk("", seconds=3.0)
     after = counters()
 
     sent = assert_whole(kept(distui)["network"], before, after, "ib0")
@@ -122,7 +151,7 @@ def test_a_run_of_seconds(talk: Callable[..., str], distui: Distui, counters: Ca
 
 def test_a_run_too_short_to_say_anything(talk: Callable[..., str], distui: Distui) -> None:
     """Some megabytes tell nothing."""
-    said = talk(seconds=0.0)
+    said = talk("")
 
     assert "  net    " not in said and "network so far" not in said
     assert kept(distui)["network"] is None
@@ -139,19 +168,22 @@ else
     echo "$h:77:131 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB ib0:10.78.0.11<0>"
     echo "$h:77:131 [0] NCCL INFO Using network IB"
 fi
-sleep {seconds}
+until [ -e /pytorch/heard ]; do sleep 0.1; done
 """
 
 
-def test_nccl_says_that_it_uses_sockets(start: Any, distui: Distui) -> None:
+def test_nccl_says_that_it_uses_sockets(lab: Any, start: Any, distui: Distui) -> None:
     """The lab's InfiniBand is up by the probe, and one rank prints what NCCL prints where its container has no device:
     told while the run goes on, at its end and by `show`, with the host.
     """
-    keys = {"backend": "nccl", "fabric": {"kind": "ib", "require": "any"}}
-    going = start(NCCL_BY_SOCKETS.replace("{seconds}", "9"), "--name", "talk", job=keys)
-    said = str(going.finish().stderr)
-
+    keys = {"backend": "nccl", "fabric": {"kind": "ib", "require": "any"}, "volumes": ["/mnt/pytorch:/pytorch:ro"]}
+    going = start(NCCL_BY_SOCKETS, "--name", "talk", job=keys)
     words = "InfiniBand is up, but NCCL uses sockets on h2, where it found no device; "
+    said = lines_to(going, words)
+    (lab.share / "heard").touch()
+    said += rest(going)
+    (lab.share / "heard").unlink()
+
     assert said.count(words) == 2, said
     assert said.index(words) < said.index("exit 0"), said
     network = kept(distui)["network"]

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import random
 import signal
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lab.lab import Lab
-from lab.program import Program
-from lab.runs import assert_clean, log_of, read_until, rest_of, until
+from lab.program import LIMIT, Program
+from lab.runs import assert_clean, ended_after, log_of, read_until, rest_of, until
 
 Distui = Callable[..., Any]
 Start = Callable[..., Program]
@@ -135,9 +136,19 @@ def test_a_kill_in_the_clean_up_leaves_kept_containers_until_a_stop(
     assert_clean(lab)
 
 
+SHARE = ["/mnt/pytorch:/pytorch"]
 SLOW = (
-    "i=0; while [ $i -lt 400 ]; do echo tick $i of $RANK; i=$((i+1)); sleep 0.02; done; printf end; exit $((3 * RANK))"
+    "i=0; while [ $i -lt 400 ]; do echo tick $i of $RANK; i=$((i+1)); sleep 0.02; "
+    "until [ $i != 200 -o -e /pytorch/go ]; do sleep 0.1; done; done; printf end; exit $((3 * RANK))"
 )
+"""In the middle it waits for those who shall follow it."""
+
+
+@pytest.fixture
+def go(lab: Lab) -> Iterator[Path]:
+    """What ranks wait for, when it is made."""
+    yield lab.share / "go"
+    (lab.share / "go").unlink(missing_ok=True)
 
 
 def whole(output: str, begin: int | None = 0) -> bool:
@@ -156,11 +167,31 @@ def attach(lab: Lab, home: Path, run: str) -> Program:
     return lab.spawn_distui("attach", run, "--headless", "--no-prefix", home=home)
 
 
-def test_any_number_of_readers_of_one_home_follow_one_run(lab: Lab, home: Path, distui: Distui) -> None:
+def first_lines(readers: Sequence[Program]) -> list[str]:
+    """The first line that each has read: from then on it follows."""
+    lines = []
+    for reader in readers:
+        assert reader.stdout is not None
+        with ended_after(reader, LIMIT):
+            lines.append(reader.stdout.readline())
+    return lines
+
+
+def rest(reader: Program) -> subprocess.CompletedProcess[str]:
+    """All that comes after its first line."""
+    assert reader.stdout is not None and reader.stderr is not None
+    with ended_after(reader, LIMIT):
+        out, err = reader.stdout.read(), reader.stderr.read()
+    return subprocess.CompletedProcess(reader.args, reader.finish().returncode, out, err)
+
+
+def test_any_number_of_readers_of_one_home_follow_one_run(lab: Lab, home: Path, distui: Distui, go: Path) -> None:
     """All begin at one instant; whoever owns the run is killed; the others lose nothing and end as the run does."""
-    detached(distui, home, "many", SLOW, on_fail="wait")
+    began = time.monotonic()
+    detached(distui, home, "many", SLOW, on_fail="wait", volumes=SHARE)
     readers = [attach(lab, home, "many") for _ in range(3)]
     waiter = lab.spawn_distui("wait", "many", home=home)
+    heads = dict(zip(readers, first_lines(readers), strict=True))
     lock = home / ".local/state/distui/runs/many/lock"
     until(lambda: lock.exists() and lock.read_text().strip())
     logs = lock.parent / "logs/rank-00001.log"
@@ -169,42 +200,57 @@ def test_any_number_of_readers_of_one_home_follow_one_run(lab: Lab, home: Path, 
     (killed,) = [p for p in (*readers, waiter) if p.pid == owner] or [readers[0]]
     killed.signal_group(signal.SIGKILL)
     killed.finish()
-    rest = [p for p in (*readers, waiter) if p is not killed]
-    done = [p.finish() for p in rest]
-    assert [d.returncode for d in done] == [1] * len(rest), [d.stderr for d in done]
-    for program, each in zip(rest, done, strict=True):
-        assert program is waiter or whole(each.stdout, None), each.stdout[-300:]
+    go.touch()
+    left = [p for p in (*readers, waiter) if p is not killed]
+    done = [rest(p) for p in left]
+    assert [d.returncode for d in done] == [1] * len(left), [d.stderr for d in done]
+    for program, each in zip(left, done, strict=True):
+        assert program is waiter or whole(heads[program] + each.stdout, None), each.stdout[-300:]
         assert program is waiter or "rank 1" in each.stderr
     row = row_of(distui, "many")
     assert (row["state"], row["exit"], row["first_failure"]["rank"]) == ("failed", 1, 1)
-    assert 8.0 < row["took_s"] < 60.0
+    assert 8.0 < row["took_s"] < time.monotonic() - began
     assert_clean(lab)
 
 
-def test_readers_of_other_homes_give_the_same_verdict(lab: Lab, home: Path, distui: Distui, tmp_path: Path) -> None:
+def test_readers_of_other_homes_give_the_same_verdict(
+    lab: Lab, home: Path, distui: Distui, tmp_path: Path, go: Path
+) -> None:
     """One that attaches, two that do from one other home, and one that only waits in a third."""
-    detached(distui, home, "apart", SLOW, on_fail="wait")
+    detached(distui, home, "apart", SLOW, on_fail="wait", volumes=SHARE)
     homes = [lab.ssh_home(tmp_path / f"home{i}") for i in range(2)]
     for other in homes:
         (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
     programs = [attach(lab, home, "apart"), attach(lab, homes[0], "apart"), attach(lab, homes[0], "apart")]
-    programs.append(lab.spawn_distui("wait", "apart", home=homes[1]))
-    done = [p.finish() for p in programs]
+    waiter = lab.spawn_distui("wait", "apart", home=homes[1])
+    heads = first_lines(programs)
+    until(lambda: marks(lab, "reader-*-wait"))
+    go.touch()
+    done = [rest(p) for p in (*programs, waiter)]
     assert [d.returncode for d in done] == [1, 1, 1, 1], [d.stderr for d in done]
-    assert all(whole(d.stdout, None) for d in done[:3]), [d.stdout[-300:] for d in done]
-    assert whole(done[0].stdout)
+    said = [head + d.stdout for head, d in zip(heads, done[:3], strict=True)]
+    assert all(whole(text, None) for text in said), [text[-300:] for text in said]
+    assert whole(said[0])
     for place in (home, homes[0]):
         row = json.loads(lab.distui("show", "apart", "-o", "json", home=place).stdout)
         assert (row["state"], row["exit"], row["first_failure"]["rank"]) == ("failed", 1, 1)
     assert_clean(lab)
 
 
-def test_stops_at_one_instant_agree(lab: Lab, home: Path, distui: Distui, tmp_path: Path) -> None:
-    """Two of one home, and one of another."""
-    detached(distui, home, "ends", "trap 'exit 0' TERM; sleep 300 & wait", stop_grace="5s")
+def marks(lab: Lab, name: str) -> list[str]:
+    """Who reads a run, as it stands on the first host."""
+    return lab.hosts[0].out(f"find /root/.local/state/distui/hosts -name '{name}'").split()
+
+
+def test_stops_at_one_instant_agree(lab: Lab, home: Path, distui: Distui, tmp_path: Path, go: Path) -> None:
+    """Two of one home, and one of another. The ranks go when both homes have found the run."""
+    held = "trap 'until [ -e /pytorch/go ]; do sleep 0.1; done; exit 0' TERM; sleep 600 & wait"
+    detached(distui, home, "ends", held, stop_grace="120s", volumes=SHARE)
     other = lab.ssh_home(tmp_path / "home1")
     (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
     programs = [lab.spawn_distui("stop", "ends", "-y", home=place) for place in (home, home, other)]
+    until(lambda: len(marks(lab, "reader-*")) > 1)
+    go.touch()
     done = [p.finish() for p in programs]
     assert [d.returncode for d in done] == [0, 0, 0], [d.stderr for d in done]
     row = row_of(distui, "ends")
@@ -234,7 +280,7 @@ def test_a_stop_is_none_of_the_ranks_doing_to_whoever_else_follows(
     for place in (home, other):
         (place / "hosts.yaml").write_text(f"version: 1\nhosts:\n  h[1-3]: {{docker: {engine}}}\n")
     flags = ("--headless", "-o", "ndjson", "--log-to", "none")
-    limit = ("--timeout", "25s") if how == "--timeout" else ()
+    limit = ("--timeout", "60s") if how == "--timeout" else ()
     with lab.spawn_distui("run", "job.yaml", "-y", "--name", "seen", *flags, *limit, home=home) as run:
         read_until(run, type="phase", phase="follow")
         with lab.spawn_distui("attach", "seen", *flags, home=other) as viewer:
@@ -288,9 +334,11 @@ def other(lab: Lab, home: Path, tmp_path: Path) -> Path:
 
 
 def for_ever(lab: Lab, home: Path, name: str, word: str) -> None:
-    """A run of two ranks that print the word for ever, which is started and left."""
+    """A run of two ranks that print the word for ever, which is started and left once both did."""
     script = f"trap 'exit 0' TERM; while :; do echo {word} of $RANK; sleep 0.1; done"
     detached(lambda *words: lab.distui(*words, home=home), home, name, script)
+    for rank, host in enumerate(lab.hosts[:2]):
+        until(lambda host=host, rank=rank: word in host.exec("docker", "logs", f"distui-{name}-{rank}").stdout)
 
 
 def test_a_stop_elsewhere_while_an_engine_was_away_is_finished_by_the_next_one(
@@ -322,7 +370,7 @@ def test_a_name_that_was_used_again_elsewhere_is_of_the_run_that_lives(
     for_ever(lab, other, "dup", "BLINE")
     (row,) = json.loads(distui("ps", "-o", "json").stdout)["runs"]
     assert (row["run"], row["state"], row["here"]) == ("dup", "running", False)
-    attached = distui("--timeout", "5s", "attach", "dup", "--headless", "--no-prefix")
+    attached = distui("--timeout", "40s", "attach", "dup", "--headless", "--no-prefix")
     assert attached.returncode == 124, attached.stderr
     assert "the older one of that name here (its end was not seen) is kept as dup~1" in attached.stderr
     assert "BLINE of 0" in attached.stdout

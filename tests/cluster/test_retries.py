@@ -61,11 +61,14 @@ def test_the_second_attempt_succeeds(lab: Any, home: Path, distui: Distui) -> No
         home,
         'seq -f "attempt $DISTUI_ATTEMPT rank $RANK line %g" 2000',
         'echo "port $MASTER_PORT"',
+        '[ "$RANK" = 1 ] || touch /pytorch/said',
+        "until [ -e /pytorch/said ]; do sleep 0.1; done",
         '[ "$DISTUI_ATTEMPT$RANK" = 11 ] && { echo boom >&2; exit 3; }',
-        '[ "$DISTUI_ATTEMPT" = 2 ] || sleep 60',
-        extra="retries: 2\n",
+        '[ "$DISTUI_ATTEMPT" = 2 ] || sleep 600',
+        extra='retries: 2\nvolumes: ["/mnt/pytorch:/pytorch"]\n',
     )
     done = distui("run", text, "--headless", "-y", "-o", "ndjson", "--name", "again-1")
+    (lab.share / "said").unlink()
 
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     (result,) = events_of(done, "result")
@@ -90,7 +93,7 @@ def test_the_second_attempt_succeeds(lab: Any, home: Path, distui: Distui) -> No
 
 def test_attempts_used_up(lab: Any, home: Path, distui: Distui) -> None:
     """Exit 1 with the last attempt's failure; people read which attempt it was."""
-    text = job(home, '[ "$RANK" = 0 ] && exit $((10 + DISTUI_ATTEMPT))', "sleep 60", extra="retries: 1\n")
+    text = job(home, '[ "$RANK" = 0 ] && exit $((10 + DISTUI_ATTEMPT))', "sleep 600", extra="retries: 1\n")
     done = distui("run", text, "--headless", "-y", "--name", "again-2")
 
     assert done.returncode == 1, done.stdout + done.stderr
@@ -105,7 +108,7 @@ def test_attempts_used_up(lab: Any, home: Path, distui: Distui) -> None:
 def test_the_next_attempt_takes_a_restarted_host_as_it_is_now(lab: Any, start: Callable[..., Any]) -> None:
     """It is asked again before the next attempt is planned; the restart is the cause of the first one's failure."""
     h2 = lab.host("h2")
-    program = start('[ "$DISTUI_ATTEMPT" = 2 ] || sleep 60', "--name", "again-9", "-o", "ndjson", job={"retries": 1})
+    program = start('[ "$DISTUI_ATTEMPT" = 2 ] || sleep 600', "--name", "again-9", "-o", "ndjson", job={"retries": 1})
     read_until(program, type="phase", phase="follow")
     h2.fault("crash")
     read_until(program, type="rank", rank=1, state="lost")
@@ -120,7 +123,8 @@ def test_the_next_attempt_takes_a_restarted_host_as_it_is_now(lab: Any, start: C
 
 def test_an_attempt_is_seen_from_another_machine(lab: Any, home: Path, distui: Distui, tmp_path: Path) -> None:
     """Labels tell the attempt: `ps` and `attach` elsewhere say it; who leaves is told what is not done then."""
-    text = job(home, "sleep 4", 'exit "$RANK"', extra="retries: 2\n")
+    held = "until [ -e /pytorch/seen ]; do sleep 0.1; done"
+    text = job(home, held, 'exit "$RANK"', extra='retries: 2\nvolumes: ["/mnt/pytorch:/pytorch"]\n')
     left = distui("run", text, "-d", "-y", "--name", "again-3")
     assert left.returncode == 0, left.stderr
     assert "no further attempt is begun" in left.stderr
@@ -129,7 +133,11 @@ def test_an_attempt_is_seen_from_another_machine(lab: Any, home: Path, distui: D
     (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
     (row,) = json.loads(lab.distui("ps", "-o", "json", home=other).stdout)["runs"]
     assert (row["run"], row["attempt"], row["attempts"]) == ("again-3", 1, 3)
-    done = lab.distui("attach", "again-3", "--headless", home=other)
+    with lab.spawn_distui("attach", "again-3", "--headless", home=other) as viewer:
+        until(lambda: lab.host("h1").out("find /root/.local/state/distui/hosts -name 'reader-*'"))
+        (lab.share / "seen").touch()
+        done = viewer.finish()
+    (lab.share / "seen").unlink()
     assert done.returncode == 1, done.stderr
     assert "following again-3, attempt 1 of 3" in done.stderr
     assert "only the distui that started the run begins the next attempt" in done.stderr
@@ -166,8 +174,10 @@ import torch
 import torch.distributed as dist
 
 restart, place = os.environ["TORCHELASTIC_RESTART_COUNT"], os.environ["DISTUI_TASK"] + os.environ["LOCAL_RANK"]
-dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=5))
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=25))
 for step in range(int(sys.argv[1])):
+    while step == 4 and sys.argv[2] == "none" and not os.path.exists("/pytorch/cut"):
+        time.sleep(0.1)  # a machine that is busy cuts late
     world = torch.ones(1)
     try:
         dist.all_reduce(world)
@@ -233,13 +243,15 @@ def test_a_node_that_vanishes(lab: Any, home: Path, distui: Distui) -> None:
         while not (log.exists() and "step 3 " in log.read_text()):
             time.sleep(0.1)
         lab.host("h2").fault("blackhole")
+        (lab.share / "cut").touch()
         began.set()
 
     cutter = threading.Thread(target=cut, daemon=True)
     cutter.start()
-    done = distui("run", path, "--headless", "-y", "-o", "ndjson", "--name", "gone-1", timeout=150)
+    done = distui("run", path, "--headless", "-y", "-o", "ndjson", "--name", "gone-1", timeout=400)
     assert began.is_set(), done.stdout[-3000:] + done.stderr
     lab.host("h2").fault("unblackhole")
+    (lab.share / "cut").unlink()
 
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     (result,) = events_of(done, "result")
@@ -256,7 +268,7 @@ def test_a_node_that_vanishes(lab: Any, home: Path, distui: Distui) -> None:
 
 def test_max_duration(lab: Any, home: Path, distui: Distui) -> None:
     """The run is stopped after it with 124, also when nobody is attached; whoever comes later is told why."""
-    text = job(home, 'trap "echo saved; exit 0" TERM', "sleep 100 & wait", extra="max_duration: 4s\n")
+    text = job(home, 'trap "echo saved; exit 0" TERM', "sleep 100 & wait", extra="max_duration: 12s\n")
     assert distui("run", text, "-d", "-y", "--name", "limit-1").returncode == 0
     done = distui("run", text, "--headless", "-y", "-o", "ndjson", "--name", "limit-2")
 
@@ -265,8 +277,12 @@ def test_max_duration(lab: Any, home: Path, distui: Distui) -> None:
     assert (result["state"], result["exit"], result["first_failure"]) == ("stopped", 124, None)
     said = [(e["rank"], e["line"]) for e in events_of(done, "log")]
     assert sorted(said) == [(0, "saved"), (1, "saved")]
-    runs = {row["run"]: row["state"] for row in json.loads(distui("ps", "-o", "json").stdout)["runs"]}
-    assert runs == {"limit-1": "ended"}
+
+    def found() -> dict[str, str]:
+        return {row["run"]: row["state"] for row in json.loads(distui("ps", "-o", "json").stdout)["runs"]}
+
+    assert found().keys() == {"limit-1"}
+    until(lambda: found() == {"limit-1": "ended"})
     later = distui("attach", "limit-1", "--headless")
     assert later.returncode == 124, later.stderr
     assert "max_duration is over" in later.stderr

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lab.program import LIMIT
-from lab.runs import IGNORES_TERM, both_ignore, log_of, times_asked
+from lab.runs import IGNORES_TERM, both_ignore, log_of, read_until, rest_of, times_asked
 
 pytestmark = pytest.mark.cluster
 
@@ -43,6 +43,10 @@ image: lab/python:1
 command: %s
 stop_grace: 5s
 """
+
+
+SHARE = 'volumes: ["/mnt/pytorch:/pytorch"]\n'
+"""For ranks that wait for a file there."""
 
 
 def write_job(home: Path, text: str) -> str:
@@ -141,8 +145,10 @@ def test_the_first_failed_rank_is_named(lab: Any, home: Path, distui: Distui) ->
 
 def test_the_report_reads_well(lab: Any, home: Path, distui: Distui) -> None:
     """In words: which rank, where, how, and its last lines; stdout holds the ranks' output with prefixes."""
-    job = quick(home, 'echo "here $RANK"', '[ "$RANK" = 1 ] && { echo boom >&2; exit 3; }', "sleep 60")
+    one = '[ "$RANK" = 1 ] && { until [ -e /pytorch/said ]; do sleep 0.1; done; echo boom >&2; exit 3; }'
+    job = quick(home, 'echo "here $RANK"', one, "touch /pytorch/said", "sleep 600", extra=SHARE)
     done = distui("run", job, "--headless", "-y")
+    (lab.share / "said").unlink()
 
     assert done.returncode == 1
     assert re.search(r"^0+1? h1 \| here 0$", done.stdout, re.M), done.stdout
@@ -166,8 +172,8 @@ def test_every_line_arrives_once_and_in_order(lab: Any, home: Path, distui: Dist
 def test_signals_stop_the_run_everywhere(lab: Any, home: Path, number: int, code: int) -> None:
     """Ctrl-C and SIGTERM stop all ranks on all hosts and leave nothing."""
     job = quick(home, "echo started; sleep 300")
-    with lab.spawn_distui("run", job, "--headless", "-y", home=home) as program:
-        wait_for(lambda: count_running(lab) == 2)
+    with lab.spawn_distui("run", job, "--headless", "-y", "--name", "ends", home=home) as program:
+        wait_for(lambda: all(log_of(home, "ends", rank) for rank in range(2)))
         program.send_signal(number)
         done = program.finish()
 
@@ -177,8 +183,9 @@ def test_signals_stop_the_run_everywhere(lab: Any, home: Path, number: int, code
 
 def test_a_closed_terminal_leaves_the_run_alive(lab: Any, home: Path, distui: Distui) -> None:
     """SIGHUP, as from a dropped ssh session, ends the viewer only and says how to go on."""
-    with lab.spawn_distui("run", quick(home, "sleep 300"), "--headless", "-y", "--name", "hup", home=home) as program:
-        wait_for(lambda: count_running(lab) == 2)
+    job = quick(home, "echo up; sleep 600")
+    with lab.spawn_distui("run", job, "--headless", "-y", "--name", "hup", home=home) as program:
+        wait_for(lambda: all(log_of(home, "hup", rank) for rank in range(2)))
         program.send_signal(signal.SIGHUP)
         done = program.finish()
 
@@ -228,9 +235,9 @@ def test_stop_from_elsewhere(lab: Any, home: Path, distui: Distui, tmp_path: Pat
     """`distui stop` by somebody else ends the run on all hosts; nothing is left, and its follower says so."""
     other = lab.ssh_home(tmp_path / "other")
     shutil.copy(home / "hosts.yaml", other)
-    job = quick(home, "echo started; sleep 300")
+    job = quick(home, "echo started; sleep 600")
     with lab.spawn_distui("run", job, "--headless", "-y", "--name", "tostop", home=home) as program:
-        wait_for(lambda: count_running(lab) == 2)
+        wait_for(lambda: all(log_of(home, "tostop", rank) for rank in range(2)))
         stopped = lab.distui("stop", "tostop", "-y", home=other)
         done = program.finish()
 
@@ -287,14 +294,17 @@ def test_printed_lines_work_when_pasted(lab: Any, home: Path, distui: Distui) ->
 
 def test_a_secret_reaches_the_rank_and_nothing_else(lab: Any, home: Path, distui: Distui) -> None:
     """A secret's value is in the container's environment and in no plan, event, log, file or process list."""
-    job = quick(home, 'printf "length "; printf %s "$HF_TOKEN" | wc -c; sleep 2', extra="secrets: [HF_TOKEN]\n")
+    script = 'printf "length "; printf %s "$HF_TOKEN" | wc -c; until [ -e /pytorch/looked ]; do sleep 0.1; done'
+    job = quick(home, script, extra=f"secrets: [HF_TOKEN]\n{SHARE}")
     with lab.spawn_distui(
         "run", job, "--headless", "-y", "-o", "ndjson", home=home, env={"HF_TOKEN": "hunter2-hunter2"}
     ) as program:
         wait_for(lambda: count_running(lab) == 2)
         lists = [h.out("sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '") for h in lab.hosts]
         files = [h.exec("grep -r hunter2 /root /tmp /var/tmp /home 2>/dev/null", check=False).stdout for h in lab.hosts]
+        (lab.share / "looked").touch()
         done = program.finish()
+    (lab.share / "looked").unlink()
 
     assert done.returncode == 0, done.stderr
     assert "length 15" in done.stdout
@@ -396,7 +406,7 @@ def test_the_process_engine_needs_no_container(lab: Any, home: Path, distui: Dis
     """Engine `process` runs the command itself, with log, exit code and clean-up as for containers."""
     hosts = (home / "hosts.yaml").read_text()
     (home / "hosts.yaml").write_text("version: 1\ndefaults: {docker: process}\nhosts:\n  h[1-2]: {}\n")
-    job = quick(home, 'echo "rank $RANK"; [ "$RANK" = 0 ] && exit 3; sleep 60').replace("x", "x")
+    job = quick(home, 'echo "rank $RANK"; [ "$RANK" = 0 ] && exit 3; sleep 600').replace("x", "x")
     try:
         done = distui("run", job, "--headless", "-y", "-o", "ndjson")
     finally:
@@ -414,7 +424,7 @@ def test_podman_takes_the_same_job(lab: Any, home: Path, distui: Distui) -> None
         host.podman_image("lab/python:1")
     (home / "hosts.yaml").write_text("version: 1\ndefaults: {docker: podman}\nhosts:\n  h[1-2]: {}\n")
     job = quick(home, "i=0; while [ $i -lt 500 ]; do echo n $i; i=$((i+1)); done; printf 'no newline'")
-    done = distui("run", job, "--headless", "-y", "-o", "json", timeout=180)
+    done = distui("run", job, "--headless", "-y", "-o", "json")
 
     assert done.returncode == 0, done.stdout + done.stderr
     log_dir = Path(json.loads(done.stdout)["log_dir"])
@@ -443,14 +453,17 @@ def test_the_demo_runs_in_containers_of_a_local_engine(lab: Any) -> None:
 
 def test_gpus_and_network_are_sampled_while_it_runs(lab: Any, home: Path, distui: Distui) -> None:
     """Once a second each host's GPUs and interfaces are recorded, and told as events."""
-    done = distui("run", quick(home, "sleep 3"), "--headless", "-y", "-o", "ndjson")
+    job = quick(home, "until [ -e /pytorch/sampled ]; do sleep 0.1; done", extra=SHARE)
+    with lab.spawn_distui("run", job, "--headless", "-y", "-o", "ndjson", home=home) as program:
+        samples = [e for host in ("h1", "h2") for e in read_until(program, type="gpu", host=host, indices=[0, 1])]
+        (lab.share / "sampled").touch()
+        rest = rest_of(program)
+    (lab.share / "sampled").unlink()
 
-    assert done.returncode == 0, done.stderr
-    samples = [e for e in map(json.loads, done.stdout.splitlines()) if e["type"] == "gpu"]
-    assert {e["host"] for e in samples} == {"h1", "h2"}
-    assert all(e["indices"] == [0, 1] for e in samples[-2:])
-    assert "ib0" in samples[-1]["net"]
-    stored = Path(result_of(done)["log_dir"]).parent / "metrics.ndjson"
+    assert program.returncode == 0, program.stderr
+    samples = [e for e in (*samples, *rest) if e["type"] == "gpu"]
+    assert {e["host"] for e in samples if "ib0" in e["net"]} == {"h1", "h2"}
+    stored = Path(rest[-1]["log_dir"]).parent / "metrics.ndjson"
     assert len(stored.read_text().splitlines()) >= len(samples)
 
 

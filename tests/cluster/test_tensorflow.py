@@ -158,8 +158,9 @@ def test_a_worker_that_is_killed_stops_all_and_is_named_first(lab: Any, home: Pa
 def test_parameter_servers_end_with_their_chief(lab: Any, distui: Distui) -> None:
     """The chief's exit code is the run's; workers and ps, which never end, and the evaluator are stopped."""
     folder = lab.share / "tf-parameter-server"
+    keys = {"roles.worker.gpus": "0", "stop_grace": "120s"}  # the evaluator has to test the last epoch before it goes
     try:
-        done = distui(*words("tf-parameter-server", "--epochs", "4", "--threads", "1", **{"roles.worker.gpus": "0"}))
+        done = distui(*words("tf-parameter-server", "--epochs", "4", "--threads", "1", **keys))
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr
         last = {e["rank"]: e["state"] for e in events(done) if e["type"] == "rank"}
         names = [r["name"] for r in events(done)[0]["ranks"]]

@@ -16,7 +16,7 @@ from lab.terminal import Terminal
 pytestmark = pytest.mark.cluster
 
 PROGRAM = """
-import os, socket, time
+import os, signal, socket, time
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 where = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
 print("pid", os.getpid(), flush=True)
@@ -31,6 +31,8 @@ while rank:
         time.sleep(0.2)
 for step in range(1, 1_000_000):
     time.sleep(0.3)
+    if rank == 13 and os.path.exists("/mnt/pytorch/stop-one"):
+        os.kill(os.getpid(), signal.SIGSTOP)
     print(f"step {step} loss {3 / step:.4f} gnorm {1 + rank / 100:.3f}", flush=True)
     if not rank:
         assert all(len(peer.recv(1)) for peer in peers)
@@ -39,7 +41,9 @@ for step in range(1, 1_000_000):
     if rank:
         assert peers[0].recv(1)
 """
-"""Ranks in step with each other, as with an all_reduce: each says its loss, then waits for all others."""
+"""Ranks in step with each other, as with an all_reduce: each says its loss, then waits for all others. One is stopped,
+when a file says so, before it says a step: a signal from here could come when it has said as many as the others.
+"""
 INVENTORY = {"version": 1, "defaults": {"docker": "process"}, "hosts": {f"h{n}": {} for n in (1, 2, 3)}}
 CULPRIT, HOST = 13, "h2"
 
@@ -61,12 +65,14 @@ def test_the_stalled_one_of_24_ranks_by_three_keys(lab: Any, home: Path, distui:
     (home / "hosts.yaml").write_text(json.dumps(INVENTORY))
     with Terminal(lab, home, (120, 40)) as term:
         term.enter("distui run job.yaml --name steps -y")
-        term.wait("RUNNING", "STEP", "LAG", "24 ok", re.compile(r"step \d"), seconds=90)
+        term.wait("RUNNING", "STEP", "LAG", "24 ok", re.compile(r"step \d"), seconds=180)
         until(lambda: pid_of(home, CULPRIT))
         pid = pid_of(home, CULPRIT)
         host = lab.host(HOST)
-        host.out("kill", "-STOP", pid)
+        stop = lab.share / "stop-one"
         try:
+            stop.touch()
+            until(lambda: host.out("ps", "-o", "stat=", "-p", pid).startswith("T"))
             term.keys("Escape")
             term.wait("Runs", "STALLED", without="RUNNING")
             listed = json.loads(distui("ps", "--json").stdout)["runs"][0]
@@ -85,9 +91,10 @@ def test_the_stalled_one_of_24_ranks_by_three_keys(lab: Any, home: Path, distui:
             term.keys("o")
             term.wait("by lag", re.compile(rf"▌. {CULPRIT}  (stuck|behind)"))
         finally:
+            stop.unlink()
             host.out("kill", "-CONT", pid)
         term.wait("RUNNING", "24 ok", without="STALLED")
         term.keys("S")
         term.wait("Stop steps?")
         term.keys("Right", "Enter")
-        term.wait("STOPPED", seconds=60)
+        term.wait("STOPPED")

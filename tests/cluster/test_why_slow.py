@@ -15,7 +15,7 @@ Distui = Callable[..., subprocess.CompletedProcess[str]]
 Slow = Callable[..., dict[str, Any]]
 
 TRAIN = """
-import time, torch, torch.distributed as dist
+import os, time, torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 dist.init_process_group("gloo")
@@ -37,7 +37,8 @@ class Layer(torch.autograd.Function):
         return grad
 class Slow:
     def __getstate__(self):
-        time.sleep(20)
+        while not os.path.exists("/pytorch/saved"):
+            time.sleep(0.1)
         return {{}}
 model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Linear(256, 1)))
 learn = torch.optim.SGD(model.parameters(), 0.001)
@@ -98,6 +99,11 @@ def stop(distui: Distui) -> None:
     assert distui("stop", "slow", "-y").returncode == 0
 
 
+def tells(text: str) -> bool:
+    """Whether the second rank is named in words and marked in the table."""
+    return text.startswith("rank 2 holds the others up: it enters all_reduce") and ">2" in text
+
+
 def test_a_slow_backward(slow: Slow, distui: Distui) -> None:
     """Which rank, by how much, where in the code; from one question, or another where all ranks lack cores."""
     found = slow(program(backward="rank == 2 and time.sleep(0.2)"), kind="straggler")
@@ -105,9 +111,8 @@ def test_a_slow_backward(slow: Slow, distui: Distui) -> None:
     assert (found["kind"], found["culprits"]) == ("straggler", [2]), found["headline"]
     assert f"in its backward it sleeps at /pytorch/slow.py:{BACKWARD} in backward" in found["headline"]
     (late,) = found["lateness"]["late"]
-    assert 0.15 < late["seconds"] < 0.4 and late["steps"] <= 60
-    text = distui("why", "slow").stdout
-    assert text.startswith("rank 2 holds the others up: it enters all_reduce") and ">2" in text
+    assert 0.15 < late["seconds"] < 2 and late["steps"] <= 60
+    until(lambda: tells(distui("why", "slow").stdout), seconds=240)
     stop(distui)
 
 
@@ -130,13 +135,15 @@ def test_a_link_that_loses(slow: Slow, distui: Distui, lab: Any) -> None:
     stop(distui)
 
 
-def test_a_checkpoint(slow: Slow, distui: Distui) -> None:
+def test_a_checkpoint(slow: Slow, distui: Distui, lab: Any) -> None:
     """While it is written the others wait, which is no fault; afterwards it is told as a pause."""
     save = "rank == 0 and step == 40 and torch.save(Slow(), '/tmp/checkpoint')"
     found = slow(program(then=save), kind="stall")
 
     assert (found["kind"], found["culprits"]) == ("stall", [0]), found["headline"]
     assert "saves or loads a checkpoint" in found["headline"]
+    (lab.share / "saved").touch()
     found = ask(distui, "moving")
+    (lab.share / "saved").unlink()
     assert any("rank 0 entered all_reduce" in line and "no straggler" in line for line in found["evidence"])
     stop(distui)

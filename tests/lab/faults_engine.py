@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 START = """
 pgrep -x dockerd >/dev/null || { rm -f /run/docker.sock; setsid dockerd >>/var/log/dockerd.log 2>&1 </dev/null & }
-for _ in $(seq 500); do test -S /run/docker.sock && break; sleep 0.02; done
-timeout 30 docker version >/dev/null
+for _ in $(seq 2500); do test -S /run/docker.sock && break; sleep 0.02; done
+timeout 60 docker version >/dev/null
 """
 GONE = "for _ in $(seq 1500); do pgrep -x {0} >/dev/null || exit 0; sleep 0.02; done; exit 1"
 
@@ -40,7 +40,7 @@ def docker_down(host: Host) -> None:
 @fault("docker-up")
 def docker_up(host: Host) -> None:
     """Start dockerd and wait until it answers."""
-    host.exec(START)
+    host.exec(START, timeout=180)
 
 
 @fault("docker-hang", cure="docker-cont")
