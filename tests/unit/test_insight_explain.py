@@ -645,3 +645,17 @@ def test_a_group_whose_members_are_told_lacks_nobody() -> None:
     pair = {"name": "1", "ranks": (0, 1)}
     found = explain([rank(0, group(5, 20, **pair)), rank(1, group(5, 20, **pair)), rank(2, group(20))])
     assert found.headline.startswith("every rank has entered all_reduce #5")
+
+
+def test_a_reason_that_several_ranks_have_is_said_once() -> None:
+    """As of a job with `insight: off` whose tasks have several ranks; that of one rank stands in its row."""
+    why = "which process it is can't be known: none tells that it uses torch.distributed, which it may not yet"
+    found = explain(
+        [*(RankSeen(n, "h0", why_not=why) for n in (0, 1)), RankSeen(2, "h1", why_not="nothing of it runs")]
+    )
+    assert found.evidence == (f"ranks 0-1: {why}", "rank 2: nothing of it runs")
+    assert [place.does for place in found.ranks] == ["can't be seen", "can't be seen", "nothing of it runs"]
+    cut = "host h1 can't be asked: timed out"
+    found = explain([*waiting(4, without=(2, 3)), *(RankSeen(n, "h1", why_not=cut) for n in (2, 3))])
+    assert [place.does for place in found.ranks[:2]] == ["can't be seen", "can't be seen"]
+    assert any(cut in line for line in found.evidence)

@@ -10,6 +10,7 @@ from distui.runs.insight.asking.look import Asked, Look, look
 from distui.runs.insight.asking.watching import watch_hosts
 from distui.runs.insight.hang.by_calls import explain_by_calls
 from distui.runs.insight.hang.explain import explain
+from distui.runs.insight.hang.places import said_once
 from distui.runs.insight.seen.ranks import RankSeen, ranks_of
 from distui.runs.insight.seen.sick import health
 from distui.runs.insight.seen.watched import Figures, Watched
@@ -65,7 +66,8 @@ def _figures(seen: Look) -> dict[int, Figures]:
 
 def _by_calls(seen: Look) -> Look:
     """What the calls tell of ranks that have been watched, where those do not tell of their collectives."""
-    return replace(seen, explanation=explain_by_calls(seen.explanation, seen.ranks, _figures(seen)))
+    found = explain_by_calls(seen.explanation, seen.ranks, _figures(seen))
+    return replace(seen, explanation=said_once(found, seen.ranks))
 
 
 async def look_closer(asked: Asked) -> Look:

@@ -21,7 +21,7 @@ from distui.runs.insight.hang.collectives import (
 )
 from distui.runs.insight.hang.explain_gpus import with_gpus
 from distui.runs.insight.hang.explain_ras import with_ras
-from distui.runs.insight.hang.places import called_at, untold
+from distui.runs.insight.hang.places import called_at, said_once, untold
 from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.seen.doing import Doing, advice, doing
 from distui.runs.insight.seen.ranks import RankSeen
@@ -38,7 +38,8 @@ def explain(ranks: Sequence[RankSeen], ras: Sequence[Counted] = (), health: Heal
     found = with_ras(_by_torch(ranks, acts), ranks, acts, ras)
     if health is not None:
         found = with_gpus(found, health, max((seen.at for seen in ranks), default=0.0))
-    return replace(found, evidence=(*found.evidence, *_own_numbers(ranks)))
+    found = replace(found, evidence=(*found.evidence, *_own_numbers(ranks)))
+    return said_once(found, ranks)
 
 
 def _by_torch(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Explanation:

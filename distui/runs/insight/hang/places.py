@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from distui.plan.labels import named_ranks
 from distui.runs.insight.hang.by_calls import collective_of
 from distui.runs.insight.seen.doing import own_frame
 from distui.runs.insight.seen.ranks import RankSeen
+from distui.runs.lines.explanation import Explanation, RankPlace
 
 
 def at_one_place(ranks: Sequence[RankSeen], those: Sequence[int], word: str = "at") -> str:
@@ -26,6 +28,20 @@ def _is_in(seen: RankSeen, group: str, number: int) -> bool:
     """Whether its main thread is in a call of a collective, and this is the newest that it has begun in the group."""
     own = seen.groups.get(group)
     return own is not None and bool(own.recent) and own.recent[-1].number == number and bool(collective_of(seen))
+
+
+def said_once(found: Explanation, ranks: Sequence[RankSeen]) -> Explanation:
+    """`found`, in which a reason that several ranks have for not being seen is said in its evidence alone."""
+    why = {seen.rank: seen.why_not for seen in ranks if seen.process is None and not seen.ended and seen.why_not}
+    each = list(why.values())
+    told = {one for one in each if each.count(one) > 1 and any(one in line for line in found.evidence)}
+    return replace(
+        found, ranks=tuple(_briefly(place) if why.get(place.rank) in told else place for place in found.ranks)
+    )
+
+
+def _briefly(place: RankPlace) -> RankPlace:
+    return replace(place, does="can't be seen")
 
 
 def untold(ranks: Sequence[RankSeen], those: Sequence[int]) -> Iterator[str]:
