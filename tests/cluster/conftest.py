@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -80,23 +80,40 @@ def distui(lab: Lab, home: Path) -> Callable[..., subprocess.CompletedProcess[st
 
 @pytest.fixture
 def start(lab: Lab, home: Path) -> Iterator[Callable[..., Program]]:
-    """Starts a two-rank run of a shell script and returns its program once both ranks run; `job` are further keys."""
+    """Starts a two-rank run of a shell script and returns its program once both ranks run and are followed; `job` are
+    further keys.
+    """
     programs: list[Program] = []
 
     def begin(script: str, *flags: str, wait: bool = True, job: Mapping[str, Any] | None = None, **env: str) -> Program:
         keys = {"version": 1, "name": "smoke", "hosts": "h[1-2]", "image": "lab/python:1", "stop_grace": "3s"}
         keys |= {"command": ["sh", "-c", script]} | dict(job or {})
         (home / "job.yaml").write_text(json.dumps(keys))
+        older = {path.stat().st_ino for path in journals(home)}
         program = lab.spawn_distui("run", "job.yaml", "--headless", "-y", *flags, home=home, env=env)
         programs.append(program)
         if wait:
             until(lambda: program.poll() is not None or all(map(runs_rank, lab.hosts[:2])))
+            until(lambda: program.poll() is not None or follows(home, older))
             assert program.poll() is None, program.stderr.read() if program.stderr else ""
         return program
 
     yield begin
     for program in programs:
         program.__exit__(None, None, None)
+
+
+def journals(home: Path) -> Iterator[Path]:
+    """The events of runs that were started or attached to from there."""
+    return (home / ".local/state/distui/runs").glob("*/events.ndjson")
+
+
+def follows(home: Path, older: Collection[int]) -> bool:
+    """Whether a run from there, but for older ones by the inodes of their events, is past its start."""
+    return any(
+        path.stat().st_ino not in older and '"phase":"follow"' in path.read_text().replace(" ", "")
+        for path in journals(home)
+    )
 
 
 def runs_rank(host: Host) -> bool:

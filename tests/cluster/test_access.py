@@ -63,7 +63,9 @@ def run(lab: Any, home: Path) -> Iterator[Callable[..., Any]]:
 
 def curious(host: Any, user: str = "nodocker") -> list[str]:
     """What a user of the host finds of a run, by the words it would be known by."""
-    seen = host.out("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "sh", "-s", input=LOOK)
+    seen = host.out(
+        "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "sh", "-s", input=LOOK, timeout=240
+    )
     return [word for word in FOUND if word in seen]
 
 
@@ -71,14 +73,17 @@ def curious(host: Any, user: str = "nodocker") -> list[str]:
 def test_another_user_of_a_host_finds_nothing(lab: Any, home: Path, run: Callable[..., Any], engine: str) -> None:
     """While the env file lies there, and while the ranks run: no secret, no code, not even a name of a file."""
     h1, h2 = lab.hosts[:2]
-    h2.fault("docker-slow", 3)
+    if engine == "docker":
+        h2.fault("docker-hold")
     program = run(docker=engine)
     if engine == "docker":
         until(lambda: "hunter2" in h2.out("grep -r hunter2 /home/trainer/.local || true"))
         assert curious(h2) == []
         assert curious(h2, "root") == list(FOUND)
-    while "trains" not in program.stdout.readline():
-        assert program.poll() is None, program.stderr.read()
+        h2.fault("docker-fast")
+    for _ in range(2):
+        while "trains" not in program.stdout.readline():
+            assert program.poll() is None, program.stderr.read()
     until(lambda: count_running(lab) == 2 or engine == "process")
     assert [curious(host) for host in (h1, h2)] == [[], []]
     assert curious(h1, "root") == list(FOUND)

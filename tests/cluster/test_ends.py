@@ -116,15 +116,15 @@ HALF = 'test "$RANK" = 0 && while :; do echo tick; sleep 0.2; done; echo step 11
 
 def test_a_run_that_ran_out_of_time_names_the_silent_rank(lab: Any, home: Path, distui: Distui) -> None:
     """--timeout: 124, STOPPED; rank 0 spoke to the end."""
-    path = job(home, HALF, stall_after="3s")
-    done = distui("run", path, "--headless", "-y", "--timeout", "12s", "-o", "ndjson", "--name", "late-1")
+    path = job(home, HALF, stall_after="8s")
+    done = distui("run", path, "--headless", "-y", "--timeout", "40s", "-o", "ndjson", "--name", "late-1")
     assert (done.returncode, result_of(done)["state"]) == (124, "stopped")
     stopped_silent(lab, done, distui, "late-1")
 
 
 def test_max_duration_names_the_silent_rank(lab: Any, home: Path, distui: Distui) -> None:
     """The hosts end the tasks by themselves, and distui learns of it later."""
-    path = job(home, HALF, stall_after="3s", max_duration="10s", image="lab/pytorch:1")
+    path = job(home, HALF, stall_after="8s", max_duration="25s", image="lab/pytorch:1")
     done = distui("run", path, "--headless", "-y", "-o", "ndjson", "--name", "late-2")
     assert (done.returncode, result_of(done)["state"]) == (124, "stopped")
     stopped_silent(lab, done, distui, "late-2")
@@ -132,10 +132,11 @@ def test_max_duration_names_the_silent_rank(lab: Any, home: Path, distui: Distui
 
 REDUCE = """
 import datetime, os, time, torch, torch.distributed as dist
-dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))
+dist.init_process_group("gloo")
+group = dist.new_group(timeout=datetime.timedelta(seconds=60))
 step = 0
 while True:
-    dist.all_reduce(torch.ones(1000))
+    dist.all_reduce(torch.ones(1000), group=group)
     step += 1
     print("step", step, flush=True)
     time.sleep(0.1)
@@ -156,7 +157,7 @@ def test_a_cut_network_is_named_when_a_collective_times_out(lab: Any, home: Path
             if '"line":"step 5"' in line:
                 break
         h3.fault("blackhole", "ib0")
-        done = program.finish("", 120)
+        done = program.finish()
     finally:
         h3.fault("unblackhole", "ib0")
     result = result_of(done)

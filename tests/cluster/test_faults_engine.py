@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lab.runs import until
+from lab.runs import LET_END, let_end, until
 
 pytestmark = pytest.mark.cluster
 
@@ -42,6 +42,12 @@ def running(lab: Any, *hosts: str) -> Callable[[], bool]:
     return lambda: all(lab.host(name).running() for name in hosts)
 
 
+def follows(home: Path, run: str) -> bool:
+    """Whether a run that was started from there is past its start."""
+    text = (home / f".local/state/distui/runs/{run}/events.ndjson").read_text()
+    return '"phase":"follow"' in text.replace(" ", "")
+
+
 def read_until(program: Any, kind: str, **wanted: object) -> dict[str, Any]:
     """The next event of an NDJSON run that has these values; text is looked for as a part."""
     for line in program.stdout:
@@ -56,7 +62,7 @@ def read_until(program: Any, kind: str, **wanted: object) -> dict[str, Any]:
 def rest_of(program: Any) -> dict[str, Any]:
     """The result: the last event."""
     result = [json.loads(line) for line in program.stdout][-1]
-    program.wait(30)
+    program.wait(60)
     return dict(result)
 
 
@@ -74,14 +80,17 @@ def test_a_daemon_with_live_restore_is_killed(lab: Any, start: Callable[..., Any
     h2.exec(live % ("false", "true"))
     until(lambda: "true" in h2.out("docker", "info", "--format", "{{.LiveRestoreEnabled}}"))
     try:
-        program = start(TICKS % 250, "-o", "ndjson", "--log-to", "none")
+        script = f"{TICKS % 250}; until [ -e {LET_END} ]; do sleep 0.1; done"
+        program = start(script, "-o", "ndjson", "--log-to", "none")
         read_until(program, "phase", phase="follow")
         h2.fault("docker-kill")
         read_until(program, "rank", rank=1, state="lost")
         h2.fault("docker-up")
+        let_end(lab)
         result = rest_of(program)
     finally:
         h2.exec(live % ("true", "false"))
+    until(lambda: "false" in h2.out("docker", "info", "--format", "{{.LiveRestoreEnabled}}"))
 
     assert (result["state"], result["leftovers"]) == ("succeeded", [])
     for rank in range(2):
@@ -215,8 +224,9 @@ def test_what_a_host_lacks_is_found_before_the_start(lab: Any, start: Callable[.
     twice = start("true", image="lab/twice:1").finish()
     for host in lab.hosts[:2]:
         host.exec("docker", "rmi", "lab/twice:1")
-    listener = "import socket,time; s=socket.create_server(('', 29555)); time.sleep(60)"
-    lab.host("h1").exec(f'python3 -c "{listener}" >/dev/null 2>&1 & echo $! >/run/listener; sleep 0.5')
+    listener = "import socket,time; s=socket.create_server(('', 29555)); time.sleep(600)"
+    lab.host("h1").exec(f'python3 -c "{listener}" >/dev/null 2>&1 & echo $! >/run/listener')
+    until(lambda: ":29555 " in lab.host("h1").out("ss", "-ltn"))
     taken = start("true", master_port=29555).finish()
     lab.host("h1").exec("kill $(cat /run/listener); rm /run/listener")
     lab.host("h2").fault("gpu-nohook")
@@ -302,10 +312,12 @@ def test_a_disk_that_the_log_fills(lab: Any, start: Callable[..., Any]) -> None:
     with registry(lab.host("h2"), 130):
         large = start("true", image="127.0.0.1:5000/me/large:1", hosts="h2").finish()
     script = (
-        "[ $RANK = 0 ] || while :; do head -c 2000000 /dev/zero | tr '\\0' x | fold -w 1000; sleep 0.2; done; sleep 300"
+        "[ $RANK = 0 ] || while :; do n=400000; [ ! -e /tmp/go ] || n=2000000; "
+        "head -c $n /dev/zero | tr '\\0' x | fold -w 1000; sleep 0.2; done; sleep 300"
     )
     program = start(script, "-o", "ndjson", "--log-to", "none")
     filling = read_until(program, "notice", text="fills up")
+    lab.host("h2").exec("docker exec $(docker ps -q) touch /tmp/go")
     full = read_until(program, "notice", text="is full")
     program.signal_group(signal.SIGINT)
     result = rest_of(program)
@@ -358,10 +370,13 @@ def test_names_and_leftovers(lab: Any, home: Path, start: Callable[..., Any]) ->
 
 
 @pytest.mark.parametrize(("fault", "code"), [("container-stop", 143), ("container-kill", 137)])
-def test_an_admin_ends_a_rank_with_docker(lab: Any, start: Callable[..., Any], fault: str, code: int) -> None:
+def test_an_admin_ends_a_rank_with_docker(
+    lab: Any, home: Path, start: Callable[..., Any], fault: str, code: int
+) -> None:
     """Killed from outside: neither out of memory nor the program's own error."""
-    program = start("sleep 300")
+    program = start("sleep 300", "--name", "admin")
     until(running(lab, "h1", "h2"))
+    until(lambda: follows(home, "admin"))
     lab.host("h2").fault(fault, lab.host("h2").containers()[0])
     done = program.finish()
 
@@ -376,6 +391,7 @@ def test_a_rank_that_is_stopped_alone(lab: Any, home: Path, start: Callable[...,
     """`stop --rank`: the run fails as if somebody had ended it from outside, and it is told who did."""
     program = start("sleep 300", "--name", "one")
     until(running(lab, "h1", "h2"))
+    until(lambda: follows(home, "one"))
     stopped = lab.distui("stop", "one", "--rank", "1", "-y", home=home)
     done = program.finish()
 
@@ -619,7 +635,7 @@ def test_another_login_cannot_deny_a_host(lab: Any, start: Callable[..., Any]) -
 
 SLOW = r"""
 mv /usr/bin/docker /usr/bin/docker.real
-printf '#!/bin/sh\n[ "$1" != run ] || sleep 30\nexec /usr/bin/docker.real "$@"\n' >/usr/bin/docker
+printf '#!/bin/sh\n[ "$1" != run ] || sleep 600\nexec /usr/bin/docker.real "$@"\n' >/usr/bin/docker
 chmod +x /usr/bin/docker
 """
 
@@ -641,7 +657,7 @@ def test_a_launch_that_was_killed_leaves_nothing_after_a_stop(
             until(lambda hosts=[h for h in ("h1", "h2") if h not in slow]: running(lab, *hosts)())
             until(lambda: "distui-gpu-0" in lab.host("h2").out("ls", "/tmp"))
             program.signal_group(signal.SIGKILL)
-            program.wait(30)
+            program.wait(60)
             held = [str(h.leftovers()) for h in lab.hosts[:2]]
         finally:
             for name in slow:

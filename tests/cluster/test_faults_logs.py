@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import resource
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lab.runs import TICKS, assert_clean, log_of, read_until, rest_of, until
+from lab.paths import REPO
+from lab.runs import HELD_TICKS, TICKS, assert_clean, let_end, log_of, read_until, rest_of, until
 
 pytestmark = pytest.mark.cluster
 
@@ -21,13 +22,15 @@ REMOVE_LOG = "rm \"$(docker inspect -f '{{.LogPath}}' $(docker ps -q --filter la
 @pytest.mark.parametrize("end", ["itself", "ctrl-c", "stop", "kill"])
 def test_a_log_that_was_removed_on_its_host(lab: Any, home: Path, start: Callable[..., Any], end: str) -> None:
     """Whatever ends the run, it ends with its result; the host and the moment from which lines are missing are said."""
-    ticks = 200 if end == "itself" else 100_000
-    program = start(TICKS % ticks, "--name", "bare", "-o", "ndjson", "--log-to", "none")
+    script = HELD_TICKS % 20 if end == "itself" else TICKS % 100_000
+    program = start(script, "--name", "bare", "-o", "ndjson", "--log-to", "none")
     until(lambda: b"tick 5 " in log_of(home, "bare", 1))
     lab.host("h2").out(REMOVE_LOG)
     if end == "ctrl-c":
         program.send_signal(signal.SIGINT)
-    elif end in ("stop", "kill"):
+    elif end == "itself":
+        let_end(lab)
+    else:
         assert lab.distui(end, "bare", "-y", home=home).returncode == 0
     events = rest_of(program)
     assert events[-1]["type"] == "result"
@@ -39,13 +42,15 @@ def test_a_log_that_was_removed_on_its_host(lab: Any, home: Path, start: Callabl
 
 
 @pytest.mark.parametrize("files", [64, 40])
-def test_few_files_may_be_open(lab: Any, start: Callable[..., Any], files: int) -> None:
+def test_few_files_may_be_open(lab: Any, home: Path, files: int) -> None:
     """36 ranks with `ulimit -n 64`: every line of every rank. With too few for any run: refused before the start."""
     keys = {"hosts": "h[1-3]", "ranks": {"per_host": 12}}
-    program = start(TICKS % 20, "--name", "few", "-o", "json", "--log-to", "none", wait=False, job=keys)
-    resource.prlimit(program.pid, resource.RLIMIT_NOFILE, (files, files))
-    result = json.loads(program.stdout.read())
-    program.wait(60)
+    given = {"version": 1, "name": "few", "image": "lab/python:1", "command": ["sh", "-c", TICKS % 20]}
+    (home / "job.yaml").write_text(json.dumps(given | keys))
+    words = ("run", "job.yaml", "--headless", "-y", "-o", "json", "--log-to", "none")
+    argv = (str(files), sys.executable, "-m", "distui.cli.main", *words)
+    program = lab.spawn("sh", "-c", 'ulimit -n "$0"; exec "$@"', *argv, home=home, env={"PYTHONPATH": str(REPO)})
+    result = json.loads(program.finish().stdout)
     if files == 64:
         assert (result["state"], result["exit"]) == ("succeeded", 0)
         want = [f"tick {i} of %d" for i in range(20)] + ["end"]
@@ -59,10 +64,11 @@ def test_few_files_may_be_open(lab: Any, start: Callable[..., Any], files: int) 
 
 def test_a_log_here_that_is_emptied(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """It is said, its container stays, and `stop` reads every line of it again."""
-    program = start(TICKS % 200, "--name", "wiped", "-o", "ndjson", "--log-to", "none")
+    program = start(HELD_TICKS % 200, "--name", "wiped", "-o", "ndjson", "--log-to", "none")
     log = home / ".local/state/distui/runs/wiped/logs/rank-00000.log"
     until(lambda: log.exists() and log.stat().st_size > 100)
     log.write_bytes(b"")  # as `truncate -s0` does
+    let_end(lab)
     events = rest_of(program)
     assert not log.read_bytes()  # nothing is written behind the gap
     said = " ".join(e["text"] for e in events if e["type"] == "notice")

@@ -14,7 +14,17 @@ from typing import Any
 
 import pytest
 
-from lab.runs import TICKS, assert_clean, assert_complete, read_until, rest_of, until
+from lab.runs import (
+    HELD_TICKS,
+    LET_END,
+    TICKS,
+    assert_clean,
+    assert_complete,
+    let_end,
+    read_until,
+    rest_of,
+    until,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -28,13 +38,14 @@ def test_a_host_cut_off_comes_back(lab: Any, start: Callable[..., Any]) -> None:
     """Silence: its rank is lost within the time promised, not ended; healed, it runs again; the run succeeds with every
     byte of its logs.
     """
-    program = start(TICKS % 1300, "-o", "ndjson", "--log-to", "none")
+    program = start(HELD_TICKS % 1300, "-o", "ndjson", "--log-to", "none")
     read_until(program, type="rank", rank=1, state="running")
     began = time.time()
     lab.host("h2").fault("blackhole")
     *_, lost = read_until(program, type="rank", rank=1, state="lost")
     lab.host("h2").fault("unblackhole")
     read_until(program, type="rank", rank=1, state="running")
+    let_end(lab)
     *_, result = rest_of(program)
 
     silent = datetime.fromisoformat(lost["ts"]).timestamp() - began
@@ -59,11 +70,12 @@ def test_a_short_cut_is_ridden_out(lab: Any, start: Callable[..., Any]) -> None:
 
 def test_killed_ssh_sessions_lose_nothing(lab: Any, start: Callable[..., Any]) -> None:
     """Every session of a host killed four times: found again each time, each line once."""
-    program = start(TICKS % 350, "-o", "ndjson", "--log-to", "none")
+    program = start(HELD_TICKS % 350, "-o", "ndjson", "--log-to", "none")
     read_until(program, type="phase", phase="follow")
     for _ in range(4):
         lab.host("h2").fault("ssh-killall")
         read_until(program, type="host", host="h2", state="back")
+    let_end(lab)
     *_, result = rest_of(program)
 
     assert (result["state"], result["leftovers"]) == ("succeeded", [])
@@ -235,13 +247,14 @@ def test_a_kept_run_is_stopped(lab: Any, home: Path, start: Callable[..., Any]) 
 
 def test_attach_after_all_was_read(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """distui is killed when one rank had ended and was read: attach tells both ends, each log line once."""
-    script = 'echo line of $RANK; [ "$RANK" = 0 ] || sleep 6'
+    script = f'echo line of $RANK; [ "$RANK" = 0 ] || until [ -e {LET_END} ]; do sleep 0.1; done'
     program = start(script, "--name", "late", "-o", "ndjson", "--log-to", "none", wait=False)
     read_until(program, type="rank", rank=0, state="exited")
     stored = home / ".local/state/distui/runs/late"
     until(lambda: any('"done": true' in path.read_text() for path in stored.rglob("*") if path.suffix == ".json"))
     program.signal_group(signal.SIGKILL)
-    program.wait(30)
+    program.wait(60)
+    lab.host("h2").exec("docker", "exec", "distui-late-1", "touch", LET_END)
 
     attached = lab.distui("attach", "late", "--headless", "-o", "json", home=home)
     assert attached.returncode == 0, attached.stderr
@@ -255,11 +268,15 @@ def test_two_starts_with_one_name_at_once(lab: Any, home: Path, tmp_path: Path) 
     job = {"version": 1, "name": "race", "hosts": "h[1-2]", "image": "lab/python:1"}
     other = lab.ssh_home(tmp_path / "other")
     (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+    script = f"until [ -e {LET_END} ]; do sleep 0.1; done; echo end of $RANK"
     for folder in (home, other):
-        (folder / "job.yaml").write_text(json.dumps(job | {"command": ["sh", "-c", "sleep 4; echo end of $RANK"]}))
+        (folder / "job.yaml").write_text(json.dumps(job | {"command": ["sh", "-c", script]}))
     for turn in range(3):
         flags = ("run", "job.yaml", "--headless", "-y", "-o", "json", "--no-preflight", "--name", f"race{turn}")
         both = [lab.spawn_distui(*flags, home=folder) for folder in (home, other)]
+        until(lambda both=both: any(program.poll() is not None for program in both), 120)
+        until(lambda: [host.running() for host in lab.hosts] == [1, 1, 0])
+        let_end(lab)
         done = [program.finish() for program in both]
         assert sorted(d.returncode for d in done) == [0, 3], [d.stderr for d in done]
         won, lost = sorted(done, key=lambda d: d.returncode)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,7 +60,7 @@ def named(home: Path, *names: str) -> None:
 def ask(lab: Any, home: Path) -> Ask:
     """`distui probe --json` of these names: each host's object."""
 
-    def call(*names: str, code: int = 0, env: dict[str, str] | None = None, within: str = "3s") -> Found:
+    def call(*names: str, code: int = 0, env: dict[str, str] | None = None, within: str = "60s") -> Found:
         named(home, *names)
         done = lab.distui("probe", "--json", "--connect-timeout", within, home=home, env=env)
         assert done.returncode == code, done.stderr
@@ -79,8 +80,8 @@ def codes(found: Found) -> dict[str, str]:
 def as_ssh_does(lab: Any, home: Path, found: Found, env: dict[str, str] | None = None) -> None:
     """Whoever OpenSSH lets in is up, and nobody else."""
     for name, host in found.items():
-        argv = ("ssh", "-F", str(home / ".ssh/config"), "-o", "BatchMode=yes", "-o", "ConnectTimeout=3", name, "true")
-        done = lab.spawn(*argv, home=home, env=env).finish("", 30)
+        argv = ("ssh", "-F", str(home / ".ssh/config"), "-o", "BatchMode=yes", "-o", "ConnectTimeout=30", name, "true")
+        done = lab.spawn(*argv, home=home, env=env).finish()
         assert (host["state"] == "up") == (done.returncode == 0), f"{name}: {host.get('error')} {done.stderr}"
 
 
@@ -97,14 +98,14 @@ def test_every_way_to_be_out_of_reach_has_its_own_words(lab: Any, home: Path, as
     with lab.spawn("python3", "-c", STRANGERS, home=home) as strangers:
         for _ in range(3):
             assert strangers.stdout.readline() == "listening\n"
-        found = ask("h1", "h2", "h3", "far", "nameless", "silent", "web", "tired", code=3)
+        found = ask("h1", "h2", "h3", "far", "nameless", "silent", "web", "tired", code=3, within="20s")
         strangers.kill()
         visits = strangers.stdout.read().split()
 
     wanted = {"h1": "timeout", "h2": "refused", "h3": "", "far": "no_route", "nameless": "dns", "silent": "timeout"}
     assert codes(found) == wanted | {"web": "not_ssh", "tired": "penalty"}
     words = {name: host["error"]["message"] for name, host in found.items() if "error" in host}
-    assert "no TCP connection within 3 s" in words["h1"]
+    assert "no TCP connection within 20 s" in words["h1"]
     assert "no ssh greeting" in words["silent"]
     assert "HTTP/1.1 400" in words["web"]
     assert "no-such-host.invalid" in words["nameless"]
@@ -292,7 +293,7 @@ def test_forty_names_on_a_server_that_takes_two_logins_at_a_time(lab: Any, home:
     names = [f"n{number}" for number in range(40)]
     aliases(home, **dict.fromkeys(names, to))
 
-    assert set(codes(ask(*names, within="30s")).values()) == {""}
+    assert set(codes(ask(*names, within="240s")).values()) == {""}
 
 
 # 28, 29, 30: shells, paths, addresses
@@ -408,7 +409,7 @@ def test_a_host_that_is_cut_off_while_runs_are_started(lab: Any, home: Path, sta
         h2.fault(cure)
     until(lambda: lab.ssh("h2", "true", home=home).returncode == 0)  # the network has to find it again
     late = [lab.distui("stop", name, "-y", home=home) for name in ("held", "sent")]
-    until(lambda: h2.out("ls -A /root/.local/state/distui/code 2>/dev/null || true") in ("", ".lock"), 30)
+    until(lambda: h2.out("ls -A /root/.local/state/distui/code 2>/dev/null || true") in ("", ".lock"))
     again = lab.distui("rm", "sent", "--purge", "-y", home=home), start("true", "--name", "sent", wait=False).finish()
 
     for end in ends:
@@ -426,12 +427,14 @@ def test_sshd_that_is_away_for_a_while_is_not_stormed(lab: Any, start: Callable[
     program = start(TICKS % 900, "-o", "ndjson", "--log-to", "none")
     read_until(program, type="rank", rank=1, state="running")
     h2.exec("iptables -I INPUT -p tcp --dport 22 --syn -m comment --comment lab-syn")
+    began = time.monotonic()
     try:
         h2.fault("ssh-down")
         h2.fault("ssh-killall")
         read_until(program, type="host", host="h2", state="lost")
         h2.exec("sleep 6")
-        knocked = knocks(h2)
+        until(lambda: knocks(h2) >= 2)
+        knocked, away = knocks(h2), time.monotonic() - began
         h2.fault("ssh-up")
         read_until(program, type="host", host="h2", state="back")
         h2.fault("loss", 20)
@@ -445,7 +448,7 @@ def test_sshd_that_is_away_for_a_while_is_not_stormed(lab: Any, start: Callable[
     finally:
         h2.exec("iptables -D INPUT -p tcp --dport 22 --syn -m comment --comment lab-syn")
 
-    assert 2 <= knocked <= 8
+    assert knocked <= 8 + away / 7.5  # the pauses between them double, to 7.5 to 15 s
     assert (result["state"], result["leftovers"]) == ("succeeded", []), program.stderr.read()
     assert_complete(result, 900)
     assert_clean(lab)
@@ -463,9 +466,10 @@ def test_a_host_that_does_not_return_ends_the_run_with_its_name(
     """After `lost_after` the run ends with 6, says what may live on h2, and `distui stop` ends it once h2 is back."""
     h2 = lab.host("h2")
     program = start("sleep 300", "--name", "gone", "-o", "ndjson", DISTUI_LOST_AFTER="3s")
+    begun = read_until(program, type="phase", phase="follow")
     h2.fault("ssh-down")
     h2.fault("ssh-killall")
-    events = rest_of(program)
+    events = begun + rest_of(program)
     result, words = events[-1], program.stderr.read()
 
     assert (result["state"], result["exit"]) == ("unknown", 6), words

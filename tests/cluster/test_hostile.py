@@ -93,7 +93,7 @@ def terminal(lab: Any, home: Path, *args: str, **env: str) -> Iterator[tuple[Any
         with contextlib.suppress(ProcessLookupError):
             os.killpg(program.pid, signal.SIGKILL)
         program.wait()
-        reader.join(5)
+        reader.join(60)
         os.close(master)
 
 
@@ -112,9 +112,9 @@ def test_hostile_output_is_stored_as_it_is_and_never_steers_a_terminal(lab: Any,
     """Files hold what Docker holds, byte for byte; a terminal gets text and colours, by `run` and by `logs`."""
     write(home, "python3", "-u", "-c", OUTPUT)
     with terminal(lab, home, "run", "job.yaml", "--headless", "-y", "--keep", "--name", "odd") as (program, seen, _):
-        program.wait(90)
+        program.wait(240)
     with terminal(lab, home, "logs", "odd") as (program, printed, _):
-        program.wait(60)
+        program.wait(240)
     for rank in range(2):
         stored = log_of(home, "odd", rank)
         assert stored == as_docker_has_it(lab.host(f"h{rank + 1}"), f"distui-odd-{rank}")
@@ -205,6 +205,7 @@ def test_a_log_emptied_on_the_host_loses_nothing_that_was_had(lab: Any, home: Pa
     While it is emptied the rank says nothing: a line that Docker itself has not read by then is nobody's to keep.
     """
     loop = "i=0; while [ $i -lt 300 ]; do echo n $i; i=$((i+1)); [ $i -ne 61 ] || until [ -e /go ]; do sleep 0.1; done"
+    loop += "; [ $i -ne 299 ] || until [ -e /end ]; do sleep 0.1; done"  # so that the cut comes before the end
     write(home, "sh", "-c", f"{loop}; sleep 0.02; done")
     with lab.spawn_distui("run", "job.yaml", "--headless", "-y", "--name", "cut", home=home) as run:
         for line in run.stdout:
@@ -216,6 +217,8 @@ def test_a_log_emptied_on_the_host_loses_nothing_that_was_had(lab: Any, home: Pa
         host.exec("docker", "exec", "distui-cut-1", "touch", "/go")
         if cut_off:
             host.fault("ssh-killall")
+        lab.host("h1").exec("docker", "exec", "distui-cut-0", "touch", "/end")
+        host.exec("docker", "exec", "distui-cut-1", "touch", "/end")
         done = run.finish()
 
     assert done.returncode == 0, done.stderr
@@ -300,9 +303,9 @@ def test_hosts_that_answer_rubbish_without_end(lab: Any, home: Path, distui: Dis
     h3.exec("docker", "run", "-d", "--name", "way", *way, "lab/python:1", "sleep", "300")
     try:
         with terminal(lab, home, "probe") as (probe, seen, _):
-            probe.wait(60)
+            probe.wait(240)
         with terminal(lab, home, "ps") as (listing, printed, _):
-            listing.wait(60)
+            listing.wait(240)
     finally:
         for host, name in (h1, "nvidia-smi"), (h2, "docker"):
             host.exec(f"mv /usr/bin/{name}.real /usr/bin/{name}")
@@ -344,7 +347,8 @@ CANARY = "canary-5e1f-hunter2"
 
 def test_a_secret_is_seen_by_nobody_even_when_the_rank_prints_it(lab: Any, home: Path, distui: Distui) -> None:
     """Not in process lists while it starts, files, logs, events, `-o json`, the terminal's bytes; inspect has it."""
-    write(home, "sh", "-c", "echo token=$HF_TOKEN; env; sleep 3; exit 3", secrets=["HF_TOKEN"])
+    script = "echo token=$HF_TOKEN; env; until [ -e /go ]; do sleep 0.1; done; exit 3"
+    write(home, "sh", "-c", script, secrets=["HF_TOKEN"])
     over, lists = threading.Event(), []
 
     def sample() -> None:
@@ -358,6 +362,8 @@ def test_a_secret_is_seen_by_nobody_even_when_the_rank_prints_it(lab: Any, home:
         inspected = lab.host("h1").out("docker", "inspect", "distui-sec-0")
         search = f"grep -rl [{CANARY[0]}]{CANARY[1:]} /root /tmp /var/tmp /home /dev/shm 2>/dev/null"
         files = [host.exec(search, check=False).stdout for host in lab.hosts]
+        for rank, host in enumerate(lab.hosts[:2]):  # the other one is stopped when one has failed
+            host.exec("docker", "exec", f"distui-sec-{rank}", "touch", "/go", check=False)
         journal = home / ".local/state/distui/runs/sec/events.ndjson"
         until(lambda: '"result"' in journal.read_text())
         enough = len(lists) + 5

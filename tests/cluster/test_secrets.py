@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -53,7 +54,6 @@ READ = {
     "logs with a pattern": ("logs", "tells", "--grep", "canary|TOKEN.*"),
     "logs saved": ("logs", "tells", "--save", "saved"),
     "logs saved merged": ("logs", "tells", "--merge", "--save", "saved.log"),
-    "logs followed": ("--timeout", "4s", "logs", "tells", "-f"),
 }
 RECORDED = {
     "show": ("show", "tells"),
@@ -71,6 +71,17 @@ def leaks(said: Mapping[str, str], folder: Path) -> set[str]:
     patterns = [word for form in FORMS for word in ("-e", form)]
     files = subprocess.run(("grep", "-rlF", *patterns, str(folder)), capture_output=True, text=True).stdout
     return words | set(files.splitlines())
+
+
+def followed(lab: Any, home: Path) -> str:
+    """What `logs -f` prints until both ranks have said all."""
+    with lab.spawn_distui("logs", "tells", "-f", home=home, env=SECRETS) as viewer:
+        lines: list[str] = []
+        while sum("said all" in line for line in lines) < 2:
+            lines.append(viewer.stdout.readline())
+            assert lines[-1], viewer.stderr.read()
+        viewer.send_signal(signal.SIGINT)
+        return "".join(lines) + printed(viewer.finish())
 
 
 def printed(done: subprocess.CompletedProcess[str]) -> str:
@@ -91,6 +102,7 @@ def test_no_value_gets_out(lab: Any, home: Path, distui: Distui, tmp_path: Path,
         host.exec("sh", "-c", "until docker logs $(docker ps -q) 2>&1 | grep -q 'said all'; do sleep 0.1; done")
 
     said = {way: printed(lab.distui(*argv, home=place, env=SECRETS)) for way, argv in READ.items()}
+    said["logs followed"] = followed(lab, place)
     assert all("***" in text for way, text in said.items() if "saved" not in way), said
     assert "TOKEN_3=***" in (place / "saved" / "rank-00001.log").read_text()
     assert leaks(said, place) == set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 from lab.fault_kinds import fault
@@ -11,6 +12,7 @@ from lab.paths import LabError
 if TYPE_CHECKING:
     from lab.host import Host
 
+START_SECONDS = 60
 START = """
 pgrep -x dockerd >/dev/null || { rm -f /run/docker.sock; setsid dockerd >>/var/log/dockerd.log 2>&1 </dev/null & }
 for _ in $(seq 2500); do test -S /run/docker.sock && break; sleep 0.02; done
@@ -134,12 +136,17 @@ def docker_large(host: Host) -> None:
 
 
 def ranks(host: Host, container: str) -> list[str]:
-    """Pids, as the host sees them, of a container's processes without the init that --init adds."""
-    rows = host.out("docker", "top", container, "-eo", "pid,comm").splitlines()[1:]
-    pids = [row.split()[0] for row in rows if "docker-init" not in row]
-    if not pids:
-        raise LabError(f"{host.name}: container {container} has no process")
-    return pids
+    """Pids, as the host sees them, of a container's processes without the init that --init adds.
+
+    One that has just started has only that for a moment, under its own name or as runc.
+    """
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        rows = host.out("docker", "top", container, "-eo", "pid,comm").splitlines()[1:]
+        if pids := [row.split()[0] for row in rows if "docker-init" not in row and "runc" not in row]:
+            return pids
+        time.sleep(0.05)
+    raise LabError(f"{host.name}: container {container} has no process")
 
 
 @fault("docker-log-opts", cure="docker-log-own")
@@ -219,8 +226,9 @@ def container_unpause(host: Host, container: str) -> None:
 
 @fault("container-stop")
 def container_stop(host: Host, container: str) -> None:
-    """docker stop: SIGTERM, and SIGKILL after a second."""
-    host.exec("docker", "stop", "-t", "1", container)
+    """docker stop: SIGTERM; a second for that would be too little where everything is slow, so no SIGKILL follows."""
+    ranks(host, container)  # a signal to an init that is just starting is lost
+    host.exec("docker", "stop", "-t", "60", container, timeout=120)
 
 
 @fault("container-rm")

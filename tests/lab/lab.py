@@ -199,7 +199,7 @@ class Lab:
 
     def ssh(self, host: str, command: str, *, home: Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """OpenSSH from the login node to `[user@]host`, as a person would type it."""
-        options = ("-F", str(home / ".ssh/config"), "-o", "BatchMode=yes", "-o", "ConnectTimeout=5")
+        options = ("-F", str(home / ".ssh/config"), "-o", "BatchMode=yes", "-o", "ConnectTimeout=20")
         return self.spawn("ssh", *options, host, command, home=home).finish("", timeout)
 
 

@@ -18,6 +18,11 @@ TICKS = "i=0; while [ $i -lt %d ]; do echo tick $i of $RANK; i=$((i+1)); sleep 0
 """A rank's script that counts, and ends without a newline."""
 
 
+LET_END = "/tmp/let-end"
+HELD_TICKS = TICKS.replace("printf end", f"until [ -e {LET_END} ]; do sleep 0.1; done; printf end")
+"""The same, but it lives until `let_end`, however slow whoever watches it is."""
+
+
 IGNORES_TERM = "trap 'echo asked' TERM; echo started; while :; do sleep 0.1; done"
 """A rank's script that SIGTERM does not end; it says each time that it got one."""
 
@@ -47,7 +52,7 @@ def rest_of(program: Program) -> list[dict[str, Any]]:
     assert program.stdout is not None
     with ended_after(program, 240):
         seen = [json.loads(line) for line in program.stdout]
-    program.wait(30)
+    program.wait(60)
     return seen
 
 
@@ -60,6 +65,13 @@ def ended_after(program: Program, seconds: float) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+def let_end(lab: Lab) -> None:
+    """Let ranks end that run HELD_TICKS, or wait for LET_END in another way."""
+    for host in lab.hosts:
+        for name in host.containers():
+            host.exec("docker", "exec", name, "touch", LET_END)
 
 
 def ticks_of(rank: int, ticks: int) -> str:

@@ -12,7 +12,7 @@ RANKS = (
     Scenario(
         "env-raise-alone",
         "one of two ranks raises, the other would go on",
-        plain(1, "1:5:raise", *LONG),
+        plain(1, "1:5:raise", "--steps", "600"),
         truth("failed", TERM, "first 1", first=[1]),
     ),
     Scenario(
