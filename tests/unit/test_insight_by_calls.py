@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from distui.runs.insight.hang.by_calls import collective_of, explain_by_calls
 from distui.runs.insight.hang.explain import explain
-from distui.runs.insight.seen.answers import Frame, Process, Stack, Thread
+from distui.runs.insight.seen.answers import Collective, Frame, Group, Process, Stack, Thread
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.seen.watched import Figures
 from distui.runs.lines.explanation import Explanation
@@ -103,3 +103,35 @@ def test_nobody_is_blamed_without_one_that_waits(ranks: list[tuple[tuple[Frame, 
     waits = any(frames == IN_ALL_REDUCE and turns == 0 for frames, turns in ranks)
     outside = {number for number, (frames, _) in enumerate(ranks) if frames in (IN_LOAD, SAVES)}
     assert set(found.culprits) == (outside if waits else set())
+
+
+def counted(number: int, *frames: Frame, over: bool = True) -> RankSeen:
+    """A rank of torch 2.13, which counts its collectives: it has begun 20."""
+    last = Collective(20, "gloo:all_reduce", "1000", "Float", int((NOW - 20.0) * 1e9), over)
+    groups = {"0": Group("0", "default_pg", (last,), 20)}
+    return rank(number, *frames, torch="2.13.0", groups=groups, unasked=(), threads=SLEEPS)
+
+
+IN_MONITORED = (
+    Frame("/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", 5435, "monitored_barrier"),
+)
+"""As torch 2.13 over gloo answered while one rank slept before it."""
+
+
+def test_a_barrier_that_torch_does_not_count() -> None:
+    """All counted collectives are over, and yet somebody waits: by the calls, where those were asked for."""
+    ranks = (counted(0, *IN_MONITORED), counted(1, *IN_LOAD))
+    found = explained(*ranks, turns={0: 0, 1: 0})
+    assert (found.kind, found.certainty, found.culprits) == ("hang", "likely", (1,))
+    assert found.headline == (
+        "rank 1 is in no collective, while rank 0 waits in monitored_barrier: it sleeps at /work/train.py:8 in load"
+    )
+    assert explained(*ranks, turns={0: 3, 1: 0}).kind == "moving"
+    assert explained(counted(0), counted(1), turns={0: 0, 1: 0}).kind == "moving"
+
+
+def test_what_torch_counts_is_not_judged_by_calls() -> None:
+    """A rank is in an all_reduce that takes no longer than usual: the run goes on."""
+    found = explained(counted(0, *IN_ALL_REDUCE), counted(1, *IN_LOAD), turns={0: 0, 1: 0})
+    assert (found.kind, found.culprits) == ("moving", ())
+    assert [place.place for place in found.ranks] == ["all_reduce #20", "all_reduce #20"]

@@ -44,7 +44,7 @@ async def look_and_watch(asked: Asked, *, stacks: bool) -> Look:
             return seen
         closer = await look_closer(asked)
     closer = closer.with_stacks_of(seen)
-    return _by_calls(closer) if closer.explanation.kind == "unseen" else closer
+    return _by_calls(closer) if closer.explanation.kind in ("unseen", "moving") else closer
 
 
 def _may_be_asked(seen: Look) -> bool:

@@ -21,18 +21,27 @@ from distui.runs.lines.explanation import Explanation, RankPlace
 _FILE = regex(r"/torch/distributed/distributed_c10d\.py$")
 _COLLECTIVE = regex(r"(all_|monitored_)?(reduce|gather|scatter|broadcast|to_all|barrier|recv)(_\w+)?")
 """Functions of that file that wait for other ranks."""
+UNCOUNTED = ("monitored_barrier",)
+"""Those that torch's flight recorder leaves out, though all ranks of a group must call them."""
 
 
 def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Mapping[int, Figures]) -> Explanation:
-    """`first`, of ranks that do not tell where they are in their collectives, with what their calls tell.
+    """`first`, of ranks that do not tell where they are in their collectives, with what their calls tell; of a run that
+    goes on, as far as torch counts, no more than who waits in what it does not count.
 
     `ranks` have the stacks from before they were watched; `figures`, by rank, what the kernel counted since.
     """
     acts = {seen.rank: doing(seen) for seen in ranks}
     inside = {seen.rank: name for seen in ranks if (name := collective_of(seen))}
-    waiting = [rank for rank in inside if (own := figures.get(rank)) is not None and own.turns == 0]
+    counts = first.kind == "moving"
+    waiting = [
+        rank for rank, name in inside.items()
+        if (own := figures.get(rank)) is not None and own.turns == 0 and not (counts and name not in UNCOUNTED)
+    ]  # fmt: skip
     outside = [seen.rank for seen in ranks if seen.rank not in inside and seen.main_stack is not None]
     culprits = outside if waiting else []
+    if counts and not culprits:
+        return first
     places = [_place(seen, acts[seen.rank], inside, waiting, culprits) for seen in ranks]
     first = replace(first, ranks=tuple(sorted(places, key=lambda place: (not place.culprit, place.rank))))
     if not culprits:
