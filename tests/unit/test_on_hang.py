@@ -113,7 +113,7 @@ def test_several_that_held_the_others_up() -> None:
     assert (found.first, found.certainty, found.failure.unsure) == (
         (0, 1),
         "uncertain",
-        "some ranks did not say where they are",
+        "what its ranks tell leaves other causes possible",
     )
 
 
@@ -216,7 +216,7 @@ async def test_silent_ranks_that_do_not_tell_are_judged_by_their_calls(
     monkeypatch.setattr(ask_ranks, "look_and_watch", look_and_watch)
     ended = await cluster.run(cluster.plan(on_hang="stop", stall_after=0.3))
     assert ended.failure is not None and (ended.failure.rank, ended.failure.cause) == (1, HANG.headline)
-    assert ended.failure.unsure == "some ranks did not say where they are"
+    assert ended.failure.unsure == "what its ranks tell leaves other causes possible"
 
 
 def test_ranks_get_a_signal_for_their_calls_only_where_none_of_them_speaks() -> None:

@@ -18,7 +18,7 @@ LATE = ("RANK", "HOST", "LATE", "AT", "DOES")
 FIGURES = ("RANK", "HOST", "LATE", "CPU", "NO CORE", "READ", "WRITTEN", "AT", "DOES")
 """LATE: later than the others. CPU: cores used. NO CORE: part of the time in which its main thread got none."""
 
-UNSURE = "not certain: some ranks did not say where they are"
+UNSURE = "not certain: what its ranks tell leaves other causes possible"
 NO_CALLS = "no stack: it did not answer, or runs no Python"
 
 

@@ -11,7 +11,7 @@ from distui.runs.verdict.evidence import Evidence, Stop
 from distui.runs.verdict.failure import said_last
 from distui.runs.verdict.first import First
 
-UNSURE = "some ranks did not say where they are"
+UNSURE = "what its ranks tell leaves other causes possible"
 
 
 def ended_by_hang(stops: Sequence[Stop], group: First | None) -> bool:
