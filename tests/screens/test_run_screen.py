@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import shutil
 import time
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 from fakes import NOW, FakeBackend, FakeLive, launching, sample, screen_text, shot
-from training import body, failing_loudly, opened, say, settled, train
+from training import PATTERN, body, failing_loudly, opened, say, settled, train
 
 from distui.runs.lines.events import LogLine, LogLines, Notice, RankChanged, RunEnded
 from distui.runs.store.runs import StoredRun
@@ -115,6 +116,20 @@ async def test_at_80_by_24_hosts_are_rows(open_app: Any, live: FakeLive) -> None
         await pilot.press("left_square_bracket", "left_square_bracket")
         await settled(pilot)
         assert screen.panes.grid.logs[0].rank == 15
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+async def test_a_long_name_cuts_no_figure(open_app: Any, backend: FakeBackend, size: tuple[int, int]) -> None:
+    """The name of a run is shortened in its middle as far as state, ranks, step and loss need room."""
+    name = "pretraining-of-a-language-model-on-all-that-is-to-read-7f3x"
+    live = backend.follow(dataclasses.replace(backend.plan(name), progress=PATTERN))
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app(size) as (app, pilot):
+        await opened(pilot, live)
+        (row,) = (row for row in screen_text(app).splitlines() if "Runs ›" in row)
+    assert " Runs › pretrain" in row and "7f3x   ● RUNNING  1m" in row and "16 of 16" in row
+    assert "step 39" in row and row.rstrip().endswith("loss 2.610")
 
 
 async def test_enter_shows_a_rank_in_the_active_pane(open_app: Any, live: FakeLive) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
@@ -15,11 +17,13 @@ from textual.widgets import Input, Static
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.context import ViewLike, app_of, backend_of, glyphs_of, palette_of, view_of
 from distui.tui.frame.keys import actions_here, keys_of, typing_here
-from distui.tui.paint.paint import Line
+from distui.tui.paint.paint import Line, cut_middle
 from distui.tui.paint.steady import Steady
 from distui.tui.paint.theme import Palette
 
 VIEWS = (("1", "Hosts"), ("2", "Jobs"), ("3", "Runs"), ("4", "Doctor"))
+SHORTEST = 20
+"""Columns that a name keeps among the crumbs."""
 
 
 class Bar(Steady):
@@ -91,18 +95,27 @@ class Crumbs(Bar):
     """Where one is, and the screen's headline at the right."""
 
     def line(self, width: int, palette: Palette) -> Line:
-        """See Bar. The crumbs win over the headline when there is little room."""
+        """See Bar. A long name is shortened before a figure goes; then the crumbs win over the headline."""
         glyphs = glyphs_of(self)
-        *path, last = self.view.crumbs or ("",)
+        after, head = Line(), Line()
+        self.view.after_crumbs(after, palette)
+        self.view.headline(head, palette)
+        room = width - after.width - head.width - (4 if head.width else 1)
+        *path, last = _shortened(self.view.crumbs or ("",), room)
         line = Line().gap(1)
         for part in path:
             line.put(part, palette.muted).put(f" {glyphs.more} ", palette.faint)
-        line.put(last, palette.bold)
-        self.view.after_crumbs(line, palette)
-        head = Line()
-        self.view.headline(head, palette)
+        line.put(last, palette.bold).add(after)
         room = width - line.width - 3
         return line.ends_with(head.cut(max(0, room)).gap(1), width) if room > 4 else line
+
+
+def _shortened(crumbs: Sequence[str], room: int) -> tuple[str, ...]:
+    """The crumbs with the longest one in what the others leave of so many columns, or in SHORTEST."""
+    longest = max(crumbs, key=cell_len)
+    others = sum(map(cell_len, crumbs)) - cell_len(longest) + 3 * (len(crumbs) - 1)
+    short = cut_middle(longest, max(SHORTEST, room - others))
+    return tuple(short if crumb == longest else crumb for crumb in crumbs)
 
 
 class KeyBar(Bar):

@@ -34,6 +34,14 @@ def cut_left(text: str, width: int, mark: str = "…") -> str:
     return mark + text
 
 
+def cut_middle(text: str, width: int, mark: str = "…") -> str:
+    """`text` in at most `width` cells; of a longer name of a run both ends say which it is."""
+    if cell_len(text) <= width:
+        return text
+    end = cut_left(text, width // 4 + cell_len(mark), mark)
+    return cut(text, max(0, width - cell_len(end)), "").rstrip() + end
+
+
 class Line:
     """One row being painted, from left to right. Every method returns the line, so that calls chain."""
 
