@@ -363,7 +363,7 @@ def test_another_shape_is_named_with_its_place(begin: Any, distui: Distui, load:
 
     assert done.returncode == 1, done.stderr
     failure = json.loads(distui("show", "stuck", "-o", "json").stdout)["first_failure"]
-    words = "rank 2 called all_reduce of 100000 Float" if certain else "rank 2"
+    words = "rank 2 called all_reduce of 100000 Float" if certain else "rank 2 was in all_reduce"
     assert f"{words} at /pytorch/hang.py:{LINE} in load" in failure["cause"], done.stderr
     assert "in <module>" in failure["cause"]
     assert "why      " in distui("show", "stuck").stdout
