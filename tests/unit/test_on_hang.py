@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -314,6 +315,22 @@ async def test_ranks_are_asked_before_they_are_stopped(
     assert ended.failure is not None and (HANG.headline in ended.failure.cause) is answers
     assert [stop.reason for stop in cluster.of(StopAsked)] == ["failure"]
     assert len(cluster.of(RanksAsked)) == answers and cluster.left() == []
+
+
+@pytest.mark.parametrize(("unread", "seconds"), [(True, ask_before_stop.UNREAD_S), (False, 0.0)])
+def test_a_stop_waits_for_the_rest_of_a_log_of_a_rank_that_ended(unread: bool, seconds: float) -> None:
+    """On a busy machine its last words come later than its end, and they may tell of a time-out."""
+    now = [100.0]
+    tracker = Mock()
+    tracker.live_tasks.return_value, tracker.bad.return_value = {1}, {0}
+    tracker.tracks = {0: Mock(phase="exited" if unread else "over")}
+    tracker.verdict.return_value.failure = None
+    attempt = Mock(tracker=tracker, clock=lambda: now[0])
+    attempt.plan.tasks = [Mock(insight="/x", index=index) for index in range(2)]
+    before = ask_before_stop.BeforeStop()
+    while before.waits(attempt, []):
+        now[0] += 0.25
+    assert now[0] - 100 == seconds
 
 
 async def test_what_was_told_before_says_more(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

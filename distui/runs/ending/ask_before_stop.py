@@ -19,8 +19,10 @@ from distui.runs.verdict.lines.last_words import last_words
 
 SECONDS, PATIENCE_S = 5.0, 2.0
 """How long a stop waits for ranks at the most; they take two. And how much of it for NCCL's RAS and drivers."""
-WORDS_S = 0.5
-"""How long it waits for last words that tell of a time-out: they may come after an end, or be another rank's."""
+WORDS_S, UNREAD_S = 0.5, 3.0
+"""How long it waits for last words that tell of a time-out: they may be another rank's, or, while the log of a rank
+that has ended is not read to its end, come after that end.
+"""
 
 _TIME_OUTS = frozenset(cause.text for cause in IN_VAIN)
 
@@ -41,16 +43,16 @@ class BeforeStop:
             self._failed_at = attempt.clock()
         since = attempt.clock() - self._failed_at
         if self._asking is not None:
-            return not self._asking.done() and since < WORDS_S + SECONDS
+            return not self._asking.done() and since < UNREAD_S + SECONDS
         failure = tracker.verdict().failure
-        if failure is not None and failure.cause in _TIME_OUTS and since <= WORDS_S:
+        if failure is not None and failure.cause in _TIME_OUTS and since <= UNREAD_S:
             self._asking = asyncio.create_task(ask_who_held_up(attempt))
             self._asking.add_done_callback(lambda _: tracker.changed.set())
             tasks.append(self._asking)
             return True
         unread = any(tracker.tracks[index].phase == "exited" for index in tracker.bad())
         follows = failure is not None and failure.cause in ECHOES
-        return (unread or follows) and since < WORDS_S
+        return (unread and since < UNREAD_S) or (follows and since < WORDS_S)
 
 
 async def ask_who_held_up(attempt: Attempt) -> None:
