@@ -1,4 +1,4 @@
-"""How soon whoever follows a run names a rank that holds the others up: eight ways to hang, on three real hosts."""
+"""How soon whoever follows a run names a rank that holds the others up: ten ways to hang, on three real hosts."""
 
 from __future__ import annotations
 

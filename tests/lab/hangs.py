@@ -29,6 +29,11 @@ FILE, LINE, CALL = "/pytorch/hang.py", 7, 11
 LAST = "step 19"
 """What each rank says last before it hangs."""
 
+LATE = f"""print("{LAST}", flush=True)
+if os.environ["RANK"] == "2": time.sleep(600)
+"""
+"""Before all ranks have come together one of them sleeps."""
+
 PACED = "dist.all_reduce(x); time.sleep(0.01)"
 
 
@@ -52,7 +57,8 @@ class Hang:
     culprits: tuple[int, ...]
     words: tuple[str, ...]
     """Of the headline: rank, collective, file and line. Who waits in it is not in each: a collective that is cut in the
-    middle has ended for ranks that have all they need of it, and those wait in the next one.
+    middle has ended for ranks that have all they need of it, and those wait in the next one; and not all may have come
+    to a start yet.
     """
     begin: Callable[[Lab], object] = field(default=lambda lab: None)
     """What is done to the hosts once the ranks work together."""
@@ -130,5 +136,20 @@ HANGS: Mapping[str, Hang] = {
             f"it sleeps at {FILE}:{LINE} in load",
         ),
     ),
+    "one is late to make a group": Hang(
+        program("time.sleep(600)", collective="dist.new_group() if step == 20 else dist.all_reduce(x)"),
+        "hang",
+        (2,),
+        ("rank 2 has not called new_group, in which ranks 0-1,3 wait", f"it sleeps at {FILE}:{LINE} in load"),
+    ),
+    "one does not come to the start": Hang(
+        program("pass").replace("dist.init_process_group(", LATE + "dist.init_process_group("),
+        "hang",
+        (2,),
+        (
+            "rank 2 has not called init_process_group, in which rank",
+            f"it sleeps at {FILE}:4 in <module>",
+        ),
+    ),
 }
-"""The eight that a run must name."""
+"""Those that a run must name."""

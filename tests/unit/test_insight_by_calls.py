@@ -135,3 +135,85 @@ def test_what_torch_counts_is_not_judged_by_calls() -> None:
     found = explained(counted(0, *IN_ALL_REDUCE), counted(1, *IN_LOAD), turns={0: 0, 1: 0})
     assert (found.kind, found.culprits) == ("moving", ())
     assert [place.place for place in found.ranks] == ["all_reduce #20", "all_reduce #20"]
+
+
+# what makes a group
+
+IN_INIT = (
+    Frame(C10D, 2169, "_new_process_group_helper"),
+    Frame(C10D, 1899, "init_process_group"),
+    Frame("/opt/old/torch/distributed/c10d_logger.py", 97, "wrapper"),
+)
+IN_NEW_GROUP = (Frame(C10D, 2169, "_new_process_group_helper"), Frame(C10D, 5863, "new_group"))
+"""As torch 2.13 over gloo answered while one rank slept before it."""
+POLLING = {"S hrtimer_nanosleep": 143, "R": 25, "S poll_schedule_timeout.constprop.0": 2, "S": 7}
+"""How the kernel showed rank 0 of a run that waited in `init_process_group` for others to connect."""
+
+
+def starting(number: int, *frames: Frame, **process: Any) -> RankSeen:
+    """A rank of torch 2.13 that has made no group yet."""
+    return rank(number, *frames, torch="2.13.0", groups={}, unasked=(), threads=SLEEPS, **process)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "name"),
+    [
+        ([starting(0, *IN_INIT), starting(1, *IN_LOAD), starting(2, *IN_INIT)], "init_process_group"),
+        ([counted(0, *IN_NEW_GROUP), counted(1, *IN_LOAD), counted(2, *IN_NEW_GROUP)], "new_group"),
+    ],
+)
+def test_who_has_not_come_to_what_makes_a_group(ranks: list[RankSeen], name: str) -> None:
+    """torch counts neither; who waits in it is given no core, and who is outside of it is named."""
+    found = explained(*ranks, turns=dict.fromkeys(range(3), 0))
+    assert (found.kind, found.certainty, found.culprits, found.collective) == ("hang", "likely", (1,), name)
+    assert found.headline == (
+        f"rank 1 has not called {name}, in which ranks 0,2 wait: it sleeps at /work/train.py:8 in load"
+    )
+    assert found.ranks[1].does == f"waits in {name} at /work/train.py:12 in <module>"
+    assert explained(*ranks, turns={0: 3, 1: 0, 2: None}).culprits == ()
+
+
+def polled(*ranks: RankSeen, states: dict[str, int], turns: float = 1188.0) -> Explanation:
+    """The last of them is one that is given a core now and then and tells no calls; the others stand still."""
+    figures = {seen.rank: Figures(4.0, {"S hrtimer_nanosleep": 198}, turns=0) for seen in ranks[:-1]}
+    return explain_by_calls(explain(ranks), ranks, figures | {ranks[-1].rank: Figures(4.0, states, turns=turns)})
+
+
+def test_a_rank_to_which_others_are_to_connect_waits_for_them() -> None:
+    """Its torch is starting, so it is not asked for its calls: it sleeps again and again, as the kernel shows."""
+    found = polled(starting(1, *IN_LOAD), starting(0), states=POLLING)
+    assert (found.kind, found.culprits) == ("hang", (1,))
+    assert found.headline.startswith("rank 1 has not called init_process_group, in which rank 0 waits: it sleeps")
+    found = polled(starting(1, *IN_INIT), starting(2, *IN_LOAD), starting(0), states=POLLING)
+    assert found.headline.startswith("rank 2 has not called init_process_group, in which ranks 0-1 wait: it sleeps")
+
+
+@pytest.mark.parametrize(
+    ("last", "states"),
+    [
+        (starting(0), {"S hrtimer_nanosleep": 90, "R": 108}),
+        (starting(0, cpu=0.3), {"S hrtimer_nanosleep": 120, "R": 78}),
+        (starting(0), POLLING | {"S sk_wait_data": 300}),
+        (starting(0), {}),
+        (starting(0, torch_rank=0), POLLING),
+        (rank(0, torch="", threads=SLEEPS), POLLING),
+    ],
+    ids=["at work", "at work now and then", "something else, too", "nothing known", "it has its group", "no torch"],
+)
+def test_a_rank_that_may_do_something_else_waits_for_nobody(last: RankSeen, states: dict[str, int]) -> None:
+    """Then nobody is said to keep it waiting."""
+    assert polled(starting(1, *IN_LOAD), last, states=states).culprits == ()
+
+
+def test_ranks_that_do_nothing_outside_of_collectives_are_shown_where_they_are() -> None:
+    """Such as in `store.wait`, which no call of torch's file of collectives shows: nobody is blamed."""
+    at_wait = Frame("/work/train.py", 9, "wait")
+    ranks = [counted(0, at_wait), counted(1, *IN_LOAD), counted(2, at_wait)]
+    found = explained(*ranks, turns=dict.fromkeys(range(3), 0))
+    assert (found.kind, found.culprits) == ("moving", ())
+    assert found.headline == "no collective stands still, but no rank did anything for 4 s"
+    assert found.evidence == (
+        "rank 1: sleeps at /work/train.py:8 in load; ranks 0,2: sleeps at /work/train.py:9 in wait",
+    )
+    assert explained(*ranks, turns={0: 0, 1: 5, 2: 0}).headline == "no collective stands still"
+    assert explained(*ranks[:2], counted(2), turns=dict.fromkeys(range(3), 0)).headline == "no collective stands still"

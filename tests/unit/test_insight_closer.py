@@ -50,7 +50,9 @@ async def looked(monkeypatch: pytest.MonkeyPatch, *answers: Mapping[int, float])
     asked: Sampled = []
     left = [hosts(late) for late in answers]
 
-    async def watch(_hosts: Any, _ids: Any, sampled: Mapping[str, Sequence[int]] | None = None) -> dict[str, Watched]:
+    async def watch(
+        _hosts: Any, _ids: Any, sampled: Mapping[str, Sequence[int]] | None = None, **_: Any
+    ) -> dict[str, Watched]:
         asked.append(sampled)
         return left.pop(0)
 
@@ -103,29 +105,29 @@ async def test_what_stands_still_only_while_it_is_watched_is_asked_for_its_stack
 @pytest.mark.parametrize(
     ("turns", "groups", "asked"),
     [
-        pytest.param((0, 7), (True, True), [False, True], id="one-stands-still"),
-        pytest.param((0, 0), (False, False), [False, True], id="all-wait-in-their-start"),
+        pytest.param((0, 7), (True, True), [False, {0, 1}], id="one-stands-still"),
+        pytest.param((0, 0), (False, False), [False, {0, 1}], id="all-wait-in-their-start"),
         pytest.param((3, 7), (True, True), [False], id="all-run"),
-        pytest.param((0, 7), (True, False), [False], id="one-is-starting"),
+        pytest.param((0, 7), (True, False), [False, {0}], id="one-is-starting"),
         pytest.param((None, None), (True, True), [False], id="nobody-knows"),
     ],
 )
 async def test_ranks_that_run_are_sent_no_signal_unless_one_stands_still(
-    monkeypatch: pytest.MonkeyPatch, turns: tuple[int | None, ...], groups: tuple[bool, ...], asked: list[bool]
+    monkeypatch: pytest.MonkeyPatch, turns: tuple[int | None, ...], groups: tuple[bool, ...], asked: list[object]
 ) -> None:
-    """Nor while torch starts in one of them, which a signal has ended; whoever wants stacks gets them at once."""
-    found: list[bool] = []
+    """Nor one in which torch starts, which a signal has ended; whoever wants stacks gets them at once, of all."""
+    found: list[object] = []
 
     def process(number: int) -> Process:
         torch_rank = number if groups[number] else None
         return Process(100 + number, 1, "python", "S", 0.0, rank=number, torch="2.4.1", torch_rank=torch_rank)
 
-    async def one_look(*_: Any, stacks: bool, **_more: Any) -> Look:
-        found.append(stacks)
+    async def one_look(*_: Any, stacks: bool, only: frozenset[int] | None = None, **_more: Any) -> Look:
+        found.append(stacks if only is None else set(only))
         ranks = tuple(RankSeen(number, "h1", process(number)) for number in range(2))
         return Look(ranks, explain(ranks))
 
-    async def watch(*_: Any) -> dict[str, Watched]:
+    async def watch(*_: Any, **__: Any) -> dict[str, Watched]:
         figures = {100 + number: Figures(4.0, {}, turns=each) for number, each in enumerate(turns)}
         return {"h1": Watched(HostAnswer("h1", {number: (process(number),) for number in range(2)}), 4.0, figures)}
 
@@ -152,7 +154,7 @@ async def test_ranks_that_do_not_tell_are_judged_by_their_calls(monkeypatch: pyt
         ranks = tuple(RankSeen(n, "h1", process(n, stacks=one)) for n, one in told.items())
         return Look(ranks, explain(ranks))
 
-    async def watch(*_: Any) -> dict[str, Watched]:
+    async def watch(*_: Any, **__: Any) -> dict[str, Watched]:
         answer = HostAnswer("h1", {n: (process(n),) for n in frames})
         return {"h1": Watched(answer, 4.0, {100: Figures(4.0, {}, turns=0), 101: Figures(4.0, {}, turns=7)})}
 

@@ -23,7 +23,7 @@ from distui.runs.insight.asking.look import Look
 from distui.runs.insight.seen.answers import Process
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.events import AttemptEnded, RanksAsked, StopAsked
-from distui.runs.lines.explanation import Explanation, RankPlace
+from distui.runs.lines.explanation import Explanation, Kind, RankPlace
 from distui.runs.state.reducer import RankState
 from distui.runs.verdict.evidence import End, Evidence, Line, Stop, TaskSeen
 from distui.runs.verdict.judge import judge
@@ -204,12 +204,13 @@ async def test_a_run_that_hangs_is_restarted(cluster: Cluster, monkeypatch: pyte
     assert (past.failure.rank, past.failure.cause) == (1, HANG.headline)
 
 
-async def test_silent_ranks_that_do_not_tell_are_judged_by_their_calls(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["unseen", "moving"])
+async def test_silent_ranks_that_wait_in_no_collective_are_judged_by_their_calls(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, kind: Kind
 ) -> None:
     """They hang since they were silent: by calls it is known for seconds only that somebody waits."""
     old = RankSeen(0, "h1", Process(7, 1, "python", "S", 0.0, rank=0, torch="2.4.1"))
-    answering(monkeypatch, lambda: Explanation("unseen", "no rank tells", "unknown", ()), old)
+    answering(monkeypatch, lambda: Explanation(kind, "nothing stands still", "unknown", ()), old)
 
     async def look_and_watch(*_: Any, **__: Any) -> Look:
         return Look((), hanging(since=time.time(), certainty="likely"))
@@ -218,6 +219,17 @@ async def test_silent_ranks_that_do_not_tell_are_judged_by_their_calls(
     ended = await cluster.run(cluster.plan(on_hang="stop", stall_after=0.3))
     assert ended.failure is not None and (ended.failure.rank, ended.failure.cause) == (1, HANG.headline)
     assert ended.failure.unsure == "what its ranks tell leaves other causes possible"
+
+
+@pytest.mark.parametrize(
+    ("kind", "torch", "cpu", "tells"),
+    [("unseen", "2.13.0", 0.0, True), ("moving", "2.13.0", 0.1, True), ("moving", "2.13.0", 1.0, False),
+     ("moving", "", 0.0, False), ("straggler", "2.13.0", 0.0, False)],
+)  # fmt: skip
+def test_calls_are_looked_at_where_ranks_of_torch_do_nothing(kind: Kind, torch: str, cpu: float, tells: bool) -> None:
+    """Not where all are at work, or where more is known."""
+    one = RankSeen(0, "h1", Process(7, 1, "python", "S", cpu, rank=0, torch=torch))
+    assert ask_ranks._calls_may_tell(Look((one,), Explanation(kind, "x", "unknown", ()))) is tells
 
 
 def test_ranks_get_a_signal_for_their_calls_only_where_none_of_them_speaks() -> None:

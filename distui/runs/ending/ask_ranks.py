@@ -12,6 +12,8 @@ from dataclasses import replace
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.insight.asking.closer import look_and_watch
 from distui.runs.insight.asking.look import PATIENCE_S, Asked, Look, look
+from distui.runs.insight.asking.watching import SECONDS
+from distui.runs.insight.seen.doing import BUSY
 from distui.runs.insight.seen.ranks import TaskRanks
 from distui.runs.insight.seen.sick import gpus_of
 from distui.runs.lines.events import RanksAsked
@@ -30,6 +32,8 @@ SOONER_S = 6.0
 which the rest is for something to take longer than usual (LONG_S) and for the answers.
 """
 MARGIN_S = 0.5
+SILENT_S = 2.0
+"""How long ranks are watched that have all been silent for `stall_after`."""
 
 
 def period(stall_after: float) -> float:
@@ -78,10 +82,14 @@ def any_silent(attempt: Attempt, now: float) -> bool:
     return False
 
 
-def _has_only_calls(seen: Look) -> bool:
-    """Whether ranks use torch and can't tell where they are in their collectives: then their calls tell something."""
-    uses_torch = any(one.process is not None and one.process.torch for one in seen.ranks)
-    return uses_torch and seen.explanation.kind == "unseen"
+def _calls_may_tell(seen: Look) -> bool:
+    """Whether ranks use torch, and wait for none in a collective as far as they tell: then their calls may tell more.
+
+    Not where all are at work.
+    """
+    processes = [one.process for one in seen.ranks if one.process is not None]
+    idle = any(process.cpu < BUSY for process in processes)
+    return idle and any(process.torch for process in processes) and seen.explanation.kind in ("unseen", "moving")
 
 
 def all_silent(attempt: Attempt, now: float) -> bool:
@@ -108,8 +116,8 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     seen = await ranks_seen(attempt)
     if _is_ending(attempt, seen):
         return
-    if _has_only_calls(seen) and all_silent(attempt, attempt.clock()):
-        seen = _since_silence(attempt, await ranks_watched(attempt, stacks=False))
+    if _calls_may_tell(seen) and all_silent(attempt, attempt.clock()):
+        seen = _since_silence(attempt, await ranks_watched(attempt, stacks=False, seconds=SILENT_S))
     found, before = seen.explanation, attempt.explanation
     attempt.ras = seen.ras
     if seen.to_be_sure:
@@ -174,9 +182,9 @@ async def ranks_seen(attempt: Attempt, in_vain: Collection[int] = (), *, patienc
     return await look(_asked(attempt), in_vain=in_vain, patience=patience, before=attempt.ras)
 
 
-async def ranks_watched(attempt: Attempt, *, stacks: bool) -> Look:
+async def ranks_watched(attempt: Attempt, *, stacks: bool, seconds: float = SECONDS) -> Look:
     """The same for somebody who asks: where nothing stands still, ranks are watched for some seconds."""
-    return await look_and_watch(_asked(attempt), stacks=stacks)
+    return await look_and_watch(_asked(attempt), stacks=stacks, seconds=seconds)
 
 
 def _asked(attempt: Attempt) -> Asked:

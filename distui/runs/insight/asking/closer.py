@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from distui.runs.insight.asking.look import Asked, Look, look
-from distui.runs.insight.asking.watching import watch_hosts
+from distui.runs.insight.asking.watching import SECONDS, watch_hosts
 from distui.runs.insight.hang.by_calls import explain_by_calls
 from distui.runs.insight.hang.explain import explain
 from distui.runs.insight.hang.places import said_once
@@ -27,35 +27,54 @@ MOST_LATE = 4
 """Late ranks of which stacks are taken."""
 
 
-async def look_and_watch(asked: Asked, *, stacks: bool) -> Look:
-    """For somebody who asks: one look, and a closer one where nothing stands still. Never raises DistuiError."""
+async def look_and_watch(asked: Asked, *, stacks: bool, seconds: float = SECONDS) -> Look:
+    """For somebody who asks: one look, and a closer one where nothing stands still, for which ranks are watched for so
+    many seconds each time. Never raises DistuiError.
+    """
     seen = await look(asked, stacks=stacks)
     if seen.to_be_sure:
         await asyncio.sleep(seen.to_be_sure)
         seen = await look(asked, stacks=stacks, before=seen.ras)
     if seen.explanation.kind in STANDS:
         return seen
-    closer = await look_closer(asked)
+    closer = await look_closer(asked, seconds)
     if closer.explanation.kind in STANDS:  # since a moment ago: what stands is asked for its stacks
         return await look(asked, stacks=stacks)
-    if closer.explanation.kind == "unseen" and not stacks and _may_be_asked(closer):  # stacks are all that is left
-        seen = await look(asked, stacks=True, before=seen.ras)
+    if not stacks and (those := _to_ask(asked, seen, closer)):  # stacks are all that is left
+        seen = await look(asked, stacks=True, only=those, before=seen.ras)
         if seen.explanation.kind in STANDS:
             return seen
-        closer = await look_closer(asked)
+        closer = await look_closer(asked, seconds)
     closer = closer.with_stacks_of(seen)
     return _by_calls(closer) if closer.explanation.kind in ("unseen", "moving") else closer
 
 
-def _may_be_asked(seen: Look) -> bool:
-    """Whether ranks that nobody asked for their stacks may get a signal: one stands still, and none is starting.
+def _to_ask(asked: Asked, before: Look, seen: Look) -> frozenset[int]:
+    """The tasks that are sent a signal for their stacks, though nobody asked for those: where a rank stands still, and
+    none of those that tell has entered a collective since.
 
-    A signal in the middle of torch's start has ended a rank; one that waits there for others takes no harm.
+    Not one that may be starting: a signal in the middle of torch's start has ended a rank; one that waits there for
+    others takes no harm.
     """
     figures = _figures(seen)
     stand = {rank for rank, own in figures.items() if own.turns == 0}
-    torch = [(one.rank, one.process) for one in seen.ranks if one.process is not None and one.process.torch]
-    return bool(stand) and all(rank in stand or process.torch_rank is not None for rank, process in torch)
+    if not stand or seen.explanation.kind not in ("unseen", "moving") or _positions(before) != _positions(seen):
+        return frozenset()
+    starting = {
+        one.run_rank
+        for one in seen.ranks
+        if one.process is not None and one.process.torch and one.process.torch_rank is None and one.rank not in stand
+    }
+    return frozenset(task.index for task in asked.tasks if not starting & set(task.ranks))
+
+
+def _positions(seen: Look) -> dict[tuple[int, str], tuple[int, bool]]:
+    """How far each rank is in each of its groups, and whether it waits there."""
+    return {
+        (one.rank, name): (group.enqueued, group.pending is not None)
+        for one in seen.ranks
+        for name, group in one.groups.items()
+    }
 
 
 def _figures(seen: Look) -> dict[int, Figures]:
@@ -70,7 +89,7 @@ def _by_calls(seen: Look) -> Look:
     return replace(seen, explanation=said_once(found, seen.ranks))
 
 
-async def look_closer(asked: Asked) -> Look:
+async def look_closer(asked: Asked, seconds: float = SECONDS) -> Look:
     """Watch the ranks of a run; where some are late, once more, with stacks of these and of some that are not.
 
     What is claimed must hold both times. Never raises DistuiError.
@@ -81,10 +100,10 @@ async def look_closer(asked: Asked) -> Look:
         ranks = ranks_of(asked.tasks, asked.silent | answers, asked.ended)
         return Slow(ranks, watched, lateness(ranks), links(watched), asked.gpus)
 
-    slow = slowness(await watch_hosts(asked.hosts, asked.ids))
+    slow = slowness(await watch_hosts(asked.hosts, asked.ids, seconds=seconds))
     if slow.lateness.late:
         before = {one.rank for one in slow.lateness.late}
-        slow = slowness(await watch_hosts(asked.hosts, asked.ids, _sampled(slow)))
+        slow = slowness(await watch_hosts(asked.hosts, asked.ids, _sampled(slow), seconds=seconds))
         late = tuple(one for one in slow.lateness.late if one.rank in before)
         slow = replace(slow, lateness=replace(slow.lateness, late=late))
     answers = {host: found.answer for host, found in slow.watched.items()}

@@ -92,6 +92,7 @@ async def look(
     *,
     in_vain: Collection[int] = (),
     stacks: bool = False,
+    only: Collection[int] | None = None,
     patience: float = PATIENCE_S,
     before: Sequence[Counted] = (),
 ) -> Look:
@@ -100,7 +101,8 @@ async def look(
     `in_vain` are ranks that said that they had waited for others in vain. NCCL's RAS threads and drivers of GPUs may
     take `patience` seconds; `before` is what RAS threads answered earlier.
 
-    Stacks are asked for where something stands still, or where they are wanted: a run that goes on is not disturbed.
+    Stacks are asked for where something stands still, or where they are wanted, of `only` these tasks if any are given:
+    a run that goes on is not disturbed.
     Positions are those from before that: what asking has set going again is no answer. A host that did not answer the
     first question is not waited for again.
     """
@@ -118,7 +120,9 @@ async def look(
     sick = health(ranks, answers, asked.gpus, asked.errors)
     if stacks or explain(ranks, ras).kind in STANDS:
         silent = {host: answer for host, answer in answers.items() if answer.why_not}
-        again = silent | await ask_hosts([one for one in hosts if one.host not in silent], ids, stacks=True)
+        there = [one for one in hosts if one.host not in silent]
+        those = ids if only is None else {index: ids[index] for index in ids if index in only}
+        again = silent | await ask_hosts(there, those, stacks=True)
         after = {seen.rank: seen for seen in ranks_of(tasks, again, ended)}
         ranks = tuple(_with_stacks(seen, after[seen.rank]) for seen in ranks)
     return Look(ranks, explain(ranks, ras, sick), ras=ras)

@@ -33,17 +33,21 @@ MOST_COLLECTIVES = 1000
 
 
 async def watch_hosts(
-    hosts: Sequence[HostAccess], ids: Mapping[int, str], sampled: Mapping[str, Sequence[int]] | None = None
+    hosts: Sequence[HostAccess],
+    ids: Mapping[int, str],
+    sampled: Mapping[str, Sequence[int]] | None = None,
+    *,
+    seconds: float = SECONDS,
 ) -> dict[str, Watched]:
     """What all hosts tell; `sampled` has each host's processes of which stacks are taken. Never raises DistuiError."""
-    found = await asyncio.gather(*(_watch(host, ids, (sampled or {}).get(host.host, ())) for host in hosts))
+    found = await asyncio.gather(*(_watch(host, ids, (sampled or {}).get(host.host, ()), seconds) for host in hosts))
     return {one.answer.host: one for one in found}
 
 
-async def _watch(access: HostAccess, ids: Mapping[int, str], sampled: Sequence[int]) -> Watched:
+async def _watch(access: HostAccess, ids: Mapping[int, str], sampled: Sequence[int], seconds: float) -> Watched:
     try:
         asked = await request(access, ids, most=MOST_COLLECTIVES, stacks=False)
-        asked |= {"seconds": SECONDS, "sampled": list(sampled)}
+        asked |= {"seconds": seconds, "sampled": list(sampled)}
         async with asyncio.timeout(LIMIT):
             return await _talk(access, json.dumps(asked).encode() + b"\n")
     except DistuiError as exc:

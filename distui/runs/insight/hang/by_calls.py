@@ -1,8 +1,9 @@
 """Who holds the others up where torch records no collectives, by the calls of main threads. Pure.
 
-An older torch has no flight recorder for gloo (2.4: none), and a job may turn it off. Then this is left: a rank whose
-main thread was in a collective, and was given no core since, still waits in it; a rank that was in none at that time is
-one that it may wait for. Which group it is nobody knows, so nothing of it is certain.
+An older torch has no flight recorder for gloo (2.4: none), a job may turn it off, and none counts what makes a group:
+`init_process_group`, `new_group`. Then this is left: a rank whose main thread was in such a call, and was given no core
+since, still waits in it; a rank that was in none at that time is one that it may wait for. Which group it is nobody
+knows, so nothing of it is certain.
 """
 
 from __future__ import annotations
@@ -21,8 +22,21 @@ from distui.runs.lines.explanation import Explanation, RankPlace
 _FILE = regex(r"/torch/distributed/distributed_c10d\.py$")
 _COLLECTIVE = regex(r"(all_|monitored_)?(reduce|gather|scatter|broadcast|to_all|barrier|recv)(_\w+)?")
 """Functions of that file that wait for other ranks."""
-UNCOUNTED = ("monitored_barrier",)
-"""Those that torch's flight recorder leaves out, though all ranks of a group must call them."""
+INIT = "init_process_group"
+JOINS = (INIT, "new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group")
+"""Functions of that file that make a group, which ends when all ranks have called them."""
+UNCOUNTED = ("monitored_barrier", *JOINS)
+"""What torch's flight recorder leaves out, though all ranks of a group must call it."""
+POLLS = frozenset({"S hrtimer_nanosleep", "S do_nanosleep", "S clock_nanosleep"})
+"""How the kernel shows a thread that sleeps again and again: who waits in `init_process_group` for others to connect
+to it, or for who is to be connected to, does (`waitForWorkers` in TCPStore.cpp, torch 2.13).
+"""
+POLLING, IDLE = 0.5, 0.1
+"""In what share of the looks it sleeps at least (in the others it asks whether they are there, or has no core), and how
+many cores it uses at most.
+"""
+MOST_PLACES = 4
+"""Places at which ranks are that are named in one line."""
 
 
 def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Mapping[int, Figures]) -> Explanation:
@@ -32,16 +46,20 @@ def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Map
     `ranks` have the stacks from before they were watched; `figures`, by rank, what the kernel counted since.
     """
     acts = {seen.rank: doing(seen) for seen in ranks}
-    inside = {seen.rank: name for seen in ranks if (name := collective_of(seen))}
+    inside = {seen.rank: name for seen in ranks if (name := waits_in(seen))}
     counts = first.kind == "moving"
     waiting = [
         rank for rank, name in inside.items()
-        if (own := figures.get(rank)) is not None and own.turns == 0 and not (counts and name not in UNCOUNTED)
+        if _stands(figures.get(rank)) and not (counts and name not in UNCOUNTED)
     ]  # fmt: skip
     outside = [seen.rank for seen in ranks if seen.rank not in inside and seen.main_stack is not None]
+    starting = [seen.rank for seen in ranks if seen.rank not in inside and _polls(seen, figures.get(seen.rank))]
+    if starting and set(inside.values()) <= {INIT} and (waiting or _alone(outside, figures)):
+        inside |= dict.fromkeys(starting, INIT)
+        waiting = sorted((*waiting, *starting))
     culprits = outside if waiting else []
     if counts and not culprits:
-        return first
+        return _nothing_done(first, ranks, acts, figures)
     places = [_place(seen, acts[seen.rank], inside, waiting, culprits) for seen in ranks]
     first = replace(first, ranks=tuple(sorted(places, key=lambda place: (not place.culprit, place.rank))))
     if not culprits:
@@ -56,11 +74,61 @@ def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Map
     )  # fmt: skip
 
 
+def _stands(own: Figures | None) -> bool:
+    """Whether a main thread was given no core while it was watched."""
+    return own is not None and own.turns == 0
+
+
+def _polls(seen: RankSeen, own: Figures | None) -> bool:
+    """Whether it does nothing but sleep again and again, in a process whose torch has not made its first group yet."""
+    process = seen.process
+    if process is None or own is None or not process.torch or process.torch_rank is not None or process.groups:
+        return False
+    slept = sum(count for state, count in own.states.items() if state in POLLS)
+    mostly = 0 < slept >= POLLING * sum(own.states.values())
+    return seen.main_stack is None and bool(own.turns) and mostly and process.cpu < IDLE
+
+
+def _alone(outside: Sequence[int], figures: Mapping[int, Figures]) -> bool:
+    """Whether those that tell their calls stand still, in none that makes a group."""
+    return bool(outside) and all(_stands(figures.get(rank)) for rank in outside)
+
+
+def _nothing_done(
+    first: Explanation, ranks: Sequence[RankSeen], acts: Mapping[int, Doing], figures: Mapping[int, Figures]
+) -> Explanation:
+    """Of ranks that all stand still, in nothing that waits for others as far as can be seen: where; else `first`."""
+    live = [seen for seen in ranks if seen.process is not None]
+    if not live or any(seen.main_stack is None or not _stands(figures.get(seen.rank)) for seen in live):
+        return first
+    at: dict[str, list[int]] = {}
+    for seen in live:
+        at.setdefault(acts[seen.rank].text, []).append(seen.rank)
+    rare = sorted(at.items(), key=lambda item: len(item[1]))
+    parts = [f"{named_ranks(who)}: {what}" for what, who in rare[:MOST_PLACES]]
+    more = "; ..." if len(rare) > MOST_PLACES else ""
+    seconds = min(figures[seen.rank].seconds for seen in live)
+    headline = f"{first.headline}, but no rank did anything for {seconds:.0f} s"
+    places = tuple(replace(place, does=acts[place.rank].text) for place in first.ranks)
+    return replace(first, headline=headline, ranks=places, evidence=(*first.evidence, "; ".join(parts) + more))
+
+
 def collective_of(seen: RankSeen) -> str:
     """The collective that its main thread is in, as the program called it; empty where it is in none."""
-    frames: tuple[Frame, ...] = seen.main_stack.frames if seen.main_stack is not None else ()
-    called = [one.function for one in frames if _FILE.search(one.file) and _COLLECTIVE.fullmatch(one.function)]
+    called = [name for name in _called(seen) if _COLLECTIVE.fullmatch(name)]
     return called[-1] if called else ""
+
+
+def waits_in(seen: RankSeen) -> str:
+    """The same of all that waits for other ranks, what makes a group among it."""
+    called = [name for name in _called(seen) if name in JOINS]
+    return called[-1] if called else collective_of(seen)
+
+
+def _called(seen: RankSeen) -> list[str]:
+    """The functions of torch's own file of collectives that its main thread is in, innermost first."""
+    frames: tuple[Frame, ...] = seen.main_stack.frames if seen.main_stack is not None else ()
+    return [one.function for one in frames if _FILE.search(one.file)]
 
 
 def _names(inside: Mapping[int, str], waiting: Sequence[int]) -> str:
@@ -73,11 +141,15 @@ def _headline(
     waiting: Sequence[int],
     culprits: Sequence[int],
 ) -> str:
-    """`rank 1 is in no collective, while rank 0 waits in all_reduce: it sleeps at /work/train.py:8 in load`."""
-    one = len(culprits) == 1
-    wait = f"{named_ranks(waiting)} wait{'s' * (len(waiting) == 1)} in {_names(inside, waiting)}"
+    """`rank 1 is in no collective, while rank 0 waits in all_reduce: it sleeps at /work/train.py:8 in load`; of what
+    makes a group `rank 1 has not called init_process_group, in which rank 0 waits`.
+    """
+    one, names = len(culprits) == 1, _names(inside, waiting)
+    wait = f"{named_ranks(waiting)} wait{'s' * (len(waiting) == 1)}"
     does = f": it {acts[culprits[0]].text}" if one else ""
-    return f"{named_ranks(culprits)} {'is' if one else 'are'} in no collective, while {wait}{does}"
+    if all(inside[rank] in JOINS for rank in waiting):
+        return f"{named_ranks(culprits)} {'has' if one else 'have'} not called {names}, in which {wait}{does}"
+    return f"{named_ranks(culprits)} {'is' if one else 'are'} in no collective, while {wait} in {names}{does}"
 
 
 def _place(
