@@ -100,7 +100,7 @@ def test_killed_in_the_middle_of_a_start(lab: Any, home: Path, other: Path, star
     script = "echo token ${TOKEN}; sleep 300"
     program = start(script, "--name", "half", "-o", "ndjson", wait=False, job={"secrets": ["TOKEN"]}, TOKEN="xyzzy")
     read_until(program, type="rank", rank=0, state="running")
-    until(lambda: h2.out("pgrep -fc '[d]ocker run' || true") != "0")
+    until(lambda: h2.out("pgrep -fc '[d]ocker run .*distui-half-1' || true") != "0")
     kill(program)
     again = lab.distui("run", "job.yaml", "--headless", "-y", "--name", "half", home=home, env={"TOKEN": "x"})
     fresh = lab.distui("run", "job.yaml", "--headless", "-y", "--name", "half", "-H", "h[1-2]", "--image",

@@ -397,7 +397,7 @@ def test_a_host_that_is_cut_off_while_runs_are_started(lab: Any, home: Path, sta
     (home / "src/big.bin").write_bytes(os.urandom(8 << 20))
     h2.fault("docker-hold")
     program = start("sleep 300", "--name", "held", "-o", "ndjson", "--log-to", "none", wait=False)
-    until(lambda: h2.out("pgrep -fc '[d]ocker run' || true") != "0")
+    until(lambda: h2.out("pgrep -fc '[d]ocker run .*distui-held-1' || true") != "0")
     h2.fault("rate", 4)
     sending = start("true", "--name", "sent", "-o", "ndjson", "--log-to", "none", wait=False, job={"code": "./src"})
     until(lambda: ".new-" in h2.out("ls -A /root/.local/state/distui/code 2>/dev/null || true"))
