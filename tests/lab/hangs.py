@@ -140,14 +140,14 @@ HANGS: Mapping[str, Hang] = {
         program("time.sleep(600)", collective="dist.new_group() if step == 20 else dist.all_reduce(x)"),
         "hang",
         (2,),
-        ("rank 2 has not called new_group, in which rank", f"it sleeps at {FILE}:{LINE} in load"),
+        ("rank 2 is not in new_group, in which rank", f"it sleeps at {FILE}:{LINE} in load"),
     ),
     "one does not come to the start": Hang(
         program("pass").replace("dist.init_process_group(", LATE + "dist.init_process_group("),
         "hang",
         (2,),
         (
-            "rank 2 has not called init_process_group, in which rank",
+            "rank 2 is not in init_process_group, in which rank",
             f"it sleeps at {FILE}:4 in <module>",
         ),
     ),

@@ -167,7 +167,7 @@ def test_who_has_not_come_to_what_makes_a_group(ranks: list[RankSeen], name: str
     found = explained(*ranks, turns=dict.fromkeys(range(3), 0))
     assert (found.kind, found.certainty, found.culprits, found.collective) == ("hang", "likely", (1,), name)
     assert found.headline == (
-        f"rank 1 has not called {name}, in which ranks 0,2 wait: it sleeps at /work/train.py:8 in load"
+        f"rank 1 is not in {name}, in which ranks 0,2 wait: it sleeps at /work/train.py:8 in load"
     )
     assert found.ranks[1].does == f"waits in {name} at /work/train.py:12 in <module>"
     assert explained(*ranks, turns={0: 3, 1: 0, 2: None}).culprits == ()
@@ -183,9 +183,14 @@ def test_a_rank_to_which_others_are_to_connect_waits_for_them() -> None:
     """Its torch is starting, so it is not asked for its calls: it sleeps again and again, as the kernel shows."""
     found = polled(starting(1, *IN_LOAD), starting(0), states=POLLING)
     assert (found.kind, found.culprits) == ("hang", (1,))
-    assert found.headline.startswith("rank 1 has not called init_process_group, in which rank 0 waits: it sleeps")
+    assert found.headline.startswith("rank 1 is not in init_process_group, in which rank 0 waits: it sleeps")
     found = polled(starting(1, *IN_INIT), starting(2, *IN_LOAD), starting(0), states=POLLING)
-    assert found.headline.startswith("rank 2 has not called init_process_group, in which ranks 0-1 wait: it sleeps")
+    assert found.headline.startswith("rank 2 is not in init_process_group, in which ranks 0-1 wait: it sleeps")
+
+
+def test_a_rank_that_has_come_to_the_start_is_not_waited_for_there() -> None:
+    """Its default group is made: whatever it does now, the others' start does not lack it."""
+    assert polled(starting(1, *IN_LOAD, torch_rank=1), starting(0), states=POLLING).culprits == ()
 
 
 @pytest.mark.parametrize(
@@ -211,9 +216,11 @@ def test_ranks_that_do_nothing_outside_of_collectives_are_shown_where_they_are()
     ranks = [counted(0, at_wait), counted(1, *IN_LOAD), counted(2, at_wait)]
     found = explained(*ranks, turns=dict.fromkeys(range(3), 0))
     assert (found.kind, found.culprits) == ("moving", ())
-    assert found.headline == "no collective stands still, but no rank did anything for 4 s"
+    assert found.headline == "no collective stands still, but no rank's main thread ran for 4 s"
     assert found.evidence == (
         "rank 1: sleeps at /work/train.py:8 in load; ranks 0,2: sleeps at /work/train.py:9 in wait",
     )
     assert explained(*ranks, turns={0: 0, 1: 5, 2: 0}).headline == "no collective stands still"
+    unseen = RankSeen(3, "h3", why_not="host h3 can't be asked")
+    assert explained(*ranks, unseen, turns=dict.fromkeys(range(3), 0)).headline == "no collective stands still"
     assert explained(*ranks[:2], counted(2), turns=dict.fromkeys(range(3), 0)).headline == "no collective stands still"

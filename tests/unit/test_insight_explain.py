@@ -638,6 +638,8 @@ def test_a_group_that_one_rank_has_not_used_yet() -> None:
     assert found.advice == "look at /work/train.py:9"
     found = explain([waits, asleep, rank(2, group(20))])
     assert found.headline.endswith("a group that ranks 1-2 have not used yet") and found.culprits == ()
+    found = explain([waits, RankSeen(1, "h2", why_not="host h2 can't be asked")])
+    assert "not used yet" not in found.headline and found.culprits == ()
 
 
 def test_a_group_whose_members_are_told_lacks_nobody() -> None:

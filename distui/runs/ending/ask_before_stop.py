@@ -19,10 +19,10 @@ from distui.runs.verdict.lines.last_words import last_words
 
 SECONDS, PATIENCE_S = 5.0, 2.0
 """How long a stop waits for ranks at the most; they take two. And how much of it for NCCL's RAS and drivers."""
-WORDS_S, UNREAD_S = 0.5, 3.0
-"""How long it waits for last words that tell of a time-out: they may be another rank's, or, while the log of a rank
-that has ended is not read to its end, come after that end.
-"""
+WORDS_S = 0.5
+"""How long it waits for last words of another rank that tell of a time-out."""
+UNREAD_S = 3.0
+"""How long it waits for the rest of the log of a rank that has ended: its last words may be in it."""
 
 _TIME_OUTS = frozenset(cause.text for cause in IN_VAIN)
 

@@ -119,7 +119,7 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     if _calls_may_tell(seen) and all_silent(attempt, attempt.clock()):
         seen = _since_silence(attempt, await ranks_watched(attempt, stacks=False, seconds=SILENT_S))
     found, before = seen.explanation, attempt.explanation
-    attempt.ras = seen.ras
+    attempt.ras = seen.ras or attempt.ras  # who is only watched is not asked for it
     if seen.to_be_sure:
         turns.again(attempt.clock() + seen.to_be_sure)
     if (moment := seen.may_stand_from) is not None:

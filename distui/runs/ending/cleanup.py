@@ -148,9 +148,11 @@ async def _kill_found(host: HostRun) -> None:
     await host.stop([task for task in host.tasks if task.index in found], grace=0)
 
 
-async def remove_folders(attempt: Attempt) -> None:
-    """Of an attempt after which no other was begun: those that were left to whoever was to begin it."""
-    await _on_all([host for host in attempt.hosts.values() if host.left_to_starter], keep=frozenset())
+async def remove_folders(attempt: Attempt) -> tuple[str, ...]:
+    """Of an attempt after which no other was begun: those that were left to whoever was to begin it. Returns what may
+    still be there, in words.
+    """
+    return await _on_all([host for host in attempt.hosts.values() if host.left_to_starter], keep=frozenset())
 
 
 async def _on_all(

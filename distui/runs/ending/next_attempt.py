@@ -81,8 +81,8 @@ async def next_attempt(attempt: Attempt, ended: RunEnded) -> Attempt | RunEnded:
         following = await requests.unless(
             lambda: requests.stop is not None or requests.detach, _planned(attempt, planner, pause)
         )
-    if following is None and attempt.run.adopted and not requests.detach:
-        await remove_folders(attempt)
+    if following is None and attempt.run.adopted and not requests.detach and requests.stop is None:
+        ended = replace(ended, leftovers=(*ended.leftovers, *await remove_folders(attempt)))
     if requests.stop is not None and attempt.run.adopted:
         await attempt.notice("warning", f"nothing runs that could be stopped; {ONLY_STARTER}: stop it there")
     elif requests.stop is not None:

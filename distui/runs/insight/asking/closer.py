@@ -11,6 +11,7 @@ from distui.runs.insight.asking.watching import SECONDS, watch_hosts
 from distui.runs.insight.hang.by_calls import explain_by_calls
 from distui.runs.insight.hang.explain import explain
 from distui.runs.insight.hang.places import said_once
+from distui.runs.insight.seen.doing import BUSY
 from distui.runs.insight.seen.ranks import RankSeen, ranks_of
 from distui.runs.insight.seen.sick import health
 from distui.runs.insight.seen.watched import Figures, Watched
@@ -51,13 +52,14 @@ async def look_and_watch(asked: Asked, *, stacks: bool, seconds: float = SECONDS
 
 def _to_ask(asked: Asked, before: Look, seen: Look) -> frozenset[int]:
     """The tasks that are sent a signal for their stacks, though nobody asked for those: where a rank stands still, and
-    none of those that tell has entered a collective since.
+    no rank has entered a collective since, as far as they tell that.
 
     Not one that may be starting: a signal in the middle of torch's start has ended a rank; one that waits there for
     others takes no harm.
     """
     figures = _figures(seen)
-    stand = {rank for rank, own in figures.items() if own.turns == 0}
+    idle = {one.rank for one in seen.ranks if one.process is not None and one.process.cpu < BUSY}
+    stand = {rank for rank, own in figures.items() if own.turns == 0 and rank in idle}
     if not stand or seen.explanation.kind not in ("unseen", "moving") or _positions(before) != _positions(seen):
         return frozenset()
     starting = {

@@ -35,7 +35,8 @@ class Alone:
 def alone(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing]) -> Alone | None:
     """What is said of collectives that are known to lack nobody; None where all who belong there are known."""
     waiting = {rank for one in stands for rank in one.waiting}
-    if len(stands) > 1 and any(set(one.waiting) != waiting for one in stands):
+    unknown = any(not _tells_members(ranks, one) for one in stands)
+    if unknown and len(stands) > 1 and any(set(one.waiting) != waiting for one in stands):
         return _apart(ranks, stands)
     if len(stands) == 1 and not _tells_members(ranks, stands[0]):
         return _unused(ranks, acts, stands[0])
@@ -52,7 +53,8 @@ def _apart(ranks: Sequence[RankSeen], stands: Sequence[Standing]) -> Alone:
 
 def _unused(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], one: Standing) -> Alone | None:
     rest = [seen.rank for seen in ranks if seen.rank not in one.waiting and one.group not in seen.groups]
-    if not rest:
+    known = {seen.rank for seen in ranks if seen.process is not None and seen.process.groups is not None}
+    if not rest or not known.issuperset(rest):
         return None
     headline = (
         f"{_waits(ranks, one)}, a group that {named_ranks(rest)} {'has' if len(rest) == 1 else 'have'} not used yet"

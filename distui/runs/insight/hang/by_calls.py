@@ -24,7 +24,7 @@ _COLLECTIVE = regex(r"(all_|monitored_)?(reduce|gather|scatter|broadcast|to_all|
 """Functions of that file that wait for other ranks."""
 INIT = "init_process_group"
 JOINS = (INIT, "new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group")
-"""Functions of that file that make a group, which ends when all ranks have called them."""
+"""Functions of that file that make a group: they end when all ranks of the group have called them."""
 UNCOUNTED = ("monitored_barrier", *JOINS)
 """What torch's flight recorder leaves out, though all ranks of a group must call it."""
 POLLS = frozenset({"S hrtimer_nanosleep", "S do_nanosleep", "S clock_nanosleep"})
@@ -54,7 +54,9 @@ def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Map
     ]  # fmt: skip
     outside = [seen.rank for seen in ranks if seen.rank not in inside and seen.main_stack is not None]
     starting = [seen.rank for seen in ranks if seen.rank not in inside and _polls(seen, figures.get(seen.rank))]
-    if starting and set(inside.values()) <= {INIT} and (waiting or _alone(outside, figures)):
+    if starting and set(inside.values()) <= {INIT} and (waiting or _all_stand(outside, figures)):
+        ready = {seen.rank for seen in ranks if seen.process is not None and seen.process.torch_rank is not None}
+        outside = [rank for rank in outside if rank not in ready]
         inside |= dict.fromkeys(starting, INIT)
         waiting = sorted((*waiting, *starting))
     culprits = outside if waiting else []
@@ -89,17 +91,24 @@ def _polls(seen: RankSeen, own: Figures | None) -> bool:
     return seen.main_stack is None and bool(own.turns) and mostly and process.cpu < IDLE
 
 
-def _alone(outside: Sequence[int], figures: Mapping[int, Figures]) -> bool:
-    """Whether those that tell their calls stand still, in none that makes a group."""
-    return bool(outside) and all(_stands(figures.get(rank)) for rank in outside)
+def _all_stand(ranks: Sequence[int], figures: Mapping[int, Figures]) -> bool:
+    """Whether all of them do, if there are any."""
+    return bool(ranks) and all(_stands(figures.get(rank)) for rank in ranks)
+
+
+def _does_nothing(seen: RankSeen, own: Figures | None) -> bool:
+    """Whether no thread of it computes, as far as that is known; and it has told its calls."""
+    process = seen.process
+    idle = process is not None and process.cpu < IDLE and own is not None and "R" not in own.states
+    return idle and _stands(own) and seen.main_stack is not None
 
 
 def _nothing_done(
     first: Explanation, ranks: Sequence[RankSeen], acts: Mapping[int, Doing], figures: Mapping[int, Figures]
 ) -> Explanation:
     """Of ranks that all stand still, in nothing that waits for others as far as can be seen: where; else `first`."""
-    live = [seen for seen in ranks if seen.process is not None]
-    if not live or any(seen.main_stack is None or not _stands(figures.get(seen.rank)) for seen in live):
+    live = [seen for seen in ranks if not seen.ended]
+    if not live or not all(_does_nothing(seen, figures.get(seen.rank)) for seen in live):
         return first
     at: dict[str, list[int]] = {}
     for seen in live:
@@ -108,7 +117,7 @@ def _nothing_done(
     parts = [f"{named_ranks(who)}: {what}" for what, who in rare[:MOST_PLACES]]
     more = "; ..." if len(rare) > MOST_PLACES else ""
     seconds = min(figures[seen.rank].seconds for seen in live)
-    headline = f"{first.headline}, but no rank did anything for {seconds:.0f} s"
+    headline = f"{first.headline}, but no rank's main thread ran for {seconds:.0f} s"
     places = tuple(replace(place, does=acts[place.rank].text) for place in first.ranks)
     return replace(first, headline=headline, ranks=places, evidence=(*first.evidence, "; ".join(parts) + more))
 
@@ -142,13 +151,13 @@ def _headline(
     culprits: Sequence[int],
 ) -> str:
     """`rank 1 is in no collective, while rank 0 waits in all_reduce: it sleeps at /work/train.py:8 in load`; of what
-    makes a group `rank 1 has not called init_process_group, in which rank 0 waits`.
+    makes a group `rank 1 is not in new_group, in which rank 0 waits`.
     """
     one, names = len(culprits) == 1, _names(inside, waiting)
     wait = f"{named_ranks(waiting)} wait{'s' * (len(waiting) == 1)}"
     does = f": it {acts[culprits[0]].text}" if one else ""
     if all(inside[rank] in JOINS for rank in waiting):
-        return f"{named_ranks(culprits)} {'has' if one else 'have'} not called {names}, in which {wait}{does}"
+        return f"{named_ranks(culprits)} {'is' if one else 'are'} not in {names}, in which {wait}{does}"
     return f"{named_ranks(culprits)} {'is' if one else 'are'} in no collective, while {wait} in {names}{does}"
 
 
