@@ -97,7 +97,7 @@ def _all_stand(ranks: Sequence[int], figures: Mapping[int, Figures]) -> bool:
 
 
 def _does_nothing(seen: RankSeen, own: Figures | None) -> bool:
-    """Whether no thread of it computes, as far as that is known; and it has told its calls."""
+    """Whether none of its threads was seen to compute, and its calls are known."""
     process = seen.process
     idle = process is not None and process.cpu < IDLE and own is not None and "R" not in own.states
     return idle and _stands(own) and seen.main_stack is not None

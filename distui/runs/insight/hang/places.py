@@ -34,9 +34,9 @@ def said_once(found: Explanation, ranks: Sequence[RankSeen]) -> Explanation:
     """`found`, in which a reason that several ranks have for not being seen is said in its evidence alone."""
     why = {seen.rank: seen.why_not for seen in ranks if seen.process is None and not seen.ended and seen.why_not}
     each = list(why.values())
-    told = {one for one in each if each.count(one) > 1 and any(one in line for line in found.evidence)}
+    shared = {one for one in each if each.count(one) > 1 and any(one in line for line in found.evidence)}
     return replace(
-        found, ranks=tuple(_briefly(place) if why.get(place.rank) in told else place for place in found.ranks)
+        found, ranks=tuple(_briefly(place) if why.get(place.rank) in shared else place for place in found.ranks)
     )
 
 
