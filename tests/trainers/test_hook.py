@@ -156,7 +156,8 @@ def test_ranks_that_a_program_forks_tell_what_torch_counts(start: Start, insight
     for rank in (0, 1):
         assert found[rank].world == 2 and found[rank].rank == 0
         assert [group.enqueued for group in (found[rank].groups or {}).values()] == [1]
-        assert any(frame.function == "work" for stack in found[rank].stacks for frame in stack.frames)
+        assert not found[rank].unasked, found[rank]
+        assert any(frame.function == "work" for stack in found[rank].stacks for frame in stack.frames), found[rank]
 
 
 def test_ranks_tell_where_they_are(start: Start, insight: Path, tmp_path: Path) -> None:
@@ -228,8 +229,7 @@ def test_a_thousand_questions_change_nothing(start: Start, insight: Path) -> Non
     asked, written = (os.open(insight / f"{rank.pid}.{name}", os.O_RDWR | os.O_NONBLOCK) for name in ("ask", "stacks"))
     for _ in range(1000):
         os.ftruncate(written, 0)
-        hooked.drain(asked)
-        os.write(asked, b".")
+        hooked.put(asked)
     assert rank.poll() is None
     assert threads_of(insight, rank.pid)
     os.close(asked)
@@ -238,6 +238,20 @@ def test_a_thousand_questions_change_nothing(start: Start, insight: Path) -> Non
     out, err = rank.communicate("\n")
 
     assert (rank.returncode, out, err) == (0, "True\n", "")
+
+
+def test_a_question_is_one_signal(start: Start, insight: Path) -> None:
+    """Two at once may be handled by two threads, whose stacks are mixed then."""
+    rank = start("import torch, torch.distributed\nprint('begun', flush=True)\ninput()")
+    assert rank.stdout and rank.stdout.readline() == "begun\n"
+    written = insight / f"{rank.pid}.stacks"
+    for asked in range(1, 21):
+        fifo = os.open(insight / f"{rank.pid}.ask", os.O_RDWR | os.O_NONBLOCK)
+        hooked.put(fifo)
+        os.close(fifo)
+        until(lambda asked=asked: written.read_text().count("in <module>\n") >= asked)
+    assert rank.communicate("\n") == ("", "")
+    assert written.read_text().count("in <module>\n") == asked
 
 
 ENDS_SLOWLY = """

@@ -630,6 +630,26 @@ def test_what_an_earlier_asker_left_is_taken_out(tmp_path: Path, monkeypatch: py
         assert fifo.read(10) == b"."
 
 
+@pytest.mark.parametrize(
+    ("release", "rest"),
+    [
+        *((release, b"ab.") for release in ("4.18.0-553.el8_10.x86_64", "5.4.0-1", "5.14.0-503", "6.18.44-fc")),
+        *((release, b".") for release in ("5.5.0", "5.10.0-28-amd64", "5.13.19")),
+    ],
+)
+def test_a_fifo_is_only_read_where_the_kernel_wants_it_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, rest: bytes
+) -> None:
+    """Elsewhere reading it is one more signal."""
+    monkeypatch.setattr(hooked.os, "uname", lambda: SimpleNamespace(release=release))
+    os.mkfifo(tmp_path / "ask")
+    with (tmp_path / "ask").open("r+b", buffering=0) as fifo:
+        os.set_blocking(fifo.fileno(), False)
+        fifo.write(b"ab")
+        hooked.put(fifo.fileno())
+        assert fifo.read(10) == rest
+
+
 def test_a_program_that_fills_its_own_fifo_does_not_hold_the_asker(tmp_path: Path) -> None:
     """Only so much is taken out of it."""
     reads = []
