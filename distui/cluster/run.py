@@ -7,8 +7,9 @@ from pathlib import Path
 from types import TracebackType
 
 from distui.cluster.beside import Beside
+from distui.cluster.run_events import RunEvents
 from distui.cluster.starting import forget_if_never_started
-from distui.errors import NotFound
+from distui.errors import NotFound, UsageError
 from distui.plan.model import RunPlan
 from distui.runs.control.controller import RunController
 from distui.runs.lines.events import Event, RunEnded
@@ -33,6 +34,7 @@ class Run:
         self.controller = controller
         self.result: RunEnded | None = None
         """How it ended; None until then."""
+        self._events = RunEvents(controller.batches)
 
     async def __aenter__(self) -> Run:
         """Begin. Raises AlreadyFollowed when another process of this machine follows a run of that name."""
@@ -42,6 +44,9 @@ class Run:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.result is None:
+            self.result = self.controller.state.ended  # nobody has read that far
+        await self._events.close()
         await self.controller.__aexit__(kind, error, trace)
         if self.result is not None:
             forget_if_never_started(self.stored, self.result)
@@ -78,16 +83,22 @@ class Run:
     async def events(self) -> AsyncIterator[Event]:
         """What happens, as it comes; ends after RunEnded, which is the `result`.
 
-        Who reads slowly slows the ranks' output down, and loses nothing.
+        Each event comes once: who stops reading and reads again, or waits, goes on with the next one. Who reads slowly
+        slows the ranks' output down, and loses nothing. Raises UsageError once the run was left before its end.
         """
-        async for batch in self.controller.batches():
-            for event in batch:
-                if isinstance(event, RunEnded):
-                    self.result = event
-                yield event
+        while self.result is None and (event := await self._events.take()) is not None:
+            if isinstance(event, RunEnded):
+                self.result = event
+            yield event
+        if self.result is None:
+            message = f"{self.name} was left before its end: it lives on, and is not followed here any more"
+            raise UsageError(message, hint=f"`distui attach {self.name}` follows it")
 
     async def wait(self) -> RunEnded:
-        """Read the events to the end; how the run ended."""
+        """Read the events that are left, to the end; how the run ended. At once when it has ended.
+
+        Raises UsageError once the run was left before its end.
+        """
         async for _ in self.events():
             pass
         assert self.result is not None

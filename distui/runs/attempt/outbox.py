@@ -23,22 +23,25 @@ class Outbox(asyncio.Queue[Event]):
         super().__init__(QUEUE_EVENTS)
         self.lines = 0
         self.bytes = 0
+        self._ended = False
+        """Whether the last event was read."""
 
     def full(self) -> bool:
         """Whether the next event has to wait."""
         return self.lines >= QUEUE_LINES or self.bytes >= QUEUE_BYTES or super().full()
 
     async def batches(self) -> AsyncIterator[tuple[Event, ...]]:
-        """Events as they come, some 20 ms of them at a time; ends after the batch that holds RunEnded."""
-        while True:
+        """Events as they come, some 20 ms of them at a time; ends after the batch that holds RunEnded,
+        and at once where that was read.
+        """
+        while not self._ended:
             batch = [await self.get()]
             if self.empty() and not isinstance(batch[-1], RunEnded):
                 await asyncio.sleep(BATCH_SECONDS)
             while not self.empty():
                 batch.append(self.get_nowait())
+            self._ended = isinstance(batch[-1], RunEnded)
             yield tuple(batch)
-            if isinstance(batch[-1], RunEnded):
-                return
 
     async def discard(self) -> None:
         """Take what nobody reads any more: a full queue would hold the followers up, which must end by themselves."""
