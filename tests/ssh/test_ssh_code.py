@@ -112,16 +112,76 @@ async def test_a_tree_arrives_as_it_is_and_once(place: Place, code: Path) -> Non
     assert await place.give(source) == Sent(0, 0)
 
 
-@pytest.mark.parametrize("want", [["f" * 64], [7], [["a"]], "all", None, {"a": 1}])
+def answers(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    """Have the host answer each of our lines so: it lies, or its program is of another version."""
+    program = "import sys\n" + "".join(f"sys.stdin.buffer.readline()\nprint({line!r}, flush=True)\n" for line in lines)
+    monkeypatch.setattr(sending, "_program", program.encode)
+
+
+@pytest.mark.parametrize("want", [["f" * 64], None])
 async def test_a_host_that_asks_for_what_is_not_in_the_code(
     place: Place, code: Path, monkeypatch: pytest.MonkeyPatch, want: object
 ) -> None:
-    """A host that lies, or a program of another version: its error, and nothing of this machine goes there."""
-    said = json.dumps({"state": "want", "want": want})
-    program = f"import sys\nsys.stdin.buffer.readline()\nprint({said!r}, flush=True)\n".encode()
-    monkeypatch.setattr(sending, "_program", lambda: program)
+    """Its error, and nothing of this machine goes there."""
+    answers(monkeypatch, json.dumps({"state": "want", "want": want}))
     with pytest.raises(HostCommandError, match="demo1: it asks for files that are not in the code"):
         await place.give(source_of(code))
+
+
+WANT = {"state": "want", "want": []}
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        *(([{"state": "want", "want": want}], "answers") for want in ([7], [["a"]], "all", {"a": 1})),
+        *(
+            ([line], "answers")
+            for line in ([], 7, {}, {"state": 3}, {"state": "thinking"}, {"state": "error", "code": 3})
+        ),
+        ([{"state": "error"}], "it does not say why"),
+        ([{"state": "error", "code": "disk_full"}], "no space for the code"),
+        ([{"state": "error", "code": "disk_full", "need": "much"}], "answers"),
+        ([WANT, {"state": "done", "sent": "all"}], "answers"),
+        ([WANT, {"state": "done", "sent": 0, "bytes": {}}], "answers"),
+    ],
+)
+async def test_a_host_that_answers_with_rubbish_is_named(
+    place: Place, code: Path, monkeypatch: pytest.MonkeyPatch, lines: list[object], words: str
+) -> None:
+    """One odd host's error, in words."""
+    answers(monkeypatch, *map(json.dumps, lines))
+    with pytest.raises(HostCommandError, match=f"demo1: .*{words}"):
+        await place.give(source_of(code))
+
+
+async def test_a_store_that_answers_with_rubbish_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was to say what it removed."""
+    answers(monkeypatch, json.dumps({"state": "done", "trees": "some"}))
+    with pytest.raises(HostCommandError, match=r"demo1: .*answers"):
+        await clean(place.link, str(place.home))
+
+
+async def test_a_long_answer_in_small_pieces_is_read_once(place: Place) -> None:
+    """Each piece is searched for its end, not all that came before."""
+
+    class Line(bytearray):
+        searched = 0
+
+        def find(self, what: bytes, start: int = 0) -> int:  # type: ignore[override]
+            self.searched += len(self) - start
+            return super().find(what, start)
+
+    pieces = [b"x" * 1000] * 1000 + [b"\nrest"]
+
+    class Channel:
+        async def read(self) -> bytes:
+            return pieces.pop(0)
+
+    call = sending._Call(place.link, None, Channel())  # type: ignore[arg-type]
+    call._rest = line = Line()
+    assert await call._line() == b"x" * 1_000_000
+    assert bytes(line) == b"rest" and line.searched < 2_000_000
 
 
 async def test_only_what_changed_is_sent(place: Place, code: Path) -> None:

@@ -11,10 +11,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from distui.agent import bundle as helper
 from distui.amounts import size_words
+from distui.codec import read
 from distui.errors import CheckFailed, DistuiError, HostCommandError, SessionLost
 from distui.facts.values import loads
 from distui.frozen import frozen
@@ -90,13 +91,11 @@ class CodeSender:
     async def _ask(self) -> None:
         self._call = await _Call.open(self._link, self._give_up)
         answer = await self._call.ask(self._request)
-        if answer["state"] == "list":
+        if answer.state == "list":
             answer = await self._call.tell(self._source.tree.listed)
-        want = answer.get("want")
-        known = self._source.tree.by_hash
-        if not isinstance(want, list) or not all(isinstance(sha, str) and sha in known for sha in want):
+        if answer.want is None or not self._source.tree.by_hash.keys() >= set(answer.want):
             raise HostCommandError(self._link.host, f"{self._link.host}: it asks for files that are not in the code")
-        self._want = tuple(want)
+        self._want = answer.want
 
     async def send(self) -> Sent:
         """Send what is lacking; returns when the tree is there, checked. Raises as `ask`, and CheckFailed."""
@@ -125,7 +124,7 @@ class CodeSender:
                 raise
         answer = await call.answer()  # where the host gave up early, its reason
         call.done = True
-        return Sent(int(answer["sent"]), int(answer["bytes"]))
+        return Sent(answer.sent, answer.bytes)
 
     def _contents(self) -> Iterator[bytes]:
         """What is wanted, one content after the other, small files together. Raises CheckFailed for a changed one."""
@@ -170,9 +169,27 @@ async def clean(link: HostLink, home: str, *, keep: int = 0) -> Mapping[str, int
     call = await _Call.open(link, None)
     try:
         reply = await call.ask({"do": "clean", "root": store(home), "keep": keep})
-        return {name: int(reply[name]) for name in ("trees", "bytes", "used")}
+        return {"trees": reply.trees, "bytes": reply.bytes, "used": reply.used}
     finally:
         await call.close()
+
+
+@frozen
+class _Answer:
+    """What the program on a host says in one line; `agent/code.py` writes it, but a host may say anything."""
+
+    state: Literal["list", "have", "want", "done", "error"]
+    want: tuple[str, ...] | None = None
+    """Hashes of the contents that are to be sent."""
+    sent: int = 0
+    bytes: int = 0
+    trees: int = 0
+    used: int = 0
+    code: str = ""
+    path: str = ""
+    words: str = ""
+    need: int | None = None
+    free: int = 0
 
 
 class _Call:
@@ -182,7 +199,7 @@ class _Call:
         self._link = link
         self._session = session
         self._channel = channel
-        self._rest = b""
+        self._rest = bytearray()
         self.done = False
         """Whether nothing more is waited for. It may still remove older trees."""
 
@@ -195,10 +212,10 @@ class _Call:
             link.lost(session, exc)
             raise
 
-    async def ask(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def ask(self, request: Mapping[str, Any]) -> _Answer:
         return await self.tell(_program() + json.dumps(request).encode() + b"\n")
 
-    async def tell(self, words: bytes) -> Mapping[str, Any]:
+    async def tell(self, words: bytes) -> _Answer:
         """Its answer to these."""
         with suppress(SessionLost):  # what it says, or that it says nothing, is reported below
             await self._channel.write(words)
@@ -207,7 +224,7 @@ class _Call:
     async def write(self, data: bytes) -> None:
         await self._channel.write(data)
 
-    async def answer(self) -> Mapping[str, Any]:
+    async def answer(self) -> _Answer:
         """The next answer. Raises HostCommandError for an error in it, CheckFailed when a file changed under way."""
         host = self._link.host
         try:
@@ -216,24 +233,26 @@ class _Call:
         except TimeoutError as exc:
             raise HostCommandError(host, f"{host}: the code was not taken within {ANSWER_SECONDS:g} s") from exc
         try:
-            value = loads(line)
-            state = value["state"]
-        except (ValueError, KeyError, TypeError) as exc:
-            raise _silent(host, await self._last_words()) from exc
-        if state == "error":
-            raise _refused(host, value)
-        return dict(value)
+            answer = read(_Answer, loads(line))
+        except ValueError as exc:
+            raise _silent(host, await self._last_words(), line) from exc
+        if answer.state == "error":
+            raise _refused(host, answer)
+        return answer
 
     def lost(self, error: SessionLost) -> None:
         self._link.lost(self._session, error)
 
     async def _line(self) -> bytes:
-        while b"\n" not in self._rest and len(self._rest) < _LINE:
+        seen, end = 0, -1
+        while (end := self._rest.find(b"\n", seen)) < 0 and len(self._rest) < _LINE:
+            seen = len(self._rest)
             data = await self._channel.read()
             if not data:
                 break
             self._rest += data
-        line, _, self._rest = self._rest.partition(b"\n")
+        line = bytes(self._rest[: end if end >= 0 else None])
+        del self._rest[: len(line) + 1]
         return line
 
     async def _last_words(self) -> str:
@@ -262,24 +281,26 @@ def _program() -> bytes:
     return helper.bundle("code_store", "code")
 
 
-def _silent(host: str, said: str) -> HostCommandError:
+def _silent(host: str, said: str, line: bytes) -> HostCommandError:
     hint = "`code:` needs python3 on the host; without it have the code there and mount it with `volumes`"
-    message = f"{host}: the code can't be put there: {said or 'python3 said nothing'}"
+    answer = f"it answers {readable(line[:100].decode('utf-8', 'replace'))}" if line else "python3 said nothing"
+    message = f"{host}: the code can't be put there: {said or answer}"
     return HostCommandError(host, message, hint=hint if "python3" in message else "")
 
 
-def _refused(host: str, value: Mapping[str, Any]) -> DistuiError:
-    path = readable(str(value.get("path", "")))
-    if value["code"] == "changed":
+def _refused(host: str, answer: _Answer) -> DistuiError:
+    path = readable(answer.path)
+    if answer.code == "changed":
         return _changed(path)
-    if value["code"] == "silent":  # we slept, or our bytes went nowhere
+    if answer.code == "silent":  # we slept, or our bytes went nowhere
         return SessionLost(host, f"{host}: it heard nothing of the code for a while")
-    if value["code"] == "disk_full":
-        room = f": {size_words(value['need'])} needed, {size_words(value['free'])} free" if "need" in value else ""
+    if answer.code == "disk_full":
+        room = f": {size_words(answer.need)} needed, {size_words(answer.free)} free" if answer.need is not None else ""
         words = f"{host}: no space for the code in {path}{room}"
         hint = f"`distui hosts clean {host}` removes code that no run uses; or free some space there"
         return HostCommandError(host, words, hint=hint, code="disk_full")
-    return HostCommandError(host, f"{host}: can't put the code there: {path}: {value.get('words') or value['code']}")
+    why = readable(answer.words or answer.code) or "it does not say why"
+    return HostCommandError(host, f"{host}: can't put the code there: {path}: {why}")
 
 
 def _changed(path: str) -> CheckFailed:
