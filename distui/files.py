@@ -169,6 +169,27 @@ def tail_lines(path: Path, most: int) -> list[bytes]:
     return data.splitlines()[0 if whole else 1 :]
 
 
+def lines_back(path: Path, block: int) -> Iterator[list[bytes]]:
+    """All lines of a regular file, its last ones first, in parts of about `block` bytes; each part in its order.
+
+    None where the file is not there or can't be read. A line longer than a part comes without its beginning.
+    """
+    with contextlib.suppress(OSError), open_to_read(path) as file:
+        at, rest, cut = file.seek(0, os.SEEK_END), b"", False
+        while at:
+            start = max(0, at - block)
+            file.seek(start)
+            data = file.read(at - start)
+            if cut:  # what is read here of the line that `rest` is the end of
+                data = data[: data.rfind(b"\n") + 1]
+                cut = not data
+            data, at = data + rest, start
+            first, newline, others = data.partition(b"\n") if start else (b"", b"", data)
+            cut = cut or len(first) >= block
+            rest = (first + newline)[-block:]
+            yield others.splitlines()
+
+
 def reason(error: OSError | ValueError) -> str:
     """Why a file can't be read, in words that follow its name: `is a FIFO, not a regular file`."""
     match error:

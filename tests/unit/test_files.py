@@ -131,3 +131,24 @@ def test_nesting_without_end_in_the_hosts_of_a_run(tmp_path: Path) -> None:
     assert saved_hosts(run) == ()
     (run.path / "hosts.json").write_text(json.dumps([{"name": []}]))
     assert saved_hosts(run) == ()
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 5, 7, 100])
+@pytest.mark.parametrize(
+    "text", [b"", b"\n", b"a", b"a\n", b"one\ntwo\n\nfour", b"one\ntwo\n\nfour\n\n", b"0123456789\nx\n"]
+)
+def test_a_file_is_read_from_its_end(tmp_path: Path, text: bytes, block: int) -> None:
+    """Every line once, whatever is read at a time; of one that is longer than that its end."""
+    path = tmp_path / "log"
+    path.write_bytes(text)
+    found = [line for part in reversed([*files.lines_back(path, block)]) for line in part]
+    lines = text.splitlines()
+    assert len(found) == len(lines)
+    for one, line in zip(found, lines, strict=True):
+        assert line.endswith(one) and len(one) >= min(block - 1, len(line)), (found, lines)
+
+
+def test_what_is_not_there_has_no_lines(tmp_path: Path) -> None:
+    """Nor has what is no file."""
+    os.mkfifo(tmp_path / "fifo")
+    assert [*files.lines_back(tmp_path / "none", 10)] == [*files.lines_back(tmp_path / "fifo", 10)] == []

@@ -15,6 +15,7 @@ from distui.errors import ExitCode, HostCommandError, HostUnreachable
 from distui.runs.attempt import outbox
 from distui.runs.attempt.limits import Limits
 from distui.runs.control.controller import RunController
+from distui.runs.ending import review
 from distui.runs.follow.followed import Back, Drained, Exited, Lost, Note, Removed
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.hosts.stop_word import StopWord, read_word
@@ -133,6 +134,14 @@ async def test_success_that_is_met_by_any_rank_is_one(cluster: Cluster) -> None:
     """Most programs say it on one rank only."""
     ended = await ended_well(cluster, b"x\n", b"all done\n", success=Success(regex="^all", min_seconds=0.0))
     assert (ended.outcome, ended.warnings) == ("succeeded", ())
+
+
+@pytest.mark.parametrize("log", [b"all done\n" + b"more\n" * 1000, b"." * 10_000 + b" all done\n"])
+async def test_success_is_found_in_a_long_log(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, log: bytes) -> None:
+    """However much was printed after it, or before it in its line."""
+    monkeypatch.setattr(review, "READ_BYTES", 1000 if b"more" in log else review.READ_BYTES)
+    ended = await ended_well(cluster, log, b"x\n", success=Success(regex="all done"))
+    assert (ended.outcome, ended.failure) == ("succeeded", None)
 
 
 async def test_a_regex_that_takes_for_ever_is_no_success_and_hangs_nothing(cluster: Cluster) -> None:

@@ -105,6 +105,17 @@ async def test_launches_are_listed_with_whose_and_how_old(here: Here) -> None:
     assert await list_launches(here.run, "*") == ()
 
 
+@pytest.mark.parametrize("name", ["launch", "launched"])
+async def test_a_claim_that_is_no_file_is_none(here: Here, name: str) -> None:
+    """Opening a FIFO waits for its other end; a rank without a container may make one in its run's folder."""
+    await launched(here, "good", ANN)
+    folder = await launched(here, "bad", BOB)
+    (folder / "launch").unlink()
+    os.mkfifo(folder / name)
+    async with asyncio.timeout(20):
+        assert [one.run for one in await list_launches(here.run)] == ["good"]
+
+
 @pytest.mark.parametrize(("ahead", "aged"), [(30, False), (3600, True)])
 async def test_a_launch_that_is_dated_in_the_future_is_stale(here: Here, ahead: int, aged: bool) -> None:
     """It would never be otherwise; clocks may be set back a little."""

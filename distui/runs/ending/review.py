@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from distui.errors import DistuiError
-from distui.files import tail_lines
+from distui.files import lines_back, tail_lines
 from distui.frozen import frozen
 from distui.patterns import LimitedPattern
 from distui.plan.model import RunPlan, Task
@@ -25,8 +25,8 @@ from distui.runs.verdict.drift import Drift, Said, compared
 from distui.runs.verdict.success import LastWords, Looked, suspicions, unmet
 
 READ_BYTES = 16 << 20
-"""Of a longer log only its end is looked at."""
-READ_CHARS = 4096
+"""Of a log at a time; of a longer one only its end is looked at for what is expected there."""
+READ_CHARS = 1 << 16
 """Of a longer line only this much."""
 TAIL_LINES = 200
 FILE_SECONDS = 30.0
@@ -69,7 +69,7 @@ def _read(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> _Read:
     logs = [stored.rank_log(rank) for rank, _ in ranks] + [stored.node_log(task.index) for task in plan.tasks]
     regex = plan.success.regex if plan.success is not None else None
     pattern = LimitedPattern(regex) if regex else None
-    found = any(pattern.first(_lines(path)[::-1]) is not None for path in logs) if pattern is not None else None
+    found = any(_printed(pattern, path) for path in logs) if pattern is not None else None
     drift, gave_up = _drift(plan, stored, well) if plan.same else (Drift(), "")
     warnings = (
         *suspicions([*_last_words(plan, stored, well)]),
@@ -80,9 +80,19 @@ def _read(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> _Read:
     return _Read(found, pattern.given_up if pattern is not None else "", drift, warnings)
 
 
+def _printed(pattern: LimitedPattern[str], log: Path) -> bool:
+    """Whether some line of a log matches, however much was printed after it."""
+    return any(pattern.first(_plain(lines)[::-1]) is not None for lines in lines_back(log, READ_BYTES))
+
+
 def _lines(path: Path, most: int = READ_BYTES) -> list[str]:
-    """The last lines of a log, without what steers a terminal; none where there is no log."""
-    return [safe(text_of(line[:READ_CHARS])) for line in tail_lines(path, most)]
+    """The last lines of a log; none where there is no log."""
+    return _plain(tail_lines(path, most))
+
+
+def _plain(lines: Sequence[bytes]) -> list[str]:
+    """Without what steers a terminal."""
+    return [safe(text_of(line[:READ_CHARS])) for line in lines]
 
 
 def _last_words(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> Iterator[LastWords]:

@@ -33,7 +33,7 @@ line() {{
 }}
 for d in "$HOME"/.local/state/distui/hosts/*/*; do
   [ -z "$2" ] || [ "${{d##*/}}" = "$2" ] || continue
-  file=$d/{LAUNCH_FILE}; [ -e "$file" ] || file=$d/{LAUNCHED_FILE}; [ -e "$file" ] || continue
+  file=$d/{LAUNCH_FILE}; [ -f "$file" ] || file=$d/{LAUNCHED_FILE}; [ -f "$file" ] || continue
   old=; ! aged "$d" "$1" || old=aged
   host=${{d%/*}}
   printf '%s\0' "${{d##*/}}" "${{host##*/}}" "${{file##*/}} $old"
