@@ -1,12 +1,12 @@
 """distui: one distributed training run over many ssh hosts, from a terminal, a script or a notebook.
 
     async with distui.Cluster.open("hosts.yaml") as cluster:
-        plan = cluster.plan("job.yaml", await cluster.probe())
+        plan = await cluster.prepare("job.yaml")
         async with cluster.launch(plan) as run:
             async for event in run.events(): ...
         result = run.result
 
-    result = distui.run("job.yaml")    # the same, blocking
+    result = distui.run("job.yaml")    # the same, blocking; Ctrl-C stops the run
 
 What this module names in `__all__` is the Python API; the other modules may change with any version. Names are loaded
 when they are first used, so that importing distui costs nothing.

@@ -11,7 +11,7 @@ import distui
 async def main(job: str) -> int:
     """Ask the hosts, plan, start, and follow the run to its end; its exit code."""
     async with distui.Cluster.open("hosts.yaml") as cluster:
-        plan = cluster.plan(job, await cluster.probe())
+        plan = await cluster.prepare(job)
         async with cluster.launch(plan) as run:
             print(f"{run.name}: {run.plan.world_size} ranks on {len(run.plan.hosts)} hosts")
             async for event in run.events():

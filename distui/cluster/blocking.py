@@ -16,19 +16,12 @@ from distui.cluster.cluster import Cluster
 from distui.cluster.hosts.connecting import Connect
 from distui.cluster.run import Run
 from distui.cluster.settings import ClusterSettings
-from distui.cluster.unusable import HostsUnreachable
-from distui.errors import CheckFailed, DistuiError, ExitCode, LaunchFailed
-from distui.runs.lines.events import Event, Notice, RunEnded
+from distui.errors import DistuiError
+from distui.runs.lines.events import Event, RunEnded
 from distui.spec.job.read_job import AnyJob
 
 _LISTEN_EVERY = 0.2
 """Seconds. Python runs a signal's handler in the main thread once that wakes; the kernel may wake another one."""
-
-_REFUSALS: dict[int, type[DistuiError]] = {
-    ExitCode.CHECK_FAILED: CheckFailed,
-    ExitCode.UNREACHABLE: HostsUnreachable,
-}
-"""Why a run did not start, by its exit code; LaunchFailed otherwise."""
 
 
 def run(
@@ -48,7 +41,8 @@ def run(
 
     A rank that fails is a result and no error: `result.outcome` is `"succeeded"`, `"failed"`, `"stopped"` or
     `"unknown"` (contact was lost), `result.exit` the exit code that `distui run` has, `result.failure` who failed first
-    and why, `result.log_dir` the folder with every rank's log, `result.took` its duration in seconds.
+    and why, `result.log_dir` the folder with every rank's log, `result.took` its duration in seconds. A run that was
+    not started is an error; only `on_event` sees its last event, with the outcome `"launch_failed"`.
 
     Works where an event loop runs already, as in a notebook: the run has a thread of its own. `on_event` is called
     there with each event as it comes; what it raises stops the run, and is raised here after that.
@@ -75,7 +69,7 @@ def run(
         HostsUnreachable, HostsFailed: a host of the run can't be used; nothing was started.
         PlanError: the job does not fit the hosts; nothing was started.
         CheckFailed: a check before the start failed; nothing was started.
-        LaunchFailed: it failed part way; what had been started was stopped again.
+        LaunchFailed: the start failed part way; what had been started was stopped again, or is named.
         KeyboardInterrupt: Ctrl-C, after the run has ended.
     """
 
@@ -167,25 +161,20 @@ class _Owner:
         """Read a run to its end. Raises why it did not start, and what `on_event` raised once it has ended."""
         self._run = run
         broken: BaseException | None = None
-        reasons: list[str] = []
-        async for event in run.events():
-            if isinstance(event, Notice) and event.level == "error":
-                reasons.append(event.text)
-            try:
-                if broken is None:
-                    self._on_event(event)
-            except BaseException as exc:
-                broken = exc
-                run.stop()
-        assert run.result is not None  # events() ends with it
+        refused: DistuiError | None = None
+        try:
+            async for event in run.events():
+                try:
+                    if broken is None:
+                        self._on_event(event)
+                except BaseException as exc:
+                    broken = exc
+                    run.stop()
+        except DistuiError as exc:
+            refused = exc
         if broken is not None:
             raise broken
-        if run.result.outcome == "launch_failed" and not self._stops:
-            raise _not_started(run.result, reasons)
+        if refused is not None and not self._stops:
+            raise refused
+        assert run.result is not None  # events() ends with it
         return run.result
-
-
-def _not_started(result: RunEnded, reasons: Sequence[str]) -> DistuiError:
-    """Why a run was not started, as an error."""
-    words = [*reasons, *(f"left: {one}" for one in result.leftovers)]
-    return _REFUSALS.get(result.exit, LaunchFailed)("\n".join(words) or "the run was not started")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -85,7 +86,7 @@ class Cluster:
         connector = await self.connector()
         return dict(await probe_all(connector, chosen, parallel=self.settings.parallel, on_result=on_result))
 
-    def plan(
+    async def plan(
         self,
         job: AnyJob,
         facts: Mapping[str, ProbeResult],
@@ -94,7 +95,7 @@ class Cluster:
         name: str = "",
         keep: bool = False,
     ) -> PlannedRun:
-        """What would run where, from what `probe` found. Contacts no host.
+        """What would run where, from what `probe` found. Contacts no host; the job's code is read here, or fetched.
 
         `job` is a job file, a job, or its keys as a dict; `hosts` take the place of those that the job names, `name` is
         the run's (`JOB-xxxx` otherwise), and with `keep` ended containers stay. The values of its secrets are those of
@@ -102,7 +103,8 @@ class Cluster:
         the job may not take from this machine, PlanError with every reason why there is no plan.
         """
         request = self._request(job, hosts, name)
-        planner = RunPlanner(request, Sources.read(self._code, request.job, request.token), keep=keep)
+        sources = await asyncio.to_thread(Sources.read, self._code, request.job, request.token)
+        planner = RunPlanner(request, sources, keep=keep)
         made = planner.plan(facts)
         if isinstance(made, NoPlan):
             raise plan_error(made)
@@ -136,7 +138,11 @@ class Cluster:
         plan's GPUs (shared with `force`). With `detach` the run is left alone once all ranks have started.
 
         Entering the block raises UsageError when a run of that name is recorded on this machine, CheckFailed when it
-        can't be.
+        can't be. The start itself goes on inside the block: when a check fails then, or the start does, `run.events()`
+        and `run.wait()` raise CheckFailed, HostsUnreachable or LaunchFailed: what had begun was undone, or is named.
+
+        Who leaves the block before the run has ended, also by an exception or Ctrl-C, leaves the run alone: it lives
+        on, `distui attach` follows it, `distui stop` ends it. A start that is not over by then is undone.
         """
         self.settings.refuse_readonly("a run")
         return self._launched(planned, preflight=preflight, force=force, detach=detach)

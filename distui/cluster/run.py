@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 from distui.cluster.beside import Beside
+from distui.cluster.not_started import refuse_not_started
 from distui.cluster.run_events import RunEvents
 from distui.cluster.starting import forget_if_never_started
 from distui.errors import NotFound, UsageError
@@ -33,7 +34,9 @@ class Run:
     def __init__(self, controller: RunController | Beside) -> None:
         self.controller = controller
         self.result: RunEnded | None = None
-        """How it ended; None until then."""
+        """How it ended; None until then. Its `outcome` is `"succeeded"`, `"failed"`, `"stopped"`, `"unknown"` (contact
+        was lost), `"detached"` (it was left alone) or `"launch_failed"` (it was not started; `events` raises why).
+        """
         self._events = RunEvents(controller.batches)
 
     async def __aenter__(self) -> Run:
@@ -84,20 +87,25 @@ class Run:
         """What happens, as it comes; ends after RunEnded, which is the `result`.
 
         Each event comes once: who stops reading and reads again, or waits, goes on with the next one. Who reads slowly
-        slows the ranks' output down, and loses nothing. Raises UsageError once the run was left before its end.
+        slows the ranks' output down, and loses nothing.
+
+        After the last event it raises CheckFailed, HostsUnreachable or LaunchFailed when the run was not started
+        (outcome `launch_failed`): what had begun was undone, or is named. A rank that fails raises nothing.
+        Raises UsageError once the run was left before its end.
         """
         while self.result is None and (event := await self._events.take()) is not None:
             if isinstance(event, RunEnded):
                 self.result = event
             yield event
         if self.result is None:
-            message = f"{self.name} was left before its end: it lives on, and is not followed here any more"
+            message = f"{self.name} was left before its end, and is not followed here any more"
             raise UsageError(message, hint=f"`distui attach {self.name}` follows it")
+        refuse_not_started(self.result, self.state)
 
     async def wait(self) -> RunEnded:
         """Read the events that are left, to the end; how the run ended. At once when it has ended.
 
-        Raises UsageError once the run was left before its end.
+        Raises what `events` raises.
         """
         async for _ in self.events():
             pass

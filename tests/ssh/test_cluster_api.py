@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from distui.cli.demo.demo_job import demo_inventory
 from distui.cli.demo.demo_ui import COUNTING
 from distui.cluster.cluster import Cluster
+from distui.cluster.planning import Sources
 from distui.cluster.request import RunRequest
 from distui.cluster.settings import ClusterSettings
-from distui.errors import PlanError, SpecError, UsageError
+from distui.errors import CheckFailed, PlanError, SpecError, UsageError
 from distui.facts.host import HostFacts
 from distui.remote.demo.demo import DemoHosts
 from distui.runs.control.stopping import stop_found
@@ -65,7 +68,7 @@ async def test_from_probe_to_result(cluster: Cluster, tmp_path: Path) -> None:
     """As in the README: events come as they happen, the result is there at the end, the log in its file."""
     facts = await cluster.probe()
     assert [type(found) for found in facts.values()] == [HostFacts, HostFacts]
-    planned = cluster.plan(job(tmp_path, "5"), facts)
+    planned = await cluster.plan(job(tmp_path, "5"), facts)
     assert planned.plan.world_size == 2
     seen = []
     async with asyncio.timeout(60), cluster.launch(planned) as run:
@@ -83,7 +86,7 @@ async def test_from_probe_to_result(cluster: Cluster, tmp_path: Path) -> None:
 
 async def test_a_failure_names_its_rank(cluster: Cluster, tmp_path: Path) -> None:
     """The result has who failed first and why."""
-    planned = cluster.plan(job(tmp_path, "10", "--fail"), await cluster.probe(), name="fails")
+    planned = await cluster.plan(job(tmp_path, "10", "--fail"), await cluster.probe(), name="fails")
     async with asyncio.timeout(60), cluster.launch(planned) as run:
         result = await run.wait()
     assert (result.outcome, result.exit) == ("failed", 1)
@@ -93,9 +96,40 @@ async def test_a_failure_names_its_rank(cluster: Cluster, tmp_path: Path) -> Non
             pass
 
 
+async def test_a_failed_check_raises_after_the_last_event(cluster: Cluster, tmp_path: Path) -> None:
+    """What hosts have not is found inside the block: what is read then ends with why, and the name is free."""
+    missing = "data: {it: {path: /nowhere/to/be/found, to: /nowhere/to/be/found}}\n"
+    planned = await cluster.prepare(job(tmp_path, "5", more=missing), name="free")
+    seen = []
+    async with asyncio.timeout(60), cluster.launch(planned) as run:
+        with pytest.raises(CheckFailed, match="/nowhere/to/be/found"):
+            async for event in run.events():
+                seen.append(event)
+    assert seen[-1] is run.result
+    assert run.result is not None and (run.result.outcome, run.result.exit) == ("launch_failed", 3)
+    assert not (tmp_path / "state/distui/runs/free").exists()
+
+
+async def test_a_plan_holds_no_event_loop(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job's code may be a repository far away: the loop goes on while it is read."""
+    turned = threading.Event()
+    before = Sources.read
+
+    def read(*args: Any, **options: Any) -> Sources:
+        assert turned.wait(60), "the loop stands still"
+        return before(*args, **options)
+
+    monkeypatch.setattr(Sources, "read", read)
+    facts = await cluster.probe()
+    asyncio.get_running_loop().call_soon(turned.set)
+    assert (await cluster.plan(job(tmp_path, "5"), facts)).plan.world_size == 2
+
+
 async def test_a_stop(cluster: Cluster, tmp_path: Path) -> None:
     """Asked for while events are read; the run ends as stopped."""
-    planned = cluster.plan(job(tmp_path, "100000"), await cluster.probe(["demo1"]) | await cluster.probe(["demo2"]))
+    planned = await cluster.plan(
+        job(tmp_path, "100000"), await cluster.probe(["demo1"]) | await cluster.probe(["demo2"])
+    )
     async with asyncio.timeout(60), cluster.launch(planned, preflight=False) as run:
         async for event in run.events():
             if isinstance(event, PhaseBegun) and event.phase == "follow":
@@ -105,7 +139,7 @@ async def test_a_stop(cluster: Cluster, tmp_path: Path) -> None:
 
 async def test_a_run_that_is_left_lives_on(cluster: Cluster, tmp_path: Path) -> None:
     """Leaving the block early is no stop; nothing of its output is needed to leave."""
-    planned = cluster.plan(job(tmp_path, "100000"), await cluster.probe(), name="lives")
+    planned = await cluster.plan(job(tmp_path, "100000"), await cluster.probe(), name="lives")
     async with asyncio.timeout(60):
         async with cluster.launch(planned) as run:
             async for event in run.events():
@@ -119,7 +153,7 @@ async def test_a_run_that_is_left_lives_on(cluster: Cluster, tmp_path: Path) -> 
         assert (report.errors, report.leftovers) == ({}, ())
 
 
-def test_what_is_wrong_is_said_before_anything_is_contacted(tmp_path: Path) -> None:
+async def test_what_is_wrong_is_said_before_anything_is_contacted(tmp_path: Path) -> None:
     """A bad inventory, a bad job, a secret without a value, hosts that are none; all as errors of distui."""
     settings = ClusterSettings({"HOME": str(tmp_path)})
     bad = tmp_path / "hosts.yaml"
@@ -130,14 +164,14 @@ def test_what_is_wrong_is_said_before_anything_is_contacted(tmp_path: Path) -> N
     assert [host.name for host in cluster.hosts] == ["h1", "h2"]
     good = job(tmp_path, "5", more="secrets: [TOKEN]\n")
     with pytest.raises(UsageError, match="TOKEN of job counting have no value"):
-        cluster.plan(good, {})
+        await cluster.plan(good, {})
     with pytest.raises(UsageError, match="unknown host"):
-        cluster.plan(job(tmp_path, "5"), {}, hosts=["h3"])
+        await cluster.plan(job(tmp_path, "5"), {}, hosts=["h3"])
     with pytest.raises(PlanError, match="h1"):
-        cluster.plan(job(tmp_path, "5"), {}, hosts=["h1"])
+        await cluster.plan(job(tmp_path, "5"), {}, hosts=["h1"])
     job(tmp_path, "5", more="code: {path: /}\n")
     with pytest.raises(UsageError):
-        cluster.plan(tmp_path / "job.yaml", {}, hosts=["h1"])
+        await cluster.plan(tmp_path / "job.yaml", {}, hosts=["h1"])
 
 
 def test_read_only_settings_start_nothing(tmp_path: Path) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from distui.cluster.run import Run
 from distui.cluster.run_events import RunEvents
-from distui.errors import CheckFailed, UsageError
+from distui.cluster.unusable import HostsUnreachable
+from distui.errors import CheckFailed, DistuiError, HostCommandError, HostUnreachable, LaunchFailed, UsageError
 from distui.runs.attempt.outbox import Outbox
 from distui.runs.lines.events import Event, Notice, PhaseBegun, RunEnded, RunOpened
 from fakehosts.runs import LIMIT_S, Cluster, until, use_fake_follower
@@ -85,6 +86,49 @@ async def test_an_end_that_nobody_has_read_is_the_result(cluster: Cluster) -> No
             await until(lambda: run.state.ended is not None)
         assert run.result is not None and run.result.outcome == "succeeded"
         assert await run.wait() is run.result
+
+
+def lacks_its_image(cluster: Cluster) -> None:
+    """A check fails."""
+    cluster.hosts[1].engine.images = {}
+
+
+def goes_away(cluster: Cluster) -> None:
+    """A host is out of reach once it was planned."""
+    cluster.connector.down["h2"] = HostUnreachable("h2", "h2 is gone")
+
+
+def has_a_full_disk(cluster: Cluster) -> None:
+    """The start fails part way."""
+    cluster.hosts[1].fails["put"] = HostCommandError("h2", "no space left on device")
+
+
+@pytest.mark.parametrize(
+    ("breaks", "kind", "words"),
+    [
+        (lacks_its_image, CheckFailed, "image img:1 is not on h2"),
+        (goes_away, HostsUnreachable, "h2 is gone"),
+        (has_a_full_disk, LaunchFailed, "no space left on device"),
+    ],
+)
+async def test_a_run_that_was_not_started_raises_why(
+    cluster: Cluster, breaks: Callable[[Cluster], None], kind: type[DistuiError], words: str
+) -> None:
+    """After its last event, and to whoever waits then; its name is free again."""
+    breaks(cluster)
+    seen: list[Event] = []
+    async with asyncio.timeout(LIMIT_S):
+        async with Run(cluster.controller(cluster.plan(pull="never"))) as run:
+            with pytest.raises(kind, match=words):
+                async for event in run.events():
+                    seen.append(event)
+            with pytest.raises(kind, match=words):
+                await run.wait()
+        with pytest.raises(kind, match=words):
+            await run.wait()
+    assert seen[-1] is run.result
+    assert run.result is not None and (run.result.outcome, run.result.exit) == ("launch_failed", kind.exit_code)
+    assert not run.stored.path.exists()
 
 
 async def test_a_batch_is_not_lost_with_who_waits_for_it() -> None:
