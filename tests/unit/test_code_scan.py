@@ -65,6 +65,7 @@ def test_ignore_files_of_every_folder_count(tmp_path: Path) -> None:
             "sub/.gitignore": "!deep.log\n",
             ".git/config": "x",
             "sub/.git": "gitdir: elsewhere\n",
+            "sub/data/.GIT/config": "x",
             "a.log": "",
             "keep.log": "",
             "notes.md": "",

@@ -22,6 +22,7 @@ from distui.frozen import frozen
 from distui.plan.content.tree import readable
 from distui.regex import regex
 from distui.runs.code.git_call import call, remote_environment
+from distui.runs.code.git_tree import SUBMODULE, Listed, checked, write
 
 _SECONDS = 600.0
 _COMMIT = regex(r"[0-9a-f]{40}([0-9a-f]{24})?")
@@ -130,13 +131,14 @@ class Repository:
         """The commit's files, exactly as they are stored: no filter, no attribute, no hook changes them."""
         name = hashlib.sha256(f"{commit}:{subdir}".encode()).hexdigest()[:24]
         target = self._trees / name
-        listed = list(self._listed(commit, subdir))
-        left_out = [f"left out: submodule {readable(path)}" for mode, _, path in listed if mode == "160000"]
+        what = f"code: commit {commit[:12]} of {self._url}"
+        listed = list(checked(self._listed(commit, subdir, what), what))
+        left_out = [f"left out: submodule {readable(file.path)}" for file in listed if file.mode == SUBMODULE]
         if not target.is_dir():
             _made(self._trees)
             made = Path(tempfile.mkdtemp(prefix=".new-", dir=self._trees))
             try:
-                self._write(made, [item for item in listed if item[0] != "160000"])
+                self._write(made, [file for file in listed if file.mode != SUBMODULE], what)
                 with contextlib.suppress(FileExistsError):
                     made.rename(target)
             except OSError as exc:
@@ -148,43 +150,29 @@ class Repository:
             left_out.append(f"not fetched: what Git LFS keeps elsewhere; such files are pointers ({readable(pointer)})")
         return Checkout(target, commit, tuple(left_out))
 
-    def _listed(self, commit: str, subdir: str) -> Iterator[tuple[str, str, str]]:
-        """Mode, object and path of every file."""
+    def _listed(self, commit: str, subdir: str, what: str) -> Iterator[Listed]:
         try:
             output = self._local("ls-tree", "-r", "-z", f"{commit}:{subdir}")
         except CheckFailed as exc:
-            raise UsageError(f"code: commit {commit[:12]} of {self._url} has no folder {subdir!r}") from exc
+            if not subdir:
+                raise
+            raise UsageError(f"{what} has no folder {subdir!r}") from exc
         for line in output.split(b"\0"):
             if line:
                 head, _, path = line.partition(b"\t")
-                mode, _, blob = head.split()[:3]
-                if {b"", b".", b"..", b".git"} & set(path.split(b"/")):
-                    raise CheckFailed(f"code: commit {commit[:12]} of {self._url} holds a path that leads out of it")
-                yield mode.decode(), blob.decode(), os.fsdecode(path)
+                mode, _, blob = head.decode().split()[:3]
+                yield Listed(mode, blob, os.fsdecode(path))
 
-    def _write(self, folder: Path, items: list[tuple[str, str, str]]) -> None:
+    def _write(self, folder: Path, files: list[Listed], what: str) -> None:
         argv = self._argv(f"--git-dir={self._folder}", "cat-file", "--batch")
         with subprocess.Popen(
             argv, env=self._environ, cwd=self._place, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         ) as git:
             assert git.stdin is not None and git.stdout is not None
-            for mode, blob, path in sorted(items, key=lambda item: item[0] == "120000"):  # nothing through a link
-                git.stdin.write(f"{blob}\n".encode())
-                git.stdin.flush()
-                length = int(git.stdout.readline().split()[2])
-                place = folder / path
-                place.parent.mkdir(parents=True, exist_ok=True)
-                if mode == "120000":
-                    place.symlink_to(os.fsdecode(git.stdout.read(length)))
-                else:
-                    with place.open("xb") as file:
-                        while length > 0:
-                            piece = git.stdout.read(min(length, 1 << 20))
-                            file.write(piece)
-                            length -= len(piece)
-                    place.chmod(0o700 if mode == "100755" else 0o600)
-                git.stdout.read(1)
-            git.stdin.close()
+            try:
+                write(folder, files, git.stdin, git.stdout, what)
+            finally:
+                git.kill()  # it may have more to say, and nobody reads it
 
     @staticmethod
     def _pointer(folder: Path) -> str:

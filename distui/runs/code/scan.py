@@ -14,6 +14,7 @@ from distui.amounts import size_words
 from distui.errors import UsageError
 from distui.frozen import frozen
 from distui.plan.content.tree import Entry, Tree, readable
+from distui.runs.code.git_tree import is_git
 from distui.runs.code.hashes import Hashes, key_of
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.wildcards import TooSlow
@@ -85,7 +86,7 @@ def _walk(root: Path, path: str, above: Ignored, found: _Found) -> bool:
             name = f"{path}/{item.name}" if path else item.name
             status = item.stat(follow_symlinks=False)
             is_folder = stat.S_ISDIR(status.st_mode)
-            if item.name == ".git" or ignored.has(name, folder=is_folder):
+            if is_git(item.name) or ignored.has(name, folder=is_folder):
                 continue
             kept = _take(root, name, status, ignored, found) or kept
             if len(found.files) > MAX_FILES:
