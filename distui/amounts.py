@@ -24,9 +24,14 @@ def seconds_of(text: str) -> float | None:
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
+def plural(count: int, noun: str) -> str:
+    """The noun as it stands after that number, which is written by itself: `host`, `hosts`, `processes`."""
+    return noun if count == 1 else noun + ("es" if noun.endswith("s") else "s")
+
+
 def counted(count: int, noun: str) -> str:
     """`1 host`, `2 hosts`."""
-    return f"{count} {noun}{'s' * (count != 1)}"
+    return f"{count} {plural(count, noun)}"
 
 
 def size_words(count: float) -> str:

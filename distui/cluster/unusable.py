@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from distui.amounts import counted
 from distui.errors import CheckFailed, ExitCode
 from distui.facts.host import HostDown, ProbeResult
 from distui.facts.troubles import lines
@@ -28,5 +29,5 @@ def refuse_unusable(results: Mapping[str, ProbeResult]) -> None:
     if not down:
         return
     kind = HostsFailed if all(d.error.code in _FOUND_WRONG for d in down) else HostsUnreachable
-    count = f"{len(down)} of {len(results)} hosts can't be used, nothing was started:"
+    count = f"{len(down)} of {counted(len(results), 'host')} can't be used, nothing was started:"
     raise kind("\n".join([count, *(f"  {line}" for line in lines({d.host: d.error for d in down}))]))

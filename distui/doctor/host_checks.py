@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from distui.amounts import memory_words, size_words
+from distui.amounts import counted, memory_words, size_words
 from distui.doctor.finding import GRAVITY, Answer, Check, Verdict
 from distui.facts.host import Disk, HostFacts, IbPort, Trouble
 
@@ -85,7 +85,7 @@ def gpus_answer(facts: HostFacts) -> Answer:
         assert first is not None
         which = ", ".join(f"GPU {g.index}" for g in broken)
         return Answer("fail", f"{which}: {first.message}", "plans leave it out, or fail", first.hint)
-    return Answer("ok", f"{len(facts.gpu.gpus)} GPUs" if facts.gpu.gpus else "no GPU")
+    return Answer("ok", counted(len(facts.gpu.gpus), "GPU") if facts.gpu.gpus else "no GPU")
 
 
 def gpus_cool(facts: HostFacts) -> Answer:

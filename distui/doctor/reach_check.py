@@ -103,7 +103,9 @@ def pairs_words(report: ReachReport) -> str:
     failed = sum(bool(reached.error) for row in report.table.values() for reached in row.values())
     untried = report.possible - report.pairs
     all_ = "all of them reach" if not failed else f"{report.pairs - failed} of them reach"
-    tried = f"{report.pairs} of {report.possible} pairs tried" if untried > 0 else f"{report.pairs} pairs tried"
+    tried = (
+        f"{report.pairs} of {report.possible} pairs tried" if untried > 0 else f"{counted(report.pairs, 'pair')} tried"
+    )
     return f"{tried}, {all_} each other" if report.pairs else f"{tried}: nothing is proved"
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from math import isnan, nan
 from typing import TYPE_CHECKING, Literal
 
+from distui.amounts import counted
 from distui.facts.gpus.gpu import with_processes
 from distui.facts.host import Gpu, GpuProcess, HostDown, HostFacts, IbPort, Nic, ProbeResult, Trouble
 from distui.facts.network import kind_of, main_nic
@@ -446,7 +447,9 @@ def _answered(host: HostBoard, facts: HostFacts, at: float) -> Iterator[Note]:
     """A probe was answered: the first time, after trouble, or after the host was started again."""
     before = host.facts
     if before is None:
-        yield Note(at, "info", f"answers a probe: {facts.os or 'unknown system'}, {len(facts.gpu.gpus)} GPUs")
+        yield Note(
+            at, "info", f"answers a probe: {facts.os or 'unknown system'}, {counted(len(facts.gpu.gpus), 'GPU')}"
+        )
     elif before.boot_id and facts.boot_id and before.boot_id != facts.boot_id:
         yield Note(at, "wrong", "it was started again since the last probe")
     elif host.trouble is not None:

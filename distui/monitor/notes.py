@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Literal
 
+from distui.amounts import counted
 from distui.facts.gpus import throttle, xid
 from distui.frozen import frozen
 from distui.plan.labels import named_ranks
@@ -43,7 +44,7 @@ def of_gpu(before: GpuReading, now: GpuReading, at: float) -> Iterator[Note]:
 
 def ecc_words(count: int) -> str:
     """`2 memory errors that ECC could not correct`."""
-    return f"{count} memory error{'s' * (count != 1)} that ECC could not correct"
+    return f"{counted(count, 'memory error')} that ECC could not correct"
 
 
 def _later(before: GpuReading, now: GpuReading) -> bool:

@@ -10,7 +10,7 @@ from distui.facts.troubles import for_hosts, without_host
 from distui.frozen import frozen
 from distui.monitor.board import HostBoard
 from distui.monitor.remarks import remarks
-from distui.plan.labels import format_ranks, named_ranks
+from distui.plan.labels import named_ranks
 from distui.runs.lines.explanation import HANGS
 from distui.runs.report.history import RunRow
 from distui.runs.report.states import ENDED
@@ -105,8 +105,7 @@ def of_run(run: str, state: RunState, now: float) -> Iterator[Problem]:
     for host in (host for host in state.hosts.values() if host.connection == "lost"):
         yield Problem("run", run, "wrong", f"contact with {host.host} is lost: {host.reason}")
     if silent := [rank.rank for rank in state.ranks.values() if rank.quiet]:
-        many = len(silent) > 1
-        what = f"rank{'s' * many} {format_ranks(silent)} say{'s' * (not many)} nothing, and the GPUs do nothing"
+        what = f"{named_ranks(silent)} say{'s' * (len(silent) == 1)} nothing, and the GPUs do nothing"
         yield Problem("run", run, "watch", what, _ASK)
     for warning in state.network.warnings if state.network is not None else ():
         what, _, hint = warning.partition("; ")

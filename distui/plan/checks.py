@@ -136,7 +136,9 @@ def check_nodes(job: Job, places: Sequence[HostPlacement]) -> list[PlanProblem]:
     asked = f"{low}:{high}" if low < high else str(high)
     fit = f"{min(low, len(places))}:{len(places)}" if low < high else str(len(places))
     has = counted(len(places), "host")
-    return [PlanProblem(None, f"torchrun.nnodes {asked} names {high} nodes, the run has {has}", f"write {fit}")]
+    return [
+        PlanProblem(None, f"torchrun.nnodes {asked} names {counted(high, 'node')}, the run has {has}", f"write {fit}")
+    ]
 
 
 def check_preflight(job: Job, places: Sequence[HostPlacement], networks: Sequence[HostNetwork]) -> list[PlanProblem]:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
+from distui.amounts import plural
 from distui.codec import Form, Key, parts, write
 from distui.frozen import frozen
 from distui.regex import regex
@@ -39,7 +40,7 @@ def format_ranks(ranks: Iterable[int]) -> str:
 def named_ranks(ranks: Iterable[int]) -> str:
     """`rank 3`, `ranks 0-2,5`: in order."""
     listed = sorted(ranks)
-    return f"rank{'s' * (len(listed) != 1)} {format_ranks(listed)}"
+    return f"{plural(len(listed), 'rank')} {format_ranks(listed)}"
 
 
 def parse_ranks(text: str) -> tuple[int, ...]:

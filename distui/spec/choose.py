@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from distui.amounts import counted
 from distui.errors import UsageError
 from distui.spec.hosts import names
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
@@ -39,7 +40,7 @@ def hosts_of_job(inventory: Inventory, choice: HostChoice) -> tuple[HostPick, ..
     chosen = choose_hosts(inventory, exprs, choice.label)
     if choice.count is not None and choice.count > len(chosen):
         found = names.fold(p.name for p in chosen)
-        raise UsageError(f"the job wants {choice.count} hosts, but there are only {len(chosen)}: {found}")
+        raise UsageError(f"the job wants {counted(choice.count, 'host')}, but there are only {len(chosen)}: {found}")
     return chosen[: choice.count]
 
 

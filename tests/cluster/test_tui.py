@@ -144,7 +144,7 @@ def test_a_day_with_it_by_keys_alone(lab: Any, user: Path, size: tuple[int, int]
         assert second
 
         term.keys("C-q")
-        term.wait("Quit while 1 run goes on?", "Stay")
+        term.wait("Quit while 1 run is still running?", "Stay")
         term.keys("Right", "Enter")
         said = term.wait_shell()
         assert f"{second[1]} goes on; `distui attach {second[1]}`" in " ".join(said.split())
@@ -286,7 +286,7 @@ def test_a_full_disk_here_is_said_and_nothing_is_lost(lab: Any, user: Path) -> N
             ballast.unlink()
             wait_for(lambda: len(log_of(user, run, 0)) > last + 20)
             term.keys("C-q")
-            term.wait("Quit while 1 run goes on?", "Stay")
+            term.wait("Quit while 1 run is still running?", "Stay")
             term.keys("Right", "Enter")
             term.wait_shell()
             term.enter(f"clear; distui attach {run}")

@@ -123,7 +123,7 @@ def test_attach_goes_on_when_the_app_goes(
                 os.kill(app, number)
             else:
                 term.keys("C-q")
-                term.wait("Quit while 1 run goes on?", "Stay")
+                term.wait("Quit while 1 run is still running?", "Stay")
                 term.keys("Right", "Enter")
             until(lambda: not Path(f"/proc/{app}").exists())
             grown(home, "turns")

@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from distui.amounts import duration, gib, memory_words, size_words
+from distui.amounts import counted, duration, gib, memory_words, size_words
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "text"),
+    [(0, "host", "0 hosts"), (1, "host", "1 host"), (2, "host", "2 hosts"), (1, "process", "1 process"),
+     (2, "process", "2 processes")],
+)  # fmt: skip
+def test_one_of_a_thing_is_not_several(count: int, noun: str, text: str) -> None:
+    """`1 host`, as docker and kubectl write it, never `1 hosts`."""
+    assert counted(count, noun) == text
+
+
+def test_plurals_are_made_in_one_place() -> None:
+    """A noun that is given its s where it is printed will miss it, or have it too many, somewhere else."""
+    made = re.compile(r"""['"]e?s['"] \* \([^()]*(\([^()]*\)[^()]*)*!= 1\)""")
+    root = Path(__file__).parents[2]
+    files = [path for room in ("distui", "remote", "tui") for path in (root / room).rglob("*.py")]
+    assert made.search("f\"{n} host{'s' * (len(n) != 1)}\"") is not None
+    assert [str(path.relative_to(root)) for path in files if made.search(path.read_text("utf-8"))] == []
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ FILES: list[tuple[str, bytes | None, str]] = [
         b"%c: &%c [%s*%c]\n" % (c, c, b"*%c," % (c - 1) * 9, c - 1) for c in range(98, 108)
     ), "more than 500,000 values (aliases count each time)"),
     ("long line", b"name: " + b"x" * 100_000, "can't name a job"),
-    ("many problems", b"".join(b"k%d: 1\n" % i for i in range(1000)), "more problems are not shown"),
+    ("many problems", b"".join(b"k%d: 1\n" % i for i in range(1000)), "more problems not shown"),
     ("missing", None, "there is no such file"),
 ]  # fmt: skip
 

@@ -15,8 +15,9 @@ import pytest
 from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.actions import exec as exec_verb
-from distui.cli.actions.ssh import become, login
+from distui.cli.actions.ssh import become
 from distui.cli.runs.execs import END, VARIABLE
+from distui.cluster.backend.backend_hosts import ssh_login
 from distui.cluster.hosts.selection import host_named
 from distui.errors import DistuiError, NotFound, UsageError
 from distui.plan.labels import TaskLabels
@@ -59,9 +60,9 @@ def test_ssh_gets_what_hosts_yaml_adds() -> None:
     """A command gets a terminal only where there is one."""
     host = Host("gw1", addr="10.0.0.1", user="ann", port=2222)
     options = ("-p", "2222", "-l", "ann", "-o", "HostName=10.0.0.1", "--", "gw1")
-    assert login(host, tty=True) == ("ssh", *options)
-    assert login(host, ("ls", "a b"), tty=True) == ("ssh", "-t", *options, "ls 'a b'")
-    assert login(host, ("ls", "a b"), tty=False) == ("ssh", *options, "ls 'a b'")
+    assert ssh_login(host, tty=True) == ("ssh", *options)
+    assert ssh_login(host, ("ls", "a b"), tty=True) == ("ssh", "-t", *options, "ls 'a b'")
+    assert ssh_login(host, ("ls", "a b"), tty=False) == ("ssh", *options, "ls 'a b'")
 
 
 def test_an_unknown_host_has_a_neighbour() -> None:

@@ -294,7 +294,7 @@ def test_the_result_says_what_became_of_every_rank() -> None:
     ]
     ended = RunEnded(9.0, "failed", 1, failure, took=1.0)
     output = [text for text, _ in words.report(ended, fold(OPENED, *ends, ended))]
-    assert "  also   ranks 0 and 1 failed alike within 0.1 s" in output
+    assert "  also   ranks 0 and 1 failed with the same error within 0.1 s" in output
     assert "  unsure rank 4 failed at the same time" in output
     others = output.index("  others ranks 2-3: stopped by distui (exit 143)")
     assert output[others + 1 : others + 3] == [

@@ -204,8 +204,11 @@ def test_the_inventory_limits_gpus(policy: Any, request_: Any, expected: Any) ->
 @pytest.mark.parametrize(
     ("job", "said"),
     [
-        (Job("j", gpus_per_host=3, gpus_per_rank=2), "3 GPUs do not divide into ranks of 2 GPUs"),
-        (Job("j", gpus_per_host=2, gpus_per_rank=2, ranks=RankLayout(per_host=2)), "2 ranks of 2 GPUs need 4 GPUs"),
+        (Job("j", gpus_per_host=3, gpus_per_rank=2), "3 GPUs can't be divided into ranks of 2 GPUs"),
+        (
+            Job("j", gpus_per_host=2, gpus_per_rank=2, ranks=RankLayout(per_host=2)),
+            "2 ranks with 2 GPUs each: that is 4, the run has 2",
+        ),
         (Job("j", gpus_per_host=0, ranks=RankLayout(per_gpu=1)), "the run has no GPU on it"),
     ],
 )

@@ -198,7 +198,7 @@ def test_two_that_fail_alike_are_said_to() -> None:
     found = verdict(task(0, ended(10.9), *said(10.0, LOSS)), task(1, ended(10.3), *said(10.1, LOSS)))
     assert (found.first, relations(found)) == ((0, 1), ["first", "alike"])
     assert found.failure is not None
-    assert found.failure.together == "ranks 0 and 1 failed alike within 0.1 s"
+    assert found.failure.together == "ranks 0 and 1 failed with the same error within 0.1 s"
 
 
 def test_a_node_whose_process_was_killed_is_first() -> None:

@@ -35,7 +35,7 @@ def test_somebody_elses_text_is_noticed(tmp_path: Path) -> None:
     assert files.changed(path, "old\n")
     assert not files.changed(path, "theirs\n")
     assert files.difference("a: 1\nb: 2\n", "a: 1\nb: 3\n") == ["--- theirs", "+++ yours", "-b: 2", "+b: 3"]
-    assert files.difference("", "x\n" * 100)[-1] == "and 82 lines more"
+    assert files.difference("", "x\n" * 100)[-1] == "and 82 more lines"
 
 
 def test_what_cannot_be_read_or_written_is_said(tmp_path: Path) -> None:

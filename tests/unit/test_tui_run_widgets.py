@@ -75,7 +75,7 @@ def test_what_belongs_to_the_verdict_of_a_success(palette: Palette) -> None:
     lines = failure_banner.warning_lines(palette, UNICODE, ("one", "two", "three"), 80, 2)
     assert [line.plain.rstrip() for line in lines] == [
         "▌ warn   one",
-        "▌ warn   2 more warnings: `show` lists them",
+        "▌ warn   2 more warnings: see `distui show`",
     ]
     assert failure_banner.banner_rows(None, ("one", "two")) == 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from distui.amounts import counted
 from distui.cluster.backend.values import LiveRun
 from distui.spec.hosts.names import fold
 from distui.tui.dialogs.confirm import Dialog
@@ -25,8 +26,7 @@ class QuitScreen(Dialog):
             buttons.append(("detach", "Detach"))
         if (stop_on_exit or not readonly) and (leaving is None or not leaving.stop):
             buttons.append(("stop", "Stop them"))
-        count = f"{len(living)} run{'s' * (len(living) != 1)}"
-        title = f"Quit while {count} go{'es' * (len(living) == 1)} on?"
+        title = f"Quit while {counted(len(living), 'run')} {'is' if len(living) == 1 else 'are'} still running?"
         super().__init__(leaving.words() if leaving is not None else title, tuple(lines), tuple(buttons))
 
 

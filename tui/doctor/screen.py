@@ -13,6 +13,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from distui.amounts import counted, plural
 from distui.doctor.checks import check_hosts, counts, problems
 from distui.doctor.finding import CheckRow, Finding, report_text
 from distui.doctor.images import Images
@@ -335,7 +336,9 @@ class DoctorScreen(View):
         if (at_ := self._taken_at(found)) is not None:
             title.gap(2).put(f"asked {_clock(at_)}", palette.faint)
         right = (
-            Line().put(f"{at + 1} of {len(bad)}" if at is not None else f"{len(bad)} findings", palette.muted).gap(1)
+            Line()
+            .put(f"{at + 1} of {len(bad)}" if at is not None else counted(len(bad), "finding"), palette.muted)
+            .gap(1)
         )
         lines = [title.rule(width - right.width - 2, palette.rule, glyphs.rule).ends_with(right, width, gap=1), Line()]
         for label, words in (("saw", found.saw), ("means", found.means), ("do", found.do), ("ran", row.check.ran)):
@@ -354,8 +357,9 @@ class DoctorScreen(View):
         """How many findings there are of each kind."""
         total = counts(self.checked)
         line.put(total["ok"], palette.bold).put(" ok", palette.muted)
+        warned = plural(total["warn"], "warning")
         for verdict, words, style in (
-            ("pull", "to pull", palette.bold), ("warn", "warnings", palette.watch), ("fail", "failed", palette.wrong)
+            ("pull", "to pull", palette.bold), ("warn", warned, palette.watch), ("fail", "failed", palette.wrong)
         ):  # fmt: skip
             if total[verdict]:
                 line.gap(3).put(total[verdict], style).put(f" {words}", palette.muted)
@@ -451,7 +455,7 @@ class DoctorScreen(View):
         head = time.strftime(f"{backend_of(self).title}, %Y-%m-%d %H:%M")
         if self.taken is not None:
             head += f"; the hosts were asked at {_clock(self.taken)}"
-        sums = f"{total['ok']} ok, {total['warn']} warnings, {total['fail']} failed"
+        sums = f"{total['ok']} ok, {counted(total['warn'], 'warning')}, {total['fail']} failed"
         return "\n\n".join([head, report_text(self.checked, all_=all_) or "nothing is wrong", sums])
 
 
@@ -460,7 +464,7 @@ def _clock(at: float) -> str:
 
 
 def _others(count: int) -> str:
-    return f"{count} other{'s' * (count != 1)}"
+    return counted(count, "other")
 
 
 def _searched(row: CheckRow) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from distui.amounts import counted
 from distui.doctor.smoke import MEGABYTES, rounds
 from distui.spec.hosts.names import fold
 from distui.spec.job.job import Job
@@ -27,7 +28,7 @@ class SmokeQuestion(Dialog):
     def __init__(self, jobs: Sequence[Job], hosts: Sequence[str]) -> None:
         pairs = sum(len(r) for r in rounds(hosts))
         lines = [
-            f"on {fold(hosts)} ({len(hosts)}): {pairs} pair{'s' * (pairs != 1)} of neighbours, two ranks each",
+            f"on {fold(hosts)} ({len(hosts)}): {counted(pairs, 'pair')} of neighbours, two ranks each",
             f"torch.distributed sums {MEGABYTES} MB; containers go after it; nothing is pulled",
             "",
             *(f"{job.image or 'processes without an image'}, as job {job.name}" for job in jobs),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
+from distui.amounts import counted
 from distui.errors import UsageError
 from distui.files import read_text, reason, replace_text, writing
 
@@ -45,4 +46,4 @@ def difference(theirs: str, ours: str, most: int = 20) -> list[str]:
     """What would be different in the file, in lines of a diff."""
     found = difflib.unified_diff(theirs.splitlines(), ours.splitlines(), "theirs", "yours", lineterm="", n=0)
     lines = [line for line in found if not line.startswith("@@")]
-    return lines if len(lines) <= most else [*lines[:most], f"and {len(lines) - most} lines more"]
+    return lines if len(lines) <= most else [*lines[:most], f"and {counted(len(lines) - most, 'more line')}"]

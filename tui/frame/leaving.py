@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from distui.amounts import counted
 from distui.cluster.backend.values import LiveRun
 from distui.frozen import frozen
 from distui.spec.hosts.names import fold
@@ -31,7 +32,7 @@ class Leaving:
             return "leaving"
         runs = fold(live.plan.run_id for live in waiting)
         hosts = len({host for live in waiting for host in live.plan.hosts})
-        where = f"{runs} on {hosts} host{'s' * (hosts != 1)}"
+        where = f"{runs} on {counted(hosts, 'host')}"
         phase = f": {waiting[0].state.phase}" if waiting[0].state.phase else ""
         if self.stop:
             return f"stopping {where}{phase}; leaves when they are clean"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from distui.amounts import counted
 from distui.monitor.board import HostBoard
 from distui.monitor.groups import GroupBoard
 from distui.tui.hosts import rows as host_rows
@@ -54,7 +55,7 @@ def row(group: GroupBoard, at: Columns, palette: Palette, glyphs: Glyphs, now: f
 
 
 def _count(group: GroupBoard) -> str:
-    return f"{len(group.hosts)} host{'s' * (len(group.hosts) != 1)}"
+    return counted(len(group.hosts), "host")
 
 
 def _gpus(line: Line, group: GroupBoard, width: int, palette: Palette, glyphs: Glyphs) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from distui.amounts import duration, size_words
+from distui.amounts import counted, duration, size_words
 from distui.cluster.backend.values import LiveRun
 from distui.facts.host import HostFacts
 from distui.frozen import frozen
@@ -233,7 +233,9 @@ def _why(host: HostBoard, width: int, palette: Palette, glyphs: Glyphs) -> list[
     known = host.facts
     if known is not None:
         message = (
-            f"{len(host.gpus)} GPUs, {known.os or 'unknown system'}" if host.gpus else known.os or "unknown system"
+            f"{counted(len(host.gpus), 'GPU')}, {known.os or 'unknown system'}"
+            if host.gpus
+            else known.os or "unknown system"
         )
         lines += [Line(), Line().gap(4).put(f"when it last answered: {message}", palette.muted)]
     return lines

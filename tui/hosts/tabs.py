@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Literal
 
+from distui.amounts import counted, plural
 from distui.facts.host import GpuProcess
 from distui.frozen import frozen
 from distui.monitor.board import GpuLane, HostBoard
@@ -137,8 +138,8 @@ def below_gpu(
     errors = sum(x.errors or 0 for x in found)
     end = (
         Line()
-        .put(f"{len(shown)} links, ", palette.faint)
-        .put(f"{errors:,} errors", palette.muted if errors else palette.faint)
+        .put(f"{counted(len(shown), 'link')}, ", palette.faint)
+        .put(f"{errors:,} {plural(errors, 'error')}", palette.muted if errors else palette.faint)
     )
     head = title("Network", width, palette, glyphs, facts=_data_path(host), end=end)
     full = [Line(), head, Line(), *net]

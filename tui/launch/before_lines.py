@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from rich.style import Style
 
+from distui.amounts import plural
 from distui.doctor.checks import counts
 from distui.doctor.finding import CheckRow, SharedFinding, shared_findings
 from distui.doctor.images import how_it_comes
@@ -147,7 +148,7 @@ def preflight_lines(checked: Checked, plan: RunPlan, width: int, palette: Palett
     yield Line()
     total = counts(checked.rows)
     end = Line().put(f"{total['ok']} ok", palette.muted)
-    warned = f"warning{'s' * (total['warn'] != 1)}"
+    warned = plural(total["warn"], "warning")
     for verdict, words, style in (("pull", "to pull", palette.text), ("warn", warned, palette.watch),
                                   ("fail", "failed", palette.wrong)):  # fmt: skip
         if total[verdict]:

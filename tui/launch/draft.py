@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from textual.timer import Timer
 
+from distui.amounts import counted
 from distui.cluster.jobs.job_files import JobFile
 from distui.cluster.jobs.job_templates import TEMPLATES, blank_job
 from distui.doctor.images import ImageId
@@ -354,10 +355,9 @@ def _saved(path: Path, problems: Sequence[Problem]) -> str:
     """That it is saved, and what keeps it from being a job."""
     if not problems:
         return f"saved {path}"
-    one = len(problems) == 1
     messages = [_problem(problem) for problem in problems[:2]]
     more = [f"and {len(problems) - 2} more"] if len(problems) > 2 else []
-    return f"saved {path}, with {len(problems)} problem{'s' * (not one)}: " + "; ".join([*messages, *more])
+    return f"saved {path}, with {counted(len(problems), 'problem')}: " + "; ".join([*messages, *more])
 
 
 def _problem(problem: Problem) -> str:

@@ -8,6 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from distui.amounts import plural
 from distui.cluster.jobs.job_files import JobFile
 from distui.errors import DistuiError
 from distui.files import read_text, reason
@@ -66,7 +67,7 @@ class JobsScreen(View):
     def headline(self, line: Line, palette: Palette) -> None:
         """How many there are, and how many are invalid."""
         bad = sum(1 for job in self.files if job.problems)
-        line.put(len(self.files), palette.bold).put(f" job{'s' * (len(self.files) != 1)}", palette.muted)
+        line.put(len(self.files), palette.bold).put(f" {plural(len(self.files), 'job')}", palette.muted)
         if bad:
             line.gap(3).put(bad, palette.wrong).put(" invalid", palette.muted)
 

@@ -8,11 +8,12 @@ from collections.abc import Collection, Sequence
 
 from rich.style import Style
 
+from distui.amounts import counted
 from distui.errors import Problem
 from distui.frozen import frozen
 from distui.monitor.board import Board, GpuOwner
 from distui.plan.command.process import program
-from distui.plan.labels import format_ranks
+from distui.plan.labels import format_ranks, named_ranks
 from distui.plan.model import HostNetwork, NoPlan, PlanProblem, RunPlan, Task
 from distui.plan.text.render import env_heredoc, folded, groups, held, quoted
 from distui.plan.visible import visible
@@ -107,13 +108,13 @@ def status(shown: Preview, palette: Palette) -> Line:
     """`ready, 1 warning`; `2 errors`."""
     line = Line()
     if shown.errors:
-        return line.put(f"{shown.errors} error{'s' * (shown.errors != 1)}", palette.wrong)
+        return line.put(counted(shown.errors, "error"), palette.wrong)
     if shown.plan is None:
         return line.put("no plan yet", palette.faint)
     line.put("ready", palette.text)
     count = len(folded_warnings(shown.warnings))
     if count:
-        line.put(", ", palette.muted).put(f"{count} warning{'s' * (count != 1)}", palette.watch)
+        line.put(", ", palette.muted).put(counted(count, "warning"), palette.watch)
     if shown.checked is not None and shown.checked.plan == shown.plan.hash and shown.checked.failed:
         line.put(", ", palette.muted).put(f"preflight: {shown.checked.failed} failed", palette.wrong)
     if shown.image is not None and shown.image.missing:
@@ -161,9 +162,7 @@ def plan_rows(
 
 def _counts(plan: RunPlan) -> str:
     what = "process" if plan.tasks and plan.tasks[0].engine == "process" else "container"
-    plural = "es" if what == "process" else "s"
-    tasks = f"{len(plan.tasks)} {what}{plural * (len(plan.tasks) != 1)}"
-    return f"{tasks}, {plan.world_size} rank{'s' * (plan.world_size != 1)}"
+    return f"{counted(len(plan.tasks), what)}, {counted(plan.world_size, 'rank')}"
 
 
 def folded_warnings(warnings: Sequence[str]) -> list[tuple[str, str]]:
@@ -329,7 +328,7 @@ def _commands(
         mark = glyphs.open if is_open else glyphs.folded
         end = Line().put("enter ", palette.key).put("fold" if is_open else "unfold", palette.muted)
         end.put("  c ", palette.key).put("copy", palette.muted)
-        ranks = f"rank{'s' * (len(task.ranks) > 1)} {format_ranks(task.ranks)}"
+        ranks = named_ranks(task.ranks)
         ranks = plan.rank_names.get(task.ranks[0], ranks)
         head = title(f"Command on {task.host}", width - 2, palette, glyphs, facts=[ranks], end=end)
         head = Line().gap(1).put(mark, palette.accent).add(head)
@@ -338,7 +337,7 @@ def _commands(
         rows += [*(PlanRow(line, task.index) for line in lines), PlanRow(Line(), task.index)]
     rest = len(plan.tasks) - len(shown)
     if rest:
-        message = f"{rest} more command{'s' * (rest != 1)} like these"
+        message = f"{counted(rest, 'more command')} like these"
         rows += [
             PlanRow(Line().gap(1).put(glyphs.folded, palette.accent).put(f" {message}", palette.muted), -1, key="more"),
             PlanRow(Line()),

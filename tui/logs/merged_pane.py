@@ -10,6 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from distui.amounts import counted
 from distui.runs.lines.text import safe
 from distui.runs.report.rank_rows import digits
 from distui.tui.frame.context import glyphs_of, palette_of
@@ -263,7 +264,7 @@ class MergedPane(Pane):
             return self._marked(line, group.shown, palette.muted if one and not self.wide else style, palette)
         if part == -2:
             more = group.members - self.open.get(id(group), 0)
-            return line.gap(2).put(f"{more} more line{'s' * (more != 1)}", palette.muted)
+            return line.gap(2).put(counted(more, "more line"), palette.muted)
         return self._marked(line.gap(2), self._member_text(group, part), palette.muted, palette)
 
     def _marked(self, line: Line, text: str, style: Style, palette: Palette) -> Line:

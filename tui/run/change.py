@@ -6,7 +6,7 @@ import asyncio
 import shlex
 from collections.abc import Iterator, Sequence
 
-from distui.amounts import size_words
+from distui.amounts import plural, size_words
 from distui.cluster.backend.values import LiveRun
 from distui.errors import UsageError
 from distui.files import read_text, reason
@@ -39,7 +39,7 @@ def targets(live: LiveRun) -> list[str]:
 
 
 def _ranks(ranks: Sequence[int]) -> str:
-    return f"rank{'s' * (len(ranks) != 1)} {numbers(sorted(ranks))}"
+    return f"{plural(len(ranks), 'rank')} {numbers(sorted(ranks))}"
 
 
 async def stop(view: View, live: LiveRun) -> None:

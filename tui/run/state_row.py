@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distui.amounts import size_words
+from distui.amounts import plural, size_words
 from distui.tui.frame.base import View
 from distui.tui.logs.feed import RunFeed
 from distui.tui.logs.log_pane import LogPane
@@ -43,7 +43,7 @@ class StateRow:
         parts += [("search", self.search.text)] if self.search.text else []
         parts += [("strip", self.folding.strip_mode)] if self.folding.strip_mode != "auto" else []
         count, size = self.feed.totals()
-        lines = f"{count:,} line{'s' * (count != 1)}"
+        lines = f"{count:,} {plural(count, 'line')}"
         end = Line().put(lines, palette.muted).gap(3).put(size_words(size), palette.muted).gap(1)
         gap, room = 3 if width >= 100 else 2, width - end.width - 2
         while parts and sum(len(name) + len(value) + 1 + gap for name, value in parts) > room:

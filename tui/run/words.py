@@ -8,7 +8,7 @@ from statistics import median
 
 from rich.style import Style
 
-from distui.amounts import duration
+from distui.amounts import duration, plural
 from distui.runs.lines.events import Failure, GpuReading
 from distui.runs.lines.text import safe
 from distui.runs.report.history import RunRow
@@ -25,7 +25,7 @@ _STATES = {
 
 def rank_note(row: RankRow, gpus: Sequence[GpuReading], *, stands: bool) -> str:
     """What there is to know of a rank that is behind, or whose run stands still: how far, what it does, its GPU."""
-    late = f"{row.lag:,} step{'s' * (row.lag != 1)} behind" if row.tone == "watch" and row.lag else ""
+    late = f"{row.lag:,} {plural(row.lag, 'step')} behind" if row.tone == "watch" and row.lag else ""
     busy = gpu_words(gpus) if stands and row.tone != "watch" else ""
     return ": ".join(part for part in (late, safe(row.does).replace("\n", " ") or busy) if part)
 

@@ -7,6 +7,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+from distui.amounts import counted, plural
 from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.demo.demo_job import demo_inventory, digits
@@ -45,7 +46,7 @@ def act(settings: Settings, out: Console, docker: bool, image: str, epochs: int,
 async def _demo(settings: Settings, out: Console, job: Job, folder: Path, count: int, *, docker: bool) -> int:
     async with DemoHosts(count, root=folder) as demo:
         where = ", ".join(f"{t.name} = 127.0.0.1:{t.port}" for t in demo.hosts.values())
-        out.say(f"distui: made {count} hosts with ssh servers: {where}")
+        out.say(f"distui: made {counted(count, 'host')} with {plural(count, 'ssh server')}: {where}")
         found = demo_inventory(demo, docker=docker)
         request = RunRequest(job, found, tuple(HostPick(h.name) for h in found.hosts), {}, run_name("demo"))
         async with reusing(demo.connector()) as connector:

@@ -6,7 +6,7 @@ import signal
 import sys
 
 from distui.cli import wiring
-from distui.cli.actions.ssh import become, login
+from distui.cli.actions.ssh import become
 from distui.cli.console import Console
 from distui.cli.printing.results import signals_end
 from distui.cli.runs.execs import Marked
@@ -14,6 +14,7 @@ from distui.cli.runs.streams import pass_through
 from distui.cli.settings import Settings
 from distui.cluster.attach import places
 from distui.cluster.attach.leftover import run_there
+from distui.cluster.backend.backend_hosts import ssh_login
 from distui.errors import ContactLost, NotFound, SessionLost, UsageError
 from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.spec.hosts.inventory import Host
@@ -38,7 +39,7 @@ def act(settings: Settings, out: Console, run: str, rank: int | None, tty: bool,
         return settings.places.at(out.say, run, execute)
     host, task = settings.places.at(out.say, run, find)
     argv = (*host.engine_command, "exec", "-it" if sys.stdin.isatty() else "-i", task.id, *(words or SHELL))
-    return become(login(host, argv, tty=sys.stdin.isatty()))
+    return become(ssh_login(host, argv, tty=sys.stdin.isatty()))
 
 
 async def _find(settings: Settings, place: places.RunLocation, rank: int | None) -> tuple[Host, FoundTask]:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from contextlib import closing
 from dataclasses import replace
 
+from distui.amounts import counted
 from distui.cli import wiring
 from distui.cli.console import Console, confirm, confirm_async
 from distui.cli.printing.run_rows import each_named
@@ -80,7 +81,7 @@ async def _remove_remote(settings: Settings, out: Console, place: places.RunLoca
         out.warn(f"distui: not reached: {', '.join(done.unreachable)}", "red")
     if done.unreachable or not done.whole:
         return ExitCode.CONTACT_LOST
-    out.say(f"distui: {place.run}: removed from {len(done.live.plan.hosts)} hosts")
+    out.say(f"distui: {place.run}: removed from {counted(len(done.live.plan.hosts), 'host')}")
     return ExitCode.OK
 
 

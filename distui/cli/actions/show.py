@@ -87,7 +87,7 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
         known = history.found_row(found, recorded) if found is not None else recorded
         row, *_ = history.with_launches([known] if known is not None else [], [left], {}, answered=())
     elif found is None and recorded is None:
-        raise places.not_found(settings.cluster, run, f"none of {len(place.hosts)} hosts has it")
+        raise places.not_found(settings.cluster, run, places.on_none(place))
     else:
         known = history.found_row(found, recorded) if found is not None else recorded
         assert known is not None

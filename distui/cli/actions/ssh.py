@@ -10,20 +10,13 @@ from distui.cli.settings import Settings
 from distui.cluster.backend.backend_hosts import ssh_login
 from distui.cluster.hosts.selection import host_named
 from distui.errors import UsageError
-from distui.spec.hosts.inventory import Host
 
 
 def act(settings: Settings, out: Console, name: str, words: tuple[str, ...]) -> int:
     """See `ssh --help`."""
     settings.refuse_readonly("ssh")
     host = host_named(settings.selection.inventory(), name)
-    return become(login(host, words, tty=sys.stdin.isatty()))
-
-
-def login(host: Host, command: tuple[str, ...] = (), *, tty: bool) -> tuple[str, ...]:
-    """OpenSSH's command; a command gets a terminal where there is one to pass on."""
-    argv = ssh_login(host, command)
-    return argv if tty else tuple(word for i, word in enumerate(argv) if (i, word) != (1, "-t"))
+    return become(ssh_login(host, words, tty=sys.stdin.isatty()))
 
 
 def become(argv: tuple[str, ...]) -> int:

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from distui.amounts import counted
 from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.printing import toprows
@@ -169,5 +170,5 @@ class _Shower:
             self._out.print("\n".join(lines))
             return
         clock = time.strftime("%H:%M:%S")
-        picture = "\x1b[K\n".join([f"{clock}  {len(hosts)} hosts, Ctrl-C ends", *lines])
+        picture = "\x1b[K\n".join([f"{clock}  {counted(len(hosts), 'host')}, Ctrl-C ends", *lines])
         self._out.print(("\x1b[2J" if self._first else "") + f"\x1b[H{picture}\x1b[K\x1b[J")

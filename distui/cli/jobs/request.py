@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from distui.amounts import counted
 from distui.cli.jobs.permit import permit
 from distui.cli.settings import Settings
 from distui.cluster.hosts.selection import hosts_of_run
@@ -125,7 +126,7 @@ def _picks(settings: Settings, found: Inventory, job: Job, nnodes: int | None) -
         hint = "give -H 'node[01-02]', or set hosts: in the job"
         chosen = hosts_of_run(found, job, settings.hosts, settings.labels, hint=hint)
     if nnodes is not None and nnodes > len(chosen):
-        raise UsageError(f"--nnodes {nnodes}: only {len(chosen)} hosts are chosen")
+        raise UsageError(f"--nnodes {nnodes}: only {counted(len(chosen), 'host')} chosen")
     return chosen[:nnodes]
 
 

@@ -216,9 +216,13 @@ def there(
             "\n".join([f"run {place.run} is on no host that answers; not reached:", *lines]),
             hint="try again when the hosts are back",
         )
+    raise not_found(settings, place.run, on_none(place) + (" any more" if place.stored is not None else ""))
+
+
+def on_none(place: RunLocation) -> str:
+    """That no host that was asked has the run."""
     asked = len(place.hosts)
-    where = f"none of {asked} hosts has it" if asked != 1 else f"{place.hosts[0].name} does not have it"
-    raise not_found(settings, place.run, where + (" any more" if place.stored is not None else ""))
+    return f"none of {asked} hosts has it" if asked != 1 else f"{place.hosts[0].name} does not have it"
 
 
 def recorded_plan(settings: ClusterSettings, run: str) -> RunPlan:

@@ -26,9 +26,11 @@ Login = Callable[["Host", tuple[str, ...]], tuple[str, ...]]
 """The command that opens a shell on a host for a person, or runs one there that wants a terminal."""
 
 
-def ssh_login(host: Host, command: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """OpenSSH, which knows the user's own config; hosts.yaml fills what that leaves open."""
-    options: list[str] = ["-t"] if command else []
+def ssh_login(host: Host, command: tuple[str, ...] = (), *, tty: bool = True) -> tuple[str, ...]:
+    """OpenSSH, which knows the user's own config; hosts.yaml fills what that leaves open. A command gets a terminal
+    unless there is none to pass on.
+    """
+    options: list[str] = ["-t"] if command and tty else []
     if host.port:
         options += ["-p", str(host.port)]
     if host.user:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from distui.amounts import counted
 from distui.cluster.attach import taking_up
 from distui.cluster.attach.places import (
     Asked,
@@ -207,7 +208,7 @@ class RunBackend(ABC):
         if place.stored is None:
             return found
         count, size = await asyncio.to_thread(_files, place.stored.path)
-        own = Remain("here", f"{place.stored.path}, {count} files", size)
+        own = Remain("here", f"{place.stored.path}, {counted(count, 'file')}", size)
         return replace(found, items=(*found.items, own))
 
     async def prune(self, run: str) -> None:

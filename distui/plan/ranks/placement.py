@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from distui.amounts import memory_words
+from distui.amounts import counted, memory_words
 from distui.facts.host import Gpu, GpuProcess, HostFacts
 from distui.frozen import frozen
 from distui.plan.model import Notes
@@ -161,7 +161,7 @@ def _usable(c: Candidate, notes: Notes) -> tuple[Gpu, ...] | None:
             if len(healthy) < declared:
                 notes.problem(
                     host.name,
-                    f"hosts.yaml declares {declared} GPUs, found {_found(c, healthy)}",
+                    f"hosts.yaml declares {counted(declared, 'GPU')}, found {_found(c, healthy)}",
                     "repair the host, or set its `gpus:` to what it has",
                 )
                 return None
@@ -197,7 +197,7 @@ def _first_idle(c: Candidate, usable: tuple[Gpu, ...], count: int, notes: Notes)
     if count < 0 or count > len(usable):
         notes.problem(
             c.host.name,
-            f"{count} GPUs asked, found {_found(c, usable)}",
+            f"{counted(count, 'GPU')} asked, found {_found(c, usable)}",
             "ask for fewer with gpus_per_host, or take another host",
         )
         return None
@@ -287,7 +287,9 @@ def _rank_count(job: Job, c: Candidate, chosen: tuple[Gpu, ...] | None, notes: N
         return layout.per_gpu * gpus
     if layout is not None and layout.per_host is not None:
         if slots is not None and layout.per_host > slots:
-            notes.warnings.append(f"{c.host.name}: {layout.per_host} ranks on {slots} slots of the hostfile")
+            notes.warnings.append(
+                f"{c.host.name}: {counted(layout.per_host, 'rank')} on {counted(slots, 'slot')} of the hostfile"
+            )
         return layout.per_host
     if slots is not None:
         return slots
@@ -298,7 +300,7 @@ def _rank_count(job: Job, c: Candidate, chosen: tuple[Gpu, ...] | None, notes: N
     if gpus % job.gpus_per_rank:
         notes.problem(
             c.host.name,
-            f"{gpus} GPUs do not divide into ranks of {job.gpus_per_rank} GPUs",
+            f"{counted(gpus, 'GPU')} can't be divided into ranks of {counted(job.gpus_per_rank, 'GPU')}",
             "change gpus_per_host or gpus_per_rank",
         )
     return gpus // job.gpus_per_rank
@@ -352,19 +354,20 @@ def _shares(job: Job, c: Candidate, gpus: tuple[int, ...], ranks: int, notes: No
         if each * ranks > len(gpus):
             notes.problem(
                 c.host.name,
-                f"{ranks} ranks of {each} GPUs need {each * ranks} GPUs, the run has {len(gpus)} on it",
+                f"{counted(ranks, 'rank')} with {counted(each, 'GPU')} each: that is {each * ranks}, "
+                f"the run has {len(gpus)} on it",
                 "change ranks, gpus_per_rank or gpus_per_host",
             )
         return tuple(gpus[i * each : (i + 1) * each] for i in range(ranks))
     if ranks > len(gpus):
         notes.warnings.append(
-            f"{c.host.name}: {ranks} ranks share {len(gpus)} GPUs, so LOCAL_RANK is not a device number"
+            f"{c.host.name}: {ranks} ranks share {counted(len(gpus), 'GPU')}, so LOCAL_RANK is not a device number"
             + (", and NCCL refuses two ranks on one GPU" if job.backend == "nccl" else "")
         )
         return tuple((gpus[i * len(gpus) // ranks],) for i in range(ranks))
     share, rest = divmod(len(gpus), ranks)
     if rest:
-        notes.warnings.append(f"{c.host.name}: {len(gpus)} GPUs do not divide evenly among {ranks} ranks")
+        notes.warnings.append(f"{c.host.name}: {counted(len(gpus), 'GPU')} can't be divided evenly among {ranks} ranks")
     starts = [i * share + min(i, rest) for i in range(ranks + 1)]
     return tuple(gpus[starts[i] : starts[i + 1]] for i in range(ranks))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from distui.amounts import counted
 from distui.errors import UsageError
 from distui.plan.model import Notes
 from distui.plan.ranks.placement import Candidate, HostPlacement, Placement, RoleTask, gpus_of, named_gpus
@@ -121,12 +122,16 @@ def _dealt(
     asked = sum(w for w in wants if w)
     if asked > len(gpus):
         shares = ", ".join(f"{t.name} {w}" for t, w in zip(tasks, wants, strict=True) if w)
-        notes.problem(host, f"{asked} GPUs asked ({shares}), the run has {len(gpus)} on it", "see gpus_per_host")
+        notes.problem(
+            host, f"{counted(asked, 'GPU')} asked ({shares}), the run has {len(gpus)} on it", "see gpus_per_host"
+        )
         return ((),) * len(tasks)
     sharers = sum(w is None for w in wants)
     share, rest = divmod(len(gpus) - asked, sharers) if sharers else (0, 0)
     if rest:
-        notes.warnings.append(f"{host}: {len(gpus) - asked} GPUs do not divide evenly among {sharers} tasks")
+        notes.warnings.append(
+            f"{host}: {counted(len(gpus) - asked, 'GPU')} can't be divided evenly among {sharers} tasks"
+        )
     dealt: list[tuple[int, ...]] = []
     at = 0
     for want in wants:

@@ -232,7 +232,7 @@ def _environment(plan: RunPlan, full: bool) -> Iterator[str]:
         if own:
             yield f"{task.name}: {' '.join(own)}"
     if len(shown) < len(plan.tasks):
-        yield f"{len(plan.tasks) - len(shown)} more tasks the same"
+        yield f"{counted(len(plan.tasks) - len(shown), 'more task')} the same"
 
 
 def _insight(plan: RunPlan, full: bool) -> Iterator[str]:

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from distui.amounts import counted
 from distui.errors import CheckFailed
 from distui.frozen import frozen
 from distui.plan.content.tree import Entry, Tree, raw, readable
@@ -218,7 +219,7 @@ def _more(news: Sequence[str], modules: Sequence[str]) -> Iterator[str]:
     ordered = sorted(news)
     yield from (f" {readable(name)} | new" for name in ordered[:_MOST_NEW])
     if len(ordered) > _MOST_NEW:
-        yield f" {len(ordered) - _MOST_NEW} more files | new"
+        yield f" {counted(len(ordered) - _MOST_NEW, 'more file')} | new"
     yield from (f" {readable(name)} | a submodule, not compared" for name in modules)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from distui.amounts import size_words
+from distui.amounts import counted, size_words
 from distui.errors import UsageError
 from distui.frozen import frozen
 from distui.plan.content.tree import Entry, Tree, readable
@@ -153,8 +153,8 @@ def _refuse(root: Path, found: _Found, limits: Limits) -> None:
         most = folders.most_common(1)[0][0]
         heavy = ", ".join(f"{readable(name)} {size_words(count)}" for name, count in folders.most_common(BIGGEST))
         raise UsageError(
-            f"code: {shown} is {size_words(total)} in {len(found.files)} files, more than {_limit(limits.total)} "
-            f"(max_size): {heavy}; the largest files: {_named(ranked)}",
+            f"code: {shown} is {size_words(total)} in {counted(len(found.files), 'file')}, "
+            f"more than {_limit(limits.total)} (max_size): {heavy}; the largest files: {_named(ranked)}",
             hint=f"{_leave_out(most)}, or raise max_size",
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distui.amounts import counted
 from distui.columns import table
 from distui.plan.labels import format_ranks
 from distui.plan.visible import visible
@@ -12,7 +13,8 @@ def found_text(found: FoundRun) -> str:
     """Who started what where, rank by rank. What labels do not hold (env, addresses, exact commands) is said."""
     first = found.tasks[0].labels
     lines = [
-        f"Run {found.run}, job {found.job}, {found.world_size} ranks on {len(found.hosts)} hosts, "
+        f"Run {found.run}, job {found.job}, {counted(found.world_size, 'rank')} on "
+        f"{counted(len(found.hosts), 'host')}, "
         f"launcher {first.launcher}, backend {first.backend or '?'}",
         f"Started by {found.owner or '?'}"
         + (f" at {first.started}" if first.started else "")

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from distui.amounts import plural
 from distui.frozen import frozen
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan
@@ -114,7 +115,7 @@ def resource_text(resources: Iterable[Resource]) -> str:
     listed: dict[str, list[int]] = {}
     for resource in sorted(resources):
         listed.setdefault("GPU" if resource.kind == "gpu" else "port", []).append(resource.number)
-    parts = (f"{kind}{'s' * (len(n) != 1)} {', '.join(map(str, n))}" for kind, n in listed.items())
+    parts = (f"{plural(len(n), kind)} {', '.join(map(str, n))}" for kind, n in listed.items())
     return " and ".join(parts)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from distui.amounts import size_words
+from distui.amounts import counted, size_words
 from distui.errors import ExitCode
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.steps import each, phase, raise_errors
@@ -45,7 +45,7 @@ async def ensure_code(attempt: Attempt, source: CodeSource) -> None:
 
 
 def _files(count: int, total: int) -> str:
-    return f"{count} file{'s' * (count != 1)}, {size_words(total)}"
+    return f"{counted(count, 'file')}, {size_words(total)}"
 
 
 class Progress:

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
+from distui.amounts import counted
 from distui.doctor.reach import prove
 from distui.doctor.reach_check import endpoints_of_plan
 from distui.errors import DistuiError, ExitCode, HostError
@@ -162,7 +163,7 @@ def _interrupted(attempt: Attempt) -> LaunchRefused:
 
 
 async def _connect(attempt: Attempt) -> None:
-    await phase(attempt, "connect", f"{len(attempt.hosts)} host(s)")
+    await phase(attempt, "connect", counted(len(attempt.hosts), "host"))
 
     async def connect(host: HostRun) -> None:
         await host.connect()

@@ -317,13 +317,13 @@ class Failure:
 
     @property
     def together(self) -> str:
-        """`ranks 0 and 1 failed alike within 0.1 s`; empty when nobody else failed like it."""
+        """`ranks 0 and 1 failed with the same error within 0.1 s`; empty when nobody else failed like it."""
         if self.rank is None or not self.alike:
             return ""
         ranks = sorted((self.rank, *self.alike))
         named = f"{ranks[0]} and {ranks[1]}" if len(ranks) == 2 else format_ranks(ranks)
         within = f" within {max(1, math.ceil(self.within * 10)) / 10:g} s" if self.within is not None else ""
-        return f"ranks {named} failed alike{within}"
+        return f"ranks {named} failed with the same error{within}"
 
     @property
     def is_of_all(self) -> bool:

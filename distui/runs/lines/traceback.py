@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from distui.amounts import counted
 from distui.frozen import frozen
 from distui.regex import regex
 
@@ -99,7 +100,7 @@ def _frames(lines: Sequence[str], at: int, own: Collection[str]) -> Fold | None:
         stop = _end(lines, stop)
     if not paths:
         return None
-    return Fold(at, stop, f"{len(paths)} frame{'s' * (len(paths) != 1)} in {_named(paths)}")
+    return Fold(at, stop, f"{counted(len(paths), 'frame')} in {_named(paths)}")
 
 
 def _end(lines: Sequence[str], at: int) -> int:

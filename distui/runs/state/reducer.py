@@ -77,7 +77,7 @@ class RankState:
     @property
     def related(self) -> str:
         """Its relation to the first failure in words; empty where its end alone says all."""
-        words = {"first": "failed first", "alike": "failed alike", "before": "ended before the failure"}
+        words = {"first": "failed first", "alike": "failed with the same error", "before": "ended before the failure"}
         return f"after {self.of}" if self.relation == "followed" and self.of else words.get(self.relation, "")
 
     @property

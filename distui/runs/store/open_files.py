@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import resource
 
+from distui.amounts import counted
 from distui.errors import CheckFailed
 
 WANTED = 65_536
@@ -43,7 +44,7 @@ def refuse_too_few(hosts: int) -> None:
     may, need = raise_limit(), BASE + PER_HOST * hosts + LEAST
     if may < need:
         raise CheckFailed(
-            f"{need} files must be open at once for a run on {hosts} hosts, and this login may have {may}; "
+            f"{need} files must be open at once for a run on {counted(hosts, 'host')}, and this login may have {may}; "
             "nothing was started",
             hint=f"`ulimit -n {max(1024, need)}`, or raise `nofile` in /etc/security/limits.conf",
         )

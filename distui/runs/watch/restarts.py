@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from distui.amounts import plural
 from distui.plan.command.torchrun import failed_rank
-from distui.plan.labels import format_ranks
+from distui.plan.labels import format_ranks, named_ranks
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import Event, Notice, RanksRestarted
 from distui.runs.lines.text import text_of
@@ -43,7 +44,6 @@ def _numbered(track: TaskTrack, at: float) -> Iterator[Event]:
     track.reported_numbers = dict(track.numbers)
     if news:
         ranks = sorted(news)
-        many = "s" * (len(ranks) != 1)
         numbers = format_ranks(news[r] for r in ranks)
-        text = f"torchrun gives rank{many} {format_ranks(ranks)} the number{many} RANK {numbers} now"
+        text = f"torchrun gives {named_ranks(ranks)} the {plural(len(ranks), 'number')} RANK {numbers} now"
         yield Notice(at, "info", text, track.task.host)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from distui.amounts import counted
 from distui.errors import Problem, SpecError, UsageError
 from distui.spec.yaml.nodes import Node, Source
 
@@ -97,7 +98,7 @@ class Problems:
         """Everything found as one error."""
         found = sorted(self._found, key=lambda p: (p.line, p.column))
         if self._more:
-            found.append(Problem(found[-1].path, 0, 0, "", f"{self._more} more problems are not shown"))
+            found.append(Problem(found[-1].path, 0, 0, "", f"{counted(self._more, 'more problem')} not shown"))
         return SpecError(tuple(found))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from textual.app import ComposeResult
 from textual.widgets import Button, Input
 
+from distui.amounts import counted
 from distui.doctor.images import how_it_comes
 from distui.plan.content.code import code_words
 from distui.plan.labels import format_ranks
@@ -34,7 +35,8 @@ def targets(job: Job, plan: RunPlan, shown: Preview, users: Sequence[GpuUser]) -
         *users_lines(users),
         f"hosts    {fold(plan.hosts)} ({len(plan.hosts)})",
         *(f"GPUs     {found or 'none'} on {fold(hosts)}" for found, hosts in by_gpus.items()),
-        f"ranks    {plan.world_size} in {len(plan.tasks)} tasks, launcher {plan.launcher}, backend {plan.backend}",
+        f"ranks    {plan.world_size} in {counted(len(plan.tasks), 'task')}, "
+        f"launcher {plan.launcher}, backend {plan.backend}",
         f"image    {plan.image or 'none: processes on the hosts'}" + (f" ({_how(plan)})" if plan.image else ""),
         *(f"         {words}" for words in _pulls(plan, shown)),
         *([f"code     {code_words(plan.code)}"] if plan.code is not None else []),
@@ -58,7 +60,7 @@ def _pulls(plan: RunPlan, shown: Preview) -> Iterator[str]:
 def _preflight(plan: RunPlan, shown: Preview) -> Iterator[str]:
     checked = shown.checked
     if checked is not None and checked.plan == plan.hash and checked.failed:
-        yield f"the preflight at {checked.at} failed {checked.failed} checks"
+        yield f"the preflight at {checked.at} failed {counted(checked.failed, 'check')}"
 
 
 class LaunchConfirm(Dialog):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from distui.amounts import counted
 from distui.plan.model import RunPlan
 from distui.plan.visible import visible
 from distui.spec.job.job import DataMount, Job
@@ -25,7 +26,7 @@ def _environment(job: Job, plan: RunPlan | None, width: int, palette: Palette, g
     own = len(job.env) + len(job.secrets)
     task = plan.tasks[0] if plan else None
     added = len([k for k in task.env if k not in job.env]) if task else 0
-    end = Line().put(f"{own} variable{'s' * (own != 1)}", palette.muted)
+    end = Line().put(counted(own, "variable"), palette.muted)
     if job.secrets:
         end.put(f", {len(job.secrets)} secret", palette.muted)
     lines = [Line(), title("Environment", width, palette, glyphs, end=end), Line()]

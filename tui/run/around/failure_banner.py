@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from distui.amounts import counted
 from distui.runs.lines.events import Failure
 from distui.runs.lines.severity import headline_of, severity
 from distui.tui.paint.glyphs import Glyphs
@@ -83,7 +84,7 @@ def warning_lines(palette: Palette, glyphs: Glyphs, warnings: Sequence[str], wid
     """What belongs to the verdict of a run without a failure; what has no row is counted in the last one."""
     shown = list(warnings[:height])
     if len(warnings) > height > 0:
-        shown[-1] = f"{len(warnings) - height + 1} more warnings: `show` lists them"
+        shown[-1] = f"{counted(len(warnings) - height + 1, 'more warning')}: see `distui show`"
     return [_labelled(palette, glyphs, "warn", words, width, Line()) for words in shown]
 
 

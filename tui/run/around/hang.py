@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import ClassVar
 
-from distui.amounts import duration
+from distui.amounts import duration, plural
 from distui.plan.labels import format_ranks
 from distui.runs.lines.events import RanksAsked
 from distui.runs.lines.text import safe
@@ -82,7 +82,7 @@ def headline(feed: RunFeed) -> str:
 def _who(late: Sequence[RankRow]) -> str:
     ranks = f"rank {late[0].rank} is" if len(late) == 1 else f"ranks {format_ranks([row.rank for row in late])} are"
     most = max(row.lag or 0 for row in late)
-    return f"{ranks} {most:,} step{'s' * (most != 1)}"
+    return f"{ranks} {most:,} {plural(most, 'step')}"
 
 
 def banner_rows(feed: RunFeed, width: int) -> int:

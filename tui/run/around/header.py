@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.style import Style
 
-from distui.amounts import duration
+from distui.amounts import counted, duration
 from distui.runs.report.rank_rows import started
 from distui.tui.frame.base import View
 from distui.tui.logs.feed import RunFeed
@@ -37,7 +37,7 @@ class RunHeader:
         if state.attempts > 1:
             line.gap(2).put(f"attempt {state.attempt} of {state.attempts}", palette.muted)
         if state.restarts:
-            line.gap(2).put(f"{len(state.restarts)} restart{'s' * (len(state.restarts) != 1)}", palette.muted)
+            line.gap(2).put(counted(len(state.restarts), "restart"), palette.muted)
         if summary == "launching" and state.phase:
             line.gap(2).put(state.phase, palette.muted).gap(1).put(state.detail[:40], palette.faint)
         elif (began := self.feed.started) is not None and (stands is None or self.view.size.width >= 100):

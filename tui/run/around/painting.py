@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distui.amounts import counted
 from distui.cluster.backend.values import LiveRun
 from distui.runs.report.rank_rows import digits, failed_at, numbers, remark
 from distui.runs.state.load import carried_by_another, gpus_by_rank
@@ -89,7 +90,7 @@ class RunPainter:
         """What the data goes over; after the end, whether the promise was kept."""
         ended, palette = self.feed.state.ended, self.palette
         if ended is not None and ended.leftovers:
-            return Line().put(f"{len(ended.leftovers)} things are left on hosts", palette.watch)
+            return Line().put(f"{counted(len(ended.leftovers), 'thing')} left on hosts", palette.watch)
         if ended is not None and ended.outcome not in ("detached", "unknown"):
             hosts = len(self.live.plan.hosts)
             where = {1: " on the host", 2: " on either host"}.get(hosts, f" on {hosts} hosts")
@@ -116,7 +117,7 @@ class RunPainter:
         who = state.failure.who or "the launcher"
         if state.failure.is_of_all:
             return timeline.timeline_lines(self.palette, self.glyphs, self.feed.moments, width, height, "")
-        message = f"{ended} rank{'s' * (ended != 1)} ended because of {who}" if ended > 0 else f"after {who} failed"
+        message = f"{counted(ended, 'rank')} ended because of {who}" if ended > 0 else f"after {who} failed"
         return timeline.timeline_lines(self.palette, self.glyphs, self.feed.moments, width, height, message)
 
     def compare(self, width: int, height: int) -> list[Line]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
-from distui.amounts import duration, size_words
+from distui.amounts import counted, duration, size_words
 from distui.facts.gpus import throttle
 from distui.facts.values import number
 from distui.frozen import frozen
@@ -187,7 +187,7 @@ def _workers(rank: int, slow: Slow) -> Iterator[str]:
     if helpers:
         disk, busy = sum(one.state == "D" for one in helpers), sum(one.cpu >= 0.8 for one in helpers)
         read = size_words(sum(one.read or 0 for one in helpers))
-        yield f"{len(helpers)} processes that it started: {busy} busy, {disk} waiting for a disk, {read} read"
+        yield f"{counted(len(helpers), 'process')} that it started: {busy} busy, {disk} waiting for a disk, {read} read"
 
 
 def _clock_held_down(rank: int, slow: Slow) -> Cause | None:
