@@ -195,6 +195,24 @@ async def test_back_from_a_run_the_list_tells_how_it_ended(open_app: Any, backen
         assert "RUNNING" not in screen_text(app)
 
 
+async def test_a_run_of_hosts_that_were_not_asked_can_be_stopped(open_app: Any, backend: FakeBackend) -> None:
+    """It may live; one of which all its hosts say that they have nothing can't."""
+    row = next(row for row in backend.rows if row.run == "llm-7f2")
+    states = ("unknown", "detached", "retrying", "gone")
+    backend.rows = [replace(row, run=state, state=state, exit=None, failure=None) for state in states]
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        for state in states:
+            assert app.screen.chosen.run == state
+            assert ("S  stop" in screen_text(app).splitlines()[-1]) == (state != "gone")
+            await press(pilot, "S")
+            assert isinstance(app.screen, Confirm) == (state != "gone")
+            if state != "gone":
+                assert "16 ranks on node[01-02]" in screen_text(app)
+                await press(pilot, "right", "enter")
+                assert ("stop", state, None) in backend.calls
+            await press(pilot, "j")
+
+
 async def test_chips_are_those_that_the_run_can_be_asked_for(open_app: Any, backend: FakeBackend) -> None:
     """What lives can be stopped, what has ended runs again or is removed; of no run there is nothing."""
     async with open_app((120, 36), start="runs") as (app, pilot):

@@ -232,6 +232,25 @@ async def test_a_run_is_stopped_from_afar_and_drained(backend: ClusterBackend) -
         await backend.stop("count-3")
 
 
+async def test_a_run_on_a_host_that_the_app_was_not_opened_for_may_live(backend: ClusterBackend) -> None:
+    """`distui -H demo2` does not ask demo1, and so can't say that the run there is gone; it stops it all the same."""
+    await backend.probe(["demo1", "demo2"], lambda name, result: None)
+    job = backend.draft(write_job(backend, 100_000), "counting.yaml").job
+    assert job is not None
+    made = backend.preview(job, backend.pick(job, ("demo1",)), run_id="count-8")
+    assert isinstance(made, RunPlan)
+    async with ClusterBackend(backend.places, backend.inventory, backend.hosts, connect=backend._connect) as first:
+        await until_running(await first.launch(job, made))
+    selection = dataclasses.replace(backend.places.selection, hosts=("demo2",))
+    narrow = dataclasses.replace(backend.places, selection=selection)
+    async with ClusterBackend(narrow, backend.inventory, backend.hosts[1:], connect=backend._connect) as second:
+        ((row,), found) = await second.runs()
+        assert (row.run, row.state, row.live, row.may_run) == ("count-8", "detached", False, True)
+        assert found.answered == {"demo2"}
+        assert await second.stop("count-8") == ()
+        assert [(row.state, row.may_run) for row in (await second.runs())[0]] == [("stopped", False)]
+
+
 async def test_processes_are_looked_at_and_ended_but_never_another_one(backend: ClusterBackend) -> None:
     """A pid whose start time is another one's is left alone; SIGKILL ends what SIGTERM does not."""
     script = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(300)"

@@ -35,6 +35,8 @@ from distui.runs.report import history, states
 from distui.runs.store import runs as store_module
 from distui.runs.store.journal import Journal
 from distui.runs.store.runs import RunStore, StoredRun
+from distui.runs.store.saved_hosts import save_hosts
+from distui.spec.hosts.inventory import Host
 from fakehosts.runs import plan_for
 
 
@@ -100,18 +102,65 @@ def test_ps_survives_torn_files(cli: Any, store: RunStore) -> None:
     assert cli("ps", "-a").code == 0
 
 
-def test_a_run_without_an_end_is_gone_or_unknown(store: RunStore) -> None:
-    """No result here and none of its hosts knows it: gone. A host that did not answer: unknown."""
+NOTHING = FoundRuns((), {}, frozenset({"h0", "h1"}))
+"""What its hosts answer of a run that they do not have."""
+
+
+def test_a_run_without_an_end_is_gone_only_when_all_its_hosts_say_so(store: RunStore) -> None:
+    """One that did not answer, or was not asked, may have it; so may any host where the record does not name them."""
     row = history.stored_row(record(store))
-    assert history.joined(FoundRuns((), {}), [row])[0].state == "gone"
-    assert history.joined(FoundRuns((), {"h1": Trouble("timeout", "late")}), [row])[0].state == "unknown"
+    late = {"h1": Trouble("timeout", "late")}
+    states = {
+        asked: history.joined(found, [row])[0].state
+        for asked, found in {
+            "all": NOTHING,
+            "one does not answer": FoundRuns((), late, frozenset({"h0"})),
+            "one": FoundRuns((), {}, frozenset({"h0", "h7"})),
+            "none": FoundRuns((), {}),
+        }.items()
+    }
+    assert states == {"all": "gone", "one does not answer": "unknown", "one": "unknown", "none": "unknown"}
+    assert (row.may_run, history.settled(row, ("h0", "h1")).may_run) == (True, False)
+    assert history.settled(history.RunRow("r1", "", "unknown", (), 0), ("h0", "h1")).state == "unknown"
+
+
+def test_hosts_that_are_named_tell_nothing_of_others(cli: Any, demo_home: Path) -> None:
+    """A run may live on a host that was not asked: it is not gone, and no rank of it was removed. What those that are
+    named can't have is listed with -a.
+    """
+    store = RunStore(demo_home / ".local/state/distui")
+    for run, hosts in (("both", ("demo1", "demo2")), ("second", ("demo2",))):
+        stored = store.create(run)
+        stored.write_plan(to_json(plan_for(*hosts, run_id=run)))
+        save_hosts(stored, [Host(name, engine="process") for name in hosts])
+        journal = Journal(stored)
+        ranks = dict(enumerate(hosts))
+        journal.write([RunOpened(1.0, run, "smoke", "env", None, ranks, {rank: (rank,) for rank in ranks})])
+        journal.write([RankChanged(2.0, rank, host, "running") for rank, host in ranks.items()])
+        journal.close()
+
+    def listed(*words: str) -> dict[str, str]:
+        return {row["run"]: row["state"] for row in json.loads(cli("ps", "-o", "json", *words).out)["runs"]}
+
+    def shown(*words: str) -> tuple[str, list[str]]:
+        value = json.loads(cli("show", "-o", "json", *words).out)
+        return value["state"], [rank["state"] for rank in value["tasks"]]
+
+    assert listed("-a") == {"both": "gone", "second": "gone"}
+    assert listed() == {}
+    assert listed("-a", "-H", "demo1") == {"both": "unknown", "second": "unknown"}
+    assert listed("-H", "demo1") == {"both": "unknown"}
+    assert listed("-a", "-H", "demo2") == {"both": "unknown", "second": "gone"}
+    assert shown("both") == ("gone", ["removed", "removed"])
+    assert shown("both", "-H", "demo1") == ("unknown", ["removed", "lost"])
+    assert "demo2 was not asked" in cli("show", "both", "-H", "demo1").out
 
 
 def test_a_run_that_was_left_has_not_the_exit_of_who_left(cli: Any, store: RunStore) -> None:
     """Nothing of it is on its hosts: how it ended and how long it took nobody here knows; 0 would be a success."""
     stored = record(store, ended=RunEnded(3.0, "detached", 0, took=2.5))
     row = history.stored_row(stored)
-    (gone,) = history.joined(FoundRuns((), {}), [row])
+    (gone,) = history.joined(NOTHING, [row])
     assert [(one.state, one.exit, one.took) for one in (row, gone)] == [("detached", None, None), ("gone", None, None)]
     shown = cli("show", "r1").out
     assert "exit 0" not in shown and "took" not in shown
@@ -377,8 +426,8 @@ def test_a_run_between_two_attempts_is_retrying(cli: Any, store: RunStore) -> No
     with stored.followed():
         row = history.stored_row(stored)
         assert (row.state, row.may_live) == ("retrying", True)
-        assert history.joined(FoundRuns((), {}), [row])[0].state == "retrying"
-    assert history.joined(FoundRuns((), {}), [history.stored_row(stored)])[0].state == "gone"
+        assert history.joined(NOTHING, [row])[0].state == "retrying"
+    assert history.joined(NOTHING, [history.stored_row(stored)])[0].state == "gone"
 
 
 def test_followed_logs_go_on_with_the_next_attempt(store: RunStore) -> None:

@@ -181,7 +181,7 @@ class RunsScreen(View):
         if row is None:
             return action.id in ("filter", "again") or action not in self.ACTIONS
         gone = not row.live
-        return {"stop": row.live, "kill": row.live, "rerun": gone, "prune": not _runs(row)}.get(action.id, True)
+        return {"stop": row.may_run, "kill": row.may_run, "rerun": gone, "prune": not _runs(row)}.get(action.id, True)
 
     @on(RowList.Moved)
     def _moved(self) -> None:
@@ -350,7 +350,7 @@ class RunsScreen(View):
         row = self._need()
         if row is None:
             return
-        if not row.live:
+        if not row.may_run:
             app_of(self).tell(f"{row.run} has ended; R runs it again, X removes what it left")
             return
         self.work(self._ended(row, grace), name="stop", group=f"stop {row.run}")

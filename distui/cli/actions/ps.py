@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from distui.amounts import duration
 from distui.cli import console as consoles
@@ -38,10 +38,10 @@ def act(settings: Settings, out: Console, all_: bool, state: str | None, last: i
     found, launches = wiring.run_async(_find(settings, hosts), limit=settings.timeout) if hosts else _NOTHING
     launches = hidden(settings.cluster, launches)
     here = {launch_here(s): s.is_followed for one in launches if (s := store.get(one.run)) is not None}
-    answered = {host.name for host in hosts} - set(found.unreachable)
     rows = history.joined(found, recorded)
-    every = history.with_launches(rows, launches, here, answered=answered, owner=owner())
-    rows = [r for r in every if (all_ or state or r.may_live) and state in (None, r.state)][:last]
+    every = history.with_launches(rows, launches, here, answered=found.answered, owner=owner())
+    meant = {host.name for host in hosts} if settings.selection.narrows else None
+    rows = [r for r in every if (all_ or state or _is_there(r, meant)) and state in (None, r.state)][:last]
     for one in shared(found.unreachable):
         hint = f"\n  try: {one.hint}" if one.hint and settings.verbose else ""
         out.warn(f"distui: {one.message}{hint}", "yellow")
@@ -54,6 +54,11 @@ def act(settings: Settings, out: Console, all_: bool, state: str | None, last: i
         if text := _next_step(row, [other for other in every if other.run == row.run and other.live]):
             out.say(f"distui: {safe(text)}", "dim")
     return ExitCode.UNREACHABLE if hosts and len(found.unreachable) == len(hosts) else ExitCode.OK
+
+
+def _is_there(row: history.RunRow, meant: Set[str] | None) -> bool:
+    """Whether something of it may be on a host, on one of those `meant` where some are."""
+    return row.live or (row.may_live and (meant is None or not meant.isdisjoint(row.hosts)))
 
 
 def _is_over(row: history.RunRow) -> bool:

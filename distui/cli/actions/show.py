@@ -29,7 +29,7 @@ from distui.runs.lines.event_json import progress_json
 from distui.runs.lines.events import NetworkUsed, Progressed, RankChanged, RunOpened
 from distui.runs.lines.explanation import STANDS
 from distui.runs.lines.text import safe
-from distui.runs.report import history, states
+from distui.runs.report import history
 from distui.runs.report.text import evidence, last_lines
 from distui.runs.state.reducer import RankState, RunState, apply
 from distui.runs.store.masking import Mask, stored_secrets
@@ -91,8 +91,8 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
     else:
         known = history.found_row(found, recorded) if found is not None else recorded
         assert known is not None
-        gone = found is None and known.state not in (*states.ENDED, "retrying")
-        row = replace(known, state="gone") if gone else known
+        answered = {host.name for host in place.hosts if silent is not None and host.name not in silent}
+        row = known if found is not None else history.settled(known, answered)
     ranks = merged(found, place, silent) if left is None or found is not None else []
     if left is not None and left.record is not None:
         ranks = _as_ended(ranks, left.record.ranks)
@@ -183,7 +183,8 @@ def merged(found: FoundRun | None, place: places.RunLocation, silent: Collection
     rows = {r.rank: r for r in recorded_ranks(place)}
     if silent is not None and place.stored is not None and not place.stored.is_followed:
         there = {rank for task in found.tasks for rank in task.labels.ranks} if found is not None else set()
-        rows = {rank: row if rank in there else _now(row, silent) for rank, row in rows.items()}
+        asked = {host.name for host in place.hosts}
+        rows = {rank: row if rank in there else _now(row, asked, silent) for rank, row in rows.items()}
     for task in found.tasks if found is not None else ():
         for rank in task.labels.ranks:
             known, labels = rows.get(rank) if not task.running else None, task.labels
@@ -204,12 +205,14 @@ def _as_ended(there: Sequence[RankRow], ended: Sequence[RankChanged]) -> list[Ra
     return [replace(r, gpus=seen.gpus, id=seen.id, name=seen.name) if seen is not None else r for r, seen in known]
 
 
-def _now(row: RankRow, silent: Collection[str]) -> RankRow:
+def _now(row: RankRow, asked: Collection[str], silent: Collection[str]) -> RankRow:
     """A rank that ran when nobody followed it any more, and of which nothing was found: what is known of it now."""
     if row.state not in ("running", "lost"):
         return row
     if row.host in silent:
         return replace(row, state="lost", words=f"{row.host} did not answer")
+    if row.host not in asked:
+        return replace(row, state="lost", words=f"{row.host} was not asked")
     return replace(row, state="removed", words=REMOVED)
 
 

@@ -16,7 +16,7 @@ from distui.spec.hosts.inventory import Host
 def hosts_to_ask(places: Places, recorded: Sequence[RunRow]) -> tuple[Host, ...]:
     """Those of the inventory that are chosen, and those that runs without an end here were started on."""
     hosts = {host.name: host for host in places.selection.chosen()}
-    if not places.selection.hosts and not places.selection.labels:
+    if not places.selection.narrows:
         for row in recorded:
             if not row.over:
                 there = saved_hosts(places.settings.store.need(row.run))

@@ -75,6 +75,11 @@ class Selection:
         """The hosts that are chosen, here and by `more`; all when nothing chooses. Raises UsageError."""
         return choose_hosts(found, (*self.hosts, *more), self.labels)
 
+    @property
+    def narrows(self) -> bool:
+        """Whether hosts were named, or picked by their labels: then a call is about no others."""
+        return bool(self.hosts or self.labels)
+
     def chosen(self) -> tuple[Host, ...]:
         """The hosts of the inventory that are chosen; none where there is no inventory."""
         found = self.maybe_inventory()

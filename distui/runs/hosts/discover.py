@@ -159,6 +159,8 @@ class FoundRuns:
 
     runs: tuple[FoundRun, ...]
     unreachable: Mapping[str, Trouble]
+    answered: frozenset[str] = frozenset()
+    """Hosts that were asked, and answered. What others have is not known."""
 
     def named(self, run: str) -> tuple[FoundRun, ...]:
         """The runs of that name, newest first: a name may be used twice, or forged."""
@@ -185,7 +187,7 @@ async def find_runs(connector: Connector, hosts: Sequence[Host], *, run: str | N
         tasks.setdefault((task.labels.run, task.labels.launch, task.labels.owner), []).append(task)
     runs = [_found_run(name, _each_once(found)) for (name, _, _), found in tasks.items()]
     runs.sort(key=lambda r: r.started or 0, reverse=True)
-    return FoundRuns(tuple(runs), unreachable)
+    return FoundRuns(tuple(runs), unreachable, frozenset(answers))
 
 
 def _each_once(found: Sequence[FoundTask]) -> list[FoundTask]:

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from distui.facts.host import Trouble
 from distui.frozen import frozen
 from distui.plan.labels import named_ranks
 from distui.runs.hosts.discover import FoundRun, FoundRuns
@@ -66,6 +65,13 @@ class RunRow:
     def over(self) -> bool:
         """Whether it has ended, and nothing of it needs to be done any more."""
         return self.state in ENDED and self.cleaned
+
+    @property
+    def may_run(self) -> bool:
+        """Whether there is something to follow or to stop, for all that is known: not where its end is recorded, or all
+        its hosts say that nothing of it is there.
+        """
+        return self.live or self.state not in (*ENDED, "gone")
 
     @property
     def may_live(self) -> bool:
@@ -156,10 +162,10 @@ def _unfound(found: FoundRun) -> tuple[str, ...]:
 
 
 def joined(found: FoundRuns, recorded: Sequence[RunRow]) -> list[RunRow]:
-    """All runs, those on the hosts first; what a host that is out of reach may hold stays `unknown`."""
+    """All runs, those on the hosts first; one that a host which has not answered may hold is not `gone`."""
     pairs = [(run, next((r for r in recorded if is_of(run, r)), None)) for run in found.runs]
     seen = {row.run for _, row in pairs if row is not None}
-    rest = [_settled(r, found.unreachable) for r in recorded if r.run not in seen]
+    rest = [settled(r, found.answered) for r in recorded if r.run not in seen]
     return [*(found_row(run, row) for run, row in pairs), *rest]
 
 
@@ -292,7 +298,10 @@ def _since(message: str) -> float | None:
     return _seconds(message.removesuffix(" UTC") + "+00:00")
 
 
-def _settled(row: RunRow, unreachable: Mapping[str, Trouble]) -> RunRow:
-    """A run without a result that none of its hosts knows any more is gone, unless a host did not answer."""
+def settled(row: RunRow, answered: Collection[str]) -> RunRow:
+    """A run without a result of which no host has a task is gone if all its hosts `answered`; else it may live, on one
+    that was not asked or is out of reach, and its state is what is recorded: `unknown`, or `detached`.
+    """
     open_ended = row.state not in ENDED and row.state != "retrying"
-    return replace(row, state="gone") if open_ended and not set(row.hosts) & set(unreachable) else row
+    nowhere = bool(row.hosts) and set(row.hosts) <= set(answered)
+    return replace(row, state="gone") if open_ended and nowhere else row
