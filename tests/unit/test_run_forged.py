@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 
+from distui.cluster.attach import removing
+from distui.cluster.attach.places import RunLocation
+from distui.cluster.attach.taking_up import Live
+from distui.errors import UsageError
+from distui.facts.host import Trouble
 from distui.plan.labels import task_from_labels
 from distui.plan.serialize import to_json
-from distui.runs.hosts.discover import FoundRuns, find_runs
+from distui.runs.hosts.discover import FoundRun, FoundRuns, find_runs
 from distui.runs.report import history
 from distui.runs.report.found import choose, plan_of
 from distui.runs.report.older import launch_of, set_aside
@@ -20,15 +26,17 @@ from fakehosts.runs import Cluster
 HOSTS = [Host("h1"), Host("h2")]
 
 
-async def with_forged(cluster: Cluster, **labels: str) -> FoundRuns:
-    """A run of ours on both hosts, recorded here, and a stranger's container with its name on the first."""
-    plan = cluster.plan(launch="beef")
+async def with_forged(cluster: Cluster, *tasks: int, retries: int = 0, **labels: str) -> FoundRuns:
+    """A run of ours on both hosts, recorded here, and a stranger's containers with its name on the first."""
+    plan = cluster.plan(launch="beef", retries=retries)
     cluster.store.adopt("r1").write_plan(to_json(plan))
     await cluster.run(plan, detach=True)
-    forged = copy.copy(cluster.hosts[0].containers[0])
-    forged.id, forged.name = "f" * 64, "innocent"
-    forged.labels = {**forged.labels, **{f"distui.{key}": value for key, value in labels.items()}}
-    cluster.hosts[0].containers.append(forged)
+    for task in tasks or (0,):
+        forged = copy.copy(cluster.hosts[0].containers[0])
+        forged.id, forged.name = "fedcba"[task] * 64, f"innocent{task}"
+        claims = {**labels, "task": str(task), "tasks": str(max(2, len(tasks)))}
+        forged.labels = {**forged.labels, **{f"distui.{key}": value for key, value in claims.items()}}
+        cluster.hosts[0].containers.append(forged)
     return await find_runs(cluster.connector, HOSTS)
 
 
@@ -102,3 +110,69 @@ async def test_another_attempt_of_our_launch_hides_none_of_ours(cluster: Cluster
     plan = plan_of(chosen, None, HOSTS)
     labels = task_from_labels(plan.tasks[0].labels)
     assert labels is not None and (labels.attempt, len(plan.tasks)) == (1, 2)
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+async def test_many_tasks_of_an_attempt_that_never_was_hide_none_of_a_recorded_run(
+    cluster: Cluster, retries: int
+) -> None:
+    """Where the run is recorded, an attempt beyond its last is not believed, nor a later one while all ranks run."""
+    found = await with_forged(cluster, 0, 1, 2, retries=retries, attempt="2", attempts="3")
+    (run,) = found.named("r1")
+    assert len(run.tasks) == 3, "whoever has no record goes by the number of tasks"
+    stored = cluster.store.need("r1")
+    chosen = choose((run,), stored, "ann@desk")
+    assert chosen is not None
+    assert [(t.host, t.labels.attempt) for t in chosen.tasks] == [("h1", 1), ("h2", 1)]
+    assert sorted(t.id[0] for t in chosen.others) == ["d", "e", "f"]
+    assert plan_of(chosen, stored, HOSTS) == stored_plan(stored)
+
+
+async def test_an_attempt_that_never_was_is_not_the_run_once_that_is_over(cluster: Cluster) -> None:
+    """Of the run nothing is left then; the name is not the forged ones' while an attempt of it may live."""
+    await with_forged(cluster, 0, 1, 2, attempt="2", attempts="3")
+    stored = cluster.store.need("r1")
+    for host in cluster.hosts:
+        host.containers[:] = [c for c in host.containers if c.labels["distui.attempt"] == "2"]
+    found = await find_runs(cluster.connector, HOSTS)
+    assert choose(found.named("r1"), stored, "ann@desk", ["h1"]) is None
+    assert choose(found.named("r1"), stored, "ann@desk", ["h1", "h2"]) is None
+
+
+async def test_a_later_attempt_is_what_a_run_is_now(cluster: Cluster) -> None:
+    """Also where the one that is recorded here has left something on a host that was out of reach."""
+    plan = cluster.plan(launch="beef", retries=2)
+    cluster.store.adopt("r1").write_plan(to_json(plan))
+    await cluster.run(plan, detach=True)
+    later = cluster.plan(launch="beef", retries=2, attempt=2)
+    for host, task in zip(cluster.hosts, later.tasks, strict=True):
+        again = copy.copy(host.containers[0])
+        again.id, again.name, again.labels = f"{task.index}" * 64, task.name, dict(task.labels)
+        host.containers.append(again)
+    del cluster.hosts[0].containers[0]
+    found = await find_runs(cluster.connector, HOSTS)
+    chosen = choose(found.named("r1"), cluster.store.need("r1"), "ann@desk")
+    assert chosen is not None
+    assert ([t.labels.attempt for t in chosen.tasks], [t.labels.attempt for t in chosen.others]) == ([2, 2], [1])
+
+
+async def test_a_run_is_not_removed_while_a_task_of_any_attempt_runs(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in front may have ended long ago, or be forged."""
+    found = await with_forged(cluster, retries=2, attempt="2", attempts="3")
+    stored = cluster.store.need("r1")
+    chosen = choose(found.named("r1"), None, "ann@desk")
+    assert chosen is not None
+    ended = replace(chosen, tasks=tuple(replace(task, running=False) for task in chosen.tasks))
+
+    async def find(*_: object) -> tuple[FoundRun, dict[str, Trouble]]:
+        return ended, {}
+
+    async def take_up(*_: object) -> Live:
+        return Live(ended, plan_of(ended, stored, HOSTS), {}, {})
+
+    monkeypatch.setattr(removing, "find", find)
+    monkeypatch.setattr(removing, "take_up", take_up)
+    with pytest.raises(UsageError, match="run r1 still runs"):
+        await removing.remove_run(None, cluster.connector, RunLocation("r1", stored, HOSTS))  # type: ignore[arg-type]

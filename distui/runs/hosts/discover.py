@@ -185,7 +185,7 @@ async def find_runs(connector: Connector, hosts: Sequence[Host], *, run: str | N
     tasks: dict[tuple[str, str, str], list[FoundTask]] = {}
     for task in chain(*answers.values()):
         tasks.setdefault((task.labels.run, task.labels.launch, task.labels.owner), []).append(task)
-    runs = [_found_run(name, _each_once(found)) for (name, _, _), found in tasks.items()]
+    runs = [found_run(name, _each_once(found)) for (name, _, _), found in tasks.items()]
     runs.sort(key=lambda r: r.started or 0, reverse=True)
     return FoundRuns(tuple(runs), unreachable, frozenset(answers))
 
@@ -199,7 +199,7 @@ def _each_once(found: Sequence[FoundTask]) -> list[FoundTask]:
     return list(by_id.values())
 
 
-def _found_run(run: str, found: Sequence[FoundTask]) -> FoundRun:
+def found_run(run: str, found: Sequence[FoundTask]) -> FoundRun:
     """The tasks of one launch: those of the attempt with the most, of several the newest.
 
     One before it may have left something on a host that was out of reach. What a stranger writes into labels of a few

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from distui.plan.labels import TaskLabels
 from distui.plan.model import RunPlan, Task
-from distui.runs.hosts.discover import FoundRun, FoundTask
+from distui.runs.hosts.discover import FoundRun, FoundTask, found_run
 from distui.runs.report.older import launch_of, may_live
 from distui.runs.store.recorded import stored_plan
 from distui.runs.store.runs import StoredRun
@@ -55,29 +55,50 @@ def choose(
     """
     plan = stored_plan(stored) if stored is not None else None
     if stored is not None and plan is not None and (ours := launch_of(plan)) is not None:
-        for run in named:
-            if (run.launch, run.owner) == ours:
-                return _of_attempt(run, plan.attempt)
+        mine = [run for run in named if (run.launch, run.owner) == ours]
+        if (found := next(filter(None, (_of_plan(run, plan) for run in mine)), None)) is not None:
+            return found
         if may_live(stored, answered):
             return None
+        named = [run for run in named if run not in mine]
     return next((run for run in named if run.owner == owner), next(iter(named), None))
 
 
-def _of_attempt(run: FoundRun, attempt: int) -> FoundRun:
-    """The run with the tasks of the attempt that is recorded here in front; a later one is what it is now."""
-    if run.attempt >= attempt and run.attempt <= run.attempts:
-        return run
-    tasks = tuple(t for t in run.others if t.labels.attempt == attempt)
-    if not tasks:
-        return run
-    return FoundRun(run.run, tasks, (*run.tasks, *(t for t in run.others if t.labels.attempt != attempt)))
+def _of_plan(run: FoundRun, plan: RunPlan) -> FoundRun | None:
+    """The run as far as its record here believes its labels, with the attempt in front that is meant.
+
+    None where all of it claims to be of attempts that the plan does not allow: whoever may start containers there
+    writes labels. Nor does another attempt hide the recorded one while all tasks of that are there, and some run; of
+    one that is over a later one is what the run is now.
+    """
+    everything = (*run.tasks, *run.others)
+    recorded = [task for task in everything if task.labels.attempt_key == _key(plan)]
+    if any(task.running for task in recorded) and _all_there(plan, recorded):
+        chosen = recorded
+    else:
+        believed = [task for task in everything if task.labels.attempt <= plan.attempts]
+        if not believed:
+            return None
+        chosen = list(found_run(run.run, believed).tasks)
+        if chosen[0].labels.attempt < plan.attempt and recorded:
+            chosen = recorded
+    known = {(task.host, task.id) for task in chosen}
+    others = tuple(task for task in everything if (task.host, task.id) not in known)
+    return FoundRun(run.run, tuple(sorted(chosen, key=lambda task: task.labels.task)), others)
+
+
+def _all_there(plan: RunPlan, tasks: Sequence[FoundTask]) -> bool:
+    return not unfound(plan) and {task.index for task in plan.tasks} <= {task.labels.task for task in tasks}
+
+
+def _key(plan: RunPlan) -> tuple[str, ...] | None:
+    return plan.own_labels.attempt_key if plan.own_labels is not None else None
 
 
 def _is_of(plan: RunPlan, found: FoundRun) -> bool:
     """Whether a plan is that of the launch and the attempt that were found."""
-    ours = plan.own_labels
     labels = found.tasks[0].labels
-    return ours is not None and ours.attempt_key == labels.attempt_key and plan.hash == labels.plan
+    return _key(plan) == labels.attempt_key and plan.hash == labels.plan
 
 
 def _from_labels(found: FoundRun, hosts: Mapping[str, Host]) -> RunPlan:
