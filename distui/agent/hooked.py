@@ -13,6 +13,8 @@ import socket
 import stat
 import time
 
+from distui.agent.recorded import shorten
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
     from typing import Any, Optional
@@ -202,50 +204,6 @@ def body_of(answer: bytes) -> bytes:
     if words[1:2] != [b"200"]:
         raise ValueError("status " + b" ".join(words)[:40].decode("utf-8", "replace"))
     return body
-
-
-def shorten(said: "dict[str, Any]", most: int, mark: str = "") -> "dict[str, Any]":
-    """Of torch's answer what tells where a process is: for each group how far it is, and its newest collectives.
-
-    Groups get their name and `mark`.
-
-    An entry is number, name, sizes and types in words, nanoseconds of its beginning, whether it is over.
-    """
-    groups = {}  # type: dict[str, dict[str, Any]]
-    names = {}
-    entries = said.get("entries", []) if "version" in said else said["entries"]  # torch has no list of none
-    for entry in entries:
-        name, about = [str(word)[:MOST_TEXT] for word in entry["process_group"][:2]]
-        names[str(entry["pg_id"])] = name
-        group = groups.setdefault(name, {"about": about, "recent": []})
-        group["recent"].append(row_of(entry))
-    for number, status in said.get("pg_status", {}).items():
-        if number in names:
-            groups[names[number]]["enqueued"] = whole(status.get("last_enqueued_collective"))
-            groups[names[number]]["completed"] = whole(status.get("last_completed_collective"))
-    for name, config in said.get("pg_config", {}).items():
-        if name in groups:
-            groups[name]["ranks"] = str(config.get("ranks", ""))[:4096]
-    for group in groups.values():
-        group["recent"] = sorted(group["recent"])[-most:]
-    first = {name + mark: group for name, group in sorted(groups.items())[:64]}
-    return {"version": str(said.get("version", ""))[:16], "groups": first}
-
-
-def row_of(entry: "dict[str, Any]") -> "list[Any]":
-    """One collective."""
-    sizes = ",".join("x".join(map(str, size)) or "1" for size in entry["input_sizes"])
-    kinds = ",".join(sorted(set(map(str, entry.get("input_dtypes", [])))))
-    over = bool(entry.get("retired")) or entry.get("state") == "completed"
-    number = entry["p2p_seq_id"] if entry.get("is_p2p") else entry["collective_seq_id"]
-    name = str(entry["profiling_name"])[:MOST_TEXT]
-    return [int(number), name, sizes[:MOST_TEXT], kinds[:64], int(entry["time_created_ns"]), over]
-
-
-def whole(value: object) -> "Optional[int]":
-    """A number that comes as text; None for "-1" and all else."""
-    text = str(value)
-    return int(text) if text.isdigit() else None
 
 
 # what a program that has ended left behind

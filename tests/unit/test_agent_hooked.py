@@ -23,6 +23,7 @@ import pytest
 
 from distui.agent import hooked, insight
 from distui.agent.processes import Look
+from distui.agent.recorded import shorten
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\n\r\nHandler not found"
@@ -137,8 +138,9 @@ def test_collectives_are_told_group_by_group(serve: Serve) -> None:
     assert said["version"] == "2.10" and list(said["groups"]) == ["0", "1"]
     default = said["groups"]["0"]
     assert default["recent"] == [row, [31, "gloo:all_reduce", "10x3", "Float", 1795457849498133664, False]]
-    assert (default["enqueued"], default["completed"], default["ranks"]) == (31, 30, "[0, 1]")
-    assert said["groups"]["1"]["about"] == "undefined" and "enqueued" not in said["groups"]["1"]
+    assert (default["enqueued"], default["ranks"]) == (31, "[0, 1]")
+    other = said["groups"]["1"]
+    assert (other["about"], other["enqueued"]) == ("undefined", 1) and "ranks" not in other
 
 
 def test_collectives_over_nccl_are_told_beside_those_over_gloo(serve: Serve) -> None:
@@ -218,7 +220,7 @@ def test_a_torch_that_only_pickles_tells_of_nccl(serve: Serve) -> None:
         [30, "nccl:all_reduce", "300x3", "Float", 1795457849498133663, True],
         [31, "nccl:all_reduce", "300x3", "Float", 1795457849498133664, False],
     ]
-    group = {"about": "default_pg", "recent": newest, "ranks": "[0, 1]"}
+    group = {"about": "default_pg", "recent": newest, "enqueued": 31, "ranks": "[0, 1]"}
     assert said == {"version": "2.2", "groups": {"0:nccl": group}}
 
 
@@ -297,10 +299,11 @@ def test_a_rank_whose_nccl_does_not_tell_is_not_taken_for_one_that_did_nothing(s
 def test_a_recorder_without_members_or_counters_is_told_as_far_as_it_goes() -> None:
     """gloo's has one group without a name, older ones have no counters; a barrier has no sizes."""
     nameless = {"": {"desc": "", "name": "", "ranks": "[]"}}
-    said = hooked.shorten(recorded(entry(1, input_sizes=[[]]), pg_config=nameless, pg_status={}), 5)
+    said = shorten(recorded(entry(1, input_sizes=[[]]), pg_config=nameless, pg_status={}), 5)
     assert said["groups"]["0"] == {
         "about": "default_pg",
         "recent": [[1, "gloo:all_reduce", "1", "Float", 1795457849498133634, True]],
+        "enqueued": 1,
     }
 
 
@@ -308,13 +311,7 @@ def test_before_the_first_collective_there_is_no_list_of_them() -> None:
     """torch leaves it out then: the rank is known to have begun nothing."""
     said = recorded()
     del said["entries"]
-    assert hooked.shorten(said, 5) == {"version": "2.10", "groups": {}}
-
-
-def test_a_counter_of_minus_one_is_none() -> None:
-    """Before the first collective of a group."""
-    said = hooked.shorten(recorded(entry(1), pg_status={"0": {"last_enqueued_collective": "-1"}}), 5)
-    assert (said["groups"]["0"]["enqueued"], said["groups"]["0"]["completed"]) == (None, None)
+    assert shorten(said, 5) == {"version": "2.10", "groups": {}}
 
 
 @pytest.mark.parametrize(
@@ -695,7 +692,16 @@ def test_what_is_no_fifo_or_file_is_left_alone(tmp_path: Path, name: str, kind: 
 @pytest.mark.parametrize(
     "name",
     [
-        *("processes.py", "hooked.py", "insight.py", "ras.py", "ras_talk.py", "gpu_query.py", "gpu_state.py"),
+        *(
+            "processes.py",
+            "recorded.py",
+            "hooked.py",
+            "insight.py",
+            "ras.py",
+            "ras_talk.py",
+            "gpu_query.py",
+            "gpu_state.py",
+        ),
         *("hook/sitecustomize.py", "hook/distui_insight.py"),
     ],
 )

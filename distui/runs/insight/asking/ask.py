@@ -31,7 +31,7 @@ MOST_COLLECTIVES = 400
 MOST_RAS = 4
 """Hosts of a run on which NCCL's RAS is asked."""
 
-MODULES = (*("processes", "hooked", "ras_talk", "ras", "gpu_query", "metrics", "gpu_state", "insight"),)
+MODULES = (*("processes", "recorded", "hooked", "ras_talk", "ras", "gpu_query", "metrics", "gpu_state", "insight"),)
 """Of the program that is sent there, in the order of their imports."""
 
 MARK = b"DISTUI-INSIGHT:"

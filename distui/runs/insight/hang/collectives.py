@@ -179,7 +179,7 @@ def _apart(ranks: Iterable[int], by_rank: Mapping[int, RankSeen]) -> float:
 
 def _newest(group: Group) -> int:
     """The number of the newest collective of a rank: torch counts one a moment after it was recorded."""
-    return max(group.enqueued, *(one.number for one in group.recent if not one.direct), 0)
+    return max(group.enqueued, *(one.number for one in group.recent), 0)
 
 
 def _is_seen(seen: RankSeen) -> bool:
@@ -225,8 +225,7 @@ def _mismatch(name: str, ranks: Sequence[RankSeen], least: float) -> Mismatch | 
     by_rank = {seen.rank: seen for seen in ranks}
     for seen in ranks:
         for one in seen.groups[name].recent if name in seen.groups else ():
-            if not one.direct:
-                rows.setdefault(one.number, {})[seen.rank] = one
+            rows.setdefault(one.number, {})[seen.rank] = one
     about = next((seen.groups[name].about for seen in ranks if name in seen.groups), "")
     for number, begun in sorted(rows.items()):
         kinds = _kinds(begun)

@@ -6,7 +6,7 @@ Moments are nanoseconds of the host's own clock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,11 +29,11 @@ _RANKS = regex(r"\d{1,7}")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Collective:
-    """One collective (or one send or receive) that a process began in one of its groups."""
+    """One collective that a process began in one of its groups; or a send or a receive, or a batch of those."""
 
     number: int
     name: str
-    """Such as `gloo:all_reduce`."""
+    """Such as `gloo:all_reduce`, `nccl:recv 0<-1`, `nccl:send 0->1, recv 0<-1`."""
     sizes: str
     kinds: str
     began_ns: int
@@ -43,11 +43,6 @@ class Collective:
     def what(self) -> str:
         """Its operation without the backend."""
         return self.name.rpartition(":")[2]
-
-    @property
-    def direct(self) -> bool:
-        """Whether it is a send or a receive (`nccl:send 0->1`): torch counts those apart, beside its collectives."""
-        return self.what.startswith(("send", "recv"))
 
 
 @frozen
@@ -62,11 +57,13 @@ class Group:
     """The number of the newest collective that was begun."""
     ranks: tuple[int, ...] = ()
     """Its members, where torch tells."""
+    direct: tuple[Collective, ...] = ()
+    """Its newest sends and receives, oldest first: each rank counts its own, apart from its collectives."""
 
     @property
     def pending(self) -> Collective | None:
-        """The oldest collective that has begun and is not over; sends and receives are none."""
-        return next((one for one in self.recent if not one.over and not one.direct), None)
+        """The oldest collective that has begun and is not over."""
+        return next((one for one in self.recent if not one.over), None)
 
 
 @frozen
@@ -226,12 +223,17 @@ def _process(said: Mapping[str, object]) -> Process:
 
 def _group(name: str, value: object) -> Group:
     said = as_object(value)
-    recent = tuple(sorted(one for row in rows_of(said.get("recent"), 6) if (one := _collective(row)) is not None))
+    recent = tuple(sorted(_collectives(said.get("recent"))))
+    direct = tuple(sorted(_collectives(said.get("direct")), key=lambda one: one.began_ns))
     enqueued = whole_of(said.get("enqueued"))
     if enqueued is None:
         enqueued = max((one.number for one in recent), default=0)
     ranks = tuple(sorted({int(word) for word in _RANKS.findall(text_of(said.get("ranks"), 4096))}))
-    return Group(text_of(name), text_of(said.get("about")), recent, enqueued, ranks)
+    return Group(text_of(name), text_of(said.get("about")), recent, enqueued, ranks, direct)
+
+
+def _collectives(value: object) -> Iterator[Collective]:
+    return (one for row in rows_of(value, 6) if (one := _collective(row)) is not None)
 
 
 def _collective(row: Sequence[Any]) -> Collective | None:

@@ -158,7 +158,7 @@ def _rounds(name: str, inside: Sequence[RankSeen]) -> Iterator[_Round]:
     collectives: dict[int, Collective] = {}
     for seen in inside:
         for one in seen.groups[name].recent:
-            if not one.direct and one.number > WARM_UP:
+            if one.number > WARM_UP:
                 entered.setdefault(one.number, {})[seen.rank] = one.began_ns / 1e9 - seen.ahead
                 collectives[one.number] = one
     whole = [number for number in sorted(entered) if len(entered[number]) == len(inside)]

@@ -1,0 +1,148 @@
+# ruff: noqa: UP031, UP045
+# Python 3.6 runs this, and every import costs a start on the host.
+"""What torch's flight recorder says of a process, in short: where it is in the collectives of each of its groups. Pure.
+
+Some calls make several operations one batch, which NCCL does as one: `all_gather` of tensors of different sizes,
+`batch_isend_irecv`, `_coalescing_manager`. torch records each operation of it, which never gets a state, and last the
+batch's end, which has no sizes and alone says whether the batch is over (`endCoalescing` in ProcessGroupNCCL.cpp,
+`test_allgather_uneven` and `test_batched_send_recv` in torch's test_c10d_nccl.py). One whose end was not recorded, as
+while a CUDA graph is captured, says nothing.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
+    from typing import Any, Optional
+
+MOST_TEXT, MOST_GROUPS, MOST_DIRECT, MOST_NAMED = 300, 64, 100, 8
+"""Characters of a text; groups; sends and receives of a group; of which so many are named of one batch."""
+
+
+def shorten(said: "dict[str, Any]", most: int, mark: str = "") -> "dict[str, Any]":
+    """Of torch's answer what tells where a process is: for each group how far it is, its newest collectives, and its
+    sends and receives, which torch counts apart. Groups get their name and `mark`.
+
+    A row is number, name, sizes and types in words, nanoseconds of its beginning, whether it is over.
+    """
+    groups = {}  # type: dict[str, Recorded]
+    names = {}
+    entries = said.get("entries", []) if "version" in said else said["entries"]  # torch has no list of none
+    for entry in entries:
+        name, about = [str(word)[:MOST_TEXT] for word in entry["process_group"][:2]]
+        names[str(entry["pg_id"])] = name
+        groups.setdefault(name, Recorded(about, bool(mark))).take(entry)
+    for number, status in said.get("pg_status", {}).items():
+        if number in names:
+            groups[names[number]].newest_handed_over(status)
+    for name, config in said.get("pg_config", {}).items():
+        if name in groups:
+            groups[name].ranks = str(config.get("ranks", ""))[:4096]
+    first = sorted(groups.items())[:MOST_GROUPS]
+    told = {name + mark: group.answer(most) for name, group in first}
+    return {"version": str(said.get("version", ""))[:16], "groups": told}
+
+
+class Recorded:
+    """What is recorded of one group, entry by entry in their order. NCCL alone makes batches, and does the collectives
+    of a group in their order; gloo has threads for them, and torch does not record what is sent and received over it.
+    """
+
+    def __init__(self, about: str, nccl: bool) -> None:
+        self.about, self.ranks, self.nccl = about, "", nccl
+        self.enqueued = 0
+        self.done = None  # type: Optional[int]
+        self.collectives, self.direct, self.batches = [], [], []  # type: list[list[Any]], list[list[Any]], list[list[Any]]
+        self.open = []  # type: list[dict[str, Any]]
+
+    def take(self, entry: "dict[str, Any]") -> None:
+        """Note an entry. Sends and receives, too, have the number of the newest collective."""
+        self.enqueued = max(self.enqueued, int(entry["collective_seq_id"]))
+        if not self.nccl:
+            self.collectives.append(row_of(entry))
+        elif ends_batch(entry):
+            self.end_batch(entry)
+        else:
+            if self.open and count_of(self.open[-1]) != count_of(entry):
+                self.end_one()
+            self.open.append(entry)
+
+    def end_one(self) -> None:
+        """What was open is one operation of its own; or a batch whose end was not recorded, which says nothing."""
+        opened, self.open = self.open, []
+        if len(opened) == 1:
+            (self.direct if is_direct(opened[0]) else self.collectives).append(row_of(opened[0]))
+
+    def end_batch(self, end: "dict[str, Any]") -> None:
+        """What was open is a batch that ends with this, if that has its number; a batch of sends and receives ends with
+        the number of the newest collective, as if it was one. Old torches recorded the end alone.
+        """
+        if self.open and (is_direct(self.open[0]) or count_of(self.open[0]) == count_of(end)):
+            opened, self.open = self.open, []
+        else:
+            self.end_one()
+            opened = []
+        row = row_of(end)
+        row[4] = int(opened[0]["time_created_ns"]) if opened else row[4]
+        if opened and is_direct(opened[0]):
+            row[:2] = [count_of(opened[0])[1], batch_name(opened)]
+            self.batches.append(row)
+        else:
+            self.collectives.append(row)
+
+    def newest_handed_over(self, status: "dict[str, Any]") -> None:
+        """Note the number of what was handed to NCCL last, if that is over: of a collective, of a send or a receive.
+        Over gloo it counts what is not recorded, too.
+        """
+        begun, over = (whole(status.get("last_%s_collective" % word)) for word in ("enqueued", "completed"))
+        self.done = over if begun == over else None
+
+    def answer(self, most: int) -> "dict[str, Any]":
+        """In rows, the newest of each last."""
+        self.end_one()
+        for row in self.direct if self.done is not None else ():
+            row[5] = row[5] or row[0] != self.done  # captured for a CUDA graph, it has no state for ever
+        last = max((row[0] for row in self.collectives if row[5]), default=0) if self.nccl else 0
+        for row in self.collectives:
+            row[5] = row[5] or row[0] < last
+        found = {"about": self.about, "recent": sorted(self.collectives)[-most:], "enqueued": self.enqueued}
+        direct = sorted(self.direct + self.batches, key=lambda row: row[4])[-MOST_DIRECT:]
+        found.update({"direct": direct} if direct else {}, **({"ranks": self.ranks} if self.ranks else {}))
+        return found
+
+
+def is_direct(entry: "dict[str, Any]") -> bool:
+    """Whether it is a send or a receive."""
+    return bool(entry.get("is_p2p"))
+
+
+def count_of(entry: "dict[str, Any]") -> "tuple[bool, int]":
+    """Its number, in which of torch's two counts: each rank counts its own sends and receives."""
+    direct = is_direct(entry)
+    return direct, int(entry["p2p_seq_id" if direct else "collective_seq_id"])
+
+
+def ends_batch(entry: "dict[str, Any]") -> bool:
+    """Whether it is the end of a batch: `nccl:coalesced`, `nccl:ALLGATHER_coalesced`."""
+    name = str(entry["profiling_name"])
+    return not entry["input_sizes"] and name.endswith((":coalesced", "_coalesced"))
+
+
+def batch_name(entries: "list[dict[str, Any]]") -> str:
+    """Which sends and receives: `nccl:send 0->1, recv 0<-1`."""
+    names = [str(entry["profiling_name"])[:MOST_TEXT] for entry in entries[:MOST_NAMED]]
+    more = ", ..." if len(entries) > MOST_NAMED else ""
+    return ", ".join(names[:1] + [name.partition(":")[2] for name in names[1:]])[: MOST_TEXT - len(more)] + more
+
+
+def row_of(entry: "dict[str, Any]") -> "list[Any]":
+    """One entry."""
+    sizes = ",".join("x".join(map(str, size)) or "1" for size in entry["input_sizes"])
+    kinds = ",".join(sorted(set(map(str, entry.get("input_dtypes", [])))))
+    over = bool(entry.get("retired")) or entry.get("state") == "completed"
+    name = str(entry["profiling_name"])[:MOST_TEXT]
+    return [count_of(entry)[1], name, sizes[:MOST_TEXT], kinds[:64], int(entry["time_created_ns"]), over]
+
+
+def whole(value: object) -> "Optional[int]":
+    """A number that comes as text; None for "-1" and all else."""
+    text = str(value)
+    return int(text) if text.isdigit() else None
