@@ -124,10 +124,10 @@ def test_who_does_not_know_the_values_is_warned(lab: Any, home: Path, distui: Di
     assert distui("run", "job.yaml", "-d", "-y", "--name", "tells", env=SECRETS).returncode == 0
     other = lab.ssh_home(tmp_path / "other")
     (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
-    some = {name: value for name, value in SECRETS.items() if name != "TOKEN_7"}
-    words = "the value of secret TOKEN_7 is not set here"
+    some = {name: value for name, value in SECRETS.items() if name != "TOKEN_1"}
+    words = "the value of secret TOKEN_1 is not set here"
     labels = lab.host("h1").out("sh", "-c", "docker inspect -f '{{json .Config.Labels}}' $(docker ps -q)")
-    assert "TOKEN_7" in labels
+    assert "TOKEN_1" in labels
     assert leaks({"labels": labels}, tmp_path / "none") == set()
 
     assert words in lab.distui("logs", "tells", "-n", "1", home=other, env=some).stderr

@@ -479,3 +479,30 @@ def test_hosts_and_job_files_that_there_are_none_of(cli: Any, words: tuple[str, 
     done = cli(*words)
     assert done.code == code, done.err
     assert "nope" in done.err
+
+
+@pytest.mark.parametrize(
+    "words", [("ps", "-a"), ("ps", "-a", "-o", "json"), ("show", "s1"), ("show", "s1", "-o", "json")]
+)
+def test_a_value_that_was_recorded_unknown_is_hidden_once_it_is_known(
+    cli: Any, store: RunStore, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """It was followed where the variable was not set, and a rank's last words had it."""
+    value = "hunter2-hunter2"
+    stored = store.create("s1")
+    made = plan("s1")
+    made["tasks"][0]["secrets"] = ["TOKEN"]
+    stored.write_plan(made)
+    journal = Journal(stored)
+    failure = Failure(0, "h0", 1, f"ValueError: {value}", excerpt=(f"ValueError: {value}",))
+    journal.write(
+        [
+            RunOpened(1.0, "s1", "smoke", "env", None, {0: "h0", 1: "h1"}, {0: (0,), 1: (1,)}),
+            RunEnded(9.0, "failed", 1, failure, warnings=(f"it said {value}",), took=8.0),
+        ]
+    )
+    journal.close()
+    assert value in str(cli(*words))
+    monkeypatch.setenv("TOKEN", value)
+    shown = cli(*words)
+    assert shown.code == 0 and value not in str(shown) and "***" in shown.out + shown.err

@@ -33,7 +33,7 @@ _NOTHING: tuple[FoundRuns, tuple[Launch, ...]] = FoundRuns((), {}), ()
 def act(settings: Settings, out: Console, all_: bool, state: str | None, last: int | None) -> int:
     """See `ps --help`."""
     store = settings.cluster.store
-    recorded = [history.stored_row(s) for s in store.all()]
+    recorded = [history.shown_row(s, settings.environ) for s in store.all()]
     hosts = hosts_to_ask(settings.places, recorded)
     found, launches = wiring.run_async(_find(settings, hosts), limit=settings.timeout) if hosts else _NOTHING
     launches = hidden(settings.cluster, launches)

@@ -97,6 +97,7 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
     if left is not None and left.record is not None:
         ranks = _as_ended(ranks, left.record.ranks)
     mask = _mask(settings, place)
+    row = mask.event(row)  # its end may be as a host has it
     progress = mask.event(stored_progress(place.stored)) if place.stored is not None else None
     ranks = [mask.event(rank) for rank in ranks]
     asked = mask.event(kept(place.stored)) if place.stored is not None else ()

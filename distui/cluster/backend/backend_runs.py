@@ -151,7 +151,7 @@ class RunBackend(ABC):
 
     def _recorded(self) -> list[RunRow]:
         stored = self.settings.store.all()
-        return [replace(history.stored_row(one), size=_files(one.path)[1]) for one in stored]
+        return [replace(history.shown_row(one, self.settings.environ), size=_files(one.path)[1]) for one in stored]
 
     def _as_followed(self, row: RunRow) -> RunRow:
         """What this backend follows it knows better than labels and records do."""

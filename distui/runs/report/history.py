@@ -15,6 +15,7 @@ from distui.runs.lines.events import Failure
 from distui.runs.report.states import ENDED
 from distui.runs.report.summary import summary
 from distui.runs.state.standstill import Standstill
+from distui.runs.store.masking import Mask, stored_secrets
 from distui.runs.store.recorded import told_failure, warnings_of
 from distui.runs.store.runs import StoredRun
 
@@ -106,6 +107,14 @@ def stored_row(stored: StoredRun) -> RunRow:
         launch=recorded.launch,
         stalled=recorded.stalled if followed else None,
     )
+
+
+def shown_row(stored: StoredRun, environ: Mapping[str, str]) -> RunRow:
+    """The same to be shown: with values hidden that were recorded by a distui which did not know them."""
+    row = stored_row(stored)
+    if row.failure is None and not row.warnings:
+        return row
+    return Mask.of(stored_secrets(stored), environ).event(row)
 
 
 def _seconds(stamp: str) -> float | None:
