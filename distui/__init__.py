@@ -8,8 +8,8 @@
 
     result = distui.run("job.yaml")    # the same, blocking; Ctrl-C stops the run
 
-What this module names in `__all__` is the Python API; the other modules may change with any version. Names are loaded
-when they are first used, so that importing distui costs nothing.
+What this module names in `__all__` is the Python API, as docs/python.md tells it; the other modules may change with any
+version. Names are loaded when they are first used, so that importing distui costs nothing.
 """
 
 from distui.version import __version__
@@ -40,13 +40,29 @@ if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
         SpecError,
         UsageError,
     )
-    from distui.facts.host import HostDown, HostFacts, ProbeResult
+    from distui.facts.host import (
+        Address,
+        Disk,
+        Engine,
+        Gpu,
+        GpuProcess,
+        Gpus,
+        HostDown,
+        HostFacts,
+        IbPort,
+        MigDevice,
+        Nic,
+        ProbeResult,
+        Trouble,
+    )
+    from distui.plan.model import RunPlan
     from distui.runs.lines.events import (
         AttemptEnded,
         Carried,
         Event,
         Failure,
         FailureFound,
+        GpuReading,
         HostChanged,
         HostSampled,
         LogLine,
@@ -68,8 +84,13 @@ if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
         TaskStarted,
     )
     from distui.runs.lines.explanation import Explanation, RankPlace
+    from distui.runs.series.reader import SeriesReader
+    from distui.runs.series.values import Series
+    from distui.runs.state.reducer import RunState
+    from distui.runs.store.runs import AlreadyFollowed
+    from distui.spec.hosts.inventory import Host, Inventory
     from distui.spec.job.job import Job
-    from distui.spec.job.read_job import load_job
+    from distui.spec.job.read_job import AnyJob, load_job
 
 _HOMES = {
     "distui.cluster.blocking": "run",
@@ -80,29 +101,46 @@ _HOMES = {
     "distui.cluster.unusable": "HostsFailed HostsUnreachable",
     "distui.errors": "CheckFailed ContactLost DistuiError ExitCode HostAuthError HostCommandError HostError "
     "HostKeyError HostUnreachable LaunchFailed NotFound PlanError Problem SessionLost SpecError UsageError",
-    "distui.facts.host": "HostDown HostFacts ProbeResult",
-    "distui.runs.lines.events": "AttemptEnded Carried Event Failure FailureFound HostChanged HostSampled LogLine "
-    "LogLines NetworkUsed Notice PhaseBegun Progressed RankChanged RankSilent RankStep RanksAsked RanksRestarted "
-    "RanksStepped RunEnded RunOpened RunStalled StopAsked TaskStarted",
+    "distui.facts.host": "Address Disk Engine Gpu GpuProcess Gpus HostDown HostFacts IbPort MigDevice Nic ProbeResult "
+    "Trouble",
+    "distui.plan.model": "RunPlan",
+    "distui.runs.lines.events": "AttemptEnded Carried Event Failure FailureFound GpuReading HostChanged HostSampled "
+    "LogLine LogLines NetworkUsed Notice PhaseBegun Progressed RankChanged RankSilent RankStep RanksAsked "
+    "RanksRestarted RanksStepped RunEnded RunOpened RunStalled StopAsked TaskStarted",
     "distui.runs.lines.explanation": "Explanation RankPlace",
+    "distui.runs.series.reader": "SeriesReader",
+    "distui.runs.series.values": "Series",
+    "distui.runs.state.reducer": "RunState",
+    "distui.runs.store.runs": "AlreadyFollowed",
+    "distui.spec.hosts.inventory": "Host Inventory",
     "distui.spec.job.job": "Job",
-    "distui.spec.job.read_job": "load_job",
+    "distui.spec.job.read_job": "AnyJob load_job",
 }
 """Where the names of the API are, by module."""
 
 __all__ = [
+    "Address",
+    "AlreadyFollowed",
+    "AnyJob",
     "AttemptEnded",
     "Carried",
     "CheckFailed",
     "Cluster",
     "ClusterSettings",
     "ContactLost",
+    "Disk",
     "DistuiError",
+    "Engine",
     "Event",
     "ExitCode",
     "Explanation",
     "Failure",
     "FailureFound",
+    "Gpu",
+    "GpuProcess",
+    "GpuReading",
+    "Gpus",
+    "Host",
     "HostAuthError",
     "HostChanged",
     "HostCommandError",
@@ -114,11 +152,15 @@ __all__ = [
     "HostUnreachable",
     "HostsFailed",
     "HostsUnreachable",
+    "IbPort",
+    "Inventory",
     "Job",
     "LaunchFailed",
     "LogLine",
     "LogLines",
+    "MigDevice",
     "NetworkUsed",
+    "Nic",
     "NotFound",
     "Notice",
     "PhaseBegun",
@@ -137,11 +179,16 @@ __all__ = [
     "Run",
     "RunEnded",
     "RunOpened",
+    "RunPlan",
     "RunStalled",
+    "RunState",
+    "Series",
+    "SeriesReader",
     "SessionLost",
     "SpecError",
     "StopAsked",
     "TaskStarted",
+    "Trouble",
     "UsageError",
     "__version__",
     "load_job",

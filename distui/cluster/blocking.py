@@ -13,7 +13,6 @@ from os import PathLike
 from typing import Any
 
 from distui.cluster.cluster import Cluster
-from distui.cluster.hosts.connecting import Connect
 from distui.cluster.run import Run
 from distui.cluster.settings import ClusterSettings
 from distui.errors import DistuiError
@@ -35,7 +34,6 @@ def run(
     force: bool = False,
     on_event: Callable[[Event], None] = lambda event: None,
     settings: ClusterSettings | None = None,
-    connect: Connect | None = None,
 ) -> RunEnded:
     """Run a job and wait for its end: ask its hosts, plan, start, follow, clean up. Returns how it ended.
 
@@ -61,7 +59,6 @@ def run(
         force: start though somebody else uses the same GPUs.
         on_event: see above.
         settings: see ClusterSettings; those of the command line otherwise.
-        connect: see Cluster.
 
     Raises:
         SpecError: hosts.yaml or the job file is wrong; every problem with its place.
@@ -79,7 +76,7 @@ def run(
             async with cluster.launch(planned, preflight=preflight, force=force) as started:
                 return await owner.follow(started)
 
-    opened = Cluster.open(inventory, settings=settings, connect=connect)
+    opened = Cluster.open(inventory, settings=settings)
     opened.settings.refuse_readonly("a run")
     return _Owner(on_event).own(lambda owner: run_in(opened, owner))
 

@@ -35,7 +35,7 @@ class Cluster:
     def __init__(
         self, inventory: Inventory, *, settings: ClusterSettings | None = None, connect: Connect | None = None
     ) -> None:
-        """`connect` opens connections in another way than ssh: to hosts made for a test."""
+        """`connect` is for distui's own tests: it opens connections to hosts that are made for them."""
         self.inventory = inventory
         self.settings = settings or ClusterSettings.load()
         self._opened = OpenOnce(connect or partial(connected, self.settings), inventory.hosts)
@@ -47,15 +47,14 @@ class Cluster:
         hosts: str | PathLike[str] | Sequence[str] = "hosts.yaml",
         *,
         settings: ClusterSettings | None = None,
-        connect: Connect | None = None,
     ) -> Cluster:
         """The hosts in a hosts.yaml, or those that a list names (`["node[01-04]"]`), which ssh finds by its config.
 
         Raises SpecError with everything that is wrong in the file, UsageError for names that are none.
         """
         if isinstance(hosts, str | PathLike):
-            return cls(load_inventory(fspath(hosts)), settings=settings, connect=connect)
-        return cls(inventory_from_names(hosts), settings=settings, connect=connect)
+            return cls(load_inventory(fspath(hosts)), settings=settings)
+        return cls(inventory_from_names(hosts), settings=settings)
 
     async def __aenter__(self) -> Cluster:
         return self
@@ -70,7 +69,7 @@ class Cluster:
         """All hosts of the inventory."""
         return self.inventory.hosts
 
-    async def connector(self) -> Connector:
+    async def _connector(self) -> Connector:
         """The connections to all hosts; a host is connected to when it is first asked for something."""
         return await self._opened.connector()
 
@@ -83,7 +82,7 @@ class Cluster:
         Raises UsageError for a host that is not in the inventory.
         """
         chosen = self.inventory.chosen(choose_hosts(self.inventory, tuple(hosts)))
-        connector = await self.connector()
+        connector = await self._connector()
         return dict(await probe_all(connector, chosen, parallel=self.settings.parallel, on_result=on_result))
 
     async def plan(
@@ -108,7 +107,7 @@ class Cluster:
         made = planner.plan(facts)
         if isinstance(made, NoPlan):
             raise plan_error(made)
-        return planner.planned(made, facts, self.connector, self.settings.parallel)
+        return planner.planned(made, facts, self._connector, self.settings.parallel)
 
     async def prepare(
         self, job: AnyJob, *, hosts: Sequence[str] = (), name: str = "", keep: bool = False
@@ -118,7 +117,7 @@ class Cluster:
         Raises what `plan` raises, and HostsUnreachable or HostsFailed when one of these hosts does not answer.
         """
         request = self._request(job, hosts, name)
-        return await plan_run(await self.connector(), request, self._code, parallel=self.settings.parallel, keep=keep)
+        return await plan_run(await self._connector(), request, self._code, parallel=self.settings.parallel, keep=keep)
 
     def _request(self, job: AnyJob, hosts: Sequence[str], name: str) -> RunRequest:
         """What is asked for, with what it takes from this machine, as far as that is allowed."""
@@ -149,7 +148,7 @@ class Cluster:
 
     @asynccontextmanager
     async def _launched(self, planned: PlannedRun, *, preflight: bool, force: bool, detach: bool) -> AsyncIterator[Run]:
-        connector = await self.connector()
+        connector = await self._connector()
         stored = record(self.settings.store, planned)
         limits = self.settings.limits()
         made = controller_of(connector, stored, planned, preflight=preflight, force=force, detach=detach, limits=limits)

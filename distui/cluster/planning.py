@@ -53,7 +53,10 @@ class Sources:
 
 @frozen
 class PlannedRun:
-    """A plan, what it was made from, what goes along, and how the run's next attempts are planned."""
+    """A plan, what it was made from, what goes along, and how the run's next attempts are planned.
+
+    Programs read `plan` and `facts`, and give the whole to `launch`.
+    """
 
     request: RunRequest
     plan: RunPlan

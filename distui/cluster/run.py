@@ -18,8 +18,6 @@ from distui.runs.lines.explanation import Explanation
 from distui.runs.series.older import series_of
 from distui.runs.series.reader import SeriesReader
 from distui.runs.state.reducer import RunState
-from distui.runs.store.masking import Mask
-from distui.runs.store.runs import StoredRun
 from distui.runs.store.why_records import kept, telling
 
 
@@ -32,7 +30,7 @@ class Run:
     """
 
     def __init__(self, controller: RunController | Beside) -> None:
-        self.controller = controller
+        self._controller = controller
         self.result: RunEnded | None = None
         """How it ended; None until then. Its `outcome` is `"succeeded"`, `"failed"`, `"stopped"`, `"unknown"` (contact
         was lost), `"detached"` (it was left alone) or `"launch_failed"` (it was not started; `events` raises why).
@@ -41,18 +39,18 @@ class Run:
 
     async def __aenter__(self) -> Run:
         """Begin. Raises AlreadyFollowed when another process of this machine follows a run of that name."""
-        await self.controller.__aenter__()
+        await self._controller.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.result is None:
-            self.result = self.controller.state.ended  # nobody has read that far
+            self.result = self._controller.state.ended  # nobody has read that far
         await self._events.close()
-        await self.controller.__aexit__(kind, error, trace)
+        await self._controller.__aexit__(kind, error, trace)
         if self.result is not None:
-            forget_if_never_started(self.stored, self.result)
+            forget_if_never_started(self._controller.stored, self.result)
 
     @property
     def name(self) -> str:
@@ -62,26 +60,21 @@ class Run:
     @property
     def plan(self) -> RunPlan:
         """The plan of the newest attempt."""
-        return self.controller.plan
+        return self._controller.plan
 
     @property
     def state(self) -> RunState:
         """What its events add up to so far: ranks, hosts, progress."""
-        return self.controller.state
+        return self._controller.state
 
     @property
-    def stored(self) -> StoredRun:
-        """Its folder on this machine."""
-        return self.controller.stored
-
-    @property
-    def mask(self) -> Mask:
-        """Hides values of its secrets."""
-        return self.controller.mask
+    def folder(self) -> Path:
+        """Its folder on this machine: logs, events, figures."""
+        return self._controller.stored.path
 
     def log(self, rank: int) -> Path:
         """The file with what a rank has printed so far."""
-        return self.stored.rank_log(rank)
+        return self._controller.stored.rank_log(rank)
 
     async def events(self) -> AsyncIterator[Event]:
         """What happens, as it comes; ends after RunEnded, which is the `result`.
@@ -114,7 +107,7 @@ class Run:
 
     def metrics(self) -> SeriesReader:
         """What it measured so far, as this machine keeps it: `series` names what there is, `rows` has the values."""
-        return series_of(self.stored)
+        return series_of(self._controller.stored)
 
     async def why(self) -> Explanation:
         """Ask its ranks why it does not go on: who holds the others up, in which collective, and where in the code.
@@ -122,10 +115,10 @@ class Run:
         They go on as they are, and what they tell is kept in the run's folder. Of a run that has ended, or that another
         process of this machine follows, it is the last answer. Raises NotFound where there is none.
         """
-        found = await self.controller.why() if self.result is None else None
-        record = telling(kept(self.stored)) if found is None else None
+        found = await self._controller.why() if self.result is None else None
+        record = telling(kept(self._controller.stored)) if found is None else None
         if record is not None:
-            found = self.mask.event(record.found)
+            found = self._controller.mask.event(record.found)
         if found is None:
             message = f"the ranks of {self.name} were not asked while they could be"
             raise NotFound(message, hint=f"`distui show {self.name}` tells how it stands")
@@ -133,8 +126,8 @@ class Run:
 
     def stop(self, *, grace: float | None = None) -> None:
         """Stop it: SIGTERM, then SIGKILL after `grace` seconds (the job's, when None; at once with 0)."""
-        self.controller.request_stop("user", grace=grace)
+        self._controller.request_stop("user", grace=grace)
 
     def detach(self) -> None:
         """Leave it alone; it lives on."""
-        self.controller.request_detach()
+        self._controller.request_detach()

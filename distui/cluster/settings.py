@@ -18,7 +18,7 @@ from distui.runs.store.runs import RunStore
 
 @frozen
 class ClusterSettings:
-    """Settings of a cluster; those of `load` are the command line's."""
+    """Settings of a cluster; those of `load` are the command line's. Programs use that and the fields."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
     """For folders (`XDG_*_HOME`), values of secrets, and what job files expand."""

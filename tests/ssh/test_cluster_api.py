@@ -146,7 +146,7 @@ async def test_a_run_that_is_left_lives_on(cluster: Cluster, tmp_path: Path) -> 
                 if isinstance(event, PhaseBegun) and event.phase == "follow":
                     break
         assert run.result is None
-        connector = await cluster.connector()
+        connector = await cluster._connector()
         found = (await find_runs(connector, cluster.hosts, run="lives")).named("lives")
         assert [one.state for one in found] == ["running"]
         report = await stop_found(connector, found[0], planned.plan, who="test", grace=0.0)

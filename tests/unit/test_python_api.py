@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import inspect
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import is_dataclass
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 import distui
+from distui.cluster import cluster
 from distui.config import paths
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
@@ -69,6 +73,58 @@ def test_every_name_is_there_for_people_and_for_mypy() -> None:
     assert set(distui.__all__) <= set(dir(distui))
     with pytest.raises(AttributeError, match="'distui' has no attribute 'Clustr'"):
         distui.Clustr  # noqa: B018
+
+
+VALUES = {"Host", "Inventory", "Job", "PlannedRun", "RunPlan", "RunState", "SeriesReader"}
+"""What programs are given to read: attribute by attribute, without naming the types of those."""
+OWN = {("Cluster", "connect"), ("Run", "controller"), ("load_job", "overrides")}
+"""Parameters that are there for distui itself."""
+SETTINGS_OWN = {"limits", "of", "paths", "store"}
+
+
+def types_in(hint: object) -> set[type]:
+    """All of distui's classes in a type."""
+    parts = hint if isinstance(hint, list) else get_args(hint)
+    if parts:
+        return {found for part in parts for found in types_in(part)}
+    return {hint} if isinstance(hint, type) and hint.__module__.startswith("distui") else set()
+
+
+def members_of(kind: type) -> Iterator[tuple[str, Any]]:
+    """Its public methods and properties as functions, how it is made, and itself for its fields."""
+    yield "fields", kind
+    for key, member in inspect.getmembers(kind):
+        made_by_us = key == "__init__" and not is_dataclass(kind)
+        own = kind is distui.ClusterSettings and key in SETTINGS_OWN
+        if made_by_us or not (key.startswith("_") or own):
+            yield key, member.fget if isinstance(member, property) else member
+
+
+def signatures(name: str) -> Iterator[tuple[str, object]]:
+    """What is in the public signatures and fields of a name of the API: where, and the type."""
+    if name in VALUES:
+        return
+    value = getattr(distui, name)
+    members = members_of(value) if isinstance(value, type) else [(name, value)]
+    for key, member in members:
+        if key == "fields" or inspect.isroutine(member):
+            for part, hint in get_type_hints(member).items():
+                if (name, part) not in OWN and not part.startswith("_"):
+                    yield f"{name}.{key}: {part}", hint
+
+
+def test_what_its_signatures_name_is_part_of_it() -> None:
+    """A program can annotate with and test for what it is given, and that stays."""
+    public = {getattr(distui, name) for name in distui.__all__}
+    unnamed = {
+        f"{where} is {kind.__name__}"
+        for name in distui.__all__
+        for where, hint in signatures(name)
+        for kind in types_in(hint)
+        if kind not in public
+    }
+    assert unnamed == set()
+    assert [hint for where, hint in signatures("Run") if where == "Run.plan: return"] == [distui.RunPlan]
 
 
 def test_a_run_in_one_call(demo_home: Path) -> None:
@@ -142,18 +198,19 @@ def test_ctrl_c_ends_a_script_as_a_shell_expects(demo_home: Path) -> None:
     assert "KeyboardInterrupt: the run has ended: stopped" in done.stderr
 
 
-def test_ctrl_c_before_anything_is_started(demo_home: Path) -> None:
+def test_ctrl_c_before_anything_is_started(demo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While hosts are asked; nothing is recorded."""
 
     @asynccontextmanager
-    async def connect(hosts: Sequence[Host]) -> AsyncIterator[Connector]:
+    async def connected(settings: object, hosts: Sequence[Host]) -> AsyncIterator[Connector]:
         os.kill(os.getpid(), signal.SIGINT)
         await asyncio.Event().wait()
         raise AssertionError
         yield
 
+    monkeypatch.setattr(cluster, "connected", connected)
     with pytest.raises(KeyboardInterrupt, match="nothing was started"):
-        distui.run(job("true"), connect=connect)
+        distui.run(job("true"))
     assert not list(paths(os.environ).runs.glob("*"))
 
 

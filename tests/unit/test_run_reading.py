@@ -128,7 +128,7 @@ async def test_a_run_that_was_not_started_raises_why(
             await run.wait()
     assert seen[-1] is run.result
     assert run.result is not None and (run.result.outcome, run.result.exit) == ("launch_failed", kind.exit_code)
-    assert not run.stored.path.exists()
+    assert not run.folder.exists()
 
 
 async def test_a_batch_is_not_lost_with_who_waits_for_it() -> None:

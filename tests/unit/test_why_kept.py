@@ -393,7 +393,7 @@ async def test_a_program_asks_through_its_run(tmp_path: Path, monkeypatch: pytes
                 run.stop()
         assert (found.headline, found.culprits) == ("rank 1 reads /data/***/x", (1,))
         assert await run.why() == found
-    assert [one.by for one in kept(run.stored)] == ["user"]
+    assert [one.by for one in kept(StoredRun(run.folder))] == ["user"]
 
 
 def ended_run(cluster: Cluster, folder: Path) -> Run:

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from distui.amounts import counted
 from distui.cluster.beside import Beside
-from distui.cluster.run import Run
 from distui.copies import copy_folder
 from distui.plan.model import RunPlan
 from distui.runs.control.controller import RunController
@@ -26,12 +25,27 @@ from distui.runs.watch.logged_steps import last_steps
 T = TypeVar("T")
 
 
-class FollowedRun(Run):
+class FollowedRun:
     """A run that is read to its end whoever looks: its events are there for many readers."""
 
     def __init__(self, controller: RunController | Beside) -> None:
-        super().__init__(controller)
+        self.controller = controller
         self.fan = Fanout()
+
+    @property
+    def plan(self) -> RunPlan:
+        """The plan of the newest attempt."""
+        return self.controller.plan
+
+    @property
+    def stored(self) -> StoredRun:
+        """The run's folder on this machine."""
+        return self.controller.stored
+
+    @property
+    def mask(self) -> Mask:
+        """Hides values of the run's secrets."""
+        return self.controller.mask
 
     @property
     def state(self) -> RunState:
@@ -47,8 +61,8 @@ class FollowedRun(Run):
         self.controller.request_stop(reason, grace=grace)
 
     def request_detach(self) -> None:
-        """See `detach`."""
-        self.detach()
+        """Leave it alone; it lives on."""
+        self.controller.request_detach()
 
 
 class RecordedRun:
