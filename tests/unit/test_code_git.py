@@ -149,7 +149,7 @@ def test_the_token_is_in_git_s_environment_only(repo: Path, tmp_path: Path, monk
         assert env["DISTUI_GIT_TOKEN"] == "s3cret"
         assert "s3cret" not in " ".join(argv) + script
         assert "credential.helper=" in argv
-        assert argv.index("--") < argv.index(f"file://{repo}")
+        assert argv.index("--") < argv.index(f"{repo}/.git")
         assert not Path(env["GIT_ASKPASS"]).exists()
     assert not any(b"s3cret" in p.read_bytes() for p in (tmp_path / "cache").rglob("*") if p.is_file())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from distui.cluster.settings import ClusterSettings
 from distui.consent import Ask, Consents, own_repository, refuse_secret
 from distui.errors import UsageError
 from distui.homes import expanded
+from distui.runs.code.local_git import local
 from distui.runs.code.source import code_path
 from distui.runs.images.context import build_path
 from distui.spec.job.code_keys import git_host, local_repository
@@ -45,7 +47,10 @@ def asks(settings: ClusterSettings, job: Job, allowed: Consents, typed: Collecti
     if code is not None and code.git is None:
         yield from _folder(settings, job, allowed, "code", code_path(job), typed={"code", "code.path"} & {*typed})
     if code is not None and code.git is not None and (place := local_repository(code.git)):
-        yield from _folder(settings, job, allowed, "code", Path(place), typed={"code", "code.git"} & {*typed})
+        named, *others = local(Path(place)).places
+        yield from _folder(settings, job, allowed, "code", named, typed={"code", "code.git"} & {*typed})
+        for other in others:  # where the repository itself leads: whoever typed its name may not know
+            yield from _folder(settings, job, allowed, "code", other, typed=())
     if job.build is not None:
         own = {"build", "build.context"} & {*typed}
         yield from _folder(settings, job, allowed, "build", build_path(job), typed=own)
@@ -54,7 +59,7 @@ def asks(settings: ClusterSettings, job: Job, allowed: Consents, typed: Collecti
 def _folder(
     settings: ClusterSettings, job: Job, allowed: Consents, key: str, folder: Path, typed: Collection[str]
 ) -> Iterator[Ask]:
-    real = folder.resolve()
+    real = Path(os.path.realpath(folder))  # unlike resolve() it takes links that lead to each other
     if allowed.lists(real):
         return
     refuse_secret(real, settings.environ, key)

@@ -23,12 +23,17 @@ from distui.plan.content.tree import readable
 from distui.regex import regex
 from distui.runs.code.git_call import call, remote_environment
 from distui.runs.code.git_tree import SUBMODULE, Listed, checked, write
+from distui.runs.code.local_git import local
+from distui.spec.job.code_keys import local_repository
 
 _SECONDS = 600.0
 _COMMIT = regex(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _PART = regex(r"[0-9a-f]{7,63}")
 _LFS = b"version https://git-lfs.github.com/spec/"
 
+_HAND_OUT = "GIT_ALLOW_PROTOCOL= GIT_NO_LAZY_FETCH=1 git upload-pack --strict"
+"""What reads a repository of this machine: the folder that is named and no other, and nothing from elsewhere, since
+that repository's own config says how."""
 _ASKPASS = """#!/bin/sh
 case "$1" in
   Username*) echo oauth2;;
@@ -52,6 +57,7 @@ class Repository:
 
     def __init__(self, url: str, cache: Path, environ: Mapping[str, str], token: str | None = None) -> None:
         self._url = url
+        self._from: tuple[str, ...] = ("--", url)
         self._token = token
         name = hashlib.sha256(url.encode()).hexdigest()[:24]
         self._place = cache / "git"
@@ -61,11 +67,19 @@ class Repository:
 
     def checkout(self, ref: str | None, subdir: str | None) -> Checkout:
         """The files of what `ref` names now: branch, tag, commit, or the repository's HEAD."""
+        if place := local_repository(self._url):
+            self._take_from(local(Path(place)).git_dir)
         with self._secret():
             commit = self._fetched(ref)
         return self._export(commit, (subdir or "").strip("/"))
 
     # finding the commit
+
+    def _take_from(self, folder: Path) -> None:
+        """Read the very folder that was asked about, by whatever way it was named."""
+        if not folder.exists():
+            raise CheckFailed(f"code: git can't read {self._url}: {readable(str(folder))} does not exist")
+        self._from = (f"--upload-pack={_HAND_OUT}", "--", str(folder))
 
     def _fetched(self, ref: str | None) -> str:
         if ref is not None and _COMMIT.fullmatch(ref):
@@ -85,13 +99,13 @@ class Repository:
     def _refs(self) -> dict[str, str]:
         """Every ref the repository offers, and tags peeled as `refs/tags/x^{}`."""
         self._begin()  # git also asks the config of the repository it is called in: that is ours
-        output = self._local("ls-remote", "--", self._url)
+        output = self._local("ls-remote", *self._from)
         pairs = (line.split("\t", 1) for line in output.decode("utf-8", "replace").splitlines() if "\t" in line)
         return {name: commit for commit, name in pairs}
 
     def _fetch_tip(self, full: str, commit: str) -> str:
         if not self._has(commit):
-            self._fetch("--depth=1", "--", self._url, f"+{full}:refs/distui/tip")
+            self._fetch("--depth=1", *self._from, f"+{full}:refs/distui/tip")
         if self._has(commit):
             return commit
         moved = self._local("rev-parse", "--verify", "--end-of-options", "refs/distui/tip^{commit}")
@@ -100,7 +114,7 @@ class Repository:
     def _fetch_commit(self, commit: str) -> str:
         if not self._has(commit):
             with contextlib.suppress(CheckFailed):  # a server may only give what a ref points to
-                self._fetch("--depth=1", "--", self._url, commit)
+                self._fetch("--depth=1", *self._from, commit)
         if not self._has(commit):
             self._fetch_all()
         if not self._has(commit):
@@ -116,7 +130,7 @@ class Repository:
     def _fetch_all(self) -> None:
         self._begin()
         full = ("--unshallow",) if (self._folder / "shallow").exists() else ()
-        self._fetch(*full, "--", self._url, "+refs/heads/*:refs/distui/heads/*", "+refs/tags/*:refs/distui/tags/*")
+        self._fetch(*full, *self._from, "+refs/heads/*:refs/distui/heads/*", "+refs/tags/*:refs/distui/tags/*")
 
     def _has(self, commit: str) -> bool:
         self._begin()

@@ -51,7 +51,8 @@ def folder(value: str) -> None:
 
 def git_url(value: str) -> None:
     """Raise Wrong unless `value` is a URL that git fetches from without running a program, and holds no password."""
-    if value.startswith("/"):
+    if value.startswith(("/", "file:")):
+        _local_url(value)
         return
     if "::" in value.partition("/")[0] or value.startswith("-"):
         raise Wrong(f"{shown(value)} is not fetched: https://, ssh://, git@host:path, or an absolute path")
@@ -67,12 +68,26 @@ def git_url(value: str) -> None:
         parts.port  # noqa: B018  # raises for one that is none
     except ValueError:
         raise Wrong(f"{shown(value)} is not a URL") from None
-    if parts.scheme not in _SCHEMES:
-        raise Wrong(f"unknown scheme {shown(parts.scheme)}; known: {', '.join(_SCHEMES)}")
+    scheme = value.partition("://")[0]  # git knows no capitals here
+    if scheme not in _SCHEMES:
+        raise Wrong(f"unknown scheme {shown(scheme)}; known: {', '.join(_SCHEMES)}")
     if password is not None:
         raise Wrong("holds a password, which would be shown; write token: NAME, a variable with the value")
-    if parts.scheme != "file" and (not host or host.startswith("-")):
+    if not host or host.startswith("-") or "%" in host:
         raise Wrong(f"{shown(value)} names no host")
+
+
+def _local_url(value: str) -> None:
+    """Raise Wrong unless a repository of this machine is written in the one way that everybody reads alike."""
+    place = local_repository(value)
+    if not place.startswith("/"):
+        raise Wrong(f"{shown(value)} names no folder of this machine; write file:///FOLDER, or the absolute path alone")
+    if value.startswith("file:") and re.search(r"[%?#]", place):
+        raise Wrong(f"{shown(value)} holds %, ? or #, which programs read in two ways; write the absolute path alone")
+    if re.search(r"[\x00-\x1f\x7f]", place):
+        raise Wrong(f"{shown(value)} holds a control character")
+    if re.match(r"/+(\.?/+)*(proc|dev|sys)(/|$)", place):
+        raise Wrong(f"{shown(value)} is no folder of files: its content depends on who looks")
 
 
 def git_host(url: str) -> str:
@@ -86,8 +101,7 @@ def local_repository(url: str) -> str:
     """The folder of this machine that a git URL names; "" for another machine's."""
     if url.startswith("/"):
         return url
-    parts = urlsplit(url) if url.startswith("file:") else None
-    return parts.path if parts else ""
+    return url.removeprefix("file://") if url.startswith("file:") else ""
 
 
 def git_ref(value: str) -> None:
