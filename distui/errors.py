@@ -13,7 +13,7 @@ DistuiError
 │   ├── HostCommandError       a command on the host failed or timed out                       4
 │   └── SessionLost            a connection that worked is gone                                6
 ├── LaunchFailed               launch failed part way and was rolled back                      5
-├── ContactLost                a run's state is unknown; containers may live                   6
+├── ContactLost                a run's state is unknown; it may still be running               6
 └── NotFound                   no such run or rank, or the one host that is asked for          7
 """
 
@@ -40,7 +40,7 @@ class ExitCode(IntEnum):
     LAUNCH_FAILED = 5
     """The launch failed part way and was rolled back."""
     CONTACT_LOST = 6
-    """Contact was lost: the run's state is unknown and containers may live."""
+    """Contact was lost: the run's state is unknown, and it may still be running."""
     NOT_FOUND = 7
     """No such run or rank, or not the one host that is asked for."""
     BUG = 70

@@ -17,7 +17,7 @@ from distui.version import __version__
 EXIT_CODES = """\
 \b
 Exit codes:
-    0  ok; the run succeeded         6  contact lost, the run may live on
+    0  ok; the run succeeded         6  contact lost, may still be running
     1  the run ended, a rank failed  7  no such run or host
     2  usage or config error        70  a bug in distui, crash file named
     3  a check failed              124  a time limit was reached

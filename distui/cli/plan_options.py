@@ -13,12 +13,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 PLAN_OPTIONS = [
     click.option("--name", metavar="NAME", help="Name of the run [JOB-xxxx]."),
-    click.option("--nnodes", type=click.IntRange(1), metavar="N", help="Only the first N hosts."),
-    click.option("--gpus-per-node", metavar="N|all", help="GPUs on each host."),
+    click.option("--nnodes", type=click.IntRange(1), metavar="N", help="Use only the first N hosts."),
+    click.option("--gpus-per-node", metavar="N|all", help="GPUs per host."),
     click.option("--image", metavar="IMG", help="Container image."),
-    click.option("-e", "--env", multiple=True, metavar="K=V", help="Variable for every rank; K alone copies yours."),
-    click.option("--env-file", multiple=True, metavar="F", help="Variables from a file; the job's secrets too."),
-    click.option("--set", "set_", multiple=True, metavar="A.B=V", help="Any key of the job file."),
+    click.option(
+        "-e", "--env", multiple=True, metavar="K=V", help="Variable for every rank; K alone passes yours through."
+    ),
+    click.option("--env-file", multiple=True, metavar="F", help="Read variables from a file, also the job's secrets."),
+    click.option("--set", "set_", multiple=True, metavar="A.B=V", help="Set any key of the job file."),
     click.option("--launcher", metavar="KIND", help="What starts the ranks: env, torchrun, tf, command."),
     click.option("--fabric", metavar="KIND", help="Network for the data: auto, ib, roce, tcp."),
     click.option("--master-port", type=click.IntRange(1, 65535), metavar="PORT", help="Port of the rendezvous."),
@@ -28,7 +30,7 @@ PLAN_OPTIONS = [
 """Flags that change the plan, shared by `plan` and `run`."""
 
 DIFF_OPTIONS = [
-    click.option("--diff", type=RUN, metavar="RUN", help="Only what is different from that run's plan."),
+    click.option("--diff", type=RUN, metavar="RUN", help="Show only what differs from that run's plan."),
 ]
 """Flags of a plan that is only shown."""
 

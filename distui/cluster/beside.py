@@ -95,7 +95,7 @@ class Beside:
             try:
                 self.stored.ask_stop(grace)
             except CheckFailed as exc:
-                message = f"{exc.message} ({exc.hint}); the run goes on"
+                message = f"{exc.message} ({exc.hint}); the run is still running"
                 self._news.append(Notice(self._clock(), "error", message))
 
     def request_detach(self) -> None:

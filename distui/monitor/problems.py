@@ -121,9 +121,9 @@ def _behind(state: RunState) -> str:
 
 _ASK = "w in the run asks the ranks why"
 _STATES = {
-    "partial": ("some of its tasks have ended, others go on", "enter follows it"),
+    "partial": ("some of its tasks have ended, others are still running", "enter follows it"),
     "left": ("its start was broken off, and not cleaned up", "X in Runs removes what is left"),
-    "unknown": ("how it ended, or whether it goes on, is not known", "its hosts have to answer first"),
+    "unknown": ("how it ended, or whether it is still running, is not known", "its hosts have to answer first"),
 }
 
 

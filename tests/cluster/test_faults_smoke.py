@@ -94,7 +94,7 @@ def test_a_docker_daemon_that_dies_and_starts_again(lab: Any, home: Path, start:
 
     assert done.returncode == 1, done.stderr
     assert "h2 lost: its engine does not answer" in done.stderr
-    assert "its ranks may live" in done.stderr
+    assert "its ranks may still run" in done.stderr
     assert "rank 1 on h2 failed first" in done.stderr
     assert "its container engine was stopped or restarted" in done.stderr
     assert "rank 0 on h1 stopped by distui" in done.stderr

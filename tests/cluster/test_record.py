@@ -350,7 +350,7 @@ def test_a_stop_elsewhere_while_an_engine_was_away_is_finished_by_the_next_one(
     first = lab.distui("stop", "-y", "away", "-o", "json", home=other)
     assert first.returncode == 6, first.stderr
     (warning,) = json.loads(first.stdout)["warnings"]
-    assert "1 of the run's tasks may live where nobody answered: h2: " in warning
+    assert "1 of the run's tasks may still be running where nobody answered: h2: " in warning
     lab.host("h2").fault("heal")
     second = lab.distui("stop", "-y", "away", home=other)
     assert second.returncode == 0, second.stderr

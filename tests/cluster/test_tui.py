@@ -147,7 +147,7 @@ def test_a_day_with_it_by_keys_alone(lab: Any, user: Path, size: tuple[int, int]
         term.wait("Quit while 1 run is still running?", "Stay")
         term.keys("Right", "Enter")
         said = term.wait_shell()
-        assert f"{second[1]} goes on; `distui attach {second[1]}`" in " ".join(said.split())
+        assert f"{second[1]} is still running; `distui attach {second[1]}`" in " ".join(said.split())
         assert term.modes() == before
         assert ranks_running(lab, run=second[1]) == 2
 
@@ -224,7 +224,7 @@ def test_a_signal_leaves_the_run_and_the_terminal_whole(lab: Any, user: Path, nu
     with running(lab, user) as (term, run):
         os.kill(term.program(), number)
         said = term.wait_shell()
-        assert f"{run} goes on" in said
+        assert f"{run} is still running" in said
         modes = term.modes()
         assert (modes["alternate_on"], modes["mouse_any_flag"], modes["cursor_flag"]) == ("0", "0", "1")
         term.enter("echo status $?; stty -a")

@@ -75,7 +75,7 @@ async def test_a_day_on_recorded_events(open_app: Any, backend: FakeBackend, siz
         assert again is not live
 
         await case.press("ctrl+q")
-        await case.until(lambda: "Quit while 1 run goes on?" in case.text)
+        await case.until(lambda: "Quit while 1 run is still running?" in case.text)
         await case.press("right", "enter")
         await case.until(lambda: app._exit)
         assert again.asked == []

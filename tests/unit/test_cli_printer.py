@@ -153,7 +153,7 @@ async def test_a_reader_that_leaves_is_told_once_and_ends_nothing() -> None:
     os.close(pipe.write_fd)
 
     assert pipe.outlet.error is not None
-    assert pipe.err.getvalue().count("the run goes on, its logs are in /runs/x") == 1
+    assert pipe.err.getvalue().count("the run is still running, its logs are in /runs/x") == 1
 
 
 async def test_a_paused_reader_does_not_block_the_loop() -> None:
@@ -232,7 +232,7 @@ def test_events_in_words() -> None:
     ]
 
     assert [text for text, _ in words.of_batch(events)] == [
-        "distui: a lost: timed out; its ranks may live, trying again",
+        "distui: a lost: timed out; its ranks may still run, trying again",
         "distui: a is back",
         "distui: rank 13 on node02 failed first: exit 1",
         "distui: stopping all ranks (a rank failed), killing what is left after 30s",

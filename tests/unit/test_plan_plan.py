@@ -341,7 +341,7 @@ def test_nodes_that_may_be_lost() -> None:
         assert (task.labels["distui.min_nodes"], task.labels["distui.max_restarts"]) == ("1", "3")
     assert (made.min_nodes, made.max_restarts) == (1, 3)
     assert any("the first host holds torchrun's rendezvous" in w for w in made.warnings)
-    assert "go on while 1 of 2 nodes are left" in render_text(made, width=1000)
+    assert "continue while 1 of 2 nodes are left" in render_text(made, width=1000)
 
 
 @pytest.mark.parametrize(

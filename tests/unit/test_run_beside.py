@@ -296,6 +296,6 @@ async def test_a_stop_that_the_owner_cannot_be_asked_for_is_told(
             events += batch
     (notice,) = [event for event in events if isinstance(event, Notice)]
     assert notice.level == "error"
-    assert "No space left on device" in notice.text and "the run goes on" in notice.text
+    assert "No space left on device" in notice.text and "the run is still running" in notice.text
     assert said(events) == ["three"]
     assert isinstance(events[-1], RunEnded)

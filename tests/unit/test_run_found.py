@@ -137,7 +137,7 @@ async def test_a_run_taken_up_while_a_host_was_away_is_stopped_there_when_that_i
     cluster.hosts[0].containers[0].end(0)
     ended = await cluster.run(live.plan, adopted=True, unreachable=away)
     assert (ended.outcome, ended.exit) == ("unknown", 6)
-    said = "1 of the run's tasks may live where nobody answered: h2: the container engine is not installed"
+    said = "1 of the run's tasks may still be running where nobody answered: h2: the container engine is not installed"
     assert ended.warnings == (said,)
 
     again = dataclasses.replace(found, tasks=found.tasks[1:])

@@ -184,10 +184,10 @@ async def test_what_strangers_put_there(tmp_path: Path) -> None:
         user_lines = await lease(at_once, BOB, gpus(number), place=str(tmp_path))
         assert (user_lines.state, user_lines.why) == (
             "held",
-            f"GPU {number} is being taken by a launch of somebody unknown",
+            f"GPU {number} is being taken by a launch of an unknown user",
         )
     found = await launches(at_once, range(4), place=str(tmp_path))
-    assert found == tuple(f"GPU {number} is being taken by a launch of somebody unknown" for number in range(4))
+    assert found == tuple(f"GPU {number} is being taken by a launch of an unknown user" for number in range(4))
     await free(at_once, ANN.token, place=str(tmp_path))
     assert len(held(tmp_path)) == 5, "none is ours"
 
@@ -646,6 +646,6 @@ async def test_launches_under_way_are_seen_without_touching_them(tmp_path: Path)
 
     assert await launches(here, (0, 2, 3, 4), place=str(tmp_path)) == (
         "GPU 2 is being taken by a launch of ann@desk since 1970-01-01 00:00:00 UTC",
-        "GPU 3 is being taken by a launch of somebody unknown",
+        "GPU 3 is being taken by a launch of an unknown user",
     ), "a stale one holds nothing"
     assert len(held(tmp_path)) == 4

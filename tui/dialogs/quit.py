@@ -37,7 +37,7 @@ def _words(
     if leaving is not None:
         yield "Leave now: a start that has not begun is given up, one under way is finished first."
     elif not stop_on_exit:
-        yield "Detach: they go on; `distui attach RUN` follows one again."
+        yield "Detach: they keep running; `distui attach RUN` follows one again."
         if any(live.plan.attempt < live.plan.attempts for live in living.values()):
             yield "No further attempt is begun then: retries need a distui that stays."
         if starting:

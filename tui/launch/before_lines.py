@@ -109,7 +109,7 @@ def _proved(checked: Checked | None, check: str) -> int | None:
 
 
 def _ending(plan: RunPlan, palette: Palette) -> Iterator[Said]:
-    fails = "the others are stopped" if plan.on_fail == "stop" else "the others go on"
+    fails = "the others are stopped" if plan.on_fail == "stop" else "the others keep running"
     yield "failure", f"{fails}; SIGKILL after {plan.stop_grace:g} s of grace", palette.text
     if plan.on_hang != "tell":
         then = "the run is restarted" if plan.on_hang == "restart" else "the run is stopped"

@@ -61,7 +61,7 @@ def _facts(job: Job) -> list[tuple[str, str]]:
         ("network", f"backend {job.backend or 'auto'}, fabric {job.fabric.kind}, rendezvous {job.rendezvous.kind}"),
         ("image", job.image or "none: processes on the hosts"),
         ("command", command_text(job)),
-        ("if one fails", "the others are stopped" if job.on_fail == "stop" else "the others go on"),
+        ("if one fails", "the others are stopped" if job.on_fail == "stop" else "the others keep running"),
         ("if it hangs", {"stop": "the run is stopped", "restart": "the run is restarted"}.get(job.on_hang, "")),
         ("secrets", ", ".join(job.secrets)),
     ]

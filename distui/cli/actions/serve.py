@@ -33,7 +33,7 @@ def act(settings: Settings, out: Console, port: int, public_url: str | None) -> 
     token = secrets.token_urlsafe(24)
     shown = address.geturl() if address else f"http://{HOST}:{port}"
     out.say(f"distui: the terminal UI is at {shown}/?token={token}")
-    out.say("distui: whoever has this address can use it; Ctrl-C ends it, runs go on")
+    out.say("distui: whoever has this address can use it; Ctrl-C ends it, runs keep running")
     AppServer(shlex.join(app_argv(click.get_current_context().find_object(dict) or {})), token, address).run(listening)
     return ExitCode.OK
 

@@ -172,7 +172,7 @@ class HeadlessPrinter:
 
     async def _write(self, data: bytes, state: RunState) -> None:
         await self._outlet.write(data)
-        self._tell_closed(f"the run goes on, its logs are in {state.log_dir}")
+        self._tell_closed(f"the run is still running, its logs are in {state.log_dir}")
 
     def _tell_closed(self, where: str) -> None:
         if self._outlet.error is not None and not self._told_closed:

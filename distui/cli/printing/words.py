@@ -101,7 +101,7 @@ def _one(event: Event, verbose: int) -> Iterator[Line]:
                 yield f"distui: {event.host} is connected", "dim"
         case HostChanged(state="lost"):
             yield (
-                f"distui: {event.host} lost: {event.reason or 'no answer'}; its ranks may live, trying again",
+                f"distui: {event.host} lost: {event.reason or 'no answer'}; its ranks may still run, trying again",
                 "yellow",
             )
         case HostChanged():
@@ -192,7 +192,7 @@ def _ranks(changes: Sequence[RankChanged], names: Names) -> Iterator[Line]:
 def _stalled(event: RunStalled) -> Line:
     """That no step comes any more, or that they come again."""
     if not event.stalled:
-        return "distui: the run goes on", ""
+        return "distui: the run is still running", ""
     last = f", last step {event.step:,.0f}" if event.step is not None else ""
     return f"distui: the run stands still for {duration(max(0.0, event.at - event.since))}{last}", "yellow"
 

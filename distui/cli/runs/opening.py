@@ -138,4 +138,4 @@ def _told(out: Console, live: LiveRun, code: int, others: Sequence[str], *, exit
 
 
 def _goes_on(run: str) -> str:
-    return f"distui: {run} goes on; `distui attach {run}` follows it, `distui stop {run}` ends it"
+    return f"distui: {run} is still running; `distui attach {run}` follows it, `distui stop {run}` ends it"

@@ -13,7 +13,7 @@ from distui.cli.plan_options import FOLLOW_OPTIONS, with_options
 @click.option("--headless", is_flag=True, help="Without the terminal UI: logs on stdout.")
 @click.option("--view", is_flag=True, help="Only look on: nothing is stopped, recorded or removed from here.")
 @with_options(FOLLOW_OPTIONS)
-@click.option("--exit-first", is_flag=True, help="Exit as the first failed rank did, instead of 1.")
+@click.option("--exit-first", is_flag=True, help="Exit with the first failed rank's exit code instead of 1.")
 def command() -> None:
     """Follow a run on its hosts: one started with --detach, or whose distui is gone, or on another machine.
 

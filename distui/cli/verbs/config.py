@@ -51,11 +51,11 @@ def validate() -> None:
 @click.argument("what", metavar="VARIABLE|FOLDER")
 @click.argument("to", metavar="HOST|JOBFOLDER")
 def allow() -> None:
-    """Allow jobs to take something of yours.
+    """Let jobs use a token or a folder of yours.
 
     \b
     token VARIABLE HOST      a job's `code.token` may send the variable's value to this host
-    folder FOLDER JOBFOLDER  job files in JOBFOLDER may take FOLDER as `code` or `build`
+    folder FOLDER JOBFOLDER  job files in JOBFOLDER may use FOLDER as `code` or `build`
     """
 
 
@@ -64,12 +64,12 @@ def allow() -> None:
 @click.argument("what", metavar="VARIABLE|FOLDER")
 @click.argument("to", metavar="HOST|JOBFOLDER")
 def forget() -> None:
-    """Take back what was allowed."""
+    """Revoke a permission."""
 
 
 @verb("allowed", "config_allow.allowed", outputs=("json",))
 def allowed() -> None:
-    """List what jobs may take.
+    """List what jobs may use.
 
     It was allowed by an answer, by `config allow`, or by your config file.
     """

@@ -16,7 +16,7 @@ from distui.cli.options import verb
 @click.option(
     "--smoke", is_flag=True, help="Also an all-reduce of 8 MB between neighbours, in --job's image; asks first."
 )
-@click.option("--bundle", metavar="F.tgz", help="Write everything into a file to pass on, without names and addresses.")
+@click.option("--bundle", metavar="F.tgz", help="Save everything in a file to pass on, without names and addresses.")
 @click.option("--include-identifiers", is_flag=True, help="Leave names and addresses in the bundle.")
 def command() -> None:
     """Check hosts: login, clock, engine, GPUs, networks, who reaches whom, ports, disk. Starts no container on them.

@@ -9,8 +9,10 @@ from distui.cli.options import RUN, verb
 
 @verb("exec", "exec", words=True)
 @click.argument("run", type=RUN)
-@click.option("--rank", type=click.IntRange(0), metavar="N", help="In this rank's container; needed with several.")
-@click.option("-t", "--tty", is_flag=True, help="On this terminal, by your own ssh; without a command always.")
+@click.option(
+    "--rank", type=click.IntRange(0), metavar="N", help="Rank whose container is used; needed if there are several."
+)
+@click.option("-t", "--tty", is_flag=True, help="Use this terminal, over your own ssh; always without a command.")
 def command() -> None:
     """Run the words after `--` in the container of a rank, or open a shell in it; exits as the command did.
 

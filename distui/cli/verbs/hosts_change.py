@@ -9,12 +9,12 @@ from distui.cli.options import HOSTS, Choice, verb
 
 @verb("add", "hosts_change.add")
 @click.argument("name", metavar="HOST")
-@click.option("--addr", metavar="ADDR", help="Its address, where ssh config has none.")
-@click.option("--user", metavar="USER", help="The login, where ssh config has none.")
-@click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="The port, where ssh config has none.")
-@click.option("--gpus", type=click.IntRange(0, 1024), metavar="N", help="GPUs it must have.")
-@click.option("--with-label", "labels", multiple=True, metavar="K=V", help="A label. Repeats.")
-@click.option("--group", "groups", multiple=True, metavar="NAME", help="A group it belongs to. Repeats.")
+@click.option("--addr", metavar="ADDR", help="Address, where ssh config has none.")
+@click.option("--user", metavar="USER", help="User to log in as, where ssh config has none.")
+@click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="Port, where ssh config has none.")
+@click.option("--gpus", type=click.IntRange(0, 1024), metavar="N", help="Expected GPUs.")
+@click.option("--with-label", "labels", multiple=True, metavar="K=V", help="Add a label. Repeats.")
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="Add it to a group. Repeats.")
 def add() -> None:
     """Add a host, or a range such as node[01-04], to hosts.yaml.
 

@@ -14,12 +14,12 @@ from distui.cli.options import RANKS, RUN, verb
 @click.option("-n", "--tail", type=click.IntRange(0), metavar="N", help="The last N lines of each rank.")
 @click.option("-t", "--timestamps", is_flag=True, help="Show when each line was printed (UTC).")
 @click.option("--since", metavar="WHEN", help="Lines since 5m, 2h or 2026-01-31T12:00:00Z.")
-@click.option("--until", metavar="WHEN", help="Lines up to then.")
+@click.option("--until", metavar="WHEN", help="Lines before WHEN.")
 @click.option("--grep", metavar="RX", help="Lines that match a regular expression.")
 @click.option("--stderr", "stderr_only", is_flag=True, help="Only what went to stderr.")
 @click.option("--no-prefix", is_flag=True, help="Lines without rank and host in front.")
-@click.option("--merge/--no-merge", help="All ranks in one, in the order the lines were printed, on one clock.")
-@click.option("--save", metavar="PATH", help="Into a folder, a file for each rank; with --merge into one file.")
+@click.option("--merge/--no-merge", help="All ranks in one, in the order of time, on one clock.")
+@click.option("--save", metavar="PATH", help="Save in a folder, one file per rank; with --merge in one file.")
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="An earlier attempt of a run with retries.")
 def command() -> None:
     """Print the logs of a run: rank after rank, or with -f as the lines come.

@@ -11,7 +11,7 @@ from distui.cli.options import DURATION, RUN, verb
 @click.argument("run", type=RUN)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--every", type=DURATION, metavar="DUR", help="One row for each DUR, where it is kept so fine.")
-@click.option("--last", type=DURATION, metavar="DUR", help="Only the last DUR that was measured.")
+@click.option("--last", type=DURATION, metavar="DUR", help="Only the last DUR.")
 def command() -> None:
     """Show what a run measured: step time, loss, throughput, GPUs, network, lateness.
 

@@ -10,7 +10,7 @@ from distui.cli.plan_options import DIFF_OPTIONS, PLAN_OPTIONS, with_options
 
 @verb("plan", "plan", words=True, outputs=("json", "ndjson"))
 @click.argument("job", type=JOB, required=False)
-@click.option("--full", is_flag=True, help="With every variable and label of every task.")
+@click.option("--full", is_flag=True, help="Also print every variable and label of every task.")
 @with_options(PLAN_OPTIONS, DIFF_OPTIONS)
 def command() -> None:
     """Print the plan of a run: ranks, hosts, networks with reasons, ports, env (secrets masked), exact commands.

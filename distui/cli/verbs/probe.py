@@ -10,7 +10,7 @@ from distui.cli.options import DURATION, EVERY, HOSTS, Choice, verb
 @verb("probe", "probe", outputs=("wide", "json", "ndjson", "name"))
 @click.argument("sets", metavar="[SET]...", type=HOSTS, nargs=-1)
 @click.option("--watch", type=EVERY, metavar="DUR", is_flag=False, flag_value="2s", help="Probe again every DUR [2s].")
-@click.option("--save", is_flag=True, help="Keep the facts in distui's cache folder.")
+@click.option("--save", is_flag=True, help="Save the facts in distui's cache folder.")
 @click.option("--parallel", type=click.IntRange(1, 9999), metavar="N", help="Hosts contacted at once [64].")
 @click.option("--connect-timeout", type=DURATION, metavar="DUR", help="Limit for connecting [10s].")
 @click.option("--fail-on", type=Choice(["any", "all"]), default="any", help="When to exit 3 [any].")

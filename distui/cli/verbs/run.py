@@ -11,13 +11,13 @@ from distui.cli.plan_options import DIFF_OPTIONS, FOLLOW_OPTIONS, PLAN_OPTIONS, 
 @verb("run", "run", words=True, outputs=("json", "ndjson"))
 @click.argument("job", type=JOB, required=False)
 @click.option("--headless", is_flag=True, help="Without the terminal UI: logs on stdout.")
-@click.option("--dry-run", is_flag=True, help="Print the plan and end.")
-@click.option("-d", "--detach", is_flag=True, help="Start, print the run's name and end; the run goes on.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and exit.")
+@click.option("-d", "--detach", is_flag=True, help="Run in the background and print the run's name.")
 @with_options(DIFF_OPTIONS, PLAN_OPTIONS, FOLLOW_OPTIONS)
 @click.option("--no-preflight", is_flag=True, help="Skip the check that hosts reach each other.")
-@click.option("--force", is_flag=True, help="Start though another run uses the same GPUs.")
-@click.option("--exit-first", is_flag=True, help="Exit as the first failed rank did, instead of 1.")
-@click.option("--keep", is_flag=True, help="Leave the ended containers on the hosts, until `distui stop`.")
+@click.option("--force", is_flag=True, help="Start even if another run uses the same GPUs.")
+@click.option("--exit-first", is_flag=True, help="Exit with the first failed rank's exit code instead of 1.")
+@click.option("--keep", is_flag=True, help="Keep ended containers on the hosts until `distui stop`.")
 def command() -> None:
     """Run a job: ask the hosts, plan, start one container per rank, follow the logs, report, clean up.
 

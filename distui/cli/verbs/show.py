@@ -9,7 +9,7 @@ from distui.cli.options import RUN, verb
 
 @verb("show", "show", outputs=("json",))
 @click.argument("run", type=RUN)
-@click.option("--plan", "plan_too", is_flag=True, help="With the plan it was started from.")
+@click.option("--plan", "plan_too", is_flag=True, help="Also print the plan it was started from.")
 @click.option(
     "--report", "as_report", is_flag=True, help="As a text to pass on: failure, what followed, evidence of every rank."
 )

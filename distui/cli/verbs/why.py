@@ -11,12 +11,12 @@ from distui.cli.options import RUN, verb
 
 @verb("why", "why", outputs=("json",))
 @click.argument("run", type=RUN)
-@click.option("--stacks", is_flag=True, help="With the calls of each rank's main thread, the same ones together.")
+@click.option("--stacks", is_flag=True, help="Also print each rank's Python calls, equal ones together.")
 @click.option(
     "--save",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write all that the ranks answered into a new folder.",
+    help="Save all answers of the ranks in a new folder.",
 )
 def command() -> None:
     """Say why a run hangs or is slow: which rank has not entered which collective or comes late, and what it does.

@@ -96,7 +96,7 @@ class NameTaken(UsageError):
     """What is recorded here of a run is older than the run that has its name on the hosts now."""
 
     def __init__(self, run: str, found: FoundRun) -> None:
-        super().__init__(f"{run} is now a run of {safe(found.owner)[:100] or 'nobody known'}", hint="try again")
+        super().__init__(f"{run} is now a run of {safe(found.owner)[:100] or 'an unknown user'}", hint="try again")
         self.launch = (found.launch, found.owner)
 
 

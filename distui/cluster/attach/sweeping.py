@@ -70,4 +70,4 @@ def under_way(launches: Iterable[Launch], dead: str) -> tuple[Launch, ...]:
 
 def whose(launch: Launch) -> str:
     """Whose launch it is and since when, in words."""
-    return f"{safe(launch.owner)[:100] or 'somebody unknown'} since {safe(launch.since)[:40] or '?'}"
+    return f"{safe(launch.owner)[:100] or 'an unknown user'} since {safe(launch.since)[:40] or '?'}"

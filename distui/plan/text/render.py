@@ -158,12 +158,12 @@ def _code(plan: RunPlan, full: bool) -> str:
 
 def _course(plan: RunPlan) -> str:
     """What happens when a rank fails."""
-    fail = "stop the others" if plan.on_fail == "stop" else "let the others go on"
+    fail = "stop the others" if plan.on_fail == "stop" else "leave the others running"
     message = f"When a {'task' if plan.rank_names else 'rank'} fails: {fail} (grace {duration(plan.stop_grace)})."
     if plan.min_nodes is not None:
         needed = f"{plan.min_nodes} of {len(plan.tasks)} nodes"
         message = (
-            f"When a node is lost: go on while {needed} are left; then {fail} (grace {duration(plan.stop_grace)})."
+            f"When a node is lost: continue while {needed} are left; then {fail} (grace {duration(plan.stop_grace)})."
         )
     if plan.max_restarts:
         message = (

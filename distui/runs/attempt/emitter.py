@@ -77,7 +77,7 @@ class Emitter:
             journal.write((event,))
         except OSError as exc:
             self._unwritten = True
-            message = f"can't write {self._stored.path}: {exc.strerror}; the run goes on"
+            message = f"can't write {self._stored.path}: {exc.strerror}; the run is still running"
             return None if before else Notice(self._clock(), "error", message)
         self._unwritten = False
         missing = "events and figures" if journal.lost else "only figures"

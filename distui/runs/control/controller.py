@@ -217,7 +217,7 @@ class RunController:
         except DistuiError as exc:
             await self._give_up(exc, "unknown")
         except Exception:
-            await self.attempt.notice("error", "a bug in distui ended the controller; the run may live on")
+            await self.attempt.notice("error", "a bug in distui ended the controller; the run may still be running")
             await self.attempt.emit(ended(self.attempt, "unknown", ExitCode.BUG))
             raise
 

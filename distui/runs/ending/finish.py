@@ -105,7 +105,7 @@ def _not_asked(attempt: Attempt, missing: int) -> tuple[str, ...]:
     """Where the tasks may be that no host reported."""
     hosts = attempt.run.unreachable
     where = "; ".join(in_words(host, trouble) for host, trouble in hosts.items())
-    return (f"{missing} of the run's tasks may live where nobody answered: {where}",) if hosts else ()
+    return (f"{missing} of the run's tasks may still be running where nobody answered: {where}",) if hosts else ()
 
 
 async def _network_used(attempt: Attempt) -> tuple[str, ...]:

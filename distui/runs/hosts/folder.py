@@ -151,4 +151,4 @@ async def holds(run_argv: Runner, host: str, folder: str, token: str, *, over: b
 def who_claims(had: str) -> str:
     """The words of somebody else's claim, which may be missing or not whole."""
     owner, since, *_ = (*had.splitlines(), "", "")
-    return f"of {safe(owner)[:100]} since {safe(since)[:40]}" if owner and since else "of somebody unknown"
+    return f"of {safe(owner)[:100]} since {safe(since)[:40]}" if owner and since else "of an unknown user"

@@ -31,7 +31,7 @@ def found_text(found: FoundRun) -> str:
         ranks = format_ranks(labels.ranks)
         rows.append((str(labels.task), task.host, labels.role, ranks, gpus, state, task.id[-12:]))
     lines += table(head, rows)
-    fails = "the others are stopped" if first.on_fail == "stop" else "the others go on"
+    fails = "the others are stopped" if first.on_fail == "stop" else "the others keep running"
     hangs = {"stop": "If ranks hang the run is stopped. ", "restart": "If ranks hang the run is restarted. "}
     course = f"If a rank fails {fails}; SIGKILL after {first.grace:g} s of grace."
     lines += ["", f"{course} {hangs.get(first.on_hang, '')}Plan {first.plan or '?'}."]

@@ -104,7 +104,7 @@ def _kept(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The hosts whose folder a host's script has left, and why."""
     for kind, _, host in (word.partition(" ") for word in words):
         if kind == "unasked":
-            yield host, "it was not asked, and the run may live there"
+            yield host, "it was not asked, and the run may still be running there"
         elif kind == "alive":
             yield host, "a task of the run lives there, as its mark tells, but its engine does not list it"
 

@@ -38,7 +38,7 @@ class DiskFullRetry:
         if words not in self._said:
             self._said.add(words)
             until = "" if track.log.changed else " until there is room here"
-            stays = f"the run goes on, and logs stay on their hosts{until}"
+            stays = f"the run is still running, and logs stay on their hosts{until}"
             text = f"can't write the log of {track.task.name}: {words}; {stays}"
             await self._emit(Notice(self._tracker.clock(), "error", text))
 
