@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from textual.screen import Screen
 
+from distui.errors import ContactLost
 from distui.runs.lines.text import safe
 from distui.tui.dialogs.text import TextScreen
 from distui.tui.frame.base import View
@@ -86,13 +87,26 @@ class Places(PacedApp, Typed):
 
     async def _follow_run(self, run: str) -> None:
         row = next((row for row in self.rows if row.run == run), None)
-        lives = run in self.backend.following or (row.live if row is not None else True)
-        if lives or (row is not None and not row.recorded):
-            if run not in self.backend.following:
-                self.tell(f"attaching to {run}…")
-            self.open_run(await self.backend.attach(run))
-        else:
+        if row is not None and self._is_over(row):
             self.open_run(await asyncio.to_thread(self.backend.replay, run))
+            return
+        if run not in self.backend.following:
+            self.tell(f"attaching to {run}…")
+        try:
+            live = await self.backend.attach(run)
+        except ContactLost as error:
+            if row is None or not row.recorded:
+                raise
+            self.tell(f"{error.message}\nwhat is recorded here is shown", level="warning")
+            live = await asyncio.to_thread(self.backend.replay, run)
+        self.open_run(live)
+
+    def _is_over(self, row: RunRow) -> bool:
+        """Whether nothing of a recorded run is on a host, or is about to be: its next attempt, its first rank."""
+        if row.may_run or not row.recorded:
+            return False
+        stored = self.backend.stored(row.run)
+        return stored is None or not stored.is_followed
 
     def show_problems(self) -> None:
         """The list of problems over this screen; one that is open below it is gone back to."""

@@ -234,6 +234,8 @@ class FakeBackend:
         self.store = RunStore(folder / "state")
         self.rows: list[RunRow] = []
         self.live: dict[str, FakeLive] = {}
+        self.elsewhere: set[str] = set()
+        """Those of them that only another terminal follows, until they are attached to."""
         self.stream: asyncio.Queue[HostNews] = asyncio.Queue()
         self.inventory = Inventory(self.hosts)
         self.folder = folder
@@ -409,6 +411,7 @@ class FakeBackend:
         self._fail()
         if run not in self.live:
             raise NotFound(f"there is no run '{run}'", hint="`distui ps -a` lists the runs")
+        self.elsewhere.discard(run)
         return self.live[run]
 
     def replay(self, run: str) -> FakeLive:
@@ -417,7 +420,8 @@ class FakeBackend:
 
     @property
     def following(self) -> Mapping[str, FakeLive]:
-        return {name: live for name, live in self.live.items() if live.state.ended is None}
+        own = {name: live for name, live in self.live.items() if name not in self.elsewhere}
+        return {name: live for name, live in own.items() if live.state.ended is None}
 
     async def runs(self) -> tuple[tuple[RunRow, ...], FoundRuns]:
         self.calls.append(("runs",))

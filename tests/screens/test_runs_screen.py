@@ -7,10 +7,12 @@ from typing import Any
 
 from fakes import FakeBackend, failing, launching, screen_text, settle, shot
 
+from distui.errors import ContactLost
 from distui.facts.host import Trouble
 from distui.plan.labels import TaskLabels
 from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
 from distui.runs.hosts.remains import Remain, Remains
+from distui.runs.lines.events import AttemptEnded, RunOpened
 from distui.tui.dialogs.confirm import Confirm
 from distui.tui.dialogs.text import TextScreen
 from distui.tui.runs.compare_screen import CompareScreen
@@ -67,6 +69,58 @@ async def test_enter_follows_what_lives_and_replays_what_ended(open_app: Any, ba
         await press(pilot, "j", "j", "enter")
         assert ("replay", "llm-7f2") in backend.calls
         assert app.screen.crumbs[-1] == "llm-7f2"
+
+
+async def test_enter_goes_on_with_the_next_attempt_of_a_run_of_another_terminal(
+    open_app: Any, backend: FakeBackend
+) -> None:
+    """Between two attempts it is on no host, and lives all the same: what enter opens is no replay of the first one."""
+    live = backend.follow(backend.plan())
+    await live.feed(*launching(live.plan, 1.0), AttemptEnded(6.0, 1, 2, None, 2.0))
+    backend.elsewhere.add("llm-7f3")
+    backend.rows[0] = replace(backend.rows[0], state="retrying", live=False, attempts=2)
+    async with open_app(start="runs") as (app, pilot):
+        await press(pilot, "enter")
+        assert [call for call in backend.calls if call[0] in ("attach", "replay")] == [("attach", "llm-7f3")]
+        assert "RETRYING" in screen_text(app)
+        again, *more = launching(live.plan, 8.0)
+        assert isinstance(again, RunOpened)
+        await live.feed(replace(again, attempt=2, attempts=2), *more)
+        await settle(pilot)
+        assert "RUNNING" in screen_text(app)
+        assert "attempt 2" in screen_text(app)
+
+
+async def test_enter_follows_a_run_that_another_terminal_starts(open_app: Any, backend: FakeBackend) -> None:
+    """No host lists it before its first rank is there."""
+    live = backend.follow(backend.plan())
+    await live.feed(*launching(live.plan, 1.0)[:3])
+    backend.elsewhere.add("llm-7f3")
+    backend.rows[0] = replace(backend.rows[0], state="gone", live=False)
+    with live.stored.followed():
+        async with open_app(start="runs") as (app, pilot):
+            await press(pilot, "enter")
+            assert [call for call in backend.calls if call[0] in ("attach", "replay")] == [("attach", "llm-7f3")]
+            assert app.screen.crumbs[-1] == "llm-7f3"
+
+
+async def test_enter_says_when_the_hosts_of_a_run_cannot_tell_whether_it_lives(
+    open_app: Any, backend: FakeBackend
+) -> None:
+    """What is recorded here is shown all the same."""
+    made = backend.plan()
+    backend.record(made, launching(made, 1.0))
+    backend.elsewhere.add("llm-7f3")
+    backend.rows[0] = replace(backend.rows[0], state="unknown", live=False)
+    async with open_app(start="runs") as (app, pilot):
+        backend.error = ContactLost("run llm-7f3 is on no host that answers; not reached:\n  node01: timed out")
+        await press(pilot, "enter")
+        assert [call for call in backend.calls if call[0] in ("attach", "replay")] == [
+            ("attach", "llm-7f3"),
+            ("replay", "llm-7f3"),
+        ]
+        assert "what is recorded here is shown" in screen_text(app)
+        assert app.screen.crumbs[-1] == "llm-7f3"
 
 
 async def test_a_plan_is_a_text_and_two_are_compared(open_app: Any, backend: FakeBackend) -> None:

@@ -29,9 +29,10 @@ from distui.cluster.request import RunRequest
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.plan.model import NoPlan, RunPlan
 from distui.remote.demo.demo import DemoHosts
+from distui.runs.ending import next_attempt
 from distui.runs.hosts.reuse import reusing
 from distui.runs.insight.asking import watching
-from distui.runs.lines.events import Notice, PhaseBegun
+from distui.runs.lines.events import LogLines, Notice, PhaseBegun
 from distui.runs.store.runs import StoredRun
 from distui.runs.store.why_records import kept
 from distui.session import Connector
@@ -378,6 +379,43 @@ async def test_run_exits_as_the_last_run_of_its_view(backend: ClusterBackend, mo
     order = RunRequest(job, backend.inventory, backend.pick(job, ()), run_id="once-1")
     assert await opening.launch(settings, out, order, How(LogView())) == 0
     assert "once-2: succeeded" in said.getvalue()
+
+
+async def test_a_run_of_another_terminal_is_opened_between_two_attempts(
+    backend: ClusterBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is on no host then; whoever opens it goes on with the next attempt, and has all that one says."""
+    program, go, planned_next = backend.places.selection.cwd / "once.py", asyncio.Event(), next_attempt._planned
+    marker = str(program.with_name("was-here"))
+    program.write_text(f"import os, sys\nif os.path.exists({marker!r}): print('again'); sys.exit()\n"
+                       f"open({marker!r}, 'w').close()\nprint('a long first word')\nsys.exit(3)\n")  # fmt: skip
+
+    async def held(*given: Any) -> Any:
+        await go.wait()
+        return await planned_next(*given)
+
+    monkeypatch.setattr(next_attempt, "_planned", held)
+    monkeypatch.setattr(next_attempt, "FIRST_PAUSE", 0.01)
+    await backend.probe([h.name for h in backend.hosts], lambda name, result: None)
+    text = JOB.replace('"{steps}"', '"x"').format(python=sys.executable, program=program)
+    job = backend.draft(text.replace("demo1, demo2", "demo1") + "retries: 1\n", "once.yaml").job
+    assert job is not None
+    made = backend.preview(job, backend.pick(job, ()), run_id="once")
+    assert isinstance(made, RunPlan), made
+    live = await backend.launch(job, made)
+    async with asyncio.timeout(60):
+        await until(lambda: live.state.summary == "retrying")
+        async with ClusterBackend(backend.places, backend.inventory, backend.hosts, connect=backend._connect) as other:
+            assert [(r.run, r.state, r.live) for r in (await other.runs())[0]] == [("once", "retrying", False)]
+            opened = await other.attach("once")
+            await until(lambda: opened.state.summary == "retrying")
+            go.set()
+            events = [event async for batch in opened.batches() for event in batch]
+            assert (opened.state.summary, opened.state.attempt) == ("succeeded", 2)
+            assert [line.text for e in events if isinstance(e, LogLines) for line in e.lines] == ["again"]
+        async for _ in live.batches():
+            pass
+    assert (await backend.runs())[0][0].state == "succeeded"
 
 
 async def test_leaving_says_what_it_waits_for(backend: ClusterBackend) -> None:

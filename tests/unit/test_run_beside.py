@@ -20,6 +20,7 @@ from distui.runs.control.beside import StoredReader
 from distui.runs.control.controller import RunController
 from distui.runs.lines.event_json import to_json as to_json_of
 from distui.runs.lines.events import (
+    AttemptEnded,
     Event,
     GpuReading,
     HostSampled,
@@ -109,6 +110,21 @@ def test_an_attempt_that_failed_is_read_to_its_end_where_it_is_kept(stored: Stor
     add(stored.path / "events.ndjson", failed + opened(2))
     events = [event for _ in range(3) for event in reader.read(0.0)]
     assert said(events) == ["last of the first", "first of the second"]
+
+
+def test_the_next_attempt_is_read_from_its_beginning_by_who_comes_between_two(stored: StoredRun) -> None:
+    """The lines of the attempt that has failed were there before; those of the next one are all new."""
+    failed = stamped(type="attempt", attempt=1, attempts=2, pause_s=2.0, first_failure=None, log_dir="")
+    (stored.path / "events.ndjson").write_text(opened() + failed)
+    reader = StoredReader(stored)
+    assert [type(event) for event in reader.before()] == [RunOpened, AttemptEnded]
+    assert reader.read(0.0) == []
+    stored.set_aside(1)
+    stored.rank_log(0).write_text("short\n")
+    add(stored.path / "events.ndjson", opened(2))
+    events = [event for _ in range(3) for event in reader.read(0.0)]
+    assert [event.attempt for event in events if isinstance(event, RunOpened)] == [2]
+    assert said(events) == ["short"]
 
 
 def test_a_run_without_a_folder_is_read_from_its_beginning(tmp_path: Path) -> None:

@@ -103,6 +103,8 @@ class StoredReader:
         for event in found:
             if isinstance(event, RunOpened):
                 self._open(event)
+            elif isinstance(event, AttemptEnded):  # its logs are as they stay, the next one's begin anew
+                self._old, self._logs = {}, {}
         return [*found, *self._figures.newest()]
 
     def read(self, now: float) -> list[Event]:
