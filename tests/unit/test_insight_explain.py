@@ -519,13 +519,23 @@ def test_no_rank_at_all() -> None:
 # whatever was answered
 
 TEXT = st.sampled_from(
-    ["", "0", "1", "default_pg", "gloo:all_reduce", "nccl:send 0->1", "/a/torch/serialization.py", "x"]
+    [
+        "",
+        "0",
+        "1",
+        "default_pg",
+        "gloo:all_reduce",
+        "nccl:send 0->1",
+        "nccl:recv 1<-0",
+        "/a/torch/serialization.py",
+        "x",
+    ]
 )
 NUMBER = st.integers(0, 40)
 COLLECTIVES = st.builds(Collective, NUMBER, TEXT, TEXT, TEXT, st.integers(0, (1 << 63) - 1), st.booleans())
 GROUPS = st.builds(
     Group, TEXT, TEXT, st.lists(COLLECTIVES, max_size=5).map(lambda rows: tuple(sorted(rows))), NUMBER,
-    st.lists(NUMBER, max_size=4).map(tuple),
+    st.lists(NUMBER, max_size=4).map(tuple), st.lists(COLLECTIVES, max_size=3).map(tuple),
 )  # fmt: skip
 STACKS = st.builds(Stack, TEXT, st.booleans(), st.lists(st.builds(Frame, TEXT, NUMBER, TEXT), max_size=3).map(tuple))
 SECONDS = st.floats(-1e15, 1e15)

@@ -20,13 +20,15 @@ from distui.runs.insight.seen.watched import Figures
 from distui.runs.lines.explanation import Explanation, RankPlace
 
 _FILE = regex(r"/torch/distributed/distributed_c10d\.py$")
-_COLLECTIVE = regex(r"(all_|monitored_)?(reduce|gather|scatter|broadcast|to_all|barrier|recv)(_\w+)?")
+_COLLECTIVE = regex(r"(all_|monitored_)?(reduce|gather|scatter|broadcast|to_all|barrier|send|recv)(_\w+)?")
 """Functions of that file that wait for other ranks."""
 INIT = "init_process_group"
 JOINS = (INIT, "new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group")
 """Functions of that file that make a group: they end when all ranks of the group have called them."""
 UNCOUNTED = ("monitored_barrier", *JOINS)
 """What torch's flight recorder leaves out, though all ranks of a group must call it."""
+DIRECT = ("send", "recv")
+"""What these begin with, gloo's recorder leaves out; two ranks must call it, and the others may well do without."""
 POLLS = frozenset({"S hrtimer_nanosleep", "S do_nanosleep", "S clock_nanosleep"})
 """How the kernel shows a thread that sleeps again and again: who waits in `init_process_group` for others to connect
 to it, or for who is to be connected to, does (`waitForWorkers` in TCPStore.cpp, torch 2.13).
@@ -48,10 +50,10 @@ def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Map
     acts = {seen.rank: doing(seen) for seen in ranks}
     inside = {seen.rank: name for seen in ranks if (name := waits_in(seen))}
     counts = first.kind == "moving"
-    waiting = [
-        rank for rank, name in inside.items()
-        if _stands(figures.get(rank)) and not (counts and name not in UNCOUNTED)
-    ]  # fmt: skip
+    stand = [rank for rank in inside if _stands(figures.get(rank))]
+    rest = [seen for seen in ranks if seen.rank not in inside and not seen.ended]
+    apart = all(_does_nothing(seen, figures.get(seen.rank)) for seen in rest)
+    waiting = [rank for rank in stand if not counts or _leaves_out(inside[rank], apart=apart)]
     outside = [seen.rank for seen in ranks if seen.rank not in inside and seen.main_stack is not None]
     starting = [seen.rank for seen in ranks if seen.rank not in inside and _polls(seen, figures.get(seen.rank))]
     if starting and set(inside.values()) <= {INIT} and (waiting or _all_stand(outside, figures)):
@@ -61,7 +63,9 @@ def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Map
         waiting = sorted((*waiting, *starting))
     culprits = outside if waiting else []
     if counts and not culprits:
-        return _nothing_done(first, ranks, acts, figures)
+        unsure = any(inside[rank].startswith(DIRECT) for rank in stand)
+        found = replace(first, certainty="likely") if unsure else first
+        return _nothing_done(found, ranks, acts, figures)
     places = [_place(seen, acts[seen.rank], inside, waiting, culprits) for seen in ranks]
     first = replace(first, ranks=tuple(sorted(places, key=lambda place: (not place.culprit, place.rank))))
     if not culprits:
@@ -74,6 +78,13 @@ def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Map
         since=max(seen.at for seen in ranks) - seconds,
         advice=advice(acts[culprits[0]], stall=stall),
     )  # fmt: skip
+
+
+def _leaves_out(name: str, *, apart: bool) -> bool:
+    """Whether torch's recorder leaves out a call that a rank waits in, and it may be said who is in none: of a send or
+    a receive only where no rank `apart` from it does anything, since one that computes may come to it.
+    """
+    return name in UNCOUNTED or (apart and name.startswith(DIRECT))
 
 
 def _stands(own: Figures | None) -> bool:

@@ -19,6 +19,7 @@ from distui.runs.insight.hang.collectives import (
     mismatches,
     standing,
 )
+from distui.runs.insight.hang.direct import Direct, direct, unsure
 from distui.runs.insight.hang.explain_gpus import with_gpus
 from distui.runs.insight.hang.explain_ras import with_ras
 from distui.runs.insight.hang.places import called_at, said_once, untold
@@ -26,7 +27,7 @@ from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.seen.doing import Doing, advice, doing
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.seen.sick import Health
-from distui.runs.lines.explanation import Explanation, RankPlace
+from distui.runs.lines.explanation import Certainty, Explanation, RankPlace
 
 MOST_PARTS = 4
 """Ranks of the run of which it is said which of torch's are in them."""
@@ -47,9 +48,10 @@ def _by_torch(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Explanati
     stands, differ = standing(ranks), mismatches(ranks)
     if differ:
         return _mismatch(ranks, acts, differ, stands)
+    apart = direct(ranks, acts)
     if stands:
-        return _stands(ranks, acts, stands)
-    return _in_vain(ranks, acts) or _nothing_stands(ranks, acts)
+        return _stands(ranks, acts, stands, apart)
+    return _in_vain(ranks, acts) or (_direct(ranks, acts, apart) if apart else _nothing_stands(ranks, acts))
 
 
 def _own_numbers(ranks: Sequence[RankSeen]) -> Iterator[str]:
@@ -67,10 +69,14 @@ def _own_numbers(ranks: Sequence[RankSeen]) -> Iterator[str]:
 # somebody waits
 
 
-def _stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing]) -> Explanation:
+def _stands(
+    ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing], apart: Direct | None
+) -> Explanation:
     waiting = {rank for one in stands for rank in one.waiting}
     held_up = {rank for one in stands for rank in one.missing}
     culprits = sorted(held_up - waiting)
+    if culprits and apart is not None and apart.culprits and set(culprits) <= set(apart.waits):
+        return _direct(ranks, acts, apart, stands)  # whoever lacks there waits for others itself
     first = next((one for one in stands if set(one.missing) & set(culprits)), stands[0])
     if culprits:
         return _hang(ranks, acts, stands, first, tuple(culprits))
@@ -190,6 +196,24 @@ def _mismatch(
     )
 
 
+def _direct(
+    ranks: Sequence[RankSeen], acts: Mapping[int, Doing], found: Direct, stands: Sequence[Standing] = ()
+) -> Explanation:
+    """Ranks wait for others in what torch does not count together: never certain."""
+    places = _places(ranks, acts, stands[0] if stands else None, set(found.culprits))
+    waits = {rank: f"waits in {one.words}{acts[rank].at}" for rank, one in found.waits.items()}
+    return Explanation(
+        kind="stall" if found.stall else "hang",
+        headline=found.headline,
+        certainty="likely",
+        ranks=tuple(replace(place, does=waits.get(place.rank, place.does)) for place in places),
+        evidence=(*found.evidence, *_evidence(stands)),
+        advice=found.advice,
+        since=found.first.since,
+        collective=found.first.words,
+    )
+
+
 # nobody waits any more
 
 
@@ -236,7 +260,8 @@ def _nothing_stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Exp
         headline = alone if len(stopped) == 1 else f"{named_ranks(stopped)} are stopped {by}"
         return Explanation("hang", headline, "certain", places, advice=advice(acts[stopped[0]], stall=False))
     if any(seen.groups for seen in ranks):
-        return Explanation("moving", "no collective stands still", "certain", places)
+        sure: Certainty = "likely" if unsure(ranks) else "certain"
+        return Explanation("moving", "no collective stands still", sure, places)
     return Explanation("unseen", "no rank tells where it is in its collectives", "unknown", places, _why_unseen(ranks))
 
 

@@ -26,6 +26,8 @@ class Doing:
     """Whether it is something that takes long now and then and is no fault: a checkpoint, a compile, a download."""
     seen: bool = True
     """Whether anything is known at all."""
+    busy: bool = False
+    """Whether it is at work: it computes, reads or writes."""
 
     @property
     def at(self) -> str:
@@ -93,7 +95,7 @@ def doing(seen: RankSeen) -> Doing:
     if process.state in ("Z", "X"):
         return Doing("has ended")
     if process.busy_with and process.busy_with[1].startswith("/") and not process.busy_with[1].startswith("/dev/"):
-        return Doing(f"is {process.busy_with[0]} {process.busy_with[1]}", frame)
+        return Doing(f"is {process.busy_with[0]} {process.busy_with[1]}", frame, busy=True)
     stack = seen.main_stack
     files = [one.file for one in stack.frames] if stack else []
     for words, pattern in STALLS:
@@ -103,9 +105,9 @@ def doing(seen: RankSeen) -> Doing:
         return Doing("waits for its data loader", frame)
     main = process.threads[0] if process.threads else None
     if main is not None and main.state == "D":
-        return Doing("waits for a disk", frame)
+        return Doing("waits for a disk", frame, busy=True)
     if _at_work(process):
-        return Doing("is busy with code of its own", frame)
+        return Doing("is busy with code of its own", frame, busy=True)
     waits = (WAITS | LOCKED).get(main.waits, "") if main is not None else ""
     return Doing(waits or ("is" if frame else "waits"), frame, seen=bool(waits or frame))
 
