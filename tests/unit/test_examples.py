@@ -1,12 +1,14 @@
-"""README's Python example and examples/*.py do what they say, as they stand, over real ssh on loopback."""
+"""The Python of README and docs/python.md, and examples/*.py, do what they say, as they stand, over real ssh."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import pytest
 
@@ -56,6 +58,28 @@ def test_readme_s_python(tmp_path: Path) -> None:
     assert sorted(done.stdout.splitlines()) == sorted(
         [*(f"{rank} demo{rank + 1} | rank {rank} of 2" for rank in range(2)), "succeeded 0", "succeeded 0"]
     )
+
+
+def test_the_page_about_python(tmp_path: Path) -> None:
+    """Every block of docs/python.md runs as it stands, and does what stands around it."""
+    page = ROOT / "docs/python.md"
+    command = [sys.executable, str(ROOT / "tools/run_readme.py"), str(page)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert said[0].startswith("succeeded 0 /") and "succeeded" in said
+    assert {f"{rank} demo{rank + 1} | hello from rank {rank} of 2" for rank in range(2)} <= set(said)
+    assert {f"ranks ({rank},) on demo{rank + 1}" for rank in range(2)} <= set(said)
+    assert any("did you mean 'command'" in line for line in said)
+    assert re.findall(r"^```(?!python$|$)", page.read_text(), re.MULTILINE) == [], "a block that nothing runs"
+
+
+def test_the_page_about_python_names_the_whole_api() -> None:
+    """Every event and every error, and no name that is none."""
+    page = (ROOT / "docs/python.md").read_text()
+    events = {kind.__name__ for kind in get_args(distui.Event)}
+    assert events == {name for name in events if f"`{name}`" in page}
+    assert {name for name in re.findall(r"distui\.(\w+)", page) if name != "__all__"} <= set(distui.__all__)
 
 
 def test_watching_a_run(job: Path) -> None:
