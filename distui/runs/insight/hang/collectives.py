@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from math import prod
 from statistics import median
 
 from distui.frozen import frozen
+from distui.regex import regex
 from distui.runs.insight.seen.answers import Collective, Group
 from distui.runs.insight.seen.ranks import RankSeen
 
@@ -20,8 +22,13 @@ LONG_S = 1.0
 NCCL = ":nccl"
 """Behind the name of a group: what it does over NCCL, which torch counts apart (`agent/hooked.py`)."""
 
-SAME_SIZE = ("all_reduce", "allreduce", "broadcast", "reduce_scatter", "all_gather", "allgather", "barrier")
-"""Collectives whose input must be of one size on all ranks; others may differ (torch's documentation of each)."""
+SAME_SIZE = ("all_reduce", "allreduce", "broadcast", "reduce", "all_gather", "allgather", "gather", "barrier")
+"""Collectives whose input must be of one size on all ranks, and what begins like them; others may differ: in scatter
+and all_to_all (`Op.match` in torch's flight_recorder/components/types.py).
+"""
+
+_SIZES = regex(r"\d{1,9}(x\d{1,9}){0,9}(,\d{1,9}(x\d{1,9}){0,9}){0,99}")
+"""Of tensors: `10x3,5`."""
 
 SAME_ORDER = "every rank must call the same collectives in the same order, with tensors of the same size and type"
 """What to do about ranks that don't."""
@@ -239,8 +246,17 @@ def _kinds(begun: Mapping[int, Collective]) -> dict[str, tuple[int, ...]]:
     """What ranks began under one number, as far as it must be the same."""
     whats = {one.what for one in begun.values()}
     sized = len(whats) > 1 or any(what.strip("_").startswith(SAME_SIZE) for what in whats)
-    found: dict[str, list[int]] = {}
+    found: dict[tuple[str, ...], list[int]] = {}
+    words: dict[tuple[str, ...], str] = {}
     for rank, one in sorted(begun.items()):
-        words = f"{one.what} of {one.sizes or 'nothing'} {one.kinds}".rstrip() if sized else one.what
-        found.setdefault(words, []).append(rank)
-    return {words: tuple(there) for words, there in sorted(found.items(), key=lambda item: len(item[1]))}
+        kind = (one.what, *((_elements(one.sizes), one.kinds) if sized else ()))
+        words.setdefault(kind, f"{one.what} of {one.sizes or 'nothing'} {one.kinds}".rstrip() if sized else one.what)
+        found.setdefault(kind, []).append(rank)
+    return {words[kind]: tuple(there) for kind, there in sorted(found.items(), key=lambda item: len(item[1]))}
+
+
+def _elements(sizes: str) -> str:
+    """How many elements each tensor has, by its sizes: of as many, the shape is no matter."""
+    if not _SIZES.fullmatch(sizes):
+        return sizes
+    return ",".join(str(prod(map(int, one.split("x")))) for one in sizes.split(","))
