@@ -123,7 +123,39 @@ def read_bytes(path: Path, most: int = MOST, *, ours: bool = False) -> bytes:
             _refuse_strangers(os.fstat(file.fileno()), path)
         data = file.read(most + 1)
     if len(data) > most:
-        raise TooLarge(errno.EFBIG, f"is larger than {most >> 20} MiB", str(path))
+        raise TooLarge(errno.EFBIG, f"is larger than {_limit(most)}", str(path))
+    return data
+
+
+def _limit(most: int) -> str:
+    return f"{most >> 20} MiB" if most >= 1 << 20 else f"{most >> 10} KiB"
+
+
+def read_below(folder: Path, name: str, most: int) -> bytes:
+    """All of the regular file `name`, a relative path, in a folder that may be a stranger's: no link in it is followed.
+
+    Raises OSError: NotAFile for a link and for what is no file, TooLarge beyond `most` bytes.
+    """
+    *above, last = name.split("/")
+    here = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in above:
+            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+            os.close(here)
+            here = below
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        with os.fdopen(os.open(last, flags, dir_fd=here), "rb") as file:
+            _refuse_others(os.fstat(file.fileno()), folder / name, reads=False)
+            data = file.read(most + 1)
+    except OSError as error:
+        error.filename = str(folder / name)
+        if error.errno == errno.ELOOP:
+            raise NotAFile(error.errno, "is a link, which is not followed here", error.filename) from None
+        raise
+    finally:
+        os.close(here)
+    if len(data) > most:
+        raise TooLarge(errno.EFBIG, f"is larger than {_limit(most)}", str(folder / name))
     return data
 
 

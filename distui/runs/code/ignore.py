@@ -10,12 +10,17 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from distui.files import NotAFile, TooLarge, read_below
 from distui.runs.code.wildcards import Wildcard
 
 ALWAYS = ("__pycache__/",)
 """Left out unless something says otherwise. `.git` never goes along."""
 FILES = (".gitignore", ".distuiignore")
 """The later wins within a folder; a deeper folder's wins over those above it."""
+
+
+MAX_BYTES = 256 << 10
+"""Of an ignore file; the longest that people keep have a tenth of it."""
 
 
 class Ignored:
@@ -28,7 +33,7 @@ class Ignored:
 
     def below(self, folder: Path, path: str) -> Ignored:
         """The rules in `folder`, which is `path` in the tree. Raises OSError, ValueError for what is no pattern."""
-        more = [_Rules(path, found) for name in self._files if (found := _lines(folder / name)) is not None]
+        more = [_Rules(path, found) for name in self._files if (found := ignore_lines(folder, name)) is not None]
         if not more:
             return self
         deeper = Ignored.__new__(Ignored)
@@ -87,8 +92,17 @@ def _for_pathspec(pattern: str) -> str:
     return f"{pattern}*/" if pattern.endswith("/**/") else pattern
 
 
-def _lines(path: Path) -> list[str] | None:
+def ignore_lines(folder: Path, name: str) -> list[str] | None:
+    """The lines of an ignore file, which may be a stranger's; None where there is none.
+
+    Raises OSError for a link, what is no regular file, and one that is larger than ignore files are.
+    """
     try:
-        return path.read_text("utf-8", "surrogateescape").splitlines()
+        return read_below(folder, name, MAX_BYTES).decode("utf-8", "surrogateescape").splitlines()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
+
+
+def advice(error: OSError) -> str:
+    """What to do about an ignore file that is not read."""
+    return "an ignore file is a small file of its own: put one there" if isinstance(error, (NotAFile, TooLarge)) else ""

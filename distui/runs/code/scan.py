@@ -12,11 +12,12 @@ from pathlib import Path
 
 from distui.amounts import counted, size_words
 from distui.errors import UsageError
+from distui.files import reason
 from distui.frozen import frozen
 from distui.plan.content.tree import Entry, Tree, readable
 from distui.runs.code.git_tree import is_git
 from distui.runs.code.hashes import Hashes, key_of
-from distui.runs.code.ignore import Ignored
+from distui.runs.code.ignore import Ignored, advice
 from distui.runs.code.wildcards import TooSlow
 
 MAX_FILES = 100_000
@@ -63,7 +64,7 @@ def scan(root: Path, ignored: Ignored, limits: Limits = LIMITS, hashes: Hashes =
     try:
         _walk(root, "", ignored, found)
     except OSError as exc:
-        raise UsageError(f"code: can't read {readable(str(exc.filename or root))}: {exc.strerror}") from exc
+        raise UsageError(f"code: {readable(str(exc.filename or root))} {reason(exc)}", hint=advice(exc)) from exc
     except TooSlow as exc:
         raise UsageError(f"code: an ignore file has a pattern that is too slow: {exc}") from exc
     except ValueError as exc:
@@ -199,6 +200,8 @@ def _hash(path: str, status: os.stat_result, what: str) -> str:
         for piece in pieces(path):
             digest.update(piece)
             read += len(piece)
+            if read > status.st_size:  # it grows, maybe for ever
+                break
     except OSError as exc:
         raise UsageError(f"{what}: can't read {readable(path)}: {exc.strerror}") from exc
     if read != status.st_size:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import os
@@ -14,11 +13,13 @@ from pathlib import Path
 from typing import IO
 
 from distui.errors import CheckFailed, UsageError
+from distui.files import reason
 from distui.frozen import frozen
 from distui.homes import expanded
 from distui.plan.content.build import built_name, content_hash
 from distui.plan.content.tree import Entry, Tree, readable
 from distui.plan.model import BuildPlan
+from distui.runs.code.ignore import advice, ignore_lines
 from distui.runs.code.scan import hashed, pieces
 from distui.runs.code.wildcards import TooSlow
 from distui.runs.images.dockerignore import DockerIgnore
@@ -103,7 +104,7 @@ def _scan(root: Path, build: Build) -> Tree:
         ignored = DockerIgnore(_rules(root, dockerfile))
         entries = list(_walk(root, "", ignored, frozenset({dockerfile, IGNORE})))
     except OSError as exc:
-        raise UsageError(f"build: can't read {readable(str(exc.filename or root))}: {exc.strerror}") from exc
+        raise UsageError(f"build: {readable(str(exc.filename or root))} {reason(exc)}", hint=advice(exc)) from exc
     except TooSlow as exc:
         raise UsageError(f"build: {IGNORE} has a pattern that is too slow: {exc}") from exc
     except ValueError as exc:
@@ -119,8 +120,8 @@ def _scan(root: Path, build: Build) -> Tree:
 def _rules(root: Path, dockerfile: str) -> list[str]:
     """The Dockerfile's own ignore file goes before the context's, as in BuildKit."""
     for name in (f"{dockerfile}{IGNORE}", IGNORE):
-        with contextlib.suppress(FileNotFoundError):
-            return (root / name).read_text("utf-8", "surrogateescape").lstrip("\ufeff").splitlines()
+        if (lines := ignore_lines(root, name)) is not None:
+            return [lines[0].lstrip("\ufeff"), *lines[1:]] if lines else []
     return []
 
 
