@@ -255,14 +255,22 @@ def test_a_followed_run_is_not_attached_twice(cli: Any, store: RunStore, monkeyp
     assert not stored.is_followed
 
 
-async def test_one_that_is_leaving_is_waited_for(store: RunStore) -> None:
+async def test_one_that_is_leaving_is_waited_for(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A distui whose terminal was just closed holds its run for a moment: the next one does not fail for that."""
-    stored = record(store)
+    stored, looks, is_followed = record(store), list[bool](), StoredRun.is_followed.fget
+
+    def look(run: StoredRun) -> bool:
+        looks.append(is_followed(run))
+        return looks[-1]
+
+    monkeypatch.setattr(StoredRun, "is_followed", property(look))
     with stored.followed():
         waiting = asyncio.create_task(places.not_followed(stored))
-        await asyncio.sleep(0.25)
-        assert not waiting.done()
+        while len(looks) < 2:
+            await asyncio.sleep(0)
+            assert not waiting.done()
     await waiting
+    assert looks == [True] * (len(looks) - 1) + [False]
 
 
 def test_rm_purge_deletes_the_folder_when_told_twice(cli: Any, store: RunStore) -> None:

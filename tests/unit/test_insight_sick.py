@@ -230,6 +230,9 @@ VALUES = st.recursive(
 
 @given(gpus=st.dictionaries(st.sampled_from(["fields", "rows", "xids", "boot", "began", "order", "silent"]), VALUES))
 def test_whatever_a_host_says_of_its_gpus(gpus: dict[str, Any]) -> None:
-    """It is read, or left out."""
+    """It is read, or left out; who holds the others up is known without it, and no other host's ranks are blamed."""
     answer = host_answer("h2", {"at": NOW, "tasks": [], "gpus": gpus | {"at": 1}})
-    explain(ranks(3), (), health(ranks(3), {"h2": answer}, GPUS, {}))
+    found = health(ranks(3), {"h2": answer}, GPUS, {})
+    assert {fault.rank for fault in found.faults} <= {2, 3}
+    said = explain(ranks(3), (), found)
+    assert (said.kind, said.culprits) == ("hang", (3,))

@@ -103,17 +103,27 @@ async def test_one_of_many_gets_it(tmp_path: Path) -> None:
     assert len(got) == len(set(got))
 
 
-async def test_who_has_just_taken_it_is_waited_for_to_say_who_that_is(tmp_path: Path) -> None:
+async def test_who_has_just_taken_it_is_waited_for_to_say_who_that_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The directory is made first and says whose it is a moment later; likewise the folder of a run."""
-    folder = tmp_path / "r"
+    folder, said = tmp_path / "r", tmp_path / "said"
+    sleep = tmp_path / "bin/sleep"
+    sleep.parent.mkdir()
+    sleep.write_text(f'#!/bin/sh\n: >"{tmp_path}/waits-$PPID"\nwhile [ ! -e "{said}" ]; do /bin/sleep 0.01; done\n')
+    sleep.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{sleep.parent}:{os.environ['PATH']}")
     for one in (tmp_path / "distui-gpu-0", folder):
         one.mkdir()
     asked = asyncio.gather(
         lease(here, BOB, gpus(0), place=str(tmp_path)), take(here, "h1", str(folder), BOB), return_exceptions=True
     )
-    await asyncio.sleep(0.2)
+    while sum(name.startswith("waits-") for name in held(tmp_path)) < 2:
+        assert not asked.done(), "one of them did not wait"
+        await asyncio.sleep(0.01)
     for one in (tmp_path / "distui-gpu-0", folder):
         (one / "launch").write_text(ANN.text + "\n")
+    said.touch()
     refused, held_by = await asked
     assert "of ann@desk since 1970" in refused.why, refused
     assert (held_by.state, held_by.who) == ("held", "of ann@desk since 1970-01-01 00:00:00 UTC"), held_by

@@ -49,18 +49,27 @@ async def test_the_loop_goes_on_and_ctrl_c_ends_only_the_program(tmp_path: Path)
     """A SIGINT of the terminal's group does not reach the app; its own handling is there again afterwards."""
     app: Any = Terminal()
     before = signal.getsignal(signal.SIGINT)
-    ready, ticks = tmp_path / "ready", 0
-    script = f"import pathlib, time; time.sleep(0.3); pathlib.Path({str(ready)!r}).touch(); time.sleep(60)"
+    ready, ours = tmp_path / "ready", tmp_path / "ours"
+    script = f"""
+import pathlib, sys, time
+limit = time.monotonic() + 60
+while not pathlib.Path({str(ours)!r}).exists():
+    if time.monotonic() > limit: sys.exit("the loop stands")
+    time.sleep(0.01)
+pathlib.Path({str(ready)!r}).touch()
+time.sleep(60)
+"""
     running = asyncio.ensure_future(shell.outside(app, (sys.executable, "-c", script)))
     async with asyncio.timeout(60):
-        while not ready.exists():  # the program has no other way to say so
-            ticks += 1
+        while not any(script in command for _, command in await children()):  # noqa: ASYNC110 - a process tells none
+            await asyncio.sleep(0.01)
+        ours.touch()  # for which the program waits: the loop goes on while it has the terminal
+        while not ready.exists():  # noqa: ASYNC110 - the program has no other way to say so
             await asyncio.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
         child = next(p for p in await children() if script in p[1])
         os.kill(child[0], signal.SIGINT)
         assert await running in (-2, 1, 130)
-    assert ticks > 1
     assert app.asked == ["quiet", "lent", "back", "draws", "refresh"]
     assert signal.getsignal(signal.SIGINT) is before
 
