@@ -108,6 +108,25 @@ def test_a_rank_that_has_begun_nothing_at_all() -> None:
     assert verdict(explain([*waiting(3, without=(1,)), rank(1)])) == ("hang", "certain", (1,))
 
 
+@pytest.mark.parametrize("told", [(0, 1, 2), ()], ids=["NCCL", "gloo"])
+def test_a_rank_outside_of_the_default_group_is_not_waited_for(told: tuple[int, ...]) -> None:
+    """A logger that has imported torch: NCCL's recorder lists the members (`pg_config` of torch 2.13), gloo's does not,
+    and the hook tells who has a number among how many.
+    """
+    inside = [rank(n, group(31, 20, ranks=told), torch_rank=n, world=3) for n in (0, 2)]
+    found = explain([*inside, rank(1, group(30, ranks=told), torch_rank=1, world=3), rank(3)])
+    assert verdict(found) == ("hang", "certain", (1,)) and "rank 1 has not entered" in found.headline
+    all_there = explain([*inside, rank(1, group(31, 20, ranks=told), torch_rank=1, world=3), rank(3)])
+    assert verdict(all_there) == ("hang", "likely", ()) and "every rank has entered" in all_there.headline
+
+
+def test_a_rank_whose_number_is_not_known_may_be_in_the_default_group() -> None:
+    """Its host does not answer, or it has not come there yet."""
+    inside = [rank(n, group(31, 20), torch_rank=n, world=3) for n in (0, 1)]
+    assert explain([*inside, rank(2)]).culprits == (2,)
+    assert verdict(explain([*inside, RankSeen(2, "h1", why_not="gone")])) == ("hang", "likely", (2,))
+
+
 def test_a_subgroup_stands_while_others_move() -> None:
     """Ranks of another group are no part of it."""
     left = {"name": "1", "ranks": (0, 1)}

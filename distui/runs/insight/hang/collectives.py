@@ -195,12 +195,23 @@ def _is_seen(seen: RankSeen) -> bool:
 
 
 def _members(name: str, inside: Mapping[int, Group], ranks: Sequence[RankSeen]) -> tuple[int, ...]:
-    """The ranks of a group: as torch tells them; all for the default one; else those that have been in it."""
-    everybody = {seen.rank for seen in ranks}
-    said = {rank for group in inside.values() for rank in group.ranks} & everybody
+    """The ranks of a group: as torch tells them; else those that have been in it."""
+    said = {rank for group in inside.values() for rank in group.ranks} & {seen.rank for seen in ranks}
+    known = said | set(inside)
     if any(group.about == "default_pg" for group in inside.values()) or name.removesuffix(NCCL) == "0":
-        return tuple(sorted(everybody))
-    return tuple(sorted(said | set(inside)))
+        known = _of_default(known, ranks)
+    return tuple(sorted(known))
+
+
+def _of_default(known: set[int], ranks: Sequence[RankSeen]) -> set[int]:
+    """The ranks of the default group: those that torch tells, or that have a number in it, where these are all of it; a
+    logger or an evaluator has none. Else every rank.
+    """
+    own = {seen.rank: seen.process for seen in ranks if seen.process is not None}
+    world = max((process.world or 0 for process in own.values()), default=0)
+    numbered = {rank for rank, process in own.items() if process.torch_rank is not None}
+    whole = (those for those in (known, numbered) if 0 < world <= len(those))
+    return next(whole, {seen.rank for seen in ranks})
 
 
 def _moment(seen: RankSeen, one: Collective) -> float:
