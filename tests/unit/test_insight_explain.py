@@ -366,6 +366,29 @@ def test_a_checkpoint_is_a_stall() -> None:
     assert "a checkpoint at /work/save.py:3 in save" in found.headline and "wait" in found.advice
 
 
+SAVE = tuple(
+    Frame("/usr/local/lib/python3.11/site-packages/torch/serialization.py", line, function)
+    for line, function in ((1312, "_save"), (1003, "save"))
+)
+"""`torch.save` as it writes the file (torch 2.13)."""
+
+
+@pytest.mark.parametrize(
+    ("process", "words"),
+    [
+        ({"busy_with": ("writing", "/nfs/ckpt/step100.pt")}, " (it is writing /nfs/ckpt/step100.pt)"),
+        ({"busy_with": ("writing", "socket:[5]")}, ""),
+        ({"threads": (Thread("python", "D", "", 0.0),)}, ""),
+    ],
+)
+def test_a_checkpoint_that_is_being_written_is_a_stall(process: dict[str, Any], words: str) -> None:
+    """`on_hang: stop` would end the run in the middle of it."""
+    found = explain([*waiting(4, without=(0,)), rank(0, group(30), stacks=calls(*SAVE), **process)])
+    assert verdict(found) == ("stall", "certain", (0,))
+    assert found.headline.endswith(f"it saves or loads a checkpoint{words} at {MAIN}")
+    assert "wait, or raise" in found.advice
+
+
 @pytest.mark.parametrize(
     ("file", "stall"),
     [

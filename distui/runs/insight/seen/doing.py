@@ -94,13 +94,13 @@ def doing(seen: RankSeen) -> Doing:
         return Doing("is being traced, and stopped by that (a debugger?)", frame)
     if process.state in ("Z", "X"):
         return Doing("has ended")
-    if process.busy_with and process.busy_with[1].startswith("/") and not process.busy_with[1].startswith("/dev/"):
-        return Doing(f"is {process.busy_with[0]} {process.busy_with[1]}", frame, busy=True)
-    stack = seen.main_stack
+    stack, at_file = seen.main_stack, _at_file(process)
     files = [one.file for one in stack.frames] if stack else []
     for words, pattern in STALLS:
         if any(pattern.search(file) for file in files):
-            return Doing(words, frame, stall=True)
+            return Doing(f"{words} (it is {at_file})" if at_file else words, frame, stall=True)
+    if at_file:
+        return Doing(f"is {at_file}", frame, busy=True)
     if any(LOADER.search(file) for file in files):
         return Doing("waits for its data loader", frame)
     main = process.threads[0] if process.threads else None
@@ -110,6 +110,12 @@ def doing(seen: RankSeen) -> Doing:
         return Doing("is busy with code of its own", frame, busy=True)
     waits = (WAITS | LOCKED).get(main.waits, "") if main is not None else ""
     return Doing(waits or ("is" if frame else "waits"), frame, seen=bool(waits or frame))
+
+
+def _at_file(process: Process) -> str:
+    """What it does with which file just now: `writing /nfs/step100.pt`."""
+    does, path = process.busy_with or ("", "")
+    return f"{does} {path}" if path.startswith("/") and not path.startswith("/dev/") else ""
 
 
 def _at_work(process: Process) -> bool:
