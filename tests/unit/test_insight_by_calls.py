@@ -173,6 +173,15 @@ def test_who_has_not_come_to_what_makes_a_group(ranks: list[RankSeen], name: str
     assert explained(*ranks, turns={0: 3, 1: 0, 2: None}).culprits == ()
 
 
+def test_who_is_at_work_before_the_start_may_prepare_for_it() -> None:
+    """It downloads or reads; later, in new_group, a rank that spins may well hang."""
+    busy = {"cpu": 1.0}
+    found = explained(starting(0, *IN_INIT), starting(1, *IN_LOAD, **busy), turns={0: 0})
+    assert (found.kind, found.certainty, found.culprits) == ("stall", "likely", (1,))
+    found = explained(counted(0, *IN_NEW_GROUP), rank(1, *IN_LOAD, groups={}, **busy), turns={0: 0})
+    assert (found.kind, found.culprits) == ("hang", (1,))
+
+
 def polled(*ranks: RankSeen, states: dict[str, int], turns: float = 1188.0) -> Explanation:
     """The last of them is one that is given a core now and then and tells no calls; the others stand still."""
     figures = {seen.rank: Figures(4.0, {"S hrtimer_nanosleep": 198}, turns=0) for seen in ranks[:-1]}

@@ -366,6 +366,36 @@ def test_a_checkpoint_is_a_stall() -> None:
     assert "a checkpoint at /work/save.py:3 in save" in found.headline and "wait" in found.advice
 
 
+COMPUTES = (Thread("python", "R", "", 1.0),)
+MAPS = (Thread("python", "S", "futex_do_wait", 0.0),)
+
+
+@pytest.mark.parametrize(
+    ("newest", "process", "helper", "kind"),
+    [
+        (1, {"cpu": 1.0, "threads": COMPUTES}, 0.0, "stall"),
+        (10, {"busy_with": ("reading", "/data/shard-3.tar")}, 0.0, "stall"),
+        (2, {"cpu": 3.7, "threads": MAPS}, 0.0, "stall"),
+        (2, {"threads": MAPS}, 0.9, "stall"),
+        (2, {"threads": MAPS}, 0.0, "hang"),
+        (2, {"state": "T", "cpu": 1.0, "threads": COMPUTES}, 0.9, "hang"),
+        (11, {"cpu": 1.0, "threads": COMPUTES}, 0.0, "hang"),
+    ],
+    ids=["computes", "reads", "its threads compute", "its processes do", "waits for a lock", "stopped", "later"],
+)
+def test_who_is_at_work_before_the_first_steps_may_prepare_data(
+    newest: int, process: dict[str, Any], helper: float, kind: str
+) -> None:
+    """Rank 0 prepares it while the others are in barrier #1 or #2."""
+    first = [rank(n, group(newest, 20, what="gloo:barrier", sizes="")) for n in (1, 2, 3)]
+    late = rank(0, group(newest - 1), stacks=calls(), **process) if newest > 1 else rank(0, stacks=calls(), **process)
+    late = replace(late, helpers=(Process(7, 100, "python", "R", helper),))
+    found = explain([late, *first])
+    assert verdict(found) == (kind, "likely" if kind == "stall" else "certain", (0,))
+    assert found.headline.startswith(f"rank 0 has not entered barrier #{newest} in the default group")
+    assert ("wait, or raise `stall_after`; look at /work/train.py:7" in found.advice) == (kind == "stall")
+
+
 SAVE = tuple(
     Frame("/usr/local/lib/python3.11/site-packages/torch/serialization.py", line, function)
     for line, function in ((1312, "_save"), (1003, "save"))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from distui.plan.labels import named_ranks
 from distui.regex import regex
 from distui.runs.insight.seen.answers import Frame
-from distui.runs.insight.seen.doing import Doing, advice, doing
+from distui.runs.insight.seen.doing import Doing, advice, at_work, doing
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.seen.watched import Figures
 from distui.runs.lines.explanation import Explanation, RankPlace
@@ -71,7 +71,10 @@ def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Map
     if not culprits:
         return first
     seconds = min(figures[rank].seconds for rank in waiting)
-    stall = all(acts[rank].stall for rank in culprits)
+    start = all(inside[rank] == INIT for rank in waiting)
+    stall = all(
+        acts[one.rank].stall or (start and at_work(one, acts[one.rank])) for one in ranks if one.rank in culprits
+    )
     return replace(
         first, kind="stall" if stall else "hang", certainty="likely", collective=_names(inside, waiting),
         headline=_headline(acts, inside, waiting, culprits),

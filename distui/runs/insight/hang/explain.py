@@ -24,10 +24,14 @@ from distui.runs.insight.hang.explain_gpus import with_gpus
 from distui.runs.insight.hang.explain_ras import with_ras
 from distui.runs.insight.hang.places import called_at, said_once, untold
 from distui.runs.insight.hang.ras import Counted
-from distui.runs.insight.seen.doing import Doing, advice, doing
+from distui.runs.insight.seen.doing import Doing, advice, at_work, doing
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.seen.sick import Health
 from distui.runs.lines.explanation import Certainty, Explanation, RankPlace
+
+FEW_COLLECTIVES = 10
+"""In a group that has done no more, somebody may still prepare its data, or compile for the first time."""
+FIRST_STEPS = "it is at work before the first steps, which may take long: wait, or raise `stall_after`"
 
 MOST_PARTS = 4
 """Ranks of the run of which it is said which of torch's are in them."""
@@ -100,15 +104,25 @@ def _hang(
     waits = f"for which {named_ranks(first.waiting)} {_waits(first)}"
     headline = f"{named_ranks(those)} {verb} not entered {first.words}, {waits}{does}"
     stall = all(acts[rank].stall for rank in those)
+    early = not stall and _prepare(ranks, acts, first, those)
+    next_step = advice(leader, stall=stall)
     return Explanation(
-        kind="stall" if stall else "hang",
+        kind="stall" if stall or early else "hang",
         headline=headline,
-        certainty="likely" if first.unknown else "certain",
+        certainty="likely" if first.unknown or early else "certain",
         ranks=_places(ranks, acts, first, set(culprits)),
         evidence=_evidence(stands),
-        advice=advice(leader, stall=stall),
+        advice="; ".join(part for part in (FIRST_STEPS, next_step) if part) if early else next_step,
         since=first.since,
         collective=first.words,
+    )
+
+
+def _prepare(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], first: Standing, those: Sequence[int]) -> bool:
+    """Whether all of these ranks are at work, and their group has done so little that they may be preparing for it."""
+    seen = [one for one in ranks if one.rank in those]
+    return first.collective.number <= FEW_COLLECTIVES and all(
+        acts[one.rank].stall or at_work(one, acts[one.rank]) for one in seen
     )
 
 

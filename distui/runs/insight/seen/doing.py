@@ -126,6 +126,12 @@ def _at_work(process: Process) -> bool:
     return main.state == "R" or (process.cpu >= BUSY and main.cpu >= BUSY / 2)
 
 
+def at_work(seen: RankSeen, act: Doing) -> bool:
+    """Whether a rank that does this is at work, or lets threads or processes of its own work."""
+    others = (seen.process, *seen.helpers) if not seen.stopped else ()
+    return act.busy or any(one is not None and one.cpu >= BUSY for one in others)
+
+
 def advice(act: Doing, *, stall: bool) -> str:
     """What to do about a rank for which others wait; `stall`: it does what takes long now and then."""
     if stall:
