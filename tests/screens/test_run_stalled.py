@@ -142,6 +142,20 @@ async def test_a_run_that_is_quiet_all_over(open_app: Any, live: FakeLive) -> No
     async with open_app((120, 36)) as (app, pilot):
         await opened(pilot, live)
         assert "STALLED" in screen_text(app) and "last step" not in screen_text(app)
+        assert "No rank says another line" in screen_text(app)
+
+
+async def test_a_last_save_that_hangs(open_app: Any, backend: FakeBackend) -> None:
+    """All steps are done and no rank says a line: amber, and it is not steps that are waited for."""
+    live, now = await stuck(backend), time.time()
+    await live.feed(Progressed(now, 0, "node01", {"step": 20.0, "total": 20.0}))
+    hosts = {rank: task.host for task in live.plan.tasks for rank in task.ranks}
+    await live.feed(*(RankSilent(now, rank, host, True, 400.0) for rank, host in hosts.items()))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        text = screen_text(app)
+        assert "STALLED" in text and "last step 20" in text and "RUNNING" not in text
+        assert "All steps are done, and no rank says another line" in text
 
 
 async def test_the_list_of_runs_says_so(open_app: Any, backend: FakeBackend) -> None:

@@ -29,7 +29,7 @@ from distui.runs.lines.events import (
 from distui.runs.lines.explanation import Explanation
 from distui.runs.state.pages import Pages
 from distui.runs.state.reducer import RunState, apply
-from distui.runs.state.standstill import Standstill, standstill, waits
+from distui.runs.state.standstill import Standstill, standstill, steps_done, waits
 from distui.runs.state.steps import STEPS, Pace, behind, first, lags, taken
 from distui.runs.watch.steps import StepWatch
 from fakehosts.runs import plan_for
@@ -94,6 +94,18 @@ def test_it_stands_exactly_after_the_limit(every: float, count: int, since: floa
 def test_what_stands_still_for_a_reason(more: list[Event]) -> None:
     """A failure, an end, and that all steps are done say more than a standstill."""
     assert stands(running(stepped(120.0, 22), *more), 500.0) is None
+
+
+def test_after_the_last_step_silence_counts() -> None:
+    """A save that hangs, or ranks that wait for one another at the end: all steps are done, and nobody says a line."""
+    done = running(stepped(120.0, 22), Progressed(120.0, 0, "h1", {"step": 22.0, "total": 22.0}))
+    one = apply(done, RankSilent(190.0, 0, "h1", True, 60.0))
+    assert steps_done(one) and stands(one, 500.0) is None
+    both = apply(one, RankSilent(190.0, 1, "h2", True, 60.0))
+    assert stands(both, 500.0) == Standstill(100.0, 22)
+    assert stands(apply(both, RankSilent(510.0, 0, "h1", False, 0.0)), 510.0) is None
+    again = apply(both, stepped(520.0, 1))
+    assert not steps_done(again) and stands(again, 521.0) is None, "a step that counts anew in the next epoch"
 
 
 def test_a_rank_left_behind_by_all_that_are_done_is_waited_for() -> None:

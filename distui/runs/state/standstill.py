@@ -4,7 +4,8 @@ What GPUs do says nothing: NCCL's kernels spin at full load while they wait. In 
 1. who follows the run asked the ranks, and they do not go on by themselves (`state.why`);
 2. steps are known, more of them are to come, and none came for `stall_after`, or five times what one usually takes,
    whichever is longer;
-3. steps are not known, and every rank is quiet (`watch/silence.py`);
+3. steps are not known, or all of them are done (a last save may hang, too), and every rank is quiet
+   (`watch/silence.py`);
 4. only what was recorded is known, and that says so (a run that is read beside its owner).
 `stall_after: 0` leaves the first.
 """
@@ -45,13 +46,19 @@ def standstill(plan: RunPlan, state: RunState, now: float) -> Standstill | None:
         return Standstill(why.since if why.since is not None else state.why.at, step)
     if not plan.stall_after:
         return None
-    if front is not None:
+    if front is not None and not _all_done(paces, front, state):
         since = max(pace.last.at for pace in paces)
-        late = now - since > limit(paces, plan.stall_after) and not _all_done(paces, front, state)
-        return Standstill(since, step) if late else None
+        return Standstill(since, step) if now - since > limit(paces, plan.stall_after) else None
     if (since_quiet := _all_quiet(plan, state)) is not None:
-        return Standstill(since_quiet)
+        return Standstill(since_quiet, step)
     return Standstill(state.stalled.since, state.stalled.step) if state.stalled is not None else None
+
+
+def steps_done(state: RunState) -> bool:
+    """Whether no more steps are to come of the ranks that live, by the job's own `total`."""
+    paces = _at_work(state)
+    front = first(paces)
+    return front is not None and _all_done(paces, front, state)
 
 
 def _at_work(state: RunState) -> list[Pace]:
@@ -64,7 +71,7 @@ def limit(paces: Iterable[Pace], stall_after: float) -> float:
 
 
 def _all_done(paces: Iterable[Pace], front: Pace, state: RunState) -> bool:
-    """Whether no more steps are to come, by the job's own `total`: the first rank is there, and none is left behind."""
+    """Whether the first rank is at the job's own `total`, and none is left behind."""
     values = state.progress.values if state.progress is not None else {}
     total = values.get("total", values.get("steps"))
     if total is None or front.last.step < total - 1 or values.get("epoch") != values.get("epochs"):

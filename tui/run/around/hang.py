@@ -12,6 +12,7 @@ from distui.runs.lines.events import RanksAsked
 from distui.runs.lines.text import safe
 from distui.runs.report.rank_rows import RankRow
 from distui.runs.state.reducer import RunState
+from distui.runs.state.standstill import steps_done
 from distui.tui.frame.actions import Action
 from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
@@ -74,9 +75,16 @@ def headline(feed: RunFeed) -> str:
     if feed.stands is None:
         return ""
     late = [row for row in feed.rows() if row.word == "behind"]
-    words = "no rank says another step" if not late else f"{_who(late)} behind the others"
+    words = f"{_who(late)} behind the others" if late else _silence(feed)
     load = gpu_words(gpu for row in feed.rows() for gpu in feed.gpus_of(row))
     return f"{words[:1].upper()}{words[1:]}" + (f"; GPUs {load}" if load else "")
+
+
+def _silence(feed: RunFeed) -> str:
+    """What does not come any more."""
+    if steps_done(feed.state):
+        return "all steps are done, and no rank says another line"
+    return f"no rank says another {'step' if feed.state.steps else 'line'}"
 
 
 def _who(late: Sequence[RankRow]) -> str:
