@@ -11,10 +11,12 @@ from distui.frozen import frozen
 from distui.monitor.board import HostBoard
 from distui.monitor.remarks import remarks
 from distui.plan.labels import named_ranks
+from distui.runs.lines.events import RunStalled
 from distui.runs.lines.explanation import HANGS
 from distui.runs.report.history import RunRow
 from distui.runs.report.states import ENDED
 from distui.runs.state.reducer import RunState
+from distui.runs.state.standstill import Standstill, steps_done
 from distui.runs.state.steps import behind
 from distui.spec.hosts.names import fold
 
@@ -99,9 +101,9 @@ def of_run(run: str, state: RunState, now: float) -> Iterator[Problem]:
         found = state.why.found
         yield Problem("run", run, "wrong" if found.kind in HANGS else "watch", found.headline, found.advice)
     elif state.stalled is not None:
-        since = duration(now - state.stalled.since, coarse=True)
-        last = "" if state.stalled.step is None else f", the last was {state.stalled.step:,.0f}"
-        yield Problem("run", run, "wrong", f"it stands still: no step for {since}{last}{_behind(state)}", _ASK)
+        yield Problem(
+            "run", run, "wrong", f"{_stands(state.stalled, now, done=steps_done(state))}{_behind(state)}", _ASK
+        )
     for host in (host for host in state.hosts.values() if host.connection == "lost"):
         yield Problem("run", run, "wrong", f"contact with {host.host} is lost: {host.reason}")
     if silent := [rank.rank for rank in state.ranks.values() if rank.quiet]:
@@ -110,6 +112,14 @@ def of_run(run: str, state: RunState, now: float) -> Iterator[Problem]:
     for warning in state.network.warnings if state.network is not None else ():
         what, _, hint = warning.partition("; ")
         yield Problem("run", run, "watch", what, hint)
+
+
+def _stands(stalled: RunStalled | Standstill, now: float, *, done: bool = False) -> str:
+    """For how long what does not come."""
+    since = duration(max(0.0, now - stalled.since), coarse=True)
+    if stalled.step is None or done:
+        return f"it stands still: no line for {since}" + (", after its last step" if done else "")
+    return f"it stands still: no step for {since}, the last was {stalled.step:,.0f}"
 
 
 def _behind(state: RunState) -> str:

@@ -145,6 +145,22 @@ async def test_a_run_that_is_quiet_all_over(open_app: Any, live: FakeLive) -> No
         assert "No rank says another line" in screen_text(app)
 
 
+async def test_a_silent_run_whose_gpus_spin(open_app: Any, live: FakeLive) -> None:
+    """No steps, no lines, and GPUs at full load that only wait: amber, and what they do stands beside it."""
+    now = time.time()
+    await live.feed(*launching(live.plan, now - 300))
+    for host in live.plan.hosts:
+        seen = sample(host, now)
+        cards = tuple(dataclasses.replace(gpu, power_w=110.0, power_limit_w=700.0) for gpu in seen.gpus)
+        await live.feed(dataclasses.replace(seen, gpus=cards))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        text = screen_text(app)
+        assert "STALLED 5m" in text and "RUNNING" not in text
+        assert "No rank says another line; GPUs 96 % at 110 W: waiting in a collective" in text
+        assert not any(row.sign == "running" for row in screen.feed.rows())
+
+
 async def test_a_last_save_that_hangs(open_app: Any, backend: FakeBackend) -> None:
     """All steps are done and no rank says a line: amber, and it is not steps that are waited for."""
     live, now = await stuck(backend), time.time()

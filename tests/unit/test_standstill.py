@@ -16,6 +16,9 @@ from distui.runs.lines.events import (
     Failure,
     FailureFound,
     GpuReading,
+    HostSampled,
+    LogLine,
+    LogLines,
     Progressed,
     RankChanged,
     RanksAsked,
@@ -27,9 +30,10 @@ from distui.runs.lines.events import (
     RunStalled,
 )
 from distui.runs.lines.explanation import Explanation
+from distui.runs.state.load import waits
 from distui.runs.state.pages import Pages
 from distui.runs.state.reducer import RunState, apply
-from distui.runs.state.standstill import Standstill, standstill, steps_done, waits
+from distui.runs.state.standstill import Standstill, standstill, steps_done
 from distui.runs.state.steps import STEPS, Pace, behind, first, lags, taken
 from distui.runs.watch.steps import StepWatch
 from fakehosts.runs import plan_for
@@ -135,6 +139,81 @@ def test_without_steps_all_ranks_must_be_quiet() -> None:
     assert stands(one, 200.0) is None
     both = apply(one, RankSilent(170.0, 1, "h2", True, 60.0))
     assert stands(both, 200.0) == Standstill(100.0)
+
+
+# Without steps: what lines and GPUs tell.
+
+SPINS = GpuReading(0, 100.0, power_w=120.0, power_limit_w=700.0)
+WORKS = GpuReading(0, 96.0, power_w=610.0, power_limit_w=700.0)
+IDLE = GpuReading(0, 0.0, power_w=70.0, power_limit_w=700.0)
+UNKNOWN = GpuReading(0, 100.0)
+ONE_GPU = replace(PLAN, tasks=tuple(replace(task, gpus=(0,), rank_gpus=((0,),)) for task in PLAN.tasks))
+
+
+def line(at: float, rank: int) -> LogLines:
+    return LogLines(at, rank, rank, f"h{rank + 1}", (LogLine("stdout", "x"),))
+
+
+def sampled(at: float, *gpus: GpuReading) -> list[Event]:
+    """What h1 and h2 measured."""
+    return [HostSampled(at, host, (gpu,)) for host, gpu in zip(("h1", "h2"), gpus, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "want"),
+    [
+        ((SPINS, SPINS), True),
+        ((SPINS, IDLE), True),
+        ((SPINS, WORKS), False),
+        ((WORKS, WORKS), False),
+        ((UNKNOWN, UNKNOWN), False),
+    ],
+)
+def test_gpus_that_only_wait_do_not_keep_a_silent_run_green(gpus: tuple[GpuReading, ...], want: bool) -> None:
+    """Without steps: NCCL's kernels spin at full load and little power. A job that says nothing for long while a GPU
+    computes, or may, goes on by all that is known.
+    """
+    state = running(line(110.0, 0), line(120.0, 1), *(one for i in range(30) for one in sampled(121.0 + i, *gpus)))
+    assert stands(state, 180.0, ONE_GPU) is None
+    assert stands(state, 181.0, ONE_GPU) == (Standstill(120.0) if want else None)
+    assert stands(state, 181.0, replace(ONE_GPU, stall_after=0.0)) is None
+    spoke = apply(state, line(181.0, 0))
+    assert stands(spoke, 182.0, ONE_GPU) is None
+
+
+def test_a_gpu_that_worked_lately_does_not_stand() -> None:
+    """A job that says a line an hour reads its next data, compiles, or saves: its GPUs worked less than `stall_after`
+    ago. From then on it counts.
+    """
+    state = running(line(110.0, 0), line(110.0, 1), *sampled(3000.0, WORKS, SPINS), *sampled(3001.0, IDLE, SPINS))
+    assert stands(state, 3060.0, ONE_GPU) is None
+    assert stands(state, 3061.0, ONE_GPU) == Standstill(3000.0)
+
+
+def test_before_the_first_line_it_counts_from_the_start() -> None:
+    """Ranks that wait for one another at the rendezvous or in their first collective."""
+    state = running(*sampled(130.0, SPINS, SPINS))
+    assert stands(state, 160.0, ONE_GPU) is None
+    assert stands(state, 161.0, ONE_GPU) == Standstill(100.0)
+
+
+def test_a_rank_that_has_ended_is_not_waited_for() -> None:
+    """It says nothing by nature; those that go on count, and with none there is nothing that stands."""
+    one = running(
+        line(110.0, 0), line(120.0, 1), *sampled(130.0, SPINS, IDLE), RankChanged(130.0, 1, "h2", "exited", 0)
+    )
+    assert stands(one, 169.0, ONE_GPU) is None
+    assert stands(one, 171.0, ONE_GPU) == Standstill(110.0)
+    assert stands(apply(one, RankChanged(175.0, 0, "h1", "exited", 0)), 900.0, ONE_GPU) is None
+
+
+def test_lines_without_a_time_say_nothing() -> None:
+    """What an earlier distui read: when it was said is not known here."""
+    opened = RunOpened(90.0, "r", "j", "env", None, {0: "h1"}, {0: (0,)}, lines={0: 7})
+    state = RunState()
+    for event in (opened, RankChanged(100.0, 0, "h1", "running"), HostSampled(130.0, "h1", (SPINS,))):
+        state = apply(state, event)
+    assert stands(state, 500.0, ONE_GPU) is None
 
 
 def test_what_was_recorded_counts_where_nothing_else_is_known() -> None:

@@ -13,7 +13,7 @@ from distui.runs.lines.events import Failure, GpuReading
 from distui.runs.lines.text import safe
 from distui.runs.report.history import RunRow
 from distui.runs.report.rank_rows import RankRow
-from distui.runs.state.standstill import waits
+from distui.runs.state.load import waits
 from distui.tui.paint.theme import Palette
 
 _STATES = {

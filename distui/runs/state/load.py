@@ -7,6 +7,12 @@ from collections.abc import Iterable, Sequence
 from distui.plan.model import HostNetwork, RunPlan, Task
 from distui.runs.lines.events import GpuReading, HostSampled, NetworkUsed
 
+IDLE_PCT = 5.0
+"""A GPU below this does nothing (all-smi's util_idle_pct)."""
+BUSY_PCT = 80.0
+LITTLE_POWER = 0.4
+"""A GPU that is busy with less of its limit than this computes nothing worth its power."""
+
 
 def placed(plan: RunPlan) -> dict[int, tuple[Task, tuple[int, ...]]]:
     """Rank -> its task and the GPUs meant for it, by rank."""
@@ -34,6 +40,20 @@ def load(sample: HostSampled | None, gpus: Iterable[int]) -> float | None:
 def readings(sample: HostSampled | None) -> Sequence[GpuReading]:
     """The GPUs of a sample; none without one."""
     return sample.gpus if sample is not None else ()
+
+
+def waits(gpu: GpuReading) -> bool:
+    """Whether a GPU is busy and takes so little power that it waits in a collective, in a run that stands still."""
+    if gpu.utilization_pct is None or gpu.power_w is None or not gpu.power_limit_w:
+        return False
+    return gpu.utilization_pct >= BUSY_PCT and gpu.power_w < LITTLE_POWER * gpu.power_limit_w
+
+
+def works(gpu: GpuReading) -> bool:
+    """Whether a GPU computes, as far as can be seen: it is not idle, and does not only wait. Where its power is not
+    known, whatever is busy may be at work.
+    """
+    return gpu.utilization_pct is not None and gpu.utilization_pct >= IDLE_PCT and not waits(gpu)
 
 
 def data_rate(network: HostNetwork | None, sample: HostSampled | None) -> tuple[float, float] | None:

@@ -40,6 +40,7 @@ from distui.runs.lines.events import (
     TaskStarted,
 )
 from distui.runs.lines.explanation import STANDS
+from distui.runs.state.load import readings, works
 from distui.runs.state.pages import Pages
 from distui.runs.state.steps import Pace, taken
 
@@ -94,6 +95,18 @@ class HostState:
     connection: str = "connecting"
     reason: str = ""
     sample: HostSampled | None = None
+    worked: Mapping[int, float] = field(default_factory=dict)
+    """GPU -> when it was last seen to work."""
+
+    @property
+    def measured(self) -> frozenset[int]:
+        """The GPUs whose load is known."""
+        return frozenset(g.index for g in readings(self.sample) if g.utilization_pct is not None)
+
+    def then(self, sample: HostSampled) -> HostState:
+        """After another sample."""
+        working = {gpu.index: sample.at for gpu in sample.gpus if works(gpu)}
+        return replace(self, sample=sample, worked={**self.worked, **working} if working else self.worked)
 
 
 @frozen
@@ -165,7 +178,7 @@ def apply(state: RunState, event: Event) -> RunState:
             return _with_lines(state, event)
         case HostSampled():
             host = state.hosts.get(event.host, HostState(event.host))
-            return replace(state, hosts={**state.hosts, event.host: replace(host, sample=event)})
+            return replace(state, hosts={**state.hosts, event.host: host.then(event)})
         case Progressed():
             return replace(state, progress=event)
         case RanksStepped():

@@ -1,11 +1,12 @@
 """Whether a run that seems to run stands still: the one rule, for what is printed, for lists and for the app. Pure.
 
-What GPUs do says nothing: NCCL's kernels spin at full load while they wait. In order:
+That GPUs are busy says nothing: NCCL's kernels spin at full load while they wait. In order:
 1. who follows the run asked the ranks, and they do not go on by themselves (`state.why`);
 2. steps are known, more of them are to come, and none came for `stall_after`, or five times what one usually takes,
    whichever is longer;
-3. steps are not known, or all of them are done (a last save may hang, too), and every rank is quiet
-   (`watch/silence.py`);
+3. steps are not known, or all of them are done (a last save may hang, too), and for `stall_after` no rank said a line
+   and no GPU of theirs was seen to work (`load.works`): a job may say little by nature, and then only its GPUs tell
+   that it goes on. Ranks without a GPU are to be quiet (`watch/silence.py`);
 4. only what was recorded is known, and that says so (a run that is read beside its owner).
 `stall_after: 0` leaves the first.
 """
@@ -16,14 +17,10 @@ from collections.abc import Iterable
 
 from distui.frozen import frozen
 from distui.plan.model import RunPlan
-from distui.runs.lines.events import GpuReading
 from distui.runs.lines.explanation import HANGS
-from distui.runs.state.reducer import RankState, RunState
+from distui.runs.state.load import placed
+from distui.runs.state.reducer import HostState, RankState, RunState
 from distui.runs.state.steps import STEPS, Pace, behind, first
-
-BUSY_PCT = 80.0
-LITTLE_POWER = 0.4
-"""A GPU that is busy with less of its limit than this computes nothing worth its power."""
 
 
 @frozen
@@ -49,7 +46,7 @@ def standstill(plan: RunPlan, state: RunState, now: float) -> Standstill | None:
     if front is not None and not _all_done(paces, front, state):
         since = max(pace.last.at for pace in paces)
         return Standstill(since, step) if now - since > limit(paces, plan.stall_after) else None
-    if (since_quiet := _all_quiet(plan, state)) is not None:
+    if (since_quiet := _all_quiet(plan, state, now)) is not None:
         return Standstill(since_quiet, step)
     return Standstill(state.stalled.since, state.stalled.step) if state.stalled is not None else None
 
@@ -79,21 +76,26 @@ def _all_done(paces: Iterable[Pace], front: Pace, state: RunState) -> bool:
     return not behind({pace.last.rank: pace for pace in paces})
 
 
-def _all_quiet(plan: RunPlan, state: RunState) -> float | None:
-    """Since when, where every rank that should speak is quiet."""
-    speak = [state.ranks.get(rank) for task in plan.tasks if plan.stall_after_of(task) for rank in task.ranks]
-    known = [rank for rank in speak if rank is not None and rank.live]
-    if not known or not all(rank.quiet for rank in known):
-        return None
-    return max(map(_last_sign, known))
+def _all_quiet(plan: RunPlan, state: RunState, now: float) -> float | None:
+    """Since when, where every rank that should speak is quiet, or its GPUs only wait."""
+    signs = []
+    for rank, (task, gpus) in placed(plan).items():
+        known, after = state.ranks.get(rank), plan.stall_after_of(task)
+        if known is None or not known.live or not after:
+            continue
+        host = state.hosts.get(task.host, HostState(task.host))
+        sign = max([_last_sign(known), *(host.worked[gpu] for gpu in gpus if gpu in host.worked)])
+        measured = any(gpu in host.measured for gpu in gpus) and _heard(known)
+        if not (known.quiet or (measured and now - sign > after)):
+            return None
+        signs.append(sign)
+    return max(signs, default=None)
+
+
+def _heard(rank: RankState) -> bool:
+    """Whether it is known when it said its last line: what was read before it was followed here has no time."""
+    return rank.last_line_at is not None or not rank.lines
 
 
 def _last_sign(rank: RankState) -> float:
     return rank.last_line_at if rank.last_line_at is not None else rank.since or 0.0
-
-
-def waits(gpu: GpuReading) -> bool:
-    """Whether a GPU is busy and takes so little power that it waits in a collective, in a run that stands still."""
-    if gpu.utilization_pct is None or gpu.power_w is None or not gpu.power_limit_w:
-        return False
-    return gpu.utilization_pct >= BUSY_PCT and gpu.power_w < LITTLE_POWER * gpu.power_limit_w

@@ -12,12 +12,10 @@ from dataclasses import replace
 
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import RankSilent
-from distui.runs.state.load import load, placed
+from distui.runs.state.load import IDLE_PCT, load, placed
 from distui.runs.state.reducer import RankState, RunState
 from distui.runs.verdict.evidence import Silence
 
-IDLE_PCT = 5.0
-"""A GPU below this does nothing (all-smi's util_idle_pct)."""
 LOOK_EVERY_S = 1.0
 """How often all ranks are looked at, in seconds."""
 TOLD_AFTER_S = 30.0
