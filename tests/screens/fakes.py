@@ -12,6 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from pathlib import Path
 from typing import Any
 
+from rich.color import Color
+
 from distui.cluster.hosts.first_hosts import Answer, FirstHost, FirstHosts
 from distui.cluster.jobs.job_files import Draft, JobFile
 from distui.cluster.why import Why
@@ -542,6 +544,17 @@ def screen_text(app: DistuiApp) -> str:
     width, height = app.size
     strips = app.screen._compositor.render_strips()
     return "\n".join("".join(segment.text for segment in strip)[:width].rstrip() for strip in strips[:height])
+
+
+def colours(app: DistuiApp, words: str) -> set[Color | None]:
+    """The colours of these words, wherever they stand on the screen; empty where they don't."""
+    found = set()
+    for strip in app.screen._compositor.render_strips():
+        cells = [(char, part.style.color if part.style else None) for part in strip for char in part.text]
+        text = "".join(char for char, _ in cells)
+        for at in (i for i in range(len(text)) if text.startswith(words, i)):
+            found |= {colour for char, colour in cells[at : at + len(words)] if char != " "}
+    return found
 
 
 def shot(app: DistuiApp, name: str) -> None:

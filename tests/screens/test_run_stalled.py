@@ -7,7 +7,8 @@ import time
 from typing import Any
 
 import pytest
-from fakes import FakeBackend, FakeLive, launching, lines, sample, screen_text, shot
+from fakes import FakeBackend, FakeLive, colours, launching, lines, sample, screen_text, shot
+from measuring import measured
 from standing import answer
 from training import PATTERN, opened, settled, until
 
@@ -15,6 +16,7 @@ from distui.plan.model import RunPlan
 from distui.runs.lines.events import Progressed, RanksAsked, RankSilent, RanksStepped, RankStep
 from distui.runs.lines.explanation import Explanation, RankPlace
 from distui.runs.state.standstill import Standstill, standstill
+from distui.tui.metrics.screen import MetricsScreen
 from distui.tui.run.ranks.rank_list import RankList
 from distui.tui.why.screen import WhyScreen
 
@@ -183,6 +185,26 @@ async def test_the_list_of_runs_says_so(open_app: Any, backend: FakeBackend) -> 
         text = screen_text(app)
         shot(app, "runs-stalled")
         assert "STALLED 3h" in text and "RUNNING" not in text
+
+
+async def test_its_metrics_and_its_preview_have_no_speed(open_app: Any, backend: FakeBackend) -> None:
+    """Both say since when it stands, in amber, and no time left; the speed of before is not one of now."""
+    live, now = await stuck(backend), time.time()
+    measured(live)
+    values = {"step": 20.0, "total": 600.0, "loss": 2.25}
+    await live.feed(Progressed(now, 0, "node01", values, {}, 2.0))
+    row = next(row for row in (await backend.runs())[0] if row.state == "running")
+    backend.rows = [dataclasses.replace(row, run=live.plan.run_id, stalled=Standstill(now - 600, 20))]
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        await until(pilot, lambda: "progress" in screen_text(app))
+        assert "progress  STALLED 10m, last step 20   loss 2.25" in screen_text(app)
+        await opened(pilot, live)
+        await pilot.press("p")
+        await until(pilot, lambda: isinstance(app.screen, MetricsScreen) and "Step time" in screen_text(app))
+        head = line_of(app, "STALLED")
+        assert "STALLED 10m, last step 20" in head and "loss 2.25" in head
+        assert "left" not in head and "s/it" not in head
+        assert colours(app, "STALLED 10m, last step 20") == {app.screen.palette.watch.color}
 
 
 async def test_the_fake_runs_really_stand(backend: FakeBackend) -> None:

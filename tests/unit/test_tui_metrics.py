@@ -16,6 +16,7 @@ from distui.runs.series.level import Level
 from distui.runs.series.reader import SeriesReader
 from distui.runs.series.values import Series
 from distui.runs.series.writer import SeriesWriter
+from distui.runs.state.standstill import Standstill
 from distui.tui.metrics.painting import LEAST_ROWS, Looks, Page, page_lines, panel_lines, shares, state_line
 from distui.tui.metrics.panels import Panel, panels_of, unit_at
 from distui.tui.metrics.progress import progress_line, seconds_left
@@ -271,6 +272,16 @@ def test_a_run_that_tells_its_last_step_says_what_is_left() -> None:
     assert progress_line(LOOK, told, over=True, room=200).plain.startswith("last step 18,240 of 50,000   loss")
     assert progress_line(LOOK, told, over=False, room=40).plain == "step 18,240 of 50,000   20h 22m left"
     assert progress_line(LOOK, None, over=False, room=200).plain == ""
+
+
+def test_a_run_that_stands_still_has_no_speed() -> None:
+    """Since when, in amber, and what was learned; nothing of what it did when it went on, and no time that is left."""
+    told = progressed({"step": 300, "total": 600, "loss": 0.75}, 2.0, checkpoint="step-200")
+    line = progress_line(LOOK, told, over=False, room=200, stands=Standstill(T0, 300), now=T0 + 400)
+    assert line.plain == "STALLED 6m, last step 300   loss 0.75   checkpoint step-200"
+    assert line.pieces[0][1] == LOOK.watch
+    alone = progress_line(LOOK, None, over=False, room=200, stands=Standstill(T0), now=T0 + 400)
+    assert alone.plain == "STALLED 6m"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from distui.runs.hosts.uses import Use
 from distui.runs.state.standstill import standstill
 from distui.tui.hosts import rows as host_rows
 from distui.tui.hosts.gpu_rows import gpu_columns, gpu_header, gpu_row
-from distui.tui.metrics.progress import progress_line, stalled_words
+from distui.tui.metrics.progress import progress_line
 from distui.tui.paint import figures
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line, cut
@@ -176,10 +176,9 @@ def run_lines(
         started = min((u.started for u in uses if u.started is not None), default=None)
         if started is not None:
             line.gap(3).put(f"running {duration(now - started)}", palette.text)
-        if stands is not None:
-            line.gap(3).put(stalled_words(stands, now), palette.watch)
-        elif live is not None:
-            far = progress_line(palette, live.state.progress, over=False, room=width - line.width - 4)
+        if live is not None:
+            room, told = width - line.width - 4, live.state.progress
+            far = progress_line(palette, told, over=False, room=room, stands=stands, now=now)
             line.gap(3 if far.width else 0).add(far)
         lines.append(line.cut(width - 1))
     return lines

@@ -15,6 +15,7 @@ from textual.events import Click, MouseScrollDown, MouseScrollUp
 from distui.cluster.backend.values import LiveRun
 from distui.runs.lines.text import safe
 from distui.runs.series.words import value_words
+from distui.runs.state.standstill import standstill
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
@@ -118,9 +119,10 @@ class MetricsScreen(View):
         return ("Runs", self.live.plan.run_id, "metrics")
 
     def headline(self, line: Line, palette: Palette) -> None:
-        """Where the run is."""
-        state = self.live.state
-        line.add(progress_line(palette, state.progress, over=state.ended is not None, room=self.size.width - 40))
+        """Where the run is, or since when it stands still."""
+        state, now = self.live.state, self._clock()
+        stands, over = standstill(self.live.plan, state, now), state.ended is not None
+        line.add(progress_line(palette, state.progress, over=over, room=self.size.width - 40, stands=stands, now=now))
 
     def compose_body(self) -> ComposeResult:
         """See View."""

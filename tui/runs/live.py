@@ -82,9 +82,10 @@ def live_lines(
     measured = _measured(look) if progress is None else None
     age = now - measured.at if measured is not None and row.live else 0.0
     over = not row.live or age > OLD_S
-    shown = progress_line(palette, progress or measured, over=over, room=width - LABEL - 4)
+    stands = row.stalled if row.stands else None
+    shown = progress_line(palette, progress or measured, over=over, room=width - LABEL - 4, stands=stands, now=now)
     if shown.width:
-        if row.live and over:
+        if row.live and age > OLD_S:
             shown.put(f"   {duration(age, coarse=True)} ago", palette.watch)
         lines.append(_label("progress", palette).add(shown))
     lines += _curve(palette, glyphs, look, width)
