@@ -91,6 +91,21 @@ async def test_n_goes_to_the_culprit(open_app: Any, backend: FakeBackend, size: 
         assert isinstance(app.screen, WhyScreen)
 
 
+async def test_one_of_two_ranks_is_the_culprit(open_app: Any, backend: FakeBackend) -> None:
+    """Half of them are behind: in a run that stands still the one that is waited for is named all the same."""
+    made = dataclasses.replace(backend.plan("two", ("node01", "node02")), progress=PATTERN, stall_after=300.0)
+    made = dataclasses.replace(made, tasks=(made.tasks[0], made.tasks[8]))
+    live, now = backend.follow(made), time.time()
+    await live.feed(*launching(made, now - 3000), *(lines(made, rank, now - 600, "on") for rank in (0, 8)))
+    await live.feed(RanksStepped(now - 600, (RankStep(0, 104, now - 600), RankStep(8, 35, now - 600))))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        assert "Rank 8 is 69 steps behind the others" in screen_text(app)
+        await pilot.press("n")
+        await settled(pilot)
+        assert screen.panes.log_pane.rank == 8
+
+
 async def test_step_and_lag_in_the_list(open_app: Any, backend: FakeBackend) -> None:
     """A rank far behind is named though the run goes on; its host is open and at the top."""
     live = await stuck(backend, ago=0.0, r13=3)

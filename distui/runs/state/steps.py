@@ -80,9 +80,10 @@ def _lag(pace: Pace, front: Pace) -> int:
 def behind(paces: Mapping[int, Pace], *, standing: bool = False) -> frozenset[int]:
     """Ranks that are too far behind the first one; none where that is so of half of them or more.
 
-    Where the run stands still (`standing`), one report behind is too far: others wait for whoever is.
+    Where the run stands still (`standing`), one report behind is too far: others wait for whoever is, also where that
+    is one of two, or one host of two.
     """
     usual = [pace.steps for pace in paces.values() if pace.steps]
     far = 0.0 if standing else STEPS * max(usual, default=1.0)
     found = {rank for rank, lag in lags(paces).items() if lag > far}
-    return frozenset(found) if 2 * len(found) < len(paces) else frozenset()
+    return frozenset(found) if 2 * len(found) < len(paces) + standing else frozenset()
