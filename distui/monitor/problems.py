@@ -76,7 +76,7 @@ def problems(
     """
     found = [problem for host in hosts for problem in of_host(host, now)]
     found += [problem for run, state in followed.items() for problem in of_run(run, state, now)]
-    found += [problem for row in rows if row.run not in followed for problem in of_row(row)]
+    found += [problem for row in rows if row.run not in followed for problem in of_row(row, now)]
     return sorted(found, key=lambda problem: problem.weight)
 
 
@@ -137,9 +137,13 @@ _STATES = {
 }
 
 
-def of_row(row: RunRow) -> Iterator[Problem]:
-    """What the list of runs tells of one that is not followed here: it may not be whole, or left something behind."""
-    if (problem := _STATES.get(row.state)) is not None and row.may_live:
+def of_row(row: RunRow, now: float) -> Iterator[Problem]:
+    """What the list of runs tells of one that is not followed here: that it stands still, as another distui of this
+    machine says that follows it; it may not be whole, or left something behind.
+    """
+    if row.stands and row.stalled is not None:
+        yield Problem("run", row.run, "wrong", _stands(row.stalled, now), _ASK)
+    elif (problem := _STATES.get(row.state)) is not None and row.may_live:
         yield Problem("run", row.run, "watch", *problem)
     elif row.live and row.state in ENDED and not row.cleaned:
         where = f" on {fold(row.left)}" if row.left else ""

@@ -25,6 +25,7 @@ from distui.runs.lines.events import (
 from distui.runs.lines.explanation import Explanation
 from distui.runs.report.history import RunRow
 from distui.runs.state.reducer import RunState, apply
+from distui.runs.state.standstill import Standstill
 from distui.spec.hosts.inventory import Host
 
 
@@ -109,13 +110,27 @@ def test_a_run_says_what_failed_which_hosts_are_lost_and_who_is_silent() -> None
 def test_rows_tell_of_runs_that_nobody_follows_here() -> None:
     """Parts that are over, starts that broke off, ends that were not cleaned up; others are no problem."""
     row = RunRow("a", "job", "running", ("h1", "h2"), 2, live=True)
-    assert not list(of_row(row))
+    assert not list(of_row(row, 10.0))
     for changed in ("partial", "left", "unknown"):
-        assert [one.level for one in of_row(dataclasses.replace(row, state=changed))] == ["watch"]
-    assert not list(of_row(dataclasses.replace(row, state="succeeded")))
+        assert [one.level for one in of_row(dataclasses.replace(row, state=changed), 10.0)] == ["watch"]
+    assert not list(of_row(dataclasses.replace(row, state="succeeded"), 10.0))
     left = dataclasses.replace(row, state="failed", cleaned=False, left=("h1", "h2"))
-    (found,) = of_row(left)
+    (found,) = of_row(left, 10.0)
     assert "was not cleaned up on h[1-2]" in found.text
+
+
+def test_a_run_that_another_terminal_follows_stands_still_here_too() -> None:
+    """What stands in the list of runs stands among the problems; once it is followed here, its events tell."""
+    row = RunRow("a", "job", "running", ("h1", "h2"), 2, live=True, stalled=Standstill(2.0, 22))
+    (found,) = problems((), {}, (row,), 10.0)
+    assert (found.name, found.level) == ("a", "wrong") and "asks the ranks" in found.hint
+    assert found.text == "it stands still: no step for 8s, the last was 22"
+    (silent,) = of_row(dataclasses.replace(row, stalled=Standstill(2.0)), 10.0)
+    assert silent.text == "it stands still: no line for 8s"
+    (twice,) = problems((), {"a": state(RunStalled(9.0, True, 3.0, 22))}, (row,), 10.0)
+    assert "no step for 7s" in twice.text
+    ended = dataclasses.replace(row, state="succeeded")
+    assert not list(of_row(ended, 10.0)), "what was said of it before it ended"
 
 
 def test_hosts_with_the_same_problem_are_told_once() -> None:
