@@ -103,7 +103,15 @@ def test_the_last_progress_of_a_recorded_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "want"), [(("step", "loss", "acc"), "loss"), (("epoch", "acc"), "acc"), (("step",), None), ((), None)]
+    ("names", "want"),
+    [
+        (("step", "loss", "acc"), "loss"),
+        (("epoch", "acc"), "acc"),
+        (("step",), None),
+        ((), None),
+        (("step", "checkpoint"), None),
+        (("ckpt", "acc"), "acc"),
+    ],
 )
 def test_the_figure_that_tells_how_it_goes(names: tuple[str, ...], want: str | None) -> None:
     """The loss, else the first group that does not count."""

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.runs.lines.times import pack, times_of
+from distui.runs.state.progress import figure_name
 from distui.tui.logs.buffer import LogBuffer
 from distui.tui.logs.highlight import spans
 from distui.tui.logs.progress import ProgressLog
@@ -32,6 +33,20 @@ def test_progress_is_read_from_the_log(tmp_path: Path) -> None:
     series = progress.series("loss")
     assert 300 <= len(series) <= 600
     assert series[0] == 10.0
+
+
+def test_a_saved_checkpoint_is_no_step_without_a_loss(tmp_path: Path) -> None:
+    """Also where it is the last thing that a run said: the headline keeps step and loss, and the plot is the loss."""
+    path = tmp_path / "rank-00000.log"
+    path.write_text("saved checkpoint 0\nstep 999 loss 2.5\nstep 1000 loss 2.25\nsaved checkpoint 1000\n")
+    buffer = LogBuffer(path, 0)
+    while buffer.grow():
+        pass
+    progress = ProgressLog(r"step (?P<step>\d+) loss (?P<loss>[\d.]+)|saved checkpoint (?P<checkpoint>\d+)", buffer)
+    while progress.grow():
+        pass
+    assert progress.last is not None and progress.last.values == {"step": 1000.0, "loss": 2.25}
+    assert figure_name(progress.last.values) == "loss" and progress.series("checkpoint") == [0.0]
 
 
 def test_own_code_and_libraries() -> None:

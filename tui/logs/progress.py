@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from distui.runs.lines.text import text_of
-from distui.runs.state.progress import READ_CHARS, Point, Progress
+from distui.runs.state.progress import READ_CHARS, Point, Progress, only_saved
 from distui.tui.logs.buffer import LogBuffer
 
 
@@ -34,6 +34,8 @@ class ProgressLog(Progress):
     def _read(self, data: bytes) -> None:
         lines = data.split(b"\n")[:-1]
         for i, found in self.each([text_of(line[:READ_CHARS]) for line in lines]):
+            if only_saved(found) and self.last is not None:
+                continue  # it is no step without a loss
             self.take(Point(found.values, found.words, self.buffer.times(self._line + i, 1)[0]))
         self._line += len(lines)
         self._offset += len(data)

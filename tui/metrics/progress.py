@@ -55,7 +55,7 @@ def _parts(palette: Palette, progress: Progressed, *, over: bool, stands: bool) 
     left = None if over or stands else seconds_left(progress)
     if left is not None:
         found.append(Line().put(duration(left), palette.bold).put(" left", palette.muted))
-    if (name := figure_name(n for n in progress.values if n not in CHECKPOINTS)) is not None:
+    if (name := figure_name(progress.values)) is not None:
         shown = value_words(name, progress.values[name])
         found.append(Line().put(f"{name} ", palette.muted).put(shown, palette.bold))
     if pace and not over and not stands:

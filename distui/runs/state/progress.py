@@ -65,8 +65,8 @@ def point(match: PatternMatch[str]) -> Point:
 
 
 def figure_name(names: Iterable[str]) -> str | None:
-    """The group that tells how well it goes: the loss, else the first that is no count."""
-    found = [name for name in names if name not in COUNTS]
+    """The group that tells how well it goes: the loss, else the first that is neither a count nor a checkpoint."""
+    found = [name for name in names if name not in COUNTS and name not in CHECKPOINTS]
     return "loss" if "loss" in found else next(iter(found), None)
 
 
@@ -164,7 +164,7 @@ class ProgressTeller:
         if self._saves:
             self._look_for_checkpoints(texts[-LINES_FOR_CHECKPOINTS:])
         newest = self._progress.newest(texts)
-        if newest is not None and not (self._progress.last is not None and _only_saved(newest[1])):
+        if newest is not None and not (self._progress.last is not None and only_saved(newest[1])):
             index, found = newest
             at = self._stamps.parse(lines[index].stamp)
             self._progress.take(Point(found.values, found.words, now if at is None else at - self._offset))
@@ -204,6 +204,6 @@ def _of(values: Mapping[str, V], names: Sequence[str]) -> dict[str, V]:
     return {name: value for name, value in values.items() if name in names}
 
 
-def _only_saved(found: Point) -> bool:
+def only_saved(found: Point) -> bool:
     """Whether it tells of a checkpoint and of nothing else: it is no step without a loss."""
     return bool(found.words) and not found.words.keys() - set(CHECKPOINTS)
