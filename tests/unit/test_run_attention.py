@@ -29,6 +29,12 @@ def looked(terminal: Terminal, *states: RunState) -> list[str]:
     return [attention.look([state], 60.0 * number) for number, state in enumerate(states)]
 
 
+def test_an_epoch_is_not_the_run() -> None:
+    """Most of the first of ten epochs is not most of the run; of the last one it is told."""
+    first, last = at(400, total=500, epoch=1, epochs=10), at(400, total=500, epoch=10, epochs=10)
+    assert looked(Terminal(progress=True), first, last) == ["\x1b]9;4;3;0\x07", "\x1b]9;4;1;80\x07"]
+
+
 @pytest.mark.parametrize("state", [ENDED, FAILED, STALLED])
 def test_the_bell_rings_once(state: RunState) -> None:
     """For an end, and for a run that stands still."""

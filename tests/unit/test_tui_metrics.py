@@ -290,6 +290,9 @@ def test_a_run_that_stands_still_has_no_speed() -> None:
         ({"step": 10, "steps": 20}, 2.0, 20.0), ({"step": 20, "total": 20}, 2.0, 0.0), ({"step": 10}, 2.0, None),
         ({"step": 30, "total": 20}, 2.0, None), ({"step": 10, "total": 20}, None, None),
         ({"step": 1, "total": float("inf")}, 2.0, None), ({"total": 20}, 2.0, None),
+        ({"step": 400, "total": 500, "epoch": 1, "epochs": 10}, 0.5, None),
+        ({"step": 400, "total": 500, "epoch": 1}, 0.5, None),
+        ({"step": 400, "total": 500, "epoch": 10, "epochs": 10}, 0.5, 50.0),
     ],
 )  # fmt: skip
 def test_what_is_left_is_only_told_where_it_is_known(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from distui.amounts import duration
 from distui.runs.lines.events import Progressed
 from distui.runs.series.words import value_words
-from distui.runs.state.progress import CHECKPOINTS, figure_name, total_of
+from distui.runs.state.progress import CHECKPOINTS, figure_name, last_step_of, total_of
 from distui.runs.state.standstill import Standstill
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
@@ -14,7 +14,7 @@ from distui.tui.paint.theme import Palette
 
 def seconds_left(progress: Progressed) -> float | None:
     """Seconds until the last step at the speed of the last steps; None where something of it is not known."""
-    step, total, pace = progress.values.get("step"), total_of(progress), progress.seconds_per_step
+    step, total, pace = progress.values.get("step"), last_step_of(progress), progress.seconds_per_step
     if step is None or total is None or not pace or not step <= total < float("inf"):
         return None
     return (total - step) * pace

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from distui.frozen import frozen
 from distui.runs.lines.text import safe
-from distui.runs.state.progress import total_of
+from distui.runs.state.progress import last_step_of
 from distui.runs.state.reducer import RunState
 from distui.whole import whole
 
@@ -115,7 +115,7 @@ def _sentence(state: RunState, word: str) -> str:
 def _progress(state: RunState) -> str:
     """How far a run is, in percent where it tells the step that it ends with."""
     step = state.progress.values.get("step") if state.progress is not None else None
-    total = total_of(state.progress) if state.progress is not None else None
+    total = last_step_of(state.progress) if state.progress is not None else None
     if step is None or total is None or not 0 <= step <= total or not 0 < total < float("inf"):
         return f"{OSC}4;{_UNKNOWN};0{BELL}"
     return f"{OSC}4;{_PERCENT if state.stalled is None else _PAUSED};{int(100 * step / total)}{BELL}"

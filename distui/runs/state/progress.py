@@ -75,6 +75,13 @@ def total_of(progress: Progressed) -> float | None:
     return next((progress.values[name] for name in TOTALS if name in progress.values), None)
 
 
+def last_step_of(progress: Progressed) -> float | None:
+    """The same, but None where it is told of an epoch, and that is not known to be the last one: then it may be the
+    step that this epoch ends with.
+    """
+    return total_of(progress) if progress.values.get("epoch") == progress.values.get("epochs") else None
+
+
 def speed_of(points: Sequence[Point]) -> float | None:
     """Seconds from step to step over these points; None while that is not known."""
     timed = [(p.values["step"], p.at) for p in points if p.at is not None and "step" in p.values]

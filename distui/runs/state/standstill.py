@@ -19,6 +19,7 @@ from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.runs.lines.explanation import HANGS
 from distui.runs.state.load import placed
+from distui.runs.state.progress import last_step_of
 from distui.runs.state.reducer import HostState, RankState, RunState
 from distui.runs.state.steps import STEPS, Pace, behind, first
 
@@ -69,9 +70,8 @@ def limit(paces: Iterable[Pace], stall_after: float) -> float:
 
 def _all_done(paces: Iterable[Pace], front: Pace, state: RunState) -> bool:
     """Whether the first rank is at the job's own `total`, and none is left behind."""
-    values = state.progress.values if state.progress is not None else {}
-    total = values.get("total", values.get("steps"))
-    if total is None or front.last.step < total - 1 or values.get("epoch") != values.get("epochs"):
+    total = last_step_of(state.progress) if state.progress is not None else None
+    if total is None or not front.last.step >= total - 1:
         return False
     return not behind({pace.last.rank: pace for pace in paces})
 
