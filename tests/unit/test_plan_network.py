@@ -218,6 +218,17 @@ def test_an_active_infiniband_link_with_addresses_is_preferred() -> None:
     assert made.networks[0].hcas == ("mlx5_0:1",)
 
 
+def test_the_speed_is_of_what_the_backend_can_use() -> None:
+    """NCCL's is that of all ports together, gloo's that of the interface: what is used of it is a share of that."""
+
+    def one(name: str, number: int) -> HostFacts:
+        ports = (hca("mlx5_0", "ib0"), hca("mlx5_1", None))
+        return host(name, nic("ib0", f"10.78.0.{number}/24", kind="infiniband", mbps=200_000), ib=ports)
+
+    assert routes(one("a", 1), one("b", 2)).networks[0].speed_mbps == 2 * 400_000
+    assert routes(one("a", 1), one("b", 2), backend="gloo").networks[0].speed_mbps == 200_000
+
+
 def test_tcp_keeps_off_infiniband() -> None:
     """`fabric: tcp` is ethernet, with RDMA switched off."""
     made = routes(ib_host("a", 1), ib_host("b", 2), fabric=Fabric(kind="tcp"))

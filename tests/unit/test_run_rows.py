@@ -26,8 +26,11 @@ from distui.runs.lines.events import (
 from distui.runs.lines.severity import severity
 from distui.runs.report.aftermath import aftermath, troubles
 from distui.runs.report.rank_rows import RankRow, Tone, network_name, numbers, rank_row, remark
-from distui.runs.state.load import carried_by_another, data_rate, link_share, load
+from distui.runs.series.measure import Measure
+from distui.runs.state.load import carried_by_another, data_rate, link_share, load, used_networks
 from distui.runs.state.reducer import RunState, apply
+from distui.tui.run.around.strip import fabric_words
+from fakehosts.runs import plan_for
 
 TASK = Task(0, "t0", "h1", "docker", ("docker",), "", 0, (0, 1), (0, 1), None, {}, (), "", "", {}, ())
 
@@ -207,6 +210,26 @@ def test_how_much_of_its_link_a_host_uses() -> None:
     assert link_share(HostNetwork("h1", "10.0.0.1", "eth0", "tcp", speed_mbps=200_000), sample) == 0.08
     assert link_share(HostNetwork("h1", "10.0.0.1", "eth0", "tcp"), sample) is None
     assert link_share(HostNetwork("h1", "10.0.0.1", "ib0", "tcp", speed_mbps=200_000), sample) is None
+
+
+def test_gloo_uses_the_interface_whatever_rdma_ports_there_are() -> None:
+    """One rule for what is measured, shown and watched: the ports count only where the backend can use them."""
+    rdma = HostNetwork("h1", "10.0.0.1", "eth0", "roce", ("mlx5_0:1",), speed_mbps=200_000)
+    made = dataclasses.replace(plan_for("h1"), networks=(rdma,), backend="nccl")
+    sample = HostSampled(1.0, "h1", (), {"eth0": (2e9, 1e9), "mlx5_0:1": (0.0, 0.0)})
+    (by_nccl,), (by_gloo,) = (
+        used_networks(dataclasses.replace(made, backend=backend)).values() for backend in ("nccl", "gloo")
+    )
+    assert (network_name(by_nccl), data_rate(by_nccl, sample), link_share(by_nccl, sample)) == ("mlx5_0", (0, 0), 0)
+    assert (network_name(by_gloo), data_rate(by_gloo, sample), link_share(by_gloo, sample)) == (
+        "eth0",
+        (2e9, 1e9),
+        0.08,
+    )
+    assert (fabric_words([by_nccl]), fabric_words([by_gloo])) == ("RDMA over mlx5_0", "TCP over eth0")
+    measured = {one.name: value for one, value in Measure(dataclasses.replace(made, backend="gloo")).figures(sample)}
+    assert (measured["net_rx"], measured["net_tx"]) == (2e9, 1e9)
+    assert not used_networks(dataclasses.replace(made, networks=(dataclasses.replace(rdma, rdma_off=True),)))["h1"].hcas
 
 
 def test_which_other_interface_carries_it() -> None:

@@ -373,7 +373,7 @@ def _network(run: _Run, host: Host, choice: _Choice, hcas: tuple[str, ...], pool
         reasons.append(f"the host's own name leads to loopback; pinned by GLOO_SOCKET_IFNAME={offer.nic.name}")
     some_rdma = any(p.active for f in run.facts.values() for p in f.ib)
     off = choice.kind == "tcp" and (some_rdma or run.job.fabric.kind == "tcp")
-    speed = _speed(run.facts[host.name], offer.nic, () if off else hcas)
+    speed = _speed(run.facts[host.name], offer.nic, () if off or not run.verbs else hcas)
     return HostNetwork(host.name, offer.address.ip, offer.nic.name, choice.kind, hcas, tuple(reasons), off, speed)
 
 

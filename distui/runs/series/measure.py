@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import Event, GpuReading, HostSampled, Progressed
 from distui.runs.series.values import Series
-from distui.runs.state.load import data_rate, placed
+from distui.runs.state.load import data_rate, placed, used_networks
 from distui.runs.state.progress import COUNTS
 
 Figure = tuple[Series, float]
@@ -23,7 +23,7 @@ class Measure:
     """
 
     def __init__(self, plan: RunPlan) -> None:
-        self._networks = {network.host: network for network in plan.networks}
+        self._networks = used_networks(plan)
         self._gpus: dict[str, list[tuple[int, frozenset[int]]]] = {}
         for rank, (task, gpus) in placed(plan).items():
             if gpus:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from distui.plan.model import HostNetwork, RunPlan, Task
 from distui.runs.lines.events import GpuReading, HostSampled, NetworkUsed
@@ -56,8 +57,18 @@ def works(gpu: GpuReading) -> bool:
     return gpu.utilization_pct is not None and gpu.utilization_pct >= IDLE_PCT and not waits(gpu)
 
 
+def used_networks(plan: RunPlan) -> dict[str, HostNetwork]:
+    """Host -> its network as the ranks use it: gloo talks TCP over the interface, whatever RDMA ports there are, and so
+    does NCCL where RDMA is kept off.
+    """
+    return {
+        one.host: replace(one, hcas=(), fabric="tcp") if one.rdma_off or plan.backend == "gloo" else one
+        for one in plan.networks
+    }
+
+
 def data_rate(network: HostNetwork | None, sample: HostSampled | None) -> tuple[float, float] | None:
-    """Bytes per second (received, sent) on what the ranks talk over: the RDMA ports, else the interface."""
+    """Bytes per second (received, sent) on what the ranks talk over (`used_networks`): RDMA ports, or the interface."""
     if sample is None or network is None:
         return None
     ports = [sample.net[h] for h in network.hcas if h in sample.net] if not network.rdma_off else []

@@ -16,6 +16,7 @@ from distui.plan.network import fabric
 from distui.plan.ranks.machines import same_machine
 from distui.regex import regex
 from distui.runs.lines.events import Event, NetworkUsed, Notice
+from distui.runs.state.load import used_networks
 from distui.runs.state.samples import Sample
 from distui.runs.watch.carried import FLOOR, HostCounters, carried_words, elsewhere_words, moved
 from distui.spec.hosts.names import fold
@@ -39,9 +40,9 @@ class NetworkWatch:
         self._plan = plan
         self._facts = facts
         self._networks = {network.host: network for network in plan.networks}
+        used = used_networks(plan)
         self._hosts = {
-            host: HostCounters(host, _planned(plan, self._networks.get(host)), facts.get(host))
-            for host in _machines(plan, facts)
+            host: HostCounters(host, _planned(used.get(host)), facts.get(host)) for host in _machines(plan, facts)
         }
         self._moved: dict[str, int] = {}
         """Host -> what its ranks may have sent others, until that is reported."""
@@ -145,11 +146,9 @@ class NetworkWatch:
         return next((ports[name].link_layer or "" for name in network.hcas if name in ports), "")
 
 
-def _planned(plan: RunPlan, network: HostNetwork | None) -> tuple[str, ...]:
-    """What the plan has ranks of a host use: RDMA ports where their backend can, else an interface."""
-    if network is None:
-        return ()
-    return network.hcas if network.hcas and plan.backend != "gloo" else (network.ifname,)
+def _planned(network: HostNetwork | None) -> tuple[str, ...]:
+    """What the plan has ranks of a host use: RDMA ports, or an interface."""
+    return () if network is None else network.hcas or (network.ifname,)
 
 
 def _machines(plan: RunPlan, facts: Mapping[str, HostFacts]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from distui.amounts import counted
 from distui.cluster.backend.values import LiveRun
 from distui.runs.report.rank_rows import digits, failed_at, numbers, remark
-from distui.runs.state.load import carried_by_another, gpus_by_rank
+from distui.runs.state.load import carried_by_another, gpus_by_rank, used_networks
 from distui.tui.frame.base import View
 from distui.tui.logs.feed import RunFeed
 from distui.tui.paint.glyphs import Glyphs
@@ -57,7 +57,7 @@ class RunPainter:
 
     def _hosts(self) -> list[HostRow]:
         state, rows = self.feed.state, self.feed.rows()
-        networks = {n.host: n for n in self.live.plan.networks}
+        networks = used_networks(self.live.plan)
         made = []
         for host in self.live.plan.hosts:
             mine = [r for r in rows if r.host == host]
@@ -95,7 +95,7 @@ class RunPainter:
             hosts = len(self.live.plan.hosts)
             where = {1: " on the host", 2: " on either host"}.get(hosts, f" on {hosts} hosts")
             return Line().put("nothing of this run is left", palette.good).put(where, palette.muted)
-        return Line().put(run_strip.fabric_words(self.live.plan.networks), palette.muted)
+        return Line().put(run_strip.fabric_words(list(used_networks(self.live.plan).values())), palette.muted)
 
     def loss(self, width: int, height: int) -> list[Line]:
         """The loss over time."""
