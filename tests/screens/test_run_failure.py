@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
-from fakes import NOW, FakeLive, launching, screen_text, shot
+from fakes import NOW, FakeLive, colours, launching, sample, screen_text, shot
 from training import LONG, TRACEBACK, body, failing_loudly, opened, say, settled, train, until
 
 from distui.runs.lines.events import Notice, RankChanged, RunEnded
@@ -29,6 +30,24 @@ async def test_the_first_failure(open_app: Any, live: FakeLive) -> None:
     assert "nothing of this run is left" in text
     assert "× 13  exit 1" in text
     assert "FAILED" in text and "run again" in text
+
+
+async def test_its_gpus_are_shown_as_they_were(open_app: Any, live: FakeLive) -> None:
+    """Nothing of the run is left: what was measured last is said to be that, and as faint as all of it may be."""
+    train(live)
+    now = time.time()
+    await live.feed(*launching(live.plan, now - 60))
+    async with open_app((120, 40)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await live.feed(*(sample(host, now) for host in live.plan.hosts))
+        await settled(pilot)
+        faint = screen.palette.faint.color
+        assert "96%" in screen_text(app) and faint not in colours(app, "96%")
+        assert "as measured last" not in screen_text(app)
+        await live.feed(*failing_loudly(live.plan, now))
+        await settled(pilot)
+        assert "nothing of this run is left" in screen_text(app) and "as measured last" in screen_text(app)
+        assert colours(app, "96%") == {faint}
 
 
 async def test_a_run_that_nobody_follows_any_more(open_app: Any, live: FakeLive) -> None:

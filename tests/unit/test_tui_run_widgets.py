@@ -137,6 +137,25 @@ def test_another_interface_is_amber(palette: Palette) -> None:
         assert "of 200G" not in line.plain
 
 
+@pytest.mark.parametrize("other", ["", "eno1"])
+def test_figures_of_a_run_that_has_ended_are_not_of_now(palette: Palette, other: str) -> None:
+    """All faint, and the title says so: nothing of the run is there any more. What failed stays as loud as it is."""
+    row = HostRow("h", "failed", "0", [SAMPLE] * 30, NETWORK, trouble=True, remark="0 exit 1", other=other, over=True)
+    wide = run_strip.host_line(palette, UNICODE, row, 200, name=4, top=1.0, history=True)
+    narrow = run_strip.narrow_line(palette, UNICODE, row, 90, 4, 8)
+    for line, head in ((wide, "h"), (narrow, "0 exit 1")):
+        at = next(i for i, (words, _) in enumerate(line.pieces) if words.strip() == head)
+        shown = [(words, style) for words, style in line.pieces[at + 1 :] if words.strip()]
+        assert shown and {style for _, style in shown} == {palette.faint} and "96%" in line.plain
+    assert palette.wrong in [style for words, style in narrow.pieces if words.strip() == "0 exit 1"]
+
+    def title(row: HostRow) -> str:
+        return run_strip.strip_title(palette, UNICODE, [row], 120, run_strip.Line()).plain
+
+    assert title(row).startswith(" GPUs and network  as measured last ")
+    assert "measured" not in title(replace(row, over=False)) and "measured" not in title(replace(row, samples=[]))
+
+
 @given(st.text(min_size=1, max_size=60), st.integers(100, 240), st.integers(1, 16), st.floats(1e3, 5e10))
 def test_a_long_name_never_cuts_a_number(name: str, width: int, count: int, rate: float) -> None:
     """Whatever a host is called, load, memory, temperature and rates stand there in whole."""

@@ -71,6 +71,7 @@ class RunPainter:
                     list(self.feed.samples.get(host, ())), networks.get(host), lost,
                     trouble=any(r.tone == "wrong" for r in mine), remark=remark(mine, digits(self.feed.buffers)),
                     groups=gpus_by_rank(self.live.plan, host), other=carried_by_another(state.network, host),
+                    over=self.feed.over,
                 )
             )  # fmt: skip
         return made

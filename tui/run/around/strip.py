@@ -40,6 +40,8 @@ class HostRow:
     """The GPUs of each of its ranks; None where all of the host's are the run's."""
     other: str = ""
     """Another interface than the plan chose, where that carried more."""
+    over: bool = False
+    """Whether the run is not followed any more: what was measured last is not so now."""
 
     @property
     def sample(self) -> HostSampled | None:
@@ -89,10 +91,12 @@ def figures(gpus: Iterable[GpuReading]) -> Figures:
 def strip_title(
     palette: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: int, end: Line, used: NetworkUsed | None = None
 ) -> Line:
-    """The strip's head: which interface carried how much, where there is room, and what the data was to go over, or
-    that nothing is left.
+    """The strip's head: whether the figures are of now, which interface carried how much, where there is room, and what
+    the data was to go over, or that nothing is left.
     """
     line = Line().gap(1).put("GPUs and network", palette.bold)
+    if any(row.over and row.samples for row in rows):
+        line.gap(2).put("as measured last", palette.muted)
     room = width - line.width - end.width - 6
     if used is not None and used.words and (used.warnings or len(used.words) <= room) and room > 0:
         line.gap(3).put(cut(used.words, room), palette.watch if used.warnings else palette.muted)
@@ -114,6 +118,7 @@ def host_line(
 ) -> Line:
     """One host. `top` is the rate that fills the history; `name` the width of host names."""
     line = Line().gap(1).put(row.host, palette.wrong if row.lost else palette.text, width=name).gap(1)
+    head = len(line.pieces)
     if row.lost:
         return line.put(glyphs.bad, palette.wrong).gap(1).put(f"lost: {row.lost}", palette.watch)
     sample, gpus = row.sample, row.gpus()
@@ -128,7 +133,14 @@ def host_line(
     if history and (room := width - line.width - end.width - 16) >= 12:
         line.gap(3).put(network_name(row.network), palette.muted, width=9)
         spark(line, palette, glyphs, _history(row), min(60, room), top, HISTORY_S)
-    return line.ends_with(end.gap(1), width)
+    line.ends_with(end.gap(1), width)
+    return _dimmed(line, palette, head) if row.over else line
+
+
+def _dimmed(line: Line, palette: Palette, head: int) -> Line:
+    """The pieces behind the head faint, whatever they say: it is not so any more."""
+    line.pieces[head:] = [(text, palette.faint) for text, _ in line.pieces[head:]]
+    return line
 
 
 def _tanks(line: Line, palette: Palette, glyphs: Glyphs, gpus: Sequence[Sequence[GpuReading]]) -> None:
@@ -226,6 +238,7 @@ def narrow_line(palette: Palette, glyphs: Glyphs, row: HostRow, width: int, name
         return line.put(f"lost: {row.lost}", palette.watch)
     loud = palette.wrong if row.trouble else palette.watch
     line.put(row.remark or row.ranks, loud if row.remark else palette.muted, width=ranks).gap(1)
+    head = len(line.pieces)
     sample = row.sample
     if sample is None:
         return line.put("no figures", palette.faint)
@@ -246,7 +259,8 @@ def narrow_line(palette: Palette, glyphs: Glyphs, row: HostRow, width: int, name
     if both is not None:
         words, unit = rates(both[0])
         end.put("rx ", palette.faint).put(words[0], palette.text).put(f" {unit}", palette.faint).gap(1)
-    return line.ends_with(end, width) if line.width + end.width + 1 <= width else line
+    line = line.ends_with(end, width) if line.width + end.width + 1 <= width else line
+    return _dimmed(line, palette, head) if row.over else line
 
 
 def narrow_lines(palette: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: int, height: int) -> list[Line]:
