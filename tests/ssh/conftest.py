@@ -8,6 +8,7 @@ also be told to misbehave. `farm.demo(...)` starts hosts that really run command
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -19,9 +20,18 @@ from typing import Any
 import asyncssh
 import pytest
 
+from distui.plan.network import rendezvous
 from distui.remote.demo.demo import DemoHosts
 from distui.remote.pool import SshConnector
 from distui.spec.hosts.inventory import Host
+
+
+@pytest.fixture(autouse=True)
+def own_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts of these tests are this machine, where others may test at the same time: runs of one name have one port."""
+    begin = rendezvous.PORTS.start + os.getpid() % 100 * 100
+    monkeypatch.setattr(rendezvous, "PORTS", range(begin, begin + 100))
+
 
 SCRIPT = "sh-script"
 """The name under which `Session.run_script` is looked up; the script is argv[1]."""

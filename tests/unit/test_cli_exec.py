@@ -84,7 +84,7 @@ def test_without_ssh_there_is_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_marked_command_and_all_that_it_started_is_ended() -> None:
     """By SIGTERM, by SIGKILL where that is not heeded; what has another mark, or none, goes on."""
-    ours, other = f"{VARIABLE}=0123abcd", f"{VARIABLE}=0123abce"
+    ours, other = (f"{VARIABLE}={os.getpid():07x}{end}" for end in "ab")
     heeds = "trap 'echo heard; exit 9' TERM; sleep 100 & echo begun; wait"
     stubborn = "trap '' TERM; sleep 100 & echo begun; wait; wait"
     programs = [

@@ -142,23 +142,23 @@ def test_without_python3_other_programs_tell_the_same(run: Run, shim: Shim, port
     without = run()
     assert without.python3 is None and port in before.ports_in_use and port in without.ports_in_use
     assert (without.name_is_loopback, without.default_route_nic) == (before.name_is_loopback, before.default_route_nic)
-    shim("python3", "exec sleep 613.25")
+    shim("python3", f"exec sleep {long(613)}")
     shim("docker", f"[ $1 = version ] && cat {DATA / 'version_up.json'} || cat {DATA / 'info_no_gpu.json'}")
     hanging = run(Host("node01"), limit=3)
     assert hanging.python3 is None and port in hanging.ports_in_use
     assert "`python3` did not answer in time" in hanging.warnings
     assert (hanging.engine.problem, hanging.engine.live_restore) == (None, True)
-    assert processes_with("613.25") == []
+    assert processes_with(long(613)) == []
 
 
 def test_a_python3_that_nobody_can_end_takes_nothing_with_it(run: Run, shim: Shim, port: int) -> None:
     """It holds its pipe open for ever: what others tell in its place is read all the same, as is the engine."""
-    shim("python3", "setsid sleep 615.25 & wait")
+    shim("python3", f"setsid sleep {long(615)} & wait")
     shim("docker", f"[ $1 = version ] && cat {DATA / 'version_up.json'} || cat {DATA / 'info_no_gpu.json'}")
     try:
         facts = run(Host("node01"), limit=3)
     finally:
-        for pid in processes_with("615.25"):
+        for pid in processes_with(long(615)):
             os.kill(pid, signal.SIGKILL)
     assert facts.python3 is None and port in facts.ports_in_use
     assert (facts.engine.problem, facts.engine.live_restore) == (None, True)
@@ -167,11 +167,12 @@ def test_a_python3_that_nobody_can_end_takes_nothing_with_it(run: Run, shim: Shi
 def test_a_mount_that_hangs_hides_no_other_disk(run: Run, shim: Shim, tmp_path: Path) -> None:
     """df of all disks at once never ends then: each is asked for alone."""
     everywhere = {d.path for d in run().disks}
-    shim("df", f"""case "$*" in *" / "* | */dev/shm) exec sleep 614.25 ;; *) exec {shutil.which("df")} "$@" ;; esac""")
+    real = f'exec {shutil.which("df")} "$@"'
+    shim("df", f"""case "$*" in *" / "* | */dev/shm) exec sleep {long(614)} ;; *) {real} ;; esac""")
     assert {d.path for d in run(limit=1).disks} == everywhere - {"/dev/shm"}
     shim("df", f"""[ $# = 2 ] || exit 1; exec {shutil.which("df")} "$@" """)
     assert {d.path for d in run(limit=1).disks} == everywhere
-    assert processes_with("614.25") == []
+    assert processes_with(long(614)) == []
 
 
 def test_a_clock_in_whole_seconds_is_said_to_be_coarse(run: Run, shim: Shim) -> None:
@@ -185,16 +186,16 @@ def test_a_clock_in_whole_seconds_is_said_to_be_coarse(run: Run, shim: Shim) -> 
 
 
 @pytest.mark.parametrize(
-    "body", ["exec sleep 616.25", "trap '' TERM; sleep 616.25", "sleep 616.25 & exit 0", "exec yes"]
+    "body", ["exec sleep SECONDS", "trap '' TERM; sleep SECONDS", "sleep SECONDS & exit 0", "exec yes"]
 )
 def test_a_clock_needs_no_python3_that_answers(run: Run, shim: Shim, body: str) -> None:
     """Where date has no %N: one that hangs, or prints without end, costs seconds and not the probe."""
     shim("date", 'case $1 in +%s%N) echo "$(/bin/date +%s)%N";; *) /bin/date "$@";; esac')
-    shim("python3", body)
+    shim("python3", body.replace("SECONDS", long(616)))
     try:
         facts = run(limit=2)
     finally:
-        for pid in processes_with("616.25"):
+        for pid in processes_with(long(616)):
             os.kill(pid, signal.SIGKILL)
     assert facts.disks and facts.python3 is None
     assert any("whole seconds" in warning for warning in facts.warnings)
@@ -379,6 +380,11 @@ def processes_below(folder: Path) -> list[str]:
     return found
 
 
+def long(seconds: int) -> str:
+    """Seconds that nobody else sleeps: these tests may run twice at one time on a machine."""
+    return f"{seconds}.{os.getpid()}"
+
+
 def processes_with(marker: str) -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -393,23 +399,23 @@ def processes_with(marker: str) -> list[int]:
 
 def test_hanging_tools_are_ended_and_hide_nothing_else(run: Run, shim: Shim) -> None:
     """nvidia-smi and docker that never answer cost their own facts only, and are gone afterwards."""
-    shim("nvidia-smi", "exec sleep 611.25")
-    shim("docker", "exec sleep 611.25")
+    shim("nvidia-smi", f"exec sleep {long(611)}")
+    shim("docker", f"exec sleep {long(611)}")
     facts = run(Host("node01"), limit=1)
     assert facts.gpu.problem is not None and facts.gpu.problem.code == "nvidia_smi_timeout"
     assert facts.engine.problem is not None and facts.engine.problem.code == "engine_timeout"
     assert facts.nics and facts.disks
-    assert processes_with("611.25") == []
+    assert processes_with(long(611)) == []
 
 
 def test_a_process_nobody_can_end_does_not_hold_the_probe(run: Run, shim: Shim, tmp_path: Path) -> None:
     """A driver stuck in the kernel keeps its pipe open whatever is sent to it: the reader gives up instead."""
     pid_file = tmp_path / "pid"
-    shim("nvidia-smi", f"setsid sleep 612.5 & echo $! > {pid_file}; wait")
+    shim("nvidia-smi", f"setsid sleep {long(612)} & echo $! > {pid_file}; wait")
     try:
         facts = run(limit=1)
     finally:
-        for pid in processes_with("612.5"):
+        for pid in processes_with(long(612)):
             os.kill(pid, signal.SIGKILL)
     assert facts.gpu.problem is not None and facts.gpu.problem.code == "nvidia_smi_timeout"
     assert facts.nics
