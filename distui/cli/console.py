@@ -8,11 +8,14 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from distui.cli.settings import Settings
 from distui.errors import OutputFailed, UsageError
 from distui.whole import whole
+
+if TYPE_CHECKING:
+    from distui.runs.lines.events import Level
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -52,13 +55,19 @@ class Console:
         if not self.quiet:
             self.warn(text, style)
 
-    def tell(self, text: str) -> None:
-        """Words of the application layer, said as distui's."""
-        self.say(f"distui: {text}")
+    def tell(self, text: str, level: Level = "info") -> None:
+        """Words of the application layer, said as distui's; with -q only warnings and errors."""
+        match level:
+            case "info":
+                self.say(f"distui: {text}")
+            case "warning":
+                self.warn(f"distui: {text}", "yellow")
+            case "error":
+                self.warn(f"distui: {text}", "red")
 
     def tell_always(self, text: str) -> None:
         """The same, said even with -q."""
-        self.warn(f"distui: {text}", "yellow")
+        self.tell(text, "warning")
 
     def warn(self, text: str, style: str = "") -> None:
         """Words that are said even with -q. A closed stderr, or a full disk behind it, ends nothing."""

@@ -228,6 +228,8 @@ class FakeBackend:
         self.readonly = readonly
         self.history: Path | None = folder / "state" / "commands"
         self.stop_on_exit = False
+        self.not_stopped: tuple[str, ...] = ()
+        """What a stop says is left."""
         self.hosts = tuple(Host(name) for name in hosts)
         self.groups: Mapping[str, tuple[str, ...]] = {}
         self.answers = {name: result for name, result in lab_facts().items() if name in hosts}
@@ -430,10 +432,12 @@ class FakeBackend:
         self._fail()
         return tuple(self.rows), self.found_runs
 
-    async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:
+    async def stop(
+        self, run: str, *, grace: float | None = None, of: str = "", say: Callable[[str], None] = lambda words: None
+    ) -> tuple[str, ...]:
         self.calls.append(("stop", run, grace))
         self._fail()
-        return ()
+        return self.not_stopped
 
     async def why(self, run: str, *, stacks: bool = False) -> Why:
         self.calls.append(("why", run, stacks))

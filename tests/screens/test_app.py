@@ -137,6 +137,29 @@ async def test_a_question_names_targets_and_cancel_has_the_focus(open_app: Any, 
         assert ("stop", "vit-2b1", None) in backend.calls
 
 
+@pytest.mark.parametrize(
+    ("left", "level", "said"),
+    [
+        ((), "information", "vit-2b1 has ended; nothing of it is left"),
+        (
+            ("vit-2b1 is still being read to its end",),
+            "warning",
+            "vit-2b1 is not all gone: vit-2b1 is still being read to its end",
+        ),
+    ],
+)
+async def test_what_a_stop_has_left_is_told(
+    open_app: Any, backend: FakeBackend, left: tuple[str, ...], level: str, said: str
+) -> None:
+    """That nothing is left only where that is so."""
+    backend.not_stopped = left
+    async with open_app(start="runs") as (app, pilot):
+        await press(pilot, "j", "S", "right", "enter")
+        await until(pilot, lambda: any("vit-2b1: stopping" not in str(n.message) for n in app._notifications))
+        told = [(n.severity, str(n.message)) for n in app._notifications]
+        assert told[-1] == (level, said)
+
+
 async def test_readonly_refuses_what_changes_and_says_so(open_app: Any, backend: FakeBackend) -> None:
     """With --readonly no question even comes up; chips are gone, the bar says why."""
     backend.readonly = True

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import io
+import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -22,6 +23,7 @@ from distui.cli.printing.printer import LogView
 from distui.cli.runs import opening
 from distui.cli.runs.launching import How
 from distui.cli.settings import Settings
+from distui.cluster.attach import ending
 from distui.cluster.attach.places import Places
 from distui.cluster.backend.backend import ClusterBackend
 from distui.cluster.backend.values import LiveRun
@@ -32,7 +34,8 @@ from distui.remote.demo.demo import DemoHosts
 from distui.runs.ending import next_attempt
 from distui.runs.hosts.reuse import reusing
 from distui.runs.insight.asking import watching
-from distui.runs.lines.events import LogLines, Notice, PhaseBegun
+from distui.runs.lines.events import LogLines, Notice, PhaseBegun, RunEnded
+from distui.runs.store.journal import Journal
 from distui.runs.store.runs import StoredRun
 from distui.runs.store.why_records import kept
 from distui.session import Connector
@@ -228,9 +231,111 @@ async def test_a_run_is_stopped_from_afar_and_drained(backend: ClusterBackend) -
         first.know(backend.facts)
         await until_running(await first.launch(job, made))  # type: ignore[arg-type]
     assert await backend.stop("count-3") == ()
-    assert (await backend.runs())[0][0].state == "stopped"
+    (row,) = (await backend.runs())[0]
+    assert (row.state, row.exit) == ("stopped", 143)
+    assert await backend.stop("count-3") == ()
     with pytest.raises(NotFound, match="none of"):
-        await backend.stop("count-3")
+        await backend.stop("count-9")
+
+
+async def test_a_stop_waits_until_whoever_follows_the_run_here_has_cleaned_up(backend: ClusterBackend) -> None:
+    """By the time that nothing is said to be left, its logs are read to the end and no host has anything of it."""
+    job, made = await planned(backend, 100_000, "halt-1")
+    said: list[str] = []
+    async with ClusterBackend(backend.places, backend.inventory, backend.hosts, connect=backend._connect) as first:
+        first.know(backend.facts)
+        live = await first.launch(job, made)  # type: ignore[arg-type]
+        await until_running(live)
+        assert await backend.stop("halt-1", say=said.append) == ()
+        assert not live.stored.is_followed
+        assert (await backend.runs())[1].runs == ()
+    assert said == ["stopping halt-1; the distui that follows it here cleans up", "halt-1 is stopped"]
+    assert [(row.state, row.exit) for row in (await backend.runs())[0]] == [("stopped", 143)]
+
+
+async def test_a_stop_takes_over_from_a_follower_that_dies(
+    backend: ClusterBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that takes too long is named as what is left; once it is gone, the run is read to its end and removed."""
+    job, made = await planned(backend, 100_000, "halt-2")
+    async with ClusterBackend(backend.places, backend.inventory, backend.hosts, connect=backend._connect) as first:
+        first.know(backend.facts)
+        await until_running(await first.launch(job, made))  # type: ignore[arg-type]
+    stored = backend.settings.store.need("halt-2")
+    with contextlib.ExitStack() as follower:
+        follower.enter_context(stored.followed())
+        with monkeypatch.context() as patch:
+            patch.setattr(ending, "DRAIN_SECONDS", 0.0)
+            assert await backend.stop("halt-2", grace=0) == ("halt-2 is still being read to its end",)
+        assert [run.run for run in (await backend.runs())[1].runs] == ["halt-2"]
+        assert stored.stop_asked() is not None
+        stop = asyncio.create_task(backend.stop("halt-2"))
+        await until(lambda: (stored.path / "stop").exists() or stop.done())
+        assert not stop.done()
+        follower.close()
+        assert await stop == ()
+    assert (await backend.runs())[1].runs == ()
+    (row,) = (await backend.runs())[0]
+    assert (row.state, row.over) == ("stopped", True)
+
+
+def plant(backend: ClusterBackend, run: str, whose: str) -> list[Path]:
+    """What a launch that was killed leaves on both hosts: folders that say whose they are."""
+    folders = []
+    for host in ("demo1", "demo2"):
+        root = backend.places.selection.cwd.parent / "demo" / host
+        folder = root / f".local/state/distui/hosts/{host}/{run}"
+        folder.mkdir(parents=True)
+        (folder / "launched").write_text(f"{whose}\n2026-01-02 03:04:05 UTC\nbeef-1\n")
+        folders.append(folder)
+    return folders
+
+
+@pytest.mark.parametrize("left", [None, (), ("demo2: not reached",)], ids=["killed", "whole", "not whole"])
+async def test_a_stop_of_a_run_without_a_task_that_another_distui_here_has(
+    backend: ClusterBackend, left: tuple[str, ...] | None
+) -> None:
+    """It is being started: its end is waited for, with what it could not remove; ended from here when it is killed."""
+    stored = backend.settings.store.create("early")
+    with contextlib.ExitStack() as starter:
+        starter.enter_context(stored.followed())
+        folders = plant(backend, "early", backend.owner)
+        stop = asyncio.create_task(backend.stop("early"))
+        await until(lambda: (stored.path / "stop").exists() or stop.done())
+        assert not stop.done()
+        if left is not None:
+            for folder in folders:
+                shutil.rmtree(folder)
+            with contextlib.closing(Journal(stored)) as journal:
+                journal.write([RunEnded(9.0, "stopped", 143, leftovers=left)])
+        starter.close()
+        assert await stop == (left or ())
+    assert not any(folder.exists() for folder in folders)
+
+
+async def test_a_launch_that_was_killed_elsewhere_is_removed_but_not_somebody_else_s(backend: ClusterBackend) -> None:
+    """Nothing is recorded of it here. Who was asked about one owner's run does not end another's."""
+    mine, theirs = plant(backend, "mine", backend.owner), plant(backend, "theirs", "bob@desk")
+    said: list[str] = []
+    assert await backend.stop("mine", say=said.append) == ()
+    assert said == ["removed what a launch of mine had left on demo1, demo2"]
+    with pytest.raises(UsageError, match="theirs belongs to bob@desk by now; nothing was stopped"):
+        await backend.stop("theirs")
+    assert [folder.exists() for folder in (*mine, *theirs)] == [False, False, True, True]
+    assert await backend.stop("theirs", of="bob@desk") == ()
+    assert [folder.exists() for folder in theirs] == [False, False]
+
+
+async def test_a_read_only_backend_stops_nothing(backend: ClusterBackend) -> None:
+    """Also where another distui here follows the run, and could be asked."""
+    settings = dataclasses.replace(backend.places.settings, readonly=True)
+    places = dataclasses.replace(backend.places, settings=settings)
+    stored = backend.settings.store.create("early")
+    with stored.followed():
+        async with ClusterBackend(places, backend.inventory, backend.hosts, connect=backend._connect) as looking:
+            with pytest.raises(UsageError, match="to stop early is refused: read-only"):
+                await looking.stop("early")
+    assert stored.stop_asked() is None
 
 
 async def test_a_run_on_a_host_that_the_app_was_not_opened_for_may_live(backend: ClusterBackend) -> None:

@@ -17,12 +17,12 @@ from typing import Any, get_args
 import pytest
 
 from distui import config
-from distui.cli.actions import stop
 from distui.cli.console import Console
 from distui.cli.printing.loglines import into_file, parse_grep, parse_moment
 from distui.cli.printing.printer import LogView
+from distui.cli.runs.ending import StopShown
 from distui.cli.settings import Settings
-from distui.cluster.attach import places, stopping, taking_up
+from distui.cluster.attach import ending, places, stopping, taking_up
 from distui.cluster.logs import from_files
 from distui.cluster.logs.wanted import Wanted
 from distui.errors import CheckFailed, NotFound, UsageError
@@ -346,7 +346,9 @@ async def test_ranks_are_stopped_though_the_disk_here_is_full(
     live: Any = SimpleNamespace(plan=plan_for("h1"), found=None, unreachable={}, runs=True)
     out = Console(sys.stdout, sys.stderr, out_colour=False, err_colour=False, width=0)
     connector: Any = None
-    assert await stop._beside(connector, out, place, live, 2.0) == 0
+    settings: Any = None
+    done = await ending._beside(connector, StopShown(settings, out), place, live, 2.0)
+    assert done.left == ()
     assert asked == [2.0]
     assert "Read-only file system; its ranks are stopped all the same" in capsys.readouterr().err
 

@@ -14,8 +14,9 @@ import pytest
 
 from distui.agent.code_store import Store
 from distui.cli import console as consoles
-from distui.cli.actions import rm, stop
-from distui.cluster.attach import places
+from distui.cli.actions import rm
+from distui.cluster.attach import ending, places
+from distui.cluster.attach.front_end import Ended
 from distui.cluster.attach.places import RunLocation
 from distui.errors import UsageError
 from distui.runs.lines.events import RunEnded, RunOpened
@@ -90,24 +91,25 @@ async def test_a_stop_that_comes_too_late_for_who_follows_removes_what_is_kept(
     stored = SimpleNamespace(is_followed=True)
     place, did = RunLocation("r1", None, ()), list[str]()
 
-    async def beside(*_: Any) -> int:
+    async def beside(*_: Any) -> Ended:
         stored.is_followed = False
-        return 0
+        return Ended()
 
-    async def own(*_: Any) -> int:
+    async def own(*_: Any) -> Ended:
         did.append("own")
-        return 0
+        return Ended()
 
     async def find(*_: Any) -> Any:
         return SimpleNamespace(launch="beef", owner="ann@desk"), {}
 
     monkeypatch.setattr(history, "stored_row", lambda _: SimpleNamespace(over=True))
     monkeypatch.setattr(places, "find_again", find)
-    monkeypatch.setattr(stop, "replace", lambda place, **_: place)
-    monkeypatch.setattr(stop, "_beside", beside)
-    monkeypatch.setattr(stop, "_own", own)
+    monkeypatch.setattr(ending, "replace", lambda place, **_: place)
+    monkeypatch.setattr(ending, "still_there", lambda _: ())
+    monkeypatch.setattr(ending, "_beside", beside)
+    monkeypatch.setattr(ending, "_own", own)
     live: Any = SimpleNamespace(plan=plan_for("h1", launch="beef", keep=keep))
     none: Any = None
-    settings: Any = SimpleNamespace(cluster=SimpleNamespace(store=SimpleNamespace(get=lambda _: stored)))
-    assert await stop._stop(settings, none, none, place, live, None) == 0
+    settings: Any = SimpleNamespace(store=SimpleNamespace(get=lambda _: stored))
+    assert await ending._end(settings, none, none, place, live, None) == Ended()
     assert did == owned

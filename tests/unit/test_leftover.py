@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from distui.cli.actions import attach, stop
+from distui.cli.actions import attach
 from distui.cli.runs import opening
-from distui.cluster.attach import leftover, listing, places
+from distui.cluster.attach import ending, ending_launch, leftover, listing, places
 from distui.cluster.backend import backend_runs
 from distui.cluster.backend.backend import ClusterBackend
 from distui.errors import ContactLost, NotFound
@@ -277,7 +277,7 @@ def test_who_comes_while_another_attempt_may_begin(
             monkeypatch.setattr(leftover, "REST_SECONDS", 0.0)
         return await find(*args)
 
-    for module in (leftover, stop):
+    for module in (leftover, ending_launch):
         monkeypatch.setattr(module, "find_launches", found)
     plant(demo_home, tried_again())
     done = cli(*words)
@@ -343,8 +343,8 @@ def test_the_attempt_that_begins_is_taken_up(
         raise NotFound(f"{asked[0]} is taken up")
 
     monkeypatch.setattr(places, "find", find)
-    for action in (attach, stop):
-        monkeypatch.setattr(action, "take_up", take_up)
+    for module in (attach, ending):
+        monkeypatch.setattr(module, "take_up", take_up)
     done = cli(*words)
     assert "attempt 2 is taken up" in done.err, done.err
     assert "FAILED" not in done.err
@@ -367,7 +367,7 @@ def test_a_stop_of_what_is_removed_meanwhile_names_its_end(
         remove(demo_home)
         return found
 
-    for module in (leftover, stop):
+    for module in (leftover, ending_launch):
         monkeypatch.setattr(module, "find_launches", once)
     done = cli("stop", "r1", "-y")
     assert (done.code, len(looked) > 2) == (0, True), done.err
@@ -385,7 +385,7 @@ def test_a_stop_of_a_launch_that_another_stop_ends_meanwhile_is_done(
         remove(demo_home)
         return found
 
-    monkeypatch.setattr(stop, "find_launches", seen)
+    monkeypatch.setattr(ending_launch, "find_launches", seen)
     done = cli("stop", "r1", "-y")
     assert (done.code, "r1 is not running; there is nothing to stop" in done.err) == (0, True), done.err
     assert cli("stop", "r1", "-y").code == 7
@@ -400,7 +400,7 @@ def test_a_stop_of_a_run_that_another_stop_here_has_ended_meanwhile_is_done(
         RunStore(demo_home / ".local/state/distui").adopt("r1")
         return await launches.find_launches(*args)
 
-    monkeypatch.setattr(stop, "find_launches", seen)
+    monkeypatch.setattr(ending_launch, "find_launches", seen)
     done = cli("stop", "r1", "-y")
     assert (done.code, "r1 is not running; there is nothing to stop" in done.err) == (0, True), done.err
 

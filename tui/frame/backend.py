@@ -140,8 +140,14 @@ class Backend(Protocol):
     async def runs(self) -> tuple[tuple[RunRow, ...], FoundRuns]:
         """Recorded runs joined with those found on the hosts, newest first."""
 
-    async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:
-        """Stop a run this backend does not follow, drain and clean up; returns what is left, in words."""
+    async def stop(
+        self, run: str, *, grace: float | None = None, of: str = "", say: Callable[[str], None] = lambda words: None
+    ) -> tuple[str, ...]:
+        """Stop a run this backend does not follow, drain and clean up, as `distui stop` does; returns what is left, in
+        words. Another distui of this machine that follows it is waited for, and `say` hears what is done.
+
+        Raises UsageError for a run that is neither this person's nor `of`, the owner that was asked about.
+        """
 
     async def why(self, run: str, *, stacks: bool = False) -> Why:
         """Ask the ranks of a run that lives why it does not go on, or slowly; they go on as they are, and what they

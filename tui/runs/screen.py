@@ -364,8 +364,11 @@ class RunsScreen(View):
         if not await app_of(self).confirm(f"{word} {row.run}?", list(self._targets(row, grace)), word):
             return
         app_of(self).tell(f"{row.run}: stopping")
-        left = await self.backend.stop(row.run, grace=grace)
-        app_of(self).tell(f"{row.run} has ended; " + (f"left: {'; '.join(left)}" if left else "nothing of it is left"))
+        left = await self.backend.stop(row.run, grace=grace, of=row.owner, say=app_of(self).tell)
+        if left:
+            app_of(self).tell(f"{row.run} is not all gone: {'; '.join(left)}", level="warning")
+        else:
+            app_of(self).tell(f"{row.run} has ended; nothing of it is left")
         app_of(self).ask_runs()
 
     def _targets(self, row: RunRow, grace: float | None) -> Iterator[str]:

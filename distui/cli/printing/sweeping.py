@@ -8,9 +8,5 @@ from distui.cluster.attach.sweeping import SweptRun
 
 def tell_swept(out: Console, run: str, done: SweptRun) -> None:
     """What is left, where it could not be tried, and what was removed."""
-    for words in done.left:
-        out.warn(f"distui: left: {words}", "yellow")
-    for words in done.failed:
-        out.warn(f"distui: {words}", "red")
-    if done.hosts:
-        out.say(f"distui: removed what a launch of {run} had left on {', '.join(done.hosts)}")
+    for level, words in done.words(run):
+        out.tell(words, level)

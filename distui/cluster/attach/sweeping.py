@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from distui.frozen import frozen
 from distui.runs.hosts.launches import Launch
 from distui.runs.launch.sweep import sweep
+from distui.runs.lines.events import Level
 from distui.runs.lines.text import safe
 from distui.runs.store.end_record import launch_here
 from distui.runs.store.recorded import stored_plan
@@ -30,6 +31,15 @@ class SweptRun:
     def whole(self) -> bool:
         """Whether all of it is gone."""
         return not (self.left or self.failed)
+
+    def words(self, run: str) -> Iterator[tuple[Level, str]]:
+        """What is left, where it could not be tried, and what was removed, for people."""
+        for words in self.left:
+            yield "warning", f"left: {words}"
+        for words in self.failed:
+            yield "error", words
+        if self.hosts:
+            yield "info", f"removed what a launch of {run} had left on {', '.join(self.hosts)}"
 
 
 async def sweep_run(

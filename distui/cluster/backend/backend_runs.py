@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from distui.amounts import counted
 from distui.cluster.attach import taking_up
+from distui.cluster.attach.ending import end_run
 from distui.cluster.attach.places import (
     Asked,
     NameTaken,
@@ -25,7 +26,7 @@ from distui.cluster.attach.places import (
 )
 from distui.cluster.attach.removing import remove_run
 from distui.cluster.attach.run_manager import FollowedRun, RecordedRun, RunManager
-from distui.cluster.attach.stopping import stop_beside
+from distui.cluster.backend.ending import StopInApp
 from distui.cluster.backend.values import LiveRun
 from distui.cluster.beside import Beside
 from distui.cluster.hosts.connecting import Connect
@@ -161,30 +162,20 @@ class RunBackend(ABC):
         state, stands = followed.state, standstill(followed.plan, followed.state, time.time())
         return replace(row, state=state.summary, live=True, attempt=state.attempt, stalled=stands)
 
-    async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:
+    async def stop(
+        self, run: str, *, grace: float | None = None, of: str = "", say: Callable[[str], None] = lambda words: None
+    ) -> tuple[str, ...]:
         """See the protocol."""
-        return await self._at(run, lambda place: self._stop(place, grace))
+        self.settings.refuse_readonly(f"to stop {run}")
 
-    async def _stop(self, place: RunLocation, grace: float | None) -> tuple[str, ...]:
-        async with self._connect(place.hosts) as connector:
-            live = await taking_up.take_up(self.settings, connector, place)
-            if place.stored is not None and place.stored.is_followed:
-                done = await stop_beside(connector, place.stored, live, grace)
-                failed = (f"{host}: {text}" for host, text in done.failed.items())
-                return (*((done.unasked,) if done.unasked else ()), *failed)
-        return await self._stop_own(place, live, grace)
+        async def stop(place: RunLocation) -> tuple[str, ...]:
+            front = StopInApp(place, self._manager, self._connect, frozenset({self.owner, of}), say)
+            word = "kill" if grace == 0 else "stop"
+            async with self._connect(place.hosts) as connector:
+                done = await end_run(self.settings, connector, front, place, grace=grace, word=word)
+            return done.left
 
-    async def _stop_own(self, place: RunLocation, live: taking_up.Live, grace: float | None) -> tuple[str, ...]:
-        """Nobody follows it: follow it here, so that its logs are read to the end before it is removed."""
-        followed = await self._manager.keep(
-            self._connect(place.hosts),
-            lambda connector: taking_up.adopt(self.settings, connector, place, live, keep=False),
-        )
-        followed.request_stop("user", grace=grace)
-        async for _ in followed.batches():
-            pass
-        ended = followed.state.ended
-        return ended.leftovers if ended is not None else ("the run's state is unknown",)
+        return await self._at(run, stop)
 
     async def why(self, run: str, *, stacks: bool = False) -> Why:
         """See the protocol."""

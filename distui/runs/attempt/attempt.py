@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Literal
 
 from distui.facts.host import HostFacts, Trouble
 from distui.frozen import frozen
@@ -18,7 +17,7 @@ from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.attempt.requests import Requests
 from distui.runs.hosts.readers import reader_id
 from distui.runs.insight.hang.ras import Counted
-from distui.runs.lines.events import Event, Notice
+from distui.runs.lines.events import Event, Level, Notice
 from distui.runs.lines.explanation import Explanation
 from distui.runs.state.reducer import RunState
 from distui.runs.store.end_record import EndRecord
@@ -122,7 +121,7 @@ class Attempt:
         """See `Emitter.emit`."""
         await self.run.events.emit(event)
 
-    async def notice(self, level: Literal["info", "warning", "error"], text: str, host: str | None = None) -> None:
+    async def notice(self, level: Level, text: str, host: str | None = None) -> None:
         """Emit words that change no state."""
         await self.emit(Notice(self.clock(), level, text, host))
 

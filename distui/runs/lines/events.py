@@ -28,6 +28,10 @@ StopReason = Literal["user", "failure", "timeout", "launch_failed", "done", "max
 """`done`: the tasks whose end is the run's have ended, and what still lives would not end by itself."""
 
 
+Level = Literal["info", "warning", "error"]
+"""How much words matter that change no state."""
+
+
 def iso(at: float) -> str:
     """UTC in RFC 3339 with milliseconds, as in the NDJSON stream."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -359,7 +363,7 @@ class Notice:
 
     KEYS = ("at", "level", "host", "text")
     at: At
-    level: Literal["info", "warning", "error"]
+    level: Level
     text: str
     host: str | None = None
 

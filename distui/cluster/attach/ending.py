@@ -1,0 +1,174 @@
+"""Ending a run from any machine, for `stop`, `kill` and the app: by who follows it here, else by taking it up.
+
+A distui of this machine that follows it reads its logs to the end and cleans up, and is waited for; when that one goes
+away before it is done, the run is taken up and ended here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import replace
+
+from distui.cluster.attach import places
+from distui.cluster.attach.ending_launch import DRAIN_SECONDS, end_launch, still_there
+from distui.cluster.attach.front_end import Ended, FrontEnd, agreed
+from distui.cluster.attach.leftover import Rest
+from distui.cluster.attach.places import RunLocation, open_here
+from distui.cluster.attach.stopping import stop_beside
+from distui.cluster.attach.sweeping import sweep_run
+from distui.cluster.attach.taking_up import Live, adopt, take_up
+from distui.cluster.settings import ClusterSettings
+from distui.errors import ExitCode
+from distui.identity import owner
+from distui.runs.control.controller import RunController
+from distui.runs.control.stopping import stop_found
+from distui.runs.hosts.discover import FoundRun, FoundTask, find_runs
+from distui.runs.lines.text import safe
+from distui.runs.report import history
+from distui.runs.report.found import plan_of
+from distui.runs.store.runs import AlreadyFollowed
+from distui.session import Connector
+
+
+async def end_run(
+    settings: ClusterSettings,
+    connector: Connector,
+    front: FrontEnd,
+    place: RunLocation,
+    *,
+    grace: float | None = None,
+    word: str = "stop",
+) -> Ended:
+    """Stop the run, or a launch of it, have its logs read to their end and remove what it left; safe to repeat.
+
+    `grace` is in seconds, None for the job's own; `word` is what it is called in words, `stop` or `kill`. Raises
+    NotFound, and ContactLost when there may be something on a host that did not answer; NameTaken as `places.find`.
+    """
+    rest = Rest()
+    asked, plan = await places.find(connector, place), None
+    while asked[0] is None and (plan := open_here(place.stored, asked[1])) is None:
+        if place.stored is None or not place.stored.is_followed:
+            asked, _ = await rest.over(settings, connector, front.tell, place, asked)
+            if asked[0] is not None:
+                break
+        launch = await end_launch(settings, connector, front, place, asked[1], word, rest.left)
+        if launch is not None:
+            return launch
+        asked = await places.find(connector, place)
+    live = await take_up(settings, connector, place, asked, plan)
+    if not await agreed(front, live, word):
+        return Ended(agreed=False)
+    began = time.time()
+    done = await _end(settings, connector, front, place, live, grace)
+    done = done.then(*await _verify(connector, front, place, live, began))
+    # What could not be ended on a host needs its folder.
+    spare = {*asked[1], *(live.plan.hosts if done.failed else ())}
+    swept = await sweep_run(connector, place.run, place.hosts, (live.token,), spare=spare)
+    for level, words in swept.words(place.run):
+        front.tell(words, level)
+    return done.then(*swept.left, *swept.failed)
+
+
+async def _end(
+    settings: ClusterSettings,
+    connector: Connector,
+    front: FrontEnd,
+    place: RunLocation,
+    live: Live,
+    grace: float | None,
+) -> Ended:
+    """By the distui here that follows it; by ourselves when none does, or that one leaves before the end."""
+    while True:
+        stored = settings.store.get(place.run)
+        if stored is None or not stored.is_followed:
+            with contextlib.suppress(AlreadyFollowed):  # another was faster
+                return await _own(settings, connector, front, place, live, grace)
+            stored = settings.store.need(place.run)
+        done = await _beside(connector, front, replace(place, stored=stored), live, grace)
+        if done.left:
+            return done
+        if history.stored_row(stored).over and not await _is_kept(connector, place, live):
+            return Ended(remaining=still_there(stored))
+
+
+async def _is_kept(connector: Connector, place: RunLocation, live: Live) -> bool:
+    """Whether containers of `run --keep` are still there: it had been cleaned up when its stop was asked for."""
+    labels = live.plan.own_labels
+    if labels is None or not labels.keep:
+        return False
+    found, _ = await places.find_again(connector, place)
+    return found is not None and (found.launch, found.owner) == (labels.launch, labels.owner)
+
+
+async def _own(
+    settings: ClusterSettings,
+    connector: Connector,
+    front: FrontEnd,
+    place: RunLocation,
+    live: Live,
+    grace: float | None,
+) -> Ended:
+    """Nobody here follows it: follow it ourselves, so that its logs are read to the end before it is removed."""
+
+    def owned(connector: Connector) -> RunController:
+        controller = adopt(settings, connector, place, live, keep=False)
+        controller.request_stop("user", grace=grace, exit=ExitCode.TERMINATED)
+        return controller
+
+    end = await front.follow(connector, owned)
+    if end.outcome == "unknown" and not end.leftovers:
+        return Ended(failed=(f"how {place.run} ended is not known",))
+    left_alone = (f"{place.run} was left alone before its end",) if end.outcome == "detached" else ()
+    return Ended(failed=end.leftovers, remaining=left_alone)
+
+
+async def _beside(connector: Connector, front: FrontEnd, place: RunLocation, live: Live, grace: float | None) -> Ended:
+    """Another distui here follows it: stop the ranks and let that one drain and clean up."""
+    front.tell(f"stopping {place.run}; the distui that follows it here cleans up")
+    assert place.stored is not None
+    done = await stop_beside(connector, place.stored, live, grace)
+    if done.unasked:
+        front.tell(done.unasked, "warning")
+    failed = tuple(f"{host}: {words}" for host, words in done.failed.items())
+    for words in failed:
+        front.tell(words, "error")
+    seconds = live.plan.stop_grace if grace is None else grace
+    over = await places.let_go(place.stored, limit=seconds + DRAIN_SECONDS)
+    state = f"{place.run} {'is stopped' if over else 'is still being read to its end'}"
+    front.tell(state)
+    return Ended(failed=failed, remaining=() if over else (state,))
+
+
+async def _verify(
+    connector: Connector, front: FrontEnd, place: RunLocation, live: Live, began: float
+) -> tuple[str, ...]:
+    """Look again: nothing of the run may run any more, whatever attempt its labels tell of; others' runs are named.
+
+    Where nothing was recorded here, and there are several of that name and owner, each that ran by then is meant.
+    What could not be ended, in words.
+    """
+    ours = live.plan.own_labels
+    failed: list[str] = []
+    for found in (await find_runs(connector, place.hosts, run=place.run)).named(place.run):
+        same = ours is not None and (found.launch, found.owner) == (ours.launch, ours.owner)
+        if not same and (place.stored is not None or found.owner != owner()):
+            whom = safe(found.owner)[:100] or "an unknown user"
+            front.tell(f"another run named {place.run}, of {whom}, is left as it is", "warning")
+            continue
+        for task in (*found.tasks, *found.others):
+            if task.running and (same or (task.started or began) < began):
+                failed += await _stop_task(connector, front, place, task, live.plan.stop_grace)
+    return tuple(failed)
+
+
+async def _stop_task(
+    connector: Connector, front: FrontEnd, place: RunLocation, task: FoundTask, grace: float
+) -> list[str]:
+    """Stop a task that still runs after its run was stopped; what could not be done, in words."""
+    rest = FoundRun(place.run, (task,))
+    report = await stop_found(connector, rest, plan_of(rest, None, place.hosts), who=owner(), grace=grace)
+    failed = [f"{task.host}: {words}" for words in (*report.errors.values(), *report.leftovers)]
+    for words in failed:
+        front.tell(words, "error")
+    return failed
