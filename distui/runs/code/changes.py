@@ -9,25 +9,27 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from distui.amounts import counted
 from distui.errors import CheckFailed
 from distui.frozen import frozen
 from distui.plan.content.tree import Entry, Tree, raw, readable
-from distui.runs.code.git_call import call, objects_environment
+from distui.runs.code.git_call import MOST, Call, objects_environment, upto
 from distui.runs.code.git_folder import GitFolder, find
+from distui.runs.code.git_tree import listed
 from distui.runs.code.hashes import Hashes, hashes_of, key_of
 from distui.runs.code.scan import pieces
-from distui.whole import whole
 
 SHOWN_DIFF = 200_000
 """Characters of a diff that are kept in a plan."""
 _SECONDS = 30.0
 _MOST_NEW = 20
 _TEXT_BYTES = 8 << 20
-"""Larger files are not compared by their lines' ends."""
+"""Larger files are not compared line by line, nor by their lines' ends."""
+_DIFF_BYTES = 64 << 20
+"""Of all files that are compared line by line."""
 
 _hashes: dict[tuple[Path | None, Path, str], Hashes] = {}
 """git's hashes of files by cache, folder and algorithm: plans are made again at each key."""
@@ -102,8 +104,14 @@ class _Compared:
         self._hashes.save()
         gone = [path for path in committed if path not in here and path not in modules and self._missing(path)]
         news = [path for path in here if path not in committed]
-        words, diff = self._diff(top, changed, gone) if changed or gone else ("", "")
-        lines = [*([words] if words else []), *_more(news, modules if self._has_files(modules) else [])]
+        large = self._large(changed, committed)
+        compared = [entry for entry in changed if entry.path not in large]
+        words, diff = self._diff(top, compared, gone) if compared or gone else ("", "")
+        lines = [
+            *([words] if words else []),
+            *_named(large, "changed, not compared line by line"),
+            *_more(news, modules if self._has_files(modules) else []),
+        ]
         return State(self._found.commit, "\n".join(lines), _shortened(diff))
 
     def _has_files(self, modules: Sequence[str]) -> bool:
@@ -122,18 +130,23 @@ class _Compared:
         core = "[core]\n\tbare = true\n\tbigFileThreshold = 4m\n\tquotePath = false\n\trepositoryFormatVersion = "
         (self._place / "config").write_text(f"{core}{version}\n")
 
-    def _git(self, *words: str, given: bytes = b"") -> bytes:
-        done = call(("git", *words), self._env, _SECONDS, self._place, given)
-        if done.returncode:
-            raise CheckFailed(done.stderr.decode("utf-8", "replace"))
-        return done.stdout
+    def _git(self, *words: str, given: Iterable[bytes] = (), most: int = MOST) -> bytes:
+        """What git says, cut where it has passed `most` bytes."""
+        with Call(("git", *words), self._env, _SECONDS, self._place, given) as git:
+            said = upto(git.pieces(), most)
+            if len(said) <= most:
+                code, complaint = git.ended()
+                if code:
+                    raise CheckFailed(complaint)
+        return said
 
     def _listed(self, top: str) -> Iterator[tuple[str, _Committed]]:
-        for line in self._git("ls-tree", "-r", "-l", "-z", top).split(b"\0"):
-            if line:
-                head, _, path = line.partition(b"\t")
-                mode, _, blob, size = head.decode().split()
-                yield os.fsdecode(path), _Committed(mode, blob, whole(size) or 0)
+        with Call(("git", "ls-tree", "-r", "-l", "-z", top), self._env, _SECONDS, self._place) as git:
+            for file in listed(git.pieces(), "the commit"):
+                yield file.path, _Committed(file.mode, file.blob, file.size)
+            code, complaint = git.ended()
+            if code:
+                raise CheckFailed(complaint)
 
     # file by file
 
@@ -175,13 +188,23 @@ class _Compared:
 
     # as git shows it
 
+    def _large(self, changed: Sequence[Entry], committed: Mapping[str, _Committed]) -> list[str]:
+        """What is only named: a file that is large, here or in the commit, and all once they are too much together."""
+        left, large = _DIFF_BYTES, []
+        for entry in changed:
+            size = max(entry.size, committed[entry.path].size)
+            left -= size
+            if size > _TEXT_BYTES or left < 0:
+                large.append(entry.path)
+        return large
+
     def _diff(self, top: str, changed: Sequence[Entry], gone: Sequence[str]) -> tuple[str, str]:
         """Statistics and text of a diff between the commit's files and these."""
-        self._git("fast-import", "--quiet", "--force", given=b"".join(self._import(top, changed, gone)))
+        self._git("fast-import", "--quiet", "--force", given=self._import(top, changed, gone))
         shown = ("diff-tree", "-r", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
         two = (top, "refs/heads/here^{tree}")
         words = self._git(*shown, "--stat=100", *two)
-        return _shown(words).rstrip(), _shown(self._git(*shown, "-p", *two))
+        return _shown(words).rstrip(), _shown(self._git(*shown, "-p", *two, most=4 * SHOWN_DIFF))
 
     def _import(self, top: str, changed: Sequence[Entry], gone: Sequence[str]) -> Iterator[bytes]:
         yield b"commit refs/heads/here\ncommitter distui <distui> 0 +0000\ndata 0\n"
@@ -223,6 +246,13 @@ def _more(news: Sequence[str], modules: Sequence[str]) -> Iterator[str]:
     yield from (f" {readable(name)} | a submodule, not compared" for name in modules)
 
 
+def _named(names: Sequence[str], what: str) -> Iterator[str]:
+    """A line for each of the first ones, and one for the rest."""
+    yield from (f" {readable(name)} | {what}" for name in names[:_MOST_NEW])
+    if len(names) > _MOST_NEW:
+        yield f" {len(names) - _MOST_NEW} more files | {what}"
+
+
 def _shown(said: bytes) -> str:
     return said.decode("utf-8", "replace")
 
@@ -230,4 +260,4 @@ def _shown(said: bytes) -> str:
 def _shortened(diff: str) -> str:
     if len(diff) <= SHOWN_DIFF:
         return diff
-    return f"{diff[:SHOWN_DIFF]}\n... {len(diff) - SHOWN_DIFF} characters more"
+    return f"{diff[:SHOWN_DIFF]}\n... and more"

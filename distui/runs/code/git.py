@@ -9,24 +9,36 @@ from __future__ import annotations
 import contextlib
 import difflib
 import hashlib
-import os
+import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from distui.amounts import size_words
 from distui.errors import CheckFailed, UsageError
 from distui.files import make_private, reason
 from distui.frozen import frozen
 from distui.plan.content.tree import readable
 from distui.regex import regex
-from distui.runs.code.git_call import call, remote_environment
-from distui.runs.code.git_tree import SUBMODULE, Listed, checked, write
+from distui.runs.code.git_call import Call, call, remote_environment
+from distui.runs.code.git_tree import LINK, SUBMODULE, Listed, checked, listed, wanted, write
+from distui.runs.code.ignore import MAX_BYTES, Ignored, pattern_errors
+from distui.runs.code.limits import LIMITS, Limits, Sized, refuse_too_much
 from distui.runs.code.local_git import local
 from distui.spec.job.code_keys import local_repository
 
 _SECONDS = 600.0
+_LIST_SECONDS = 60.0
+_PACK = 8 << 30
+"""Bytes that are fetched at most of a repository, packed, unless the job's max_size is large."""
+_ROOM = 1 << 30
+"""Bytes of the disk that stay free."""
+_WITHIN = 'trap "" XFSZ && ulimit -f "$0" && exec "$@"'
+"""For sh: no file beyond $0 blocks of 512 bytes, which git says in words, as the signal is ignored."""
+_LIMIT_HIT = "File too large"
+_MOST_IGNORE_FILES = 1000
 _COMMIT = regex(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _PART = regex(r"[0-9a-f]{7,63}")
 _LFS = b"version https://git-lfs.github.com/spec/"
@@ -58,6 +70,7 @@ class Repository:
     def __init__(self, url: str, cache: Path, environ: Mapping[str, str], token: str | None = None) -> None:
         self._url = url
         self._from: tuple[str, ...] = ("--", url)
+        self._most = _PACK
         self._token = token
         name = hashlib.sha256(url.encode()).hexdigest()[:24]
         self._place = cache / "git"
@@ -65,13 +78,19 @@ class Repository:
         self._trees = self._place / f"{name}.trees"
         self._environ = remote_environment(environ)
 
-    def checkout(self, ref: str | None, subdir: str | None) -> Checkout:
-        """The files of what `ref` names now: branch, tag, commit, or the repository's HEAD."""
+    def checkout(
+        self, ref: str | None, subdir: str | None, ignore: Sequence[str] = (), limits: Limits = LIMITS
+    ) -> Checkout:
+        """The files of what `ref` names now: branch, tag, commit, or the repository's HEAD.
+
+        What is more than `limits` is never written, `ignore` aside.
+        """
+        self._most = max(_PACK, 2 * limits.total)
         if place := local_repository(self._url):
             self._take_from(local(Path(place)).git_dir)
         with self._secret():
             commit = self._fetched(ref)
-        return self._export(commit, (subdir or "").strip("/"))
+        return self._export(commit, (subdir or "").strip("/"), ignore, limits)
 
     # finding the commit
 
@@ -141,43 +160,67 @@ class Repository:
 
     # the files
 
-    def _export(self, commit: str, subdir: str) -> Checkout:
+    def _export(self, commit: str, subdir: str, ignore: Sequence[str], limits: Limits) -> Checkout:
         """The commit's files, exactly as they are stored: no filter, no attribute, no hook changes them."""
-        name = hashlib.sha256(f"{commit}:{subdir}".encode()).hexdigest()[:24]
-        target = self._trees / name
         what = f"code: commit {commit[:12]} of {self._url}"
-        listed = list(checked(self._listed(commit, subdir, what), what))
-        left_out = [f"left out: submodule {readable(file.path)}" for file in listed if file.mode == SUBMODULE]
+        found = list(checked(self._listed(commit, subdir, what), what))
+        files = [file for file in found if file.mode != SUBMODULE]
+        name = f"{commit}:{subdir}"
+        if not _fits(files, limits):  # only then what is ignored is not even written
+            files = self._wanted(files, ignore, what)
+            name += json.dumps(list(ignore))
+            refuse_too_much(readable(self._url), _sizes(files), limits)
+        target = self._trees / hashlib.sha256(name.encode()).hexdigest()[:24]
         if not target.is_dir():
-            _made(self._trees)
-            made = Path(tempfile.mkdtemp(prefix=".new-", dir=self._trees))
-            try:
-                self._write(made, [file for file in listed if file.mode != SUBMODULE], what)
-                with contextlib.suppress(FileExistsError):
-                    made.rename(target)
-            except OSError as exc:
-                if not target.is_dir():
-                    raise CheckFailed(f"code: can't write {made}: {exc.strerror}") from exc
-            finally:
-                shutil.rmtree(made, ignore_errors=True)
+            self._written(target, files, what)
+        left_out = [f"left out: submodule {readable(file.path)}" for file in found if file.mode == SUBMODULE]
         if pointer := self._pointer(target):
             left_out.append(f"not fetched: what Git LFS keeps elsewhere; such files are pointers ({readable(pointer)})")
         return Checkout(target, commit, tuple(left_out))
 
     def _listed(self, commit: str, subdir: str, what: str) -> Iterator[Listed]:
-        try:
-            output = self._local("ls-tree", "-r", "-z", f"{commit}:{subdir}")
-        except CheckFailed as exc:
-            if not subdir:
-                raise
-            raise UsageError(f"{what} has no folder {subdir!r}") from exc
-        for line in output.split(b"\0"):
-            if line:
-                head, _, path = line.partition(b"\t")
-                mode, _, blob = head.decode().split()[:3]
-                yield Listed(mode, blob, os.fsdecode(path))
+        argv = self._argv(f"--git-dir={self._folder}", "ls-tree", "-r", "-l", "-z", f"{commit}:{subdir}")
+        with Call(argv, self._environ, _LIST_SECONDS, self._place) as git:
+            yield from listed(git.pieces(), what)
+            code, said = git.ended()
+            if code and subdir:
+                raise UsageError(f"{what} has no folder {subdir!r}")
+            if code:
+                raise CheckFailed(f"{what} can't be read: {_reason(said)}")
 
-    def _write(self, folder: Path, files: list[Listed], what: str) -> None:
+    def _wanted(self, files: Sequence[Listed], ignore: Sequence[str], what: str) -> list[Listed]:
+        count = 0
+
+        def lines_of(file: Listed) -> list[str]:
+            nonlocal count
+            count += 1
+            if file.mode == LINK or file.size > MAX_BYTES or count > _MOST_IGNORE_FILES:
+                raise UsageError(
+                    f"{what} has an ignore file that is a link, too large, or one of too many: {readable(file.path)}",
+                    hint="an ignore file is a small file of its own",
+                )
+            return self._local("cat-file", "blob", file.blob).decode("utf-8", "surrogateescape").splitlines()
+
+        with pattern_errors("code"):
+            return list(wanted(files, Ignored(ignore, git_files=False), lines_of))
+
+    def _written(self, target: Path, files: Sequence[Listed], what: str) -> None:
+        _made(self._trees)
+        size, free = sum(file.size for file in files), shutil.disk_usage(self._trees).free
+        if size > free:
+            raise CheckFailed(f"{what} is {size_words(size)}, and {size_words(free)} are free in {self._trees}")
+        made = Path(tempfile.mkdtemp(prefix=".new-", dir=self._trees))
+        try:
+            self._write(made, files, what)
+            with contextlib.suppress(FileExistsError):
+                made.rename(target)
+        except OSError as exc:
+            if not target.is_dir():
+                raise CheckFailed(f"code: can't write {made}: {exc.strerror}") from exc
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+    def _write(self, folder: Path, files: Sequence[Listed], what: str) -> None:
         argv = self._argv(f"--git-dir={self._folder}", "cat-file", "--batch")
         with subprocess.Popen(
             argv, env=self._environ, cwd=self._place, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -208,8 +251,17 @@ class Repository:
 
     def _fetch(self, *words: str) -> None:
         self._begin()
-        self._local("fetch", "--quiet", "--no-tags", "--no-recurse-submodules",
+        room = shutil.disk_usage(self._place).free
+        most = min(self._most, room - min(_ROOM, room // 2))
+        words = ("-c", "fetch.unpackLimit=1", "fetch", "--quiet", "--no-tags", "--no-recurse-submodules",
                   "--no-write-fetch-head", "--no-auto-maintenance", *words)  # fmt: skip
+        argv = self._argv(f"--git-dir={self._folder}", *words)
+        try:
+            self._asked(("sh", "-c", _WITHIN, str(most // 512), *argv), most)
+        except CheckFailed:
+            for part in (self._folder / "objects" / "pack").glob("tmp_*"):
+                part.unlink(missing_ok=True)
+            raise
 
     def _local(self, *words: str) -> bytes:
         return self._git(f"--git-dir={self._folder}", *words)
@@ -220,14 +272,21 @@ class Repository:
         return ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *more, *words)
 
     def _git(self, *words: str) -> bytes:
+        return self._asked(self._argv(*words))
+
+    def _asked(self, argv: tuple[str, ...], most: int = 0) -> bytes:
         env = {**self._environ, "GIT_CEILING_DIRECTORIES": str(self._place)}
-        done = call(self._argv(*words), env, _SECONDS, self._place)
-        if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip()
+        code, output, said = call(argv, env, _SECONDS, self._place)
+        if code and _LIMIT_HIT in said:
+            raise CheckFailed(
+                f"code: {self._url} is larger than {size_words(most)}, too much to fetch into {self._place}",
+                hint="name a branch or tag and not a part of a commit's name, free the disk, or raise max_size",
+            )
+        if code:
             if self._token:
                 said = said.replace(self._token, "***")
             raise CheckFailed(f"code: git can't read {self._url}: {_reason(said)}", hint=_advice(said, self._token))
-        return done.stdout
+        return output
 
     @contextlib.contextmanager
     def _secret(self) -> Iterator[None]:
@@ -245,6 +304,18 @@ class Repository:
                 yield
             finally:
                 self._environ = before
+
+
+def _sizes(files: Sequence[Listed]) -> list[Sized]:
+    return [(file.path, file.size) for file in files]
+
+
+def _fits(files: Sequence[Listed], limits: Limits) -> bool:
+    try:
+        refuse_too_much("", _sizes(files), limits)
+    except UsageError:
+        return False
+    return True
 
 
 def _made(folder: Path) -> None:

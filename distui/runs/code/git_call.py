@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import selectors
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import IO
 
 from distui.errors import CheckFailed
 
+MOST = 64 << 20
+"""Bytes of an answer that is kept whole: the refs of a repository, a diff."""
+MOST_ROWS = 500_000
+"""Files of a commit that are looked at; the largest repositories there are have as many."""
+_LONGEST_ROW = 64 << 10
+_COMPLAINT = 64 << 10
+_PIECE = 64 << 10
+_AT_ONCE = 4096
+"""Bytes that a pipe which is ready takes without waiting."""
 _POINTERS = frozenset(
     {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES",
      "GIT_COMMON_DIR", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_TRACE", "GIT_TRACE_CURL", "GIT_CURL_VERBOSE",
@@ -35,17 +49,117 @@ def objects_environment(environ: Mapping[str, str], folder: Path) -> dict[str, s
     return {**kept, **nobody, **nothing, **alone, "GIT_DIR": str(folder), "GIT_OPTIONAL_LOCKS": "0"}
 
 
-def call(
-    argv: tuple[str, ...], env: Mapping[str, str], seconds: float, folder: Path, given: bytes = b""
-) -> subprocess.CompletedProcess[bytes]:
-    """Run git in `folder`, one of ours: git also reads the config of a repository around the folder it is called in.
+class Call:
+    """git at work in `folder`, one of ours: git also reads the config of a repository around where it is called.
 
-    Raises CheckFailed without git, and when it takes longer than `seconds`.
+    A context manager, at whose end git is gone. Raises CheckFailed without git. What it says is read as it comes, and
+    no more is kept than the reader keeps: a repository of a few kilobytes can make it say terabytes.
     """
-    try:
-        return subprocess.run(argv, env=env, cwd=folder, input=given, capture_output=True, timeout=seconds)
-    except FileNotFoundError as exc:
-        hint = "install git, or use code: {path: ...}"
-        raise CheckFailed("code: git is not installed on this machine", hint=hint) from exc
-    except subprocess.TimeoutExpired as exc:
-        raise CheckFailed(f"code: git did not finish within {seconds:g} s") from exc
+
+    def __init__(
+        self,
+        argv: tuple[str, ...],
+        env: Mapping[str, str],
+        seconds: float,
+        folder: Path,
+        given: Iterable[bytes] = (),
+    ) -> None:
+        """`given` goes to git's stdin."""
+        self._argv, self._env, self._folder, self._given = argv, env, folder, iter(given)
+        self._seconds, self._ends = seconds, time.monotonic() + seconds
+        self._complaint, self._rest = b"", memoryview(b"")
+
+    def __enter__(self) -> Call:
+        pipe = subprocess.PIPE
+        try:
+            self._git = subprocess.Popen(
+                self._argv, env=self._env, cwd=self._folder, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0
+            )
+        except FileNotFoundError as exc:
+            hint = "install git, or use code: {path: ...}"
+            raise CheckFailed("code: git is not installed on this machine", hint=hint) from exc
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._git.kill()
+        with contextlib.suppress(OSError):
+            self._git.__exit__(None, None, None)
+
+    def pieces(self) -> Iterator[bytes]:
+        """What git says until it ends. Raises CheckFailed when it takes too long."""
+        git = self._git
+        assert git.stdin is not None and git.stdout is not None and git.stderr is not None
+        with selectors.DefaultSelector() as ready:
+            ready.register(git.stdout, selectors.EVENT_READ)
+            ready.register(git.stderr, selectors.EVENT_READ)
+            ready.register(git.stdin, selectors.EVENT_WRITE)
+            while len(ready.get_map()) > 0:
+                left = self._ends - time.monotonic()
+                if left <= 0:
+                    raise CheckFailed(f"code: git did not finish within {self._seconds:g} s")
+                for key, _ in ready.select(left):
+                    if key.fileobj is git.stdin:
+                        self._give(ready, git.stdin)
+                    elif not (piece := os.read(key.fd, _PIECE)):
+                        ready.unregister(key.fileobj)
+                    elif key.fileobj is git.stdout:
+                        yield piece
+                    else:
+                        self._complaint = (self._complaint + piece)[:_COMPLAINT]
+
+    def _give(self, ready: selectors.BaseSelector, stdin: IO[bytes]) -> None:
+        try:
+            if not self._rest and (more := next(self._given, None)) is not None:
+                self._rest = memoryview(more)
+                return
+            if self._rest:
+                self._rest = self._rest[os.write(stdin.fileno(), self._rest[:_AT_ONCE]) :]
+                return
+        except BrokenPipeError:  # it has its reason, and says so
+            pass
+        ready.unregister(stdin)
+        with contextlib.suppress(OSError):
+            stdin.close()
+
+    def ended(self) -> tuple[int, str]:
+        """The exit code once all was read, and the beginning of what it complained of."""
+        try:
+            code = self._git.wait(max(self._ends - time.monotonic(), 1.0))
+        except subprocess.TimeoutExpired as exc:
+            raise CheckFailed(f"code: git did not finish within {self._seconds:g} s") from exc
+        return code, self._complaint.decode("utf-8", "replace").strip()
+
+
+def call(argv: tuple[str, ...], env: Mapping[str, str], seconds: float, folder: Path) -> tuple[int, bytes, str]:
+    """git's exit code, what it says and what it complains of. Raises CheckFailed as `Call`, and beyond MOST bytes."""
+    with Call(argv, env, seconds, folder) as git:
+        said = upto(git.pieces(), MOST)
+        if len(said) > MOST:
+            raise CheckFailed(f"code: git said more than {MOST >> 20} MiB, which is no usual answer")
+        code, complaint = git.ended()
+    return code, said, complaint
+
+
+def upto(pieces: Iterable[bytes], most: int) -> bytes:
+    """What git says, as far as it has passed `most` bytes; the rest is not read."""
+    kept = bytearray()
+    for piece in pieces:
+        kept += piece
+        if len(kept) > most:
+            break
+    return bytes(kept)
+
+
+def rows(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """What git says with `-z`, row by row. Raises CheckFailed for more than MOST_ROWS, or one without an end."""
+    held, count = b"", 0
+    for piece in pieces:
+        *whole, held = (held + piece).split(b"\0")
+        count += len(whole)
+        if count > MOST_ROWS or len(held) > _LONGEST_ROW:
+            raise TooMany(f"more than {MOST_ROWS:,} files" if count > MOST_ROWS else "a path without an end")
+        yield from whole
+
+
+class TooMany(CheckFailed):
+    """A commit holds more than anybody could mean as code. The message says what, after `holds`."""

@@ -9,13 +9,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 from distui.errors import CheckFailed
 from distui.frozen import frozen
 from distui.plan.content.tree import readable
+from distui.runs.code.git_call import TooMany, rows
+from distui.runs.code.ignore import Ignored
+from distui.runs.code.limits import refuse_too_deep
+from distui.whole import whole
 
 LINK = "120000"
 SUBMODULE = "160000"
@@ -33,6 +37,38 @@ class Listed:
     mode: str
     blob: str
     path: str
+    size: int = 0
+
+
+def listed(pieces: Iterable[bytes], what: str) -> Iterator[Listed]:
+    """What `git ls-tree -r -l -z` says, as it comes. Raises CheckFailed, which begins with `what`, for too much."""
+    try:
+        for row in rows(pieces):
+            head, _, path = row.partition(b"\t")
+            mode, _, blob, size = head.decode().split()
+            yield Listed(mode, blob, os.fsdecode(path), whole(size) or 0)
+    except TooMany as error:
+        raise CheckFailed(f"{what} holds {error.message}", hint="name a smaller folder of it: subdir: FOLDER") from None
+
+
+def wanted(files: Sequence[Listed], ignored: Ignored, lines_of: Callable[[Listed], list[str]]) -> Iterator[Listed]:
+    """The files that the ignore rules leave, by the ignore files among them; `lines_of` reads one of those."""
+    by_path = {file.path: file for file in files}
+
+    def below(above: Ignored, folder: str) -> Ignored:
+        prefix = f"{folder}/" if folder else ""
+        return above.below(folder, lambda name: lines_of(by_path[prefix + name]) if prefix + name in by_path else None)
+
+    known: dict[str, Ignored | None] = {"": below(ignored, "")}
+    for file in files:
+        rules, parts = known[""], file.path.split("/")
+        for count in range(1, len(parts)):
+            folder = "/".join(parts[:count])
+            if folder not in known:
+                known[folder] = None if rules is None or rules.has(folder, folder=True) else below(rules, folder)
+            rules = known[folder]
+        if rules is not None and not rules.has(file.path, folder=False):
+            yield file
 
 
 def checked(files: Iterable[Listed], what: str) -> Iterator[Listed]:
@@ -40,6 +76,7 @@ def checked(files: Iterable[Listed], what: str) -> Iterator[Listed]:
     leaves: set[str] = set()
     folders: set[str] = set()
     for file in files:
+        refuse_too_deep(file.path, what)
         parts = file.path.split("/")
         above = ["/".join(parts[:count]) for count in range(1, len(parts))]
         if any(part in ("", ".", "..") for part in parts):

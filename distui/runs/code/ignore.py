@@ -6,12 +6,14 @@ is built from.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from distui.errors import UsageError
 from distui.files import NotAFile, TooLarge, read_below
-from distui.runs.code.wildcards import Wildcard
+from distui.runs.code.wildcards import TooSlow, Wildcard
 
 ALWAYS = ("__pycache__/",)
 """Left out unless something says otherwise. `.git` never goes along."""
@@ -31,9 +33,12 @@ class Ignored:
         self._own = _Rules("", patterns)
         self._layers: tuple[_Rules, ...] = (_Rules("", ALWAYS),)
 
-    def below(self, folder: Path, path: str) -> Ignored:
-        """The rules in `folder`, which is `path` in the tree. Raises OSError, ValueError for what is no pattern."""
-        more = [_Rules(path, found) for name in self._files if (found := ignore_lines(folder, name)) is not None]
+    def below(self, path: str, lines_of: Callable[[str], list[str] | None]) -> Ignored:
+        """The rules in the folder that is `path` in the tree; `lines_of` gives those of an ignore file in it.
+
+        Raises what that does, and ValueError for what is no pattern.
+        """
+        more = [_Rules(path, found) for name in self._files if (found := lines_of(name)) is not None]
         if not more:
             return self
         deeper = Ignored.__new__(Ignored)
@@ -106,3 +111,14 @@ def ignore_lines(folder: Path, name: str) -> list[str] | None:
 def advice(error: OSError) -> str:
     """What to do about an ignore file that is not read."""
     return "an ignore file is a small file of its own: put one there" if isinstance(error, (NotAFile, TooLarge)) else ""
+
+
+@contextlib.contextmanager
+def pattern_errors(what: str, where: str = "an ignore file") -> Iterator[None]:
+    """Turn what is wrong with patterns into UsageError, which begins with `what`."""
+    try:
+        yield
+    except TooSlow as exc:
+        raise UsageError(f"{what}: {where} has a pattern that is too slow: {exc}") from exc
+    except ValueError as exc:
+        raise UsageError(f"{what}: {where} has a pattern that is none: {exc}") from exc

@@ -5,39 +5,23 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from distui.amounts import counted, size_words
 from distui.errors import UsageError
 from distui.files import reason
 from distui.frozen import frozen
 from distui.plan.content.tree import Entry, Tree, readable
 from distui.runs.code.git_tree import is_git
 from distui.runs.code.hashes import Hashes, key_of
-from distui.runs.code.ignore import Ignored, advice
-from distui.runs.code.wildcards import TooSlow
+from distui.runs.code.ignore import Ignored, advice, ignore_lines, pattern_errors
+from distui.runs.code.limits import BIGGEST, LIMITS, MAX_FILES, Limits, leave_out, refuse_too_deep, refuse_too_much
 
-MAX_FILES = 100_000
-"""More are surely not code: an environment, a data set."""
-BIGGEST = 5
 _FIRST = 32 << 10
 
 _memory = Hashes()
 """For those who keep no hashes of their own: a plan that is made again at each key must not read all again."""
-
-
-@frozen
-class Limits:
-    """How much may be sent, in bytes."""
-
-    total: int = 1 << 30
-    file: int = 100 << 20
-
-
-LIMITS = Limits()
 
 
 @frozen
@@ -55,6 +39,16 @@ class _Found:
     special: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
 
+    @property
+    def more(self) -> int:
+        """Links and empty folders, which have no size."""
+        return len(self.others) + len(self.links)
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no need to look on."""
+        return len(self.files) + self.more > MAX_FILES or len(self.special) > MAX_FILES
+
 
 def scan(root: Path, ignored: Ignored, limits: Limits = LIMITS, hashes: Hashes = _memory) -> Scan:
     """The content of `root`; files that `hashes` knows are not read. Raises UsageError for what can't or should not be
@@ -62,14 +56,13 @@ def scan(root: Path, ignored: Ignored, limits: Limits = LIMITS, hashes: Hashes =
     """
     found = _Found()
     try:
-        _walk(root, "", ignored, found)
+        with pattern_errors("code"):
+            _walk(root, "", ignored, found)
     except OSError as exc:
         raise UsageError(f"code: {readable(str(exc.filename or root))} {reason(exc)}", hint=advice(exc)) from exc
-    except TooSlow as exc:
-        raise UsageError(f"code: an ignore file has a pattern that is too slow: {exc}") from exc
-    except ValueError as exc:
-        raise UsageError(f"code: an ignore file has a pattern that is none: {exc}") from exc
-    _refuse(root, found, limits)
+    _refuse_special(root, found)
+    sizes = [(path, status.st_size) for path, status in found.files]
+    refuse_too_much(readable(str(root)), sizes, limits, found.more)
     top = os.fspath(root)
     files = [hashed(top, path, status, hashes=hashes) for path, status in found.files]
     hashes.save()
@@ -79,8 +72,9 @@ def scan(root: Path, ignored: Ignored, limits: Limits = LIMITS, hashes: Hashes =
 
 def _walk(root: Path, path: str, above: Ignored, found: _Found) -> bool:
     """Look at one folder; whether anything in it goes along."""
+    refuse_too_deep(path)
     folder = root / path if path else root
-    ignored = above.below(folder, path)
+    ignored = above.below(path, lambda name: ignore_lines(folder, name))
     kept = False
     with os.scandir(folder) as items:
         for item in sorted(items, key=lambda i: i.name):
@@ -90,7 +84,7 @@ def _walk(root: Path, path: str, above: Ignored, found: _Found) -> bool:
             if is_git(item.name) or ignored.has(name, folder=is_folder):
                 continue
             kept = _take(root, name, status, ignored, found) or kept
-            if len(found.files) > MAX_FILES:
+            if found.full:
                 return True
     if path and not kept:
         found.others.append(Entry(path, "folder"))
@@ -126,57 +120,13 @@ def _leads_out(root: Path, name: str, target: str) -> bool:
     return real != top and not real.startswith(top.rstrip("/") + "/")
 
 
-# refusing
-
-
-def _refuse(root: Path, found: _Found, limits: Limits) -> None:
-    shown = readable(str(root))
+def _refuse_special(root: Path, found: _Found) -> None:
     if found.special:
         names = ", ".join(map(readable, found.special[:BIGGEST]))
         raise UsageError(
-            f"code: {shown} holds what is neither file, folder nor link: {names}", hint=_leave_out(found.special[0])
+            f"code: {readable(str(root))} holds what is neither file, folder nor link: {names}",
+            hint=leave_out(found.special[0]),
         )
-    if len(found.files) > MAX_FILES:
-        top = Counter(path.partition("/")[0] for path, _ in found.files).most_common(1)[0][0]
-        raise UsageError(f"code: {shown} holds more than {MAX_FILES} files", hint=_leave_out(f"{top}/"))
-    ranked = sorted(found.files, key=lambda f: -f[1].st_size)
-    large = [f for f in ranked if f[1].st_size > limits.file]
-    if large:
-        raise UsageError(
-            f"code: larger than {_limit(limits.file)} (max_file): {_named(large)}",
-            hint=f"{_leave_out(large[0][0])}, or raise max_file; for data there are `volumes`",
-        )
-    total = sum(status.st_size for _, status in found.files)
-    if total > limits.total:
-        folders: Counter[str] = Counter()
-        for path, status in found.files:
-            folders[path.partition("/")[0] + "/" * ("/" in path)] += status.st_size
-        most = folders.most_common(1)[0][0]
-        heavy = ", ".join(f"{readable(name)} {size_words(count)}" for name, count in folders.most_common(BIGGEST))
-        raise UsageError(
-            f"code: {shown} is {size_words(total)} in {counted(len(found.files), 'file')}, "
-            f"more than {_limit(limits.total)} (max_size): {heavy}; the largest files: {_named(ranked)}",
-            hint=f"{_leave_out(most)}, or raise max_size",
-        )
-
-
-def _limit(count: int) -> str:
-    """A limit as it is written in the job: units by 1024."""
-    for unit, one in (("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10)):
-        if count % one == 0:
-            return f"{count // one}{unit}"
-    return str(count)
-
-
-def _named(files: Sequence[tuple[str, os.stat_result]]) -> str:
-    more = f" and {len(files) - BIGGEST} more" if len(files) > BIGGEST else ""
-    return ", ".join(f"{readable(path)} {size_words(status.st_size)}" for path, status in files[:BIGGEST]) + more
-
-
-def _leave_out(path: str) -> str:
-    """How to leave a path out, as it is written in an ignore file."""
-    pattern = "".join(f"\\{c}" if c in "*?[]\\ " else c for c in f"/{path}")
-    return f"leave it out: write {readable(pattern)} into .distuiignore, or into `ignore` of the job's code"
 
 
 # reading

@@ -16,7 +16,8 @@ from distui.runs.code.changes import state_of
 from distui.runs.code.git import Repository
 from distui.runs.code.hashes import Hashes, hashes_of
 from distui.runs.code.ignore import Ignored
-from distui.runs.code.scan import Limits, scan
+from distui.runs.code.limits import Limits
+from distui.runs.code.scan import scan
 from distui.spec.job.job import Code, Job, destination
 
 GIT_SECONDS = 60.0
@@ -111,8 +112,10 @@ class CodeReader:
 
     def _repository(self, code: Code, to: str, token: str | None) -> CodeSource:
         assert code.git is not None
-        made = Repository(code.git, self._cache, self._environ, token).checkout(code.ref, code.subdir)
-        found = scan(made.folder, Ignored(code.ignore, git_files=False), Limits(code.max_size, code.max_file))
+        limits = Limits(code.max_size, code.max_file)
+        there = Repository(code.git, self._cache, self._environ, token)
+        made = there.checkout(code.ref, code.subdir, code.ignore, limits)
+        found = scan(made.folder, Ignored(code.ignore, git_files=False), limits)
         plan = CodePlan(
             source=code.git + (f" {code.subdir}" if code.subdir else ""),
             tree=found.tree.id,

@@ -19,9 +19,9 @@ from distui.homes import expanded
 from distui.plan.content.build import built_name, content_hash
 from distui.plan.content.tree import Entry, Tree, readable
 from distui.plan.model import BuildPlan
-from distui.runs.code.ignore import advice, ignore_lines
+from distui.runs.code.ignore import advice, ignore_lines, pattern_errors
+from distui.runs.code.limits import refuse_too_deep
 from distui.runs.code.scan import hashed, pieces
-from distui.runs.code.wildcards import TooSlow
 from distui.runs.images.dockerignore import DockerIgnore
 from distui.spec.job.job import Build, Job
 
@@ -101,14 +101,11 @@ def build_path(job: Job) -> Path:
 def _scan(root: Path, build: Build) -> Tree:
     dockerfile = os.path.normpath(build.dockerfile)
     try:
-        ignored = DockerIgnore(_rules(root, dockerfile))
-        entries = list(_walk(root, "", ignored, frozenset({dockerfile, IGNORE})))
+        with pattern_errors("build", IGNORE):
+            ignored = DockerIgnore(_rules(root, dockerfile))
+            entries = list(_walk(root, "", ignored, frozenset({dockerfile, IGNORE})))
     except OSError as exc:
         raise UsageError(f"build: {readable(str(exc.filename or root))} {reason(exc)}", hint=advice(exc)) from exc
-    except TooSlow as exc:
-        raise UsageError(f"build: {IGNORE} has a pattern that is too slow: {exc}") from exc
-    except ValueError as exc:
-        raise UsageError(f"build: {IGNORE} has a pattern that is none: {exc}") from exc
     if not any(e.path == dockerfile and e.kind != "folder" for e in entries):
         where = readable(str(root))
         raise UsageError(
@@ -126,6 +123,7 @@ def _rules(root: Path, dockerfile: str) -> list[str]:
 
 
 def _walk(root: Path, path: str, ignored: DockerIgnore, always: frozenset[str]) -> Iterator[Entry]:
+    refuse_too_deep(path, "build")
     with os.scandir(root / path if path else root) as items:
         for item in sorted(items, key=lambda i: i.name):
             name = f"{path}/{item.name}" if path else item.name
