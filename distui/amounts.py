@@ -1,4 +1,4 @@
-"""Counts, sizes and lengths of time for people, each in one way everywhere.
+"""Counts, sizes, moments and lengths of time for people, each in one way everywhere.
 
 Memory, of GPUs and of machines, is in GiB (powers of 1024), as `nvidia-smi` and `free -h` count. Everything else in
 bytes, disks, files and what goes over a network or bus, is decimal, as disks are sold and networks are rated.
@@ -6,6 +6,8 @@ Time is written as in a job file: `30s`, `1h 30m`.
 """
 
 from __future__ import annotations
+
+import time
 
 from distui.regex import regex
 
@@ -68,3 +70,14 @@ def duration(seconds: float, *, coarse: bool = False) -> str:
         count, whole = divmod(whole, length)
         parts += [f"{count}{unit}"] if count else []
     return " ".join(parts)
+
+
+def clock(at: float) -> str:
+    """`14:03:12`, as clocks here show it."""
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
+
+def moment(at: float) -> str:
+    """`14:03:12` today, `Jan 31 14:03` before that."""
+    then, now = time.localtime(at), time.localtime()
+    return clock(at) if then[:3] == now[:3] else time.strftime("%b %d %H:%M", then)

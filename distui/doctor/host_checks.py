@@ -7,14 +7,12 @@ from collections.abc import Callable
 from distui.amounts import counted, memory_words, size_words
 from distui.doctor.finding import GRAVITY, Answer, Check, Verdict
 from distui.facts.host import Disk, HostFacts, IbPort, Trouble
+from distui.facts.limits import CLOCK_BAD_MS, CLOCK_MS, HOT_C, WARM_C, is_clock_off
 
 PORT = 29500
 """The rendezvous port people expect (torchrun's default); distui takes another when it is in use."""
 PORT_FREE = "port"
 """The id of the check that it is free."""
-CLOCK_MS, CLOCK_BAD_MS = 50.0, 5000.0
-"""Above the first the order of log lines of different hosts is doubtful; above the second certificates suffer."""
-WARM_C, HOT_C = 80.0, 90.0
 DISK_LOW, DISK_FULL = 20 << 30, 2 << 30
 """Bytes: an image of 20 GB does not fit; logs and layers do not fit."""
 OK = Answer("ok")
@@ -32,7 +30,7 @@ def clock(facts: HostFacts) -> Answer:
     if offset is None:
         return Answer("skip", "the offset is unknown")
     message = f"{offset:+.0f} ms" if abs(offset) < 10_000 else f"{offset / 1000:+.0f} s"
-    if abs(offset) <= CLOCK_MS + (facts.rtt_ms or 0.0):  # closer than the way there and back takes nobody can tell
+    if not is_clock_off(facts):
         return Answer("ok", message)
     return Answer(
         "fail" if abs(offset) > CLOCK_BAD_MS else "warn",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from distui.amounts import counted
 from distui.facts.gpus.gpu import with_processes
 from distui.facts.host import Gpu, GpuProcess, HostDown, HostFacts, IbPort, Nic, ProbeResult, Trouble
+from distui.facts.limits import WARM_C
 from distui.facts.network import kind_of, main_nic
 from distui.frozen import frozen
 from distui.monitor import notes
@@ -35,10 +36,6 @@ HISTORY = 300
 BUSY_PCT = 10.0
 """A GPU at or above this is busy even when nobody owns up to it (nvitop's lower threshold)."""
 
-WARM_C = 80.0
-"""Above this a GPU is watched (all-smi's default, with 2 degrees of hysteresis)."""
-HOT_C = 90.0
-"""Above this something is wrong."""
 IDLE_PCT = 5.0
 """Below this a GPU that a run owns does nothing (all-smi's `util_idle_pct`)."""
 

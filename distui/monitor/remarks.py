@@ -9,8 +9,9 @@ from distui.amounts import duration, memory_words
 from distui.doctor.host_checks import disk
 from distui.facts.gpus import throttle, xid
 from distui.facts.host import GpuProcess, HostFacts
+from distui.facts.limits import HOT_C, WARM_C, clock_words
 from distui.frozen import frozen
-from distui.monitor.board import HOT_C, WARM_C, GpuLane, HostBoard
+from distui.monitor.board import GpuLane, HostBoard
 from distui.monitor.links import links
 from distui.monitor.notes import ecc_words
 from distui.plan.labels import format_ranks
@@ -18,8 +19,6 @@ from distui.whole import whole
 
 IDLE_S = 900.0
 """Seconds a GPU of a run may do nothing before it is remarked (all-smi's 15 minutes)."""
-CLOCK_MS = 50.0
-"""Clocks further off than this are remarked (UX 2.6)."""
 
 
 @frozen
@@ -134,10 +133,8 @@ def _links(host: HostBoard) -> Iterator[Remark]:
 
 
 def _machine(facts: HostFacts) -> Iterator[Remark]:
-    offset = facts.clock_offset_ms
-    if offset is not None and abs(offset) > CLOCK_MS + (facts.rtt_ms or 0):
-        side = "ahead" if offset > 0 else "behind"
-        yield Remark("watch", f"its clock is {abs(offset) / 1000:.2f} s {side}", "run ntp or chrony there")
+    if clock := clock_words(facts):
+        yield Remark("watch", clock, "run ntp or chrony there")
     if facts.name_is_loopback:
         message = "its own name resolves to 127.0.x.1, which breaks gloo"
         yield Remark("watch", message, "distui names an interface instead")

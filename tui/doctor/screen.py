@@ -13,7 +13,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from distui.amounts import counted, plural
+from distui.amounts import clock, counted, plural
 from distui.doctor.checks import check_hosts, counts, problems
 from distui.doctor.finding import CheckRow, Finding, report_text
 from distui.doctor.images import Images
@@ -133,7 +133,7 @@ class DoctorScreen(View):
         """When the findings were taken, and how old they are."""
         if self.taken is not None:
             old = max(0.0, time.time() - self.taken)
-            message = f"{_clock(self.taken)}, {figures.ago(old)}"
+            message = f"{clock(self.taken)}, {figures.ago(old)}"
             line.gap(2).put(message, palette.watch if old > FRESH_S else palette.muted)
 
     def _ask(self) -> None:
@@ -334,7 +334,7 @@ class DoctorScreen(View):
         at = next((i for i, (_, f) in enumerate(bad) if f == found), None)
         title = Line().gap(1).put(row.check.title, palette.bold).gap(2).put(found.host, palette.muted)
         if (at_ := self._taken_at(found)) is not None:
-            title.gap(2).put(f"asked {_clock(at_)}", palette.faint)
+            title.gap(2).put(f"asked {clock(at_)}", palette.faint)
         right = (
             Line()
             .put(f"{at + 1} of {len(bad)}" if at is not None else counted(len(bad), "finding"), palette.muted)
@@ -454,13 +454,9 @@ class DoctorScreen(View):
         total = counts(self.checked)
         head = time.strftime(f"{backend_of(self).title}, %Y-%m-%d %H:%M")
         if self.taken is not None:
-            head += f"; the hosts were asked at {_clock(self.taken)}"
+            head += f"; the hosts were asked at {clock(self.taken)}"
         sums = f"{total['ok']} ok, {counted(total['warn'], 'warning')}, {total['fail']} failed"
         return "\n\n".join([head, report_text(self.checked, all_=all_) or "nothing is wrong", sums])
-
-
-def _clock(at: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(at))
 
 
 def _others(count: int) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Literal
 
-from distui.amounts import counted, plural
+from distui.amounts import clock, counted, plural
 from distui.facts.host import GpuProcess
 from distui.frozen import frozen
 from distui.monitor.board import GpuLane, HostBoard
@@ -82,7 +81,7 @@ def process_row(host: HostBoard, found: Process, palette: Palette, *, bold: bool
 def note_row(note: Note, now: float, palette: Palette) -> Line:
     """One thing that happened: when, how long ago, what."""
     styles = {"info": palette.text, "good": palette.good, "watch": palette.watch, "wrong": palette.wrong}
-    line = Line().gap(2).put(time.strftime("%H:%M:%S", time.localtime(note.at)), palette.faint).gap(2)
+    line = Line().gap(2).put(clock(note.at), palette.faint).gap(2)
     line.put(figures.ago(now - note.at), palette.muted, width=14, right=True).gap(2)
     return line.put(note.text, styles[note.level])
 

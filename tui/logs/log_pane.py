@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import OrderedDict
 
 from rich.ansi import AnsiDecoder
@@ -12,7 +11,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
-from distui.amounts import size_words
+from distui.amounts import clock, size_words
 from distui.runs.lines.text import safe
 from distui.runs.lines.traceback import Fold
 from distui.tui.frame.context import glyphs_of, palette_of
@@ -32,7 +31,7 @@ SINCE_S = (0, 60, 300, 900, 1800, 3600, 6 * 3600)
 
 def clock_words(at: float | None) -> str:
     """`14:03:22` in local time; blank when nobody knows."""
-    return time.strftime("%H:%M:%S", time.localtime(at)) if at is not None and at > 0 else " " * 8
+    return clock(at) if at is not None and at > 0 else " " * 8
 
 
 def text_pattern(pattern: Pattern | None) -> re.Pattern[str] | None:

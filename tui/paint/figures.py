@@ -10,7 +10,7 @@ from rich.style import Style
 
 from distui import amounts
 from distui.facts.host import Gpu
-from distui.monitor.board import HOT_C, WARM_C
+from distui.facts.limits import HOT_C, WARM_C
 from distui.regex import regex
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line

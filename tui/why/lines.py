@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from rich.style import Style
 
+from distui.amounts import moment
 from distui.cluster.why import not_asked
 from distui.plan.labels import named_ranks
 from distui.runs.lines.events import NetworkUsed
 from distui.runs.lines.explanation import Calls, Explanation, RankPlace
 from distui.runs.lines.text import safe
 from distui.runs.report.network_words import network_text
-from distui.runs.report.why_words import NO_CALLS, UNSURE, headline, is_unsure
+from distui.runs.report.why_words import NO_CALLS, NOT_CERTAIN, headline, is_unsure
 from distui.tui.paint.figures import ago
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line, cut_left
@@ -36,12 +36,6 @@ def kind_words(found: Explanation) -> str:
 def kind_style(palette: Palette, found: Explanation) -> Style:
     """Something to look at, or not."""
     return {"moving": palette.good, "unseen": palette.muted}.get(found.kind, palette.watch)
-
-
-def clock_words(at: float) -> str:
-    """`14:03:12` today, `Jan 31 14:03` before that."""
-    then, now = time.localtime(at), time.localtime()
-    return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%b %d %H:%M", then)
 
 
 def folded(text: str, width: int) -> list[str]:
@@ -67,7 +61,7 @@ def status_line(palette: Palette, answers: Answers) -> Line:
         return line.put(last, palette.muted)
     run = answers.live.plan.run_id
     if shown is not None:
-        when = clock_words(shown.record.at)
+        when = moment(shown.record.at)
         return line.put(f"{run} has ended; last answer at ", palette.muted).put(when, palette.text)
     if not answers.read_yet:
         return line
@@ -91,7 +85,7 @@ def answers_line(palette: Palette, answers: Answers, width: int) -> Line:
 
 def _answer(palette: Palette, answer: Answer, *, here: bool) -> Line:
     found, fill = answer.record.found, palette.tab_fill if here else Style()
-    line = Line().put(f" {clock_words(answer.record.at)} ", fill + (palette.bold if here else palette.muted))
+    line = Line().put(f" {moment(answer.record.at)} ", fill + (palette.bold if here else palette.muted))
     return line.put(f"{kind_words(found)} ", fill + (kind_style(palette, found) if here else palette.muted))
 
 
@@ -115,7 +109,7 @@ def head_lines(palette: Palette, answer: Answer | None, width: int, most: int) -
     found, room = answer.record.found, width - 2
     rows = [Line().gap(1).put(part, kind_style(palette, found)) for part in folded(headline(answer.record), room)]
     if is_unsure(found):
-        rows.append(Line().gap(1).put(UNSURE, palette.text))
+        rows.append(Line().gap(1).put(NOT_CERTAIN, palette.text))
     for words in found.evidence:
         rows += [Line().gap(3).put(part, palette.muted) for part in folded(words, room - 2)]
     if len(rows) <= most:

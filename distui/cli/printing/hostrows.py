@@ -7,15 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from distui.amounts import memory_words, size_words
 from distui.facts.host import Engine, Gpu, HostDown, HostFacts, IbPort, ProbeResult
+from distui.facts.limits import clock_words
 from distui.facts.network import main_nic
 
 HEADER = ("NAME", "STATE", "GPU", "NET", "IB", "ENGINE", "DISK")
 WIDE = ("ADDR", "CPUS", "MEMORY", "CLOCK", "KERNEL")
 _WIDTHS = {"STATE": 8, "GPU": 20, "NET": 10, "IB": 7, "ENGINE": 12, "DISK": 6, "ADDR": 15, "CPUS": 4, "MEMORY": 8}
 _WIDTHS |= {"CLOCK": 7, "KERNEL": 12}
-
-CLOCK_LIMIT_MS = 50.0
-"""Clocks further apart than this get a line of their own (UX 2.6)."""
 
 
 class Rows:
@@ -117,9 +115,8 @@ def warnings(facts: HostFacts, *, minor: bool = False) -> Iterator[str]:
             yield f"{port.hca} port {port.port} is {port.state or 'unreadable'}"
     if facts.engine.problem:
         yield _sentence(facts.engine.kind, facts.engine.problem.message, facts.engine.problem.hint)
-    if facts.clock_offset_ms is not None and abs(facts.clock_offset_ms) > CLOCK_LIMIT_MS + (facts.rtt_ms or 0):
-        ahead = "ahead" if facts.clock_offset_ms > 0 else "behind"
-        yield f"its clock is {abs(facts.clock_offset_ms) / 1000:.2f} s {ahead}; run ntp or chrony there"
+    if clock := clock_words(facts):
+        yield f"{clock}; run ntp or chrony there"
     if minor and facts.name_is_loopback:
         yield "its own name resolves to 127.0.x.1, which breaks gloo; distui names an interface instead"
     yield from facts.warnings

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from distui.amounts import counted, duration
+from distui.amounts import clock, counted, duration
 from distui.plan.labels import format_ranks, named_ranks
 from distui.runs.lines.events import (
     AttemptEnded,
@@ -251,7 +250,7 @@ def _predicate(state: RankPhase, text: str) -> str:
 def failed_first(failure: Failure, word: str = " failed first") -> str:
     """The headline: `rank 13 on node02 failed first: exit 1 at 12:03:04`."""
     word = "" if failure.is_of_all else word
-    when = time.strftime(" at %H:%M:%S", time.localtime(failure.at)) if failure.at is not None else ""
+    when = f" at {clock(failure.at)}" if failure.at is not None else ""
     return safe(f"{failure.where}{word}: {failure.words}{when}")
 
 

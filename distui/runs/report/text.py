@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from distui.amounts import clock
 from distui.files import tail_lines
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import Failure
@@ -89,8 +90,8 @@ def _head(plan: RunPlan, state: RunState, log_dir: str) -> Iterator[str]:
     yield f"job       {plan.job}" + (f", image {plan.image}" if plan.image else "")
     yield f"ranks     {plan.world_size} on {fold(plan.hosts)}"
     if state.started is not None:
-        until = f" to {_clock(ended.at)}" if ended is not None else ""
-        yield f"ran       {time.strftime('%Y-%m-%d', time.localtime(state.started))} {_clock(state.started)}{until}"
+        until = f" to {clock(ended.at)}" if ended is not None else ""
+        yield f"ran       {time.strftime('%Y-%m-%d', time.localtime(state.started))} {clock(state.started)}{until}"
     for words in ended.warnings if ended is not None else ():
         yield f"warning   {words}"
     if state.network is not None and state.network.words:
@@ -101,10 +102,6 @@ def _head(plan: RunPlan, state: RunState, log_dir: str) -> Iterator[str]:
         yield f"left      {'; '.join(ended.leftovers) or 'nothing of it is left on the hosts'}"
 
 
-def _clock(at: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(at))
-
-
 def _first(plan: RunPlan, state: RunState, tails: Mapping[int | None, Sequence[str]]) -> Iterator[str]:
     failure = state.failure
     if failure is None:
@@ -112,7 +109,7 @@ def _first(plan: RunPlan, state: RunState, tails: Mapping[int | None, Sequence[s
             yield f"error     {notice.text}"
         return
     _, gpus = placed(plan).get(failure.rank if failure.rank is not None else -1, (None, ()))
-    when = f" at {_clock(failure.at)}.{int(failure.at * 1000) % 1000:03d}" if failure.at is not None else ""
+    when = f" at {clock(failure.at)}.{int(failure.at * 1000) % 1000:03d}" if failure.at is not None else ""
     who = _who(failure.rank, failure.host, gpus) if not failure.is_of_all else failure.name
     yield f"FIRST FAILURE: {who}, {failure.words}{when}"
     yield from (f"also      {words}" for words in (failure.together,) if words)

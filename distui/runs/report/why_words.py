@@ -10,6 +10,7 @@ from distui.plan.labels import named_ranks
 from distui.runs.insight.slow.slow import Slow, span
 from distui.runs.lines.explanation import STANDS, Explanation, RankPlace
 from distui.runs.store.why_records import WhyRecord
+from distui.runs.verdict.hang import UNSURE
 
 Row = tuple[str, ...]
 
@@ -18,7 +19,7 @@ LATE = ("RANK", "HOST", "LATE", "AT", "DOES")
 FIGURES = ("RANK", "HOST", "LATE", "CPU", "NO CORE", "READ", "WRITTEN", "AT", "DOES")
 """LATE: later than the others. CPU: cores used. NO CORE: part of the time in which its main thread got none."""
 
-UNSURE = "not certain: what its ranks tell leaves other causes possible"
+NOT_CERTAIN = f"not certain: {UNSURE}"
 NO_CALLS = "no stack: it did not answer, or runs no Python"
 
 
@@ -29,7 +30,7 @@ def headline(record: WhyRecord) -> str:
 
 
 def is_unsure(found: Explanation) -> bool:
-    """Whether `UNSURE` is to be said beside the headline."""
+    """Whether `NOT_CERTAIN` is to be said beside the headline."""
     return found.certainty == "likely" and found.kind in STANDS
 
 
@@ -78,7 +79,7 @@ def text(record: WhyRecord, slow: Slow | None, *, stacks: bool) -> Iterator[str]
     found = record.found
     yield headline(record)
     if is_unsure(found):
-        yield UNSURE
+        yield NOT_CERTAIN
     yield from (f"  {line}" for line in found.evidence)
     yield ""
     columns = heads(found, slow)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
-from distui.amounts import counted
+from distui.amounts import clock, counted
 from distui.runs.lines.events import Failure
 from distui.runs.lines.severity import headline_of, severity
 from distui.tui.paint.glyphs import Glyphs
@@ -40,8 +39,8 @@ def _who(palette: Palette, glyphs: Glyphs, failure: Failure, width: int, *, gpus
     line.put(" ".join(part for part in (failure.host, gpus) if part), palette.text)
     line.gap(3).put(failure.words, palette.text)
     if failure.at is not None:
-        clock = time.strftime("%H:%M:%S", time.localtime(failure.at))
-        line.gap(3).put(clock + (f".{int(failure.at * 1000) % 1000:03d}" if width >= NARROW else ""), palette.text)
+        parts = f".{int(failure.at * 1000) % 1000:03d}" if width >= NARROW else ""
+        line.gap(3).put(clock(failure.at) + parts, palette.text)
     end = (
         Line()
         .put("enter", palette.key, click="screen.jump")
