@@ -7,6 +7,9 @@ Some calls make several operations one batch, which NCCL does as one: `all_gathe
 batch's end, which has no sizes and alone says whether the batch is over (`endCoalescing` in ProcessGroupNCCL.cpp,
 `test_allgather_uneven` and `test_batched_send_recv` in torch's test_c10d_nccl.py). One whose end was not recorded, as
 while a CUDA graph is captured, says nothing.
+
+In torch 2.4 a batch of sends and receives takes a number of the collectives, and none of its own (`startCoalescing`
+there; torch's pull request 135132 mends it): ranks with more of them than others number the same collective otherwise.
 """
 
 TYPE_CHECKING = False
@@ -52,6 +55,7 @@ class Recorded:
         self.done = None  # type: Optional[int]
         self.collectives, self.direct, self.batches = [], [], []  # type: list[list[Any]], list[list[Any]], list[list[Any]]
         self.open = []  # type: list[dict[str, Any]]
+        self.mixed, self.last_batch = False, -1
 
     def take(self, entry: "dict[str, Any]") -> None:
         """Note an entry. Sends and receives, too, have the number of the newest collective."""
@@ -84,6 +88,8 @@ class Recorded:
         row[4] = int(opened[0]["time_created_ns"]) if opened else row[4]
         if opened and is_direct(opened[0]):
             row[:2] = [count_of(opened[0])[1], batch_name(opened)]
+            self.mixed = self.mixed or row[0] == self.last_batch
+            self.last_batch = row[0]
             self.batches.append(row)
         else:
             self.collectives.append(row)
@@ -105,7 +111,8 @@ class Recorded:
             row[5] = row[5] or row[0] < last
         found = {"about": self.about, "recent": sorted(self.collectives)[-most:], "enqueued": self.enqueued}
         direct = sorted(self.direct + self.batches, key=lambda row: row[4])[-MOST_DIRECT:]
-        found.update({"direct": direct} if direct else {}, **({"ranks": self.ranks} if self.ranks else {}))
+        more = {"direct": direct, "ranks": self.ranks, "mixed": self.mixed}
+        found.update({name: value for name, value in more.items() if value})
         return found
 
 

@@ -169,7 +169,9 @@ def test_what_came_before_one_that_is_over_is_over() -> None:
 
 
 def test_the_end_of_a_batch_alone() -> None:
-    """Before torch 2.7 the operations of such collectives were not recorded (torch's flight_recorder/components)."""
+    """Before version 2.7 of the dump the operations of such collectives were not recorded (`find_coalesced_group` in
+    torch's flight_recorder/components/utils.py).
+    """
     one = Recorder(0)
     one.all_reduce(30.0)
     one.collective += 1
@@ -210,6 +212,22 @@ def test_a_batch_in_the_middle_is_no_mismatch_and_blames_nobody() -> None:
     found = explained(*ranks)
     assert found.kind != "mismatch" and found.collective.startswith("all_reduce #3") and found.culprits == (0,)
     assert group(ranks[0]).direct[-1].name == "nccl:send 0->1, recv 0<-1" and group(ranks[0]).pending is None
+
+
+def test_batches_that_take_numbers_of_the_collectives() -> None:
+    """As torch 2.4 numbers them (`startCoalescing` bumps `seqCollective_`, and `pointToPoint` nothing): a stage
+    with more batches numbers the same all_reduce otherwise, which is neither a mismatch nor a hang.
+    """
+    ranks = [Recorder(rank) for rank in range(2)]
+    for one in ranks:
+        for _ in range(4 - one.rank):
+            one.collective += 1
+            one.p2p = -1
+            one.batch("send 0->1" if one.rank == 0 else "recv 1<-0", ago=30.0)
+        one.all_reduce(20.0, over=False)
+    assert [group(one).recent[-1].number for one in ranks] == [5, 4]
+    assert verdict(explained(*ranks)) == ("moving", "likely", ())
+    assert not group(pipeline(3)[0]).mixed
 
 
 def test_many_sends_leave_room_for_collectives() -> None:

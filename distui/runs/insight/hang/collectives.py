@@ -122,7 +122,9 @@ def mismatches(ranks: Sequence[RankSeen], *, ended: bool = False) -> tuple[Misma
 
 
 def _names(ranks: Sequence[RankSeen]) -> list[str]:
-    return sorted({name for seen in ranks for name in seen.groups})
+    """The groups whose collectives have the same numbers on all ranks."""
+    mixed = {name for seen in ranks for name, group in seen.groups.items() if group.mixed}
+    return sorted({name for seen in ranks for name in seen.groups} - mixed)
 
 
 @frozen

@@ -76,12 +76,13 @@ def direct(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Direct | Non
 
 
 def unsure(ranks: Sequence[RankSeen]) -> bool:
-    """Whether a send or a receive has begun long ago and is not over, whatever that means."""
+    """Whether a send or a receive has begun long ago and is not over, whatever that means; or they took numbers of the
+    collectives, so that those can't be compared.
+    """
     return any(
-        not one.over and seen.at - _moment(seen, one) >= STANDING_S
+        group.mixed or any(not one.over and seen.at - _moment(seen, one) >= STANDING_S for one in group.direct)
         for seen in ranks
         for group in seen.groups.values()
-        for one in group.direct
     )
 
 

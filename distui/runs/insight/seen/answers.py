@@ -59,6 +59,8 @@ class Group:
     """Its members, where torch tells."""
     direct: tuple[Collective, ...] = ()
     """Its newest sends and receives, oldest first: each rank counts its own, apart from its collectives."""
+    mixed: bool = False
+    """Whether batches of those took numbers of its collectives, which are no other rank's then."""
 
     @property
     def pending(self) -> Collective | None:
@@ -229,7 +231,7 @@ def _group(name: str, value: object) -> Group:
     if enqueued is None:
         enqueued = max((one.number for one in recent), default=0)
     ranks = tuple(sorted({int(word) for word in _RANKS.findall(text_of(said.get("ranks"), 4096))}))
-    return Group(text_of(name), text_of(said.get("about")), recent, enqueued, ranks, direct)
+    return Group(text_of(name), text_of(said.get("about")), recent, enqueued, ranks, direct, said.get("mixed") is True)
 
 
 def _collectives(value: object) -> Iterator[Collective]:

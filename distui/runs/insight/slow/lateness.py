@@ -131,7 +131,7 @@ def _without_victims(late: Sequence[Late], each: Sequence[Lateness]) -> tuple[La
 
 def _of_group(name: str, ranks: Sequence[RankSeen]) -> Lateness | None:
     inside = [seen for seen in ranks if name in seen.groups]
-    if len(inside) < 2:
+    if len(inside) < 2 or any(seen.groups[name].mixed for seen in inside):
         return None
     about = inside[0].groups[name].about
     rounds = list(_rounds(name, inside))
