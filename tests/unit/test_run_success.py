@@ -51,6 +51,27 @@ def test_an_ordinary_end_is_not_suspicious(lines: list[str]) -> None:
     assert suspicious(lines) is None
 
 
+LATE = "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed."
+
+
+@pytest.mark.parametrize("last", [LATE, "RuntimeError: x", "torch.distributed.DistStoreError: wait timeout"])
+def test_torchrun_that_leaves_last_is_not_suspicious(last: str) -> None:
+    """The agent of rank 0 took the store along while this one waited for it: torch prints a traceback and goes on.
+
+    As torch 2.13 prints it (elastic/agent/server/api.py, `_exit_barrier`).
+    """
+    head = "E1126 07:58:12.314000 2071 torch/distributed/elastic/agent/server/api.py:1008] "
+    said = [
+        "Error waiting on exit barrier. Elapsed: 0.0021 seconds",
+        "Traceback (most recent call last):",
+        '  File "/x/torch/distributed/elastic/agent/server/api.py", line 993, in _exit_barrier',
+        "    store_util.barrier(",
+        last,
+    ]
+    assert suspicious(["W1126 07:58:01.1 2071 one", *(head + line for line in said)]) is None
+    assert suspicious([head + line for line in said[1:]]) is not None
+
+
 def test_only_the_end_of_a_long_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing in it is told over several lines."""
     read: list[str] = []

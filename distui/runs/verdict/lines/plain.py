@@ -25,7 +25,10 @@ _TAG = (
 )
 _TAGGED = regex(rf"^(?:(?:{_TAG}) )+(?=  |Traceback \(most recent|[A-Za-z_][\w.]*(?:Error|Exception)(?::|$))")
 """Levels and ranks before a part of a logged traceback: they say no more than it does."""
-_IGNORED = regex(r"^Exception ignored (?:in|while)\b|^Error in atexit\._run_exitfuncs")
+_IGNORED = regex(
+    r"^Exception ignored (?:in|while)\b|^Error in atexit\._run_exitfuncs"
+    r"|^(?:\S+ ){0,4}Error waiting on exit barrier\. "  # torchrun, whose ranks have ended by then: agent/server/api.py
+)
 _TRACEBACK = "Traceback (most recent call last)"
 _HEADED = regex(r"^(\S.{0,119}?)( *)Traceback \(most recent call last\)")
 _DIGITS = regex(r"\d+")
@@ -70,7 +73,7 @@ def _behead(texts: list[str], at: int, shape: re.Pattern[str]) -> None:
 
 
 def heard(texts: Sequence[str]) -> list[str]:
-    """The lines, with blank ones for exceptions that Python ignored: none of them changed how the program ended."""
+    """The lines, with blank ones for exceptions that Python or torchrun ignored: none changed how the program ended."""
     kept = list(texts)
     for i, text in enumerate(texts):
         if _IGNORED.match(text):
