@@ -31,7 +31,7 @@ class ImageRequest:
     image: str
     hosts: tuple[Host, ...]
     source: str | None = None
-    givers: tuple[Host, ...] = ()
+    sources: tuple[Host, ...] = ()
     """Who is asked for it beside these hosts."""
     local: tuple[str, ...] = ()
     """This machine's engine; () when it has none."""
@@ -44,7 +44,7 @@ class ImageRequest:
     @property
     def contacted(self) -> tuple[Host, ...]:
         """These hosts and who may give it."""
-        return (*self.hosts, *(giver for giver in self.givers if giver.name not in self.names))
+        return (*self.hosts, *(host for host in self.sources if host.name not in self.names))
 
 
 def image_request(
@@ -68,12 +68,12 @@ def image_request(
     hosts = _with_engine(inventory.chosen(targets))
     if not hosts:
         raise UsageError("none of these hosts has a container engine")
-    givers: tuple[Host, ...] = ()
+    sources: tuple[Host, ...] = ()
     if sent and source is None:
-        givers = _with_engine(inventory.chosen(around))
+        sources = _with_engine(inventory.chosen(around))
     elif source not in (None, LOCAL):
-        givers = (host_named(inventory, str(source)),)
-    return ImageRequest(image, hosts, source, givers, _local_engine(source))
+        sources = (host_named(inventory, str(source)),)
+    return ImageRequest(image, hosts, source, sources, _local_engine(source))
 
 
 def _with_engine(hosts: Sequence[Host]) -> tuple[Host, ...]:
@@ -126,7 +126,7 @@ async def find_image(engines: Sequence[Engine], image: str) -> dict[str, ImageFa
     return dict(zip((e.name for e in engines), await asyncio.gather(*map(one, engines)), strict=True))
 
 
-def giver(engines: Sequence[Engine], found: Found, wanted: ImageRequest) -> tuple[Engine, ImageFacts]:
+def image_source(engines: Sequence[Engine], found: Found, wanted: ImageRequest) -> tuple[Engine, ImageFacts]:
     """Who gives the image: the one named, or the first that has what most hosts have, this machine last.
 
     Raises HostError, or CheckFailed when nobody has it.

@@ -80,7 +80,7 @@ class Ring:
 
 
 @dataclass(slots=True)
-class GpuLane:
+class GpuHistory:
     """One GPU: what the probe said, what it does now, and its last five minutes."""
 
     index: int
@@ -129,7 +129,7 @@ class GpuLane:
         warm = self.warm_since is not None
         self._add(reading, at)
         if warm != (self.warm_since is not None):
-            notices.append(notes.of_heat(self.index, reading.temperature_c, WARM_C, warm=not warm, at=at))
+            notices.append(notes.of_temperature(self.index, reading.temperature_c, WARM_C, warm=not warm, at=at))
         return notices
 
     def _add(self, reading: GpuReading, at: float) -> None:
@@ -147,7 +147,7 @@ class GpuLane:
 
 
 @dataclass(slots=True)
-class LinkLane:
+class LinkHistory:
     """One interface or InfiniBand port (`hca:port`): bytes per second now and for the last five minutes."""
 
     name: str
@@ -187,8 +187,8 @@ class HostBoard:
     probed_at: float | None = None
     """When its last probe ended, answered or not, on our clock."""
     sample: HostSampled | None = None
-    gpus: dict[int, GpuLane] = field(default_factory=dict)
-    links: dict[str, LinkLane] = field(default_factory=dict)
+    gpus: dict[int, GpuHistory] = field(default_factory=dict)
+    links: dict[str, LinkHistory] = field(default_factory=dict)
     uses: tuple[Use, ...] = ()
     notes: deque[Note] = field(default_factory=lambda: deque(maxlen=notes.MOST))
     """What happened while we looked, the oldest first."""
@@ -228,17 +228,17 @@ class HostBoard:
             return "unknown"
         return "silent" if self.facts.gpu.problem else "none"
 
-    def lanes(self) -> list[GpuLane]:
+    def gpus_in_order(self) -> list[GpuHistory]:
         """Its GPUs by index."""
         return [self.gpus[i] for i in sorted(self.gpus)]
 
-    def owner(self, lane: GpuLane) -> GpuOwner:
+    def owner(self, gpu: GpuHistory) -> GpuOwner:
         """Who uses a GPU of this host."""
-        sees = [u for u in self.uses if lane.index in u.gpus]
-        use = next((u for u in sees if u.gpus[lane.index]), sees[0] if sees else None)
-        processes = lane.facts.processes if lane.facts else ()
+        sees = [u for u in self.uses if gpu.index in u.gpus]
+        use = next((u for u in sees if u.gpus[gpu.index]), sees[0] if sees else None)
+        processes = gpu.facts.processes if gpu.facts else ()
         foreign = tuple(p for p in processes if not self.belongs(p, use))
-        return GpuOwner(use, use.gpus[lane.index] if use else (), foreign)
+        return GpuOwner(use, use.gpus[gpu.index] if use else (), foreign)
 
     def belongs(self, process: GpuProcess, at_gpu: Use | None = None) -> bool:
         """Whether a process is of a run: by its container, or as a process on a GPU a run of processes was given."""
@@ -250,25 +250,25 @@ class HostBoard:
         """The task that runs in this container; ids may be shortened."""
         return next((u for u in self.uses if container and u.container and _same_id(container, u.container)), None)
 
-    def busy(self, lane: GpuLane) -> bool:
+    def busy(self, gpu: GpuHistory) -> bool:
         """Whether a run has this GPU, somebody's process is on it, or it works."""
-        owner = self.owner(lane)
-        return owner.use is not None or bool(owner.foreign) or (lane.utilization or 0.0) >= BUSY_PCT
+        owner = self.owner(gpu)
+        return owner.use is not None or bool(owner.foreign) or (gpu.utilization or 0.0) >= BUSY_PCT
 
     def average(self) -> float | None:
         """Mean utilisation of its GPUs in percent."""
-        known = [u for u in (lane.utilization for lane in self.gpus.values()) if u is not None]
+        known = [u for u in (gpu.utilization for gpu in self.gpus.values()) if u is not None]
         return sum(known) / len(known) if known else None
 
     def hottest(self) -> float | None:
         """The highest temperature of its GPUs."""
-        return max((t for t in (lane.temperature for lane in self.gpus.values()) if t is not None), default=None)
+        return max((t for t in (gpu.temperature for gpu in self.gpus.values()) if t is not None), default=None)
 
     def memory(self) -> tuple[float, float] | None:
         """(used, total) in MiB: of the GPUs together, of the machine when it has none."""
         if self.gpus:
-            total = sum(lane.memory_total or 0 for lane in self.gpus.values())
-            return (sum(lane.memory_used or 0 for lane in self.gpus.values()), total) if total else None
+            total = sum(gpu.memory_total or 0 for gpu in self.gpus.values())
+            return (sum(gpu.memory_used or 0 for gpu in self.gpus.values()), total) if total else None
         live, facts = self.sample, self.facts
         for source in (live, facts):
             total_mib = source.memory_total_mib if source else None
@@ -279,18 +279,18 @@ class HostBoard:
 
     def rates(self) -> tuple[float, float] | None:
         """(received, sent) bytes per second over all real links, each byte once; None before the second sample."""
-        links = [lane for lane in self.data_links() if lane.rx is not None]
+        links = [link for link in self.data_links() if link.rx is not None]
         return (sum(x.rx or 0.0 for x in links), sum(x.tx or 0.0 for x in links)) if links else None
 
-    def data_links(self) -> Iterator[LinkLane]:
+    def data_links(self) -> Iterator[LinkHistory]:
         """Links that carry data of their own.
 
         Left out: virtual ones, bonds and VLANs (their members count), and IPoIB where the port's counters count it.
         """
         ports = {p.netdev for p in self.ib_ports() if f"{p.hca}:{p.port}" in self.links}
-        for lane in self.links.values():
-            if ":" in lane.name or (lane.name not in ports and not _composed(lane.name) and self._kind(lane.name)):
-                yield lane
+        for link in self.links.values():
+            if ":" in link.name or (link.name not in ports and not _composed(link.name) and self._kind(link.name)):
+                yield link
 
     def _kind(self, name: str) -> bool:
         nic = self.nic(name)
@@ -360,7 +360,7 @@ class Board:
                 host.notes += _answered(host, result, at)
                 host.facts, host.trouble, host.seen = result, None, at
                 for gpu in result.gpu.gpus:
-                    host.gpus.setdefault(gpu.index, GpuLane(gpu.index)).facts = gpu
+                    host.gpus.setdefault(gpu.index, GpuHistory(gpu.index)).facts = gpu
 
     def processes(self, name: str, found: Sequence[GpuProcess]) -> None:
         """What is on a host's GPUs by now."""
@@ -370,7 +370,7 @@ class Board:
         gpus = with_processes(host.facts.gpu.gpus, found)
         host.facts = replace(host.facts, gpu=replace(host.facts.gpu, gpus=gpus))
         for gpu in gpus:
-            host.gpus.setdefault(gpu.index, GpuLane(gpu.index)).facts = gpu
+            host.gpus.setdefault(gpu.index, GpuHistory(gpu.index)).facts = gpu
 
     def connection(self, name: str, state: Literal["up", "lost", "back"], reason: str, at: float) -> None:
         """What became of a host's live connection. A host that never answered keeps the probe's better words."""
@@ -397,10 +397,10 @@ class Board:
         host.sample, host.seen = sample, sample.at
         host.trouble, host.lost = None, False
         for reading in sample.gpus:
-            lane = host.gpus.get(reading.index) or host.gpus.setdefault(reading.index, GpuLane(reading.index))
-            host.notes += lane.take(reading, sample.at)
+            gpu = host.gpus.get(reading.index) or host.gpus.setdefault(reading.index, GpuHistory(reading.index))
+            host.notes += gpu.take(reading, sample.at)
         for name, (rx, tx) in sample.net.items():
-            link = host.links.get(name) or host.links.setdefault(name, LinkLane(name))
+            link = host.links.get(name) or host.links.setdefault(name, LinkHistory(name))
             link.rx, link.tx = rx, tx
             link.history.add(max(rx, tx))
             if (count := sample.errors.get(name)) is not None:
@@ -433,7 +433,7 @@ class Board:
             counts[host.status] += 1
             gpus += len(host.gpus)
             if host.status == "up":
-                busy += sum(1 for lane in host.gpus.values() if host.busy(lane))
+                busy += sum(1 for gpu in host.gpus.values() if host.busy(gpu))
         runs = {use.run for host in self.hosts.values() for use in host.uses}
         no_engine = sum(host.status == "up" and host.engine_trouble is not None for host in self.hosts.values())
         down = counts["down"] + counts["lost"]

@@ -27,8 +27,8 @@ class GroupBoard:
 
     def average(self) -> float | None:
         """Mean utilisation over the GPUs of all hosts that answer."""
-        lanes = [lane for host in self.with_status("up") for lane in host.gpus.values()]
-        known = [u for lane in lanes if (u := lane.utilization) is not None]
+        gpus = [gpu for host in self.with_status("up") for gpu in host.gpus.values()]
+        known = [u for gpu in gpus if (u := gpu.utilization) is not None]
         return sum(known) / len(known) if known else None
 
     def hottest(self) -> float | None:

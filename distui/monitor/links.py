@@ -8,7 +8,7 @@ from dataclasses import replace
 from distui.facts.host import IbPort, Nic
 from distui.facts.network import kind_of
 from distui.frozen import frozen
-from distui.monitor.board import HISTORY, HostBoard, LinkLane
+from distui.monitor.board import HISTORY, HostBoard, LinkHistory
 from distui.spec.hosts.names import fold
 
 
@@ -47,11 +47,14 @@ def links(host: HostBoard, *, seconds: int = HISTORY) -> list[Link]:
     shown = {link.name for link in ports}
     nics = [_nic(host, n, seconds) for n in all_nics if n.name not in shown and _is_shown(n)]
     known = {n.name for n in all_nics} | shown
-    found = [lane for lane in host.data_links() if lane.name not in known and ":" not in lane.name]
+    found = [counted for counted in host.data_links() if counted.name not in known and ":" not in counted.name]
     return [
         *ports,
         *nics,
-        *(_with(Link(lane.name, infiniband=kind_of(lane.name) == "infiniband"), lane, seconds) for lane in found),
+        *(
+            _with(Link(counted.name, infiniband=kind_of(counted.name) == "infiniband"), counted, seconds)
+            for counted in found
+        ),
     ]
 
 
@@ -61,7 +64,7 @@ def _is_shown(nic: Nic) -> bool:
 
 def _port(host: HostBoard, port: IbPort, seconds: int) -> Link:
     nic = host.nic(port.netdev) if port.netdev else None
-    lane = host.links.get(f"{port.hca}:{port.port}") or host.links.get(port.netdev or "")
+    counted = host.links.get(f"{port.hca}:{port.port}") or host.links.get(port.netdev or "")
     return _with(
         Link(
             name=port.netdev or f"{port.hca}:{port.port}",
@@ -72,7 +75,7 @@ def _port(host: HostBoard, port: IbPort, seconds: int) -> Link:
             infiniband=port.link_layer == "InfiniBand",
             addresses=_addresses(nic),
         ),
-        lane,
+        counted,
         seconds,
     )
 
@@ -89,12 +92,12 @@ def _addresses(nic: Nic | None) -> tuple[str, ...]:
     return tuple(f"{a.ip}/{a.prefix}" for a in nic.addresses if a.scope in ("global", "site")) if nic else ()
 
 
-def _with(link: Link, lane: LinkLane | None, seconds: int) -> Link:
-    if lane is None:
+def _with(link: Link, counted: LinkHistory | None, seconds: int) -> Link:
+    if counted is None:
         return link
-    new = (lane.errors or 0) - lane.errors_before
-    history = tuple(lane.history.last(seconds))
-    return replace(link, rx=lane.rx, tx=lane.tx, history=history, errors=lane.errors, new_errors=new)
+    new = (counted.errors or 0) - counted.errors_before
+    history = tuple(counted.history.last(seconds))
+    return replace(link, rx=counted.rx, tx=counted.tx, history=history, errors=counted.errors, new_errors=new)
 
 
 def grouped(found: Sequence[Link]) -> list[Link]:

@@ -52,7 +52,7 @@ def _later(before: GpuReading, now: GpuReading) -> bool:
     return before.xid != now.xid or abs((now.xid_at or 0.0) - (before.xid_at or 0.0)) > 1.0
 
 
-def of_heat(index: int, celsius: float | None, limit: float, *, warm: bool, at: float) -> Note:
+def of_temperature(index: int, celsius: float | None, limit: float, *, warm: bool, at: float) -> Note:
     """A GPU became too warm, or is no more."""
     shown = "" if celsius is None else f" at {celsius:.0f} °C"
     if warm:

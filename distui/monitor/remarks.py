@@ -11,7 +11,7 @@ from distui.facts.gpus import throttle, xid
 from distui.facts.host import GpuProcess, HostFacts
 from distui.facts.limits import HOT_C, WARM_C, clock_words
 from distui.frozen import frozen
-from distui.monitor.board import GpuLane, HostBoard
+from distui.monitor.board import GpuHistory, HostBoard
 from distui.monitor.links import links
 from distui.monitor.notes import ecc_words
 from distui.plan.labels import format_ranks
@@ -43,71 +43,69 @@ def _gpus(host: HostBoard, now: float) -> Iterator[Remark]:
     if host.facts and host.facts.gpu.problem:
         problem = host.facts.gpu.problem
         yield Remark("wrong", f"GPUs: {problem.message}", problem.hint)
-    for lane in host.lanes():
-        yield from _gpu(host, lane, now)
-    yield from _strangers(host)
+    for gpu in host.gpus_in_order():
+        yield from _gpu(host, gpu, now)
+    yield from _foreign_processes(host)
 
 
-def _gpu(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
-    if lane.facts and lane.facts.problem:
-        yield Remark("wrong", f"GPU {lane.index}: {lane.facts.problem.message}", lane.facts.problem.hint)
-    yield from _heat(host, lane, now)
-    yield from _health(lane, now)
-    owner = host.owner(lane)
-    if owner.use and lane.idle_since is not None and now - lane.idle_since > IDLE_S:
-        message = (
-            f"GPU {lane.index} idle for {duration(now - lane.idle_since, coarse=True)} while {owner.use.run} has it"
-        )
+def _gpu(host: HostBoard, gpu: GpuHistory, now: float) -> Iterator[Remark]:
+    if gpu.facts and gpu.facts.problem:
+        yield Remark("wrong", f"GPU {gpu.index}: {gpu.facts.problem.message}", gpu.facts.problem.hint)
+    yield from _temperature(host, gpu, now)
+    yield from _health(gpu, now)
+    owner = host.owner(gpu)
+    if owner.use and gpu.idle_since is not None and now - gpu.idle_since > IDLE_S:
+        message = f"GPU {gpu.index} idle for {duration(now - gpu.idle_since, coarse=True)} while {owner.use.run} has it"
         yield Remark("watch", message)
 
 
-def _heat(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
+def _temperature(host: HostBoard, gpu: GpuHistory, now: float) -> Iterator[Remark]:
     """Value, threshold, how long; what comes next is the hint."""
-    temperature = lane.temperature
+    temperature = gpu.temperature
     if temperature is None or temperature <= WARM_C:
         return
     limit = HOT_C if temperature > HOT_C else WARM_C
-    known = lane.warm_since is not None and now - lane.warm_since >= 60
-    since = f" for {duration(now - lane.warm_since, coarse=True)}" if known and lane.warm_since is not None else ""
-    slowdown = lane.reading.slowdown_c if lane.reading else None
+    known = gpu.warm_since is not None and now - gpu.warm_since >= 60
+    since = f" for {duration(now - gpu.warm_since, coarse=True)}" if known and gpu.warm_since is not None else ""
+    slowdown = gpu.reading.slowdown_c if gpu.reading else None
     begins = "began" if slowdown is not None and temperature >= slowdown else "starts"
     hints = [] if slowdown is None else [f"slowdown {begins} at {slowdown:.0f} °C"]
-    others = [t for x in host.lanes() if x is not lane and (t := x.temperature) is not None]
+    others = [t for x in host.gpus_in_order() if x is not gpu and (t := x.temperature) is not None]
     if others and max(others) <= WARM_C:
         low, high = round(min(others)), round(max(others))
         hints.append(f"the others are at {low if low == high else f'{low}-{high}'} °C")
-    message = f"GPU {lane.index} at {temperature:.0f} °C, above {limit:.0f} °C{since}"
+    message = f"GPU {gpu.index} at {temperature:.0f} °C, above {limit:.0f} °C{since}"
     yield Remark("wrong" if temperature > HOT_C else "watch", message, ", ".join(hints))
 
 
-def _health(lane: GpuLane, now: float) -> Iterator[Remark]:
+def _health(gpu: GpuHistory, now: float) -> Iterator[Remark]:
     """What the driver holds down, and what it counted or logged since it was loaded."""
-    live = lane.reading
+    live = gpu.reading
     if live is None:
         return
     if live.throttle and live.throttle & throttle.SLOWED:
         clock = f" to {live.sm_mhz} MHz" if live.sm_mhz is not None else ""
         why = " and ".join(throttle.words(live.throttle & throttle.SLOWED))
-        yield Remark("watch", f"GPU {lane.index} is slowed down{clock}: {why}", "look at fans, inlet air and supply")
+        yield Remark("watch", f"GPU {gpu.index} is slowed down{clock}: {why}", "look at fans, inlet air and supply")
     if live.ecc:
-        yield Remark("wrong", f"GPU {lane.index} counts {ecc_words(live.ecc)}", _RESET)
+        yield Remark("wrong", f"GPU {gpu.index} counts {ecc_words(live.ecc)}", _RESET)
     if live.xid is not None:
         at = f" {duration(now - live.xid_at, coarse=True)} ago" if live.xid_at is not None else ""
         words, program = xid.words(live.xid), xid.of_program(live.xid)
-        message = f"GPU {lane.index}: XID {live.xid}{at}" + (f", {words}" if words else "")
+        message = f"GPU {gpu.index}: XID {live.xid}{at}" + (f", {words}" if words else "")
         yield Remark("watch" if program else "wrong", message, "" if program else _RESET)
 
 
 _RESET = "leave it out of runs, or reset it with `nvidia-smi -r`"
 
 
-def _strangers(host: HostBoard) -> Iterator[Remark]:
+def _foreign_processes(host: HostBoard) -> Iterator[Remark]:
     """Processes of no run: those of one person and program as one sentence."""
     found: dict[str, list[tuple[int, GpuProcess]]] = {}
-    for lane in host.lanes():
-        for process in host.owner(lane).foreign:
+    for gpu in host.gpus_in_order():
+        for process in host.owner(gpu).foreign:
             program = process.name.split()[0].rpartition("/")[2] if process.name.split() else "a process"
-            found.setdefault(f"{process.user} {program}" if process.user else program, []).append((lane.index, process))
+            found.setdefault(f"{process.user} {program}" if process.user else program, []).append((gpu.index, process))
     for who, members in found.items():
         gpus = format_ranks(dict.fromkeys(gpu for gpu, _ in members))
         held = sum(p.memory_mib or 0 for _, p in members)
@@ -118,7 +116,7 @@ def _strangers(host: HostBoard) -> Iterator[Remark]:
 
 
 def _links(host: HostBoard) -> Iterator[Remark]:
-    counted = any((lane.errors or 0) > lane.errors_before for lane in host.links.values())
+    counted = any((link.errors or 0) > link.errors_before for link in host.links.values())
     if not counted and all(port.active for port in host.ib_ports()):
         return  # hundreds of hosts are looked at for one picture, and links are dear
     found = links(host, seconds=0)

@@ -45,8 +45,8 @@ async def test_gpus_with_history(open_app: Any, backend: FakeBackend, size: tupl
         await pilot.pause()
         text = screen_text(app)
         shot(app, f"host-{size[0]}")
-        assert screen.lane is not None
-        assert screen.lane.index == 2
+        assert screen.gpu is not None
+        assert screen.gpu.index == 2
         assert "GPU 2  utilisation" in text
         assert "72°C" in text
         assert max(len(line) for line in text.splitlines()) <= size[0]

@@ -117,8 +117,8 @@ def test_live_values_win_over_probed_ones() -> None:
 
     b.sampled(HostSampled(2, "h1", (GpuReading(0, 97.0),)))
 
-    lane = b["h1"].gpus[0]
-    assert (lane.utilization, lane.memory_used, lane.memory_total) == (97.0, 10, 80_000)
+    gpu = b["h1"].gpus[0]
+    assert (gpu.utilization, gpu.memory_used, gpu.memory_total) == (97.0, 10, 80_000)
 
 
 def test_figures_of_a_host() -> None:
@@ -309,7 +309,7 @@ def test_tasks_that_see_the_same_gpus_share_them_by_local_rank() -> None:
     for name in ("h1", "h2"):
         b.probed(name, facts(name), 1.0)
     b.used(uses, 1.0)
-    assert [b[h].owner(lane).ranks for h in ("h1", "h2") for lane in b[h].lanes()] == [(0,), (1,), (2,), (3,)]
+    assert [b[h].owner(gpu).ranks for h in ("h1", "h2") for gpu in b[h].gpus_in_order()] == [(0,), (1,), (2,), (3,)]
 
 
 def test_what_the_driver_holds_down_and_logs_is_remarked() -> None:

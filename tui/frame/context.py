@@ -132,13 +132,13 @@ def work(node: DOMNode, job: Coroutine[Any, Any, None], *, name: str, group: str
     Jobs of one group replace each other (`alone`). Runs must not live in here: the backend owns them.
     """
 
-    async def told() -> None:
+    async def guarded() -> None:
         try:
             await job
         except DistuiError as error:
             app_of(node).tell_error(error)
 
-    worker: Worker[None] = node.run_worker(told, name=name, group=group or name, exclusive=alone)
+    worker: Worker[None] = node.run_worker(guarded, name=name, group=group or name, exclusive=alone)
     assert worker._task is not None  # it has begun
     # One that is given up before its first step (another of its group came, the app was closed) has never been awaited,
     # of which Python complains; what textual still holds of a closed app would keep it until the process ends.

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from distui.monitor.board import GpuLane, HostBoard
+from distui.monitor.board import GpuHistory, HostBoard
 from distui.monitor.containers import HostContainer
 from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
@@ -26,7 +26,7 @@ class UnderCursor(Protocol):
     def host(self) -> HostBoard: ...
 
     @property
-    def lane(self) -> GpuLane | None: ...
+    def gpu(self) -> GpuHistory | None: ...
 
     @property
     def container(self) -> HostContainer | None: ...
@@ -67,8 +67,8 @@ class HostActs(Part):
     def _container_of(self, known: Sequence[HostContainer]) -> HostContainer | None:
         """The container that has the GPU or the process under the cursor."""
         wanted = self.at.process.process.container if self.at.process else None
-        if self.at.lane is not None:
-            owner = self.at.host.owner(self.at.lane)
+        if self.at.gpu is not None:
+            owner = self.at.host.owner(self.at.gpu)
             wanted = owner.use.container if owner.use else next((p.container for p in owner.foreign), None)
         return next((c for c in known if wanted and c.id.startswith(wanted)), None)
 

@@ -10,7 +10,7 @@ from textual.binding import BindingType
 from textual.events import Resize
 
 from distui.errors import HostError
-from distui.monitor.board import GpuLane, HostBoard
+from distui.monitor.board import GpuHistory, HostBoard
 from distui.monitor.containers import HostContainer
 from distui.monitor.links import Link, links
 from distui.monitor.notes import Note
@@ -223,7 +223,7 @@ class HostDetailScreen(View):
     def _items(self) -> list[tuple[int, Any]]:
         match self.tab:
             case "gpu":
-                return [(lane.index, lane) for lane in self.host.lanes()]
+                return [(gpu.index, gpu) for gpu in self.host.gpus_in_order()]
             case "net":
                 return list(enumerate(self._links))
             case "procs":
@@ -298,9 +298,9 @@ class HostDetailScreen(View):
         palette, glyphs, host = self.palette, self.glyphs, self.host
         match self.tab:
             case "gpu":
-                lane = host.gpus.get(key)
+                gpu = host.gpus.get(key)
                 return (
-                    gpu_row(host, lane, gpu_columns(width, detail=True), palette, glyphs, bold=here) if lane else Line()
+                    gpu_row(host, gpu, gpu_columns(width, detail=True), palette, glyphs, bold=here) if gpu else Line()
                 )
             case "net" if key < len(self._links):
                 return host_tabs.link_row(self._links, key, width, palette, glyphs)
@@ -319,7 +319,7 @@ class HostDetailScreen(View):
     def _below(self, width: int, height: int) -> list[Line]:
         palette, glyphs, now = self.palette, self.glyphs, time.time()
         if self.tab == "gpu":
-            return host_tabs.below_gpu(self.host, self.lane, width, height, palette, glyphs, now, graphs=self.graphs)
+            return host_tabs.below_gpu(self.host, self.gpu, width, height, palette, glyphs, now, graphs=self.graphs)
         if self.tab == "net":
             return host_tabs.below_net(self.link, width, height, palette, glyphs)
         if self.tab == "procs" and self.host.gpus and self.host.seen and height > 1:
@@ -332,7 +332,7 @@ class HostDetailScreen(View):
         return self.board.hosts[self.host_name]
 
     @property
-    def lane(self) -> GpuLane | None:
+    def gpu(self) -> GpuHistory | None:
         """The GPU under the cursor."""
         return self.host.gpus.get(int(self.rows.key)) if self.tab == "gpu" and self.rows.key else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from distui.amounts import memory_words
 from distui.facts.gpus import throttle
 from distui.frozen import frozen
-from distui.monitor.board import GpuLane, GpuOwner, HostBoard
+from distui.monitor.board import GpuHistory, GpuOwner, HostBoard
 from distui.plan.labels import format_ranks
 from distui.tui.hosts.rows import process_words
 from distui.tui.paint import figures
@@ -51,7 +51,7 @@ def gpu_columns(width: int, *, detail: bool = False) -> GpuColumns:
 
 def gpu_header(host: HostBoard, at: GpuColumns, palette: Palette) -> Line:
     """The heads; the memory of one GPU stands there when all have the same."""
-    totals = {lane.memory_total for lane in host.gpus.values()}
+    totals = {gpu.memory_total for gpu in host.gpus.values()}
     total = figures.gib(next(iter(totals))) if len(totals) == 1 else "?"
     line, faint = Line().gap(1), palette.faint
     line.put("GPU", faint).gap(2)
@@ -80,39 +80,39 @@ _SM = 11
 _PCIE = 14
 
 
-def gpu_row(host: HostBoard, lane: GpuLane, at: GpuColumns, palette: Palette, glyphs: Glyphs, *, bold: bool) -> Line:
+def gpu_row(host: HostBoard, gpu: GpuHistory, at: GpuColumns, palette: Palette, glyphs: Glyphs, *, bold: bool) -> Line:
     """One GPU. A lost one says so in the place of its numbers."""
-    line = Line().gap(1).put(lane.index, palette.bold if bold else palette.muted, width=2, right=True).gap(3)
+    line = Line().gap(1).put(gpu.index, palette.bold if bold else palette.muted, width=2, right=True).gap(3)
     if at.name:
-        line.put(figures.models([lane.facts]) if lane.facts else "-", palette.muted, width=at.name).gap(2)
-    if lane.facts and lane.facts.problem and lane.reading is None:
-        line.put(lane.facts.problem.message, palette.wrong).gap(2)
-        return line.put(cut(lane.facts.problem.hint, max(0, at.width - line.width - 1)), palette.muted)
-    _load(line, lane, at, palette, glyphs)
+        line.put(figures.models([gpu.facts]) if gpu.facts else "-", palette.muted, width=at.name).gap(2)
+    if gpu.facts and gpu.facts.problem and gpu.reading is None:
+        line.put(gpu.facts.problem.message, palette.wrong).gap(2)
+        return line.put(cut(gpu.facts.problem.hint, max(0, at.width - line.width - 1)), palette.muted)
+    _load(line, gpu, at, palette, glyphs)
     if at.hist:
-        figures.spark(line, palette, glyphs, lane.load.last(60), at.hist, 100.0, 60).gap(2)
-    _memory(line, lane, at, palette, glyphs)
+        figures.spark(line, palette, glyphs, gpu.load.last(60), at.hist, 100.0, 60).gap(2)
+    _memory(line, gpu, at, palette, glyphs)
     if at.power:
-        watts = "-" if lane.power is None else f"{lane.power:.0f}"
-        line.put(watts, palette.text if lane.power else palette.faint, width=4, right=True)
+        watts = "-" if gpu.power is None else f"{gpu.power:.0f}"
+        line.put(watts, palette.text if gpu.power else palette.faint, width=4, right=True)
         line.put(" W", palette.faint).gap(2)
-    degrees = "-" if lane.temperature is None else f"{lane.temperature:.0f}{glyphs.degree}C"
-    line.put(degrees, figures.heat(palette, lane.temperature), width=4, right=True).gap(2)
-    _health(line, lane, at, palette, glyphs)
-    nobody = "in use" if host.busy(lane) else "free"
+    degrees = "-" if gpu.temperature is None else f"{gpu.temperature:.0f}{glyphs.degree}C"
+    line.put(degrees, figures.heat(palette, gpu.temperature), width=4, right=True).gap(2)
+    _health(line, gpu, at, palette, glyphs)
+    nobody = "in use" if host.busy(gpu) else "free"
     return owner_words(
-        line, host.owner(lane), palette, wide=at.wide_words, room=at.width - line.width - 1, nobody=nobody
+        line, host.owner(gpu), palette, wide=at.wide_words, room=at.width - line.width - 1, nobody=nobody
     )
 
 
-def _load(line: Line, lane: GpuLane, at: GpuColumns, palette: Palette, glyphs: Glyphs) -> None:
-    load = lane.utilization
+def _load(line: Line, gpu: GpuHistory, at: GpuColumns, palette: Palette, glyphs: Glyphs) -> None:
+    load = gpu.utilization
     figures.level(line, palette, glyphs, None if load is None else load / 100, at.bar)
     line.put(figures.percent(load), palette.text if load and load >= 1 else palette.faint, width=6, right=True).gap(2)
 
 
-def _memory(line: Line, lane: GpuLane, at: GpuColumns, palette: Palette, glyphs: Glyphs) -> None:
-    used, total = lane.memory_used, lane.memory_total
+def _memory(line: Line, gpu: GpuHistory, at: GpuColumns, palette: Palette, glyphs: Glyphs) -> None:
+    used, total = gpu.memory_used, gpu.memory_total
     if at.mem:
         part = used / total if used is not None and total else None
         figures.level(line, palette, glyphs, part, at.mem, palette.data[2]).gap(1)
@@ -120,9 +120,9 @@ def _memory(line: Line, lane: GpuLane, at: GpuColumns, palette: Palette, glyphs:
     line.put(" GiB", palette.faint).gap(2)
 
 
-def _health(line: Line, lane: GpuLane, at: GpuColumns, palette: Palette, glyphs: Glyphs) -> None:
+def _health(line: Line, gpu: GpuHistory, at: GpuColumns, palette: Palette, glyphs: Glyphs) -> None:
     """Clock and why it is held down, PCIe, ECC and the newest XID; what nobody reported is `-`."""
-    now = lane.reading
+    now = gpu.reading
     if at.sm:
         start, why = line.width, throttle.word(now.throttle if now else None)
         slowed = bool(now and now.throttle and now.throttle & throttle.SLOWED)

@@ -134,7 +134,7 @@ def _trouble_and_runs(group: GroupBoard, palette: Palette, glyphs: Glyphs, now: 
     if runs := group.runs():
         line.put(", ".join(runs), palette.text)
     elif not line.width:
-        busy = sum(host.busy(lane) for host in group.with_status("up") for lane in host.gpus.values())
+        busy = sum(host.busy(gpu) for host in group.with_status("up") for gpu in host.gpus.values())
         line.put(f"{busy} busy" if busy else "free" if group.gpus() else "-", palette.muted if busy else palette.faint)
     return line
 

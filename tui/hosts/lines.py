@@ -244,7 +244,7 @@ def _gpus(host: HostBoard, width: int, palette: Palette, glyphs: Glyphs) -> list
     if not host.gpus:
         return []
     at = gpu_columns(width)
-    rows = [gpu_row(host, lane, at, palette, glyphs, bold=False) for lane in host.lanes()]
+    rows = [gpu_row(host, gpu, at, palette, glyphs, bold=False) for gpu in host.gpus_in_order()]
     return [gpu_header(host, at, palette), *rows]
 
 

@@ -14,11 +14,11 @@ AS_THEY_COME: tuple[Order, ...] = (("", lambda item: 0),)
 
 ORDERS: dict[str, tuple[Order, ...]] = {
     "gpu": (
-        ("number", lambda lane: lane.index),
-        ("util", lambda lane: -(lane.utilization or 0.0)),
-        ("mem", lambda lane: -(lane.memory_used or 0)),
-        ("temp", lambda lane: -(lane.temperature or 0.0)),
-        ("power", lambda lane: -(lane.power or 0.0)),
+        ("number", lambda gpu: gpu.index),
+        ("util", lambda gpu: -(gpu.utilization or 0.0)),
+        ("mem", lambda gpu: -(gpu.memory_used or 0)),
+        ("temp", lambda gpu: -(gpu.temperature or 0.0)),
+        ("power", lambda gpu: -(gpu.power or 0.0)),
     ),
     "net": (
         ("kind", lambda link: 0),

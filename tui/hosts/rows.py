@@ -247,7 +247,7 @@ def _gpus(line: Line, host: HostBoard, width: int, ink: Inks, glyphs: Glyphs) ->
         style = ink.palette.watch if state == "silent" else ink.muted
         line.put(cut(NO_GPUS[state], width), style)
     else:
-        known = [lane.facts for lane in host.lanes() if lane.facts]
+        known = [gpu.facts for gpu in host.gpus_in_order() if gpu.facts]
         broken = bool(host.facts and host.facts.gpu.problem) or any(g.problem for g in known)
         line.put(len(host.gpus), ink.text).put(f" {glyphs.times} ", ink.faint)
         words = figures.models(known) if known else "GPU"
@@ -258,12 +258,12 @@ def _gpus(line: Line, host: HostBoard, width: int, ink: Inks, glyphs: Glyphs) ->
 
 
 def _util(line: Line, host: HostBoard, at: Columns, ink: Inks, glyphs: Glyphs) -> None:
-    lanes, start = host.lanes(), line.width
-    if not lanes:
+    gpus, start = host.gpus_in_order(), line.width
+    if not gpus:
         line.put(machine(host, at.util), ink.muted)
     fits = (at.util + at.gap) // (at.tank + at.gap)
-    for lane in lanes[:fits]:
-        figures.tank(line, ink.palette, glyphs, lane.utilization, at.tank, old=ink.old).gap(at.gap)
+    for gpu in gpus[:fits]:
+        figures.tank(line, ink.palette, glyphs, gpu.utilization, at.tank, old=ink.old).gap(at.gap)
     line.gap(start + at.util - line.width + 2)
 
 
@@ -285,7 +285,7 @@ def _average(line: Line, host: HostBoard, at: Columns, ink: Inks) -> None:
 
 def mean_history(host: HostBoard, count: int) -> list[float | None]:
     """The mean utilisation of its GPUs at each of the last samples."""
-    return means([lane.load.last(count) for lane in host.gpus.values()])
+    return means([gpu.load.last(count) for gpu in host.gpus.values()])
 
 
 def means(histories: Sequence[list[float | None]]) -> list[float | None]:
@@ -346,7 +346,7 @@ def _run(line: Line, host: HostBoard, at: Columns, ink: Inks) -> Line:
     if not runs and not strangers:
         if host.engine_words:
             return line.put(cut(host.engine_words, at.run), ink.palette.watch)
-        if any(host.busy(lane) for lane in host.gpus.values()):
+        if any(host.busy(gpu) for gpu in host.gpus.values()):
             return line.put("in use", ink.muted)  # it works, and the login sees nobody's process
         return line.put("free" if host.gpus else "-", ink.faint)
     made = _named(runs, strangers, ink, ranks=True)
@@ -375,8 +375,8 @@ def runs_on(host: HostBoard) -> list[tuple[str, str]]:
 def foreign(host: HostBoard) -> str:
     """People (or programs) on its GPUs that no run of distui accounts for: `alice python`."""
     people: dict[str, None] = {}
-    for lane in host.lanes():
-        for process in host.owner(lane).foreign:
+    for gpu in host.gpus_in_order():
+        for process in host.owner(gpu).foreign:
             people[process_words(process.user, process.name)] = None
     names = list(people)
     return "" if not names else names[0] + (f" +{len(names) - 1}" if len(names) > 1 else "")

@@ -8,7 +8,7 @@ from typing import Literal
 from distui.amounts import clock, counted, plural
 from distui.facts.host import GpuProcess
 from distui.frozen import frozen
-from distui.monitor.board import GpuLane, HostBoard
+from distui.monitor.board import GpuHistory, HostBoard
 from distui.monitor.links import Link, grouped, links
 from distui.monitor.notes import Note
 from distui.monitor.remarks import remarks
@@ -42,7 +42,7 @@ class Process:
 
 def processes(host: HostBoard) -> dict[int, Process]:
     """All of them, by a number that stays theirs when others come and go."""
-    found = [Process(x.index, p) for x in host.lanes() for p in (x.facts.processes if x.facts else ())]
+    found = [Process(x.index, p) for x in host.gpus_in_order() for p in (x.facts.processes if x.facts else ())]
     return {x.process.pid << 10 | x.gpu: x for x in found}
 
 
@@ -119,7 +119,7 @@ def _where(link: Link) -> str:
 
 def below_gpu(
     host: HostBoard,
-    lane: GpuLane | None,
+    gpu: GpuHistory | None,
     width: int,
     height: int,
     palette: Palette,
@@ -148,7 +148,7 @@ def below_gpu(
         left = height - 1 - len(middle) - len(tail)
         if left >= 6:
             rows = left if graphs == "large" else min(left, 14)
-            return [*_plots(host, lane, found, width, rows, palette, glyphs), *middle, *tail]
+            return [*_plots(host, gpu, found, width, rows, palette, glyphs), *middle, *tail]
     return [*looks, *([head, *net] if len(looks) + len(net) < height else [])][:height]
 
 
@@ -160,7 +160,7 @@ def _data_path(host: HostBoard) -> list[str]:
 
 def _plots(
     host: HostBoard,
-    lane: GpuLane | None,
+    gpu: GpuHistory | None,
     found: Sequence[Link],
     width: int,
     height: int,
@@ -172,16 +172,16 @@ def _plots(
     wide = (width - 4) // 2 if width >= 100 else width
     traffic = grouped([x for x in found if x.up])
     right = _traffic(traffic[0], wide, rows, palette, glyphs) if traffic else []
-    if lane is None:
+    if gpu is None:
         return [Line(), *right]
-    left = _utilisation(lane, wide, rows, palette, glyphs)
+    left = _utilisation(gpu, wide, rows, palette, glyphs)
     return [Line(), *(beside(left, right, wide + 2) if width >= 100 else left)]
 
 
-def _utilisation(lane: GpuLane, width: int, rows: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
-    end = Line().put(figures.percent(lane.utilization).rstrip("%"), palette.bold).put(" %", palette.faint)
-    head = title(f"GPU {lane.index}", width, palette, glyphs, facts=["utilisation", "5 min"], end=end)
-    return [head, *recent_lines(palette, glyphs, lane.load.last(300), width - 1, rows, top=100.0)]
+def _utilisation(gpu: GpuHistory, width: int, rows: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
+    end = Line().put(figures.percent(gpu.utilization).rstrip("%"), palette.bold).put(" %", palette.faint)
+    head = title(f"GPU {gpu.index}", width, palette, glyphs, facts=["utilisation", "5 min"], end=end)
+    return [head, *recent_lines(palette, glyphs, gpu.load.last(300), width - 1, rows, top=100.0)]
 
 
 def _traffic(link: Link, width: int, rows: int, palette: Palette, glyphs: Glyphs) -> list[Line]:

@@ -87,13 +87,13 @@ def _in_use(made: RunPlan, board: Board) -> tuple[tuple[str, ...], tuple[str, ..
     strangers: dict[tuple[str, str], list[int]] = {}
     for host in made.hosts:
         known, wanted = board.hosts.get(host), made.gpus_on(host)
-        for lane in known.lanes() if known is not None else ():
-            owner = known.owner(lane) if known is not None and lane.index in wanted else GpuOwner()
+        for gpu in known.gpus_in_order() if known is not None else ():
+            owner = known.owner(gpu) if known is not None and gpu.index in wanted else GpuOwner()
             if owner.use is not None:
-                runs.setdefault((host, owner.use.run), []).append(lane.index)
+                runs.setdefault((host, owner.use.run), []).append(gpu.index)
             elif owner.foreign:
                 process = owner.foreign[0]
-                strangers.setdefault((host, process_words(process.user, process.name)), []).append(lane.index)
+                strangers.setdefault((host, process_words(process.user, process.name)), []).append(gpu.index)
     return (
         tuple(f"{host}: {_many(gpus)} used by run {run}" for (host, run), gpus in runs.items()),
         tuple(f"{host}: {_many(gpus)} used by {who}, of no run" for (host, who), gpus in strangers.items()),

@@ -135,13 +135,13 @@ def _curve(palette: Palette, glyphs: Glyphs, look: Look | None, width: int) -> l
 def _host(palette: Palette, glyphs: Glyphs, row: RunRow, host: HostBoard) -> Line:
     """Its GPUs that the run has, and what its data links carry."""
     line = _label(host.name, palette)
-    lanes = [lane for lane in host.lanes() if (use := host.owner(lane).use) is not None and use.run == row.run]
-    for lane in lanes:
-        figures.tank(line, palette, glyphs, lane.utilization, 2).gap(1)
-    loads = [lane.utilization for lane in lanes]
-    if lanes:
+    gpus = [gpu for gpu in host.gpus_in_order() if (use := host.owner(gpu).use) is not None and use.run == row.run]
+    for gpu in gpus:
+        figures.tank(line, palette, glyphs, gpu.utilization, 2).gap(1)
+    loads = [gpu.utilization for gpu in gpus]
+    if gpus:
         line.gap(1).put(figures.percent(figures.mean(loads)), palette.bold, width=4, right=True)
-        memory = [lane.memory_used for lane in lanes if lane.memory_used is not None]
+        memory = [gpu.memory_used for gpu in gpus if gpu.memory_used is not None]
         line.gap(2).put(figures.gib(sum(memory) if memory else None), palette.text).put(" GiB", palette.faint).gap(3)
     (rx, tx), unit = figures.rates(*(host.rates() or (None, None)))
     line.put("rx ", palette.faint).put(rx, palette.text).put("  tx ", palette.faint).put(tx, palette.text)

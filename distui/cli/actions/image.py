@@ -11,7 +11,7 @@ from distui.cli import wiring
 from distui.cli.console import Console, confirm_async
 from distui.cli.jobs.images import PushLines, read_wanted
 from distui.cli.settings import Settings
-from distui.cluster.images import Found, ImageRequest, engines_of, find_image, giver, others_named_so
+from distui.cluster.images import Found, ImageRequest, engines_of, find_image, image_source, others_named_so
 from distui.columns import table
 from distui.doctor.images import short_id
 from distui.errors import ExitCode, HostError
@@ -72,7 +72,7 @@ async def _push(settings: Settings, out: Console, wanted: ImageRequest) -> int:
     async with wiring.connected(settings, wanted.contacted) as connector:
         engines, lost = await engines_of(connector, wanted)
         found = await find_image(engines, wanted.image)
-        source, facts = giver(engines, found | lost, wanted)
+        source, facts = image_source(engines, found | lost, wanted)
         targets = [e for e in engines if e.name != source.name and e.name in wanted.names]
         if not await _allowed(settings, out, wanted.image, facts, targets, found):
             out.say("distui: nothing was copied")

@@ -87,7 +87,7 @@ class _Whole:
     def _complete(host: HostBoard) -> bool:
         if host.status in ("down", "lost"):
             return True
-        gpus = host.facts is not None and (not host.gpus or any(lane.reading for lane in host.gpus.values()))
+        gpus = host.facts is not None and (not host.gpus or any(gpu.reading for gpu in host.gpus.values()))
         return gpus and (host.sample is not None and bool(host.sample.net))
 
     async def wait(self) -> None:

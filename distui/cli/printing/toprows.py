@@ -11,7 +11,7 @@ from distui.cli.printing.hostrows import gpu_name
 from distui.facts.gpus import throttle
 from distui.facts.host import GpuProcess
 from distui.facts.render_json import trouble_json
-from distui.monitor.board import GpuLane, HostBoard
+from distui.monitor.board import GpuHistory, HostBoard
 from distui.monitor.remarks import remarks
 from distui.plan.labels import format_ranks
 
@@ -41,26 +41,26 @@ def host_json(host: HostBoard, now: float) -> Json:
         "memory_available_mib": live.memory_available_mib if live else None,
         "gpu_mem_mib": memory[1] if memory and host.gpus else None,
         "gpu_mem_used_mib": memory[0] if memory and host.gpus else None,
-        "gpus": [gpu_json(host, lane) for lane in host.lanes()],
-        "net": {lane.name: {"rx_bps": _rounded(lane.rx), "tx_bps": _rounded(lane.tx), "errors": lane.errors}
-                for lane in host.links.values()},
+        "gpus": [gpu_json(host, gpu) for gpu in host.gpus_in_order()],
+        "net": {link.name: {"rx_bps": _rounded(link.rx), "tx_bps": _rounded(link.tx), "errors": link.errors}
+                for link in host.links.values()},
         "remarks": [{"level": r.level, "text": r.text, "hint": r.hint} for r in remarks(host, now)],
     }  # fmt: skip
 
 
-def gpu_json(host: HostBoard, lane: GpuLane) -> Json:
+def gpu_json(host: HostBoard, gpu: GpuHistory) -> Json:
     """One GPU and who uses it."""
-    live, known, owner = lane.reading, lane.facts, host.owner(lane)
+    live, known, owner = gpu.reading, gpu.facts, host.owner(gpu)
     return {
-        "index": lane.index,
+        "index": gpu.index,
         "uuid": known.uuid if known else None,
         "name": known.name if known else None,
-        "util_pct": lane.utilization,
-        "mem_mib": lane.memory_total,
-        "mem_used_mib": lane.memory_used,
-        "temp_c": lane.temperature,
+        "util_pct": gpu.utilization,
+        "mem_mib": gpu.memory_total,
+        "mem_used_mib": gpu.memory_used,
+        "temp_c": gpu.temperature,
         "slowdown_c": live.slowdown_c if live else None,
-        "power_w": lane.power,
+        "power_w": gpu.power,
         "power_limit_w": live.power_limit_w if live else None,
         "sm_mhz": live.sm_mhz if live else None,
         "throttle": None if live is None or live.throttle is None else list(throttle.words(live.throttle)),
@@ -70,23 +70,23 @@ def gpu_json(host: HostBoard, lane: GpuLane) -> Json:
         "xid": live.xid if live else None,
         "run": owner.use.run if owner.use else None,
         "ranks": list(owner.ranks),
-        "processes": [_process_json(host, lane, p) for p in (known.processes if known else ())],
+        "processes": [_process_json(host, gpu, p) for p in (known.processes if known else ())],
     }
 
 
-def _process_json(host: HostBoard, lane: GpuLane, process: GpuProcess) -> Json:
+def _process_json(host: HostBoard, gpu: GpuHistory, process: GpuProcess) -> Json:
     return {
         "pid": process.pid,
         "user": process.user,
         "name": process.name,
         "mem_mib": process.memory_mib,
         "container": process.container,
-        "run": _run_of(host, lane, process) or None,
+        "run": _run_of(host, gpu, process) or None,
     }
 
 
-def _run_of(host: HostBoard, lane: GpuLane, process: GpuProcess) -> str:
-    use = host.owner(lane).use
+def _run_of(host: HostBoard, gpu: GpuHistory, process: GpuProcess) -> str:
+    use = host.owner(gpu).use
     found = host.use_of(process.container) or (use if host.belongs(process, use) else None)
     return found.run if found else ""
 
@@ -104,7 +104,7 @@ def rows(hosts: Iterable[HostBoard]) -> Iterator[tuple[str, ...]]:
         if host.status != "up":
             continue
         if host.gpus:
-            yield from (_gpu_row(host, lane, first=i == 0) for i, lane in enumerate(host.lanes()))
+            yield from (_gpu_row(host, gpu, first=i == 0) for i, gpu in enumerate(host.gpus_in_order()))
         else:
             yield _machine_row(host)
 
@@ -117,39 +117,39 @@ def gone(hosts: Iterable[HostBoard]) -> Iterator[str]:
             yield f"{host.name}  {host.status}: {words.splitlines()[0] if words else '-'}"
 
 
-def _gpu_row(host: HostBoard, lane: GpuLane, *, first: bool) -> tuple[str, ...]:
-    live, net = lane.reading, host.rates() if first else None
-    used, total = lane.memory_used, lane.memory_total
+def _gpu_row(host: HostBoard, gpu: GpuHistory, *, first: bool) -> tuple[str, ...]:
+    live, net = gpu.reading, host.rates() if first else None
+    used, total = gpu.memory_used, gpu.memory_total
     sm = "" if live is None or live.sm_mhz is None else f"{live.sm_mhz}"
     why = throttle.word(live.throttle if live else None)
     return (
         host.name,
-        str(lane.index),
-        gpu_name(lane.facts) if lane.facts else "",
-        _told(lane.utilization, "{:.0f}%"),
+        str(gpu.index),
+        gpu_name(gpu.facts) if gpu.facts else "",
+        _number(gpu.utilization, "{:.0f}%"),
         "" if used is None or total is None else f"{gib(used)}/{gib(total)} GiB",
-        _told(lane.power, "{:.0f}W"),
-        _told(lane.temperature, "{:.0f}C"),
+        _number(gpu.power, "{:.0f}W"),
+        _number(gpu.temperature, "{:.0f}C"),
         f"{sm} {why}".strip(),
         _rate(live.pcie_rx if live else None),
         _rate(live.pcie_tx if live else None),
-        _told(live.ecc if live else None, "{:.0f}"),
-        _told(live.xid if live else None, "{:.0f}"),
+        _number(live.ecc if live else None, "{:.0f}"),
+        _number(live.xid if live else None, "{:.0f}"),
         _rate(net[0] if net else None),
         _rate(net[1] if net else None),
-        owner(host, lane),
+        owner(host, gpu),
     )
 
 
-def owner(host: HostBoard, lane: GpuLane) -> str:
+def owner(host: HostBoard, gpu: GpuHistory) -> str:
     """`llm-7f3 r0-7`, strangers with a `!`, `in use`, or `free`."""
-    found, words = host.owner(lane), []
+    found, words = host.owner(gpu), []
     if found.use is not None:
         ranks = format_ranks(found.ranks)
         words.append(f"{found.use.run} r{ranks}" if ranks else found.use.run)
     for process in found.foreign:
         words.append(f"{process.user or '?'} {_program(process)}!")
-    return ", ".join(words) or ("in use" if host.busy(lane) else "free")
+    return ", ".join(words) or ("in use" if host.busy(gpu) else "free")
 
 
 def _program(process: GpuProcess) -> str:
@@ -162,7 +162,7 @@ def _machine_row(host: HostBoard) -> tuple[str, ...]:
         host.name,
         "",
         {"none": "no GPU", "silent": "driver!"}.get(host.gpu_state, ""),
-        _told(live.cpu_pct if live else None, "{:.0f}%"),
+        _number(live.cpu_pct if live else None, "{:.0f}%"),
         "" if memory is None else f"{gib(memory[0])}/{gib(memory[1])} GiB",
         *[""] * 7,
         _rate(net[0] if net else None),
@@ -174,15 +174,15 @@ def _machine_row(host: HostBoard) -> tuple[str, ...]:
 def process_rows(hosts: Iterable[HostBoard]) -> Iterator[tuple[str, ...]]:
     """A row per process on a GPU, as the last probe found them."""
     for host in hosts:
-        for lane in host.lanes():
-            for p in lane.facts.processes if lane.facts else ():
+        for gpu in host.gpus_in_order():
+            for p in gpu.facts.processes if gpu.facts else ():
                 memory = "" if p.memory_mib is None else memory_words(p.memory_mib)
-                run = _run_of(host, lane, p) or "of no run !"
-                words = (host.name, str(lane.index), str(p.pid), p.user or "", memory, p.name, (p.container or "")[:12])
+                run = _run_of(host, gpu, p) or "of no run !"
+                words = (host.name, str(gpu.index), str(p.pid), p.user or "", memory, p.name, (p.container or "")[:12])
                 yield (*words, run)
 
 
-def _told(value: float | None, form: str) -> str:
+def _number(value: float | None, form: str) -> str:
     return "" if value is None else form.format(value)
 
 
@@ -206,7 +206,7 @@ def csv_lines(hosts: Sequence[HostBoard], *, procs: bool, header: bool) -> str:
     if header:
         writer.writerow(names)
     for host in hosts:
-        gpus = [gpu_json(host, lane) for lane in host.lanes()]
+        gpus = [gpu_json(host, gpu) for gpu in host.gpus_in_order()]
         for values in _processes(gpus) if procs else gpus or [{}]:
             all_values = {"host": host.name, "state": host.status, **values}
             writer.writerow([_cell(all_values.get(name)) for name in names])

@@ -147,23 +147,23 @@ async def _build_one(attempt: Attempt, host: HostRun, context: IO[bytes]) -> Non
         raise
 
 
-async def _ensure_image(attempt: Attempt, giver: HostRun, hosts: Sequence[HostRun]) -> None:
+async def _ensure_image(attempt: Attempt, source: HostRun, hosts: Sequence[HostRun]) -> None:
     """Copy the image from one host to others, so that it has one id on all of them."""
     assert attempt.plan.image is not None
     await phase(
-        attempt, "image", f"copying {attempt.plan.image} from {giver.host} to {', '.join(h.host for h in hosts)}"
+        attempt, "image", f"copying {attempt.plan.image} from {source.host} to {', '.join(h.host for h in hosts)}"
     )
-    facts = await giver.image.facts()
+    facts = await source.image.facts()
     engines = await each(hosts, lambda host: host.image.engine())
     raise_errors(engines, ExitCode.CHECK_FAILED)
     if facts is None:
-        raise LaunchRefused([f"{giver.host}: {attempt.plan.image} is gone again"], ExitCode.CHECK_FAILED)
+        raise LaunchRefused([f"{source.host}: {attempt.plan.image} is gone again"], ExitCode.CHECK_FAILED)
     targets = [e for e in engines.values() if isinstance(e, Engine)]
     try:
-        results = await push_image(attempt.plan.image, await giver.image.engine(), facts, targets, lambda pushed: None)
+        results = await push_image(attempt.plan.image, await source.image.engine(), facts, targets, lambda pushed: None)
     except HostError as exc:
         raise LaunchRefused([sentence(exc)], ExitCode.CHECK_FAILED) from exc
-    failed = [f"{p.host}: the image could not be copied from {giver.host}: {p.words}" for p in results if not p.ok]
+    failed = [f"{p.host}: the image could not be copied from {source.host}: {p.words}" for p in results if not p.ok]
     if failed:
         raise LaunchRefused(failed, ExitCode.CHECK_FAILED)
 
