@@ -234,6 +234,20 @@ def test_what_is_not_committed_is_told(repo: Path) -> None:
     assert state(repo.parent) is None
 
 
+@pytest.mark.parametrize("name", [".cfg", "cfg.", "...", "..a", ".github/workflows"])
+def test_a_folder_with_dots_in_its_name_has_its_commit(repo: Path, name: str) -> None:
+    folder = repo / name
+    folder.mkdir(parents=True)
+    (folder / "a.py").write_text("one\n")
+    newest = commit(repo)
+    (folder / "a.py").write_text("two\n")
+    found = state(folder)
+    assert found is not None
+    assert found.commit == newest
+    assert "a.py | 2 +-" in found.stat
+    assert "-one\n+two\n" in found.diff
+
+
 def test_what_differs_is_said_for_every_kind_of_change(repo: Path) -> None:
     """Gone, other mode, other link, a file in a link's place; names that need quoting; refs packed, HEAD detached."""
     (repo / 'o"dd \n\\name').write_text("x\n")

@@ -96,7 +96,7 @@ class _Compared:
     def state(self) -> State:
         """Everything that is to be said. Raises CheckFailed, OSError and ValueError."""
         self._make()
-        top = self._git("rev-parse", "--verify", f"{self._found.commit}:{self._found.prefix}").decode().strip()
+        top = self._top()
         committed = dict(self._listed(top))
         modules = sorted(path for path, file in committed.items() if file.mode == "160000")
         here = {e.path: e for e in self._tree.entries if e.kind != "folder" and not _below(e.path, modules)}
@@ -113,6 +113,16 @@ class _Compared:
             *_more(news, modules if self._has_files(modules) else []),
         ]
         return State(self._found.commit, "\n".join(lines), _shortened(diff))
+
+    def _top(self) -> str:
+        """The commit's tree of the folder, whose name may look like more than one commit to git (`...`)."""
+        commit, prefix = self._found.commit, self._found.prefix
+        if not prefix:
+            return self._git("rev-parse", "--verify", f"{commit}^{{tree}}").decode().strip()
+        row = self._git("ls-tree", "-d", "-z", commit, "--", prefix)
+        if not row:
+            raise CheckFailed("the commit has no such folder")
+        return row.split(None, 3)[2].decode()
 
     def _has_files(self, modules: Sequence[str]) -> bool:
         return any(_below(e.path, modules) for e in self._tree.entries if e.kind != "folder")

@@ -41,7 +41,8 @@ def find(folder: Path) -> GitFolder | None:
             continue
         common = _common(place)
         commit = _commit(place, common)
-        return GitFolder(common / "objects", commit, os.path.relpath(folder, top).strip(".")) if commit else None
+        prefix = os.path.relpath(folder, top)
+        return GitFolder(common / "objects", commit, "" if prefix == "." else prefix) if commit else None
     return None
 
 
