@@ -8,6 +8,7 @@ read, only once that pair was allowed: by an answer that is remembered, by `dist
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -46,12 +47,25 @@ class Ask:
         """What would happen."""
         if self.kind == "token":
             return f"the value of your variable {self.what} would be sent to {self.to}"
-        return f"files of {self.what}, which is outside the job's folder {self.to}, would be sent to the hosts"
+        what, to = _visible(self.what), _visible(self.to)
+        return f"files of {what}, which is outside the job's folder {to}, would be sent to the hosts"
 
     @property
     def command(self) -> str:
         """How to allow it without being asked."""
-        return shlex.join(("distui", "config", "allow", self.kind, self.what, self.to))
+        return " ".join(("distui config allow", self.kind, _quoted(self.what), _quoted(self.to)))
+
+
+def _visible(path: str) -> str:
+    """A path in which nothing drives the terminal or hides what is asked: control characters as their bytes."""
+    return "".join(c if c.isprintable() else "".join(f"\\x{b:02x}" for b in os.fsencode(c)) for c in path)
+
+
+def _quoted(word: str) -> str:
+    """A word for the shell, also one that can't be shown as it is."""
+    if word.isprintable():
+        return shlex.quote(word)
+    return f"$'{_visible(word.replace(chr(92), 2 * chr(92)).replace(chr(39), chr(92) + chr(39)))}'"
 
 
 class Consents:
@@ -119,8 +133,8 @@ def refuse_secret(folder: Path, environ: Mapping[str, str], key: str) -> None:
     if folder == home or folder in home.parents or inside is not None:
         what = "holds your home folder" if inside is None else f"is {inside}" if inside == folder else f"is in {inside}"
         raise UsageError(
-            f"{key}: {folder} is never sent: it {what}",
-            hint=f"name a folder of its own; or list it as allow_folders: {folder} in your own config "
+            f"{key}: {_visible(str(folder))} is never sent: it {what}",
+            hint=f"name a folder of its own; or list it as allow_folders: {_visible(str(folder))} in your own config "
             "(`distui config path`)",
         )
 

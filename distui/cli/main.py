@@ -183,7 +183,8 @@ def _tell(text: str) -> None:
     from distui.runs.lines.text import safe
 
     try:
-        sys.stderr.write("".join(safe(line) + "\n" for line in text.split("\n")))
+        lines = (line.rstrip("\r").replace("\r", "\N{REPLACEMENT CHARACTER}") for line in text.split("\n"))
+        sys.stderr.write("".join(safe(line) + "\n" for line in lines))
         sys.stderr.flush()
     except OSError:
         from distui.cli.console import discard

@@ -276,6 +276,51 @@ def test_on_a_terminal_it_is_asked_once(
         assert distui("plan", "job.yaml").returncode == 3
 
 
+EVIL_NAMES = (
+    "x\rjob j: files of srv would be read by you",
+    "x\ndistui: all is well",
+    "x\x1b[2K\x1b[1A",
+    "x\u202etxt.eliforp",
+    "it's\\\x07",
+)
+"""Names of folders that would hide, or write over, which folder is asked about."""
+
+
+def seen(path: Path) -> str:
+    """Control characters as their bytes."""
+    return "".join(c if c.isprintable() else "".join(f"\\x{b:02x}" for b in c.encode()) for c in str(path))
+
+
+@pytest.mark.parametrize("name", EVIL_NAMES)
+@pytest.mark.parametrize("whose", ["the job's", "the code's"])
+def test_a_folder_s_name_can_not_change_the_question(
+    cli: Any, home: Path, code: Path, place: Path, name: str, whose: str
+) -> None:
+    """On a terminal and in the refusal both folders stand there whole; what allows it is one line for the shell."""
+    beside, taken = (place / name, code) if whose == "the job's" else (place, home.parent / name)
+    for folder in (beside, taken):
+        folder.mkdir(exist_ok=True)
+    (beside / "link").symlink_to(taken)
+    (beside / "job.yaml").write_text(f"{HEAD}code: ./link\n")
+    done = distui("plan", str(beside / "job.yaml"))
+    assert done.returncode == 2
+    asked = (
+        f"job j: files of {seen(taken)}, which is outside the job's folder {seen(beside)}, would be sent to the hosts"
+    )
+    (line,) = [line for line in done.stderr.splitlines() if "would be sent" in line]
+    assert asked in line
+    assert not any(char in done.stderr for char in "\r\x1b\u202e\x07")
+    code_of, said = on_a_terminal(("plan", str(beside / "job.yaml")), "Allow it, now and later? [y/N]", "n\n")
+    assert code_of == 2
+    assert f"{asked}. Allow it" in said.replace("\r\n", "")
+    (hint,) = [line.partition("try: ")[2] for line in done.stderr.splitlines() if "try: " in line]
+    told = ("bash", "-c", hint.replace("distui config allow folder", "printf '%s\\0'"))
+    assert subprocess.run(told, capture_output=True, check=True).stdout.decode().split("\0")[:2] == [
+        str(taken),
+        str(beside),
+    ]
+
+
 def on_a_terminal(words: tuple[str, ...], question: str, answer: str) -> tuple[int, str]:
     """Call distui on a terminal of its own and answer one question."""
     ours, theirs = pty.openpty()

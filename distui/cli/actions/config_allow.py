@@ -10,6 +10,7 @@ from distui.config import tokens
 from distui.consent import Ask, Kind
 from distui.errors import NotFound
 from distui.homes import expanded
+from distui.plan.content.tree import readable
 
 
 def allow(settings: Settings, out: Console, kind: Kind, what: str, to: str) -> int:
@@ -39,7 +40,7 @@ def allowed(settings: Settings, out: Console) -> int:
     if settings.json:
         out.json({"schema": "distui/allowed/v1", "allowed": [[a.kind, a.what, a.to] for a in every]})
         return 0
-    out.print("\n".join(table(("KIND", "WHAT", "TO"), [(a.kind, a.what, a.to) for a in every])))
+    out.print("\n".join(table(("KIND", "WHAT", "TO"), [(a.kind, readable(a.what), readable(a.to)) for a in every])))
     return 0
 
 
