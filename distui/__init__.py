@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
     from distui.cluster.blocking import run
     from distui.cluster.cluster import Cluster
+    from distui.cluster.logs.iterating import RankLines
     from distui.cluster.planning import PlannedRun
     from distui.cluster.run import Run
     from distui.cluster.settings import ClusterSettings
@@ -95,6 +96,7 @@ if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
 _HOMES = {
     "distui.cluster.blocking": "run",
     "distui.cluster.cluster": "Cluster",
+    "distui.cluster.logs.iterating": "RankLines",
     "distui.cluster.planning": "PlannedRun",
     "distui.cluster.run": "Run",
     "distui.cluster.settings": "ClusterSettings",
@@ -170,6 +172,7 @@ __all__ = [
     "Problem",
     "Progressed",
     "RankChanged",
+    "RankLines",
     "RankPlace",
     "RankSilent",
     "RankStep",

@@ -7,10 +7,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from os import PathLike, fspath
+from pathlib import Path
 from types import TracebackType
 
+from distui.cluster.attach.places import Places
+from distui.cluster.cluster_runs import ClusterRuns
 from distui.cluster.hosts.connecting import Connect, OpenOnce, connected
-from distui.cluster.hosts.selection import hosts_of_run
+from distui.cluster.hosts.selection import Selection, hosts_of_run
 from distui.cluster.jobs.permit import permit
 from distui.cluster.jobs.secrets import code_token, job_secrets
 from distui.cluster.names import run_name
@@ -29,7 +32,7 @@ from distui.spec.hosts.read_inventory import inventory_from_names, load_inventor
 from distui.spec.job.read_job import AnyJob, any_job
 
 
-class Cluster:
+class Cluster(ClusterRuns):
     """Some hosts and the runs on them. Use as an async context manager: its connections are closed at the end."""
 
     def __init__(
@@ -38,7 +41,10 @@ class Cluster:
         """`connect` is for distui's own tests: it opens connections to hosts that are made for them."""
         self.inventory = inventory
         self.settings = settings or ClusterSettings.load()
-        self._opened = OpenOnce(connect or partial(connected, self.settings), inventory.hosts)
+        self._connect = connect or partial(connected, self.settings)
+        self._opened = OpenOnce(self._connect, inventory.hosts)
+        own_file = self.settings.paths.hosts_file
+        self._places = Places(self.settings, Selection(Path(), own_file, known=inventory))
         self._code = code_reader(self.settings)
 
     @classmethod

@@ -70,6 +70,7 @@ def test_the_page_about_python(tmp_path: Path) -> None:
     assert said[0].startswith("succeeded 0 /") and "succeeded" in said
     assert {f"{rank} demo{rank + 1} | hello from rank {rank} of 2" for rank in range(2)} <= set(said)
     assert {f"ranks ({rank},) on demo{rank + 1}" for rank in range(2)} <= set(said)
+    assert "left on hosts: ()" in said
     assert any("did you mean 'command'" in line for line in said)
     assert re.findall(r"^```(?!python$|$)", page.read_text(), re.MULTILINE) == [], "a block that nothing runs"
 

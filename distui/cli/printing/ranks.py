@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from distui.cluster.logs.wanted import has_ranks
 from distui.errors import UsageError
 
 _HUES = (39, 208, 76, 171, 220, 45, 203, 114, 141, 179, 37, 169, 148, 75, 215, 105)
@@ -15,8 +16,7 @@ def refuse_unknown(wanted: Collection[int] | None, known: Iterable[int | None]) 
     there = {rank for rank in known if rank is not None}
     unknown = sorted(set(wanted or ()) - there)
     if unknown:
-        has = f"ranks 0 to {max(there)}" if len(there) > 1 else "rank 0 only" if there else "no ranks"
-        raise UsageError(f"--rank {unknown[0]}: the run has {has}", hint="write --rank 0, or a set such as 0,4-7")
+        raise UsageError(f"--rank {unknown[0]}: {has_ranks(there)}", hint="write --rank 0, or a set such as 0,4-7")
 
 
 class Prefixes:

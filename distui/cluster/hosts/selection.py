@@ -30,12 +30,16 @@ class Selection:
     """A file in the form of MPI's, in the place of an inventory (`-i`)."""
     hosts_file: str = ""
     """The inventory, where it was named."""
+    known: Inventory | None = None
+    """The inventory itself, where a program has read it."""
 
     def inventory(self) -> Inventory:
         """The inventory of this call: the hostfile, hosts.yaml, or else the names in `hosts`.
 
         Raises UsageError when there is none, SpecError when it is wrong.
         """
+        if self.known is not None:
+            return self.known
         if self.hostfile is not None:
             return load_hostfile(self.hostfile)
         if self.path is not None:
@@ -46,7 +50,7 @@ class Selection:
 
     def maybe_inventory(self) -> Inventory | None:
         """The inventory, None when there is none to read. Raises SpecError when it is wrong."""
-        if self.hostfile is None and self.path is None and not self.hosts:
+        if self.known is None and self.hostfile is None and self.path is None and not self.hosts:
             return None
         return self.inventory()
 

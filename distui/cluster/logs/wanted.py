@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from distui.errors import UsageError
 from distui.frozen import frozen
@@ -24,6 +24,12 @@ class Wanted:
     def rank(self, rank: int | None) -> bool:
         """Whether lines of this rank are; a launcher's own words only when all ranks are."""
         return self.ranks is None or rank in self.ranks
+
+    def refuse_unknown(self, known: Iterable[int | None]) -> None:
+        """Raise UsageError for a rank that is not among `known`, those of the run."""
+        there = {rank for rank in known if rank is not None}
+        for unknown in sorted((self.ranks or frozenset()) - there):
+            raise UsageError(f"there is no rank {unknown}: {has_ranks(there)}")
 
     def kept(self, lines: Iterable[LogLine]) -> list[LogLine]:
         """Those of these lines that are. Raises UsageError when the pattern of --grep takes too long."""
@@ -57,3 +63,9 @@ class Wanted:
     def needs_engine(self) -> bool:
         """Whether only an engine can tell, when it is asked for the log: processes keep neither stamps nor streams."""
         return self.stderr_only or self.needs_times
+
+
+def has_ranks(there: Collection[int]) -> str:
+    """Which ranks a run has, in words."""
+    has = f"ranks 0 to {max(there)}" if len(there) > 1 else "rank 0 only" if there else "no ranks"
+    return f"the run has {has}"

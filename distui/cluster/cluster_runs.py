@@ -1,0 +1,72 @@
+"""The runs there are, whoever started them: to stop and to read. The part of `Cluster` for them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from typing import TypeVar
+
+from distui.cluster.attach.ending import end_run
+from distui.cluster.attach.places import NameTaken, Places, RunLocation
+from distui.cluster.hosts.connecting import Connect
+from distui.cluster.logs.iterating import RankLines, iterate
+from distui.cluster.logs.of_run import Tell, read_run
+from distui.cluster.logs.sink import LogSink
+from distui.cluster.logs.wanted import Wanted
+from distui.cluster.settings import ClusterSettings
+from distui.cluster.unasked import Unasked
+
+T = TypeVar("T")
+
+
+class ClusterRuns:
+    """See `Cluster`."""
+
+    settings: ClusterSettings
+    _connect: Connect
+    _places: Places
+
+    async def stop(self, name: str, *, grace: float | None = None, others: bool = False) -> tuple[str, ...]:
+        """Stop a run, wherever it was started, and remove what it has left on its hosts; safe to repeat.
+
+        SIGTERM, then SIGKILL after `grace` seconds (the job's, when None; at once with 0). Returns what may still be on
+        a host, in words: nothing, as a rule. Somebody else's run is stopped with `others` only.
+
+        Raises NotFound when there is no such run, ContactLost when it may be on a host that did not answer, UsageError
+        for somebody else's run, and with read-only settings.
+        """
+        self.settings.refuse_readonly("a stop")
+
+        async def end(place: RunLocation) -> tuple[str, ...]:
+            async with self._connect(place.hosts) as connector:
+                ended = await end_run(self.settings, connector, Unasked(name, others), place, grace=grace)
+            return ended.left
+
+        return await self._at(name, end)
+
+    def logs(
+        self, name: str, *, ranks: Collection[int] | None = None, tail: int | None = None, follow: bool = False
+    ) -> AsyncIterator[RankLines]:
+        """What ranks of a run have printed, all of them or `ranks`; `tail` lines of each, or all there are.
+
+        From the files here where those hold the run, else from its hosts; rank after rank. With `follow` it goes on
+        with what they print until the run is over. It starts, stops and removes nothing.
+
+        Raises NotFound when there is no such run, UsageError for a rank that it has not, and, after the last line,
+        ContactLost when something could not be read.
+        """
+        wanted = Wanted(ranks=None if ranks is None else frozenset(ranks), tail=tail)
+
+        async def read(out: LogSink, tell: Tell) -> bool:
+            return await self._at(
+                name, lambda place: read_run(self.settings, self._connect, place, out, tell, follow=follow)
+            )
+
+        return iterate(wanted, read)
+
+    async def _at(self, name: str, work: Callable[[RunLocation], Awaitable[T]]) -> T:
+        """Do `work` where the run is; once more where what is recorded here has lost its name to one that lives."""
+        place = self._places.locate(name)
+        try:
+            return await work(place)
+        except NameTaken as exc:
+            return await work(self._places.renamed(lambda words: None, place, exc))

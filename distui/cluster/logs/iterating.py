@@ -1,0 +1,66 @@
+"""Lines of logs one batch after the other, for programs that read them in a loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from distui.cluster.logs.of_run import Tell
+from distui.cluster.logs.sink import LogSink
+from distui.cluster.logs.wanted import Wanted
+from distui.errors import ContactLost
+from distui.frozen import frozen
+from distui.runs.lines.events import Level, LogLine
+
+WAITING = 64
+"""Batches that may wait for who reads slowly; whoever reads the logs waits, too, beyond that."""
+
+
+@frozen
+class RankLines:
+    """Lines of one rank, in order. Rank None: a launcher's own words on that host."""
+
+    rank: int | None
+    host: str
+    lines: Sequence[LogLine]
+
+
+class _Handed(LogSink):
+    """Hands lines on as they are read."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        super().__init__(wanted)
+        self.batches: asyncio.Queue[RankLines | None] = asyncio.Queue()
+        """None after the last one."""
+        self.room = asyncio.Semaphore(WAITING)
+
+    async def write(self, rank: int | None, host: str, lines: Sequence[LogLine]) -> None:
+        """See LogSink."""
+        await self.room.acquire()
+        self.batches.put_nowait(RankLines(rank, host, lines))
+
+
+async def iterate(wanted: Wanted, read: Callable[[LogSink, Tell], Awaitable[bool]]) -> AsyncIterator[RankLines]:
+    """What `read` writes, as it comes. Raises what that raises, and ContactLost when it could not read all of it."""
+    out, told = _Handed(wanted), list[str]()
+
+    def tell(words: str, level: Level) -> None:
+        if level != "info":
+            told.append(words)
+
+    async def work() -> bool:
+        try:
+            return await read(out, tell)
+        finally:
+            out.batches.put_nowait(None)
+
+    reading = asyncio.create_task(work())
+    try:
+        while (batch := await out.batches.get()) is not None:
+            out.room.release()
+            yield batch
+        if not await reading:
+            raise ContactLost("\n".join(told) or "not all logs could be read")
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)

@@ -1,0 +1,126 @@
+"""What the ranks of a run printed, wherever that is: in the files here, on its hosts, or what is left of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from distui.cluster.attach import places
+from distui.cluster.attach.places import RunLocation
+from distui.cluster.attach.taking_up import Live, take_up
+from distui.cluster.hosts.connecting import Connect
+from distui.cluster.logs import from_files, from_hosts
+from distui.cluster.logs.sink import LogSink
+from distui.cluster.settings import ClusterSettings
+from distui.errors import NotFound, UsageError
+from distui.plan.labels import named_ranks
+from distui.runs.lines.events import Level
+from distui.runs.store.masking import Mask, stored_secrets
+from distui.runs.store.runs import StoredRun
+from distui.session import Connector
+
+Tell = Callable[[str, Level], None]
+"""Takes what could not be read, or hidden, in words."""
+
+
+async def read_run(
+    settings: ClusterSettings,
+    connect: Connect,
+    place: RunLocation,
+    out: LogSink,
+    tell: Tell,
+    *,
+    follow: bool = False,
+    merge: bool = False,
+) -> bool:
+    """Write the wanted lines of a run into `out`, with `follow` until it is over; whether all of them could be read.
+
+    With `merge` they come in the order they were said. Raises NotFound, ContactLost when there may be something on a
+    host that did not answer, NameTaken as `places.find`, and UsageError for ranks or lines that can't be had.
+    """
+    if place.is_complete and not out.wanted.stderr_only:
+        assert place.stored is not None
+        if follow and place.hosts and not place.stored.is_followed:  # what is followed is what lives under the name
+            async with connect(place.hosts) as connector:
+                await places.find(connector, place)
+        return await read_here(settings, place.stored, out, tell, follow=follow, merge=merge)
+    async with connect(place.hosts) as connector:
+        try:
+            live = await take_up(settings, connector, place)
+        except NotFound:
+            if place.stored is None:
+                raise
+            if out.wanted.stderr_only:
+                raise UsageError(
+                    f"the containers of {place.run} are gone, and its files here do not tell stderr from stdout",
+                    hint="leave out --stderr",
+                ) from None
+            return await read_here(settings, place.stored, out, tell, merge=merge)  # it is all there is
+        return await _read_hosts(settings, connector, live, out, tell, follow=follow, merge=merge)
+
+
+async def read_here(
+    settings: ClusterSettings,
+    stored: StoredRun,
+    out: LogSink,
+    tell: Tell,
+    *,
+    follow: bool = False,
+    merge: bool = False,
+) -> bool:
+    """The same from the files of a run, or of an earlier attempt, on this machine."""
+    out.wanted.refuse_unknown(f.rank for f in from_files.rank_files(stored))
+    out.mask = Mask.of(stored_secrets(stored), settings.environ)  # what was followed here was hidden by then
+    troubles = await from_files.show(stored, out, follow=follow, merge=merge)
+    for words in troubles:
+        tell(words, "error")
+    return not troubles
+
+
+async def _read_hosts(
+    settings: ClusterSettings,
+    connector: Connector,
+    live: Live,
+    out: LogSink,
+    tell: Tell,
+    *,
+    follow: bool,
+    merge: bool,
+) -> bool:
+    """From the hosts of a run that is not followed here, and whose files here are not whole."""
+    out.wanted.refuse_unknown(rank for task in live.plan.tasks for rank in task.ranks)
+    _hide(settings, out, live.plan.secret_names, tell)
+    for name in live.unreachable:
+        tell(f"{name} did not answer; its ranks are missing here", "warning")
+    if follow and merge:
+        raise UsageError(
+            f"{live.plan.run_id} is not followed on this machine, and -f gives its lines as they come, not in order",
+            hint=f"leave out -f or --merge, or follow it here first: `distui attach {live.plan.run_id}`",
+        )
+    if follow:
+        await from_hosts.follow(connector, live, out, partial(_say, tell, "info"))
+        return True
+    stamps = bool(out.timestamps or out.wanted.until)
+    good = await from_hosts.show(connector, live, out, partial(_say, tell, "warning"), stamps=stamps, merge=merge)
+    good = not _tell_unfound(live, out, tell) and good
+    return good and not live.unreachable
+
+
+def _say(tell: Tell, level: Level, words: str) -> None:
+    tell(words, level)
+
+
+def _tell_unfound(live: Live, out: LogSink, tell: Tell) -> bool:
+    """Say which ranks of a run that has ended are on no host, where only the hosts knew of them; whether there are."""
+    planned = {rank for task in live.plan.tasks for rank in task.ranks}
+    unfound = live.found.unfound if live.found is not None and not live.runs else ()
+    if gone := [rank for rank in unfound if rank not in planned and out.wanted.rank(rank)]:
+        tell(f"nothing of {named_ranks(gone)} is on the hosts that answered", "warning")
+    return bool(gone)
+
+
+def _hide(settings: ClusterSettings, out: LogSink, names: Iterable[str], tell: Tell) -> None:
+    """Values of the run's secrets are not shown; of those that can't be hidden it is warned."""
+    out.mask = Mask.of(names, settings.environ)
+    for words in out.mask.warnings:
+        tell(words, "warning")

@@ -1,0 +1,98 @@
+"""Runs that are there already, from Python, over real ssh: read and stopped from another machine."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+
+from distui.cli.demo.demo_job import demo_inventory
+from distui.cli.demo.demo_ui import COUNTING
+from distui.cluster.cluster import Cluster
+from distui.cluster.settings import ClusterSettings
+from distui.cluster.unasked import Unasked
+from distui.errors import NotFound, UsageError
+from distui.remote.demo.demo import DemoHosts
+from distui.runs.hosts.reuse import reusing
+from distui.session import Connector
+from distui.spec.hosts.inventory import Host
+
+Open = Callable[..., Cluster]
+LIMIT_S = 120
+
+
+@pytest.fixture
+async def machine(tmp_path: Path) -> AsyncIterator[Open]:
+    """Opens two hosts from a machine of that name, with records of its own."""
+    async with DemoHosts(2, root=tmp_path / "demo") as demo:
+
+        def connected(hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
+            return reusing(demo.connector())
+
+        def opened(name: str, *, readonly: bool = False) -> Cluster:
+            environ = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / name)}
+            settings = ClusterSettings(environ, readonly=readonly)
+            return Cluster(demo_inventory(demo, docker=False), settings=settings, connect=connected)
+
+        yield opened
+
+
+async def started(cluster: Cluster, folder: Path, steps: int, name: str) -> None:
+    """Start a run that counts, and leave it alone."""
+    program = folder / "counting.py"
+    program.write_text(COUNTING.replace("0.2", "0.01"))
+    job = {
+        "name": "counting",
+        "hosts": ["demo1", "demo2"],
+        "command": [sys.executable, program, str(steps)],
+        "stop_grace": "2s",
+    }
+    async with cluster.launch(await cluster.prepare(job, name=name), detach=True) as run:
+        assert (await run.wait()).outcome == "detached"
+
+
+async def test_a_run_of_another_machine_is_read_and_stopped(machine: Open, tmp_path: Path) -> None:
+    """Also once more, when it is gone."""
+    async with asyncio.timeout(LIMIT_S), machine("there") as there, machine("here") as here:
+        await started(there, tmp_path, 100_000, "lives")
+        async for lines in here.logs("lives", ranks=[1], follow=True):
+            assert lines.rank == 1 and lines.host == "demo2"
+            break
+        with pytest.raises(UsageError, match="there is no rank 7: the run has ranks 0 to 1"):
+            await anext(here.logs("lives", ranks=[7]))
+        assert await here.stop("lives", grace=0) == ()
+        (last,) = [lines async for lines in here.logs("lives", ranks=[1], tail=1)]
+        assert (last.rank, last.lines[0].text[:5]) == (1, "step ")
+        assert await here.stop("lives") == ()
+        with pytest.raises(NotFound):
+            await there.stop("nosuch")
+        with pytest.raises(NotFound):
+            await anext(there.logs("nosuch"))
+
+
+async def test_logs_are_read_from_the_hosts_as_they_are_written(machine: Open, tmp_path: Path) -> None:
+    """Of a run that nobody follows here; nothing is recorded for that."""
+    async with asyncio.timeout(LIMIT_S), machine("there") as there, machine("here", readonly=True) as here:
+        await started(there, tmp_path, 200, "talks")
+        said: dict[int | None, list[str]] = {}
+        async for lines in here.logs("talks", follow=True):
+            said.setdefault(lines.rank, []).extend(line.text for line in lines.lines)
+        steps = {rank: [text.split()[1] for text in texts if text.startswith("step ")] for rank, texts in said.items()}
+        counted = [str(number) for number in range(1, 201)]
+        assert steps == {0: counted, 1: counted}
+        assert not (tmp_path / "here/distui/runs/talks").exists()
+        with pytest.raises(UsageError, match="read-only"):
+            await here.stop("talks")
+        assert await there.stop("talks") == ()
+
+
+async def test_somebody_else_s_run_is_stopped_where_that_was_meant() -> None:
+    """Whose it is is said otherwise."""
+    with pytest.raises(UsageError, match="r1 belongs to ann@a, bob@b; nothing was stopped") as caught:
+        await Unasked("r1", others=False).agree("Stop it?", {"bob@b", "ann@a"})
+    assert "others=True" in caught.value.hint
+    assert await Unasked("r1", others=True).agree("Stop it?", {"bob@b"})
