@@ -41,7 +41,7 @@ def lost(host: str, exc: Exception | None) -> SessionLost:
     else:
         reason = _reason(exc)
     message = f"lost the connection to {host}: {reason}"
-    return SessionLost(host, message, hint=f"what runs there may go on; look with `ssh {host} uptime`")
+    return SessionLost(host, message, hint=f"what runs there may still be running; look with `ssh {host} uptime`")
 
 
 def unresolved(target: Resolved, exc: OSError, via: str) -> HostUnreachable:

@@ -430,7 +430,9 @@ class DoctorScreen(View):
     def action_probe(self) -> None:
         """Ask every host again; and when all have answered for images, and who reaches whom."""
         if self.smoke.pairs:
-            app_of(self).tell("the smoke goes on: it would be found on the hosts; ask again when it is over")
+            app_of(self).tell(
+                "the smoke test is still running: it would be found on the hosts; ask again when it is over"
+            )
         else:
             self._ask_all()
 

@@ -45,7 +45,7 @@ class Smoke(Part):
     def action_smoke(self) -> None:
         """An all-reduce, after a question."""
         if self.pairs:
-            app_of(self.view).tell("the smoke goes on; its results come pair by pair")
+            app_of(self.view).tell("the smoke test is still running; its results come pair by pair")
         elif len(self.up()) < 2:
             app_of(self.view).tell("the smoke needs two hosts that answer", level="warning")
         else:

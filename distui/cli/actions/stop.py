@@ -77,6 +77,6 @@ async def _some(
         out.tell(f"{host}: {text}", "error")
     if report.errors:
         return ExitCode.CONTACT_LOST
-    then = "the others go on" if live.plan.on_fail == "wait" else "whoever follows the run stops the others"
+    then = "the others keep running" if live.plan.on_fail == "wait" else "whoever follows the run stops the others"
     out.tell(f"{named_ranks(ranks)} of {place.run} ended; with `on_fail: {live.plan.on_fail}` {then}")
     return ExitCode.OK

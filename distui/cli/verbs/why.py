@@ -21,6 +21,6 @@ from distui.cli.options import RUN, verb
 def command() -> None:
     """Say why a run hangs or is slow: which rank has not entered which collective or comes late, and what it does.
 
-    Its ranks are asked over ssh and go on as they are: where each is in its collectives (programs that use
+    Its ranks are asked over ssh and keep running: where each is in its collectives (programs that use
     torch.distributed, unless the job says `insight: off`), its Python calls, and what its kernel says of it.
     """

@@ -51,7 +51,7 @@ async def end_launch(
     if others and not await _agreed(front, place.run, others, word, ended=left is not None):
         return Ended(agreed=False)
     for text in sorted({whose(one) for one in under_way(launches, recorded)}):
-        front.tell(f"stopping the launch of {place.run} by {text}; where it goes on, it is stopped, too")
+        front.tell(f"stopping the launch of {place.run} by {text}; if it is still under way it is stopped, too")
     tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
     swept = await sweep_run(connector, place.run, place.hosts, tokens, place.stored, spare=unreachable)
     for level, words in swept.words(place.run):
@@ -92,7 +92,7 @@ async def _asked_here(settings: ClusterSettings, front: FrontEnd, stored: Stored
     """
     run = stored.run_id
     if not await places.let_go(stored, limit=DRAIN_SECONDS):
-        goes_on = f"{run} is followed by another distui here, which goes on"
+        goes_on = f"{run} is followed by another distui here, which is still running"
         front.tell(goes_on)
         return Ended(failed=(goes_on,))
     if settings.store.get(run) is not None and (summary(stored).result or {}).get("state") not in ENDED:

@@ -63,7 +63,7 @@ def warnings(job: Job, nodes: int) -> list[str]:
         )
     if min_nodes(job) is not None:
         found.append(
-            "the first host holds torchrun's rendezvous: the run goes on without any other, not without that one"
+            "the first host holds torchrun's rendezvous: the run continues without any other, not without that one"
         )
         if not settings.max_restarts:
             found.append("when a node is lost the others' ranks fail and are started again: that needs max_restarts")

@@ -38,7 +38,7 @@ class WhyPanel(Part):
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action(
             "why", "why", ("w",), "View", "why", footer=True,
-            help="Why it does not go on, or slowly: where each rank is and what it does. Asks them; they go on.",
+            help="Why it hangs or is slow: where each rank is and what it does. The ranks are asked, and keep running.",
         ),
     )  # fmt: skip
 
