@@ -191,7 +191,7 @@ def _ranks(changes: Sequence[RankChanged], names: Names) -> Iterator[Line]:
 def _stalled(event: RunStalled) -> Line:
     """That no step comes any more, or that they come again."""
     if not event.stalled:
-        return "distui: the run is still running", ""
+        return "distui: the run makes progress again", ""
     last = f", last step {event.step:,.0f}" if event.step is not None else ""
     return f"distui: the run stands still for {duration(max(0.0, event.at - event.since))}{last}", "yellow"
 
