@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from distui.cli.printing.words import progress_words
 from distui.runs.lines.event_json import progress_json, progress_of
 from distui.runs.lines.events import LogLine, Progressed, RunEnded
-from distui.runs.state.progress import ProgressTeller, figure_name, number
+from distui.runs.state.progress import POINTS, ProgressTeller, figure_name, number
 from distui.runs.store.journal import Journal
 from distui.runs.store.recorded import stored_progress
 from distui.runs.store.runs import RunStore
@@ -51,6 +53,40 @@ def test_the_speed_is_by_the_stamps_of_the_lines() -> None:
     teller.take(said("step 10 loss 1", stamp="2026-01-01T00:00:00.0Z"), 5.0)
     progress = teller.take(said("step 20 loss 1", stamp="2026-01-01T00:00:25.0Z"), 6.0)
     assert progress is not None and progress.seconds_per_step == 2.5
+
+
+def stamp(at: float) -> str:
+    """As Docker writes it."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%S}.000000000Z"
+
+
+NIGHT = 1_700_000_000.0
+
+
+def test_what_was_said_while_nobody_followed_is_of_then() -> None:
+    """Lines that come at once give several points, bounded, each of when its line was said; none of them is lost to
+    the newest one.
+    """
+    teller = ProgressTeller(PATTERN, 0, "h1", offset=60.0)
+    lines = [
+        LogLine("stdout", f"step {i} loss {3 - i / 1000:.3f}" if i % 2 else "other", stamp(NIGHT + 60 + i))
+        for i in range(1000)
+    ]
+    earlier = list(teller.earlier(lines, NIGHT + 36_000))
+    last = teller.take(lines, NIGHT + 36_000)
+    assert last is not None and POINTS // 2 < len(earlier) < POINTS
+    assert [told.at - NIGHT for told in (*earlier, last)] == [told.values["step"] for told in (*earlier, last)]
+    assert last.values["step"] == 999 and all(b.at - a.at < 100 for a, b in pairwise((*earlier, last)))
+
+
+@pytest.mark.parametrize("times", [[NIGHT + i / 2 for i in range(9)], [None] * 9], ids=["of now", "without times"])
+def test_what_is_said_now_is_one_point_of_now(times: list[float | None]) -> None:
+    """Also where an engine gives no times, for all that is known."""
+    teller = ProgressTeller(PATTERN, 0, "h1")
+    lines = [LogLine("stdout", f"step {i} loss 1", stamp(at) if at else "") for i, at in enumerate(times)]
+    assert not list(teller.earlier(lines, NIGHT + 4.9)) and not list(teller.earlier([], NIGHT))
+    told = teller.take(lines, NIGHT + 4.9)
+    assert told is not None and (told.at, told.values["step"]) == (NIGHT + 4.9, 8)
 
 
 SAVES = r"step (?P<step>\d+)/(?P<total>\d+) loss (?P<loss>\S+)|saved (?P<checkpoint>\S+)"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from distui.runs.lines.events import (
     HostSampled,
     LogLines,
     Notice,
+    Progressed,
     RankChanged,
 )
 from distui.runs.state.samples import Sample, Traffic
@@ -103,6 +106,20 @@ async def test_lines_reach_file_and_event_once(make: Any) -> None:
     assert watched.stored.rank_log(0).read_bytes() == b"one\ntwo\nthree"
     assert watched.tracker.settled
     assert watched.tracker.verdict().outcome == "succeeded"
+
+
+async def test_what_was_said_before_it_was_followed_is_progress_of_then(make: Any) -> None:
+    """A run that is taken up in the morning: its loss over the night, not only the last one."""
+    plan = dataclasses.replace(plan_for("h1"), progress=r"step (?P<step>\d+)")
+    watched = make(plan)
+    night = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
+    watched.now = night + 30_000
+    pieces = tuple(b"step %d\n" % i for i in range(600))
+    stamps = tuple(b"2026-11-21T00:%02d:%02d.000000000Z" % divmod(i, 60) for i in range(600))
+    await watched.tell(("h1", Records(0, Batch((1,) * 600, stamps, pieces), ResumePoint(written=9000))))
+    told = watched.of(Progressed)
+    assert len(told) > 10 and [round(one.at - night) for one in told] == [one.values["step"] for one in told]
+    assert told[-1].values["step"] == 599
 
 
 async def test_a_secret_that_a_rank_prints_is_hidden_and_told_once(make: Any) -> None:

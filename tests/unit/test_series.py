@@ -125,6 +125,34 @@ def test_no_number_and_no_clock_breaks_anything(
         assert found is None or not math.isinf(found.high)
 
 
+def test_what_came_late_stands_where_it_was_said(tmp_path: Path) -> None:
+    """A night that is read in the morning, while hosts are measured: no hole in the loss, and no row is written twice
+    or begun for each figure.
+    """
+    put(tmp_path, [3.0] * 600)
+    writer, morning = SeriesWriter(tmp_path), T0 + 36_000
+    for i in range(600, 36_000, 30):
+        if i % 600 == 0:  # a host says something between two batches
+            writer.put(morning + i / 36_000, [(LOAD, 97.0)])
+        writer.put(T0 + i, [(LOSS, 2.0)], i)
+    writer.put(morning + 2, [(LOSS, 1.0)], 36_002)
+    writer.put(morning + 3, [(LOAD, 96.0)])
+    writer.close()
+    for finest in (0.0, 600.0):
+        rows = rows_of(tmp_path, finest=finest)
+        said = [row.start for row in rows if LOSS in row.bins]
+        assert max(b - a for a, b in pairwise(said)) <= max(600.0, finest) and said[-1] >= morning - 600
+        assert all_of(rows, LOSS).samples == 600 + 1180 + 1
+        assert all_of(rows, LOAD).samples == 60
+    again = SeriesWriter(tmp_path)
+    for later in (700, 1400, 2100, 2800):
+        again.put(morning + later, [(LOSS, 1.0)], 36_000 + later)
+    again.close()
+    coarse = [row for row in rows_of(tmp_path, LEVELS[3:]) if row.start <= morning < row.start + row.width]
+    assert [row.bins[LOAD].samples for row in coarse] == [60], "nothing of the morning is lost to what came late"
+    assert len(read_content(tmp_path / "10m").rows) < 80
+
+
 def test_what_is_no_number_has_no_part_in_a_mean() -> None:
     """Unless nothing else was said; beyond what four bytes hold it is the largest they do."""
     assert joined(bin_of(float("nan")), bin_of(2.0)) == Bin(1, 2.0, 2.0, 2.0)

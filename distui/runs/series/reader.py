@@ -71,7 +71,7 @@ class SeriesReader:
         for content in (view.content for view in self._views):
             coarser = content.rows
             if found and coarser and coarser[-1].width <= finest:
-                end = coarser[-1].end  # what is finer is only needed for what is not in here yet
+                end = max(row.end for row in coarser)  # what is finer is only needed for what is not in here yet
                 found = [(content, row) for row in coarser] + [pair for pair in found if pair[1].start >= end]
             elif coarser:
                 found = _joined(content, found)

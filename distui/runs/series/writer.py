@@ -9,17 +9,24 @@ from pathlib import Path
 from distui.runs.series.level import LEVELS, LaterVersion, Level, LevelFile, is_moment
 from distui.runs.series.values import OpenRow, Row, Series, start_of
 
+LATE_S = 5.0
+"""What is older than the newest by more than that has rows of its own."""
+
 
 class SeriesWriter:
     """Writes what a run measures into its folder. A clock that jumps begins another row, forwards or backwards.
 
-    Coarse rows are made of finer ones that are in their file: whoever takes the run up later goes on where the files
-    end, and what a crash loses is the row of that second. On a full disk rows of that time are missing.
+    What was said while nobody followed the run comes between figures of now: both have open rows of their own, or each
+    of them would begin another one. Coarse rows are made of finer ones that are in their file: whoever takes the run up
+    later goes on where the files end, and what a crash loses is the row of that second. On a full disk rows of that
+    time are missing.
     """
 
     def __init__(self, folder: Path, levels: tuple[Level, ...] = LEVELS) -> None:
         self._files = [LevelFile(folder, level, last=level is levels[-1]) for level in levels]
-        self._open: list[OpenRow | None] = [None] * len(levels)
+        self._now: list[OpenRow | None] = [None] * len(levels)
+        self._late: list[OpenRow | None] = [None] * len(levels)
+        self._newest = float("-inf")
         self._ready = False
         self._refused = False
         """Whether a later distui has written here: then nothing is."""
@@ -28,7 +35,11 @@ class SeriesWriter:
         """What was measured at a moment."""
         if self._refused or not is_moment(at):
             return
-        row = self._row(0, at)
+        late = at < self._newest - LATE_S
+        self._newest = max(self._newest, at)
+        if step is not None and not late:
+            self._settle()
+        row = self._row(self._late if late else self._now, 0, at)
         for series, value in figures:
             row.put(series, value)
         if step is not None:
@@ -36,22 +47,55 @@ class SeriesWriter:
 
     def close(self) -> None:
         """Write what the last second has so far."""
-        if (row := self._open[0]) is not None:
-            self._open[0] = None
-            self._write(0, row.row())
+        self._settle()
+        if (row := self._now[0]) is not None:
+            self._now[0] = None
+            self._write(self._now, 0, row.row())
 
-    def _row(self, number: int, at: float) -> OpenRow:
+    def _settle(self) -> None:
+        """Write all rows of what came late: no more of it is to come."""
+        for number, row in enumerate(self._late):  # writing one may begin the next
+            if row is None:
+                continue
+            self._late[number] = None
+            if row.start == start_of(self._newest, self._files[number].width):
+                self._before_now(number, row.row())
+            else:
+                self._write(self._late, number, row.row())
+
+    def _before_now(self, number: int, late: Row) -> None:
+        """What came late of the time of the open row is a part of it, its first one."""
+        now = self._now[number]
+        both = self._now[number] = OpenRow(late.start, late.width)
+        both.take(late)
+        if now is not None and now.start == late.start:
+            both.take(now.row())
+        elif now is not None:
+            self._write(self._now, number, now.row())
+
+    def _row(self, opened: list[OpenRow | None], number: int, at: float) -> OpenRow:
         """The row of a level that a moment is in; the one before is written."""
         width = self._files[number].width
-        known, start = self._open[number], start_of(at, width)
+        known, start = opened[number], start_of(at, width)
         if known is not None and known.start == start:
             return known
-        made = self._open[number] = OpenRow(start, width)
+        if opened is self._late:
+            self._settle_older(number)
+        made = opened[number] = OpenRow(start, width)
         if known is not None:
-            self._write(number, known.row())
+            self._write(opened, number, known.row())
         return made
 
-    def _write(self, number: int, row: Row) -> None:
+    def _settle_older(self, number: int) -> None:
+        """Write a row that was taken up and is over: rows of what came late go behind it, and whoever takes the run up
+        next goes on behind the last of them.
+        """
+        row = self._now[number]
+        if row is not None and row.start < start_of(self._newest, self._files[number].width):
+            self._now[number] = None
+            self._write(self._now, number, row.row())
+
+    def _write(self, opened: list[OpenRow | None], number: int, row: Row) -> None:
         try:
             if not self._ready:
                 self._take_up()
@@ -63,7 +107,7 @@ class SeriesWriter:
         except OSError:
             pass  # a full disk: who follows the run says so, and coarser rows have it when there is room again
         if number + 1 < len(self._files):
-            self._row(number + 1, row.start).take(row)
+            self._row(opened, number + 1, row.start).take(row)
 
     def _take_up(self) -> None:
         """Go on where the files end: what the finer ones have of coarse rows that were not written yet."""
@@ -71,8 +115,8 @@ class SeriesWriter:
         self._ready = True
         for number in range(len(contents) - 1, 0, -1):
             rows = contents[number].rows
-            known = rows[-1].end if rows else float("-inf")
+            known = max((row.end for row in rows), default=float("-inf"))
             for packed in contents[number - 1].rows:
                 if packed.start >= known:
                     with contextlib.suppress(OSError):
-                        self._row(number, packed.start).take(contents[number - 1].row(packed))
+                        self._row(self._now, number, packed.start).take(contents[number - 1].row(packed))

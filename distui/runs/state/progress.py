@@ -38,6 +38,12 @@ TOTALS = ("total", "steps")
 """What the pattern may call the step that the run ends with."""
 CHECKPOINTS = ("checkpoint", "ckpt")
 """And what was saved last: a step, or a file."""
+LATE_S = 5.0
+"""What was said longer ago than that when it is read is of then, not of now: nobody followed the run meanwhile."""
+POINTS = 16
+"""So many points at most are taken of lines that come at once and were said over a longer time."""
+NEAR = 4
+"""Of the last lines of each such part so many are looked at: most say their step in one of them."""
 LINES_FOR_CHECKPOINTS = 200
 """Of the lines that come at once so many are looked at for a checkpoint; of the others the newest match counts."""
 _NUMBER = regex(r"[-+]?(?:\d[\d_,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)", re.IGNORECASE)
@@ -159,11 +165,43 @@ class ProgressTeller:
         self._progress = Progress(regex)
         self._told = float("-inf")
         self._new = False
+        self._at: float | None = None
+        """When what is new was said, where that is long ago."""
         self._odd_values = OddValues()
         self._saves = any(f"(?P<{name}>" in regex for name in CHECKPOINTS)
         self._saved = Point({}, {}, None)
         """What was saved last: said once, and true until the next one."""
         self._odd: list[str] = []
+
+    def earlier(self, lines: Sequence[LogLine], now: float) -> Iterator[Progressed]:
+        """What was said while nobody followed the run, of lines that are read now: a point for each part of that time,
+        but for the last one, which `take` tells.
+        """
+        began, ended = (self._said(lines[0]), self._said(lines[-1])) if lines else (None, None)
+        if began is None or ended is None or now - began <= LATE_S:
+            return
+        parts = min(POINTS, int((ended - began) / EVERY_S), len(lines))
+        ends = [len(lines) * number // parts for number in range(1, parts)]
+        near = [lines[at] for end in ends for at in range(max(0, end - NEAR), end)]
+        part_of = [number for number, end in enumerate(ends) for _ in range(max(0, end - NEAR), end)]
+        newest = {part_of[i]: (i, found) for i, found in self._progress.each([line.text for line in near])}
+        for i, found in newest.values():
+            at = self._said(near[i])
+            if at is not None and self._take(found, at):
+                yield self._event(at)
+
+    def _said(self, line: LogLine) -> float | None:
+        """When a line was said, in our clock; None where the engine gives no time."""
+        at = self._stamps.parse(line.stamp)
+        return None if at is None else at - self._offset
+
+    def _take(self, found: Point, at: float) -> bool:
+        """Take a point in; whether it is one of progress."""
+        if self._progress.last is not None and only_saved(found):
+            return False
+        self._progress.take(Point(found.values, found.words, at))
+        self._odd += self._odd_values.take(found.values, found.values.get("step"))
+        return True
 
     def take(self, lines: Sequence[LogLine], now: float) -> Progressed | None:
         """The newest line of these that matches counts; None when nothing is to be reported now."""
@@ -171,12 +209,10 @@ class ProgressTeller:
         if self._saves:
             self._look_for_checkpoints(texts[-LINES_FOR_CHECKPOINTS:])
         newest = self._progress.newest(texts)
-        if newest is not None and not (self._progress.last is not None and only_saved(newest[1])):
-            index, found = newest
-            at = self._stamps.parse(lines[index].stamp)
-            self._progress.take(Point(found.values, found.words, now if at is None else at - self._offset))
-            self._odd += self._odd_values.take(found.values, found.values.get("step"))
-            self._new = True
+        if newest is not None:
+            said = self._said(lines[newest[0]])
+            if self._take(newest[1], now if said is None else said):
+                self._new, self._at = True, said if said is not None and now - said > LATE_S else None
         return self.tell(now) if now - self._told >= EVERY_S else None
 
     def _look_for_checkpoints(self, texts: Sequence[str]) -> None:
@@ -198,13 +234,19 @@ class ProgressTeller:
 
     def tell(self, now: float) -> Progressed | None:
         """What was not returned yet: for the end of the log, when nobody waits for the next second."""
-        last = self._progress.last
-        if not self._new or last is None:
+        if not self._new or self._progress.last is None:
             return None
-        self._told, self._new = now, False
+        at = now if self._at is None else self._at
+        self._told, self._new, self._at = now, False, None
+        return self._event(at)
+
+    def _event(self, at: float) -> Progressed:
+        """The newest point, as said then."""
+        last = self._progress.last
+        assert last is not None
         values = {**last.values, **self._saved.values}
         words = {name: text for name, text in {**last.words, **self._saved.words}.items() if name not in values}
-        return Progressed(now, self.rank, self._host, values, words, self._progress.seconds_per_step())
+        return Progressed(at, self.rank, self._host, values, words, self._progress.seconds_per_step())
 
 
 def _of(values: Mapping[str, V], names: Sequence[str]) -> dict[str, V]:

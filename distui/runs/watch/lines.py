@@ -71,7 +71,10 @@ class WatchedLines:
                 await self._read_progress(self._progress, group, task)
 
     async def _read_progress(self, teller: ProgressTeller, group: Written, task: Task) -> None:
-        await self._tell(teller.take(group.lines, self._tracker.clock()))
+        now = self._tracker.clock()
+        for earlier in teller.earlier(group.lines, now):
+            await self._emit(earlier)
+        await self._tell(teller.take(group.lines, now))
         for words in teller.odd():
             await self._emit(Notice(self._tracker.clock(), "warning", f"rank {teller.rank}: {words}", task.host))
         if teller.given_up:
