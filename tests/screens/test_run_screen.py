@@ -11,10 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import NOW, FakeBackend, FakeLive, launching, sample, screen_text, shot
+from fakes import NOW, FakeBackend, FakeLive, colours, launching, sample, screen_text, shot
 from training import PATTERN, body, failing_loudly, opened, say, settled, train
 
-from distui.runs.lines.events import LogLine, LogLines, Notice, RankChanged, RunEnded
+from distui.runs.lines.events import Carried, LogLine, LogLines, NetworkUsed, Notice, RankChanged, RunEnded
 from distui.runs.store.runs import StoredRun
 from distui.tui.logs.feed import RunFeed
 
@@ -33,6 +33,27 @@ async def test_a_healthy_run(open_app: Any, live: FakeLive) -> None:
     assert "RUNNING" in text and "16 of 16 ranks" in text and "step 39" in text and "loss 2.610" in text
     assert "step 39  loss 2.610" in text and "×16" in text
     assert "node01 gpu 0" in text and "all ranks  merged" in text and "96%" in text
+
+
+@pytest.mark.parametrize(("backend_of_job", "words"), [("nccl", "RDMA over mlx5_0-7"), ("gloo", "TCP over ib0")])
+async def test_what_the_data_goes_over(open_app: Any, backend: FakeBackend, backend_of_job: Any, words: str) -> None:
+    """As the backend can use it; where another interface carries it, that stands at its host, in amber."""
+    live = backend.follow(dataclasses.replace(backend.plan(), backend=backend_of_job))
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 40)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await live.feed(*(sample(host, time.time()) for host in live.plan.hosts))
+        await settled(pilot)
+        strip = screen_text(app).partition("GPUs and network")[2]
+        assert words in strip and "carries it" not in strip
+        assert {"RDMA", "TCP"} & set(strip.split()) == {words.split()[0]}
+        carried = (Carried("node01", "ib0", 10, 10, planned=True), Carried("node01", "eno1", 400, 400))
+        used = NetworkUsed(time.time(), "going", "eno1 98 % of 820 B", carried, ("800 B went over eno1",))
+        await live.feed(used)
+        await settled(pilot)
+        assert "eno1 carries it" in next(row for row in body(app) if row.startswith(" node01 ▇"))
+        assert screen_text(app).count("carries it") == 1
+        assert colours(app, "eno1 carries it") == {screen.palette.watch.color}
 
 
 @pytest.mark.parametrize(("size", "beside"), [((120, 36), False), ((159, 45), False), ((200, 50), True)])

@@ -34,11 +34,11 @@ def steps(made: RunPlan, at: float, step: int, **other: int) -> RanksStepped:
     return RanksStepped(at, tuple(RankStep(rank, other.get(f"r{rank}", step), at) for rank in ranks))
 
 
-async def stuck(backend: FakeBackend, *, ago: float = 600.0, **other: int) -> FakeLive:
+async def stuck(backend: FakeBackend, *, ago: float = 3.5 * 3600, **other: int) -> FakeLive:
     """A run of 24 whose last step came so many seconds ago."""
     made, now = big(backend), time.time()
     live = backend.follow(made)
-    await live.feed(*launching(made, now - 3000))
+    await live.feed(*launching(made, now - 4 * 3600))
     await live.feed(*(lines(made, rank, now - ago, "on") for task in made.tasks for rank in task.ranks))
     await live.feed(*(steps(made, now - ago - 20 + i, i, **(other if i == 20 else {})) for i in range(21)))
     return live
@@ -56,9 +56,13 @@ async def test_a_run_without_steps_is_not_green(open_app: Any, backend: FakeBack
         shot(app, f"stalled-{size[0]}")
         assert "STALLED" in text and "last step 20" in text and "RUNNING" not in text
         assert not any(row.sign == "running" for row in screen.feed.rows())
+        amber, green = screen.palette.watch.color, screen.palette.good.color
+        assert colours(app, "STALLED 3h, last step 20") == {amber} != {green}
+        assert colours(app, f"{screen.glyphs.state('quiet')} STALLED") == {amber}
         await live.feed(steps(live.plan, time.time(), 21))
         await settled(pilot)
         assert "RUNNING" in screen_text(app) and "STALLED" not in screen_text(app)
+        assert colours(app, "RUNNING") == {green}
 
 
 async def test_what_its_gpus_do_stands_beside_it(open_app: Any, backend: FakeBackend) -> None:
@@ -165,7 +169,7 @@ async def test_a_run_that_is_quiet_all_over(open_app: Any, live: FakeLive) -> No
 async def test_a_silent_run_whose_gpus_spin(open_app: Any, live: FakeLive) -> None:
     """No steps, no lines, and GPUs at full load that only wait: amber, and what they do stands beside it."""
     now = time.time()
-    await live.feed(*launching(live.plan, now - 300))
+    await live.feed(*launching(live.plan, now - 3.5 * 3600))
     for host in live.plan.hosts:
         seen = sample(host, now)
         cards = tuple(dataclasses.replace(gpu, power_w=110.0, power_limit_w=700.0) for gpu in seen.gpus)
@@ -173,7 +177,7 @@ async def test_a_silent_run_whose_gpus_spin(open_app: Any, live: FakeLive) -> No
     async with open_app((120, 36)) as (app, pilot):
         screen = await opened(pilot, live)
         text = screen_text(app)
-        assert "STALLED 5m" in text and "RUNNING" not in text
+        assert "STALLED 3h" in text and "RUNNING" not in text
         assert "No rank says another line; GPUs 96 % at 110 W: waiting in a collective" in text
         assert not any(row.sign == "running" for row in screen.feed.rows())
 
@@ -200,6 +204,7 @@ async def test_the_list_of_runs_says_so(open_app: Any, backend: FakeBackend) -> 
         text = screen_text(app)
         shot(app, "runs-stalled")
         assert "STALLED 3h" in text and "RUNNING" not in text
+        assert colours(app, "STALLED 3h  ") == {app.screen.palette.watch.color}
 
 
 async def test_its_metrics_and_its_preview_have_no_speed(open_app: Any, backend: FakeBackend) -> None:
@@ -209,17 +214,17 @@ async def test_its_metrics_and_its_preview_have_no_speed(open_app: Any, backend:
     values = {"step": 20.0, "total": 600.0, "loss": 2.25}
     await live.feed(Progressed(now, 0, "node01", values, {}, 2.0))
     row = next(row for row in (await backend.runs())[0] if row.state == "running")
-    backend.rows = [dataclasses.replace(row, run=live.plan.run_id, stalled=Standstill(now - 600, 20))]
+    backend.rows = [dataclasses.replace(row, run=live.plan.run_id, stalled=Standstill(now - 3.5 * 3600, 20))]
     async with open_app((120, 36), start="runs") as (app, pilot):
         await until(pilot, lambda: "progress" in screen_text(app))
-        assert "progress  STALLED 10m, last step 20   loss 2.25" in screen_text(app)
+        assert "progress  STALLED 3h, last step 20   loss 2.25" in screen_text(app)
         await opened(pilot, live)
         await pilot.press("p")
         await until(pilot, lambda: isinstance(app.screen, MetricsScreen) and "Step time" in screen_text(app))
         head = line_of(app, "STALLED")
-        assert "STALLED 10m, last step 20" in head and "loss 2.25" in head
+        assert "STALLED 3h, last step 20" in head and "loss 2.25" in head
         assert "left" not in head and "s/it" not in head
-        assert colours(app, "STALLED 10m, last step 20") == {app.screen.palette.watch.color}
+        assert colours(app, "STALLED 3h, last step 20") == {app.screen.palette.watch.color}
 
 
 async def test_the_fake_runs_really_stand(backend: FakeBackend) -> None:
@@ -236,6 +241,7 @@ async def test_the_preview_of_a_host_says_how_far_its_run_is(open_app: Any, back
     async with open_app((120, 36)) as (app, pilot):
         await until(pilot, lambda: "last step 20" in line_of(app, "ranks 0-7 of 24"))
         assert "STALLED" in line_of(app, "ranks 0-7 of 24")
+        assert colours(app, "STALLED 3h, last step 20") == {app.screen.palette.watch.color}
         await live.feed(steps(live.plan, time.time(), 21))
         await live.feed(Progressed(time.time(), 0, "node01", {"step": 21.0, "loss": 2.125}, {}, 0.5))
         await until(pilot, lambda: "step 21" in line_of(app, "ranks 0-7 of 24"))
