@@ -52,7 +52,7 @@ class Asked(NamedTuple):
 
 
 @frozen
-class RankRow:
+class ShownRank:
     """One rank, as its host or the record here tells it."""
 
     rank: int
@@ -179,7 +179,7 @@ async def _left(
     return next((one for one in launches if one.token == found.token and one.record is not None), None)
 
 
-def merged(found: FoundRun | None, place: places.RunLocation, silent: Collection[str] | None = None) -> list[RankRow]:
+def merged(found: FoundRun | None, place: places.RunLocation, silent: Collection[str] | None = None) -> list[ShownRank]:
     """Every rank: from the record here, and over it what the hosts say now. `silent` are those that did not answer."""
     rows = {r.rank: r for r in recorded_ranks(place)}
     if silent is not None and place.stored is not None and not place.stored.is_followed:
@@ -193,20 +193,20 @@ def merged(found: FoundRun | None, place: places.RunLocation, silent: Collection
             code = (
                 known.exit if known is not None and known.related else task.exit
             )  # a launcher's exit is not its ranks'
-            rows[rank] = RankRow(
+            rows[rank] = ShownRank(
                 rank, task.host, task.status, code, text, labels.gpus, task.id[:12], labels.name, related
             )
     return [rows[rank] for rank in sorted(rows)]
 
 
-def _as_ended(there: Sequence[RankRow], ended: Sequence[RankChanged]) -> list[RankRow]:
+def _as_ended(there: Sequence[ShownRank], ended: Sequence[RankChanged]) -> list[ShownRank]:
     """Every rank as the run's end has it, with what containers that are still there tell besides."""
     rows = {row.rank: row for row in there}
     known = [(_as_row(event), rows.get(event.rank)) for event in ended]
     return [replace(r, gpus=seen.gpus, id=seen.id, name=seen.name) if seen is not None else r for r, seen in known]
 
 
-def _now(row: RankRow, asked: Collection[str], silent: Collection[str]) -> RankRow:
+def _now(row: ShownRank, asked: Collection[str], silent: Collection[str]) -> ShownRank:
     """A rank that ran when nobody followed it any more, and of which nothing was found: what is known of it now."""
     if row.state not in ("running", "lost"):
         return row
@@ -217,26 +217,26 @@ def _now(row: RankRow, asked: Collection[str], silent: Collection[str]) -> RankR
     return replace(row, state="removed", words=REMOVED)
 
 
-def recorded_ranks(place: places.RunLocation) -> list[RankRow]:
+def recorded_ranks(place: places.RunLocation) -> list[ShownRank]:
     """The ranks as the events recorded here left them."""
-    rows: dict[int, RankRow] = {}
+    rows: dict[int, ShownRank] = {}
     for event in stored_events(place.stored) if place.stored is not None else ():
         if isinstance(event, RunOpened):
-            rows = {r: RankRow(r, h, "waiting", name=event.names.get(r, "")) for r, h in event.ranks.items()}
+            rows = {r: ShownRank(r, h, "waiting", name=event.names.get(r, "")) for r, h in event.ranks.items()}
         elif isinstance(event, RankChanged):
             rows[event.rank] = _as_row(event, rows[event.rank].name if event.rank in rows else "")
     return list(rows.values())
 
 
-def _as_row(event: RankChanged, name: str = "") -> RankRow:
+def _as_row(event: RankChanged, name: str = "") -> ShownRank:
     related = RankState(event.rank, event.host, 0, relation=event.relation, of=event.of).related
-    return RankRow(event.rank, event.host, event.state, event.exit, event.words, name=name, related=related)
+    return ShownRank(event.rank, event.host, event.state, event.exit, event.words, name=name, related=related)
 
 
 def _show(
     out: Console,
     row: history.RunRow,
-    ranks: Sequence[RankRow],
+    ranks: Sequence[ShownRank],
     progress: Progressed | None,
     used: NetworkUsed | None,
     asked: Sequence[WhyRecord],
@@ -267,7 +267,7 @@ def _show(
     out.print("\n".join(map(safe, lines)))
 
 
-def _in_words(rank: RankRow) -> str:
+def _in_words(rank: ShownRank) -> str:
     return ", ".join(part for part in (rank.words, rank.related) if part)
 
 

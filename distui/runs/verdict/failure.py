@@ -19,7 +19,7 @@ _DUMPED = "Fatal Python error: "
 
 def failure_of(evidence: Evidence, group: First) -> Failure:
     """The failure that explains the run."""
-    part, task = group.chief, group.chief.task
+    part, task = group.first, group.first.task
     cause = cause_of_part(part)
     held = evidence.explanation if cause in IN_VAIN else None
     return Failure(

@@ -44,7 +44,7 @@ NAMED = 3
 class First:
     """The first failure, the ranks that failed like it, and those that may have been first instead."""
 
-    chief: Part
+    first: Part
     alike: tuple[Part, ...]
     near: tuple[Part, ...]
     unsure: str
@@ -52,7 +52,7 @@ class First:
     @property
     def members(self) -> tuple[Part, ...]:
         """All that may be called first, the one that is named before the others."""
-        return (self.chief, *self.alike, *self.near)
+        return (self.first, *self.alike, *self.near)
 
     def has(self, part: Part) -> bool:
         """Whether this one may be called first."""
@@ -61,13 +61,13 @@ class First:
     @property
     def within(self) -> float | None:
         """Seconds between the first and the last of those that failed alike."""
-        times = [at for part in (self.chief, *self.alike) if (at := part.failed_at) is not None]
+        times = [at for part in (self.first, *self.alike) if (at := part.failed_at) is not None]
         return max(times) - min(times) if len(times) > 1 else None
 
     @property
     def who(self) -> str:
         """`rank 3`, or the launcher's host."""
-        return who(self.chief)
+        return who(self.first)
 
 
 def who(part: Part) -> str:
@@ -112,14 +112,14 @@ def first_of(evidence: Evidence, parts: Sequence[Part]) -> First | None:
     pool = _leading(_without(failed, handled))
     earliest = min(pool, key=_order)
     near = [p for p in pool if not _apart(p, earliest)]
-    chief = min(near, key=lambda p: (not p.killed, *_order(p)))
-    late = [part for part in parts if _failed_in_the_stop(chief, part)]
-    alike = sorted((p for p in (*failed, *late) if p is not chief and _alike(chief, p)), key=lambda p: p.ranks)
-    near = _without(near, [chief], alike)
+    first = min(near, key=lambda p: (not p.killed, *_order(p)))
+    late = [part for part in parts if _failed_in_the_stop(first, part)]
+    alike = sorted((p for p in (*failed, *late) if p is not first and _alike(first, p)), key=lambda p: p.ranks)
+    near = _without(near, [first], alike)
     handled = _without(handled, alike)
-    mute = [p for p in _without((*failed, *late), alike, near) if _mute_beside(evidence, chief, p)]
-    unsure = _unsure(evidence, parts, chief, near, mute, handled)
-    return First(chief, tuple(alike), (*near, *mute, *handled), unsure)
+    mute = [p for p in _without((*failed, *late), alike, near) if _mute_beside(evidence, first, p)]
+    unsure = _unsure(evidence, parts, first, near, mute, handled)
+    return First(first, tuple(alike), (*near, *mute, *handled), unsure)
 
 
 def _handled(failed: Sequence[Part]) -> list[Part]:
@@ -157,15 +157,15 @@ def _apart(a: Part, b: Part) -> bool:
     return a is not b and a.when is not None and b.when is not None and a.when.apart(b.when)
 
 
-def _failed_in_the_stop(chief: Part, part: Part) -> bool:
+def _failed_in_the_stop(first: Part, part: Part) -> bool:
     """Whether a rank that ended after the stop began did so by its own failure: without a signal, or with what the
     first one raised.
     """
     if part.how != "stopped":
         return False
-    if part.words is None or chief.words is None:
+    if part.words is None or first.words is None:
         return part.by_itself
-    return part.words.weight == "own" and part.words.at is not None and _same_words(part.words, chief.words)
+    return part.words.weight == "own" and part.words.at is not None and _same_words(part.words, first.words)
 
 
 def _alike(a: Part, b: Part) -> bool:
@@ -186,55 +186,55 @@ def _same_words(a: LastWords, b: LastWords) -> bool:
     return a.weight == b.weight and (a.gist == b.gist or (a.cause is not None and a.cause == b.cause))
 
 
-def _mute_beside(evidence: Evidence, chief: Part, part: Part) -> bool:
+def _mute_beside(evidence: Evidence, first: Part, part: Part) -> bool:
     """Whether a rank that said nothing ended as the first one did, before it or with it: when it failed is not known.
 
     Only whole tasks are compared: torchrun notices the ends of a node's ranks together.
     """
-    if part is chief or evidence.rules.launcher == "torchrun" or chief.words is None or chief.ended_for_it:
+    if part is first or evidence.rules.launcher == "torchrun" or first.words is None or first.ended_for_it:
         return False
-    if part.words is not None or part.killed or part.code != chief.code or part.when is None or chief.over is None:
+    if part.words is not None or part.killed or part.code != first.code or part.when is None or first.over is None:
         return False
-    return not chief.over.before(part.when)
+    return not first.over.before(part.when)
 
 
 def _unsure(
     evidence: Evidence,
     parts: Sequence[Part],
-    chief: Part,
+    first: Part,
     near: Sequence[Part],
     mute: Sequence[Part],
     handled: Sequence[Part],
 ) -> str:
     """Why it is not sure that this one was first, in words; "" when it is."""
     if near:
-        return f"{_named(near)} failed at the same time as far as can be known ({_clocks(chief, near)})"
+        return f"{_named(near)} failed at the same time as far as can be known ({_clocks(first, near)})"
     if mute:
         return f"{_named(mute)} ended no later, and said nothing of when and why"
     if handled:
         return f"{_named(handled)} reported an error long before, and had not ended by it"
-    if not _weakness(chief):
-        return _may_have_handled(parts, chief)
-    words = (WAITED, ECHOED)[_weakness(chief) - 1]
+    if not _weakness(first):
+        return _may_have_handled(parts, first)
+    words = (WAITED, ECHOED)[_weakness(first) - 1]
     held = evidence.explanation
     if words == WAITED and held is not None and held.culprits:
         return "" if held.certainty == "certain" else f"{WAITED}, most likely for {named_ranks(held.culprits)}"
-    return f"{words}, and {_suspects(evidence, parts, chief) or NOBODY[words]}"
+    return f"{words}, and {_suspects(evidence, parts, first) or NOBODY[words]}"
 
 
-def _may_have_handled(parts: Sequence[Part], chief: Part) -> str:
+def _may_have_handled(parts: Sequence[Part], first: Part) -> str:
     """The doubt that is left where a rank reported an error, was still there long after, and nothing came of that."""
-    stop = chief.stop
+    stop = first.stop
     alone = all(p.how != "failed" or p.ended_for_it for p in parts)
-    if chief.closed or not chief.ended_for_it or stop is None or not alone or stop.at - _at(chief) <= HANDLED:
+    if first.closed or not first.ended_for_it or stop is None or not alone or stop.at - _at(first) <= HANDLED:
         return ""
-    later = stop.at - _at(chief)
+    later = stop.at - _at(first)
     return f"it was still there {later:.0f} s after its error, when it was stopped: it may have handled it"
 
 
-def _suspects(evidence: Evidence, parts: Sequence[Part], chief: Part) -> str:
+def _suspects(evidence: Evidence, parts: Sequence[Part], first: Part) -> str:
     """Who may have brought a rank down that only tells of others: ranks that had ended well, hosts out of reach."""
-    done = [p for p in parts if p.how == "succeeded" and p.when is not None and p.when.early <= _at(chief)]
+    done = [p for p in parts if p.how == "succeeded" and p.when is not None and p.when.early <= _at(first)]
     away = [p.task.host for p in parts if p.how == "open" and _lost(evidence, p.task.host)]
     words = [f"{_named(done)} had ended with exit 0 by then"] if done else []
     words += [f"{', '.join(sorted(set(away))[:NAMED])} went out of reach"] if away else []
@@ -252,7 +252,7 @@ def _named(parts: Sequence[Part]) -> str:
     return ", ".join(on) + (f" and {len(parts) - NAMED} more" if len(parts) > NAMED else "")
 
 
-def _clocks(chief: Part, others: Sequence[Part]) -> str:
-    moments: list[Moment] = [p.when for p in (chief, *others) if p.when is not None]
+def _clocks(first: Part, others: Sequence[Part]) -> str:
+    moments: list[Moment] = [p.when for p in (first, *others) if p.when is not None]
     spans = [m.late - m.early + (m.doubt if len({x.host for x in moments}) > 1 else 0.0) for m in moments]
     return f"their times are known to {1000 * sum(sorted(spans)[-2:]):.0f} ms"

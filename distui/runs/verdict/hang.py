@@ -19,8 +19,8 @@ def ended_by_hang(stops: Sequence[Stop], group: First | None) -> bool:
     first = next((stop for stop in stops if stop.reason != "done" and stop.tasks is None), None)
     if first is None or first.reason != "hang":
         return False
-    words = group.chief.words if group is not None else None
-    return group is None or (words is not None and words.weight != "own" and not group.chief.killed)
+    words = group.first.words if group is not None else None
+    return group is None or (words is not None and words.weight != "own" and not group.first.killed)
 
 
 def culprits_of(evidence: Evidence, parts: Sequence[Part]) -> list[Part]:
@@ -37,17 +37,17 @@ def failure_of_hang(evidence: Evidence, parts: Sequence[Part]) -> Failure:
     if not culprits or found is None:
         words = "its ranks stood still, and it was stopped"
         return Failure(None, "", None, words, cause, hint, at=since, name="the run", unsure=unsure)
-    chief, rank = culprits[0], found.culprits[0]
+    part, rank = culprits[0], found.culprits[0]
     return Failure(
         rank=rank,
-        host=chief.task.host,
+        host=part.task.host,
         exit=None,
         words="it held the others up, and the run was stopped",
         cause=cause,
         hint=hint,
-        excerpt=excerpt(said_last(chief, rank)),
+        excerpt=excerpt(said_last(part, rank)),
         at=since,
-        name=chief.task.name,
+        name=part.task.name,
         alike=found.culprits[1:],
         unsure=unsure,
     )

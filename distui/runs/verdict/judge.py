@@ -76,7 +76,7 @@ def _relation(part: Part, group: First | None, stops: Sequence[Stop]) -> Relatio
 
 
 def _among_failed(part: Part, group: First | None) -> Relation:
-    if group is None or part is group.chief:
+    if group is None or part is group.first:
         return "first"
     return "alike" if group.has(part) else "followed"
 
@@ -89,22 +89,22 @@ def _after_the_stop(part: Part, group: First | None) -> Relation:
     if group.has(part):
         return "alike"
     if words is None or words.at is None:
-        return "followed" if part.by_itself and _surely_after(part, group.chief) else "stopped"
+        return "followed" if part.by_itself and _surely_after(part, group.first) else "stopped"
     unsignalled = end is not None and end.seen_at is not None and end.signalled is False and part.code not in STOP_CODES
-    if unsignalled and (words.weight != "own" or _surely_after(part, group.chief)):
+    if unsignalled and (words.weight != "own" or _surely_after(part, group.first)):
         return "followed"  # it ended by its own words before a signal reached it
     early = words.weight != "own" and part.stop is not None and words.at < part.stop.at
     return "followed" if early else "stopped"
 
 
-def _surely_after(part: Part, chief: Part) -> bool:
-    return part.when is None or chief.when is None or chief.when.before(part.when)
+def _surely_after(part: Part, first: Part) -> bool:
+    return part.when is None or first.when is None or first.when.before(part.when)
 
 
 def _before(when: Moment | None, group: First | None, stops: Sequence[Stop]) -> bool:
     """Whether a rank that ended well had surely done so before the first failure, or before the stop without one."""
     if when is None:
         return False
-    if group is not None and group.chief.when is not None:
-        return when.before(group.chief.when)
+    if group is not None and group.first.when is not None:
+        return when.before(group.first.when)
     return bool(stops) and when.late < stops[0].at
