@@ -124,6 +124,13 @@ def test_a_rank_left_behind_by_all_that_are_done_is_waited_for() -> None:
     assert stands(done, 900.0) is None
 
 
+def test_one_of_two_left_behind_is_waited_for() -> None:
+    """Also where those that have done all steps are not most of them: it stands as long as no step comes."""
+    state = running(stepped(120.0, 35), *(stepped(85.0 + i, i, 0) for i in range(36, 105)))
+    state = apply(state, Progressed(189.0, 0, "h1", {"step": 104.0, "total": 104.0}))
+    assert not steps_done(state) and stands(state, 500.0) == Standstill(189.0, 104)
+
+
 def test_stall_after_0_turns_it_off() -> None:
     """But for what ranks told when they were asked."""
     off = replace(PLAN, stall_after=0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from distui.plan.model import HostNetwork, RunPlan, Task
@@ -17,12 +17,14 @@ LITTLE_POWER = 0.4
 
 def placed(plan: RunPlan) -> dict[int, tuple[Task, tuple[int, ...]]]:
     """Rank -> its task and the GPUs meant for it, by rank."""
-    found: dict[int, tuple[Task, tuple[int, ...]]] = {}
-    for task in plan.tasks:
-        for i, rank in enumerate(task.ranks):
-            gpus = task.rank_gpus[i] if i < len(task.rank_gpus) else task.gpus if len(task.ranks) == 1 else ()
-            found[rank] = (task, gpus)
+    found = {rank: (task, gpus) for task in plan.tasks for rank, gpus in gpus_of_ranks(task)}
     return dict(sorted(found.items()))
+
+
+def gpus_of_ranks(task: Task) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Each rank of a task with the GPUs meant for it; none where it is not said which of several ranks has which."""
+    for i, rank in enumerate(task.ranks):
+        yield rank, task.rank_gpus[i] if i < len(task.rank_gpus) else task.gpus if len(task.ranks) == 1 else ()
 
 
 def gpus_by_rank(plan: RunPlan, host: str) -> list[tuple[int, ...]]:

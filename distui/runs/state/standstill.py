@@ -18,10 +18,10 @@ from collections.abc import Iterable
 from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.runs.lines.explanation import HANGS
-from distui.runs.state.load import placed
+from distui.runs.state.load import gpus_of_ranks
 from distui.runs.state.progress import last_step_of
 from distui.runs.state.reducer import HostState, RankState, RunState
-from distui.runs.state.steps import STEPS, Pace, behind, first
+from distui.runs.state.steps import STEPS, Pace, far_behind, first
 
 
 @frozen
@@ -73,22 +73,23 @@ def _all_done(paces: Iterable[Pace], front: Pace, state: RunState) -> bool:
     total = last_step_of(state.progress) if state.progress is not None else None
     if total is None or not front.last.step >= total - 1:
         return False
-    return not behind({pace.last.rank: pace for pace in paces})
+    return not far_behind({pace.last.rank: pace for pace in paces})
 
 
 def _all_quiet(plan: RunPlan, state: RunState, now: float) -> float | None:
     """Since when, where every rank that should speak is quiet, or its GPUs only wait."""
     signs = []
-    for rank, (task, gpus) in placed(plan).items():
-        known, after = state.ranks.get(rank), plan.stall_after_of(task)
-        if known is None or not known.live or not after:
-            continue
-        host = state.hosts.get(task.host, HostState(task.host))
-        sign = max([_last_sign(known), *(host.worked[gpu] for gpu in gpus if gpu in host.worked)])
-        measured = any(gpu in host.measured for gpu in gpus) and _heard(known)
-        if not (known.quiet or (measured and now - sign > after)):
-            return None
-        signs.append(sign)
+    for task in plan.tasks:
+        after, host = plan.stall_after_of(task), state.hosts.get(task.host, HostState(task.host))
+        for rank, gpus in gpus_of_ranks(task) if after else ():
+            known = state.ranks.get(rank)
+            if known is None or not known.live:
+                continue
+            sign = max([_last_sign(known), *(host.worked[gpu] for gpu in gpus if gpu in host.worked)])
+            waits = now - sign > after and _heard(known) and not host.measured.isdisjoint(gpus)
+            if not (known.quiet or waits):
+                return None
+            signs.append(sign)
     return max(signs, default=None)
 
 

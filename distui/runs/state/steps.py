@@ -83,7 +83,15 @@ def behind(paces: Mapping[int, Pace], *, standing: bool = False) -> frozenset[in
     Where the run stands still (`standing`), one report behind is too far: others wait for whoever is, also where that
     is one of two, or one host of two.
     """
+    found = _further(paces, 0.0) if standing else far_behind(paces)
+    return found if 2 * len(found) < len(paces) + standing else frozenset()
+
+
+def far_behind(paces: Mapping[int, Pace]) -> frozenset[int]:
+    """Ranks that are so many reports behind the first one that more is to come of them, however many they are."""
     usual = [pace.steps for pace in paces.values() if pace.steps]
-    far = 0.0 if standing else STEPS * max(usual, default=1.0)
-    found = {rank for rank, lag in lags(paces).items() if lag > far}
-    return frozenset(found) if 2 * len(found) < len(paces) + standing else frozenset()
+    return _further(paces, STEPS * max(usual, default=1.0))
+
+
+def _further(paces: Mapping[int, Pace], far: float) -> frozenset[int]:
+    return frozenset(rank for rank, lag in lags(paces).items() if lag > far)
