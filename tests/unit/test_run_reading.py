@@ -14,6 +14,7 @@ from distui.cluster.unusable import HostsUnreachable
 from distui.errors import CheckFailed, DistuiError, HostCommandError, HostUnreachable, LaunchFailed, UsageError
 from distui.runs.attempt.outbox import Outbox
 from distui.runs.lines.events import Event, Notice, PhaseBegun, RunEnded, RunOpened
+from distui.runs.store.runs import StoredRun
 from fakehosts.runs import LIMIT_S, Cluster, until, use_fake_follower
 
 END = RunEnded(9.0, "succeeded", 0)
@@ -77,6 +78,13 @@ async def test_a_run_that_was_left_is_not_waited_for(cluster: Cluster) -> None:
         assert run.result is None
         with pytest.raises(UsageError, match="r1 was left before its end"):
             await run.wait()
+
+
+async def test_a_run_that_is_left_at_once_is_free_for_others(cluster: Cluster) -> None:
+    """Also before anything of it was done: who stops it then would wait for this process."""
+    async with run_of(cluster) as run:
+        assert StoredRun(run.folder).is_followed
+    assert not StoredRun(run.folder).is_followed
 
 
 async def test_an_end_that_nobody_has_read_is_the_result(cluster: Cluster) -> None:

@@ -175,6 +175,7 @@ class RunController:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._driver
         finally:
+            self._lock.close()  # one that was cancelled before its first step holds it still
             unread.cancel()
             await self.attempt.close()
 
