@@ -298,7 +298,9 @@ class DistuiApp(Places):
         work(self, self._take_runs(), name="runs")
 
     def _ask_runs_again(self) -> None:
-        if self.current_mode in ("hosts", "runs") and isinstance(self.screen, View):
+        """Not while they are being asked: one that does not answer takes longer than what lies between two times."""
+        asking = any(worker.name == "runs" and not worker.is_finished for worker in self.workers)
+        if self.current_mode in ("hosts", "runs") and isinstance(self.screen, View) and not asking:
             self.ask_runs()
 
     async def _take_runs(self) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from textual.screen import Screen
 
-from distui.errors import ContactLost
+from distui.errors import ContactLost, NotFound
 from distui.runs.lines.text import safe
+from distui.spec.hosts.names import fold
 from distui.tui.dialogs.text import TextScreen
 from distui.tui.frame.base import View
 from distui.tui.frame.context import ViewName, work
@@ -87,6 +88,9 @@ class Places(PacedApp, Typed):
 
     async def _follow_run(self, run: str) -> None:
         row = next((row for row in self.rows if row.run == run), None)
+        if row is not None and row.leftover and not row.recorded:
+            where = f"only its folder is still on {fold(row.left or row.hosts)}"
+            raise NotFound(f"{run} does not run any more: {where}", hint="X in Runs removes it")
         if row is not None and self._is_over(row):
             self.open_run(await asyncio.to_thread(self.backend.replay, run))
             return
@@ -94,7 +98,7 @@ class Places(PacedApp, Typed):
             self.tell(f"attaching to {run}…")
         try:
             live = await self.backend.attach(run)
-        except ContactLost as error:
+        except (ContactLost, NotFound) as error:
             if row is None or not row.recorded:
                 raise
             self.tell(f"{error.message}\nwhat is recorded here is shown", level="warning")
@@ -102,8 +106,8 @@ class Places(PacedApp, Typed):
         self.open_run(live)
 
     def _is_over(self, row: RunRow) -> bool:
-        """Whether nothing of a recorded run is on a host, or is about to be: its next attempt, its first rank."""
-        if row.may_run or not row.recorded:
+        """Whether no task of a recorded run is on a host, or is about to be: its next attempt, its first rank."""
+        if not row.recorded or (row.may_run and not row.leftover):
             return False
         stored = self.backend.stored(row.run)
         return stored is None or not stored.is_followed

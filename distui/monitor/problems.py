@@ -145,7 +145,7 @@ def of_row(row: RunRow, now: float) -> Iterator[Problem]:
         yield Problem("run", row.run, "wrong", _stands(row.stalled, now), _ASK)
     elif (problem := _STATES.get(row.state)) is not None and row.may_live:
         yield Problem("run", row.run, "watch", *problem)
-    elif row.live and row.state in ENDED and not row.cleaned:
+    elif row.live and row.state in ENDED and (row.left or not row.cleaned):
         where = f" on {fold(row.left)}" if row.left else ""
         yield Problem("run", row.run, "watch", f"it has ended, and was not cleaned up{where}", _STATES["left"][1])
 

@@ -237,6 +237,8 @@ class FakeBackend:
         self.calls: list[tuple[Any, ...]] = []
         self.store = RunStore(folder / "state")
         self.rows: list[RunRow] = []
+        self.slow: asyncio.Event | None = None
+        """Until then hosts do not answer which runs they have."""
         self.live: dict[str, FakeLive] = {}
         self.elsewhere: set[str] = set()
         """Those of them that only another terminal follows, until they are attached to."""
@@ -429,6 +431,8 @@ class FakeBackend:
 
     async def runs(self) -> tuple[tuple[RunRow, ...], FoundRuns]:
         self.calls.append(("runs",))
+        if self.slow is not None:
+            await self.slow.wait()
         self._fail()
         return tuple(self.rows), self.found_runs
 

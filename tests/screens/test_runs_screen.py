@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from fakes import FakeBackend, failing, launching, screen_text, settle, shot
 
-from distui.errors import ContactLost
+from distui.errors import ContactLost, DistuiError, NotFound
 from distui.facts.host import Trouble
 from distui.plan.labels import TaskLabels
 from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
 from distui.runs.hosts.remains import Remain, Remains
 from distui.runs.lines.events import AttemptEnded, RunOpened
+from distui.runs.report.history import RunRow
 from distui.tui.dialogs.confirm import Confirm
 from distui.tui.dialogs.text import TextScreen
+from distui.tui.run.words import took_words
 from distui.tui.runs.compare_screen import CompareScreen
 from distui.tui.widgets.rows import RowList
 
@@ -53,6 +58,67 @@ async def test_of_two_runs_of_a_name_what_lives_is_listed(open_app: Any, backend
     async with open_app(start="runs") as (app, _):
         assert app.screen.shown[lives.run] is lives
         assert list(app.screen.shown) == [row.run for row in backend.rows[:-1]]
+
+
+async def test_launches_and_what_was_left_are_told_apart(open_app: Any, backend: FakeBackend) -> None:
+    """One that is being started can be stopped; of one that was killed, or has ended, a folder is to be removed."""
+    old, hosts = time.time() - 3600, ("node01", "node02")
+    starting = RunRow("new", "", "starting", hosts, 0, "bob@desk", old, live=True)
+    killed = RunRow("killed", "", "left", hosts, 0, "bob@desk", old, live=True)
+    ended = RunRow("over", "", "failed", hosts, 2, "bob@desk", old, 9.0, 1, live=True, left=hosts)
+    backend.rows = [starting, killed, ended]
+    told = {
+        "new": ("STARTING, no rank of it is there yet", ["S  stop"]),
+        "killed": ("left: its launch was killed; X removes what it left on its hosts", ["S  stop", "X  prune"]),
+        "over": ("failed 1, its folder is still on node[01-02]; X removes it", ["S  stop", "X  prune"]),
+    }
+    assert [took_words(row)[:2] for row in backend.rows] == ["1h", "-", "9s"]
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        assert "1 live" in screen_text(app)
+        for run, (state, chips) in told.items():
+            assert app.screen.chosen.run == run
+            text = screen_text(app)
+            assert state in text
+            last = text.splitlines()[-1]
+            assert [chip for chip in ("S  stop", "X  prune") if chip in last] == chips
+            await press(pilot, "j")
+        await press(pilot, "g", "S")
+        assert "its folder on node[01-02]" in screen_text(app)
+        assert "It belongs to bob@desk, not to you." in screen_text(app)
+
+
+async def test_of_one_name_what_has_most_on_hosts_is_shown(open_app: Any, backend: FakeBackend) -> None:
+    """A name may be that of a run that lives, and of another launch that was killed; verbs mean the one that lives."""
+    row = backend.rows[0]
+    killed, starting, recorded = (replace(row, state=word) for word in ("left", "starting", "unknown"))
+    recorded = replace(recorded, live=False)
+    for rows, chosen in (
+        ((killed, row, recorded), row),
+        ((starting, row), row),
+        ((killed, starting), starting),
+        ((recorded, killed), killed),
+        ((recorded, replace(recorded, size=1)), recorded),
+    ):
+        backend.rows = list(rows)
+        async with open_app(start="runs") as (app, _):
+            assert app.screen.shown == {row.run: chosen}
+
+
+async def test_a_slow_host_is_not_asked_again_before_it_answers(open_app: Any, backend: FakeBackend) -> None:
+    """A list that takes longer than the time between two of them would never be shown."""
+    backend.slow = asyncio.Event()
+    async with open_app(start="runs") as (app, pilot):
+        asked = backend.calls.count(("runs",))
+        for _ in range(3):
+            app._ask_runs_again()
+            await pilot.pause()
+        assert backend.calls.count(("runs",)) == asked
+        backend.slow.set()
+        await settle(pilot)
+        assert "llm-7f3" in screen_text(app)
+        app._ask_runs_again()
+        await settle(pilot)
+        assert backend.calls.count(("runs",)) == asked + 1
 
 
 async def test_enter_follows_what_lives_and_replays_what_ended(open_app: Any, backend: FakeBackend) -> None:
@@ -104,16 +170,23 @@ async def test_enter_follows_a_run_that_another_terminal_starts(open_app: Any, b
             assert app.screen.crumbs[-1] == "llm-7f3"
 
 
-async def test_enter_says_when_the_hosts_of_a_run_cannot_tell_whether_it_lives(
-    open_app: Any, backend: FakeBackend
+@pytest.mark.parametrize(
+    "error",
+    [
+        ContactLost("run llm-7f3 is on no host that answers; not reached:\n  node01: timed out"),
+        NotFound("there is no run 'llm-7f3': none of 2 hosts has it any more"),
+    ],
+)
+async def test_enter_says_when_a_run_that_may_live_is_not_there(
+    open_app: Any, backend: FakeBackend, error: DistuiError
 ) -> None:
-    """What is recorded here is shown all the same."""
+    """Its hosts do not answer, or were not asked for the list and have nothing of it: what is recorded is shown."""
     made = backend.plan()
     backend.record(made, launching(made, 1.0))
     backend.elsewhere.add("llm-7f3")
     backend.rows[0] = replace(backend.rows[0], state="unknown", live=False)
     async with open_app(start="runs") as (app, pilot):
-        backend.error = ContactLost("run llm-7f3 is on no host that answers; not reached:\n  node01: timed out")
+        backend.error = error
         await press(pilot, "enter")
         assert [call for call in backend.calls if call[0] in ("attach", "replay")] == [
             ("attach", "llm-7f3"),
@@ -121,6 +194,23 @@ async def test_enter_says_when_the_hosts_of_a_run_cannot_tell_whether_it_lives(
         ]
         assert "what is recorded here is shown" in screen_text(app)
         assert app.screen.crumbs[-1] == "llm-7f3"
+
+
+async def test_of_a_run_that_left_only_folders_enter_shows_what_is_recorded(
+    open_app: Any, backend: FakeBackend
+) -> None:
+    """Nothing of it can be followed; where nothing is recorded, it says what there is."""
+    made = backend.plan()
+    backend.record(made, [*launching(made, 1.0), *failing(made, 5.0)])
+    left = replace(backend.rows[0], state="failed", exit=1, left=("node01", "node02"))
+    backend.rows = [left, replace(left, run="other", recorded=False)]
+    async with open_app(start="runs") as (app, pilot):
+        await press(pilot, "j", "enter")
+        assert "other does not run any more" in screen_text(app)
+        assert "X in Runs removes it" in screen_text(app)
+        await press(pilot, "k", "enter")
+        assert app.screen.crumbs[-1] == "llm-7f3"
+        assert [call for call in backend.calls if call[0] in ("attach", "replay")] == [("replay", "llm-7f3")]
 
 
 async def test_a_plan_is_a_text_and_two_are_compared(open_app: Any, backend: FakeBackend) -> None:

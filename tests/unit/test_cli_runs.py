@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import fcntl
 import json
 import os
 import re
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import pytest
 
@@ -22,7 +24,7 @@ from distui.cli.printing.loglines import into_file, parse_grep, parse_moment
 from distui.cli.printing.printer import LogView
 from distui.cli.runs.ending import StopShown
 from distui.cli.settings import Settings
-from distui.cluster.attach import ending, places, stopping, taking_up
+from distui.cluster.attach import ending, listing, places, stopping, taking_up
 from distui.cluster.logs import from_files
 from distui.cluster.logs.wanted import Wanted
 from distui.errors import CheckFailed, NotFound, UsageError
@@ -36,6 +38,7 @@ from distui.runs.store import runs as store_module
 from distui.runs.store.journal import Journal
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.runs.store.saved_hosts import save_hosts
+from distui.session import Connector
 from distui.spec.hosts.inventory import Host
 from fakehosts.runs import plan_for
 
@@ -122,6 +125,29 @@ def test_a_run_without_an_end_is_gone_only_when_all_its_hosts_say_so(store: RunS
     assert states == {"all": "gone", "one does not answer": "unknown", "one": "unknown", "none": "unknown"}
     assert (row.may_run, history.settled(row, ("h0", "h1")).may_run) == (True, False)
     assert history.settled(history.RunRow("r1", "", "unknown", (), 0), ("h0", "h1")).state == "unknown"
+
+
+async def test_a_run_that_ends_while_its_hosts_are_asked_is_not_gone(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have nothing of it any more when they answer; how it ended is recorded by then."""
+    stored = record(store)
+
+    async def find(connector: object, hosts: Sequence[Host]) -> FoundRuns:
+        journal = Journal(stored)
+        journal.write([FAILED])
+        journal.close()
+        return FoundRuns((), {}, frozenset(host.name for host in hosts))
+
+    async def no_launches(connector: object, hosts: Sequence[Host]) -> tuple[()]:
+        return ()
+
+    monkeypatch.setattr(listing, "find_runs", find)
+    monkeypatch.setattr(listing, "find_launches", no_launches)
+    settings = Settings(dict(os.environ), Path.cwd(), config.load({}, os.environ, Path.cwd()))
+    hosts = (Host("h0"), Host("h1"))
+    listed = await listing.list_runs(settings.places, hosts, lambda _: contextlib.nullcontext(cast(Connector, None)))
+    assert [(row.run, row.state) for row in listed.rows] == [("r1", "failed")]
 
 
 def test_hosts_that_are_named_tell_nothing_of_others(cli: Any, demo_home: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -13,10 +14,12 @@ from typing import Any
 
 import pytest
 
+from distui import config
 from distui.cli.actions import attach
+from distui.cli.printing.run_rows import row_json
 from distui.cli.runs import opening
+from distui.cli.settings import Settings
 from distui.cluster.attach import ending, ending_launch, leftover, listing, places
-from distui.cluster.backend import backend_runs
 from distui.cluster.backend.backend import ClusterBackend
 from distui.errors import ContactLost, NotFound
 from distui.identity import owner
@@ -111,7 +114,7 @@ def test_at_a_terminal_the_hosts_are_asked_once(cli: Any, demo_home: Path, monke
         asked.append("hosts")
         return await find(*args, **options)
 
-    for module in (places, listing, backend_runs):
+    for module in (places, listing):
         monkeypatch.setattr(module, "find_runs", counted)
     plant(demo_home, FAILED)
     done = cli("attach", "r1")
@@ -207,6 +210,47 @@ def test_a_host_out_of_reach_matters_where_the_run_had_ranks(cli: Any, demo_home
     stopped = cli("stop", "r1", "-y")
     assert (stopped.code, "exit 3" in stopped.err) == (0 if whole else 6, True), stopped.err
     assert left(demo_home) == []
+
+
+def test_the_app_lists_what_ps_lists(cli: Any, demo_home: Path) -> None:
+    """Launches under way, what was left, runs on a host that is not in hosts.yaml, and what is recorded here."""
+    plant(demo_home, FAILED, run="ended")
+    plant(demo_home, None, run="killed", claimed="dead-1")
+    plant(demo_home, None, run="starting", claimed="cafe-1")
+    for launched in demo_home.glob("demo*/.local/state/distui/hosts/*/starting/launched"):
+        launched.rename(launched.with_name("launch"))
+    name = f"listed{os.getpid()}"
+    began = cli("run", "-d", "-y", "--name", name, "-H", "demo2", "--", "sh", "-c", "echo begun; sleep 300")
+    assert began.code == 0, began.err
+    while "begun" not in cli("logs", name).out:
+        time.sleep(0.1)
+    Path("hosts.yaml").write_text("version: 1\ndefaults: {docker: process}\nhosts:\n  demo1: {}\n")
+
+    async def in_app() -> list[Any]:
+        settings = Settings(dict(os.environ), Path.cwd(), config.load({}, os.environ, Path.cwd()))
+        inventory = settings.selection.inventory()
+        async with ClusterBackend(settings.places, inventory, inventory.hosts) as backend:
+            for _ in range(2):
+                rows, found = await backend.runs()
+            assert found.answered == {"demo1", "demo2"}
+            running = found.get(name)
+            assert running is not None
+            assert await backend.last_line(running.tasks[0]) == "begun"
+            backend.settings.store.remove(name)
+            assert (await backend.attach(name)).plan.run_id == name
+            return [row_json(row) for row in rows]
+
+    try:
+        listed = json.loads(cli("ps", "-a", "-o", "json").out)["runs"]
+        assert {row["run"]: row["state"] for row in listed} == {
+            "ended": "failed",
+            "killed": "left",
+            "starting": "starting",
+            name: "running",
+        }
+        assert asyncio.run(in_app()) == listed
+    finally:
+        assert cli("kill", "-y", name).code == 0
 
 
 def _token(folder: Path) -> None:

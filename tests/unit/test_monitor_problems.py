@@ -114,9 +114,10 @@ def test_rows_tell_of_runs_that_nobody_follows_here() -> None:
     for changed in ("partial", "left", "unknown"):
         assert [one.level for one in of_row(dataclasses.replace(row, state=changed), 10.0)] == ["watch"]
     assert not list(of_row(dataclasses.replace(row, state="succeeded"), 10.0))
-    left = dataclasses.replace(row, state="failed", cleaned=False, left=("h1", "h2"))
-    (found,) = of_row(left, 10.0)
-    assert "was not cleaned up on h[1-2]" in found.text
+    for cleaned in (False, True):  # what is recorded here, and what other machines left
+        left = dataclasses.replace(row, state="failed", cleaned=cleaned, left=("h1", "h2"))
+        (found,) = of_row(left, 10.0)
+        assert "was not cleaned up on h[1-2]" in found.text
 
 
 def test_a_run_that_another_terminal_follows_stands_still_here_too() -> None:

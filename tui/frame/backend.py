@@ -138,7 +138,10 @@ class Backend(Protocol):
         """Runs this backend follows now, by name."""
 
     async def runs(self) -> tuple[tuple[RunRow, ...], FoundRuns]:
-        """Recorded runs joined with those found on the hosts, newest first."""
+        """Recorded runs joined with those on the hosts, and first those that are only being started, or were left by a
+        launch that was killed, as `distui ps -a` lists them. Hosts that runs without an end were started on are asked,
+        too, unless the app was opened for chosen hosts.
+        """
 
     async def stop(
         self, run: str, *, grace: float | None = None, of: str = "", say: Callable[[str], None] = lambda words: None

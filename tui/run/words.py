@@ -18,7 +18,7 @@ from distui.tui.paint.theme import Palette
 
 _STATES = {
     "running": "RUNNING", "launching": "LAUNCHING", "stopping": "STOPPING", "partial": "PARTLY", "degraded": "DEGRADED",
-    "retrying": "RETRYING",
+    "retrying": "RETRYING", "starting": "STARTING",
     "failed": "failed", "launch_failed": "not started", "detached": "detached",
 }  # fmt: skip
 
@@ -80,7 +80,7 @@ def took_words(row: RunRow) -> str:
     """How long it took, or has been running."""
     if row.took is not None:
         return duration(row.took)
-    if row.started is None or not row.live:
+    if row.started is None or not row.goes_on:
         return "-"
     return duration(time.time() - row.started)
 

@@ -35,7 +35,7 @@ class Side:
         """Seconds that it took, or has been running."""
         if self.row.took is not None:
             return self.row.took
-        return self.now - self.row.started if self.row.live and self.row.started is not None else None
+        return self.now - self.row.started if self.row.goes_on and self.row.started is not None else None
 
     @property
     def gpus(self) -> int:

@@ -80,16 +80,17 @@ def live_lines(
     lines: list[Line] = []
     progress = state.progress if state is not None else None
     measured = _measured(look) if progress is None else None
-    age = now - measured.at if measured is not None and row.live else 0.0
-    over = not row.live or age > OLD_S
+    lives = row.live and not row.leftover
+    age = now - measured.at if measured is not None and lives else 0.0
+    over = not lives or age > OLD_S
     stands = row.stalled if row.stands else None
     shown = progress_line(palette, progress or measured, over=over, room=width - LABEL - 4, stands=stands, now=now)
     if shown.width:
-        if row.live and age > OLD_S:
+        if lives and age > OLD_S:
             shown.put(f"   {duration(age, coarse=True)} ago", palette.watch)
         lines.append(_label("progress", palette).add(shown))
     lines += _curve(palette, glyphs, look, width)
-    if row.live:
+    if lives:
         known = {host.name: host for host in board.hosts.values()}
         lines += [_host(palette, glyphs, row, known[name]) for name in row.hosts[:MOST_HOSTS] if name in known]
         if len(row.hosts) > MOST_HOSTS:

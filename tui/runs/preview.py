@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distui.amounts import size_words
+from distui.amounts import counted, size_words
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.report.history import RunRow
 from distui.spec.hosts.names import fold
@@ -19,15 +19,27 @@ def preview(
 ) -> list[Line]:
     """Title and facts, how it goes, the tasks on the hosts, the first failure with its last lines."""
     title = Line().gap(1).put(row.run, palette.bold).gap(2).put(row.job, palette.muted).gap(3)
-    title.put(f"{row.ranks} ranks on {fold(row.hosts) or 'no host'}", palette.muted)
+    ranks = f"{counted(row.ranks, 'rank')} " if row.ranks else ""
+    title.put(f"{ranks}on {fold(row.hosts) or 'no host'}", palette.muted)
     right = Line().put(took_words(row), palette.text).gap(1)
     lines = [title.rule(width - right.width - 2, palette.rule, glyphs.rule).ends_with(right, width, gap=1), Line()]
-    lines += [_fact("state", state_words(row) + (", on its hosts now" if row.live else ""), palette)]
+    lines += [_fact("state", state_words(row) + _where(row), palette)]
     lines += [_fact("owner", row.owner or "unknown", palette)]
     lines += [_fact("here", f"plan, events and logs, {size_words(row.size)}" if row.recorded else "nothing", palette)]
     lines += [_fact("warning", words, palette) for words in row.warnings]
     lines += [Line(), *goes] if goes else []
     return lines + _failure(row, palette, glyphs, width) + _tasks(row, found, palette, glyphs, width)
+
+
+def _where(row: RunRow) -> str:
+    """What of it is on its hosts now, in words."""
+    if row.state == "left":
+        return ": its launch was killed; X removes what it left on its hosts"
+    if row.left:
+        return f", its folder is still on {fold(row.left)}; X removes it"
+    if row.state == "starting":
+        return ", no rank of it is there yet"
+    return ", on its hosts now" if row.live else ""
 
 
 def _fact(label: str, message: str, palette: Palette) -> Line:

@@ -11,7 +11,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from distui.amounts import size_words
+from distui.amounts import counted, size_words
 from distui.cluster.backend.values import LiveRun
 from distui.errors import NotFound
 from distui.facts.troubles import SharedTrouble, shared
@@ -104,7 +104,7 @@ class RunsScreen(View):
     def headline(self, line: Line, palette: Palette) -> None:
         """How many live, failed, and what they take here."""
         rows = app_of(self).rows
-        live = sum(row.live for row in rows)
+        live = sum(row.live and not row.leftover for row in rows)
         failed = sum(row.state == "failed" for row in rows)
         size = sum(row.size for row in rows)
         if self.marked:
@@ -119,8 +119,10 @@ class RunsScreen(View):
         """Runs whose name, job, state, hosts or owner have the text."""
         wanted = self.filter_text.lower()
         rows = [row for row in app_of(self).rows if wanted in _searched(row)]
-        self.shown = {row.run: row for row in reversed(rows)}  # of one name the first: what lives
-        self.shown = {row.run: self.shown[row.run] for row in rows}
+        self.shown = {}
+        for row in rows:
+            if _presence(row) > _presence(self.shown.get(row.run)):
+                self.shown[row.run] = row
         listed = [Row(run) for run in self.shown]
         if not rows:
             listed.append(Row("?", plain=True))
@@ -163,7 +165,7 @@ class RunsScreen(View):
             line.put(row.job, palette.muted, width=14).gap(2)
         line.put(state_words(row), state_style(row, palette), width=12).gap(2)
         line.put(fold(row.hosts) or "-", palette.muted, width=_hosts_width(width)).gap(2)
-        line.put(row.ranks, palette.text, width=5, right=True).gap(2)
+        line.put(row.ranks or "-", palette.text, width=5, right=True).gap(2)
         if width >= 70:
             line.put(started_words(row.started), palette.muted, width=12).gap(2)
         line.put(took_words(row), palette.text, width=8, right=True).gap(2)
@@ -180,8 +182,9 @@ class RunsScreen(View):
         row = self.chosen
         if row is None:
             return action.id in ("filter", "again") or action not in self.ACTIONS
-        gone = not row.live
-        return {"stop": row.may_run, "kill": row.may_run, "rerun": gone, "prune": not _runs(row)}.get(action.id, True)
+        again = not row.live or row.leftover
+        offered = {"stop": row.may_run, "kill": row.may_run, "rerun": again, "prune": not row.goes_on}
+        return offered.get(action.id, True)
 
     @on(RowList.Moved)
     def _moved(self) -> None:
@@ -377,7 +380,8 @@ class RunsScreen(View):
         for task in found.tasks if found is not None else ():
             yield f"{task.host}   {task.labels.engine} {task.id[:12]}   {task.status}"
         if found is None:
-            yield f"{row.ranks} ranks on {fold(row.hosts)}"
+            what = counted(row.ranks, "rank") if row.ranks and not row.leftover else "its folder"
+            yield f"{what} on {fold(row.hosts)}"
         yield ""
         if row.owner not in ("", self.backend.owner):
             yield f"It belongs to {row.owner}, not to you."
@@ -388,7 +392,7 @@ class RunsScreen(View):
         row = self._need()
         if row is None:
             return
-        if _runs(row):
+        if row.goes_on:
             app_of(self).tell(f"{row.run} still runs; S stops it", level="warning")
             return
         self.work(self._prune(row), name="prune")
@@ -397,9 +401,11 @@ class RunsScreen(View):
         await run_change.prune(self, row.run, row.hosts)
 
 
-def _runs(row: RunRow) -> bool:
-    """Whether its tasks go on."""
-    return row.live and row.state in ("running", "partial", "launching", "retrying", "stopping", "degraded")
+def _presence(row: RunRow | None) -> int:
+    """How much of it is on hosts: tasks, some to come, a folder, nothing. Of one name that with the most is shown."""
+    if row is None or not row.live:
+        return 0 if row is None else 1
+    return 2 if row.leftover else 3 if row.state == "starting" else 4
 
 
 def _hosts_width(width: int) -> int:

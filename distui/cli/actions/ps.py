@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence, Set
+from functools import partial
 
 from distui.amounts import duration
 from distui.cli import console as consoles
@@ -12,40 +13,29 @@ from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.printing.run_rows import row_json
 from distui.cli.settings import Settings
-from distui.cluster.attach.leftover import hidden
-from distui.cluster.attach.listing import find_all, hosts_to_ask
+from distui.cluster.attach.listing import list_runs
 from distui.columns import table
 from distui.errors import ExitCode
 from distui.facts.troubles import shared
-from distui.identity import owner
 from distui.runs.hosts.discover import FoundRuns
-from distui.runs.hosts.launches import Launch
 from distui.runs.lines.text import safe
 from distui.runs.report import history, states
-from distui.runs.store.end_record import launch_here
-from distui.spec.hosts.inventory import Host
 from distui.spec.hosts.names import fold
 
 HEADER = ("RUN", "JOB", "STATE", "HOSTS", "RANKS", "STARTED", "TOOK", "FIRST FAILURE")
-_NOTHING: tuple[FoundRuns, tuple[Launch, ...]] = FoundRuns((), {}), ()
 
 
 def act(settings: Settings, out: Console, all_: bool, state: str | None, last: int | None) -> int:
     """See `ps --help`."""
-    store = settings.cluster.store
-    recorded = [history.shown_row(s, settings.environ) for s in store.all()]
-    hosts = hosts_to_ask(settings.places, recorded)
-    found, launches = wiring.run_async(_find(settings, hosts), limit=settings.timeout) if hosts else _NOTHING
-    launches = hidden(settings.cluster, launches)
-    here = {launch_here(s): s.is_followed for one in launches if (s := store.get(one.run)) is not None}
-    rows = history.joined(found, recorded)
-    every = history.with_launches(rows, launches, here, answered=found.answered, owner=owner())
-    meant = {host.name for host in hosts} if settings.selection.narrows else None
+    hosts, connect = settings.selection.chosen(), partial(wiring.connected, settings)
+    listed = wiring.run_async(list_runs(settings.places, hosts, connect), limit=settings.timeout)
+    every, found = listed.rows, listed.found
+    meant = {host.name for host in listed.asked} if settings.selection.narrows else None
     rows = [r for r in every if (all_ or state or _is_there(r, meant)) and state in (None, r.state)][:last]
     for one in shared(found.unreachable):
         hint = f"\n  try: {one.hint}" if one.hint and settings.verbose else ""
         out.warn(f"distui: {one.message}{hint}", "yellow")
-    if not hosts and not rows and not settings.json:
+    if not listed.asked and not rows and not settings.json:
         out.say("distui: no hosts to ask (no hosts.yaml, no -H), and no runs are recorded here", "dim")
     show(out, settings, rows, found)
     for row in rows:
@@ -53,7 +43,7 @@ def act(settings: Settings, out: Console, all_: bool, state: str | None, last: i
             out.warn(safe(f"distui: {row.run}: {words}"), "yellow")
         if text := _next_step(row, [other for other in every if other.run == row.run and other.live]):
             out.say(f"distui: {safe(text)}", "dim")
-    return ExitCode.UNREACHABLE if hosts and len(found.unreachable) == len(hosts) else ExitCode.OK
+    return ExitCode.UNREACHABLE if listed.asked and not found.answered else ExitCode.OK
 
 
 def _is_there(row: history.RunRow, meant: Set[str] | None) -> bool:
@@ -81,11 +71,6 @@ def _next_step(row: history.RunRow, named: Sequence[history.RunRow]) -> str:
     if row.state == "left":
         return f"a launch of {row.run} was killed; `distui stop {row.run}` removes what it left"
     return ""
-
-
-async def _find(settings: Settings, hosts: Sequence[Host]) -> tuple[FoundRuns, tuple[Launch, ...]]:
-    async with wiring.connected(settings, hosts) as connector:
-        return await find_all(connector, hosts)
 
 
 def show(out: consoles.Console, settings: Settings, rows: Sequence[history.RunRow], found: FoundRuns) -> None:

@@ -1,31 +1,83 @@
-"""Runs that there are: which hosts are asked for them, and what those say."""
+"""All runs there are, as rows: recorded here, on the hosts, being started, or left by a launch that was killed."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
+from distui.cluster.attach.leftover import hidden
 from distui.cluster.attach.places import Places
+from distui.cluster.hosts.connecting import Connect
+from distui.cluster.settings import ClusterSettings
+from distui.frozen import frozen
+from distui.identity import owner
 from distui.runs.hosts.discover import FoundRuns, find_runs
 from distui.runs.hosts.launches import Launch, find_launches
+from distui.runs.report import history
 from distui.runs.report.history import RunRow
+from distui.runs.store.end_record import launch_here
 from distui.runs.store.saved_hosts import saved_hosts
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
 
+_NOTHING: tuple[FoundRuns, tuple[Launch, ...]] = FoundRuns((), {}), ()
 
-def hosts_to_ask(places: Places, recorded: Sequence[RunRow]) -> tuple[Host, ...]:
-    """Those of the inventory that are chosen, and those that runs without an end here were started on."""
-    hosts = {host.name: host for host in places.selection.chosen()}
+
+@frozen
+class ListedRuns:
+    """The runs there are, and who was asked for them."""
+
+    rows: tuple[RunRow, ...]
+    """Those that only a launch tells of, those with tasks on hosts, and what is recorded here besides."""
+    found: FoundRuns
+    """What the hosts say that have tasks, and why others did not answer."""
+    asked: tuple[Host, ...]
+    """All hosts that were asked."""
+
+
+async def list_runs(places: Places, hosts: Sequence[Host], connect: Connect) -> ListedRuns:
+    """What is recorded here, joined with what `hosts` say, and those that runs without an end here were started on.
+
+    No connection is made where there is no host to ask.
+    """
+    before = await asyncio.to_thread(_recorded, places.settings)
+    asked = await asyncio.to_thread(_hosts_to_ask, places, hosts, before)
+    found, launches = _NOTHING
+    if asked:
+        async with connect(asked) as connector:
+            found, launches = await _find_all(connector, asked)
+    rows = await asyncio.to_thread(_joined, places.settings, before, found, launches)
+    return ListedRuns(tuple(rows), found, asked)
+
+
+def _recorded(settings: ClusterSettings, before: Sequence[RunRow] = ()) -> list[RunRow]:
+    """What is recorded now; what was over `before` is not read again."""
+    over = {row.run: row for row in before if row.over}
+    return [over.get(one.run_id) or history.shown_row(one, settings.environ) for one in settings.store.all()]
+
+
+def _hosts_to_ask(places: Places, hosts: Sequence[Host], recorded: Sequence[RunRow]) -> tuple[Host, ...]:
+    """`hosts`, and those that runs without an end here were started on, unless the call is about chosen ones."""
+    asked = {host.name: host for host in hosts}
     if not places.selection.narrows:
         for row in recorded:
-            if not row.over:
-                there = saved_hosts(places.settings.store.need(row.run))
-                hosts |= {host.name: host for host in there if host.name not in hosts}
-    return tuple(hosts.values())
+            stored = places.settings.store.get(row.run) if not row.over else None
+            there = saved_hosts(stored) if stored is not None else ()
+            asked |= {host.name: host for host in there if host.name not in asked}
+    return tuple(asked.values())
 
 
-async def find_all(connector: Connector, hosts: Sequence[Host]) -> tuple[FoundRuns, tuple[Launch, ...]]:
+async def _find_all(connector: Connector, hosts: Sequence[Host]) -> tuple[FoundRuns, tuple[Launch, ...]]:
     """Runs with tasks on these hosts, and folders of launches on those that answered."""
     found = await find_runs(connector, hosts)
-    up = [host for host in hosts if host.name not in found.unreachable]
-    return found, await find_launches(connector, up)
+    return found, await find_launches(connector, [host for host in hosts if host.name in found.answered])
+
+
+def _joined(
+    settings: ClusterSettings, before: Sequence[RunRow], found: FoundRuns, launches: Sequence[Launch]
+) -> list[RunRow]:
+    recorded = _recorded(settings, before)  # one that ended while its hosts were asked is not gone
+    stored = (settings.store.get(run) for run in {one.run for one in launches})
+    here = {launch_here(one): one.is_followed for one in stored if one is not None}
+    known = hidden(settings, launches)
+    return history.with_launches(history.joined(found, recorded), known, here, answered=found.answered, owner=owner())

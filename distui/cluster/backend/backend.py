@@ -116,6 +116,11 @@ class ClusterBackend(HostBackend, RunBackend):
         picture of the app must not wait for it."""
         return await self._opened.connector()
 
+    @contextlib.asynccontextmanager
+    async def reaching(self, hosts: Sequence[Host]) -> AsyncIterator[Connector]:
+        """See HostBackend."""
+        yield await self._opened.reaching(hosts)
+
     def know(self, results: Mapping[str, ProbeResult]) -> None:
         """Take in what was found by a probe made before the app was opened."""
         self._facts.update(results)

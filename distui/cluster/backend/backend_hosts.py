@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 
 from distui.cluster.settings import ClusterSettings
@@ -45,18 +46,20 @@ class HostBackend(ABC):
 
     settings: ClusterSettings
     hosts: tuple[Host, ...]
+    others: tuple[Host, ...] = ()
+    """Hosts besides these that were asked for the runs they have."""
     login: Login
 
     @abstractmethod
-    async def connector(self) -> Connector:
-        """The connections to the inventory's hosts."""
+    def reaching(self, hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
+        """Connections to these hosts, which stay open for the next call."""
 
     def _host(self, name: str) -> Host:
-        return next(host for host in self.hosts if host.name == name)
+        return next(host for host in (*self.hosts, *self.others) if host.name == name)
 
     @contextlib.asynccontextmanager
     async def _session(self, host: str) -> AsyncIterator[Session]:
-        async with session_on(await self.connector(), host) as session:
+        async with self.reaching((self._host(host),)) as connector, session_on(connector, host) as session:
             yield session
 
     async def containers(self, host: str) -> tuple[HostContainer, ...]:

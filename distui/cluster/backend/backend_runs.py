@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +15,7 @@ from typing import TypeVar
 from distui.amounts import counted
 from distui.cluster.attach import taking_up
 from distui.cluster.attach.ending import end_run
+from distui.cluster.attach.listing import list_runs
 from distui.cluster.attach.places import (
     Asked,
     NameTaken,
@@ -33,7 +35,7 @@ from distui.cluster.hosts.connecting import Connect
 from distui.cluster.settings import ClusterSettings
 from distui.cluster.why import Why, why, why_followed
 from distui.errors import UsageError
-from distui.runs.hosts.discover import FoundRuns, find_runs
+from distui.runs.hosts.discover import FoundRuns
 from distui.runs.hosts.remains import Remain, Remains, remains
 from distui.runs.launch.job_record import JobRecord, recorded_job
 from distui.runs.report import history
@@ -56,6 +58,8 @@ class RunBackend(ABC):
     settings: ClusterSettings
     places: Places
     hosts: tuple[Host, ...]
+    others: tuple[Host, ...] = ()
+    """Hosts besides these that were asked for the runs they have: others' runs may be there, too."""
     owner: str
     _manager: RunManager
     _connect: Connect
@@ -63,8 +67,8 @@ class RunBackend(ABC):
     """Where the run to be attached was looked for last, and what the hosts said of it."""
 
     @abstractmethod
-    async def connector(self) -> Connector:
-        """The connections to the inventory's hosts."""
+    def reaching(self, hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
+        """Connections to these hosts, which stay open for the next call."""
 
     def recorded_job(self, run: str) -> JobRecord | None:
         """See the protocol."""
@@ -123,11 +127,11 @@ class RunBackend(ABC):
         return await self._manager.keep(contextlib.nullcontext(), lambda _: other)
 
     def _locate(self, run: str) -> RunLocation:
-        """Where a run may be: its recorded hosts, else all hosts of this backend."""
+        """Where a run may be: its recorded hosts, else all hosts that are asked for runs."""
         check_name(run)
         stored = self.settings.store.get(run)
         hosts = saved_hosts(stored) if stored is not None else ()
-        return RunLocation(run, stored, hosts or self.hosts)
+        return RunLocation(run, stored, hosts or (*self.hosts, *self.others))
 
     def replay(self, run: str) -> LiveRun:
         """See the protocol."""
@@ -146,13 +150,16 @@ class RunBackend(ABC):
 
     async def runs(self) -> tuple[tuple[RunRow, ...], FoundRuns]:
         """See the protocol."""
-        found = await find_runs(await self.connector(), self.hosts)
-        recorded = await asyncio.to_thread(self._recorded)
-        return tuple(self._as_followed(row) for row in history.joined(found, recorded)), found
+        listed = await list_runs(self.places, self.hosts, self.reaching)
+        known = {host.name for host in self.hosts}
+        others = {host.name: host for host in (*self.others, *listed.asked) if host.name not in known}
+        self.others = tuple(others.values())
+        rows = await asyncio.to_thread(lambda: [self._with_size(row) for row in listed.rows])
+        return tuple(map(self._as_followed, rows)), listed.found
 
-    def _recorded(self) -> list[RunRow]:
-        stored = self.settings.store.all()
-        return [replace(history.shown_row(one, self.settings.environ), size=_files(one.path)[1]) for one in stored]
+    def _with_size(self, row: RunRow) -> RunRow:
+        stored = self.settings.store.get(row.run) if row.recorded else None
+        return row if stored is None else replace(row, size=_files(stored.path)[1])
 
     def _as_followed(self, row: RunRow) -> RunRow:
         """What this backend follows it knows better than labels and records do."""

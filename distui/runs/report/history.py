@@ -12,7 +12,7 @@ from distui.plan.labels import named_ranks
 from distui.runs.hosts.discover import FoundRun, FoundRuns
 from distui.runs.hosts.launches import Launch, ended
 from distui.runs.lines.events import Failure
-from distui.runs.report.states import ENDED
+from distui.runs.report.states import ENDED, GOING_ON
 from distui.runs.report.summary import summary
 from distui.runs.state.standstill import Standstill
 from distui.runs.store.masking import Mask, stored_secrets
@@ -38,7 +38,7 @@ class RunRow:
     warnings: tuple[str, ...] = ()
     """What belongs to its verdict, in words."""
     live: bool = False
-    """Whether its tasks were just seen on a host, running or ended, or this process follows it."""
+    """Whether its tasks were just seen on a host, running or ended, or its folder, or this process follows it."""
     recorded: bool = False
     """Whether this machine has its folder."""
     log_dir: str = ""
@@ -61,6 +61,16 @@ class RunRow:
     def stands(self) -> bool:
         """Whether it seems to run and stands still."""
         return self.state == "running" and self.stalled is not None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its tasks run, or are about to be started, as was just seen."""
+        return self.live and self.state in GOING_ON
+
+    @property
+    def leftover(self) -> bool:
+        """Whether only folders of it are on its hosts: it has ended, or its launch was killed."""
+        return self.state == "left" or bool(self.left)
 
     @property
     def over(self) -> bool:
