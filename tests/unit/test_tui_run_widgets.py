@@ -153,6 +153,9 @@ def test_figures_of_a_run_that_has_ended_are_not_of_now(palette: Palette, other:
         return run_strip.strip_title(palette, UNICODE, [row], 120, run_strip.Line()).plain
 
     assert title(row).startswith(" GPUs and network  as measured last ")
+    end = run_strip.Line().put("nothing of this run is left on either host")
+    narrow = run_strip.strip_title(palette, UNICODE, [row], 70, end)
+    assert "…" not in narrow.plain and "measured" not in narrow.plain
     assert "measured" not in title(replace(row, over=False)) and "measured" not in title(replace(row, samples=[]))
 
 

@@ -20,6 +20,8 @@ TANKS = 8
 RANGES_FROM = 120
 """From this width on there is room for the lowest and highest load and the share of the link."""
 WATTS_FROM = 150
+LAST = "as measured last"
+"""Of a run that has ended."""
 
 
 @frozen
@@ -95,8 +97,8 @@ def strip_title(
     the data was to go over, or that nothing is left.
     """
     line = Line().gap(1).put("GPUs and network", palette.bold)
-    if any(row.over and row.samples for row in rows):
-        line.gap(2).put("as measured last", palette.muted)
+    if any(row.over and row.samples for row in rows) and width - line.width - end.width >= len(LAST) + 4:
+        line.gap(2).put(LAST, palette.muted)
     room = width - line.width - end.width - 6
     if used is not None and used.words and (used.warnings or len(used.words) <= room) and room > 0:
         line.gap(3).put(cut(used.words, room), palette.watch if used.warnings else palette.muted)
