@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
     from distui.cluster.logs.iterating import RankLines
     from distui.cluster.planning import PlannedRun
     from distui.cluster.run import Run
+    from distui.cluster.run_list import RunList
     from distui.cluster.settings import ClusterSettings
     from distui.cluster.unusable import HostsFailed, HostsUnreachable
     from distui.errors import (
@@ -85,6 +86,7 @@ if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
         TaskStarted,
     )
     from distui.runs.lines.explanation import Explanation, RankPlace
+    from distui.runs.report.history import RunRow
     from distui.runs.series.reader import SeriesReader
     from distui.runs.series.values import Series
     from distui.runs.state.reducer import RunState
@@ -99,6 +101,7 @@ _HOMES = {
     "distui.cluster.logs.iterating": "RankLines",
     "distui.cluster.planning": "PlannedRun",
     "distui.cluster.run": "Run",
+    "distui.cluster.run_list": "RunList",
     "distui.cluster.settings": "ClusterSettings",
     "distui.cluster.unusable": "HostsFailed HostsUnreachable",
     "distui.errors": "CheckFailed ContactLost DistuiError ExitCode HostAuthError HostCommandError HostError "
@@ -110,6 +113,7 @@ _HOMES = {
     "LogLine LogLines NetworkUsed Notice PhaseBegun Progressed RankChanged RankSilent RankStep RanksAsked "
     "RanksRestarted RanksStepped RunEnded RunOpened RunStalled StopAsked TaskStarted",
     "distui.runs.lines.explanation": "Explanation RankPlace",
+    "distui.runs.report.history": "RunRow",
     "distui.runs.series.reader": "SeriesReader",
     "distui.runs.series.values": "Series",
     "distui.runs.state.reducer": "RunState",
@@ -181,8 +185,10 @@ __all__ = [
     "RanksStepped",
     "Run",
     "RunEnded",
+    "RunList",
     "RunOpened",
     "RunPlan",
+    "RunRow",
     "RunStalled",
     "RunState",
     "Series",

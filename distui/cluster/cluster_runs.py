@@ -1,4 +1,4 @@
-"""The runs there are, whoever started them: to stop and to read. The part of `Cluster` for them."""
+"""The runs there are, whoever started them: to list, stop and read. The part of `Cluster` for them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import TypeVar
 
 from distui.cluster.attach.ending import end_run
+from distui.cluster.attach.listing import list_runs
 from distui.cluster.attach.places import NameTaken, Places, RunLocation
 from distui.cluster.hosts.connecting import Connect
 from distui.cluster.logs.iterating import RankLines, iterate
 from distui.cluster.logs.of_run import Tell, read_run
 from distui.cluster.logs.sink import LogSink
 from distui.cluster.logs.wanted import Wanted
+from distui.cluster.run_list import RunList
 from distui.cluster.settings import ClusterSettings
 from distui.cluster.unasked import Unasked
+from distui.spec.hosts.inventory import Inventory
 
 T = TypeVar("T")
 
@@ -22,8 +25,18 @@ class ClusterRuns:
     """See `Cluster`."""
 
     settings: ClusterSettings
+    inventory: Inventory
     _connect: Connect
     _places: Places
+
+    async def runs(self) -> RunList:
+        """The runs that are recorded on this machine or that hosts have, whoever started them; as `distui ps -a` has.
+
+        All hosts of the inventory are asked, and those on which runs without an end here were started. A host that does
+        not answer is in `unreachable`, and no error.
+        """
+        listed = await list_runs(self._places, self.inventory.hosts, self._connect)
+        return RunList(listed.rows, listed.found.unreachable)
 
     async def stop(self, name: str, *, grace: float | None = None, others: bool = False) -> tuple[str, ...]:
         """Stop a run, wherever it was started, and remove what it has left on its hosts; safe to repeat.

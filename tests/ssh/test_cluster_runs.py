@@ -1,4 +1,4 @@
-"""Runs that are there already, from Python, over real ssh: read and stopped from another machine."""
+"""Runs that are there already, from Python, over real ssh: listed, read and stopped from elsewhere."""
 
 from __future__ import annotations
 
@@ -72,6 +72,21 @@ async def test_a_run_of_another_machine_is_read_and_stopped(machine: Open, tmp_p
             await there.stop("nosuch")
         with pytest.raises(NotFound):
             await anext(there.logs("nosuch"))
+
+
+async def test_a_run_of_another_machine_is_listed(machine: Open, tmp_path: Path) -> None:
+    """Without anything of it being recorded here."""
+    async with asyncio.timeout(LIMIT_S), machine("there") as there, machine("here") as here:
+        assert len(await here.runs()) == 0
+        await started(there, tmp_path, 100_000, "lives")
+        listed = await here.runs()
+        assert [(run.run, run.job, run.ranks, run.goes_on) for run in listed] == [("lives", "counting", 2, True)]
+        assert listed.unreachable == {}
+
+        assert await here.stop("lives") == ()
+        assert [(run.run, run.state) for run in await here.runs()] == [("lives", "stopped")]
+        with pytest.raises(NotFound):
+            await there.stop("nosuch")
 
 
 async def test_logs_are_read_from_the_hosts_as_they_are_written(machine: Open, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_the_page_about_python(tmp_path: Path) -> None:
     assert said[0].startswith("succeeded 0 /") and "succeeded" in said
     assert {f"{rank} demo{rank + 1} | hello from rank {rank} of 2" for rank in range(2)} <= set(said)
     assert {f"ranks ({rank},) on demo{rank + 1}" for rank in range(2)} <= set(said)
-    assert "left on hosts: ()" in said
+    assert "nap-1 running on demo1, demo2" in said and "left on hosts: ()" in said
     assert any("did you mean 'command'" in line for line in said)
     assert re.findall(r"^```(?!python$|$)", page.read_text(), re.MULTILINE) == [], "a block that nothing runs"
 
@@ -106,6 +106,26 @@ def test_running_and_reading_the_result(job: Path) -> None:
     wrong = run("run_and_read", "job.yaml")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "did you mean 'command'" in wrong.stderr
+
+
+def test_stopping_runs_that_take_too_long(job: Path) -> None:
+    """Those that are younger go on."""
+    job.write_text(JOB.replace("exit $((RANK * FAILS))", "exec sleep 600"))
+    program = (
+        "import asyncio, distui\n"
+        "async def main():\n"
+        "    async with distui.Cluster.open() as cluster:\n"
+        "        async with cluster.launch(await cluster.prepare('job.yaml', name='long'), detach=True) as run:\n"
+        "            await run.wait()\n"
+        "asyncio.run(main())\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    assert run("stop_long_runs", "1").stdout == ""
+    done = run("stop_long_runs", "0")
+    assert done.returncode == 0, done.stderr
+    first, last = done.stdout.splitlines()
+    assert first.startswith("long has taken 0.0 h; its first rank said last: ") and last == "long is stopped"
+    assert run("stop_long_runs", "0").stdout == ""
 
 
 def test_listing_gpus(demo_home: Path) -> None:

@@ -75,7 +75,7 @@ def test_every_name_is_there_for_people_and_for_mypy() -> None:
         distui.Clustr  # noqa: B018
 
 
-VALUES = {"Host", "Inventory", "Job", "PlannedRun", "RunPlan", "RunState", "SeriesReader"}
+VALUES = {"Host", "Inventory", "Job", "PlannedRun", "RunPlan", "RunRow", "RunState", "SeriesReader"}
 """What programs are given to read: attribute by attribute, without naming the types of those."""
 OWN = {("Cluster", "connect"), ("Run", "controller"), ("load_job", "overrides")}
 """Parameters that are there for distui itself."""
