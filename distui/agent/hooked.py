@@ -13,6 +13,7 @@ import socket
 import stat
 import time
 
+from distui.agent.processes import catches
 from distui.agent.recorded import shorten
 
 TYPE_CHECKING = False
@@ -52,6 +53,12 @@ def who(folder: str, pid: int) -> "Optional[dict[str, Any]]":
         return None
     plain = {str(name)[:32]: value for name, value in said.items() if isinstance(value, (str, int))}
     return {name: value for name, value in plain.items() if len(str(value)) < 64}
+
+
+def hears(pid: int, hook: "Optional[dict[str, Any]]") -> bool:
+    """Whether a process, by its number on the host, handles the signal that asks for its stacks."""
+    number = hook.get("signal") if hook is not None else None
+    return isinstance(number, int) and catches(pid, number)
 
 
 def read_regular(path: str, most: int) -> bytes:

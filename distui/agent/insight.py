@@ -17,7 +17,7 @@ import threading
 import time
 
 from distui.agent.gpu_state import GpuHealth
-from distui.agent.hooked import ANSWER_SECONDS, left, recorder, stacks, who
+from distui.agent.hooked import ANSWER_SECONDS, hears, left, recorder, stacks, who
 from distui.agent.processes import Look, Stat, all_parents, family, inner_pid, of_task, pressure
 from distui.agent.ras import Networks
 
@@ -115,7 +115,11 @@ class Asking:
 
     def ask_stacks(self) -> None:
         """What its threads do."""
-        self.said["stacks"] = self.why_not() or stacks(self.folder, self.inner)
+        self.said["stacks"] = self.why_not() or self.unheard() or stacks(self.folder, self.inner)
+
+    def unheard(self) -> "dict[str, str]":
+        """A program that has given all its signals back would be ended by ours."""
+        return {} if hears(self.pid, self.hook) else {"why": "it no longer handles the signal that asks for them"}
 
     def why_not(self) -> "dict[str, str]":
         """A process that is stopped serves nobody: there is nothing to wait for. strace stops one for moments only."""

@@ -40,6 +40,14 @@ class Stat:
         self.start = words[19] if self.there else ""
 
 
+def catches(pid: int, number: int) -> bool:
+    """Whether a process handles this signal: one that does not would end by it. False where that can't be seen."""
+    for line in read("/proc/%d/status" % pid).splitlines():
+        if line.startswith("SigCgt:"):
+            return 0 < number < 65 and bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
+
+
 def all_parents() -> "dict[int, int]":
     """Every process of this host -> its parent."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]

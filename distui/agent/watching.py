@@ -16,7 +16,7 @@ import time
 
 from distui.agent.connections import connections, grown, host_counters
 from distui.agent.gpu_state import GpuHealth
-from distui.agent.hooked import read_stacks, stacks_now
+from distui.agent.hooked import hears, read_stacks, stacks_now, who
 from distui.agent.insight import LIFE, MARK, MOST_PROCESSES, Asking, first_processes, pids_of
 from distui.agent.processes import Look, Stat, all_parents, inner_pid, open_file, pressure, read
 
@@ -126,10 +126,11 @@ class Watched:
 
     def sample(self) -> None:
         """Take its stacks, with the state from before each: at uneven times, or a step of that length would hide."""
-        base = "%s/%d" % (self.hook, inner_pid(self.pid))
+        inner = inner_pid(self.pid)
+        base, hook = "%s/%d" % (self.hook, inner), who(self.hook, inner)
         for number in range(MOST_SAMPLES):
             time.sleep(SAMPLE_EVERY * (0.5 + (number * 0.618034) % 1))
-            if self.over:
+            if self.over or not hears(self.pid, hook):
                 break
             state, waits = self.now()
             try:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from distui.agent import hooked
+from distui.agent import hooked, watching
 from distui.agent.bundle import bundle, take
 from distui.runs.insight.asking.ask import MODULES
 from distui.runs.insight.seen.answers import Process, host_answer
@@ -252,6 +252,29 @@ def test_a_question_is_one_signal(start: Start, insight: Path) -> None:
         until(lambda asked=asked: written.read_text().count("in <module>\n") >= asked)
     assert rank.communicate("\n") == ("", "")
     assert written.read_text().count("in <module>\n") == asked
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_a_program_that_gives_its_signals_back_is_not_ended_by_a_question(
+    start: Start, insight: Path, tmp_path: Path, watched: bool
+) -> None:
+    """Some do it for their children, or after a handler of their own has raised: a signal nobody handles ends them."""
+    task = tmp_path / "task-0"
+    program = (
+        "import signal, torch, torch.distributed\n"
+        "for n in {*range(1, signal.NSIG)} - {9, 19, 32, 33}:\n    signal.signal(n, signal.SIG_DFL)\n"
+        "print('begun', flush=True)\ninput()\nprint('lives')"
+    )
+    rank = start(program, DISTUI_TASK_DIR=str(task))
+    assert rank.stdout and rank.stdout.readline() == "begun\n"
+    if watched:
+        process = watching.Watched(rank.pid, str(insight), True)
+        process.sample()
+        assert process.samples == []
+    else:
+        (said,) = ask(insight, task)
+        assert said.unasked == ("stacks: it no longer handles the signal that asks for them",)
+    assert rank.communicate("\n") == ("lives\n", "")
 
 
 ENDS_SLOWLY = """

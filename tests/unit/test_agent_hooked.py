@@ -586,6 +586,7 @@ def test_a_process_that_a_debugger_holds_is_not_waited_for(tmp_path: Path, monke
     """Neither for its collectives nor for its calls; strace stops one as well, but for moments."""
     monkeypatch.setattr(insight, "recorder", lambda folder, pid, most: {"groups": {}})
     monkeypatch.setattr(insight, "stacks", lambda folder, pid: {"threads": []})
+    monkeypatch.setattr(insight, "hears", lambda pid, hook: True)
     ptrace = ctypes.CDLL(None, use_errno=True).ptrace
     with subprocess.Popen(["sleep", "600"]) as program:
         (tmp_path / f"{program.pid}.json").write_text('{"server": true, "stacks": true}')

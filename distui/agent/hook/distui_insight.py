@@ -53,7 +53,9 @@ def begin() -> None:
     torch = sys.modules["torch"]
     base = "%s/%d" % (folder, os.getpid())
     _older_names(torch)
-    can = {"stacks": _unless(_open_stacks, base), "server": _unless(_open_server, torch, folder, base)}
+    number = _free_signal()
+    can = {"signal": number, "stacks": _unless(_open_stacks, base, number)}
+    can["server"] = _unless(_open_server, torch, folder, base)
     _unless(_open_crash, base)
     atexit.register(_unless, _say_last, base, torch, os.getpid())
     _say(base, torch, can)
@@ -68,7 +70,7 @@ def _unless(act: "Any", *args: "Any") -> bool:
         return False
 
 
-def _watch_rank(torch: "Any", folder: str, can: "dict[str, bool]") -> None:
+def _watch_rank(torch: "Any", folder: str, can: "dict[str, int]") -> None:
     """Have torch's own rank reported once its default group is made: torchrun's and mp.spawn's ranks are not the run's.
 
     A forked child that becomes a rank opens what its parent has opened for itself.
@@ -89,7 +91,7 @@ def _watch_rank(torch: "Any", folder: str, can: "dict[str, bool]") -> None:
     place._set_global_rank = set_global_rank
 
 
-def _say(base: str, torch: "Any", can: "dict[str, bool]", own: "Any" = ()) -> None:
+def _say(base: str, torch: "Any", can: "dict[str, int]", own: "Any" = ()) -> None:
     """Who this is. Written whole or not at all."""
     who = {name: os.environ.get(name.upper(), "") for name in ("rank", "local_rank", "world_size")}  # type: dict[str, object]
     who.update(can, **dict(own), pid=os.getpid(), python=sys.version.split()[0], torch=str(torch.__version__))
@@ -107,9 +109,8 @@ def _older_names(torch: "Any") -> None:
             os.environ.setdefault(older, os.environ[name])
 
 
-def _open_stacks(base: str) -> bool:
-    """Whether the stacks of all threads can be asked for."""
-    number = _free_signal()
+def _open_stacks(base: str, number: int) -> bool:
+    """Whether the stacks of all threads can be asked for, by this signal."""
     if not number or not hasattr(faulthandler, "register") or not hasattr(os, "register_at_fork"):  # Python 3.6
         return False
     stacks = os.open(base + ".stacks", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o600)
