@@ -350,14 +350,18 @@ HEAD = re.compile(r"(Current thread|Thread) (0x[0-9a-f]+)(?: \[(.*?)\])? \(most 
 
 
 def read_stacks(text: str) -> "list[list[Any]]":
-    """faulthandler's text as `[thread, whether it got the signal, [[file, line, function], ...]]`."""
+    """faulthandler's text as `[thread, whether it got the signal, [[file, line, function], ...]]`.
+
+    Of too many threads the last one is among those that are kept: the main thread is written last.
+    """
     found = []  # type: list[list[Any]]
     known = set()
     for line in text.splitlines():
         head, frame = HEAD.match(line), FRAME.match(line)
         if head and head.group(2) in known:
             break  # the kernel may tell of one byte twice
-        if head and len(found) < MOST_STACKS:
+        if head:
+            del found[MOST_STACKS - 1 :]
             known.add(head.group(2))
             found.append([head.group(3) or head.group(2), head.group(1).startswith("Current"), []])
         elif frame and found and len(found[-1][2]) < MOST_FRAMES:

@@ -490,6 +490,15 @@ def test_many_threads_and_calls_are_cut() -> None:
     assert all(len(file) + len(function) <= 2 * hooked.MOST_TEXT for file, _, function in found[0][2])
 
 
+def test_of_many_threads_each_has_its_own_calls_and_the_main_one_is_kept() -> None:
+    """faulthandler writes it last."""
+    text = "".join(f'Thread {n:#x} (most recent call first):\n  File "f{n}", line {n} in g\n' for n in range(1, 101))
+    found = hooked.read_stacks(text)
+    assert len(found) == hooked.MOST_STACKS
+    assert found[-1] == ["0x64", False, [["f100", 100, "g"]]]
+    assert all(frames == [[f"f{int(thread, 16)}", int(thread, 16), "g"]] for thread, _, frames in found)
+
+
 def program(folder: Path, text: bytes) -> None:
     """What a program leaves there; one byte in the fifo has it write its stacks."""
     os.mkfifo(folder / f"{PID}.ask")
