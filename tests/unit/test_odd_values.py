@@ -67,6 +67,15 @@ def test_a_batch_that_is_hard_is_no_jump(after: list[float]) -> None:
     assert told([*NOISY, *after]) == []
 
 
+def test_a_smooth_loss_that_jumps_to_less_than_three_times_what_it_was() -> None:
+    """A training that had converged to 2.3 and stays at 6.5 from then on has diverged; 3.2 may be other data."""
+    dice = random.Random(7)
+    smooth = [dice.gauss(2.3, 0.1) for _ in range(60)]
+    (words,) = told([*smooth, 6.5, 6.6, 6.4])
+    assert words.startswith("loss jumped from about 2.3") and words.endswith(" to 6.5 at step 60")
+    assert told([*smooth, 3.2, 3.2, 3.2, 3.2]) == []
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_with_a_small_batch_is_no_jump(seed: int) -> None:
     """The mean over four examples, one in fifty of which is a hard one."""

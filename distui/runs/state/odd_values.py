@@ -11,6 +11,9 @@ RECENT, FEWEST = 50, 10
 """Values that new ones are compared with, and without how many they are not."""
 TIMES, SPREADS = 3.0, 10.0
 """A value has risen that is so many times the largest of them, and so many times as far from their median as usual."""
+LEAST, ABOVE = 1.5, 4.0
+"""Where they are close together less is enough: so many times the largest, and so many times as far above it as that is
+above their median."""
 LASTS = 3
 """Values in a row that have risen where a loss has jumped. With a small batch one or two are every so often."""
 USUAL = "usual reasons: the learning rate, the data, a division by zero, half precision without scaling"
@@ -69,4 +72,6 @@ def _rises(value: float, recent: deque[float]) -> bool:
         return False
     middle = median(recent)
     spread = median(abs(one - middle) for one in recent)
-    return max(recent) > 0 and value > TIMES * max(recent) and value - middle > SPREADS * spread
+    top = max(recent)
+    limit = min(TIMES * top, max(LEAST * top, top + ABOVE * (top - middle)))
+    return top > 0 and value > limit and value - middle > SPREADS * spread
