@@ -422,6 +422,8 @@ class FakeBackend:
 
     def replay(self, run: str) -> FakeLive:
         self.calls.append(("replay", run))
+        if run not in self.live:
+            raise NotFound(f"the plan of run {run} can't be read here", hint=f"`distui logs {run}` prints its logs")
         return self.live[run]
 
     @property
