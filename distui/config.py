@@ -153,12 +153,18 @@ def keymap(text: str) -> dict[str, str]:
     return found
 
 
+_PEER = r"(?:[a-z0-9._:-]|\$\{[A-Za-z_]\w*\})+"
+
+
 def tokens(text: str) -> tuple[tuple[str, str], ...]:
-    """Variables and where their values may go: `GIT_TOKEN@git.example.org, ...`."""
+    """Variables and where their values may go: `GIT_TOKEN@git.example.org, ...`.
+
+    A registry that a variable names is written as the job does: `REGISTRY@${REGISTRY}`.
+    """
     found = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, host = part.partition("@")
-        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or not re.fullmatch(r"[a-z0-9.:-]+", host, re.ASCII):
+        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or not re.fullmatch(_PEER, host, re.ASCII):
             raise UsageError(f"'{part[:40]}': write VARIABLE@HOST, such as GIT_TOKEN@git.example.org")
         found.append((name, host))
     return tuple(found)
@@ -199,7 +205,9 @@ KEYS: Mapping[str, Key] = {
     "ascii": Key(_boolean, False, "no sign beyond ASCII in the terminal UI", project=True),
     "notify": Key(_one_of(*NOTIFY), "auto", "when a run ends or stands still: auto, bell only, or none", project=True),
     "keymap": Key(keymap, {}, "keys of the terminal UI: ACTION=KEY, ..., or a mapping in a file"),
-    "allow_tokens": Key(tokens, (), "tokens that any job's code may send: VARIABLE@HOST, ..."),
+    "allow_tokens": Key(
+        tokens, (), "variables that any job may send, as its code's token or in its image's name: VARIABLE@HOST, ..."
+    ),
     "allow_folders": Key(folders, (), "folders that any job may take as code or build, though outside its own"),
 }
 _RESTRICTING = ("readonly", "no_input")

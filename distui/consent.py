@@ -27,6 +27,10 @@ _MOST = 1 << 20
 SECRET_FOLDERS = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".config/gcloud", ".config/gh",
     ".config/distui", ".local/state/distui", ".local/share/keyrings", ".mozilla", ".config/google-chrome",
+    ".config/containers", ".config/op", ".config/rclone", ".config/git", ".config/sops", ".config/chromium",
+    ".config/BraveSoftware", ".local/share/kwalletd", ".local/share/password-store", ".local/share/containers",
+    ".terraform.d", ".oci", ".cargo", ".m2", ".gem", ".thunderbird", ".bitwarden", ".vault-token", ".netrc", ".pki",
+    "Library/Keychains",
 )  # fmt: skip
 """Below the home: keys, passwords and logins, which no program on a cluster needs as its files."""
 _SYSTEM = ("/etc", "/proc", "/sys", "/dev", "/boot", "/run/secrets", "/var/run/secrets")
@@ -123,20 +127,28 @@ def _kind(word: object) -> Kind:
 
 
 def refuse_secret(folder: Path, environ: Mapping[str, str], key: str) -> None:
-    """Raise UsageError for a folder that is full of secrets: the home, what holds it, keys and logins, the system's.
+    """Raise UsageError for a folder full of secrets: the home, keys and logins, the system's, and what holds such.
 
     `folder` has no links in it; `key` is the job's.
     """
     home = home_of(environ).resolve()
-    secret = [*(home / name for name in SECRET_FOLDERS), *map(Path, _SYSTEM)]
+    named = [*(home / name for name in SECRET_FOLDERS), *map(Path, _SYSTEM)]
+    secret = [*named, *(Path(os.path.realpath(one)) for one in named)]  # ~/.ssh may be a link into ~/dotfiles
     inside = next((one for one in secret if folder == one or one in folder.parents), None)
-    if folder == home or folder in home.parents or inside is not None:
-        what = "holds your home folder" if inside is None else f"is {inside}" if inside == folder else f"is in {inside}"
+    holds = next((one for one in (home, *secret) if folder == one or folder in one.parents), None)
+    if inside is not None or holds is not None:
+        what = _why_secret(folder, home, inside, holds)
         raise UsageError(
             f"{key}: {_visible(str(folder))} is never sent: it {what}",
             hint=f"name a folder of its own; or list it as allow_folders: {_visible(str(folder))} in your own config "
             "(`distui config path`)",
         )
+
+
+def _why_secret(folder: Path, home: Path, inside: Path | None, holds: Path | None) -> str:
+    if inside is not None:
+        return f"is {inside}" if inside == folder else f"is in {inside}"
+    return "holds your home folder" if holds == home else f"holds {holds}"
 
 
 def own_repository(folder: Path, environ: Mapping[str, str]) -> Path:

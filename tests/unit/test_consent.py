@@ -185,6 +185,70 @@ def test_a_url_whose_host_programs_disagree_about_is_none(url: str) -> None:
         read_job(f"{HEAD}code: {{git: '{url}', token: T}}", "j.yaml", environ={})
 
 
+# images
+
+
+IMAGES = {
+    "image: evil.example/x:${CLOUD_KEY}": "evil.example",
+    "image: Evil.Example:5000/x/y:v-${CLOUD_KEY}": "evil.example:5000",
+    "image: x:${CLOUD_KEY}": "docker.io",
+    "image: evil/${CLOUD_KEY}/x": "docker.io",
+    "image: localhost/x:${CLOUD_KEY:-1}": "localhost",
+    "image: evil.example/x:${NONE:-${CLOUD_KEY}}": "evil.example",
+    "image: evil.example/x:${CLOUD_KEY:+${CLOUD_KEY}}": "evil.example",
+    "image: ${CLOUD_KEY}.evil.example/x": "${CLOUD_KEY}.evil.example",
+    "image: evil.example:${CLOUD_PATH}": "evil.example:${CLOUD_PATH}",
+    "image: ${CLOUD_KEY}:1": "${CLOUD_KEY}",
+    "env: {A: &a 'evil.example/x:${CLOUD_KEY}'}\nimage: *a": "evil.example",
+}
+"""What a job says -> who would see the value."""
+
+
+def image_job(text: str) -> None:
+    Path("job.yaml").write_text(HEAD.replace("image: x\n", "") + f"{text}\n")
+
+
+@pytest.mark.parametrize("text", IMAGES)
+def test_no_variable_goes_to_an_image_s_registry_before_it_was_allowed(
+    cli: Any, place: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """For that variable and that registry; the value is shown nowhere, also where it is the registry's name."""
+    to, name = IMAGES[text], "CLOUD_PATH" if "CLOUD_PATH" in text else "CLOUD_KEY"
+    monkeypatch.setenv("CLOUD_PATH", f"5000/{SECRET}")
+    image_job(text)
+    for words in (("plan", "job.yaml"), ("-y", "run", "--headless", "job.yaml"), ("image", "ls", "job.yaml")):
+        done = cli(*words)
+        assert done.code == 2
+        assert f"the value of your variable {name} would be sent to {to}, which you have not allowed" in done.err
+        assert SECRET not in done.out + done.err
+    assert cli("config", "allow", "token", name, "other.example").code == 0
+    assert cli("plan", "job.yaml").code == 2
+    assert cli("config", "allow", "token", name, to).code == 0
+    assert cli("plan", "job.yaml").code == 4
+    assert cli("config", "forget", "token", name, to).code == 0
+    assert cli("plan", "job.yaml").code == 2
+
+
+def test_images_that_need_no_word(cli: Any, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A default of the file's own, an image that the person typed, one that is built, and what their config lists."""
+    image_job("image: evil.example/x:${NONE:-1}")
+    assert cli("plan", "job.yaml").code == 4
+    image_job("image: evil.example/x:${EMPTY}")
+    monkeypatch.setenv("EMPTY", "")
+    assert "EMPTY would be sent" not in cli("plan", "job.yaml").err
+    image_job("image: evil.example/x:${CLOUD_KEY}")
+    assert cli("plan", "job.yaml", "--image", "x").code == 4
+    assert cli("plan", "job.yaml", "--set", "image=x").code == 4
+    monkeypatch.setenv("DISTUI_ALLOW_TOKENS", "CLOUD_KEY@evil.example, CLOUD_KEY@${CLOUD_KEY}")
+    assert cli("plan", "job.yaml").code == 4
+    image_job("image: ${CLOUD_KEY}/x:1")
+    assert cli("plan", "job.yaml").code == 4
+    monkeypatch.delenv("DISTUI_ALLOW_TOKENS")
+    (place / "Dockerfile").write_text("FROM scratch\n")
+    image_job("image: x:${CLOUD_KEY}\nbuild: .")
+    assert cli("plan", "job.yaml").code == 4
+
+
 # folders
 
 
@@ -229,7 +293,13 @@ def test_what_is_the_job_s_own_needs_no_word(cli: Any, place: Path, code: Path) 
     assert cli("plan", "jobs/job.yaml", "--set", f"code.path={code}").code == 4
 
 
-@pytest.mark.parametrize("path", ["~", "~/.ssh", "~/.aws/sub", "~/..", "/", "/etc", "~/.config/distui"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "~", "~/.ssh", "~/.aws/sub", "~/..", "/", "/etc", "~/.config/distui", "~/.config", "~/.local", "~/.local/share",
+        "~/.local/state", "~/.config/op", "~/.cargo", "/var", "/run",
+    ],
+)  # fmt: skip
 def test_folders_full_of_secrets_are_never_sent(cli: Any, place: Path, home: Path, path: str) -> None:
     """Not after a yes, nor when typed; only when the user's own config lists them."""
     Path(path).expanduser().mkdir(parents=True, exist_ok=True)
@@ -244,6 +314,26 @@ def test_folders_full_of_secrets_are_never_sent(cli: Any, place: Path, home: Pat
         (home / ".config/distui").mkdir(parents=True, exist_ok=True)
         (home / ".config/distui/config.yaml").write_text("allow_folders: ~/.ssh\n")
         assert cli("plan", "job.yaml").code == 4
+
+
+@pytest.mark.parametrize("path", ["~/dotfiles/ssh", "~/dotfiles"])
+def test_a_folder_of_secrets_that_is_a_link_is_one_where_it_leads(cli: Any, place: Path, home: Path, path: str) -> None:
+    (home / "dotfiles" / "ssh").mkdir(parents=True)
+    (home / ".ssh").symlink_to("dotfiles/ssh")
+    job(f"code: '{path}'")
+    cli("config", "allow", "folder", str(Path(path).expanduser()), str(place))
+    done = cli("plan", "job.yaml")
+    assert done.code == 2
+    assert f"code: {Path(path).expanduser()} is never sent" in done.err
+
+
+def test_other_folders_of_the_home_are_asked_about(cli: Any, place: Path, home: Path) -> None:
+    """Also in ~/.config: what is no secret's can be allowed."""
+    (home / ".config" / "nvim").mkdir(parents=True)
+    job("code: ~/.config/nvim")
+    assert "would be sent to the hosts" in cli("plan", "job.yaml").err
+    cli("config", "allow", "folder", str(home / ".config" / "nvim"), str(place))
+    assert cli("plan", "job.yaml").code == 4
 
 
 def test_a_job_from_standard_input_has_no_folder(place: Path, code: Path) -> None:

@@ -40,7 +40,7 @@ from distui.runs.store.runs import RunStore, StoredRun
 from distui.runs.store.saved_hosts import save_hosts, saved_hosts
 from distui.spec.hosts.inventory import DataNetwork, Host
 
-ADDED = {"on_hang"}
+ADDED = {"on_hang", "image_variables"}
 WRITTEN = Path(__file__).parent / "data" / "written"
 
 FIRST = Failure(

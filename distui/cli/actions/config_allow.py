@@ -47,6 +47,6 @@ def allowed(settings: Settings, out: Console) -> int:
 def _ask(kind: Kind, what: str, to: str) -> Ask:
     """The pair as jobs ask for it. Raises UsageError for what can't be one."""
     if kind == "token":
-        (found,) = tokens(f"{what}@{to.lower()}") or (("", ""),)
+        (found,) = tokens(f"{what}@{to if '${' in to else to.lower()}") or (("", ""),)
         return Ask(kind, *found)
     return Ask(kind, str(expanded(what).resolve()), str(expanded(to).resolve()))

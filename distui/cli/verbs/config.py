@@ -51,10 +51,10 @@ def validate() -> None:
 @click.argument("what", metavar="VARIABLE|FOLDER")
 @click.argument("to", metavar="HOST|JOBFOLDER")
 def allow() -> None:
-    """Let jobs use a token or a folder of yours.
+    """Let jobs use a variable or a folder of yours.
 
     \b
-    token VARIABLE HOST      a job's `code.token` may send the variable's value to this host
+    token VARIABLE HOST      a job's `code.token` or `image` may send the variable's value to this host
     folder FOLDER JOBFOLDER  job files in JOBFOLDER may use FOLDER as `code` or `build`
     """
 

@@ -44,6 +44,8 @@ def asks(settings: ClusterSettings, job: Job, allowed: Consents, typed: Collecti
     code = job.code
     if code is not None and code.git is not None and code.token is not None:
         yield Ask("token", code.token, git_host(code.git))
+    if job.build is None:  # what is built is pulled from nowhere
+        yield from (Ask("token", name, registry) for name, registry in job.image_variables)
     if code is not None and code.git is None:
         yield from _folder(settings, job, allowed, "code", code_path(job), typed={"code", "code.path"} & {*typed})
     if code is not None and code.git is not None and (place := local_repository(code.git)):

@@ -184,7 +184,7 @@ class DataMount:
 
 @frozen
 class Job:
-    """One job. Field names are the keys of the job file; defaults are distui's.
+    """One job. Field names are the keys of the job file; defaults are distui's. The last two say where it comes from.
 
     Times are seconds, sizes keep Docker's spelling (`64g`). `command` is a tuple (exec form) or a string
     (`sh -lc`). `secrets` are names only: values come from the caller's environment at the start.
@@ -249,6 +249,8 @@ class Job:
     """Whether ranks can be asked where they are (`distui why`); `auto`: unless the launcher is `tf`."""
     preflight: tuple[str, ...] = ()
     path: str = ""
+    image_variables: tuple[tuple[str, str], ...] = ()
+    """The caller's variables whose values the file puts into `image`, each with the registry that would see it."""
 
     @property
     def end_regexes(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from distui.patterns import BadPattern, LimitedPattern
@@ -232,6 +232,19 @@ def image(value: str) -> None:
     repository = folder + slash + last.partition(":")[0]
     if repository != repository.lower():
         raise Wrong(f"{shown(value)}: an image's name has only small letters (its tag may have others)")
+
+
+def registry(image: str, values: Iterable[str] = ()) -> str:
+    """The registry that an image is pulled from, as its name says; where a variable says it, `${NAME}` stays in it.
+
+    `values` are those of its variables: a slash in one makes what stands before it the registry.
+    """
+    first, slash, _ = image.partition("/")
+    if not slash and not any("/" in value for value in values):
+        first = re.split(r"[:@]", first)[0]
+    if "${" in first:
+        return first
+    return first.lower() if slash and (first == "localhost" or "." in first or ":" in first) else "docker.io"
 
 
 def absolute(value: str) -> None:

@@ -15,7 +15,7 @@ from distui.spec.job import job_forms
 from distui.spec.job.job import Job
 from distui.spec.job.job_keys import JOB
 from distui.spec.job.overrides import Override, Plain, apply, node_of
-from distui.spec.job.variables import expand_node, refuse_for_peers
+from distui.spec.job.variables import expand_node, refuse_for_peers, values_in
 from distui.spec.yaml.files import read_text
 from distui.spec.yaml.nodes import Node, Scalar, Source, Table, node_at
 from distui.spec.yaml.problems import Problems, did_you_mean, printable, shown
@@ -219,6 +219,7 @@ def _read(
     expand: bool = True,
 ) -> Job | None:
     """One job; None, with problems noted, when it can't be made."""
+    image, sent = node_at(root, "image"), _sent(root, environ) if expand else ()
     if expand:
         refuse_for_peers(root, problems)
         expand_node(root, environ, problems)
@@ -228,12 +229,22 @@ def _read(
     for override in overrides:
         root = apply(root, override, problems)
     values = JOB.read(root, "", problems)
-    return None if values is MISSING or problems else _made(values, path)
+    if values is MISSING or problems:
+        return None
+    return _made(values, path, sent if node_at(root, "image") is image else ())
 
 
-def _made(values: dict[str, Any], path: str) -> Job:
+def _sent(root: Node, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The variables whose values the image's registry would see, with that registry."""
+    image = node_at(root, "image")
+    marked, names = values_in(image.text, environ) if isinstance(image, Scalar) else ("", ())
+    registry = job_forms.registry(marked, [environ[name] for name in names])
+    return tuple((name, registry) for name in names)
+
+
+def _made(values: dict[str, Any], path: str, sent: tuple[tuple[str, str], ...]) -> Job:
     fields = {k: v for k, v in values.items() if k != "version"}
     per_host = fields.get("gpus_per_host")
     if isinstance(per_host, Mapping):
         fields["gpus_by_host"] = fields.pop("gpus_per_host")
-    return Job(**fields, path=path)
+    return Job(**fields, path=path, image_variables=sent)

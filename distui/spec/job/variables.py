@@ -41,6 +41,19 @@ def expand_text(text: str, environ: Mapping[str, str], depth: int = 0) -> str:
     return "".join(parts) + text[at:]
 
 
+def values_in(text: str, environ: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """`text` with each variable that has a value as `${NAME}`, and their names: what of the caller's would go into it.
+
+    To be asked before `expand_node`. Nothing of a text that can't be expanded.
+    """
+    try:
+        marked = expand_text(text, {name: value and f"${{{name}}}" for name, value in environ.items()})
+    except Wrong:
+        return text, ()
+    names = dict.fromkeys(re.findall(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", marked))
+    return marked, tuple(name for name in names if environ.get(name))
+
+
 PEERS = (("code", "git"), ("code", "ref"), ("data", "*", "url"), ("data", "*", "endpoint"), ("data", "*", "nfs"))
 """Keys whose text other machines get to see, some of them before anything was confirmed."""
 
