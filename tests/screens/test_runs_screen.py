@@ -17,9 +17,9 @@ from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
 from distui.runs.hosts.remains import Remain, Remains
 from distui.runs.lines.events import AttemptEnded, RunOpened
 from distui.runs.report.history import RunRow
+from distui.runs.report.run_words import took_words
 from distui.tui.dialogs.confirm import Confirm
 from distui.tui.dialogs.text import TextScreen
-from distui.tui.run.words import took_words
 from distui.tui.runs.compare_screen import CompareScreen
 from distui.tui.widgets.rows import RowList
 
@@ -72,7 +72,7 @@ async def test_launches_and_what_was_left_are_told_apart(open_app: Any, backend:
         "killed": ("left: its launch was killed; X removes what it left on its hosts", ["S  stop", "X  prune"]),
         "over": ("failed 1, its folder is still on node[01-02]; X removes it", ["S  stop", "X  prune"]),
     }
-    assert [took_words(row)[:2] for row in backend.rows] == ["1h", "-", "9s"]
+    assert [took_words(row)[:2] for row in backend.rows] == ["1h", "", "9s"]
     async with open_app((120, 36), start="runs") as (app, pilot):
         assert "1 live" in screen_text(app)
         for run, (state, chips) in told.items():

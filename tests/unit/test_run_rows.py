@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from dataclasses import replace
 
 import pytest
@@ -25,7 +26,9 @@ from distui.runs.lines.events import (
 )
 from distui.runs.lines.severity import severity
 from distui.runs.report.aftermath import aftermath, troubles
+from distui.runs.report.history import RunRow
 from distui.runs.report.rank_rows import RankRow, Tone, network_name, numbers, rank_row, remark
+from distui.runs.report.run_words import attempt_words, failure_words, took_words
 from distui.runs.series.measure import Measure
 from distui.runs.state.load import carried_by_another, data_rate, link_share, load, used_networks
 from distui.runs.state.reducer import RunState, apply
@@ -238,3 +241,20 @@ def test_which_other_interface_carries_it() -> None:
     used = NetworkUsed(1.0, "begun", "eth0 98 %", mine, ("800 B went over eth0",))
     assert (carried_by_another(used, "h1"), carried_by_another(used, "h2")) == ("eth0", "")
     assert carried_by_another(replace(used, warnings=()), "h1") == carried_by_another(None, "h1") == ""
+
+
+def test_a_run_in_the_words_of_a_list() -> None:
+    """How long it took where that is known, or since when it is on its way; what failed, with its cause."""
+    row = RunRow("r", "j", "failed", ("h1",), 2, "ann@desk", time.time() - 3600, 9.0, 1, live=True)
+    assert [took_words(row), took_words(replace(row, took=None))] == ["9s", ""]
+    assert took_words(replace(row, took=None, state="retrying", live=True)) == "1h"
+    assert took_words(replace(row, took=None, state="detached", live=False)) == ""
+    assert (attempt_words(row), attempt_words(replace(row, attempt=2, attempts=3))) == ("", "attempt 2 of 3")
+    failed = Failure(1, "h1", 3, "exit 3", "CUDA out of memory")
+    assert failure_words(failed) == "r1 h1 exit 3: CUDA out of memory"
+    assert failure_words(failed, brief=True) == "r1 h1 CUDA out of memory"
+    assert failure_words(replace(failed, cause=""), brief=True) == "r1 h1 exit 3"
+    assert failure_words(Failure(None, "", None, "its ranks stood still", name="the run")) == (
+        "the run its ranks stood still"
+    )
+    assert failure_words(None) == ""

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from distui.cluster.jobs.job_files import JobFile
 from distui.plan.labels import format_ranks
 from distui.runs.report.history import RunRow
+from distui.runs.report.run_words import failure_words, took_words
 from distui.spec.job.job import Job
 from distui.tui.hosts.lines import title
 from distui.tui.launch.form.job_form import command_text, gpus_text, hosts_text
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line, cut
 from distui.tui.paint.theme import Palette
-from distui.tui.run.words import failure_words, started_words, state_style, state_words, took_words
+from distui.tui.run.words import started_words, state_style, state_words
 
 
 def last_run(file: JobFile, rows: Sequence[RunRow]) -> RunRow | None:
@@ -38,10 +39,10 @@ def job_preview(file: JobFile, rows: Sequence[RunRow], width: int, palette: Pale
         return [*lines, Line().gap(3).put("this job has not run yet, as far as this machine knows", palette.muted)]
     state = Line().put("state", palette.faint, width=13, right=True).gap(2)
     lines.append(
-        state.put(last_words(last), state_style(last, palette)).put(f"   took {took_words(last)}", palette.muted)
+        state.put(last_words(last), state_style(last, palette)).put(f"   took {took_words(last) or '-'}", palette.muted)
     )
     if last.failure is not None:
-        lines += [_fact("failure", failure_words(last.failure), width, palette)]
+        lines += [_fact("failure", failure_words(last.failure, brief=True), width, palette)]
         lines += [_fact("next", last.failure.hint, width, palette)] if last.failure.hint else []
     return lines
 

@@ -9,7 +9,7 @@ from statistics import median
 from rich.style import Style
 
 from distui.amounts import duration, plural
-from distui.runs.lines.events import Failure, GpuReading
+from distui.runs.lines.events import GpuReading
 from distui.runs.lines.text import safe
 from distui.runs.report.history import RunRow
 from distui.runs.report.rank_rows import RankRow
@@ -74,20 +74,3 @@ def started_words(at: float | None) -> str:
     if time.time() - at < 6 * 86400:
         return time.strftime("%a %H:%M", then)
     return time.strftime("%Y-%m-%d", then)
-
-
-def took_words(row: RunRow) -> str:
-    """How long it took, or has been running."""
-    if row.took is not None:
-        return duration(row.took)
-    if row.started is None or not row.goes_on:
-        return "-"
-    return duration(time.time() - row.started)
-
-
-def failure_words(failure: Failure | None) -> str:
-    """`r13 node02 CUDA error: illegal memory access`; `-` when nothing failed."""
-    if failure is None:
-        return "-"
-    rank = failure.name or (f"r{failure.rank}" if failure.rank is not None else "")
-    return f"{' '.join(part for part in (rank, failure.host) if part)} {failure.cause or failure.words}"

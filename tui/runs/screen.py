@@ -18,6 +18,7 @@ from distui.facts.troubles import SharedTrouble, shared
 from distui.plan.text.render import render_text
 from distui.runs.hosts.found_text import found_text
 from distui.runs.report.history import RunRow
+from distui.runs.report.run_words import failure_words, took_words
 from distui.runs.store.runs import StoredRun
 from distui.spec.hosts.names import fold
 from distui.tui.frame.actions import Action, bindings
@@ -26,7 +27,7 @@ from distui.tui.frame.context import ViewName, app_of
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 from distui.tui.run import change as run_change
-from distui.tui.run.words import failure_words, sign_of, started_words, state_style, state_words, took_words
+from distui.tui.run.words import sign_of, started_words, state_style, state_words
 from distui.tui.runs.compare_screen import CompareScreen
 from distui.tui.runs.listener import Listener
 from distui.tui.runs.live import Look, Looker, live_lines
@@ -168,11 +169,11 @@ class RunsScreen(View):
         line.put(row.ranks or "-", palette.text, width=5, right=True).gap(2)
         if width >= 70:
             line.put(started_words(row.started), palette.muted, width=12).gap(2)
-        line.put(took_words(row), palette.text, width=8, right=True).gap(2)
+        line.put(took_words(row) or "-", palette.text, width=8, right=True).gap(2)
         if width >= 150:
             line.put(row.owner or "-", palette.muted, width=18).gap(2)
             line.put(size_words(row.size) if row.recorded else "-", palette.faint, width=8, right=True).gap(2)
-        words = failure_words(row.failure)
+        words = failure_words(row.failure, brief=True) or "-"
         return line.put(words, palette.text if row.failure else palette.faint) if width - line.width > 12 else line
 
     # What is under the cursor.

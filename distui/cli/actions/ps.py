@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence, Set
 from functools import partial
 
-from distui.amounts import duration
+from distui.amounts import duration, moment
 from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.console import Console
@@ -20,6 +20,7 @@ from distui.facts.troubles import shared
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.lines.text import safe
 from distui.runs.report import history, states
+from distui.runs.report.run_words import attempt_words, failure_words, took_words
 from distui.spec.hosts.names import fold
 
 HEADER = ("RUN", "JOB", "STATE", "HOSTS", "RANKS", "STARTED", "TOOK", "FIRST FAILURE")
@@ -87,8 +88,10 @@ def show(out: consoles.Console, settings: Settings, rows: Sequence[history.RunRo
 
 
 def _cells(row: history.RunRow) -> tuple[str, ...]:
-    state = _state(row) + (f" {row.exit}" if row.exit else "") + attempt(row)
-    cells = (row.run, row.job, state, fold(row.hosts), str(row.ranks or ""), when(row.started), took(row), failure(row))
+    state = ", ".join(filter(None, (_state(row) + (f" {row.exit}" if row.exit else ""), attempt_words(row))))
+    started = moment(row.started) if row.started is not None else ""
+    ranks, failure = str(row.ranks or ""), failure_words(row.failure)
+    cells = (row.run, row.job, state, fold(row.hosts), ranks, started, took_words(row), failure)
     return tuple(map(safe, cells))
 
 
@@ -98,34 +101,3 @@ def _state(row: history.RunRow) -> str:
         return row.state
     last = f", step {row.stalled.step:,.0f}" if row.stalled.step is not None else ""
     return f"stalled {duration(max(0.0, time.time() - row.stalled.since), coarse=True)}{last}"
-
-
-def attempt(row: history.RunRow) -> str:
-    """`, attempt 2 of 3` where the job allows several."""
-    return f", attempt {row.attempt} of {row.attempts}" if row.attempts > 1 else ""
-
-
-def when(at: float | None) -> str:
-    """A start for people: the time today, the day before that."""
-    if at is None:
-        return ""
-    then, now = time.localtime(at), time.localtime()
-    return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%b %d %H:%M", then)
-
-
-def took(row: history.RunRow) -> str:
-    """How long it took, or has been running."""
-    if row.took is not None:
-        return duration(row.took)
-    if row.started is None or row.state not in ("running", "partial"):
-        return ""
-    return duration(max(0.0, time.time() - row.started))
-
-
-def failure(row: history.RunRow) -> str:
-    """The first failure in a few words: `r13 node02 exit 1: CUDA out of memory`."""
-    failed = row.failure
-    if failed is None:
-        return ""
-    rank = f"{failed.name or f'r{failed.rank}'} " if failed.rank is not None else ""
-    return f"{rank}{failed.host} {failed.words}" + (f": {failed.cause}" if failed.cause else "")

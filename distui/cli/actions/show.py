@@ -7,9 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-from distui.amounts import counted
+from distui.amounts import counted, moment
 from distui.cli import wiring
-from distui.cli.actions.ps import attempt, took, when
 from distui.cli.console import Console
 from distui.cli.printing.run_rows import row_json
 from distui.cli.printing.words import progress_words
@@ -30,6 +29,7 @@ from distui.runs.lines.events import NetworkUsed, Progressed, RankChanged, RunOp
 from distui.runs.lines.explanation import STANDS
 from distui.runs.lines.text import safe
 from distui.runs.report import history
+from distui.runs.report.run_words import attempt_words, took_words
 from distui.runs.report.text import evidence, last_lines
 from distui.runs.state.reducer import RankState, RunState, apply
 from distui.runs.store.masking import Mask, stored_secrets
@@ -241,15 +241,16 @@ def _show(
     used: NetworkUsed | None,
     asked: Sequence[WhyRecord],
 ) -> None:
+    words = attempt_words(row)
     facts = {
         "run": row.run,
         "job": row.job,
-        "state": row.state + (f", exit {row.exit}" if row.exit is not None else "") + attempt(row),
+        "state": row.state + (f", exit {row.exit}" if row.exit is not None else "") + (f", {words}" if words else ""),
         "owner": row.owner,
         "hosts": fold(row.hosts),
         "ranks": str(row.ranks),
-        "started": when(row.started),
-        "took": took(row),
+        "started": moment(row.started) if row.started is not None else "",
+        "took": took_words(row),
         "last": progress_words(progress) if progress is not None else "",
         "network": used.words if used is not None else "",
         "logs": row.log_dir or ("on the hosts" if ranks and not row.left else ""),
@@ -258,7 +259,7 @@ def _show(
     lines += [f"{'warn':<8} {words}" for words in row.warnings]
     lines += _failure_lines(row)
     stood = [one for one in asked if one.found.kind in STANDS]
-    lines += [f"{'why':<8} {when(one.at)} {one.found.headline}" for one in stood[-1:]]
+    lines += [f"{'why':<8} {moment(one.at)} {one.found.headline}" for one in stood[-1:]]
     cells = [
         (r.name or str(r.rank), r.host, r.state, "" if r.exit is None else str(r.exit), _in_words(r)) for r in ranks
     ]

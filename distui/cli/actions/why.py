@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from distui.amounts import moment
 from distui.cli import wiring
-from distui.cli.actions.ps import when
 from distui.cli.actions.why_figures import figures_json
 from distui.cli.console import Console
 from distui.cli.settings import Settings
@@ -45,7 +45,7 @@ def act(settings: Settings, out: Console, run: str, stacks: bool, save: Path | N
     if not found.asked:
         out.print(f"{found.run} has ended, and {NOT_ASKED}")
     elif not found.ranks:
-        out.print(f"{found.run} has ended; when its ranks were asked last, {when(found.record.at)}:")
+        out.print(f"{found.run} has ended; when its ranks were asked last, {moment(found.record.at)}:")
     for line in _lines(out, found, stacks=stacks):
         out.print(line)
     if save is not None:
