@@ -179,7 +179,7 @@ def watch(all_of: "list[Watched]", seconds: float) -> None:
 
 def of_main(row: "list[Any]") -> bool:
     """Whether a stack may be the main thread's: it got the signal, or its outermost call is a module's own code."""
-    return row[1] or (bool(row[2]) and row[2][-1][2] == "<module>")
+    return row[1] or (bool(row[2]) and row[2][-1][2] in ("<module>", "_run_module_as_main"))
 
 
 def short(row: "list[Any]") -> "list[Any]":

@@ -10,7 +10,7 @@ import pytest
 
 from distui.runs.insight.asking import look as looks
 from distui.runs.insight.seen.answers import Collective, Frame, Group, HostAnswer, Process, Stack
-from distui.runs.insight.seen.ranks import TaskRanks
+from distui.runs.insight.seen.ranks import TaskRanks, main_of
 
 NOW = 1000.0
 STACKS = (Stack("0x1", True, (Frame("/work/train.py", 7, "<module>"),)),)
@@ -131,3 +131,11 @@ async def test_a_host_that_does_not_answer_is_waited_for_once(monkeypatch: pytes
     assert (found.explanation.kind, found.explanation.culprits) == ("hang", (1,))
     assert [seen.why_not for seen in found.ranks] == ["", silent.why_not]
     assert found.ranks[0].main_stack == STACKS[0]
+
+
+@pytest.mark.parametrize("outermost", ["<module>", "_run_module_as_main"])
+def test_the_main_thread_is_found_behind_threads_of_compiled_code(outermost: str) -> None:
+    """autograd's runs hooks that Python wrote, without `threading`'s own calls below them, and is written first."""
+    hook = Stack("0x2", False, (Frame("/x/torch/distributed/fsdp/_runtime_utils.py", 900, "_post_backward_hook"),))
+    main = Stack("0x1", False, (Frame("/work/train.py", 12, "step"), Frame("<frozen runpy>", 198, outermost)))
+    assert main_of((hook, main)) == main

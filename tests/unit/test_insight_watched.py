@@ -142,6 +142,7 @@ def test_stacks_are_cut_in_the_middle() -> None:
     assert len(kept) == 41 and kept[-1][2] == "<module>"
     assert of_main(["0x1", True, []]) and of_main(["0x1", False, frames])
     assert not of_main(["0x1", False, frames[:5]]) and not of_main(["0x1", False, []])
+    assert of_main(["0x1", False, [["<frozen runpy>", 198, "_run_module_as_main"]]])
 
 
 @pytest.fixture

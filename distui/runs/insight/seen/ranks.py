@@ -75,10 +75,14 @@ class RankSeen:
         return main_of(self.process.stacks) if self.process else None
 
 
+OUTERMOST = ("<module>", "_run_module_as_main")
+"""Where a main thread begins: in a file, or with `python -m`, as torchrun has it."""
+
+
 def main_of(stacks: Sequence[Stack]) -> Stack | None:
     """The main thread's stack of those of one process; see RankSeen.main_stack."""
     stacks = [stack for stack in stacks if stack.frames]
-    main = [stack for stack in stacks if stack.frames[-1].function == "<module>"]
+    main = [stack for stack in stacks if stack.frames[-1].function in OUTERMOST]
     main = main or [stack for stack in stacks if stack.frames[-1].function != "_bootstrap"]
     return next(iter(main or stacks), None)
 
