@@ -165,6 +165,25 @@ def test_a_repository_that_is_too_large_is_not_fetched(
     assert sum(p.stat().st_size for p in (tmp_path / "cache").rglob("*") if p.is_file()) < 1 << 16
 
 
+def test_a_lower_limit_of_the_caller_s_stays(tmp_path: Path) -> None:
+    words = (
+        "sh",
+        "-c",
+        'ulimit -f 1000 && exec "$@"',
+        "sh",
+        "sh",
+        "-c",
+        git_module._WITHIN,
+        "2000",
+        "sh",
+        "-c",
+        "ulimit -f",
+    )
+    code, said, complaint = call(words, ENV, 60, tmp_path)
+    assert (code, complaint) == (0, "")
+    assert said in (b"1000\n", b"2000\n")  # root may raise it
+
+
 def deep(root: Path, count: int) -> Path:
     """Folders in each other: more than Python calls itself."""
     root.mkdir()

@@ -35,8 +35,9 @@ _PACK = 8 << 30
 """Bytes that are fetched at most of a repository, packed, unless the job's max_size is large."""
 _ROOM = 1 << 30
 """Bytes of the disk that stay free."""
-_WITHIN = 'trap "" XFSZ && ulimit -f "$0" && exec "$@"'
-"""For sh: no file beyond $0 blocks of 512 bytes, which git says in words, as the signal is ignored."""
+_WITHIN = 'trap "" XFSZ; ulimit -f "$0" 2>/dev/null || :; exec "$@"'
+"""For sh: no file beyond $0 blocks of 512 bytes, which git says in words, as the signal is ignored. Where it can't be
+set a lower limit holds already."""
 _LIMIT_HIT = "File too large"
 _MOST_IGNORE_FILES = 1000
 _COMMIT = regex(r"[0-9a-f]{40}([0-9a-f]{24})?")
