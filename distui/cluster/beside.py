@@ -62,6 +62,8 @@ class Beside:
         self._owner: RunController | None = None
         self._owning: asyncio.Task[RunEnded | None] | None = None
         self._leaving = False
+        self._stop: Callable[[RunController], None] | None = None
+        """The stop that its owner was asked for last: one that dies has not done it."""
         self._news: list[Event] = []
         """What is to be said beside what the owner writes down."""
 
@@ -88,12 +90,15 @@ class Beside:
     def request_stop(
         self, reason: StopReason, *, grace: float | None = None, exit: ExitCode = ExitCode.INTERRUPTED
     ) -> None:
-        """Stop it, or ask its owner to; when the owner can't be asked, that is said, and the run goes on."""
+        """Stop it, or ask its owner to, and stop it here when that one dies; when the owner can't be asked, that is
+        said, and the run goes on.
+        """
         if self._owner is not None:
             self._owner.request_stop(reason, grace=grace, exit=exit)
         else:
             try:
                 self.stored.ask_stop(grace)
+                self._stop = lambda owner: owner.request_stop(reason, grace=grace, exit=exit)
             except CheckFailed as exc:
                 message = f"{exc.message} ({exc.hint}); the run is still running"
                 self._news.append(Notice(self._clock(), "error", message))
@@ -201,6 +206,8 @@ class Beside:
                     self._reader.move(controller.stored)
                     self.stored = controller.stored
                 self._owner = controller
+                if self._stop is not None:
+                    self._stop(controller)
                 try:
                     async for batch in controller.batches():
                         if isinstance(batch[-1], RunEnded):

@@ -250,6 +250,32 @@ def test_a_closed_terminal_leaves_the_run(lab: Any, user: Path) -> None:
         assert all(whole(log_of(user, run, rank)) for rank in (0, 1))
 
 
+def test_a_run_of_another_terminal_is_stopped_though_that_one_dies(lab: Any, user: Path) -> None:
+    """S in Runs waits for whoever follows the run here, which hangs; once that is killed, the app reads the logs to
+    their end and cleans up itself, and only then says that nothing is left.
+    """
+    run, asked = "steps-far", user / ".local/state/distui/runs/steps-far/stop"
+    words = ("run", "job.yaml", "--headless", "-y", "--name", run, "--log-to", "none")
+    with Terminal(lab, user, (120, 40)) as term:
+        start(term)
+        with lab.spawn_distui(*words, home=user) as program:
+            wait_for(lambda: all(log_path(user, run, rank).exists() for rank in (0, 1)))
+            wait_for(lambda: all(log_of(user, run, rank) for rank in (0, 1)))
+            term.keys("3")
+            term.wait("FIRST FAILURE", run, "RUNNING")
+            program.signal_group(signal.SIGSTOP)
+            term.keys("S")
+            term.wait(f"Stop {run}?", "docker", "Cancel")
+            term.keys("Right", "Enter")
+            wait_for(lambda: asked.exists() and ranks_running(lab, run=run) == 0)
+            assert "nothing of it is left" not in term.screen()
+            assert [left for host in lab.hosts for left in host.leftovers()] != []
+            program.signal_group(signal.SIGKILL)
+            term.wait(f"{run} has ended; nothing of it is left")
+        assert [left for host in lab.hosts for left in host.leftovers()] == []
+        assert all(whole(log_of(user, run, rank)) for rank in (0, 1))
+
+
 def test_a_host_vanishes_and_comes_back(lab: Any, user: Path) -> None:
     """A cut cable and a killed ssh session are words on the screen; no line is lost when the host is back."""
     with running(lab, user) as (term, run):

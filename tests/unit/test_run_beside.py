@@ -242,6 +242,34 @@ async def test_who_reads_beside_goes_on_when_the_owner_leaves(cluster: Cluster) 
     assert cluster.left() == []
 
 
+async def test_a_stop_is_done_though_the_owner_dies_once_it_has_heard_of_it(cluster: Cluster) -> None:
+    """Whoever reads beside takes the run over, and ends it."""
+    plan = cluster.plan(launch="beef")
+    owner = cluster.controller(plan, detach=True)
+    owner.stored.write_plan(to_json(plan))
+    await cluster.drive(owner)
+    lock = contextlib.ExitStack()
+    lock.enter_context(owner.stored.followed())
+
+    @contextlib.asynccontextmanager
+    async def own() -> AsyncIterator[RunController]:
+        async with cluster.controller(plan, adopted=True) as controller:
+            yield controller
+
+    events: list[Event] = []
+    async with asyncio.timeout(60), Beside(plan, own, reader=StoredReader(owner.stored)) as other:
+        other.request_stop("user", grace=0.0)
+        assert owner.stored.stop_asked() is not None
+        lock.close()
+        async for batch in other.batches():
+            events.extend(batch)
+    ended = events[-1]
+    assert isinstance(ended, RunEnded)
+    assert (ended.outcome, ended.exit) == ("stopped", 130)
+    assert any("kill" in host.verbs() for host in cluster.hosts)
+    assert cluster.left() == []
+
+
 def nobody() -> contextlib.AbstractAsyncContextManager[RunController]:
     """For who is not to follow the run itself yet."""
     raise AssertionError
