@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -252,6 +253,33 @@ def test_a_question_is_one_signal(start: Start, insight: Path) -> None:
         until(lambda asked=asked: written.read_text().count("in <module>\n") >= asked)
     assert rank.communicate("\n") == ("", "")
     assert written.read_text().count("in <module>\n") == asked
+
+
+TURNS = """
+import torch, torch.distributed
+torch.ones(512, 512) @ torch.ones(512, 512)  # threads of compiled code
+print("begun", flush=True)
+import os
+while not os.path.exists("over"): sum(range(100))
+"""
+
+
+def test_all_questions_are_answered_by_the_main_thread(start: Start, insight: Path, tmp_path: Path) -> None:
+    """However many come at once: no other thread may read the main one's calls while that goes on."""
+    rank = start(TURNS)
+    assert rank.stdout and rank.stdout.readline() == "begun\n"
+    written = insight / f"{rank.pid}.stacks"
+    fifo = os.open(insight / f"{rank.pid}.ask", os.O_RDWR | os.O_NONBLOCK)
+    for _ in range(500):
+        os.write(fifo, b".")
+    until(lambda: written.read_text().count("in <module>\n") >= 500)
+    os.close(fifo)
+    text = written.read_text()
+    heads = re.findall(r"^(?:Current thread|Thread) .*$", text, re.MULTILINE)
+    assert len(heads) == 500 and len(set(heads)) == 1 and heads[0].startswith("Current thread")
+    assert text.count("in <module>\n") == 500
+    (tmp_path / "over").touch()
+    assert rank.wait(60) == 0
 
 
 @pytest.mark.parametrize("watched", [False, True])

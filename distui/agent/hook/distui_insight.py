@@ -11,8 +11,8 @@ Leaves in the folder $DISTUI_INSIGHT, which only the job's own user reaches, fil
 - `PID.crash`   into which faulthandler writes them when compiled code crashes (SIGSEGV, SIGABRT and the like);
 - `PID.last`    where it was when an exception that nobody caught ended it: its calls, and its newest collectives.
 
-The signal comes from the kernel to the process that asked for it (F_SETOWN, F_SETSIG), and the fifo is closed when the
-process becomes another program: nobody ever has to send a signal to a process that might die of it.
+The signal comes from the kernel to the main thread of the process that asked for it (F_SETOWN_EX, F_SETSIG), and the
+fifo is closed when that becomes another program: nobody ever has to send a signal to a process that might die of it.
 """
 
 import atexit
@@ -22,13 +22,14 @@ import fcntl
 import json
 import os
 import signal
+import struct
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
     from typing import Any
 
-F_SETSIG = 10
+F_SETSIG, F_SETOWN_EX, F_OWNER_TID = 10, 15, 0
 """Of Linux's fcntl.h."""
 
 CRASHES = (signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGBUS, signal.SIGILL)
@@ -121,7 +122,8 @@ def _open_stacks(base: str, number: int) -> bool:
     _for_the_asker(base + ".ask", 0o666)
     asked = os.open(base + ".ask", os.O_RDWR | os.O_NONBLOCK)
     fcntl.fcntl(asked, F_SETSIG, number)
-    fcntl.fcntl(asked, fcntl.F_SETOWN, os.getpid())
+    # the main thread: another one would read its calls while it goes on
+    fcntl.fcntl(asked, F_SETOWN_EX, struct.pack("ii", F_OWNER_TID, os.getpid()))
     fcntl.fcntl(asked, fcntl.F_SETFL, fcntl.fcntl(asked, fcntl.F_GETFL) | os.O_ASYNC)
     files = [(number, _identity(number)) for number in (asked, stacks)]
     os.register_at_fork(after_in_child=lambda: _close(files))
