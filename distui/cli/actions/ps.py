@@ -13,7 +13,7 @@ from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.printing.run_rows import row_json
 from distui.cli.settings import Settings
-from distui.cluster.attach.listing import list_runs
+from distui.cluster.attach.listing import ask_runs, recorded_runs, unasked
 from distui.columns import table
 from distui.errors import ExitCode
 from distui.facts.troubles import shared
@@ -28,8 +28,12 @@ HEADER = ("RUN", "JOB", "STATE", "HOSTS", "RANKS", "STARTED", "TOOK", "FIRST FAI
 
 def act(settings: Settings, out: Console, all_: bool, state: str | None, last: int | None) -> int:
     """See `ps --help`."""
-    hosts, connect = settings.selection.chosen(), partial(wiring.connected, settings)
-    listed = wiring.run_async(list_runs(settings.places, hosts, connect), limit=settings.timeout)
+    recorded = recorded_runs(settings.places, settings.selection.chosen())
+    if recorded.asked:
+        asking = ask_runs(settings.places, recorded, partial(wiring.connected, settings))
+        listed = wiring.run_async(asking, limit=settings.timeout)
+    else:
+        listed = unasked(settings.places, recorded)
     every, found = listed.rows, listed.found
     meant = {host.name for host in listed.asked} if settings.selection.narrows else None
     rows = [r for r in every if (all_ or state or _is_there(r, meant)) and state in (None, r.state)][:last]

@@ -35,19 +35,38 @@ class ListedRuns:
     """All hosts that were asked."""
 
 
-async def list_runs(places: Places, hosts: Sequence[Host], connect: Connect) -> ListedRuns:
-    """What is recorded here, joined with what `hosts` say, and those that runs without an end here were started on.
+@frozen
+class RecordedRuns:
+    """The runs that are recorded here, and who is to be asked for others and for news of these."""
 
-    No connection is made where there is no host to ask.
-    """
-    before = await asyncio.to_thread(_recorded, places.settings)
-    asked = await asyncio.to_thread(_hosts_to_ask, places, hosts, before)
+    rows: Sequence[RunRow]
+    asked: tuple[Host, ...]
+
+
+def recorded_runs(places: Places, hosts: Sequence[Host]) -> RecordedRuns:
+    """To be asked are `hosts`, and those that runs without an end here were started on."""
+    rows = _recorded(places.settings)
+    return RecordedRuns(rows, _hosts_to_ask(places, hosts, rows))
+
+
+def unasked(places: Places, recorded: RecordedRuns) -> ListedRuns:
+    """All runs where there is no host to ask: needs no event loop, whose import takes longer than all of this."""
+    return ListedRuns(tuple(_joined(places.settings, recorded.rows, *_NOTHING)), _NOTHING[0], ())
+
+
+async def ask_runs(places: Places, recorded: RecordedRuns, connect: Connect) -> ListedRuns:
+    """What is recorded here, joined with what the hosts say. No connection is made where there is none to ask."""
     found, launches = _NOTHING
-    if asked:
-        async with connect(asked) as connector:
-            found, launches = await _find_all(connector, asked)
-    rows = await asyncio.to_thread(_joined, places.settings, before, found, launches)
-    return ListedRuns(tuple(rows), found, asked)
+    if recorded.asked:
+        async with connect(recorded.asked) as connector:
+            found, launches = await _find_all(connector, recorded.asked)
+    rows = await asyncio.to_thread(_joined, places.settings, recorded.rows, found, launches)
+    return ListedRuns(tuple(rows), found, recorded.asked)
+
+
+async def list_runs(places: Places, hosts: Sequence[Host], connect: Connect) -> ListedRuns:
+    """Both, one after the other."""
+    return await ask_runs(places, await asyncio.to_thread(recorded_runs, places, hosts), connect)
 
 
 def _recorded(settings: ClusterSettings, before: Sequence[RunRow] = ()) -> list[RunRow]:
