@@ -79,6 +79,22 @@ def test_what_was_said_while_nobody_followed_is_of_then() -> None:
     assert last.values["step"] == 999 and all(b.at - a.at < 100 for a, b in pairwise((*earlier, last)))
 
 
+@pytest.mark.parametrize("first", range(4))
+def test_a_line_that_is_read_late_is_one_point(first: int) -> None:
+    """Few lines, of which every fourth tells a step: one hard batch among them is no loss that jumped."""
+    teller = ProgressTeller(PATTERN, 0, "h1")
+    for i in range(12):
+        teller.take([LogLine("stdout", f"step {i} loss 2.{i}", stamp(NIGHT + i))], NIGHT + i)
+    steps = range(100 + first, 120, 4)
+    lines = [
+        LogLine("stdout", f"step {i} loss {9 if i == steps[-1] else 2.5}" if i in steps else "other", stamp(NIGHT + i))
+        for i in range(100, 120)
+    ]
+    told = [*teller.earlier(lines, NIGHT + 500), teller.take(lines, NIGHT + 500), teller.tell(NIGHT + 501)]
+    assert [(one.values["step"], one.at - NIGHT) for one in told if one is not None] == [(i, i) for i in steps]
+    assert teller.odd() == ()
+
+
 @pytest.mark.parametrize("times", [[NIGHT + i / 2 for i in range(9)], [None] * 9], ids=["of now", "without times"])
 def test_what_is_said_now_is_one_point_of_now(times: list[float | None]) -> None:
     """Also where an engine gives no times, for all that is known."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TypeVar
 
 from distui.frozen import frozen
@@ -172,22 +173,27 @@ class ProgressTeller:
         self._saved = Point({}, {}, None)
         """What was saved last: said once, and true until the next one."""
         self._odd: list[str] = []
+        self._taken: int | None = None
+        """The last line that `earlier` took, of those that `take` is given next."""
 
     def earlier(self, lines: Sequence[LogLine], now: float) -> Iterator[Progressed]:
         """What was said while nobody followed the run, of lines that are read now: a point for each part of that time,
         but for the last one, which `take` tells.
         """
+        self._taken = None
         began, ended = (self._said(lines[0]), self._said(lines[-1])) if lines else (None, None)
         if began is None or ended is None or now - began <= LATE_S:
             return
         parts = min(POINTS, int((ended - began) / EVERY_S), len(lines))
         ends = [len(lines) * number // parts for number in range(1, parts)]
-        near = [lines[at] for end in ends for at in range(max(0, end - NEAR), end)]
-        part_of = [number for number, end in enumerate(ends) for _ in range(max(0, end - NEAR), end)]
-        newest = {part_of[i]: (i, found) for i, found in self._progress.each([line.text for line in near])}
+        spans = [range(max(before, end - NEAR), end) for before, end in pairwise((0, *ends))]
+        near = [(part, i) for part, span in enumerate(spans) for i in span]
+        each = self._progress.each([lines[i].text for _, i in near])
+        newest = {part: (i, found) for (part, i), found in ((near[at], found) for at, found in each)}
         for i, found in newest.values():
-            at = self._said(near[i])
+            at = self._said(lines[i])
             if at is not None and self._take(found, at):
+                self._taken = i
                 yield self._event(at)
 
     def _said(self, line: LogLine) -> float | None:
@@ -204,15 +210,20 @@ class ProgressTeller:
         return True
 
     def take(self, lines: Sequence[LogLine], now: float) -> Progressed | None:
-        """The newest line of these that matches counts; None when nothing is to be reported now."""
+        """The newest line of these that matches counts, unless `earlier` took it; None when nothing is to be reported
+        now.
+        """
         texts = [line.text for line in lines]
         if self._saves:
             self._look_for_checkpoints(texts[-LINES_FOR_CHECKPOINTS:])
         newest = self._progress.newest(texts)
         if newest is not None:
             said = self._said(lines[newest[0]])
-            if self._take(newest[1], now if said is None else said):
-                self._new, self._at = True, said if said is not None and now - said > LATE_S else None
+            known = newest[0] == self._taken
+            if known or self._take(newest[1], now if said is None else said):
+                self._new = self._new or not known
+                self._at = said if self._new and said is not None and now - said > LATE_S else None
+        self._taken = None
         return self.tell(now) if now - self._told >= EVERY_S else None
 
     def _look_for_checkpoints(self, texts: Sequence[str]) -> None:
