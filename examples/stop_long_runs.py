@@ -20,9 +20,9 @@ async def main(hours: str, inventory: str = "hosts.yaml") -> int:
             took = time.time() - (run.started or time.time())
             if not run.goes_on or took < float(hours) * 3600:
                 continue
-            said = await last_line(cluster, run.run)
-            print(f"{run.run} has taken {took / 3600:.1f} h; its first rank said last: {said}")
             try:
+                said = await last_line(cluster, run.run)
+                print(f"{run.run} has taken {took / 3600:.1f} h; its first rank said last: {said}")
                 left = await cluster.stop(run.run)
             except distui.DistuiError as error:  # somebody else's, or a host is out of reach
                 left = (str(error),)

@@ -71,7 +71,8 @@ def test_job_validate_ls_and_show(cli: Any) -> None:
     shown = cli("job", "show", "smoke")
     assert shown.code == 0
     assert "python 'a b.py'" in shown.out
-    assert json.loads(cli("job", "show", "smoke", "--json").out)["job"]["launcher"] == "env"
+    job = json.loads(cli("job", "show", "smoke", "--json").out)["job"]
+    assert job["launcher"] == "env" and "image_variables" not in job
 
 
 def test_job_ls_shows_the_jobs_of_this_folder(cli: Any, home: Path) -> None:

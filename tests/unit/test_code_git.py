@@ -372,3 +372,17 @@ def test_a_url_that_is_being_typed_is_asked_for_once_it_stands_still(
         with pytest.raises(CheckFailed, match="git can't read"):
             reader.read(Job("j", code=Code(git=urls[0])), typing=True)
     assert asked == [urls[-1], urls[0]]
+
+
+def test_a_fetch_that_fails_leaves_what_another_is_writing(repo: Path, tmp_path: Path) -> None:
+    """Two launches may fetch into one cache at a time; what was ended at its limit, or long ago, goes."""
+    found = Repository(f"file://{repo}", tmp_path / "cache", ENV)
+    found.checkout("main", None)
+    (cached,) = (tmp_path / "cache").rglob("objects/pack")
+    now, old = cached / "tmp_pack_now", cached / "tmp_pack_old"
+    for part in (now, old):
+        part.write_bytes(b"x")
+    os.utime(old, (0, 0))
+    with pytest.raises(CheckFailed):
+        found._fetch("--depth=1", "--", f"file://{repo}", "refs/heads/none")
+    assert (now.exists(), old.exists()) == (True, False)

@@ -300,3 +300,41 @@ def test_a_repository_s_own_config_fetches_nothing_from_elsewhere(place: Path, p
     with pytest.raises(DistuiError):
         Repository(str(folder), place / "cache", ENV).checkout("main", None)
     assert not canary.exists()
+
+
+@pytest.mark.parametrize("url", ["/" * 4000 + "x", "/." * 2000 + "/x", "file://" + "/" * 4000 + "x", "/dev/shm/repo"])
+def test_a_name_of_many_slashes_is_read_at_once(url: str) -> None:
+    """While the file is parsed, by whoever opens it. /dev/shm has files as /tmp has."""
+    assert read_job(f"{HEAD}code: {{git: '{url}'}}", "j.yaml", environ={}).code is not None
+
+
+SEEN = ("/proc/self/cwd/x", "//proc/x", "/./proc/x", "/a/../proc/x", "/dev/fd/3", "/dev", "/sys/x")
+
+
+@pytest.mark.parametrize("url", SEEN)
+def test_what_depends_on_who_looks_is_no_repository(url: str) -> None:
+    """However it is spelled."""
+    with pytest.raises(SpecError, match="no folder of files"):
+        read_job(f"{HEAD}code: {{git: '{url}'}}", "j.yaml", environ={})
+
+
+def test_what_git_itself_reads_on_without_is_no_hindrance(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A push or a `git gc` beside it, and folders of another login's."""
+    real = os.scandir
+    pushed = private / ".git/objects/tmp_objdir-incoming-x"
+    pushed.mkdir()
+    refused: dict[str, type[OSError]] = {
+        str(pushed): PermissionError,
+        str(private / ".git/refs/tags"): FileNotFoundError,
+    }
+
+    def scandir(place: Any) -> Any:
+        if (error := refused.get(os.fspath(place))) is not None:
+            raise error(13, "no", os.fspath(place))
+        return real(place)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert local(private).places[0] == private
+    refused[str(private / ".git/objects")] = PermissionError
+    with pytest.raises(DistuiError):
+        local(private)

@@ -245,8 +245,9 @@ def test_images_that_need_no_word(cli: Any, place: Path, monkeypatch: pytest.Mon
     assert cli("plan", "job.yaml").code == 4
     monkeypatch.delenv("DISTUI_ALLOW_TOKENS")
     (place / "Dockerfile").write_text("FROM scratch\n")
-    image_job("image: x:${CLOUD_KEY}\nbuild: .")
-    assert cli("plan", "job.yaml").code == 4
+    for more in ("build: .", "pull: never"):  # no registry hears of it
+        image_job(f"image: x:${{CLOUD_KEY}}\n{more}")
+        assert cli("plan", "job.yaml").code == 4
 
 
 # folders

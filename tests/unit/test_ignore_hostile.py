@@ -28,12 +28,7 @@ def endless(path: Path) -> None:
 
 
 def elsewhere(path: Path) -> None:
-    (path.parent / "other").write_text("*.log\n")
-    path.symlink_to("other")
-
-
-def nowhere(path: Path) -> None:
-    path.symlink_to("nowhere")
+    path.symlink_to("../../outside")
 
 
 def fifo(path: Path) -> None:
@@ -47,7 +42,6 @@ def huge(path: Path) -> None:
 KINDS: dict[Callable[[Path], None], str] = {
     endless: "is a link, which is not followed here",
     elsewhere: "is a link, which is not followed here",
-    nowhere: "is a link, which is not followed here",
     fifo: "is a FIFO, not a regular file",
     huge: "is larger than 256 KiB",
 }
@@ -85,6 +79,27 @@ def test_a_build_with_a_hostile_ignore_file_is_refused(folder: Path, kind: Calla
     with pytest.raises(UsageError, match=f"^build: {folder}/{name} {KINDS[kind]}\n") as caught:
         read_build(Job("j", build=Build(str(folder), dockerfile="sub/Dockerfile")))
     assert "put one there" in caught.value.hint
+
+
+def test_an_ignore_file_that_is_a_link_to_another_of_the_folder_is_that_one(folder: Path, tmp_path: Path) -> None:
+    """Usual of `.dockerignore`, which docker follows; one that leads nowhere is none."""
+    (folder / ".gitignore").write_text("*.log\n")
+    (folder / ".dockerignore").symlink_to(".gitignore")
+    (folder / "sub" / ".gitignore").symlink_to("../.gitignore")
+    (folder / ".distuiignore").symlink_to("nowhere")
+    (folder / "sub" / ".distuiignore").symlink_to("second")
+    (folder / "sub" / "second").symlink_to("/dev/zero")
+    with pytest.raises(UsageError, match=r"sub/second is a link"):
+        CodeReader(tmp_path / "cache", ENV).read(Job("j", code=Code(path=str(folder))))
+    (folder / "sub" / ".distuiignore").unlink()
+    (folder / "sub" / "second").unlink()
+    for name in ("a.log", "sub/b.log", "kept"):
+        (folder / name).touch()
+    code = CodeReader(tmp_path / "cache", ENV).read(Job("j", code=Code(path=str(folder))))
+    assert code is not None
+    assert {e.path for e in code.tree.entries if "log" in e.path} == set()
+    built = read_build(Job("j", build=Build(str(folder), dockerfile="sub/Dockerfile")))
+    assert built is not None and "a.log" not in {e.path for e in built.tree.entries}
 
 
 def test_a_repository_s_ignore_file_that_is_a_link_is_refused(folder: Path, tmp_path: Path) -> None:

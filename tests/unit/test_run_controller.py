@@ -144,6 +144,25 @@ async def test_success_is_found_in_a_long_log(cluster: Cluster, monkeypatch: pyt
     assert (ended.outcome, ended.failure) == ("succeeded", None)
 
 
+async def test_a_success_that_is_not_found_in_time_is_said_to_be_that(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ends of all logs are looked at whatever there is; the rest not for hours."""
+    monkeypatch.setattr(review, "READ_BYTES", 1000)
+    monkeypatch.setattr(review, "READ_SECONDS", -1.0)
+    long = b"more\n" * 1000
+    ended = await ended_well(cluster, long, b"x\n", success=Success(regex="all done"))
+    assert ended.failure is not None and "was not found in what could be read" in ended.failure.words
+
+
+async def test_the_ends_of_all_logs_are_looked_at_first(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most programs say there that they are done."""
+    monkeypatch.setattr(review, "READ_BYTES", 1000)
+    monkeypatch.setattr(review, "READ_SECONDS", -1.0)
+    ended = await ended_well(cluster, b"more\n" * 1000, b"all done\n", success=Success(regex="all done"))
+    assert ended.outcome == "succeeded"
+
+
 async def test_a_regex_that_takes_for_ever_is_no_success_and_hangs_nothing(cluster: Cluster) -> None:
     """It is given up, and the failure says so."""
     ended = await ended_well(cluster, b"a" * 64 + b"!\n", b"x\n", success=Success(regex="(a+)+$"))

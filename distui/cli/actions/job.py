@@ -98,7 +98,8 @@ def _row(job: Job, path: Path) -> dict[str, Any]:
 def show(settings: Settings, out: Console, job: str) -> int:
     """See `job show --help`."""
     found = load_job(job_path(settings.cwd, settings.cluster, job), environ=settings.environ)
-    values = {f.name: _plain(getattr(found, f.name)) for f in dataclasses.fields(found)}
+    keys = (f.name for f in dataclasses.fields(found) if f.name != "image_variables")  # no key of a job
+    values = {key: _plain(getattr(found, key)) for key in keys}
     if settings.json:
         out.json({"schema": "distui/job/v1", "job": values})
         return 0

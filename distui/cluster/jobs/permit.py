@@ -44,7 +44,7 @@ def asks(settings: ClusterSettings, job: Job, allowed: Consents, typed: Collecti
     code = job.code
     if code is not None and code.git is not None and code.token is not None:
         yield Ask("token", code.token, git_host(code.git))
-    if job.build is None:  # what is built is pulled from nowhere
+    if job.build is None and job.pull != "never":  # what is built, or there, is asked of no registry
         yield from (Ask("token", name, registry) for name, registry in job.image_variables)
     if code is not None and code.git is None:
         yield from _folder(settings, job, allowed, "code", code_path(job), typed={"code", "code.path"} & {*typed})

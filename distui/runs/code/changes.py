@@ -105,7 +105,8 @@ class _Compared:
         gone = [path for path in committed if path not in here and path not in modules and self._missing(path)]
         news = [path for path in here if path not in committed]
         large = self._large(changed, committed)
-        compared = [entry for entry in changed if entry.path not in large]
+        left = frozenset(large)
+        compared = [entry for entry in changed if entry.path not in left]
         words, diff = self._diff(top, compared, gone) if compared or gone else ("", "")
         lines = [
             *([words] if words else []),
@@ -260,7 +261,7 @@ def _named(names: Sequence[str], what: str) -> Iterator[str]:
     """A line for each of the first ones, and one for the rest."""
     yield from (f" {readable(name)} | {what}" for name in names[:_MOST_NEW])
     if len(names) > _MOST_NEW:
-        yield f" {len(names) - _MOST_NEW} more files | {what}"
+        yield f" {counted(len(names) - _MOST_NEW, 'more file')} | {what}"
 
 
 def _shown(said: bytes) -> str:

@@ -13,6 +13,7 @@ import json
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -261,7 +262,8 @@ class Repository:
             self._asked(("sh", "-c", _WITHIN, str(most // 512), *argv), most)
         except CheckFailed:
             for part in (self._folder / "objects" / "pack").glob("tmp_*"):
-                part.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    _remove_part(part, most)
             raise
 
     def _local(self, *words: str) -> bytes:
@@ -317,6 +319,13 @@ def _fits(files: Sequence[Listed], limits: Limits) -> bool:
     except UsageError:
         return False
     return True
+
+
+def _remove_part(part: Path, most: int) -> None:
+    """Remove what a fetch left that was ended at its limit, or long ago: another one may be writing its own."""
+    found = part.stat()
+    if found.st_size >= most - 512 or time.time() - found.st_mtime > _SECONDS:
+        part.unlink()
 
 
 def _made(folder: Path) -> None:

@@ -26,7 +26,9 @@ SUBMODULE = "160000"
 _PROGRAM = "100755"
 _LONGEST_LINK = 4095
 """Bytes of where a link leads: Linux takes no more."""
-_NO_ROOM = "\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u206a\u206b\u206c\u206d\u206e\u206f\ufeff"
+_NO_ROOM = dict.fromkeys(
+    map(ord, "\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u206a\u206b\u206c\u206d\u206e\u206f\ufeff")
+)
 """What a Mac's file system leaves out of names: `.g\u200cit` is `.git` there."""
 
 
@@ -92,7 +94,7 @@ def checked(files: Iterable[Listed], what: str) -> Iterator[Listed]:
 
 def is_git(name: str) -> bool:
     """Whether a file system may take `name` for `.git`: some know no capitals, and leave characters out."""
-    return name.translate(dict.fromkeys(map(ord, _NO_ROOM))).lower() == ".git"
+    return (name if name.isascii() else name.translate(_NO_ROOM)).lower() == ".git"
 
 
 def _refused(what: str, holds: str) -> CheckFailed:

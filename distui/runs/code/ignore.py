@@ -7,6 +7,8 @@ is built from.
 from __future__ import annotations
 
 import contextlib
+import os
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -100,12 +102,25 @@ def _for_pathspec(pattern: str) -> str:
 def ignore_lines(folder: Path, name: str) -> list[str] | None:
     """The lines of an ignore file, which may be a stranger's; None where there is none.
 
-    Raises OSError for a link, what is no regular file, and one that is larger than ignore files are.
+    A link to a file within `folder` is that file. Raises OSError for one that leads elsewhere, for what is no regular
+    file, and for one that is larger than ignore files are.
     """
     try:
-        return read_below(folder, name, MAX_BYTES).decode("utf-8", "surrogateescape").splitlines()
+        return read_below(folder, _meant(folder, name), MAX_BYTES).decode("utf-8", "surrogateescape").splitlines()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
+
+
+def _meant(folder: Path, name: str) -> str:
+    """Where an ignore file that is a link leads to, within `folder`; `name` where it is none, or leads out."""
+    try:
+        target = os.fspath((folder / name).readlink())
+    except FileNotFoundError:
+        raise
+    except OSError:  # no link
+        return name
+    place = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+    return name if place.startswith(("/", "..")) else place
 
 
 def advice(error: OSError) -> str:

@@ -92,7 +92,7 @@ class _Walk:
             common = git_dir / "commondir"
             if common.is_file():
                 self._shared(_real(git_dir / _text(common).rstrip("\r\n")))
-            for item in _entries(git_dir) if git_dir.is_dir() else ():
+            for item in _entries(git_dir, top=True) if git_dir.is_dir() else ():
                 _refuse_endless(item)
                 if item.name in _READ and item.is_dir():
                     self._folder(_real(Path(item.path)))
@@ -114,7 +114,7 @@ class _Walk:
         self._add(folder)
         todo = [folder]
         for place in todo:
-            for item in _entries(place):
+            for item in _entries(place, top=place == folder):
                 self._left -= 1
                 if self._left < 0:
                     raise ValueError(f"it holds more than {_MOST_ENTRIES} files")
@@ -148,13 +148,20 @@ class _Walk:
                     self._alternates(place)
 
 
-def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as items:
-        yield from items
+def _entries(folder: Path, *, top: bool) -> Iterator[os.DirEntry[str]]:
+    """What is in a folder. Below the `top` one that is gone by now, or not ours to read, is none to git either."""
+    try:
+        with os.scandir(folder) as items:
+            yield from items
+    except (FileNotFoundError, PermissionError):
+        if top:
+            raise
 
 
 def _refuse_endless(item: os.DirEntry[str]) -> None:
     """git would wait for a FIFO's other end, and read a device for ever; a socket it can't open."""
+    if item.is_file(follow_symlinks=False):
+        return
     try:
         mode = item.stat().st_mode
     except OSError:  # a link that leads nowhere

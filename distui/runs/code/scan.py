@@ -74,7 +74,7 @@ def _walk(root: Path, path: str, above: Ignored, found: _Found) -> bool:
     """Look at one folder; whether anything in it goes along."""
     refuse_too_deep(path)
     folder = root / path if path else root
-    ignored = above.below(path, lambda name: ignore_lines(folder, name))
+    ignored = above.below(path, lambda name: ignore_lines(root, f"{path}/{name}" if path else name))
     kept = False
     with os.scandir(folder) as items:
         for item in sorted(items, key=lambda i: i.name):

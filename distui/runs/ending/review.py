@@ -8,6 +8,8 @@ whether a file is there.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -26,6 +28,8 @@ from distui.runs.verdict.success import LastWords, Looked, suspicions, unmet
 
 READ_BYTES = 16 << 20
 """Of a log at a time; of a longer one only its end is looked at for what is expected there."""
+READ_SECONDS = 120.0
+"""How long logs are looked through for a line that is not at their ends."""
 READ_CHARS = 1 << 16
 """Of a longer line only this much."""
 TAIL_LINES = 200
@@ -69,7 +73,7 @@ def _read(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> _Read:
     logs = [stored.rank_log(rank) for rank, _ in ranks] + [stored.node_log(task.index) for task in plan.tasks]
     regex = plan.success.regex if plan.success is not None else None
     pattern = LimitedPattern(regex) if regex else None
-    found = any(_printed(pattern, path) for path in logs) if pattern is not None else None
+    found, late = _printed(pattern, logs) if pattern is not None else (None, "")
     drift, gave_up = _drift(plan, stored, well) if plan.same else (Drift(), "")
     warnings = (
         *suspicions([*_last_words(plan, stored, well)]),
@@ -77,12 +81,26 @@ def _read(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> _Read:
         *([drift.warning] if drift.warning else []),
         *([gave_up] if gave_up else []),
     )
-    return _Read(found, pattern.given_up if pattern is not None else "", drift, warnings)
+    return _Read(found, (pattern.given_up or late) if pattern is not None else "", drift, warnings)
 
 
-def _printed(pattern: LimitedPattern[str], log: Path) -> bool:
-    """Whether some line of a log matches, however much was printed after it."""
-    return any(pattern.first(_plain(lines)[::-1]) is not None for lines in lines_back(log, READ_BYTES))
+def _printed(pattern: LimitedPattern[str], logs: Sequence[Path]) -> tuple[bool, str]:
+    """Whether some line of a log matches, and why that is not known for certain, in words that follow the pattern.
+
+    The ends of all logs are looked at first: most programs say it there.
+    """
+    if any(pattern.first(_lines(path)[::-1]) is not None for path in logs):
+        return True, ""
+    until = time.monotonic() + READ_SECONDS
+    for path in logs:
+        for lines in itertools.islice(lines_back(path, READ_BYTES), 1, None):
+            if pattern.first(_plain(lines)[::-1]) is not None:
+                return True, ""
+            if pattern.given_up:
+                return False, ""
+            if time.monotonic() > until:
+                return False, f"was not found in what could be read of the logs in {READ_SECONDS:g} s"
+    return False, ""
 
 
 def _lines(path: Path, most: int = READ_BYTES) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from urllib.parse import urlsplit
 
@@ -86,7 +87,8 @@ def _local_url(value: str) -> None:
         raise Wrong(f"{shown(value)} holds %, ? or #, which programs read in two ways; write the absolute path alone")
     if re.search(r"[\x00-\x1f\x7f]", place):
         raise Wrong(f"{shown(value)} holds a control character")
-    if re.match(r"/+(\.?/+)*(proc|dev|sys)(/|$)", place):
+    first, second = (*posixpath.normpath("/" + place.lstrip("/")).split("/"), "")[1:3]
+    if first in ("proc", "dev", "sys") and (first, second) != ("dev", "shm"):
         raise Wrong(f"{shown(value)} is no folder of files: its content depends on who looks")
 
 
