@@ -119,7 +119,11 @@ class Asking:
 
     def unheard(self) -> "dict[str, str]":
         """A program that has given all its signals back would be ended by ours."""
-        return {} if hears(self.pid, self.hook) else {"why": "it no longer handles the signal that asks for them"}
+        if hears(self.pid, self.hook):
+            return {}
+        if "signal" not in (self.hook or {}):
+            return {"why": "it was started by an earlier distui, which does not tell its signal"}
+        return {"why": "it no longer handles the signal that asks for them"}
 
     def why_not(self) -> "dict[str, str]":
         """A process that is stopped serves nobody: there is nothing to wait for. strace stops one for moments only."""

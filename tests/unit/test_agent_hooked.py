@@ -588,6 +588,25 @@ def test_a_stopped_process_is_not_waited_for(tmp_path: Path, monkeypatch: pytest
             program.kill()
 
 
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({"signal": 61}, "it no longer handles the signal that asks for them"),
+        ({}, "it was started by an earlier distui, which does not tell its signal"),
+    ],
+)
+def test_a_program_is_not_asked_by_a_signal_that_it_may_not_handle(
+    tmp_path: Path, told: dict[str, int], why: str
+) -> None:
+    """The reason is said as it is."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as program:
+        (tmp_path / f"{program.pid}.json").write_text(json.dumps({"stacks": True, **told}))
+        asking = insight.Asking(str(tmp_path), program.pid, {"most": 400, "stacks": True})
+        for thread in asking.threads:
+            thread.join()
+    assert asking.said == {"stacks": {"why": why}}
+
+
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17
 
 

@@ -396,6 +396,16 @@ def test_who_is_at_work_before_the_first_steps_may_prepare_data(
     assert ("wait, or raise `stall_after`; look at /work/train.py:7" in found.advice) == (kind == "stall")
 
 
+@pytest.mark.parametrize(("other", "kind"), [(10, "stall"), (9000, "hang")])
+def test_a_group_with_few_collectives_is_not_before_the_first_steps(other: int, kind: str) -> None:
+    """As of checkpoints, or of barriers over gloo beside NCCL: a rank that is far in another one prepares nothing."""
+    first = [rank(n, group(3, 20, what="gloo:barrier", sizes=""), group(9000, name="0:nccl")) for n in (1, 2, 3)]
+    late = rank(0, group(2), group(other, name="0:nccl"), stacks=calls(), cpu=1.0, threads=COMPUTES)
+    found = explain([late, *first])
+    assert verdict(found) == (kind, "likely" if kind == "stall" else "certain", (0,))
+    assert found.headline.startswith("rank 0 has not entered barrier #3 in the default group")
+
+
 SAVE = tuple(
     Frame("/usr/local/lib/python3.11/site-packages/torch/serialization.py", line, function)
     for line, function in ((1312, "_save"), (1003, "save"))

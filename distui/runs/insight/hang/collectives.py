@@ -159,7 +159,7 @@ def _wait(name: str, ranks: Sequence[RankSeen]) -> _Wait | None:
     collective = min(pending.values(), key=lambda one: one.number)
     waiting = tuple(rank for rank, one in sorted(pending.items()) if one.number == collective.number)
     members = _members(name, inside, ranks)
-    missing = tuple(r for r in members if r in inside and r not in pending and _newest(inside[r]) < collective.number)
+    missing = tuple(r for r in members if r in inside and r not in pending and newest_of(inside[r]) < collective.number)
     absent = [r for r in members if r not in inside]
     in_vain = tuple(r for r in absent if by_rank[r].in_vain)
     absent = [r for r in absent if not by_rank[r].in_vain]
@@ -186,7 +186,7 @@ def _apart(ranks: Iterable[int], by_rank: Mapping[int, RankSeen]) -> float:
     return min(max(moments) - min(moments), max(seen.doubt for seen in asked))
 
 
-def _newest(group: Group) -> int:
+def newest_of(group: Group) -> int:
     """The number of the newest collective of a rank: torch counts one a moment after it was recorded."""
     return max(group.enqueued, *(one.number for one in group.recent), 0)
 

@@ -17,6 +17,7 @@ from distui.runs.insight.hang.collectives import (
     Standing,
     group_words,
     mismatches,
+    newest_of,
     standing,
 )
 from distui.runs.insight.hang.direct import Direct, direct, unsure
@@ -30,7 +31,7 @@ from distui.runs.insight.seen.sick import Health
 from distui.runs.lines.explanation import Certainty, Explanation, RankPlace
 
 FEW_COLLECTIVES = 10
-"""In a group that has done no more, somebody may still prepare its data, or compile for the first time."""
+"""Who has done no more in any group may still prepare its data, or compile for the first time."""
 FIRST_STEPS = "it is at work before the first steps, which may take long: wait, or raise `stall_after`"
 
 MOST_PARTS = 4
@@ -119,10 +120,12 @@ def _hang(
 
 
 def _prepare(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], first: Standing, those: Sequence[int]) -> bool:
-    """Whether all of these ranks are at work, and their group has done so little that they may be preparing for it."""
+    """Whether all of these ranks are at work, and have done so little in any group that they may prepare their data."""
     seen = [one for one in ranks if one.rank in those]
     return first.collective.number <= FEW_COLLECTIVES and all(
-        acts[one.rank].stall or at_work(one, acts[one.rank]) for one in seen
+        max((newest_of(group) for group in one.groups.values()), default=0) <= FEW_COLLECTIVES
+        and (acts[one.rank].stall or at_work(one, acts[one.rank]))
+        for one in seen
     )
 
 
