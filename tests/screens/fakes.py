@@ -441,8 +441,9 @@ class FakeBackend:
     async def stop(
         self, run: str, *, grace: float | None = None, of: str = "", say: Callable[[str], None] = lambda words: None
     ) -> tuple[str, ...]:
-        self.calls.append(("stop", run, grace))
+        self.calls.append(("stop", run, grace, of))
         self._fail()
+        say(f"{run}: 2 tasks left")
         return self.not_stopped
 
     async def why(self, run: str, *, stacks: bool = False) -> Why:

@@ -134,7 +134,7 @@ async def test_a_question_names_targets_and_cancel_has_the_focus(open_app: Any, 
         assert not [c for c in backend.calls if c[0] == "stop"]
         await press(pilot, "S")
         await press(pilot, "right", "enter")
-        assert ("stop", "vit-2b1", None) in backend.calls
+        assert ("stop", "vit-2b1", None, "bob@desk") in backend.calls
 
 
 @pytest.mark.parametrize(
@@ -151,13 +151,14 @@ async def test_a_question_names_targets_and_cancel_has_the_focus(open_app: Any, 
 async def test_what_a_stop_has_left_is_told(
     open_app: Any, backend: FakeBackend, left: tuple[str, ...], level: str, said: str
 ) -> None:
-    """That nothing is left only where that is so."""
+    """That nothing is left only where that is so; and before, what is going on. The run is the one of that owner."""
     backend.not_stopped = left
     async with open_app(start="runs") as (app, pilot):
         await press(pilot, "j", "S", "right", "enter")
-        await until(pilot, lambda: any("vit-2b1: stopping" not in str(n.message) for n in app._notifications))
-        told = [(n.severity, str(n.message)) for n in app._notifications]
-        assert told[-1] == (level, said)
+        await until(pilot, lambda: (level, said) in [(n.severity, str(n.message)) for n in app._notifications])
+        told = [str(n.message) for n in app._notifications]
+        assert told[-3:] == ["vit-2b1: stopping", "vit-2b1: 2 tasks left", said]
+        assert [call for call in backend.calls if call[0] == "stop"] == [("stop", "vit-2b1", None, "bob@desk")]
 
 
 async def test_readonly_refuses_what_changes_and_says_so(open_app: Any, backend: FakeBackend) -> None:

@@ -353,7 +353,7 @@ async def test_a_run_of_hosts_that_were_not_asked_can_be_stopped(open_app: Any, 
             if state != "gone":
                 assert "16 ranks on node[01-02]" in screen_text(app)
                 await press(pilot, "right", "enter")
-                assert ("stop", state, None) in backend.calls
+                assert ("stop", state, None, row.owner) in backend.calls
             await press(pilot, "j")
 
 

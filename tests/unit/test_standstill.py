@@ -180,7 +180,7 @@ def test_gpus_that_only_wait_do_not_keep_a_silent_run_green(gpus: tuple[GpuReadi
     """Without steps: NCCL's kernels spin at full load and little power. A job that says nothing for long while a GPU
     computes, or may, goes on by all that is known.
     """
-    state = running(line(110.0, 0), line(120.0, 1), *(one for i in range(30) for one in sampled(121.0 + i, *gpus)))
+    state = running(line(110.0, 0), line(120.0, 1), *(one for i in range(60) for one in sampled(121.0 + i, *gpus)))
     assert stands(state, 180.0, ONE_GPU) is None
     assert stands(state, 181.0, ONE_GPU) == (Standstill(120.0) if want else None)
     assert stands(state, 181.0, replace(ONE_GPU, stall_after=0.0)) is None
@@ -192,22 +192,47 @@ def test_a_gpu_that_worked_lately_does_not_stand() -> None:
     """A job that says a line an hour reads its next data, compiles, or saves: its GPUs worked less than `stall_after`
     ago. From then on it counts.
     """
-    state = running(line(110.0, 0), line(110.0, 1), *sampled(3000.0, WORKS, SPINS), *sampled(3001.0, IDLE, SPINS))
+    state = running(line(110.0, 0), line(110.0, 1), *sampled(3000.0, WORKS, SPINS), *sampled(3060.0, IDLE, SPINS))
     assert stands(state, 3060.0, ONE_GPU) is None
     assert stands(state, 3061.0, ONE_GPU) == Standstill(3000.0)
 
 
 def test_before_the_first_line_it_counts_from_the_start() -> None:
     """Ranks that wait for one another at the rendezvous or in their first collective."""
-    state = running(*sampled(130.0, SPINS, SPINS))
+    state = running(*sampled(160.0, SPINS, SPINS))
     assert stands(state, 160.0, ONE_GPU) is None
     assert stands(state, 161.0, ONE_GPU) == Standstill(100.0)
+
+
+def test_what_was_measured_long_ago_says_nothing_of_now() -> None:
+    """A host whose helper has died is followed without figures, and a laptop wakes: its GPUs may compute by now."""
+    state = running(*sampled(130.0, SPINS, SPINS))
+    assert stands(state, 500.0, ONE_GPU) is None
+    one = apply(state, sampled(500.0, SPINS, SPINS)[0])
+    assert stands(one, 500.0, ONE_GPU) is None
+    both = apply(one, sampled(500.0, SPINS, SPINS)[1])
+    assert stands(both, 515.0, ONE_GPU) == Standstill(100.0) and stands(both, 516.0, ONE_GPU) is None
+
+
+@pytest.mark.parametrize(("gpus", "want"), [((0,), None), ((0, 1), Standstill(110.0))])
+def test_one_rank_with_one_gpu_waits_for_nobody(gpus: tuple[int, ...], want: Standstill | None) -> None:
+    """It works at little power, and says little; with several GPUs its processes may wait for one another. It stands
+    once its GPUs do nothing.
+    """
+    (task,) = plan_for("h1").tasks
+    alone = replace(PLAN, world_size=1, tasks=(replace(task, gpus=gpus, rank_gpus=(gpus,)),))
+    state = apply(RunState(), RunOpened(90.0, "r", "j", "env", None, {0: "h1"}, {0: (0,)}))
+    seen = HostSampled(300.0, "h1", tuple(replace(SPINS, index=index, power_w=250.0) for index in gpus))
+    for event in (RankChanged(100.0, 0, "h1", "running"), line(110.0, 0), seen):
+        state = apply(state, event)
+    assert stands(state, 301.0, alone) == want
+    assert stands(apply(state, RankSilent(302.0, 0, "h1", True, 192.0)), 302.0, alone) == Standstill(110.0)
 
 
 def test_a_rank_that_has_ended_is_not_waited_for() -> None:
     """It says nothing by nature; those that go on count, and with none there is nothing that stands."""
     one = running(
-        line(110.0, 0), line(120.0, 1), *sampled(130.0, SPINS, IDLE), RankChanged(130.0, 1, "h2", "exited", 0)
+        line(110.0, 0), line(120.0, 1), *sampled(165.0, SPINS, IDLE), RankChanged(165.0, 1, "h2", "exited", 0)
     )
     assert stands(one, 169.0, ONE_GPU) is None
     assert stands(one, 171.0, ONE_GPU) == Standstill(110.0)
@@ -218,7 +243,7 @@ def test_lines_without_a_time_say_nothing() -> None:
     """What an earlier distui read: when it was said is not known here."""
     opened = RunOpened(90.0, "r", "j", "env", None, {0: "h1"}, {0: (0,)}, lines={0: 7})
     state = RunState()
-    for event in (opened, RankChanged(100.0, 0, "h1", "running"), HostSampled(130.0, "h1", (SPINS,))):
+    for event in (opened, RankChanged(100.0, 0, "h1", "running"), HostSampled(500.0, "h1", (SPINS,))):
         state = apply(state, event)
     assert stands(state, 500.0, ONE_GPU) is None
 

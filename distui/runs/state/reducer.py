@@ -47,6 +47,9 @@ from distui.runs.state.steps import Pace, taken
 LIVE: frozenset[RankPhase] = frozenset({"waiting", "starting", "running", "lost"})
 """States in which a rank may still do something."""
 
+FRESH_S = 15.0
+"""A host is measured about every second: an older sample says nothing of now."""
+
 BEFORE_START: frozenset[RankPhase] = frozenset({"waiting", "starting"})
 
 
@@ -98,10 +101,10 @@ class HostState:
     worked: Mapping[int, float] = field(default_factory=dict)
     """GPU -> when it was last seen to work."""
 
-    @property
-    def measured(self) -> frozenset[int]:
-        """The GPUs whose load is known."""
-        return frozenset(g.index for g in readings(self.sample) if g.utilization_pct is not None)
+    def measured(self, now: float) -> frozenset[int]:
+        """The GPUs whose load is known now: a host that nobody measures any more tells nothing of them."""
+        fresh = self.sample if self.sample is not None and now - self.sample.at <= FRESH_S else None
+        return frozenset(g.index for g in readings(fresh) if g.utilization_pct is not None)
 
     def then(self, sample: HostSampled) -> HostState:
         """After another sample."""

@@ -6,7 +6,8 @@ That GPUs are busy says nothing: NCCL's kernels spin at full load while they wai
    whichever is longer;
 3. steps are not known, or all of them are done (a last save may hang, too), and for `stall_after` no rank said a line
    and no GPU of theirs was seen to work (`load.works`): a job may say little by nature, and then only its GPUs tell
-   that it goes on. Ranks without a GPU are to be quiet (`watch/silence.py`);
+   that it goes on. Where nobody can wait for another (one rank with one GPU), where there is no GPU or nothing is known
+   of it now, ranks are to be quiet (`watch/silence.py`);
 4. only what was recorded is known, and that says so (a run that is read beside its owner).
 `stall_after: 0` leaves the first.
 """
@@ -86,8 +87,8 @@ def _all_quiet(plan: RunPlan, state: RunState, now: float) -> float | None:
             if known is None or not known.live:
                 continue
             sign = max([_last_sign(known), *(host.worked[gpu] for gpu in gpus if gpu in host.worked)])
-            waits = now - sign > after and _heard(known) and not host.measured.isdisjoint(gpus)
-            if not (known.quiet or waits):
+            waits = (plan.world_size > 1 or len(gpus) > 1) and not host.measured(now).isdisjoint(gpus)
+            if not (known.quiet or (waits and now - sign > after and _heard(known))):
                 return None
             signs.append(sign)
     return max(signs, default=None)
