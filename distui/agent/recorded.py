@@ -40,8 +40,8 @@ def shorten(said: "dict[str, Any]", most: int, mark: str = "") -> "dict[str, Any
         if name in groups:
             groups[name].ranks = str(config.get("ranks", ""))[:4096]
     first = sorted(groups.items())[:MOST_GROUPS]
-    told = {name + mark: group.answer(most) for name, group in first}
-    return {"version": str(said.get("version", ""))[:16], "groups": told}
+    answers = {name + mark: group.answer(most) for name, group in first}
+    return {"version": str(said.get("version", ""))[:16], "groups": answers}
 
 
 class Recorded:

@@ -42,11 +42,11 @@ class _Handed(LogSink):
 
 async def iterate(wanted: Wanted, read: Callable[[LogSink, Tell], Awaitable[bool]]) -> AsyncIterator[RankLines]:
     """What `read` writes, as it comes. Raises what that raises, and ContactLost when it could not read all of it."""
-    out, told = _Handed(wanted), list[str]()
+    out, messages = _Handed(wanted), list[str]()
 
     def tell(words: str, level: Level) -> None:
         if level != "info":
-            told.append(words)
+            messages.append(words)
 
     async def work() -> bool:
         try:
@@ -60,7 +60,7 @@ async def iterate(wanted: Wanted, read: Callable[[LogSink, Tell], Awaitable[bool
             out.room.release()
             yield batch
         if not await reading:
-            raise ContactLost("\n".join(told) or "not all logs could be read")
+            raise ContactLost("\n".join(messages) or "not all logs could be read")
     finally:
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
