@@ -49,7 +49,10 @@ def test_a_rank_outside_of_any_collective_is_named() -> None:
     assert (found.advice, found.since) == ("look at /work/train.py:8", NOW - 4.0)
     assert [(place.rank, place.place) for place in found.ranks] == [(1, ""), (0, "all_reduce")]
     assert found.ranks[1].does == "waits in all_reduce at /work/train.py:12 in <module>"
-    assert found.evidence == ("ranks 0-1: collectives: no flight recorder",)
+    assert found.evidence == (
+        "rank 0: in all_reduce, main thread did not run for 4 s",
+        "ranks 0-1: collectives: no flight recorder",
+    )
 
 
 @pytest.mark.parametrize("turns", [{0: 3.0, 1: 0.0}, {0: None, 1: 0.0}, {}], ids=["it ran", "unknown", "not watched"])
@@ -195,6 +198,10 @@ def test_a_rank_to_which_others_are_to_connect_waits_for_them() -> None:
     assert found.headline.startswith("rank 1 is not in init_process_group, in which rank 0 waits: it sleeps")
     found = polled(starting(1, *IN_INIT), starting(2, *IN_LOAD), starting(0), states=POLLING)
     assert found.headline.startswith("rank 2 is not in init_process_group, in which ranks 0-1 wait: it sleeps")
+    assert found.evidence[:2] == (
+        "rank 0: in init_process_group, main thread only slept again and again",
+        "rank 1: in init_process_group, main thread did not run for 4 s",
+    )
 
 
 def test_a_rank_that_has_come_to_the_start_is_not_waited_for_there() -> None:

@@ -176,7 +176,7 @@ class LocalChannel:
         """See ByteChannel."""
         if self.process.returncode is None:
             self.process.kill()
-        await self.process.wait()
+        await self.process.communicate()  # wait() alone never ends where more has come than was read
 
 
 class LocalHost:

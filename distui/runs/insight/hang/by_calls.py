@@ -8,7 +8,7 @@ knows, so nothing of it is certain.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from distui.plan.labels import named_ranks
@@ -79,8 +79,20 @@ def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Map
         first, kind="stall" if stall else "hang", certainty="likely", collective=_names(inside, waiting),
         headline=_headline(acts, inside, waiting, culprits),
         since=max(seen.at for seen in ranks) - seconds,
+        evidence=(*_seen_to_wait(inside, waiting, figures), *first.evidence),
         advice=advice(acts[culprits[0]], stall=stall),
     )  # fmt: skip
+
+
+def _seen_to_wait(inside: Mapping[int, str], waiting: Sequence[int], figures: Mapping[int, Figures]) -> Iterator[str]:
+    """By what it is known who waits in what, each reason once."""
+    reasons: dict[str, list[int]] = {}
+    for rank in waiting:
+        own = figures[rank]
+        does = f"did not run for {own.seconds:.0f} s" if _stands(own) else "only slept again and again"
+        reasons.setdefault(f"in {inside[rank]}, main thread {does}", []).append(rank)
+    for why, who in reasons.items():
+        yield f"{named_ranks(who)}: {why}"
 
 
 def _leaves_out(name: str, *, apart: bool) -> bool:
