@@ -29,6 +29,7 @@ from distui.runs.report.history import stored_row
 from distui.runs.series.late import keep_lateness
 from distui.runs.store.masking import Mask, stored_secrets
 from distui.runs.store.recorded import first_errors, stored_network
+from distui.runs.store.runs import StoredRun
 from distui.runs.store.why_records import WhyRecord, keep, kept, telling
 from distui.runs.task.host_access import HostAccess
 from distui.session import Connector
@@ -95,12 +96,7 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
     used = stored_network(place.stored) if place.stored is not None else None
     answer = _answer(plan.run_id, Mask.of(plan.secret_names, settings.environ), seen, used)
     if place.stored is not None and not settings.readonly:
-        keep(place.stored, answer.record)
-        seconds = (
-            max((one.seconds for one in answer.slow.watched.values()), default=0.0) if answer.slow is not None else 0.0
-        )
-        late = {one.rank: one.late for one in answer.record.found.ranks if one.late is not None}
-        keep_lateness(place.stored.series_dir, answer.record.at, seconds, late)
+        _keep(place.stored, answer)
     return answer
 
 
@@ -109,8 +105,16 @@ async def why_followed(controller: RunController, *, stacks: bool = False) -> Wh
     seen = await ranks_watched(controller.attempt, stacks=stacks)
     used = controller.attempt.watch.network.so_far(time.time())
     answer = _answer(controller.plan.run_id, controller.mask, seen, used)
-    keep(controller.stored, answer.record)
+    _keep(controller.stored, answer)
     return answer
+
+
+def _keep(stored: StoredRun, answer: Why) -> None:
+    """Keep what was found, and how late ranks were, which is plotted as it went on."""
+    keep(stored, answer.record)
+    watched = answer.slow.watched.values() if answer.slow is not None else ()
+    late = {one.rank: one.late for one in answer.record.found.ranks if one.late is not None}
+    keep_lateness(stored.series_dir, answer.record.at, max((one.seconds for one in watched), default=0.0), late)
 
 
 def _answer(run: str, mask: Mask, seen: Look, used: NetworkUsed | None) -> Why:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from distui.cluster import why as why_module
 from distui.cluster.run import Run
 from distui.errors import NotFound
 from distui.plan import serialize
@@ -18,7 +19,11 @@ from distui.runs.ending.ask_ranks import AskTurns, tell_why
 from distui.runs.insight.asking.look import Look
 from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.hang.ras_report import Communicator
+from distui.runs.insight.seen.answers import HostAnswer
 from distui.runs.insight.seen.ranks import RankSeen
+from distui.runs.insight.seen.watched import Watched
+from distui.runs.insight.slow.lateness import Lateness
+from distui.runs.insight.slow.slow import Slow
 from distui.runs.lines.event_json import to_json
 from distui.runs.lines.events import (
     Carried,
@@ -31,6 +36,8 @@ from distui.runs.lines.events import (
 )
 from distui.runs.lines.explanation import Calls, Explanation, RankPlace
 from distui.runs.report.network_words import network_text
+from distui.runs.series.reader import SeriesReader
+from distui.runs.series.values import Series
 from distui.runs.store.recorded import event_of
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.runs.store.why_records import MOST_BYTES, MOST_FILES, WhyRecord, keep, kept
@@ -372,6 +379,29 @@ def test_how_late_ranks_were_is_told_of_a_run_that_has_ended(cli: Any, stored: S
         [">1", "h2", "200", "ms", "all_reduce", "#79", "sleeps"],
         ["0", "h1", "-", "-", "waits"],
     ]
+
+
+async def test_how_late_ranks_were_is_kept_of_a_run_that_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What somebody finds in the Why panel is plotted as after `distui why`: over the seconds of the watch."""
+    cluster = Cluster(tmp_path)
+    run = cluster.controller(cluster.plan())
+    late = RankPlace(1, "h2", "sleeps", culprit=True, late=0.2)
+    found = Explanation("straggler", "rank 1 is late", "certain", (late, RankPlace(0, "h1", "waits", late=0.0)))
+    slow = Slow((), {"h1": Watched(HostAnswer("h1"), 7.0)}, Lateness(), (), {})
+
+    async def watched(*_: object, **__: object) -> Look:
+        return Look((), found, slow)
+
+    monkeypatch.setattr(why_module, "ranks_watched", watched)
+    await why_module.why_followed(run)
+    await run.attempt.close()
+    reader = SeriesReader(run.stored.series_dir)
+    reader.refresh()
+    rows = [row for row in reader.rows() if Series("late", 1) in row.bins]
+    assert [(row.width, round(row.bins[Series("late", 1)].mean, 6)) for row in rows] == [(7.0, 0.2)]
+    assert [one.found.kind for one in kept(run.stored)] == ["straggler"]
 
 
 async def test_a_program_asks_through_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
