@@ -197,7 +197,7 @@ async def test_the_pairs_that_were_tried_are_counted(open_app: Any, backend: Fak
 
 async def test_the_proof_waits_until_the_hosts_have_answered(open_app: Any, backend: FakeBackend) -> None:
     """It listens on the port that a probe looks at: what it does there itself is no warning."""
-    async with open_app(start="doctor") as (app, pilot):
+    async with open_app(start="doctor") as (_, pilot):
         await settle(pilot)
         silent, real = asyncio.Event(), backend.probe
 
@@ -214,12 +214,52 @@ async def test_the_proof_waits_until_the_hosts_have_answered(open_app: Any, back
         await settle(pilot)
         await settle(pilot)
         assert backend.calls.count(("reach",)) == reached + 1
-        in_use = facts("node04", 4, ports_in_use=(29500,))
-        backend.found["node04"] = in_use
-        app.screen.proof = (0.0, time.time() + 60)
-        app.screen._check()
+
+
+async def test_findings_that_are_old_when_doctor_is_first_opened_are_asked_for_before_the_proof(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Probes first, then one proof: begun at once, it would be seen by the probes and proved a second time."""
+    now = [time.time()]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    async with open_app() as (_, pilot):
+        await settle(pilot)
+        now[0] += 20
+        before = len(backend.calls)
+        await pilot.press("4")
+        await settle(pilot)
+        asked = [call[0] for call in backend.calls[before:] if call[0] in ("probe", "reach")]
+        assert asked == ["probe", "reach"]
+
+
+async def test_what_a_probe_saw_during_any_proof_is_no_warning(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proof listens on the port that a probe looks at; a later proof does not make that a stranger's."""
+    now = [time.time()]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    async with open_app(start="doctor") as (app, pilot):
+        await settle(pilot)
+        ended, real = asyncio.Event(), backend.reach
+
+        async def slow() -> Any:
+            await ended.wait()
+            return await real()
+
+        backend.reach = slow  # type: ignore[method-assign]
+        backend.answers["node04"] = facts("node04", 4, ports_in_use=(29500,))
+        now[0] += 60
+        app.screen._ask()
+        await settle(pilot)
+        app.board.probed("node04", backend.answers["node04"], now[0])
+        backend.found["node04"] = backend.answers["node04"]
+        now[0] += 60
+        app.screen._ask()
+        ended.set()
+        await settle(pilot)
         assert app.screen.by_key["port"].verdict == "skip"
-        app.screen.proof = (0.0, 1.0)
+        now[0] += 60
+        await app.screen.backend.probe(["node04"], lambda name, result: app.board.probed(name, result, now[0]))
         app.screen._check()
         assert app.screen.by_key["port"].verdict == "warn"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from math import inf
 from pathlib import Path
 from textwrap import wrap
 from typing import ClassVar
@@ -21,6 +20,7 @@ from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import REACH, pairs_words, reach_table
 from distui.facts.host import HostFacts, ProbeResult
 from distui.tui.doctor.fixing import Fixing
+from distui.tui.doctor.proofs import Proofs
 from distui.tui.doctor.smoke import Smoke
 from distui.tui.frame import files
 from distui.tui.frame.actions import Action, bindings
@@ -36,8 +36,6 @@ CELL, CHECK = 8, 44
 FINDING_LEAST = 24
 FRESH_S = 15.0
 """Findings that are older are asked for again when the screen is opened."""
-PROBE_S = 5.0
-"""Seconds that a probe may have begun before it was answered."""
 MOST_HOSTS = 8
 """With more hosts only columns that are not `ok` everywhere stay."""
 
@@ -85,9 +83,7 @@ class DoctorScreen(View):
         self.checked: tuple[CheckRow, ...] = ()
         self.images: Images = {}
         self.reach: ReachReport | None = None
-        self.proof: tuple[float, float] | None = None
-        """From when to when distui listened on the hosts, to prove that they are reached; what was seen there then may
-        have been itself."""
+        self.proofs = Proofs()
         self._asked = False
         self.host_at = 0
         self.by_key: dict[str, CheckRow] = {}
@@ -108,15 +104,17 @@ class DoctorScreen(View):
     """
 
     def on_mount(self) -> None:
-        """Check what is known; its age is reported as it grows."""
+        """The age of the findings is reported as it grows."""
         self.set_interval(5.0, self.refresh_bars)
-        self.news(frozenset())
 
     def on_screen_resume(self) -> None:
-        """What was found long ago is asked for again; it stays, with its age, until the answers are there."""
-        super().on_screen_resume()
-        if self._asked and not self._asking and self.taken is not None and time.time() - self.taken > FRESH_S:
+        """What was found long ago is asked for again; it stays, with its age, until the answers are there.
+
+        Before all else: who reaches whom is proved after the probes, which would see that proof's listener.
+        """
+        if not self._asking and self.taken is not None and time.time() - self.taken > FRESH_S:
             self._ask_all()
+        super().on_screen_resume()
 
     @property
     def _asking(self) -> bool:
@@ -147,9 +145,8 @@ class DoctorScreen(View):
         self._check()
 
     async def _ask_reach(self) -> None:
-        self.proof = (time.time(), inf)
-        self.reach = await self.backend.reach()
-        self.proof = (self.proof[0], time.time())
+        with self.proofs.listening():
+            self.reach = await self.backend.reach()
         self._check()
 
     def news(self, hosts: frozenset[str]) -> None:
@@ -186,11 +183,8 @@ class DoctorScreen(View):
 
     def _proving(self) -> tuple[str, ...]:
         """The hosts that were asked while distui listened on them."""
-        if self.proof is None:
-            return ()
-        begun, ended = self.proof
         known = ((name, self.board[name].probed_at) for name in self.results)
-        return tuple(name for name, at in known if at is not None and begun <= at <= ended + PROBE_S)
+        return tuple(name for name, at in known if at is not None and self.proofs.during(at))
 
     @property
     def up(self) -> tuple[str, ...]:
@@ -348,9 +342,9 @@ class DoctorScreen(View):
         return lines if self.size.height >= 30 else [lines[0], *lines[2:]]
 
     def _taken_at(self, found: Finding) -> float | None:
-        """When this one was taken: of who reaches whom, when the proof ended."""
+        """When this one was taken: of who reaches whom, when the newest proof ended."""
         if found.check == REACH.id:
-            return self.proof[1] if self.proof is not None and self.proof[1] < inf else None
+            return self.proofs.ended
         return self.board[found.host].probed_at if found.host in self.board.hosts else None
 
     def headline(self, line: Line, palette: Palette) -> None:
