@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
+from distui.cluster.jobs.permit import refusals
+from distui.cluster.jobs.secrets import NOTHING
+from distui.cluster.settings import ClusterSettings
+from distui.cluster.taken import Taken, take
 from distui.doctor.checks import IDLE, check_hosts
 from distui.doctor.choice import Choice
 from distui.doctor.finding import CheckRow
@@ -31,19 +36,25 @@ class Checked:
 
 
 async def check(
+    settings: ClusterSettings,
     connector: Connector,
     inventory: Inventory,
     hosts: Sequence[Host],
     wanted: Choice,
     *,
     job: Job | None = None,
+    from_file: Mapping[str, str] = NOTHING,
     named: bool = False,
-    parallel: int,
 ) -> Checked:
-    """Do the checks that are `wanted`, those of a job, too; `named`: its hosts were chosen in the place of its own."""
-    results = await probe_all(connector, hosts, parallel=parallel)
+    """Do the checks that are `wanted`, those of a job, too.
+
+    `named`: its hosts were chosen in the place of its own. `from_file` are the variables of --env-file.
+    """
+    planned = job if wanted.wants(PLAN.id) else None
+    taken = await asyncio.to_thread(take, settings, planned, from_file) if planned is not None else None
+    results = await probe_all(connector, hosts, parallel=settings.parallel)
     up = [host for host in hosts if isinstance(results[host.name], HostFacts)]
-    images = (job.image,) if job is not None and job.image and wanted.wants("image") else ()
+    images = _images(settings, job) if job is not None and wanted.wants("image") else ()
     there = await images_present(connector, up, images) if images else {}
     found = await find_runs(connector, up if wanted.wants(IDLE.id) else ())
     proved = len(up) > 1 and wanted.wants(REACH.id)
@@ -52,6 +63,27 @@ async def check(
     given: dict[str, set[int]] = {}
     for task in (task for run in found.runs for task in run.tasks if task.running and task.labels.engine == "process"):
         given.setdefault(task.host, set()).update(task.labels.gpus)
-    planned = plan_rows(job, inventory, hosts, results, named=named) if job and wanted.wants(PLAN.id) else ()
-    rows = check_hosts(results, images=there, ours=ours, given=given, reach=reach, more=planned)
+    more = _planned(taken, inventory, hosts, results, named=named) if taken is not None else ()
+    rows = check_hosts(results, images=there, ours=ours, given=given, reach=reach, more=more)
     return Checked(wanted.of(rows), results, reach)
+
+
+def _images(settings: ClusterSettings, job: Job) -> tuple[str, ...]:
+    """The job's image, unless a variable in its name may go nowhere: its value is no question to a host either."""
+    return (job.image,) if job.image and not refusals(settings, job)["image"] else ()
+
+
+def _planned(
+    taken: Taken, inventory: Inventory, hosts: Sequence[Host], results: Mapping[str, ProbeResult], *, named: bool
+) -> tuple[CheckRow, ...]:
+    code, build = taken.sources.code, taken.sources.build
+    return plan_rows(
+        taken.job,
+        inventory,
+        hosts,
+        results,
+        named=named,
+        code=code.plan if code is not None else None,
+        build=build.plan if build is not None else None,
+        refused=taken.refused,
+    )

@@ -9,6 +9,7 @@ from dataclasses import replace
 from distui.amounts import counted
 from distui.cli import wiring
 from distui.cli.console import Console, confirm_async
+from distui.cli.jobs.request import env_files, env_overrides
 from distui.cli.settings import Settings
 from distui.cluster.checking import Checked, check
 from distui.cluster.jobs.job_files import job_path
@@ -37,6 +38,7 @@ def act(
     out: Console,
     sets: tuple[str, ...],
     job: str | None,
+    env_file: tuple[str, ...],
     only: tuple[str, ...],
     skip: tuple[str, ...],
     all_: bool,
@@ -45,7 +47,8 @@ def act(
     include_identifiers: bool,
 ) -> int:
     """See `doctor --help`."""
-    wanted, chosen = choice(only, skip), _job(settings, job)
+    wanted, from_file = choice(only, skip), env_files(env_file)
+    chosen = _job(settings, job, from_file)
     if smoke:
         settings.refuse_readonly("--smoke")
         if chosen is None:
@@ -58,7 +61,7 @@ def act(
     hosts = found.chosen(settings.selection.picks(found, sets))
     named = bool(sets or settings.hosts or settings.labels)
     checked = wiring.run_async(
-        _check(settings, out, found, hosts, chosen, wanted, smoke=smoke, named=named), limit=settings.timeout
+        _check(settings, out, found, hosts, chosen, from_file, wanted, smoke=smoke, named=named), limit=settings.timeout
     )
     _show(settings, out, checked.rows, all_=all_)
     if bundle is not None:
@@ -79,10 +82,13 @@ def _bundle(
     out.say(f"{name}: {', '.join(files)}; {what}. Look into it before you pass it on: `tar xzOf {name}`")
 
 
-def _job(settings: Settings, job: str | None) -> Job | None:
+def _job(settings: Settings, job: str | None, from_file: Mapping[str, str]) -> Job | None:
     if job is None:
+        if from_file:
+            raise UsageError("--env-file is about a job", hint="name it: --job JOB")
         return None
-    return load_job(job_path(settings.cwd, settings.cluster, job), environ=settings.environ)
+    given = env_overrides(from_file)
+    return load_job(job_path(settings.cwd, settings.cluster, job), environ=settings.environ, overrides=given)
 
 
 async def _check(
@@ -91,14 +97,16 @@ async def _check(
     inventory: Inventory,
     hosts: Sequence[Host],
     job: Job | None,
+    from_file: Mapping[str, str],
     wanted: Choice,
     *,
     smoke: bool,
     named: bool,
 ) -> Checked:
     async with wiring.connected(settings, hosts) as connector:
-        parallel = settings.cluster.parallel
-        found = await check(connector, inventory, hosts, wanted, job=job, named=named, parallel=parallel)
+        found = await check(
+            settings.cluster, connector, inventory, hosts, wanted, job=job, from_file=from_file, named=named
+        )
         tried = await _smoke(settings, out, connector, inventory, found.results, job) if smoke and job else ()
     return replace(found, rows=(*found.rows, *tried))
 

@@ -40,7 +40,7 @@ def read_request(
     settings: Settings, reference: str | None, words: tuple[str, ...], flags: Mapping[str, Any]
 ) -> RunRequest:
     """The run that JOB, `-- WORDS` and the flags ask for. Raises UsageError or SpecError; contacts nothing."""
-    secrets_file = _env_files(flags.get("env_file", ()))
+    secrets_file = env_files(flags.get("env_file", ()))
     overrides = _overrides(settings, flags, secrets_file, job_file=reference is not None)
     job = _job(settings, reference, words, overrides)
     permit(settings, job, {override.key for override in overrides})
@@ -79,8 +79,7 @@ def _overrides(
         found.append(Override("gpus_per_host", _gpus(flags["gpus_per_node"]), "--gpus-per-node"))
     if flags.get("name") and not job_file:
         found.append(Override("name", flags["name"].lower(), "--name"))  # capitals are for names of runs only
-    if from_file:
-        found.append(Override("env", dict(from_file), "--env-file"))
+    found += env_overrides(from_file)
     for text in flags.get("env", ()):
         name, value = _variable(text, settings.environ)
         found.append(Override("env", {name: value}, f"-e {name}"))
@@ -104,7 +103,7 @@ def _variable(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
     return name, environ[name]
 
 
-def _env_files(files: Sequence[str]) -> dict[str, str]:
+def env_files(files: Sequence[str]) -> dict[str, str]:
     """The variables of --env-file, as docker reads them: `K=V` lines, `#` comments, no quotes."""
     found = {}
     for path in files:
@@ -116,6 +115,11 @@ def _env_files(files: Sequence[str]) -> dict[str, str]:
                 raise UsageError(f"{path}:{number}: write NAME=VALUE, without blanks around the name")
             found[name] = value
     return found
+
+
+def env_overrides(from_file: Mapping[str, str]) -> list[Override]:
+    """What --env-file puts into the job."""
+    return [Override("env", dict(from_file), "--env-file")] if from_file else []
 
 
 def _picks(settings: Settings, found: Inventory, job: Job, nnodes: int | None) -> tuple[HostPick, ...]:

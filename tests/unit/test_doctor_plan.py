@@ -1,0 +1,96 @@
+"""`doctor --job JOB` finds every reason for which `plan JOB` refuses, without asking anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+JOB = "version: 1\nname: j\nimage: i\ncommand: [python, t.py]\nhosts: [n1]\n"
+
+REASONS = {
+    "no code folder": "code: gone\n",
+    "code is a file": "code: a-file\n",
+    "too large": "code: {path: big, max_size: 10B}\n",
+    "not allowed": "code: ../beside\n",
+    "never sent": "code: ~/.ssh\n",
+    "no repository": "code: {git: https://localhost:1/none.git}\n",
+    "a token": "code: {git: https://localhost:1/none.git, token: SOME_TAG}\n",
+    "no build folder": "build: gone\n",
+    "no Dockerfile": "build: big\n",
+    "build not allowed": "build: ../beside\n",
+    "no secret": "secrets: [NO_SUCH_SECRET]\n",
+    "a variable in the image": "image: localhost/${SOME_TAG}:1\n",
+}
+
+
+@pytest.fixture
+def folders(home: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with jobs, and one beside it that is not the job's."""
+    top = tmp_path_factory.mktemp("work")
+    for name in ("jobs", "jobs/big", "beside"):
+        (top / name).mkdir()
+    (top / "jobs/big/data").write_text("0123456789abcdef")
+    (top / "jobs/a-file").touch()
+    (home / ".ssh").mkdir(exist_ok=True)
+    monkeypatch.setenv("SOME_TAG", "hidden-words")
+    monkeypatch.chdir(top / "jobs")
+    Path("hosts.yaml").write_text("version: 1\nhosts:\n  n1: {}\n")
+    return top
+
+
+def failed(done: Any) -> list[dict[str, str]]:
+    """What speaks against the plan."""
+    return [f for f in json.loads(done.out)["findings"] if f["check"] == "plan" and f["verdict"] == "fail"]
+
+
+@pytest.mark.parametrize("keys", REASONS.values(), ids=REASONS)
+def test_what_plan_refuses_is_a_finding(keys: str, cli: Any, fake_hosts: Any, folders: Path) -> None:
+    """In the same words, with the same advice."""
+    fake_hosts()
+    job = JOB.replace("image: i\n", "") if keys.startswith("image") else JOB
+    Path("j.yaml").write_text(job + keys)
+    plan = cli("plan", "j.yaml", "--no-input")
+    assert plan.code in (2, 3)
+    doctor = cli("doctor", "--job", "j.yaml", "--json")
+    assert doctor.code == 3
+    (found,) = failed(doctor)
+    assert found["saw"] in plan.err
+    assert found["do"] in plan.err
+    assert "the start is refused" in found["means"]
+    assert "hidden-words" not in doctor.out
+
+
+def test_several_reasons_are_all_told(cli: Any, fake_hosts: Any, folders: Path) -> None:
+    """Where `plan` ends with the first; a folder that is not allowed comes with the command that allows it."""
+    fake_hosts()
+    Path("j.yaml").write_text(JOB + "code: ../beside\nbuild: gone\nsecrets: [NO_SUCH_SECRET]\n")
+    found = failed(cli("doctor", "--job", "j.yaml", "--json"))
+    assert len(found) == 3
+    assert f"distui config allow folder {folders}/beside {folders}/jobs" in {f["do"] for f in found}
+    assert cli("config", "allow", "folder", f"{folders}/beside", f"{folders}/jobs").code == 0
+    assert len(failed(cli("doctor", "--job", "j.yaml", "--json"))) == 2
+
+
+def test_secrets_come_from_a_file_as_with_plan(cli: Any, fake_hosts: Any, folders: Path) -> None:
+    """`--env-file` is about a job."""
+    fake_hosts()
+    Path("j.yaml").write_text(JOB + "secrets: [NO_SUCH_SECRET]\n")
+    Path("secrets").write_text("NO_SUCH_SECRET=hidden-words\n")
+    done = cli("doctor", "--job", "j.yaml", "--env-file", "secrets", "--json")
+    assert failed(done) == []
+    assert "hidden-words" not in done.out + done.err
+    assert "--job JOB" in cli("doctor", "--env-file", "secrets").err
+
+
+def test_the_exit_code_is_that_of_a_failed_check(cli: Any, demo_home: Path) -> None:
+    """On hosts that are well; what is left out with --skip counts for nothing."""
+    job = "version: 1\nname: j\ncommand: [python3, -c, pass]\nlauncher: env\ngpus_per_host: 0\nhosts: [demo1]\n"
+    Path("good.yaml").write_text(job)
+    Path("bad.yaml").write_text(job + "code: gone\n")
+    assert cli("plan", "good.yaml").code == 0
+    assert cli("doctor", "--job", "good.yaml", "--only", "plan").code == 0
+    assert cli("plan", "bad.yaml").code == 2
+    assert cli("doctor", "--job", "bad.yaml", "--only", "plan").code == 3
