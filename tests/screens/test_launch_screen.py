@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from fakes import JOB, FakeBackend, facts, gpu, screen_text, settle, shot
 from textual.widgets import Button, Input, TextArea
 from training import until
@@ -194,7 +195,7 @@ async def test_a_file_that_never_was_a_job_is_shown_as_it_is_written(open_app: A
         screen.form.field("command").focus()
         await pilot.press("enter", *" x.py", "enter")
         await until_planned(screen, pilot)
-        assert "command: [python, x.py]" in screen.draft.text
+        assert "command: [python, x.py]" in screen.draft.text, "it was a list"
         assert value(screen, "command") == "python x.py"
         screen.draft.set_text("a: [", now=True)
         await until_planned(screen, pilot)
@@ -204,6 +205,41 @@ async def test_a_file_that_never_was_a_job_is_shown_as_it_is_written(open_app: A
         await until_planned(screen, pilot)
         assert (screen.draft.text, value(screen, "command")) == ("a: [", "")
         assert "can't change this text" in problem_text(app)
+
+
+@pytest.mark.parametrize(
+    "command", ["cd /w && python t.py | tee log.$RANK", "python t.py --tag $${A} ${B:-c}", "cd /w\npython t.py"]
+)
+async def test_a_command_for_a_shell_stays_one(open_app: Any, backend: FakeBackend, command: str) -> None:
+    """After an edit it is the same text and more; esc, and enter without an edit, leave the file as it was written."""
+    block = "command: |-  # both\n  " + command.replace("\n", "\n  ")
+    backend.job_texts["llm-pretrain"] = re.sub("command: .*", lambda _: block, JOB)
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        before = screen.draft.text
+        assert value(screen, "command") == command
+        screen.form.field("command").focus()
+        await pilot.press("enter", "enter")
+        assert screen.draft.text == before
+        await pilot.press("enter", *" -v", "escape")
+        assert screen.draft.text == before
+        await pilot.press("enter", *" -v", "enter")
+        await until_planned(screen, pilot)
+        assert yaml.safe_load(screen.draft.text)["command"] == value(screen, "command") == f"{command} -v"
+
+
+async def test_a_list_becomes_text_for_a_shell_where_one_is_needed(open_app: Any, backend: FakeBackend) -> None:
+    """A pipe in the field of a job with a list is a pipe, and gone again with an undo."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        before = screen.draft.text
+        screen.form.field("command").focus()
+        await pilot.press("enter", *" | tee x", "enter")
+        await until_planned(screen, pilot)
+        made = yaml.safe_load(screen.draft.text)["command"]
+        assert made == value(screen, "command") and made.endswith("'{init_method}' | tee x")
+        screen.draft.action_undo()
+        assert screen.draft.text == before
 
 
 async def test_typing_hosts_forgets_the_marks(open_app: Any, backend: FakeBackend) -> None:

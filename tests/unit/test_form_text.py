@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from distui.errors import SpecError
+from distui.plan.command.docker import shell_command
 from distui.spec.job.read_job import read_job
+from distui.spec.job.variables import expand_text
 from distui.spec.yaml.edit_text import values_at
 from distui.tui.launch.form.job_form import FIELDS, Field, changed, values
 
@@ -87,8 +91,7 @@ def test_what_is_put_into_a_field_is_in_the_text_and_all_else_stays(edit: tuple[
     (field, value), (text, document) = edit, TEXTS[name]
     made = changed(text, field, value, document)
     assert made is not None
-    written = field.write(value)
-    wanted = {field.key: None if written is None else yaml.safe_load(written)}
+    wanted = _wanted(field, value, name)
     assert comments(made) == comments(text)
     assert made.startswith(text[: text.index("version: 1")].rpartition("\n")[0])
     top, _, below = field.key.partition(".")
@@ -100,7 +103,15 @@ def test_what_is_put_into_a_field_is_in_the_text_and_all_else_stays(edit: tuple[
             continue
         assert {k: v for k, v in new.items() if k != top} == {k: v for k, v in old.items() if k != top}
         got = new.get(top)
-        assert (got.get(below) if below and isinstance(got, dict) else got) == wanted[field.key]
+        assert (got.get(below) if below and isinstance(got, dict) else got) == wanted
+
+
+def _wanted(field: Field, value: str, name: str) -> object:
+    """What the key holds then: a command of these texts that is a string stays one."""
+    if field.id == "command" and name in ("bare", "shell") and value:
+        return value
+    written = field.write(value)
+    return None if written is None else yaml.safe_load(written)
 
 
 def span(text: str, document: str | None, key: str) -> tuple[int, int] | None:
@@ -138,6 +149,7 @@ def test_lines_that_are_not_the_key_s_stay_byte_for_byte(edit: tuple[Field, str]
 def test_fields_do_not_meddle_with_each_other(one: tuple[Field, str], other: tuple[Field, str], name: str) -> None:
     """Two edits in either order give the same values; the second of one field wins."""
     text, document = TEXTS[name]
+    assume({one[0].id, other[0].id} != {"command", "launcher"})  # torchrun takes no text for a shell
     keys = [field.key for field in FIELDS]
     made = text
     for field, value in (one, other):
@@ -160,7 +172,7 @@ def test_the_field_says_what_the_text_says(edit: tuple[Field, str], name: str) -
     except SpecError:
         return
     shown = values(made, job, made, document)[field.id]
-    assert shown == field.read(job)
+    assert shown == field.read(job) or "$" in shown
     again = changed(made, field, shown, document)
     assert again is not None
     assert read_job(again, "job.yaml", environ={}, name=document) == job
@@ -171,3 +183,96 @@ def test_a_value_that_others_refer_to_is_left_alone() -> None:
     text = "name: a\nimage: &i x\nx-more: *i\n"
     image = next(field for field in FIELDS if field.id == "image")
     assert changed(text, image, "y", None) is None
+
+
+COMMAND = next(field for field in FIELDS if field.id == "command")
+SHELL = 'name: a\nversion: 1\nlauncher: env\ncommand: "cd /w && python t.py | tee log.$RANK"\n'
+SHELL_TEXT = st.lists(
+    st.text("ab", min_size=1, max_size=3)
+    | st.sampled_from(["cd", "a=1", "{rank}", "{a,b}", "~", "~/a", "a~b", "#", "a#b", "!", "$$", "$${a}"])
+    | st.sampled_from(["''", "'a b'", '"a b"', "'$a'", '"$a"', '"\\$a"', '"\\\\"', "\\ ", "\\$", "'", '"', "\\"])
+    | st.sampled_from(["$a", "|", "&&", ";", ">a", "<", "*", "[a]", "?", "(", "`"])
+    | st.sampled_from(["\n", "\t", "é", "\u00a0", "a\rb"]),
+    min_size=1, max_size=5,
+).map(" ".join).filter(str.strip)  # fmt: skip
+FORMS = {"list": PLAIN, "string": SHELL, "none": "name: a\nversion: 1\nimage: b\n"}
+
+
+def _runs(text: str) -> tuple[str, ...]:
+    """What a task of the job would be started with."""
+    return shell_command(read_job(text, "job.yaml", environ={}).command)
+
+
+def _words_in_shell(text: str, folder: Path) -> tuple[str, ...]:
+    """The words that a shell without any program makes of a command."""
+    script = f"show() {{ for i; do printf '%s\\0' \"$i\"; done; }}\nshow {text}"
+    done = subprocess.run(["/bin/sh", "-c", script], cwd=folder, env={"PATH": ""}, capture_output=True, check=True)
+    return tuple(done.stdout.decode().split("\0")[:-1])
+
+
+@given(SHELL_TEXT, st.sampled_from(sorted(FORMS)))
+def test_what_is_typed_as_a_command_is_what_runs(
+    tmp_path_factory: pytest.TempPathFactory, typed: str, form: str
+) -> None:
+    """As text for a shell it is that text; as a list it is the words that a shell would have made of it."""
+    made = changed(FORMS[form], COMMAND, typed, None) or pytest.fail("the form could not change the text")
+    try:
+        runs = _runs(made)
+    except SpecError:
+        return  # no words at all, or a slip that is told
+    asked = expand_text(typed, {})
+    if runs[:2] == ("sh", "-lc"):
+        assert runs[2] == asked
+    else:
+        assert form != "string"
+        assert runs == _words_in_shell(asked, tmp_path_factory.getbasetemp())
+    assert values(made, read_job(made, "job.yaml", environ={}), made, None)["command"] == typed or form != "string"
+
+
+@given(SHELL_TEXT, st.sampled_from(sorted(FORMS)))
+def test_a_word_more_is_a_word_more(typed: str, form: str) -> None:
+    """Whatever was typed, an edit of what the field shows then runs the same and what was added."""
+    made = changed(FORMS[form], COMMAND, typed, None) or pytest.fail("the form could not change the text")
+    try:
+        runs = _runs(made)
+    except SpecError:
+        return
+    shown = values(made, read_job(made, "job.yaml", environ={}), made, None)["command"]
+    again = changed(made, COMMAND, f"{shown} a", None) or pytest.fail("the form could not change the text")
+    assert _runs(again) == ((*runs[:2], f"{runs[2]} a") if runs[:1] == ("sh",) else (*runs, "a"))
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["cd /w && x", "cd /w", "x | y", "x $A", 'x "$A"', "x >y", "x *.txt", "A=1 x", "x # y", "~/x", "x {a,b}", "x `y`",
+     "exec x", "if x", 'x "\\$A"', "x\ny", "x '"],
+)  # fmt: skip
+def test_what_only_a_shell_understands_is_text_for_one(typed: str) -> None:
+    """Also where the job had a list; the words would be handed to the first one."""
+    made = changed(PLAIN, COMMAND, typed, None) or pytest.fail("the form could not change the text")
+    assert read_job(made, "job.yaml", environ={}).command == typed
+
+
+@pytest.mark.parametrize(
+    "typed", ["x --rank {rank} {}", "x 'a; b' '$A'", 'x "a b"', "x a=1 a~b a#b", "x --a=b:c,d", "x \\$A \\*"]
+)
+def test_plain_words_stay_a_list(typed: str) -> None:
+    """Quoted as a shell takes it, what looks like its syntax is plain."""
+    made = changed(PLAIN, COMMAND, typed, None) or pytest.fail("the form could not change the text")
+    assert read_job(made, "job.yaml", environ={}).command == tuple(shlex.split(typed))
+
+
+def test_torchrun_which_takes_no_text_gets_a_list() -> None:
+    """Else its command could not be mended in the form."""
+    text = SHELL.replace("launcher: env", "launcher: torchrun")
+    assert "command: [t.py, -v]" in (changed(text, COMMAND, "t.py -v", None) or "")
+
+
+def test_a_variable_of_the_caller_is_shown_and_kept_as_it_is_written() -> None:
+    """The job has its value, which would be written into the file."""
+    text = 'name: a\nversion: 1\nimage: "a:${TAG}"\ncommand: [x, "${TAG}", $$A]\n'
+    job = read_job(text, "job.yaml", environ={"TAG": "7"})
+    shown = values(text, job, text, None)
+    assert (shown["image"], shown["command"]) == ("a:${TAG}", "x '${TAG}' '$$A'")
+    made = changed(text, COMMAND, f"{shown['command']} b", None)
+    assert made is not None and yaml.safe_load(made)["command"] == ["x", "${TAG}", "$$A", "b"]

@@ -227,11 +227,12 @@ class FormField(Horizontal, can_focus=True):
         self.stop_typing(focus=False)
 
     def stop_typing(self, *, focus: bool = True, undo: bool = False, save: bool = False) -> None:
-        """Back to the row; with `undo` to the value it had, with `save` into the file."""
+        """Back to the row; with `undo` to the value it had, with `save` into the file. What is as it was before is
+        undone, too: the text stays as somebody wrote it."""
         if not self.typing:
             return
-        if undo:
-            self.value = self.before
+        undo = undo or self.value == self.before
+        self.value = self.before if undo else self.value
         self.remove_class("-typing")
         if focus:
             self.focus()

@@ -12,6 +12,7 @@ from distui.plan.labels import format_ranks
 from distui.spec.hosts.names import fold
 from distui.spec.job.job import Job
 from distui.spec.yaml.edit_text import scalar, set_value, values_at, words
+from distui.tui.launch.form.shell import uses_shell
 from distui.whole import whole
 
 
@@ -93,14 +94,17 @@ def command_text(job: Job) -> str:
 
 
 def _command_yaml(text: str) -> str | None:
-    """As a list (exec form); what can't be split, or uses the shell, stays a string."""
+    """As a list (exec form), or as text for the shell where only that knows what is meant."""
     if not text.strip():
         return None
-    try:
-        parts = shlex.split(text)
-    except ValueError:
-        return scalar(text)
-    return words(parts)
+    return scalar(text) if uses_shell(text) else words(shlex.split(text))
+
+
+def _is_for_shell(text: str, name: str | None) -> bool:
+    """Whether the job's command is text for a shell, and may be: torchrun takes a list only."""
+    found = values_at(text, ["command", "launcher"], name=name) or {}
+    command = found.get("command")
+    return isinstance(command, str) and command.strip() != "" and found.get("launcher") != "torchrun"
 
 
 def _rendezvous_yaml(text: str) -> str | None:
@@ -128,20 +132,27 @@ FIELDS = (
 
 
 def changed(text: str, field: Field, value: str, name: str | None) -> str | None:
-    """The job file with the field set; None when the text can't be changed that way."""
-    return set_value(text, field.key, field.write(value), name=name)
+    """The job file with the field set; None when the text can't be changed that way. A command that was text for a
+    shell stays so."""
+    stays = field.id == "command" and value.strip() != "" and _is_for_shell(text, name)
+    return set_value(text, field.key, scalar(value) if stays else field.write(value), name=name)
 
 
 def values(text: str, job: Job | None, job_text: str, name: str | None) -> dict[str, str]:
     """What each field says of the text: as `job` reads it, which was made of `job_text`; what is written otherwise
     since then, and can't be read, stands as it is written. Every field is empty while the text is no YAML."""
-    if job is not None and text == job_text:
-        return {field.id: field.read(job) for field in FIELDS}
     keys = [field.key for field in FIELDS]
-    now, then = values_at(text, keys, name=name), values_at(job_text, keys, name=name) or {}
+    now = values_at(text, keys, name=name)
     if now is None:
         return dict.fromkeys((field.id for field in FIELDS), "")
-    return {f.id: f.read(job) if job and now[f.key] == then.get(f.key) else _plain(f, now[f.key]) for f in FIELDS}
+    then = now if text == job_text else values_at(job_text, keys, name=name) or {}
+    return {f.id: _value(f, job if now[f.key] == then.get(f.key) else None, now[f.key]) for f in FIELDS}
+
+
+def _value(field: Field, job: Job | None, written: str | tuple[str, ...]) -> str:
+    """What a field says. A `$` as it is written: the job has the value of `${VAR}`, which would be written for it."""
+    as_written = field.id in ("command", "image") and any("$" in part for part in written)
+    return _plain(field, written) if job is None or as_written else field.read(job)
 
 
 def _plain(field: Field, written: str | tuple[str, ...]) -> str:
