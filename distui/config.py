@@ -7,6 +7,7 @@ nearest known one, and every problem is reported at once.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Callable, Mapping
@@ -242,6 +243,20 @@ def load_all(
     return found, tuple(ignored)
 
 
+def output_asked(environ: Mapping[str, str], cwd: Path, explicit: str | None = None) -> str:
+    """The output that a variable or a file asks for, whatever else is wrong there; "" where none does."""
+    if (asked := environ.get("DISTUI_OUTPUT")) is not None:
+        return asked
+    from distui.spec.yaml.problems import Problems
+
+    with contextlib.suppress(UsageError):
+        for path, shown in reversed(_files(environ, cwd, explicit or environ.get("DISTUI_CONFIG"))):
+            with contextlib.suppress(UsageError):
+                if (found := _as_written(path, shown, Problems()).get("output")) is not None:
+                    return str(found.value)
+    return ""
+
+
 PROJECT = "./distui.yaml"
 """How the file of the current folder is called in messages."""
 _IGNORED = "it only counts in your own config file (`distui config path`), a variable or a flag"
@@ -276,22 +291,29 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Value]:
 
 
 def _from_file(path: Path, shown: str) -> dict[str, Value]:
+    from distui.spec.yaml.problems import Problems
+
+    problems = Problems()
+    found = _as_written(path, shown, problems)
+    problems.raise_any()
+    return found
+
+
+def _as_written(path: Path, shown: str, problems: Problems) -> dict[str, Value]:
+    """What is right in a file; what is not is a problem. Raises UsageError for one that can't be read."""
     from distui.spec.yaml.document import parse
     from distui.spec.yaml.nodes import Source, Table
-    from distui.spec.yaml.problems import Problems
 
     try:
         source = Source(shown, read_text(path))
     except (OSError, UnicodeDecodeError) as exc:
         raise UsageError(f"{shown} {reason(exc)}") from exc
-    problems = Problems()
     found: dict[str, Value] = {}
     for document in parse(source, problems):
         if isinstance(document, Table):
             found |= _from_table(document, problems, path)
         else:
             problems.add(document, "", "expected settings, one `key: value` a line")
-    problems.raise_any()
     return found
 
 

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from distui.cli import process
+from distui.cli.promised import promised
 from distui.errors import DistuiError, ExitCode
 
 if TYPE_CHECKING:
@@ -87,30 +88,37 @@ def _as_bytes(error: UnicodeError) -> tuple[bytes, int]:
 
 
 def _call(words: list[str]) -> int:
-    import click
-
-    from distui.cli.app import build
-
+    """The exit code of a call, and words on stderr where it is wrong. Raises what is no error made on purpose."""
+    seen: dict[str, Any] = {}
     try:
-        status = build().main(args=words, prog_name="distui", standalone_mode=False, obj={})
+        with promised(words, seen):
+            from distui.cli.app import build
+
+            status = build().main(args=words, prog_name="distui", standalone_mode=False, obj=seen)
         return status if isinstance(status, int) else ExitCode.OK
     except SystemExit as exc:  # click's way out of completion, and (1) when stdout was closed under it
         return _quiet_end() if exc.code == 1 else ExitCode.OK
-    except click.exceptions.Exit as exc:
+    except (BrokenPipeError, KeyboardInterrupt):
+        raise
+    except Exception as exc:
+        return _told(exc)
+
+
+def _told(exc: Exception) -> int:
+    """The exit code of an error made on purpose, by click or by distui, said on stderr. Raises any other."""
+    import click
+
+    if isinstance(exc, click.exceptions.Exit):
         return exc.exit_code
-    except click.Abort:  # click's word for Ctrl-C
+    if isinstance(exc, click.Abort):  # click's word for Ctrl-C
         _tell("distui: interrupted")
         return ExitCode.INTERRUPTED
-    except click.ClickException as exc:
+    if isinstance(exc, click.ClickException):
         return _wrong_usage(exc)
-    except BrokenPipeError:
-        raise
-    except (DistuiError, ExceptionGroup) as exc:
-        error = _expected(exc)
-        if error is None:
-            raise
-        _tell(_in_words(error))
-        return error.exit_code
+    if (error := _expected(exc)) is None:
+        raise exc
+    _tell(_in_words(error))
+    return error.exit_code
 
 
 def _expected(exc: BaseException) -> DistuiError | None:
@@ -126,7 +134,7 @@ def _ended(exc: BaseException, words: Sequence[str]) -> int:
         return _quiet_end()
     if isinstance(exc, OSError) and _is_of_stdout(exc):
         return _unwritten(exc)
-    if _only(exc, KeyboardInterrupt):
+    if _only(exc, KeyboardInterrupt) or isinstance(exc.__cause__, KeyboardInterrupt):  # while a class was made
         _tell("distui: interrupted")
         return ExitCode.INTERRUPTED
     return _crashed(exc, words)

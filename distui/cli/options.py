@@ -33,6 +33,9 @@ _PLAIN = regex(r"[\w@%+:./-][\w@%+:./~-]*").fullmatch
 AFTER = "distui.after"
 """Key of `ctx.meta` under which the words after `--` are found."""
 
+CONSOLE = "distui.console"
+"""Key of click's object, beside the global options, under which the console of the call is found."""
+
 
 class Choice(TextChoice):
     """One of a few words; another one is refused with the nearest of them, as keys of a job file are.
@@ -288,8 +291,9 @@ def verb(
             settings = settings_of(ctx)
             if words:
                 given["words"] = ctx.meta.get(AFTER, ())
+            out = ctx.ensure_object(dict)[CONSOLE] = of(settings)
             action = getattr(import_module(f"distui.cli.actions.{module}"), function or "act")
-            code: int = action(settings, of(settings), **given)
+            code: int = action(settings, out, **given)
             return code
 
         made: Verb = click.command(name, cls=WordsVerb if words else Verb)(declared)

@@ -15,6 +15,7 @@ import click
 from distui import config
 from distui.cli.outputs import outputs_of
 from distui.config import Config, Paths, Value
+from distui.errors import UsageError
 from distui.frozen import frozen
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def settings_of(ctx: click.Context) -> Settings:
     flags: dict[str, Any] = dict(ctx.find_object(dict) or {})
     explicit = flags.pop("config", None)
     environ = dict(os.environ)
-    cwd = Path.cwd()
+    cwd = _here()
     own = config.paths(environ)
     for folder in (own.config, own.state, own.runs, own.cache):
         config.refuse_strangers(folder)
@@ -114,6 +115,15 @@ def settings_of(ctx: click.Context) -> Settings:
         quiet=bool(flags.get("quiet")),
         verbose=flags.get("verbose", 0),
     )
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as exc:
+        raise UsageError(
+            f"the current folder can't be told: {exc.strerror or exc}", hint="call distui from one that is there"
+        ) from exc
 
 
 def _with_output(ctx: click.Context, found: Config) -> Config:

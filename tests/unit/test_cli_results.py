@@ -82,6 +82,131 @@ def test_what_fails_before_there_is_a_run(
 
 
 @pytest.mark.parametrize("output", ["json", "ndjson"])
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("run", "job.yaml", "--wrong"), "--wrong"),
+        (("run", "job.yaml", "--headless=yes"), "--headless"),
+        (("run", "job.yaml", "--rank", "first"), "--rank"),
+        (("run", "job.yaml", "--diff", "r1"), "--dry-run"),
+        (("run",), "no job or command"),
+        (("attach",), "RUN"),
+        (("attach", "r1", "--", "x"), "--"),
+        (("wait", "r1", "r2"), "r2"),
+        (("wait", "r1", "--for", "ever"), "--for"),
+        (("wait", "r1", "--timeout", "soon"), "--timeout"),
+        (("wait", "r1", "--config", "none.yaml"), "no such config file"),
+        (("wait", "r1", "--config", "bad.yaml"), "outpt"),
+    ],
+)
+@pytest.mark.parametrize("before", [True, False])
+def test_what_fails_before_the_verb_begins(
+    cli: Any, hosts: Path, output: str, words: tuple[str, ...], reason: str, before: bool
+) -> None:
+    """Wherever the form of output stands, as a flag of its own or among others."""
+    Path("bad.yaml").write_text("outpt: 1\n")
+    flags = ("-qo", output)
+    done = cli(*flags, *words) if before else cli(words[0], *flags, *words[1:])
+    assert done.code == 2, done.err
+    result = the_result(output, done.out)
+    assert (result["exit"], result["state"]) == (2, "launch_failed" if words[0] == "run" else "unknown")
+    assert reason in " ".join(result["errors"])
+    assert result["run"] == ("r1" if "r1" in words and words[0] != "run" else "")
+
+
+@pytest.mark.parametrize("output", ["json", "ndjson"])
+def test_the_form_may_be_asked_for_by_a_variable_or_a_file(
+    cli: Any, hosts: Path, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where something else in that file is wrong, or in the one that counts less."""
+    Path("wrong.yaml").write_text(f"output: {output}\nparallel: none\n")
+    assert the_result(output, cli("wait", "r1", "--config", "wrong.yaml").out)["exit"] == 2
+    own = hosts.parent / ".config/distui/config.yaml"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text("no: yaml: at all\n")
+    Path("distui.yaml").write_text(f"output: {output}\n")
+    assert the_result(output, cli("wait", "r1").out)["exit"] == 2
+    Path("distui.yaml").unlink()
+    own.unlink()
+    monkeypatch.setenv("DISTUI_OUTPUT", output)
+    monkeypatch.setenv("DISTUI_TIMEOUT", "soon")
+    assert "DISTUI_TIMEOUT" in the_result(output, cli("run", "job.yaml").out)["errors"][0]
+    assert cli("run", "job.yaml", "-o", "table").out == ""
+
+
+@pytest.mark.parametrize(
+    "words", [("ps", "--wrong"), ("run", "job.yaml", "--dry-run", "--wrong"), ("-H", "run", "ps", "--wrong"), ("runn",)]
+)
+def test_a_call_that_promises_none_gives_none(cli: Any, hosts: Path, words: tuple[str, ...]) -> None:
+    """Other verbs, though a word is called as one of the three; a plan."""
+    done = cli(*words, "--json")
+    assert (done.code, done.out) == (2, "")
+    assert "Usage" in cli("run", "--json", "--help").out
+
+
+@pytest.mark.parametrize("words", [("run", "job.yaml"), ("wait", "r1")])
+def test_ctrl_c_before_the_command_line_is_read(
+    cli: Any, hosts: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """While modules are loaded."""
+    from distui.cli import app
+
+    build, calls = app.build, []
+
+    def interrupted() -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return build()
+
+    monkeypatch.setattr(app, "build", interrupted)
+    done = cli(*words, "--json")
+    assert (done.code, the_result("json", done.out)["exit"]) == (130, 130)
+
+
+def test_a_folder_that_is_gone_is_no_bug(cli: Any, hosts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = hosts / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = cli("run", "job.yaml", "--json")
+    assert done.code == 2
+    assert "current folder" in the_result("json", done.out)["errors"][0]
+
+
+def raises(error: Exception, cause: BaseException | None = None) -> None:
+    raise error from cause
+
+
+@pytest.mark.parametrize(
+    ("ends", "code", "reason"),
+    [
+        (lambda: signal.raise_signal(signal.SIGINT), 130, "interrupted"),
+        (lambda: signal.raise_signal(signal.SIGTERM), 143, "terminated"),
+        (lambda: raises(RecursionError()), 70, "RecursionError"),
+        (lambda: raises(MemoryError()), 70, "MemoryError"),
+        (lambda: raises(RuntimeError(), KeyboardInterrupt()), 130, "interrupted"),
+    ],
+)
+def test_what_ends_a_call_while_its_settings_are_read(
+    cli: Any, hosts: Path, monkeypatch: pytest.MonkeyPatch, ends: Any, code: int, reason: str
+) -> None:
+    """A signal, or a bug: still one result. SIGTERM has its own meaning again afterwards."""
+    from distui.cli import settings
+
+    monkeypatch.setattr(settings, "settings_of", lambda ctx: ends())
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the tests have their own
+    try:
+        done = cli("run", "job.yaml", "-o", "ndjson")
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    result = the_result("ndjson", done.out)
+    assert (done.code, result["exit"]) == (code, code)
+    assert reason in result["errors"][0]
+
+
+@pytest.mark.parametrize("output", ["json", "ndjson"])
 @pytest.mark.parametrize("verb", ["attach", "wait"])
 def test_a_run_that_has_ended_gives_its_own_result(cli: Any, home: Path, output: str, verb: str) -> None:
     stored = RunStore(home / ".local/state/distui").create("r1")

@@ -39,7 +39,7 @@ def act(settings: Settings, out: Console, run: str, **flags: Any) -> int:
     if flags["view"]:
         settings = settings.with_flags(readonly=Value(value=True, origin="--view"))
     exit_first = bool(flags["exit_first"])
-    promise = Promise(settings, out, run)
+    promise = Promise(settings.output, out, run)
     looked: Looked | None = None
     if opening.wanted(settings, headless=flags["headless"]):
         shown = settings.places.at(

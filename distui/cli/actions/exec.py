@@ -8,10 +8,10 @@ import sys
 from distui.cli import wiring
 from distui.cli.actions.ssh import become
 from distui.cli.console import Console
-from distui.cli.printing.results import signals_end
 from distui.cli.runs.execs import Marked
 from distui.cli.runs.streams import pass_through
 from distui.cli.settings import Settings
+from distui.cli.signals import signals_end
 from distui.cluster.attach import places
 from distui.cluster.attach.leftover import run_there
 from distui.cluster.backend.backend_hosts import ssh_login

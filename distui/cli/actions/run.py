@@ -35,7 +35,7 @@ def act(settings: Settings, out: Console, job: str | None, words: tuple[str, ...
         force=flags["force"],
         exit_first=flags["exit_first"],
     )
-    promise = Promise(settings, out, flags["name"] or "", starts=True)
+    promise = Promise(settings.output, out, flags["name"] or "", starts=True)
 
     def work() -> int:
         settings.refuse_readonly("run")

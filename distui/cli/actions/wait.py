@@ -38,7 +38,7 @@ JUDGED_SECONDS = 5.0
 
 def act(settings: Settings, out: Console, run: str, goal: str) -> int:
     """See `wait --help`."""
-    promise = Promise(settings, out, run)
+    promise = Promise(settings.output, out, run)
 
     def work(place: places.RunLocation) -> int:
         promise.stored = place.stored

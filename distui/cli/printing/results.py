@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from distui.cli.console import Console
-from distui.cli.settings import Settings
+from distui.cli.signals import signals_end
 from distui.errors import DistuiError, ExitCode
 from distui.runs.lines.event_json import to_json
 from distui.runs.lines.events import Notice, RunEnded, RunOutcome
 from distui.runs.store.runs import StoredRun
 
 
-class Terminated(DistuiError):
-    """SIGTERM came, and there was no run to stop, or none that this call stops."""
-
-    exit_code = ExitCode.TERMINATED
-
-
 class Promise:
     """What is known of the run when the call ends without having shown a run to its end."""
 
-    def __init__(self, settings: Settings, out: Console, run: str, *, starts: bool = False) -> None:
+    def __init__(self, output: str, out: Console, run: str, *, starts: bool = False) -> None:
         self.run = run
         self.stored: StoredRun | None = None
         """The run as it is recorded here; its own result is given where it has one."""
         self._out = out
-        self._output = settings.output
+        self._output = output
         self._starts = starts
 
     def keep(self, work: Callable[[], int]) -> int:
@@ -44,10 +36,14 @@ class Promise:
             with signals_end(signal.SIGTERM):
                 code = work()
         except BaseException as error:
-            self._give(*_of_error(error))
+            self.broken_by(error)
             raise
         self._give(code, "")
         return code
+
+    def broken_by(self, error: BaseException) -> None:
+        """Give the result of a call that this error ends, unless one was given."""
+        self._give(*_of_error(error))
 
     def _give(self, code: int, error: str) -> None:
         if self._out.result_given:
@@ -86,6 +82,8 @@ def _of_error(error: BaseException) -> tuple[int, str]:
     """The exit code and the words of what ends a call."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    if isinstance(error.__cause__, KeyboardInterrupt):  # while a class was made
+        error = error.__cause__
     match error:
         case DistuiError():
             return error.exit_code, error.message + (f" ({error.hint})" if error.hint else "")
@@ -97,28 +95,3 @@ def _of_error(error: BaseException) -> tuple[int, str]:
             return ExitCode.USAGE, error.format_message()
         case _:
             return ExitCode.BUG, f"a bug in distui ({type(error).__name__})"
-
-
-@contextlib.contextmanager
-def signals_end(*numbers: signal.Signals) -> Iterator[None]:
-    """These signals end the call as Ctrl-C does, but for its exit code, unless the run's own handler takes them."""
-    main = threading.current_thread() is threading.main_thread()
-    taken = [number for number in numbers if main and signal.getsignal(number) == signal.SIG_DFL]
-    came = False
-
-    def end(number: int, frame: object) -> None:
-        nonlocal came
-        came = True
-        signal.raise_signal(signal.SIGINT)
-
-    for number in taken:
-        signal.signal(number, end)
-    try:
-        yield
-    except KeyboardInterrupt:
-        if came:
-            raise Terminated("terminated") from None
-        raise
-    finally:
-        for number in taken:
-            signal.signal(number, signal.SIG_DFL)
