@@ -382,7 +382,7 @@ def test_the_attempt_that_begins_is_taken_up(
         return "attempt 2" if len(asked) == 4 else None, {}
 
     async def take_up(
-        settings: object, connector: object, place: object, asked: tuple[str, object], *_: object
+        settings: object, connector: object, place: object, asked: tuple[str, object], *_: object, **__: object
     ) -> None:
         raise NotFound(f"{asked[0]} is taken up")
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from distui.cluster.attach import removing
-from distui.cluster.attach.places import RunLocation
+from distui.cluster.attach.places import Disputed, RunLocation, undisputed
 from distui.cluster.attach.taking_up import Live
 from distui.errors import UsageError
 from distui.facts.host import Trouble
@@ -169,10 +169,48 @@ async def test_a_run_is_not_removed_while_a_task_of_any_attempt_runs(
     async def find(*_: object) -> tuple[FoundRun, dict[str, Trouble]]:
         return ended, {}
 
-    async def take_up(*_: object) -> Live:
+    async def take_up(*_: object, **__: object) -> Live:
         return Live(ended, plan_of(ended, stored, HOSTS), {}, {})
 
     monkeypatch.setattr(removing, "find", find)
     monkeypatch.setattr(removing, "take_up", take_up)
     with pytest.raises(UsageError, match="run r1 still runs"):
         await removing.remove_run(None, cluster.connector, RunLocation("r1", stored, HOSTS))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ({"task": "1", "rank": "1"}, "h1 and h2 both have a task that says it is number 1"),
+        ({"task": "2", "rank": "1"}, "h1 and h2 both have a task that says it is rank 1"),
+        ({"task": "2", "rank": "2"}, "h1 has a task that says it is number 2, of 2 from 0"),
+        ({"task": "2", "rank": "2", "tasks": "3"}, "those on h1 differ in how many ranks and tasks there are"),
+        ({"task": "2", "rank": "2", "world_size": "3"}, "those on h1 differ in how many ranks and tasks there are"),
+    ],
+    ids=["a task", "a rank", "one more", "of more tasks", "of more ranks"],
+)
+async def test_a_container_that_claims_a_place_in_an_attempt_of_ours_is_believed_by_nobody(
+    cluster: Cluster, labels: dict[str, str], words: str
+) -> None:
+    """All labels are copied, the attempt's too. Who has the record goes by that; who has none follows nothing of it."""
+    plan = cluster.plan(launch="beef")
+    cluster.store.adopt("r1").write_plan(to_json(plan))
+    await cluster.run(plan, detach=True)
+    forged = copy.copy(cluster.hosts[0].containers[0])
+    forged.id, forged.name = "f" * 64, "innocent"
+    forged.labels = {**forged.labels, **{f"distui.{key}": value for key, value in labels.items()}}
+    cluster.hosts[0].containers.append(forged)
+    found = await find_runs(cluster.connector, HOSTS)
+
+    elsewhere = choose(found.named("r1"), None, "ann@desk")
+    assert elsewhere is not None and len(elsewhere.tasks) == 3
+    with pytest.raises(Disputed) as told:
+        undisputed(elsewhere)
+    assert told.value.message == f"not all tasks named r1 are of one run: {words}"
+    assert "`distui stop r1` ends all" in told.value.hint
+    chosen = choose(found.named("r1"), cluster.store.need("r1"), "ann@desk")
+    assert chosen is not None and undisputed(chosen) is chosen
+    assert [(t.host, t.id == "f" * 64) for t in chosen.tasks] == [("h1", False), ("h2", False)]
+    assert [t.id for t in chosen.others] == ["f" * 64]
+    indexes = [task.index for task in plan_of(elsewhere, None, HOSTS).tasks]
+    assert len(indexes) == len(set(indexes)), "each task is followed once, also where all of them are to be stopped"

@@ -160,7 +160,7 @@ async def _find(settings: Settings, out: Console, place: places.RunLocation) -> 
         found, unreachable = await places.find(connector, place)
         left = await _left(settings, connector, place, found, unreachable)
         if place.stored is None and left is None:
-            found = await run_there(settings.cluster, connector, place, found, unreachable)
+            found = await run_there(settings.cluster, connector, place, found, unreachable, disputed=True)
     for one in shared(unreachable):
         out.warn(f"distui: {one.message}", "yellow")
     return Asked(found, left, unreachable)

@@ -56,7 +56,7 @@ async def end_run(
         if launch is not None:
             return launch
         asked = await places.find(connector, place)
-    live = await take_up(settings, connector, place, asked, plan)
+    live = await take_up(settings, connector, place, asked, plan, disputed=True)
     if not await agreed(front, live, word):
         return Ended(agreed=False)
     began = time.time()

@@ -67,8 +67,13 @@ async def run_there(
     place: RunLocation,
     found: FoundRun | None,
     silent: Mapping[str, Trouble],
+    *,
+    disputed: bool = False,
 ) -> FoundRun:
-    """As `places.there`; of a run that is just being started, and has no task yet, NotFound says so."""
+    """As `places.there`; of a run that is just being started, and has no task yet, NotFound says so.
+
+    A run of which several hosts claim one task raises `places.Disputed`, unless also a `disputed` one is meant.
+    """
     if found is None and not silent:
         dead = launch_here(place.stored)
         for one in under_way(await find_launches(connector, place.hosts, place.run), dead):
@@ -76,7 +81,8 @@ async def run_there(
                 f"{place.run} is being started by {whose(one)}: no rank of it is there yet",
                 hint=f"ask again in a moment; `distui stop {place.run}` ends it, also where it was killed",
             )
-    return places.there(settings, place, found, silent)
+    there = places.there(settings, place, found, silent)
+    return there if disputed else places.undisputed(there)
 
 
 class Rest:

@@ -19,6 +19,7 @@ from distui.plan.serialize import from_json
 from distui.regex import regex
 from distui.runs.hosts.discover import FoundRun, find_runs
 from distui.runs.lines.text import safe
+from distui.runs.report.disputes import disputed
 from distui.runs.report.found import choose
 from distui.runs.report.history import stored_row
 from distui.runs.report.older import is_recorded, set_aside
@@ -98,6 +99,16 @@ class NameTaken(UsageError):
     def __init__(self, run: str, found: FoundRun) -> None:
         super().__init__(f"{run} is now a run of {safe(found.owner)[:100] or 'an unknown user'}", hint="try again")
         self.launch = (found.launch, found.owner)
+
+
+class Disputed(UsageError):
+    """Several hosts claim one task of a run that is not recorded here: which of them are its own can't be known."""
+
+    def __init__(self, run: str, words: str) -> None:
+        super().__init__(
+            f"not all tasks named {run} are of one run: {words}",
+            hint=f"follow it from the machine that started it, which knows its hosts; `distui stop {run}` ends all",
+        )
 
 
 @frozen
@@ -217,6 +228,13 @@ def there(
             hint="try again when the hosts are back",
         )
     raise not_found(settings, place.run, on_none(place) + (" any more" if place.stored is not None else ""))
+
+
+def undisputed(run: FoundRun) -> FoundRun:
+    """The same run. Raises Disputed."""
+    if words := disputed(run):
+        raise Disputed(run.run, words)
+    return run
 
 
 def on_none(place: RunLocation) -> str:

@@ -54,7 +54,7 @@ async def remove_run(
     if found is None:
         swept = await _sweep_launches(connector, place, unreachable)
         return RemovedRun(None, {}, (), swept, unreachable)
-    live = await take_up(settings, connector, place, (found, unreachable))
+    live = await take_up(settings, connector, place, (found, unreachable), disputed=True)
     if live.runs or any(task.running for task in found.others):
         raise UsageError(f"run {place.run} still runs", hint=f"`distui stop {place.run}` first")
     if may_lose is not None and not await may_lose(live):

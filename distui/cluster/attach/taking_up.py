@@ -67,15 +67,18 @@ async def take_up(
     place: RunLocation,
     asked: Asked | None = None,
     plan: RunPlan | None = None,
+    *,
+    disputed: bool = False,
 ) -> Live:
-    """Find the run on its hosts, unless they were `asked` just now. Raises NotFound or ContactLost.
+    """Find the run on its hosts, unless they were `asked` just now. Raises NotFound or ContactLost, and Disputed as
+    `leftover.run_there`.
 
     `plan` is that of a run which no host lists, where the caller has looked (`open_here`): it may be over by now.
     """
     found, unreachable = asked or await places.find(connector, place)
     plan = (plan or open_here(place.stored, unreachable)) if found is None else None
     if plan is None:
-        found = await leftover.run_there(settings, connector, place, found, unreachable)
+        found = await leftover.run_there(settings, connector, place, found, unreachable, disputed=disputed)
         plan = plan_of(found, place.stored, place.hosts)
     up = [h for h in place.hosts if h.name in plan.hosts and h.name not in unreachable]
     results = await probe_all(connector, up, parallel=settings.parallel)
@@ -134,7 +137,10 @@ def _begun_elsewhere(
             if (found := asked[0]) is not None and found.attempt >= attempt:
                 begun = begun or now
                 if not found.unfound or now - begun > STARTED_SECONDS:
-                    live = await take_up(settings, connector, place, asked)
+                    try:
+                        live = await take_up(settings, connector, place, asked)
+                    except places.Disputed as exc:
+                        return NoPlan((PlanProblem(None, exc.message),))
                     return NextAttempt(live.plan, live.facts)
             await asyncio.sleep(leftover.POLL_SECONDS)
         return NoPlan((PlanProblem(None, "the distui that started the run has not begun it in time"),))

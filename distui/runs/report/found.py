@@ -8,6 +8,7 @@ from dataclasses import replace
 from distui.plan.labels import TaskLabels
 from distui.plan.model import RunPlan, Task
 from distui.runs.hosts.discover import FoundRun, FoundTask, found_run
+from distui.runs.report.disputes import as_planned, once
 from distui.runs.report.older import launch_of, may_live
 from distui.runs.store.recorded import stored_plan
 from distui.runs.store.runs import StoredRun
@@ -57,7 +58,7 @@ def choose(
     if stored is not None and plan is not None and (ours := launch_of(plan)) is not None:
         mine = [run for run in named if (run.launch, run.owner) == ours]
         if (found := next(filter(None, (_of_plan(run, plan) for run in mine)), None)) is not None:
-            return found
+            return as_planned(found, plan) if _is_of(plan, found) and not unfound(plan) else found
         if may_live(stored, answered):
             return None
         named = [run for run in named if run not in mine]
@@ -129,7 +130,7 @@ def _from_labels(found: FoundRun, hosts: Mapping[str, Host]) -> RunPlan:
         stall_after=labels.stall_after,
         progress=None,  # whoever may start containers there writes labels: none of their regexes is tried
         networks=(),
-        tasks=tuple(_task(task, hosts) for task in found.tasks),
+        tasks=tuple(_task(task, hosts) for task in once(found.tasks)),
         hash=labels.plan,
         done_when=_DONE_WHEN.get(labels.done_when),
         success=_success(labels),
