@@ -12,7 +12,11 @@ from distui.runs.lines.events import GpuReading, HostSampled, Notice, Progressed
 from distui.runs.series.measure import Measure
 from distui.runs.series.reader import SeriesReader
 from distui.runs.series.values import Series, unit_of
+from distui.runs.series.writer import SeriesWriter
+from distui.tui.metrics.reading import RunReader
 from fakehosts.runs import Cluster, facts_of, plan_for
+
+T0 = 1_760_000_000.0
 
 
 def told(at: float, seconds: float | None = None, **values: float) -> Progressed:
@@ -89,3 +93,16 @@ async def test_samples_are_kept_by_the_second(cluster: Cluster, tmp_path: Path) 
         assert [row.bins[Series("cpu_load", host="h1")].mean for row in reader.rows()] == [0.0, 10.0]
     reader.refresh()
     assert len(reader.rows()) == 3
+
+
+def test_the_epoch_is_kept_and_no_other_count_is(plan: RunPlan, tmp_path: Path) -> None:
+    """It tells which steps of two runs are the same; it is no curve of its own."""
+    measure, writer = Measure(plan), SeriesWriter(tmp_path)
+    for second in range(8):
+        event = told(T0 + second, step=float(second % 4), total=4.0, epoch=float(1 + second // 4), epochs=2.0, loss=1.0)
+        writer.put(event.at, measure.figures(event), event.values["step"])
+    writer.close()
+    found = RunReader(lambda: SeriesReader(tmp_path)).read()
+    assert [epoch for _, epoch in found.epochs] == [1.0] * 4 + [2.0] * 4
+    assert (found.epoch_at(T0 + 3.5), found.epoch_at(T0 + 4.5), found.epoch_at(T0 - 1)) == (1.0, 2.0, None)
+    assert found.names == ("loss",)

@@ -14,7 +14,9 @@ from distui.runs.report.history import RunRow
 from distui.tui.metrics.reading import NOTHING, Readings
 from distui.tui.plot.curve import point
 from distui.tui.runs import compare
-from distui.tui.runs.compare import Side, by_step, by_time, changed_keys, facts, figure_of, same_step
+from distui.tui.runs.compare import Side, by_step, by_time, changed_keys, facts, figure_of
+from distui.tui.runs.same_step import Steps, placed_points, steps_of
+from distui.tui.runs.same_step import same_step as same_place
 
 T0 = 1_760_000_000.0
 
@@ -24,6 +26,20 @@ def readings(pace: float, steps: int, **series: Sequence[float]) -> Readings:
     points = {name: [point(T0 + i * pace, value) for i, value in enumerate(values)] for name, values in series.items()}
     told = tuple((T0 + i * pace, float(i * 10)) for i in range(steps))
     return Readings(points, {}, told, 1.0, tuple(series), (T0, T0 + steps * pace))
+
+
+def told(steps: Sequence[float], losses: Sequence[float], epochs: Sequence[float] = ()) -> Readings:
+    """A loss at each of these steps, a second apart."""
+    times = [T0 + i for i in range(len(steps))]
+    points = {"loss": list(map(point, times, losses))}
+    of_epochs = tuple(zip(times, epochs, strict=True)) if epochs else ()
+    return Readings(points, {}, tuple(zip(times, steps, strict=True)), 1.0, ("loss",), (T0, T0 + len(steps)), of_epochs)
+
+
+def same_step(old: Readings, new: Readings, name: str) -> tuple[float, float, float] | None:
+    """The last step that both were at, where steps go on through all epochs."""
+    found = same_place(*(placed_points(side, name, Steps()) for side in (old, new)))
+    return found and (found[0][1], *found[1:])
 
 
 OLD = readings(1.0, 5, loss=[5, 4, 3, 2, 1], step_time=[1.0] * 5, gpu_load=[90.0] * 5)
@@ -37,14 +53,68 @@ def test_the_last_step_that_both_were_at_is_compared() -> None:
 
 
 def test_curves_are_over_steps_or_over_the_time_since_the_begin() -> None:
-    assert [(p.x, p.mid) for p in by_step(NEW, "loss")] == [(0, 5), (10, 3.5), (20, 2.5)]
+    assert [(p.x, p.mid) for p in by_step(NEW, "loss", Steps())] == [(0, 5), (10, 3.5), (20, 2.5)]
     assert [(p.x, p.mid) for p in by_time(NEW, "loss")] == [(0, 5), (2, 3.5), (4, 2.5)]
-    assert by_step(NOTHING, "loss") == by_time(NOTHING, "loss") == []
+    assert by_step(NOTHING, "loss", Steps()) == by_time(NOTHING, "loss") == []
 
 
 def test_a_run_that_went_on_behind_where_the_other_ended_has_no_step_in_common() -> None:
     late = Readings({"loss": [point(T0, 1.0)]}, {}, ((T0, 900.0),), 1.0, ("loss",), (T0, T0 + 1))
     assert same_step(OLD, late, "loss") is None
+
+
+def loss_row(old: Readings, new: Readings, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str, str]:
+    """What the table says first."""
+    first = facts(side(old, monkeypatch), side(new, monkeypatch))[0]
+    return first.label, first.old, first.new
+
+
+PER_EPOCH = [0.0, 1, 2, 3] * 3, [9.0, 8, 7, 6, 5, 4, 3, 2, 1.9, 1.8, 1.7, 1.2]
+ONE_EPOCH = [0.0, 1, 2, 3], [9.1, 8.1, 7.1, 6.1]
+
+
+@pytest.mark.parametrize("told_epochs", [True, False])
+def test_steps_that_begin_anew_in_each_epoch_are_compared_with_those_of_the_same(
+    told_epochs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last step of both is the fourth of the first epoch, though the longer run was at it twice more since."""
+    long, short = told(*PER_EPOCH, [1.0] * 4 + [2] * 4 + [3] * 4), told(*ONE_EPOCH, [1.0] * 4)
+    if not told_epochs:
+        long, short = told(*PER_EPOCH), told(*ONE_EPOCH)
+    assert loss_row(long, short, monkeypatch) == ("loss at epoch 1, step 3", "6", "6.1")
+    assert loss_row(short, long, monkeypatch) == ("loss at epoch 1, step 3", "6.1", "6")
+    last = facts(side(long, monkeypatch), side(short, monkeypatch))[1]
+    assert (last.label, last.old, last.new) == ("last step", "epoch 3, step 3", "epoch 1, step 3")
+    curve = by_step(long, "loss", steps_of(long, short))
+    assert [p.x for p in curve] == [*range(12)]
+    assert [p.mid for p in curve] == PER_EPOCH[1]
+
+
+def test_a_run_that_began_in_a_later_epoch_is_compared_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was taken up from a checkpoint, and says so."""
+    late = told([0.0, 1, 2], [1.8, 1.7, 1.6], [3.0] * 3)
+    long = told(*PER_EPOCH, [1.0] * 4 + [2] * 4 + [3] * 4)
+    assert loss_row(late, long, monkeypatch) == ("loss at epoch 3, step 2", "1.6", "1.7")
+
+
+def test_epochs_whose_steps_go_on_are_no_part_of_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = told([1.0, 2, 3, 4], [4.0, 3, 2, 1], [1.0, 1, 2, 2]), told([1.0, 2, 3], [4.0, 3, 2.5], [1.0, 1, 1])
+    assert loss_row(one, other, monkeypatch) == ("loss at step 3", "2", "2.5")
+
+
+def test_a_run_taken_up_again_from_a_checkpoint_is_in_no_other_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody tells the epoch, steps that fall back but not to the first one are of the same."""
+    again = told([*range(0, 100, 10), *range(60, 200, 10)], [1.0] * 24)
+    assert loss_row(again, told([*range(0, 100, 10)], [2.0] * 10), monkeypatch) == ("loss at step 90", "1", "2")
+
+
+def test_a_value_from_elsewhere_is_not_called_that_of_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody followed the old run from step 100 to 50,000: the last step of which both have a value is 100."""
+    holes = told([*range(0, 101, 10), 50_000], [6.1] * 11 + [1.0])
+    dense = told([*range(0, 20_001, 10)], [2.0] * 2001)
+    assert loss_row(holes, dense, monkeypatch) == ("loss at step 100", "6.1", "2")
+    later = told([*range(30_000, 30_100, 10)], [1.0] * 10)
+    assert loss_row(later, dense, monkeypatch) == ("loss at the same step", "-", "-")
 
 
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=30), st.lists(st.floats(0, 10), min_size=1, max_size=30))

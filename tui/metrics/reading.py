@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 
 from distui.frozen import frozen
+from distui.runs.series.measure import EPOCH
 from distui.runs.series.older import series_of
 from distui.runs.series.reader import SeriesReader
 from distui.runs.series.values import Series
@@ -29,16 +30,26 @@ class Readings:
     names: tuple[str, ...] = ()
     """All that was measured, at any time."""
     span: tuple[float, float] | None = None
+    epochs: Sequence[tuple[float, float]] = ()
+    """(when, epoch), by time, of a job that tells it."""
 
     def step_at(self, at: float) -> float | None:
         """The step that the run was at."""
-        place = bisect_right(self.steps, (at, math.inf))
-        return self.steps[place - 1][1] if place else None
+        return _last(self.steps, at)
+
+    def epoch_at(self, at: float) -> float | None:
+        """The epoch that it was in."""
+        return _last(self.epochs, at)
 
     def between(self, name: str, low: float, high: float) -> Sequence[Point]:
         """The points of a name between two moments."""
         points = self.points.get(name, ())
         return points[bisect_left(points, (low,)) : bisect_right(points, (high, math.inf))]
+
+
+def _last(told: Sequence[tuple[float, float]], at: float) -> float | None:
+    place = bisect_right(told, (at, math.inf))
+    return told[place - 1][1] if place else None
 
 
 NOTHING = Readings({}, {}, (), 0.0)
@@ -72,11 +83,15 @@ class RunReader:
         self._reader.refresh()
         points: dict[str, list[Point]] = {}
         steps: list[tuple[float, float]] = []
+        epochs: list[tuple[float, float]] = []
         width = finest
         for row in self._reader.folded(since=low, until=high, finest=finest):
             at = row.middle
             for name, found in row.values.items():
                 points.setdefault(name, []).append(Point(at, found.mid, found.low, found.high))
+            epoch = row.values.get(EPOCH)
+            if epoch is not None and epoch.high == epoch.high:
+                epochs.append((row.start, epoch.high))
             if row.last_step == row.last_step:
                 steps.append((row.start, row.last_step))
             width = max(width, row.width)
@@ -91,5 +106,5 @@ class RunReader:
                     curve.append(Point(at, one.mean, one.low, one.high))
         for curve in (*points.values(), *(one for curves in members.values() for one in curves.values())):
             curve.sort()
-        names = tuple(dict.fromkeys(series.name for series in known))
-        return Readings(points, members, tuple(sorted(steps)), width, names, self._reader.span)
+        names = tuple(dict.fromkeys(series.name for series in known if series.name != EPOCH))
+        return Readings(points, members, tuple(sorted(steps)), width, names, self._reader.span, tuple(sorted(epochs)))

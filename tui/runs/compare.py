@@ -16,8 +16,9 @@ from distui.runs.series.words import value_words
 from distui.runs.state.load import placed
 from distui.tui.metrics.panels import panels_of
 from distui.tui.metrics.reading import Readings
-from distui.tui.plot.curve import Point, nearest
+from distui.tui.plot.curve import Point
 from distui.tui.run.words import state_words
+from distui.tui.runs.same_step import Steps, placed_points, same_step, steps_of
 
 
 @frozen
@@ -60,14 +61,9 @@ def figure_of(old: Readings, new: Readings) -> str | None:
     return next((panel.name for panel in panels_of(both) if not panel.has_zero), None)
 
 
-def by_step(readings: Readings, name: str) -> list[Point]:
-    """The points of a name over the steps of the run."""
-    found = []
-    for point in readings.points.get(name, ()):
-        step = readings.step_at(point.x)
-        if step is not None and math.isfinite(point.mid):
-            found.append(point._replace(x=step))
-    return sorted(found)
+def by_step(readings: Readings, name: str, steps: Steps) -> list[Point]:
+    """The points of a name over all the steps of the run, one epoch after the other."""
+    return [point for _, point in placed_points(readings, name, steps)]
 
 
 def by_time(readings: Readings, name: str) -> list[Point]:
@@ -76,27 +72,11 @@ def by_time(readings: Readings, name: str) -> list[Point]:
     return [point._replace(x=point.x - begin) for point in readings.points.get(name, ()) if math.isfinite(point.mid)]
 
 
-def same_step(old: Readings, new: Readings, name: str) -> tuple[float, float, float] | None:
-    """The last step that both were at, and what each measured there; None where they have none in common."""
-    sides = by_step(old, name), by_step(new, name)
-    if not all(sides):
-        return None
-    step = min(points[-1].x for points in sides)
-    if any(points[0].x > step for points in sides):
-        return None
-    found = [nearest(points, step) for points in sides]
-    return (step, *(point.mid for point in found if point is not None))  # type: ignore[return-value]
-
-
 def facts(old: Side, new: Side) -> list[Fact]:
     """The rows of the table; what neither has measured is left out."""
-    found: list[Fact] = []
-    name = figure_of(old.readings, new.readings)
-    if name is not None and (at := same_step(old.readings, new.readings, name)) is not None:
-        step, before, after = at
-        found.append(_numbers(f"{name} at step {step:,.0f}", (before, after), partial(value_words, name)))
-    steps = [side.readings.steps[-1][1] if side.readings.steps else None for side in (old, new)]
-    found.append(_numbers("last step", steps, lambda v: f"{v:,.0f}"))
+    both = old.readings, new.readings
+    steps = steps_of(*both)
+    found = [*_at_same_step(*both, steps), _last_step(*both, steps)]
     paces = [mean_of(side.readings, "step_time") for side in (old, new)]
     found.append(_numbers("speed", [1 / pace if pace else None for pace in paces], lambda v: f"{v:.3g} it/s"))
     for label, series in (("tokens", "tokens_per_s"), ("samples", "samples_per_s"), ("GPU load", "gpu_load")):
@@ -106,7 +86,27 @@ def facts(old: Side, new: Side) -> list[Fact]:
     found.append(_numbers("GPU-hours", hours, lambda v: f"{v:,.1f}" if v < 100 else f"{v:,.0f}"))
     found.append(_numbers("took", (old.took, new.took), duration))
     found.append(Fact("state", state_words(old.row), state_words(new.row)))
-    return [fact for fact in found if (fact.old, fact.new) != ("-", "-")]
+    return [fact for fact in found if (fact.old, fact.new, fact.change) != ("-", "-", "")]
+
+
+def _at_same_step(old: Readings, new: Readings, steps: Steps) -> Iterator[Fact]:
+    """What both learned; `-` where neither has a value of a step that the other has one of."""
+    name = figure_of(old, new)
+    if name is None:
+        return
+    at = same_step(*(placed_points(side, name, steps) for side in (old, new)))
+    if at is None:
+        yield Fact(f"{name} at the same step", "-", "-", "no step in common")
+    else:
+        place, *values = at
+        yield _numbers(f"{name} at {steps.words(place)}", values, partial(value_words, name))
+
+
+def _last_step(old: Readings, new: Readings, steps: Steps) -> Fact:
+    places = [found[-1][1] if (found := steps.places(side)) else None for side in (old, new)]
+    before, after = ("-" if place is None else steps.words(place).removeprefix("step ") for place in places)
+    change = _numbers("", [place and steps.along(place) for place in places], str).change
+    return Fact("last step", before, after, change)
 
 
 def mean_of(readings: Readings, name: str) -> float | None:

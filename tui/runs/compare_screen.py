@@ -26,6 +26,7 @@ from distui.tui.plot.dots import WIDE
 from distui.tui.plot.plot import AXIS, Curve, Plot, axis_line, plot_lines
 from distui.tui.plot.scale import Scale, length_words, tick_words, ticks, time_ticks
 from distui.tui.runs.compare import Side, by_step, by_time, changed_keys, facts, figure_of
+from distui.tui.runs.same_step import steps_of
 from distui.tui.widgets.painted import Painted
 from distui.tui.widgets.rows import Row, RowList
 
@@ -121,13 +122,15 @@ class CompareScreen(View):
 
     def _table(self, width: int, height: int) -> list[Line]:
         palette = self.palette
-        cells = min(24, max(10, (width - 24) // 3))
-        line = Line().gap(1).put("", width=20)
+        shown = facts(*self.sides) if self.sides else []
+        label = max([20, *(len(fact.label) for fact in shown)])
+        cells = min(24, max(10, (width - label - 4) // 3))
+        line = Line().gap(1).put("", width=label)
         for (row, _), style in zip(self.runs, (palette.hues[1], palette.data[3]), strict=True):
             line.gap(2).put(self.glyphs.block, style).put(row.run, palette.bold, width=cells - 1)
         lines = [line]
-        for fact in facts(*self.sides) if self.sides else []:
-            line = Line().gap(1).put(fact.label, palette.muted, width=20).gap(2)
+        for fact in shown:
+            line = Line().gap(1).put(fact.label, palette.muted, width=label).gap(2)
             line.put(fact.old, palette.text, width=cells).gap(2).put(fact.new, palette.bold, width=cells)
             lines.append(line.gap(2).put(fact.change, palette.muted))
         return lines
@@ -139,7 +142,8 @@ class CompareScreen(View):
         name = figure_of(sides[0].readings, sides[1].readings)
         if name is None or height < 4:
             return [Line().gap(1).put("" if name else "neither has a curve that the other has, too", palette.muted)]
-        points = [(by_time if self.timed else by_step)(side.readings, name) for side in sides]
+        steps = steps_of(*(side.readings for side in sides))
+        points = [by_time(side.readings, name) if self.timed else by_step(side.readings, name, steps) for side in sides]
         known = [point.x for line in points for point in line]
         low, high = min(known, default=0.0), max(known, default=1.0)
         high = high if high > low else low + 1

@@ -12,6 +12,8 @@ from distui.runs.state.progress import COUNTS
 
 Figure = tuple[Series, float]
 
+EPOCH = "epoch"
+"""The one count that is kept: steps may begin anew in each."""
 THROUGHPUT = ("tokens", "samples")
 
 
@@ -67,10 +69,10 @@ def _gpus(rank: int, gpus: Sequence[GpuReading]) -> Iterator[Figure]:
 
 
 def _progress(event: Progressed, before: Progressed | None) -> Iterator[Figure]:
-    """The job's own values but counts; then time of a step and throughput, where it does not tell these itself."""
+    """The job's own values and its epoch, no other count; then time of a step and throughput, where it tells none."""
     values, seconds = event.values, event.seconds_per_step
     for name, value in values.items():
-        if name not in COUNTS:
+        if name not in COUNTS or name == EPOCH:
             yield Series(name), value
     if "step_time" not in values and seconds is not None and seconds > 0:
         yield Series("step_time"), seconds

@@ -1,0 +1,120 @@
+"""Which steps of two runs are the same one: those of the same epoch, where steps begin anew in each. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from distui.frozen import frozen
+from distui.tui.metrics.reading import Readings
+from distui.tui.plot.curve import Point, nearest
+
+Place = tuple[float, float]
+"""Epoch and step; the epoch is 0 where steps go on through all of them."""
+
+
+@frozen
+class Steps:
+    """How two runs count. `length` is that of an epoch in steps, None where steps go on from one to the next."""
+
+    length: float | None = None
+    first: float = 0.0
+    """The first epoch of both."""
+    told: bool = True
+    """Whether the runs say which epoch it is; else one begins where the steps begin again."""
+
+    def places(self, readings: Readings) -> list[tuple[float, Place]]:
+        """When the run was at which step of which epoch, by time."""
+        if self.length is None:
+            return [(at, (0.0, step)) for at, step in readings.steps]
+        return _told(readings) if self.told else _passes(readings)
+
+    def along(self, place: Place) -> float:
+        """Where a place is on one axis of all steps."""
+        epoch, step = place
+        return step if self.length is None else (epoch - self.first) * self.length + step
+
+    def words(self, place: Place) -> str:
+        """`step 1,200`, `epoch 2, step 40`."""
+        epoch, step = place
+        return f"step {step:,.0f}" if self.length is None else f"epoch {epoch:,.0f}, step {step:,.0f}"
+
+
+def steps_of(*sides: Readings) -> Steps:
+    """How these runs count, by what they did."""
+    told = all(side.epochs for side in sides if side.steps)
+    runs = [_told(side) if told else _passes(side) for side in sides]
+    if not any(b > a and b[1] < a[1] for run in runs for (_, a), (_, b) in pairwise(run)):
+        return Steps()
+    places = [place for run in runs for _, place in run]
+    length = max(step for _, step in places) + _spacing(sides[0].steps)
+    return Steps(length, min(epoch for epoch, _ in places), told)
+
+
+def _told(readings: Readings) -> list[tuple[float, Place]]:
+    return [(at, (readings.epoch_at(at) or 0.0, step)) for at, step in readings.steps]
+
+
+def _passes(readings: Readings) -> list[tuple[float, Place]]:
+    """An epoch begins where the steps begin again, near the first one; a fall to elsewhere is a run taken up again."""
+    near = readings.steps[0][1] + _spacing(readings.steps) if readings.steps else 0.0
+    found: list[tuple[float, Place]] = []
+    epoch, before = 1.0, -math.inf
+    for at, step in readings.steps:
+        epoch += step < before and step <= near
+        before = step
+        found.append((at, (epoch, step)))
+    return found
+
+
+def _spacing(steps: Sequence[tuple[float, float]]) -> float:
+    """How many steps there are from one that is told to the next, usually."""
+    apart = sorted(b - a for (_, a), (_, b) in pairwise(steps) if b > a)
+    return apart[len(apart) // 2] if apart else 1.0
+
+
+def placed_points(readings: Readings, name: str, steps: Steps) -> list[tuple[Place, Point]]:
+    """The points of a name, each with where the run was, in the order of epochs and steps."""
+    places, found, at = steps.places(readings), [], -1
+    for point in readings.points.get(name, ()):
+        while at + 1 < len(places) and places[at + 1][0] <= point.x:
+            at += 1
+        if at >= 0 and math.isfinite(point.mid):
+            place = places[at][1]
+            found.append((place, point._replace(x=steps.along(place))))
+    return sorted(found)
+
+
+def same_step(
+    old: Sequence[tuple[Place, Point]], new: Sequence[tuple[Place, Point]]
+) -> tuple[Place, float, float] | None:
+    """The last step of which both have a value, and both values; None where they have no step in common.
+
+    A value that is further away than is usual between two of its run is none of that step. The steps are those of the
+    run that has fewer values; the other's is the nearest.
+    """
+    if not old or not new:
+        return None
+    fewer, other = sorted((old, new), key=lambda side: (-_apart(side), side[-1][0]))
+    gap, mine, theirs = 3 * _apart(other), _by_epoch(fewer), _by_epoch(other)
+    for place, one in reversed(fewer):
+        found = nearest(theirs.get(place[0], ()), one.x)
+        if found is None or nearest(mine[place[0]], found.x) != one:
+            continue  # what is nearer to that one comes before
+        if found.x == one.x or abs(found.x - one.x) <= gap < math.inf:
+            return (place, one.mid, found.mid) if fewer is old else (place, found.mid, one.mid)
+    return None
+
+
+def _by_epoch(side: Sequence[tuple[Place, Point]]) -> dict[float, list[Point]]:
+    found: dict[float, list[Point]] = {}
+    for (epoch, _), point in side:
+        found.setdefault(epoch, []).append(point)
+    return found
+
+
+def _apart(side: Sequence[tuple[Place, Point]]) -> float:
+    """How many steps there usually are between two values of a run."""
+    apart = sorted(q.x - p.x for (_, p), (_, q) in pairwise(side) if q.x > p.x)
+    return apart[len(apart) // 2] if apart else math.inf
