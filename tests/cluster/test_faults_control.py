@@ -319,6 +319,34 @@ def test_a_laptop_that_sleeps(lab: Any, home: Path, start: Callable[..., Any]) -
     assert_clean(lab)
 
 
+def test_a_laptop_that_sleeps_over_the_end_calls_it_no_failure(
+    lab: Any, home: Path, other: Path, start: Callable[..., Any]
+) -> None:
+    """Another machine ends the run meanwhile, with its verdict: awake, it starts no attempt and records no end."""
+    keys = {"retries": 2, "volumes": ["/mnt/pytorch:/pytorch"]}
+    flags = ("--name", "slept", "-o", "ndjson", "--log-to", "none")
+    program = start("echo said; until [ -e /pytorch/go ]; do sleep 0.1; done", *flags, job=keys)
+    old = "find ~/.local/state/distui/hosts/*/slept -name '%s' -mmin %s"
+    until(lambda: all(host.out(old % ("begins-*", "-1")) for host in lab.hosts[:2]))
+    program.signal_group(signal.SIGSTOP)
+    for host in lab.hosts[:2]:
+        host.fault("ssh-killall")
+        host.exec(f"{old % ('*s-*', '-9')} -exec touch -d '2 minutes ago' {{}} +; {old % ('reader-*', '-9')} -delete")
+    there = lab.spawn_distui("attach", "slept", "--headless", home=other)
+    until(lambda: all(host.out(old % ("reader-*", "-1")) for host in lab.hosts[:2]))
+    (lab.share / "go").touch()
+    ended = there.finish()
+    (lab.share / "go").unlink()
+    assert ended.returncode == 0, ended.stderr
+    program.signal_group(signal.SIGCONT)
+    *_, result = events = rest_of(program)
+
+    assert (result["state"], result["exit"], result["first_failure"]) == ("unknown", 6, None), program.stderr.read()
+    assert "whoever else followed it" in " ".join(result["warnings"])
+    assert not [event for event in events if event["type"] in ("attempt", "failure", "stop")]
+    assert_clean(lab)
+
+
 def test_nobody_reads_what_it_prints(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """Closed stdout and stderr, no terminal, TERM=dumb: no traceback, the documented exit, and all is in the files."""
     program = start(TICKS % 60, "--name", "pipe", wait=False, TERM="dumb")

@@ -103,6 +103,8 @@ class Attempt:
         """How the attempt ended, once that is recorded: from then on nothing changes it."""
         self.awaits = False
         """Whether whoever started the run is there to begin the next attempt, where that is not us."""
+        self.cleaned_up = False
+        """Whether somebody else has removed it before its end was all seen here: that one knows how it ended."""
         self.rest = False
         """Whether that is how it was ended while a host was out of reach: what is left there is only stopped now."""
         self.token = plan.token

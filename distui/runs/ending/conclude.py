@@ -49,6 +49,9 @@ LEAVE_SECONDS = 2.0
 
 LOOK_SECONDS = 0.3
 
+CLEANED_UP = "it was cleaned up by whoever else followed it while this distui was away: that one knows how it ended"
+"""Why nobody here knows how a run ended."""
+
 
 async def recall(attempt: Attempt) -> None:
     """For a run that is taken up: learn whether it has ended already, and how; then its logs are read on, no more."""
@@ -254,6 +257,20 @@ async def await_next(attempt: Attempt) -> None:
         visits = await _visits(attempt, "await")
         there = _gone(visits) or any(seen.begins for seen in visits)
         attempt.awaits = there and not begun_here(attempt.run.stored)
+
+
+async def cleaned_up(attempt: Attempt) -> bool:
+    """Whether somebody else has cleaned up before all was seen here: containers are gone, and the run's folder wherever
+    a host answers. Whoever did that knows how it ended; what was seen here may not be how. What a stop by somebody else
+    has removed is explained by its word, and what a restart of its host may have by that.
+    """
+    known = attempt.tracker
+    gone = {track.task.host for track in known.tracks.values() if track.phase == "removed"} - known.rebooted
+    if not gone or known.stopped_by or not any(_may_have(attempt, attempt.hosts[host]) for host in gone):
+        return False
+    answers = [seen for seen in await _visits(attempt, "look") if seen.known]
+    attempt.cleaned_up = bool(answers) and not any(seen.ours for seen in answers)
+    return attempt.cleaned_up
 
 
 def _gone(visits: Iterable[Visit]) -> bool:

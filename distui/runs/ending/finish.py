@@ -12,7 +12,9 @@ from distui.runs.ending.ask_ended import with_places
 from distui.runs.ending.circumstances import note_silences, with_network
 from distui.runs.ending.cleanup import clean_up, look
 from distui.runs.ending.conclude import (
+    CLEANED_UP,
     await_next,
+    cleaned_up,
     conclude,
     concluded,
     concluded_rest,
@@ -73,7 +75,7 @@ def _tried_again(attempt: Attempt, judged: RunEnded) -> bool:
 
 async def _await_next(attempt: Attempt, end: RunEnded) -> None:
     """Where another attempt may follow that we don't begin."""
-    if attempt.run.adopted and end.outcome == "failed" and not attempt.rest:
+    if attempt.run.adopted and (end.outcome == "failed" or attempt.cleaned_up) and not attempt.rest:
         await await_next(attempt)
 
 
@@ -83,6 +85,9 @@ async def _judged(attempt: Attempt) -> RunEnded:
     verdict = attempt.tracker.verdict()
     looked = await review(attempt) if verdict.outcome == "succeeded" else Review()
     failure = verdict.failure if verdict.failure is not None and _tells(verdict) else looked.failure
+    elsewhere = await cleaned_up(attempt)
+    if elsewhere and failure is not None and _is_removal(attempt, failure):
+        failure = None
     failure = await with_places(attempt, failure)
     failure, around = await with_network(attempt, failure)
     await attempt.watch.judged_ends.tell_all(verdict)
@@ -97,8 +102,17 @@ async def _judged(attempt: Attempt) -> RunEnded:
     outcome, code = verdict.outcome, verdict.exit
     if outcome == "succeeded" and looked.failure is not None:
         outcome, code = "failed", ExitCode.RANK_FAILED
+    if elsewhere:
+        outcome, code = "unknown", ExitCode.CONTACT_LOST
+        around = (*around, CLEANED_UP)
     warnings = (*looked.warnings, *verdict.odd, *around, *await _network_used(attempt))
     return ended(attempt, outcome, code, failure=failure, warnings=warnings)
+
+
+def _is_removal(attempt: Attempt, failure: Failure) -> bool:
+    """Whether all that is known of the rank that it names is that its container is gone."""
+    ends = (track.end for track in attempt.tracker.tracks.values() if failure.rank in track.task.ranks)
+    return any(end is not None and end.state == "removed" for end in ends)
 
 
 def _not_asked(attempt: Attempt, missing: int) -> tuple[str, ...]:

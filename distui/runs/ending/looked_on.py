@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from distui.errors import ExitCode
 from distui.runs.attempt.attempt import Attempt
-from distui.runs.ending.conclude import recorded_elsewhere
+from distui.runs.ending.conclude import CLEANED_UP, cleaned_up, recorded_elsewhere
 from distui.runs.ending.finish import ended, left
 from distui.runs.lines.events import RunEnded
 
@@ -26,5 +27,8 @@ async def looked_on(attempt: Attempt) -> RunEnded:
     await attempt.watch.judged_ends.tell_all(verdict)
     await attempt.watch.judged_ends.announce(verdict.failure)
     name = attempt.plan.run_id
+    if await cleaned_up(attempt):
+        end = ended(attempt, "unknown", ExitCode.CONTACT_LOST, failure=verdict.failure)
+        return replace(end, warnings=(CLEANED_UP,))
     message = f"nobody has recorded how {name} ended: this is how it looks; `distui attach {name}` does, and cleans up"
     return replace(ended(attempt, verdict.outcome, verdict.exit, failure=verdict.failure), warnings=(message,))

@@ -73,8 +73,9 @@ async def next_attempt(attempt: Attempt, ended: RunEnded) -> Attempt | RunEnded:
         return ended
     requests, number = attempt.run.requests, attempt.plan.attempt + 1
     pause = pause_before(number)
-    kept_in = "" if attempt.run.views else str(attempt.run.stored.attempt(number - 1).log_dir)
-    await attempt.emit(AttemptEnded(attempt.clock(), number - 1, attempt.plan.attempts, ended.failure, pause, kept_in))
+    surely = ended.outcome == "failed"
+    if surely:
+        await _say_ended(attempt, ended, pause)
     if requests.stop in OWN_STOPS:
         requests.withdraw_stop()  # it was of the attempt that is over
     async with requests.watching(attempt.run.stored):
@@ -94,12 +95,26 @@ async def next_attempt(attempt: Attempt, ended: RunEnded) -> Attempt | RunEnded:
     elif requests.detach:
         await attempt.notice("warning", f"attempt {number} is not begun without a distui that stays")
     elif following is not None and await _set_aside(attempt, following.plan):
+        if not surely:  # whoever begins another knows that this one failed
+            await _say_ended(attempt, ended, 0.0)
         return await attempt.followed_by(following, ran=True)
     return replace(ended, at=attempt.clock())
 
 
+async def _say_ended(attempt: Attempt, ended: RunEnded, pause: float) -> None:
+    number = attempt.plan.attempt
+    kept_in = "" if attempt.run.views else str(attempt.run.stored.attempt(number).log_dir)
+    await attempt.emit(AttemptEnded(attempt.clock(), number, attempt.plan.attempts, ended.failure, pause, kept_in))
+
+
 async def _planner(attempt: Attempt, ended: RunEnded) -> AttemptPlanner | None:
-    """What plans the next attempt; None when `ended` is how the run ends."""
+    """What plans the next attempt; None when `ended` is how the run ends.
+
+    Of an attempt that somebody else has cleaned up nobody here knows whether it failed: where its starter may be the
+    one who did, that one may begin another.
+    """
+    if ended.outcome == "unknown" and attempt.cleaned_up and attempt.awaits:
+        return attempt.run.planner if why_last(attempt, None) is None else None
     why = why_last(attempt, ended.failure) if ended.outcome == "failed" else ""
     if why is None and ended.leftovers and not attempt.run.adopted:
         why = "not everything could be removed, so no further attempt is made"

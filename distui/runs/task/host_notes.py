@@ -11,6 +11,7 @@ from distui.plan.model import Task
 from distui.runs.hosts import memory_kill, readers, stop_word
 from distui.runs.hosts.memory_kill import MemoryKill
 from distui.runs.hosts.stop_word import StopWord
+from distui.runs.store.end_record import read_record
 from distui.runs.task.host_access import HostAccess
 from distui.runs.task.host_claim import HostClaim
 
@@ -41,6 +42,16 @@ class HostNotes:
             tasks,
             gone,
         )
+
+    async def cleaned_up(self) -> bool:
+        """Whether somebody else has cleaned up here, or is about to: the run's folder is gone, or has its verdict.
+
+        Nobody who follows a run removes anything of it before its verdict is there.
+        """
+        if not (token := self._claim.token):
+            return False
+        seen = await self.visit("")
+        return not seen.ours or read_record(seen.verdict, token) is not None
 
     async def record(self, reader: str, verdict: str) -> str:
         """Let `verdict` be the run's, unless another is written here already; returns the one that is.

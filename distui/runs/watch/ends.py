@@ -112,14 +112,16 @@ class WatchedEnds:
     async def removed(self, track: TaskTrack) -> None:
         """Its container or folder is gone, though we did not remove it."""
         known, task = self._tracker, track.task
+        before, end = track.end, End(None, state="removed", seen_at=known.clock())
+        if before is None and not track.unseen:
+            end = await self._maybe_stopped(track, end)
+            stopped = bool(end.by or known.stopped_by)
+            track.unseen = not stopped and await self._hosts.cleaned_up(task.host)
         if track.unseen:
             track.phase = "removed"
             track.gone()
             await self._say_unread(track)
             return
-        before, end = track.end, End(None, state="removed", seen_at=known.clock())
-        if before is None:
-            end = await self._maybe_stopped(track, end)
         track.phase = "removed"
         track.gone()
         track.ended(end)

@@ -101,6 +101,18 @@ class WatchedHosts:
             if await host.restarted():
                 self._tracker.rebooted.add(host.host)
 
+    async def cleaned_up(self, host: str) -> bool:
+        """Whether whoever else followed the run has removed what it had on this host, or does so now.
+
+        A host that was restarted may have lost it by that.
+        """
+        run = self.runs.get(host)
+        with contextlib.suppress(DistuiError):
+            if run is not None and await run.notes.cleaned_up():
+                await self._ask_boot(run)
+                return host not in self._tracker.rebooted
+        return False
+
     async def stopped_elsewhere(self) -> StopWord | None:
         """Word of a stop from another machine, after asking all hosts at once; the first that was left on any."""
         hosts = list(self.runs)

@@ -44,7 +44,7 @@ class TaskTrack:
     removed: bool = False
     """Whether its container or folder was gone though distui did not remove it."""
     unseen: bool = False
-    """Whether it was started, and its container was gone before anybody saw how it ended."""
+    """Whether it was started, and its container was gone before anybody here saw how it ended."""
     saved_at: float = 0.0
     unsaved: ResumePoint | None = None
     room: asyncio.Event = field(default_factory=_is_set)

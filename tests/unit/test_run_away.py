@@ -1,0 +1,184 @@
+"""Who was away over the end of a run that somebody else has cleaned up: it doesn't know how that ended, and says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distui.runs.attempt.replan import NextAttempt
+from distui.runs.control.controller import RunController
+from distui.runs.ending import next_attempt
+from distui.runs.ending.conclude import CLEANED_UP
+from distui.runs.lines.events import AttemptEnded, FailureFound, RankChanged, RunEnded, RunOpened, StopAsked
+from distui.runs.store.end_record import FINAL, end_here, record_of
+from distui.session import Completed
+from fakehosts.hosts import FakeHost
+from fakehosts.runs import Cluster, facts_of, plan_for, until, use_fake_follower
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Two hosts; between attempts nobody rests."""
+    made = Cluster(tmp_path, 2)
+    use_fake_follower(monkeypatch, made.connector)
+    monkeypatch.setattr(next_attempt, "FIRST_PAUSE", 0.01)
+    return made
+
+
+def forget(host: FakeHost) -> None:
+    """The run's folder goes."""
+    for path in [path for path in host.files if "/r1/" in path]:
+        del host.files[path]
+
+
+def folder_first(host: FakeHost) -> None:
+    """Both are gone when anybody looks."""
+    forget(host)
+
+
+def folder_later(host: FakeHost) -> None:
+    """The containers are gone, and the folder goes right after it was looked for."""
+
+    def look(argv: tuple[str, ...]) -> Completed | None:
+        if argv[6]:
+            return None
+        forget(host)
+        return Completed(argv, 0, b"0 0 0 0\n\n", b"")
+
+    host.fails["visit"] = look  # type: ignore[assignment]
+
+
+async def cleaned_up(cluster: Cluster, controller: RunController, how: object = folder_first) -> None:
+    """Somebody else ends the run on all hosts while the controller is out of reach."""
+    await until(lambda: controller.state.phase == "follow")
+    assert callable(how)
+    for host in cluster.hosts:
+        how(host)
+    for host in cluster.hosts:
+        host.engine.drop(host.containers[0])
+
+
+class Asked:
+    """Plans another attempt, and remembers that it was asked to."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.attempts: list[int] = []
+
+    async def __call__(self, attempt: int, spent: float, taken: object = None) -> NextAttempt:
+        """See AttemptPlanner."""
+        self.attempts.append(attempt)
+        facts = {name: facts_of(name, 11 + n) for n, name in enumerate(self.cluster.names)}
+        for host in self.cluster.hosts:
+            host.engine.exits = dict.fromkeys((0, 1), 0)
+        return NextAttempt(plan_for(*self.cluster.names, attempt=attempt, facts=facts, retries=2, launch="beef"), facts)
+
+
+@pytest.mark.parametrize("how", [folder_first, folder_later])
+async def test_who_was_away_over_the_end_calls_it_no_failure_and_starts_nothing(cluster: Cluster, how: object) -> None:
+    """Though it started the run, and has attempts left."""
+    asked = Asked(cluster)
+    controller = cluster.controller(cluster.plan(launch="beef", retries=2), planner=asked)
+    ended = await cluster.drive(controller, cleaned_up(cluster, controller, how))
+
+    assert (ended.outcome, ended.exit, ended.failure, ended.attempt) == ("unknown", 6, None, 1)
+    assert CLEANED_UP in ended.warnings
+    assert (asked.attempts, cluster.of(AttemptEnded), cluster.of(FailureFound)) == ([], [], [])
+    record = end_here(controller.stored)
+    assert record is None or record.ended.outcome not in FINAL
+    assert cluster.left() == []
+
+
+async def test_ranks_that_somebody_else_has_cleaned_up_are_nobodys_failure_and_stop_nothing(cluster: Cluster) -> None:
+    """Which of their lines are missing is said."""
+    controller = cluster.controller(cluster.plan(launch="beef"))
+    await cluster.drive(controller, cleaned_up(cluster, controller))
+
+    last = {event.rank: event for event in cluster.of(RankChanged)}
+    words = "its container was removed before its end was seen and its log read"
+    assert {rank: (event.state, event.words) for rank, event in last.items()} == {
+        0: ("removed", words), 1: ("removed", words)
+    }  # fmt: skip
+    assert cluster.of(StopAsked) == []
+    assert cluster.said().count("nothing that it said is here") == 2
+
+
+async def test_who_comes_back_while_it_is_cleaned_up_tells_the_recorded_end(cluster: Cluster) -> None:
+    """The verdict is on the hosts until the last container is gone."""
+    controller = cluster.controller(cluster.plan(launch="beef", retries=2), planner=Asked(cluster))
+
+    def record(host: FakeHost) -> None:
+        end = RunEnded(1.0, "succeeded", 0)
+        text = record_of(controller.attempt.token, "bob@desk", end, controller.state).text("r1")
+        host.files[f"/home/u/.local/state/distui/hosts/{host.name}/r1/verdict"] = text.encode()
+
+    ended = await cluster.drive(controller, cleaned_up(cluster, controller, record))
+    assert (ended.outcome, ended.exit, ended.attempt) == ("succeeded", 0, 1)
+    assert cluster.of(FailureFound) == []
+
+
+async def test_an_end_that_was_seen_before_does_not_start_another_attempt_either(cluster: Cluster) -> None:
+    """Rank 1 had failed; whoever cleaned up knows whether the run was stopped, and who was first."""
+    asked = Asked(cluster)
+    controller = cluster.controller(cluster.plan(launch="beef", retries=2, on_fail="continue"), planner=asked)
+
+    async def away() -> None:
+        await until(lambda: controller.state.phase == "follow")
+        cluster.hosts[1].containers[0].end(3)
+        await until(lambda: bool(cluster.of(FailureFound)))
+        forget(cluster.hosts[1])
+        forget(cluster.hosts[0])
+        cluster.hosts[0].engine.drop(cluster.hosts[0].containers[0])
+
+    ended = await cluster.drive(controller, away())
+    assert (ended.outcome, ended.exit, asked.attempts) == ("unknown", 6, [])
+    assert ended.failure is not None and (ended.failure.rank, ended.failure.exit) == (1, 3)
+
+
+async def test_who_looks_on_and_was_away_calls_it_no_failure(cluster: Cluster, tmp_path: Path) -> None:
+    """Nor does it say that nobody has recorded the end."""
+    owner = cluster.controller(cluster.plan(launch="beef"), detach=True)
+    await cluster.drive(owner)
+    elsewhere = Cluster(tmp_path / "elsewhere", 0)
+    elsewhere.hosts, elsewhere.connector = cluster.hosts, cluster.connector
+    view = elsewhere.controller(owner.plan, adopted=True, views=True)
+    ended = await elsewhere.drive(view, cleaned_up(cluster, view))
+    assert (ended.outcome, ended.exit, ended.failure, ended.warnings) == ("unknown", 6, None, (CLEANED_UP,))
+
+
+@pytest.mark.parametrize("views", [False, True])
+async def test_who_was_away_goes_on_with_the_attempt_that_was_begun_meanwhile(
+    cluster: Cluster, tmp_path: Path, views: bool
+) -> None:
+    """By the distui that started the run, elsewhere."""
+    asked = Asked(cluster)
+    owner = cluster.controller(cluster.plan(launch="beef", retries=2), detach=True)
+    await cluster.drive(owner)
+    elsewhere = Cluster(tmp_path / "elsewhere", 0)
+    elsewhere.hosts, elsewhere.connector = cluster.hosts, cluster.connector
+
+    async def begun(attempt: int, spent: float, taken: object = None) -> NextAttempt:
+        found = await asked(attempt, spent)
+        await cluster.run(found.plan, detach=True)
+        return found
+
+    reader = elsewhere.controller(owner.plan, adopted=True, views=views, planner=begun)
+    ended = await elsewhere.drive(reader, cleaned_up(cluster, reader))
+    assert (ended.outcome, ended.exit, ended.attempt, asked.attempts) == ("succeeded", 0, 2, [2])
+    assert [event.attempt for event in elsewhere.of(RunOpened)] == [1, 2]
+    (past,) = elsewhere.of(AttemptEnded)
+    assert (past.attempt, past.failure) == (1, None)
+
+
+async def test_a_container_that_a_stranger_removed_is_still_a_failure(cluster: Cluster) -> None:
+    """`docker rm -f` leaves the run's folder, in which nobody has written a verdict."""
+    controller = cluster.controller(cluster.plan(launch="beef"))
+
+    async def remove() -> None:
+        await until(lambda: controller.state.phase == "follow")
+        cluster.hosts[1].engine.drop(cluster.hosts[1].containers[0])
+
+    ended = await cluster.drive(controller, remove())
+    assert (ended.outcome, ended.exit) == ("failed", 1)
+    assert ended.failure is not None and ended.failure.words == "its container was removed by somebody else"
