@@ -33,6 +33,7 @@ from distui.runs.lines.events import (
     StopAsked,
 )
 from distui.runs.store.runs import AlreadyFollowed
+from distui.runs.watch.tracker import RunTracker
 from distui.session import Completed
 from distui.spec.job.job import Success
 from fakehosts.runs import Cluster, facts_of, until
@@ -183,6 +184,66 @@ async def test_replicas_that_agree_and_one_that_says_nothing(cluster: Cluster) -
     """What can't be compared is a warning."""
     ended = await ended_well(cluster, b"loss 0.32\n", b"end\n", same=r"loss \S+")
     assert (ended.outcome, ended.warnings) == ("succeeded", ("rank 1 printed no line that matches `same`",))
+
+
+async def ended_without_lines(
+    cluster: Cluster, patch: pytest.MonkeyPatch, missing: str, *logs: bytes, code: int = 0, **asked: object
+) -> RunEnded:
+    """The same where lines of rank 1 are missing here, which ends with `code`."""
+    for task, host in enumerate(cluster.hosts):
+        host.engine.exits[task] = (0, code)[task]
+        host.files[f"log-{task}"] = logs[task]
+    controller = cluster.controller(dataclasses.replace(cluster.plan(), **asked))  # type: ignore[arg-type]
+    if missing == "cut":
+        cluster.hosts[1].news.put_nowait(Note("its log was cut on the host", 1, lines_missing=True))
+    else:
+        patch.setattr(RunTracker, "unread_tasks", lambda self: frozenset({1}))
+    return await cluster.drive(controller)
+
+
+@pytest.mark.parametrize("missing", ["cut", "not read"])
+async def test_what_is_not_in_a_log_that_is_not_whole_proves_nothing(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """No failure for a line that may be in what is missing, nor for one that is not the last; a warning."""
+    asked = Success(regex="all done")
+    ended = await ended_without_lines(
+        cluster, monkeypatch, missing, b"x\nloss 3\n", b"loss 9\n", success=asked, same=r"loss (\S+)"
+    )
+    assert (ended.outcome, ended.exit, ended.failure) == ("succeeded", 0, None)
+    assert ended.warnings == (
+        "`success.regex` 'all done' was not found, but lines of rank 1 are missing here",
+        "`same` leaves ranks out: lines of rank 1 are missing here",
+    )
+
+
+async def test_what_is_in_a_log_that_is_not_whole_counts(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the logs that are whole are compared."""
+    ended = await ended_without_lines(
+        cluster, monkeypatch, "cut", b"x\n", b"all done\n", success=Success(regex="all done")
+    )
+    assert (ended.outcome, ended.warnings) == ("succeeded", ())
+
+
+async def test_a_first_failure_whose_last_words_are_missing_is_not_certain(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it said last may name another rank, or an earlier time."""
+    ended = await ended_without_lines(cluster, monkeypatch, "not read", b"x\n", b"y\n", code=3)
+    assert ended.failure is not None
+    assert (ended.failure.rank, ended.failure.unsure) == (1, "lines of rank 1 are missing here")
+
+
+async def test_same_and_progress_are_looked_for_in_whole_logs(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much was printed afterwards."""
+    monkeypatch.setattr(review, "READ_BYTES", 1000)
+    more = b"more\n" * 1000
+    logs = (b"loss 0.32\n" + more, b"loss 0.41\n" + more)
+    ended = await ended_well(cluster, *logs, same=r"loss (\S+)", progress=r"loss (?P<loss>\S+)")
+    assert ended.failure is not None and "rank 1 ended with loss 0.41" in ended.failure.words
+    assert ended.warnings == ()
 
 
 async def test_a_run_that_fails_anyway_is_not_looked_at_further(cluster: Cluster) -> None:

@@ -22,7 +22,7 @@ from distui.runs.ending.conclude import (
     say_unread,
 )
 from distui.runs.ending.next_attempt import why_last
-from distui.runs.ending.review import Review, review
+from distui.runs.ending.review import Review, missing_lines, review
 from distui.runs.hosts.stop_word import stop_by
 from distui.runs.lines.events import Failure, RunEnded, RunOutcome
 from distui.runs.report.found import unfound
@@ -88,7 +88,7 @@ async def _judged(attempt: Attempt) -> RunEnded:
     elsewhere = await cleaned_up(attempt)
     if elsewhere and failure is not None and _is_removal(attempt, failure):
         failure = None
-    failure = await with_places(attempt, failure)
+    failure = await with_places(attempt, _with_unread(attempt, failure))
     failure, around = await with_network(attempt, failure)
     await attempt.watch.judged_ends.tell_all(verdict)
     await attempt.watch.judged_ends.announce(failure)
@@ -113,6 +113,14 @@ def _is_removal(attempt: Attempt, failure: Failure) -> bool:
     """Whether all that is known of the rank that it names is that its container is gone."""
     ends = (track.end for track in attempt.tracker.tracks.values() if failure.rank in track.task.ranks)
     return any(end is not None and end.state == "removed" for end in ends)
+
+
+def _with_unread(attempt: Attempt, failure: Failure | None) -> Failure | None:
+    """The failure, and that it is not certain where what a rank that failed said last is not here."""
+    unread = attempt.tracker.unread_tasks() & attempt.tracker.bad()
+    if failure is None or failure.unsure or not unread:
+        return failure
+    return replace(failure, unsure=missing_lines(attempt.plan, unread))
 
 
 def _not_asked(attempt: Attempt, missing: int) -> tuple[str, ...]:

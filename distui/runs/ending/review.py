@@ -17,6 +17,7 @@ from distui.errors import DistuiError
 from distui.files import lines_back, tail_lines
 from distui.frozen import frozen
 from distui.patterns import LimitedPattern
+from distui.plan.labels import named_ranks
 from distui.plan.model import RunPlan, Task
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.lines.events import Failure
@@ -50,7 +51,10 @@ async def review(attempt: Attempt) -> Review:
     plan = attempt.plan
     on, asked, errors = await _file_on(attempt) if plan.success and plan.success.file else (None, (), {})
     well = [t.task for t in attempt.tracker.tracks.values() if t.end is not None and t.end.code == 0 and not t.end.oom]
-    read = await asyncio.to_thread(_read, plan, attempt.run.stored, well)
+    cut = attempt.tracker.incomplete_tasks()
+    read = await asyncio.to_thread(
+        _read, plan, attempt.run.stored, well, cut, progress=attempt.state.progress is not None
+    )
     looked = Looked(read.regex, read.given_up, on, asked, errors, _seconds(attempt))
     reasons = unmet(plan.success, looked) if plan.success is not None else ()
     warnings = tuple(safe(words) for words in (*read.warnings, *_unchecked(plan)))
@@ -67,21 +71,27 @@ class _Read:
     warnings: tuple[str, ...]
 
 
-def _read(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> _Read:
-    """In a thread of its own: logs are long. `well` are the tasks that ended with status 0, and were not stopped."""
+def _read(plan: RunPlan, stored: StoredRun, well: Sequence[Task], cut: frozenset[int], *, progress: bool) -> _Read:
+    """In a thread of its own: logs are long. `well` are the tasks that ended with status 0, and were not stopped.
+
+    Of the tasks in `cut` lines are missing here: that something is not in their logs proves nothing. `progress` is
+    whether some was seen.
+    """
     ranks = [(rank, task) for task in plan.tasks for rank in task.ranks]
     logs = [stored.rank_log(rank) for rank, _ in ranks] + [stored.node_log(task.index) for task in plan.tasks]
     regex = plan.success.regex if plan.success is not None else None
     pattern = LimitedPattern(regex) if regex else None
     found, late = _printed(pattern, logs) if pattern is not None else (None, "")
-    drift, gave_up = _drift(plan, stored, well) if plan.same else (Drift(), "")
+    drift, not_compared = _drift(plan, stored, well, cut) if plan.same else (Drift(), ())
+    unsure = found is False and bool(cut)
     warnings = (
         *suspicions([*_last_words(plan, stored, well)]),
-        *_no_progress(plan, stored),
+        *(_no_progress(plan, stored) if not progress else ()),
+        *([f"`success.regex` {regex!r} was not found, but {missing_lines(plan, cut)}"] if unsure else []),
         *([drift.warning] if drift.warning else []),
-        *([gave_up] if gave_up else []),
+        *not_compared,
     )
-    return _Read(found, (pattern.given_up or late) if pattern is not None else "", drift, warnings)
+    return _Read(None if unsure else found, (pattern.given_up or late) if pattern is not None else "", drift, warnings)
 
 
 def _printed(pattern: LimitedPattern[str], logs: Sequence[Path]) -> tuple[bool, str]:
@@ -133,14 +143,24 @@ def _no_progress(plan: RunPlan, stored: StoredRun) -> Iterator[str]:
         yield f"{said} rank {rank} matched `progress` {plan.progress!r}" if lines else f"{said} rank {rank}"
 
 
-def _drift(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> tuple[Drift, str]:
-    """What the ranks must print alike, compared; and why that could not be done, in words."""
+def _drift(
+    plan: RunPlan, stored: StoredRun, well: Sequence[Task], cut: frozenset[int]
+) -> tuple[Drift, tuple[str, ...]]:
+    """What the ranks must print alike, compared; and why that could not be done with all of them, in words."""
     assert plan.same is not None
     pattern = LimitedPattern(plan.same)
-    last = {rank: _last(pattern, stored.rank_log(rank)) for task in well for rank in _trains(plan, task)}
+    ranks = [rank for task in well if task.index not in cut for rank in _trains(plan, task)]
+    last = {rank: _last(pattern, stored.rank_log(rank)) for rank in ranks}
     if pattern.given_up:
-        return Drift(), f"`same` could not be compared: {plan.same!r} {pattern.given_up}"
-    return compared(last), ""
+        return Drift(), (f"`same` could not be compared: {plan.same!r} {pattern.given_up}",)
+    left_out = frozenset(task.index for task in well if task.index in cut and _trains(plan, task))
+    return compared(last), (f"`same` leaves ranks out: {missing_lines(plan, left_out)}",) if left_out else ()
+
+
+def missing_lines(plan: RunPlan, tasks: frozenset[int]) -> str:
+    """`lines of rank 1 are missing here`."""
+    ranks = tuple(rank for task in plan.tasks if task.index in tasks for rank in task.ranks)
+    return f"lines of {named_ranks(ranks)} are missing here"
 
 
 def _trains(plan: RunPlan, task: Task) -> Sequence[int]:
@@ -149,7 +169,13 @@ def _trains(plan: RunPlan, task: Task) -> Sequence[int]:
 
 
 def _last(pattern: LimitedPattern[str], log: Path) -> Said | None:
-    found = pattern.first(_lines(log)[::-1])
+    until = time.monotonic() + READ_SECONDS
+    for lines in lines_back(log, READ_BYTES):
+        found = pattern.first(_plain(lines)[::-1])
+        if found is not None or pattern.given_up or time.monotonic() > until:
+            break
+    else:
+        found = None
     if found is None:
         return None
     words = found[1].group(0) or ""

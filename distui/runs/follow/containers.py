@@ -265,7 +265,7 @@ class ContainerReader:
         self._full = False
         self.cursor.restart_after_top()
         text = f"its log was removed, cut, rotated or replaced on the host ({message}): {self._missing}"
-        await self._emit(Note(text, self.task))
+        await self._emit(Note(text, self.task, lines_missing=True))
 
     async def _report(self, exited: Exited, feed: Feed) -> None:
         async with self._reporting:
@@ -314,7 +314,7 @@ class ContainerReader:
     async def _say(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
-            await self._emit(Note(text, self.task))
+            await self._emit(Note(text, self.task, lines_missing=True))
 
 
 def _why_unread(message: str) -> str:

@@ -147,7 +147,7 @@ class FileReader(ABC):
     async def _say(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
-            await self._emit(Note(text, self.task))
+            await self._emit(Note(text, self.task, lines_missing=True))
 
 
 class ProcessReader(FileReader):

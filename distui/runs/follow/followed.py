@@ -115,6 +115,8 @@ class Note:
 
     text: str
     task: int | None = None
+    lines_missing: bool = False
+    """Whether lines of the task may be missing here."""
 
 
 FollowEvent = Records | Exited | Drained | Removed | Sampled | Lost | Back | Note

@@ -66,7 +66,7 @@ def unmet(asked: Success, looked: Looked) -> tuple[str, ...]:
 def _unmet(asked: Success, looked: Looked) -> Iterator[str]:
     if asked.regex is not None and looked.regex_given_up:
         yield f"`success.regex` can't be looked for: {asked.regex!r} {looked.regex_given_up}"
-    elif asked.regex is not None and not looked.regex:
+    elif asked.regex is not None and looked.regex is False:
         yield f"no rank printed a line that matches `success.regex` {asked.regex!r}"
     if asked.file is not None and not looked.file_on:
         where = ", ".join(looked.file_asked)

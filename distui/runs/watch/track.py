@@ -45,6 +45,8 @@ class TaskTrack:
     """Whether its container or folder was gone though distui did not remove it."""
     unseen: bool = False
     """Whether it was started, and its container was gone before anybody here saw how it ended."""
+    lines_missing: bool = False
+    """Whether lines of it were seen to be missing here: cut, rotated or removed on its host before they were read."""
     saved_at: float = 0.0
     unsaved: ResumePoint | None = None
     room: asyncio.Event = field(default_factory=_is_set)

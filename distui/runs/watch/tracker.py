@@ -171,6 +171,11 @@ class RunTracker:
         """
         return frozenset(i for i, t in self.tracks.items() if self._is_unread(t))
 
+    def incomplete_tasks(self) -> frozenset[int]:
+        """Tasks of whose log lines may be missing here, whether or not they can still be read."""
+        missing = (i for i, t in self.tracks.items() if t.lines_missing or t.removed or not t.over)
+        return self.unread_tasks() | frozenset(missing)
+
     def _is_unread(self, track: TaskTrack) -> bool:
         open_ended = not track.over and track.task.host not in {*self.lost_since, *self.unmet}
         return open_ended or track.log.error is not None or track.log.lost_bytes

@@ -175,6 +175,8 @@ class Watch:
                 await self.hosts.back(host, event)
                 await self.ends.explain(host)
             case Note():
+                if event.lines_missing and event.task is not None:
+                    tracks[event.task].lines_missing = True
                 await self._emit(Notice(self._clock(), "warning", event.text, host))
 
     async def _sampled(self, host: str, event: Sampled) -> None:
