@@ -78,6 +78,34 @@ async def test_processes_know_their_run(open_app: Any, backend: FakeBackend) -> 
         assert "of no run !" in screen_text(app)
 
 
+async def test_only_what_works_on_the_row_under_the_cursor_is_offered(open_app: Any, backend: FakeBackend) -> None:
+    """No kill without a process, no log of a process without a container, no run of what is of none."""
+    backend.answers["node02"] = facts("node02", 2, gpu=Gpus(tuple(gpu(i) for i in range(8))))
+    async with open_app((120, 40)) as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        await on_tab(pilot, screen, "procs")
+        text = screen_text(app)
+        assert "nvidia-smi names no process, though 8 GPUs are at work" in text
+        assert not [words for words in ("kill process", "container log", "its run") if words in text]
+        backend.answers["node02"] = facts("node02", 2, gpu=Gpus((gpu(0, owner="python"),)))
+        await pilot.press("p")
+        await until(pilot, lambda: "kill process" in screen_text(app))
+        assert "container log" not in screen_text(app)
+        await on_tab(pilot, screen, "containers")
+        assert "no container is on this host" in screen_text(app)
+        assert not [words for words in ("kill process", "container log") if words in screen_text(app)]
+
+
+async def test_an_idle_host_has_no_process(open_app: Any, backend: FakeBackend) -> None:
+    """Then nobody has to be wondered about."""
+    backend.answers["node02"] = facts("node02", 2, gpu=Gpus((gpu(0),)))
+    async with open_app((120, 40)) as (app, pilot):
+        app.open_host("node02")
+        await settle(pilot)
+        await on_tab(pilot, app.screen, "procs")
+        assert "no process is on its GPUs" in screen_text(app)
+
+
 async def test_processes_are_asked_for_while_they_are_looked_at(open_app: Any, backend: FakeBackend) -> None:
     """When the tab is opened and again and again there; the cursor stays on its process when others come and go."""
     asked = ("gpu_processes", "node02")
@@ -293,7 +321,7 @@ async def test_a_process_is_ended_after_a_question(open_app: Any, backend: FakeB
     async with open_app((120, 40)) as (app, pilot):
         screen = await opened(app, pilot, backend)
         await pilot.press("K")
-        assert "processes are in the tab Procs" in screen_text(app)
+        assert "no process is under the cursor" in screen_text(app)
         await on_tab(pilot, screen, "procs")
         await pilot.press("j", "K")
         await pilot.pause()

@@ -220,6 +220,22 @@ async def test_marks_and_what_they_are_for(open_app: Any) -> None:
         assert app.screen.draft.marked == ("node04",)
 
 
+async def test_nothing_is_to_run_on_hosts_that_are_down(open_app: Any) -> None:
+    """The key row offers it where a host of those that are meant is there."""
+    async with open_app((120, 40)) as (app, pilot):
+        await settle(pilot)
+        app.screen.table.go("node05")
+        await pilot.pause()
+        assert app.screen.host.status == "down"
+        assert "run here" not in screen_text(app)
+        await pilot.press("space")
+        app.screen.table.go("node01")
+        await pilot.press("space")
+        await pilot.pause()
+        assert app.screen.table.targets == ("node05", "node01")
+        assert "run here" in screen_text(app)
+
+
 async def test_the_filter_is_kept_and_undone_with_esc(open_app: Any) -> None:
     """Typing filters; the crumbs say so; esc undoes the filter, then the marks, and never quits."""
     async with open_app() as (app, pilot):

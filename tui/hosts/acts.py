@@ -57,6 +57,11 @@ class HostActs(Part):
         """What it says; of a GPU or process the container that has it."""
         self.view.work(self._open_log(), name="container log")
 
+    @property
+    def has_container(self) -> bool:
+        """Whether a container is under the cursor, or has what is there."""
+        return self.at.container is not None or bool(self._wanted())
+
     async def _open_log(self) -> None:
         found = self.at.container or self._container_of(await self.view.backend.containers(self.at.host.name))
         if found is None:
@@ -66,16 +71,20 @@ class HostActs(Part):
 
     def _container_of(self, known: Sequence[HostContainer]) -> HostContainer | None:
         """The container that has the GPU or the process under the cursor."""
-        wanted = self.at.process.process.container if self.at.process else None
-        if self.at.gpu is not None:
-            owner = self.at.host.owner(self.at.gpu)
-            wanted = owner.use.container if owner.use else next((p.container for p in owner.foreign), None)
+        wanted = self._wanted()
         return next((c for c in known if wanted and c.id.startswith(wanted)), None)
+
+    def _wanted(self) -> str | None:
+        """Its id, maybe shortened."""
+        if self.at.gpu is None:
+            return self.at.process.process.container if self.at.process else None
+        owner = self.at.host.owner(self.at.gpu)
+        return owner.use.container if owner.use else next((p.container for p in owner.foreign), None)
 
     def action_kill_process(self) -> None:
         """End the process under the cursor, after a question."""
         if self.at.process is None:
-            app_of(self.view).tell("processes are in the tab Procs", level="warning")
+            app_of(self.view).tell("no process is under the cursor; the tab Procs has them", level="warning")
         else:
             self.view.work(kill(self.view, self.at.host, self.at.process), name="kill")
 

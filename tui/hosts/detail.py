@@ -80,7 +80,8 @@ class HostDetailScreen(View):
     def __init__(self, name: str) -> None:
         super().__init__()
         self.host_name = name
-        self.parts = (HostActs(self, self),)
+        self.acts = HostActs(self, self)
+        self.parts = (self.acts,)
         self.tab = ""
         self.orders: dict[str, int] = {}
         self.reverse = False
@@ -272,7 +273,7 @@ class HostDetailScreen(View):
             case "net":
                 return [host_tabs.link_header(self._links, width, palette)]
             case "procs" if not self._processes:
-                return [Line().gap(2).put("no process is on its GPUs", palette.muted)]
+                return [Line().gap(2).put(host_tabs.no_process_words(host), palette.muted)]
             case "procs":
                 return [host_tabs.process_header(palette)]
             case "containers" if self._containers_problem:
@@ -345,8 +346,9 @@ class HostDetailScreen(View):
     # Keys.
 
     def on_row_list_moved(self, event: RowList.Moved) -> None:
-        """The plots follow the cursor."""
+        """The plots follow the cursor, and so do the keys at hand."""
         self.query_one("#below", Painted).repaint()
+        self.refresh_bars()
 
     def on_row_list_chosen(self, event: RowList.Chosen) -> None:
         """Open the run that has it."""
@@ -399,10 +401,16 @@ class HostDetailScreen(View):
         return self._processes.get(key)
 
     def offers(self, action: Action) -> bool:
-        """See View."""
-        if action.id == "kill_process":
-            return self.tab == "procs"
-        return action.id != "container_log" or self.tab in ("gpu", "procs", "containers")
+        """See View: what there is under the cursor to do it to."""
+        match action.id:
+            case "choose":
+                return bool(self.rows.key) and bool(self._run_at(int(self.rows.key)))
+            case "kill_process":
+                return self.process is not None
+            case "container_log":
+                return self.acts.has_container
+            case _:
+                return True
 
     def action_sort(self) -> None:
         """The next order of the tab."""

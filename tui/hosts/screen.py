@@ -141,7 +141,9 @@ class HostsScreen(View):
         line.add(host_rows.totals(self.board.totals(), palette, self.glyphs, bar=bar))
 
     def offers(self, action: Action) -> bool:
-        """See View: a group has no shell, no facts of its own."""
+        """See View: a group has no shell, no facts of its own, and nothing runs where no host is there for it."""
+        if action.id == "launch":
+            return any(self.board[name].status not in ("down", "lost") for name in self.table.targets)
         return self.host is not None or action.id not in ("describe", "shell", "raw")
 
     # News.

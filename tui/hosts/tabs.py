@@ -8,7 +8,7 @@ from typing import Literal
 from distui.amounts import clock, counted, plural
 from distui.facts.host import GpuProcess
 from distui.frozen import frozen
-from distui.monitor.board import GpuHistory, HostBoard
+from distui.monitor.board import BUSY_PCT, GpuHistory, HostBoard
 from distui.monitor.links import Link, grouped, links
 from distui.monitor.notes import Note
 from distui.monitor.remarks import remarks
@@ -44,6 +44,14 @@ def processes(host: HostBoard) -> dict[int, Process]:
     """All of them, by a number that stays theirs when others come and go."""
     found = [Process(x.index, p) for x in host.gpus_in_order() for p in (x.facts.processes if x.facts else ())]
     return {x.process.pid << 10 | x.gpu: x for x in found}
+
+
+def no_process_words(host: HostBoard) -> str:
+    """Why no row is there: a driver that is asked from inside a container names no processes."""
+    working = sum((gpu.utilization or 0.0) >= BUSY_PCT for gpu in host.gpus.values())
+    if not working:
+        return "no process is on its GPUs"
+    return f"nvidia-smi names no process, though {counted(working, 'GPU')} {'is' if working == 1 else 'are'} at work"
 
 
 def use_at(host: HostBoard, found: Process) -> Use | None:
