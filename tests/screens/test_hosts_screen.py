@@ -152,7 +152,7 @@ async def test_live_figures_at_three_sizes(open_app: Any, backend: FakeBackend, 
         text = screen_text(app)
         shot(app, f"hosts-{size[0]}")
         assert app.board["node01"].average() == 96.0
-        assert {"96%", "77°C", "21.3"} <= set(row(app, "node01").split())
+        assert {"96%", "77°C", "21G"} <= set(row(app, "node01").split())
         assert "▇▇▇▇▇▇▇▇" in row(app, "node01").replace(" ", "")
         assert max(len(line) for line in text.splitlines()) <= size[0]
         assert ("10.0.0.1" in text) == (size[0] == 200)

@@ -405,7 +405,7 @@ async def test_launch_asks_with_its_targets(open_app: Any, backend: FakeBackend)
         assert isinstance(app.screen, LaunchConfirm)
         assert app.focused.id == "cancel"
         for words in ("Launch llm-pret-new?", "node[03-04] (2)", "0-7 on", "pytorch:25.01", "train.py",
-                      "missing on node04: pulled there first", "failed 1 check"):  # fmt: skip
+                      "(pulled if missing)", "missing on node04: pulled there first", "failed 1 check"):  # fmt: skip
             assert words in text
         await pilot.press("enter")
         await pilot.pause()

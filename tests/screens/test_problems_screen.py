@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Any
 
 import pytest
-from fakes import FakeBackend, FakeLive, launching, screen_text, settle, shot
+from fakes import FakeBackend, FakeLive, launching, sample, screen_text, settle, shot
 from standing import stands
 
 from distui.facts.host import Engine, HostDown, Trouble
+from distui.monitor.figures import HostNews
 from distui.tui.hosts.detail import HostDetailScreen
 from distui.tui.problems.screen import ProblemsScreen
 from distui.tui.run.screen import RunScreen
@@ -97,10 +99,19 @@ async def test_what_is_well_again_goes_by_itself(open_app: Any, backend: FakeBac
         assert "node05" not in [one.name for one in app.screen.found]
 
 
-async def test_ascii(open_app: Any) -> None:
-    """With --ascii nothing else is drawn."""
+async def test_ascii(open_app: Any, backend: FakeBackend) -> None:
+    """With --ascii nothing else is drawn, in what to do as in what was seen."""
     async with open_app((120, 36), ascii=True) as (app, pilot):
         await pilot.press("exclamation_mark")
         await settle(pilot)
         assert isinstance(app.screen, ProblemsScreen)
-        assert screen_text(app).isascii()
+        for second in (0, 90):
+            seen = sample("node02", time.time() - 90 + second, count=1)
+            hot = dataclasses.replace(seen.gpus[0], temperature_c=84.0, slowdown_c=87.0)
+            await backend.say(HostNews("node02", "sample", sample=dataclasses.replace(seen, gpus=(hot,))))
+        app.screen._look()
+        await settle(pilot)
+        text = screen_text(app)
+        assert "GPU 0 at 84 C" in text
+        assert "slowdown starts at 87 C" in text
+        assert text.isascii()

@@ -35,9 +35,8 @@ LOOK = theme.palette(theme.DARK, {**theme.DARK.to_color_system().generate(), **t
         (figures.gib(81_559), "80"),
         (figures.gib(4_200), "4.1"),
         (figures.gib(0), "0"),
-        (figures.gbytes(21.34e9), "21.3"),
-        (figures.gbytes(None), "-"),
-        ([figures.gbytes(v) for v in (9e6, 94e6, 95e6, 40e3)], ["9MB", "94MB", "0.1", "0.0"]),
+        ([figures.short_rate(v) for v in (None, 0.0, 40e3, 9e6, 999e6)], ["-", "0", "<1M", "9M", "999M"]),
+        ([figures.short_rate(v) for v in (0.9996e9, 2.66e9, 9.96e9, 213e9)], ["1.0G", "2.7G", "10G", "213G"]),
         (
             [figures.share(p, 200_000) for p in (0, 0.004, 0.08, 1.0)],
             ["0 % of 200G", "<1 % of 200G", "8 % of 200G", "100 % of 200G"],

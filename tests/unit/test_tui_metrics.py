@@ -226,6 +226,14 @@ def test_a_title_has_the_newest_values_or_those_at_the_cursor(tmp_path: Path) ->
     assert title_of(a_page(tmp_path / "b", back=59.5), "loss").split()[-1] == "8"
 
 
+def test_what_is_a_sum_of_the_gpus_of_a_rank_says_so() -> None:
+    """Of a rank with four GPUs 2504 W is no GPU's; a load is a mean, and needs no word."""
+    page = Page(NOTHING, panels_of(["gpu_load", "gpu_memory", "gpu_power"]), Window.of(T0, T0 + 60), Looks())
+    units = [title_of(page, name) for name in ("gpu_load", "gpu_memory", "gpu_power")]
+    assert ["per rank" in title for title in units] == [False, True, True]
+    assert "GPU power  W per rank" in units[2]
+
+
 def test_each_rank_by_itself_is_told_by_its_name(tmp_path: Path) -> None:
     assert title_of(a_page(tmp_path, Looks(each=True, member=4), each=True), "gpu_load").endswith("rank 4  149%")
     other = a_page(tmp_path / "b", Looks(each=True, member=1), each=True)

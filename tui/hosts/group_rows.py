@@ -47,8 +47,8 @@ def row(group: GroupBoard, at: Columns, palette: Palette, glyphs: Glyphs, now: f
     cell(line, degrees, figures.heat(palette, hottest), at.heat, right=True)
     rates = group.rates()
     for value, width in ((rates and rates[0], at.rx), (rates and rates[1], at.tx)):
-        shown = figures.gbytes(value)
-        cell(line, shown, palette.faint if shown in ("0.0", "-") else palette.text, width, right=True)
+        shown = figures.short_rate(value)
+        cell(line, shown, palette.faint if shown in figures.IDLE_RATES else palette.text, width, right=True)
     _fabric(line, group, at.fabric, palette, glyphs)
     cell(line, "", palette.faint, at.disk)
     return line.add(_trouble_and_runs(group, palette, glyphs, now).cut(at.run))

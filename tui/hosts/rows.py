@@ -103,7 +103,7 @@ def header(at: Columns, palette: Palette, glyphs: Glyphs) -> Line:
     cell(line, "LAST 60 S", faint, at.hist)
     cell(line, "MEM GiB" if at.mem > 6 else "GiB", faint, at.mem, right=True)
     cell(line, "MAX", faint, at.heat, right=True)
-    cell(line, "GB/s IN" if at.rx > 6 else "IN", faint, at.rx, right=True)
+    cell(line, "B/s IN" if at.rx > 6 else "IN", faint, at.rx, right=True)
     cell(line, "OUT", faint, at.tx, right=True)
     cell(line, "FABRIC", faint, at.fabric)
     cell(line, "DISK FREE", faint, at.disk, right=True)
@@ -218,8 +218,8 @@ def _alive(line: Line, host: HostBoard, at: Columns, ink: Inks, glyphs: Glyphs) 
     cell(line, degrees, ink.heat(hottest), at.heat, right=True)
     rates = host.rates()
     for value, width in ((rates and rates[0], at.rx), (rates and rates[1], at.tx)):
-        shown = figures.gbytes(value)
-        cell(line, shown, ink.faint if shown in ("0.0", "-") else ink.text, width, right=True)
+        shown = figures.short_rate(value)
+        cell(line, shown, ink.faint if shown in figures.IDLE_RATES else ink.text, width, right=True)
     if at.fabric:
         _fabric(line, host, at.fabric, ink, glyphs)
     if at.disk:

@@ -87,7 +87,9 @@ def panel_lines(palette: Palette, glyphs: Glyphs, page: Page, number: int, width
     known = [point for name in panel.names for point in page.readings.between(name, window.low, window.high)]
     factor, unit = unit_at(panel.name, max((p.high for p in known if math.isfinite(p.high)), default=0.0))
     title = Line().put(glyphs.cursor if here else " ", palette.accent)
-    title.put(panel.title, palette.accent if here else palette.bold).gap(2).put(unit, palette.faint)
+    title.put(panel.title, palette.accent if here else palette.bold).gap(2).put(
+        f"{unit} {panel.per}".strip(), palette.faint
+    )
     end = values_line(palette, page, panel)
     if title.width + end.width + 4 <= width:
         title.rule(width - end.width - 2, palette.accent if here else palette.rule, glyphs.rule)

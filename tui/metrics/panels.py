@@ -35,6 +35,11 @@ class Panel:
         return self.name in UNITS
 
     @property
+    def per(self) -> str:
+        """What one value is the sum of, where that is not plain: the GPUs of a rank."""
+        return "per rank" if self.name in ("gpu_memory", "gpu_power") else ""
+
+    @property
     def top(self) -> float | None:
         """Where its axis ends at least."""
         return 100.0 if UNITS.get(self.name) == "%" else None

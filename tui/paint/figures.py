@@ -32,14 +32,19 @@ def gib(mib: float | None) -> str:
     return "-" if mib is None else amounts.gib(mib)
 
 
-def gbytes(rate: float | None) -> str:
-    """GB/s (10^9 bytes) without unit: `21.3`, `-` when unknown; what is less with the unit that fits: `9MB`."""
+def short_rate(rate: float | None) -> str:
+    """Bytes per second in four letters at most, decimal: `21G`, `2.7G`, `12M`; `-` when unknown."""
     if rate is None:
         return "-"
-    if 0.95e6 <= rate < 94.5e6:
-        return f"{rate / 1e6:.0f}MB"
-    value = rate / 1e9
-    return f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+    if rate < 0.95e6:
+        return "<1M" if rate else "0"
+    if rate < 0.9995e9:
+        return f"{rate / 1e6:.0f}M"
+    return f"{rate / 1e9:.1f}G" if rate < 9.95e9 else f"{rate / 1e9:.0f}G"
+
+
+IDLE_RATES = ("-", "0", "<1M")
+"""What `short_rate` says where next to nothing is carried."""
 
 
 _UNITS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))

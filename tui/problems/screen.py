@@ -151,7 +151,11 @@ class ProblemsScreen(View):
         line.put(found.name, palette.bold if here else palette.text, width=name).gap(2)
         line.put(one.kind, palette.faint, width=4).gap(2).put(self._words(found.text), style)
         room = width - line.width - 4
-        return line.gap(3).put(cut(one.hint, room), palette.muted) if one.hint and room >= HINT_LEAST else line
+        return (
+            line.gap(3).put(cut(self._words(one.hint), room), palette.muted)
+            if one.hint and room >= HINT_LEAST
+            else line
+        )
 
     def _words(self, text: str) -> str:
         return text if self.glyphs.degree else text.replace("°", "")
@@ -164,7 +168,7 @@ class ProblemsScreen(View):
         facts = f"{count} hosts" if count > 1 else found.first.kind
         title = Line().gap(1).put(found.name, palette.bold).gap(2).put(facts, palette.muted)
         lines = [title.rule(width - 1, palette.rule, self.glyphs.rule)]
-        for label, words in (("saw", self._words(found.text)), ("do", found.first.hint)):
+        for label, words in (("saw", self._words(found.text)), ("do", self._words(found.first.hint))):
             for i, part in enumerate(wrap(words, max(10, width - 12))):
                 shown = Line().put("" if i else label, palette.faint, width=8, right=True).gap(2)
                 lines.append(shown.put(part, palette.text))

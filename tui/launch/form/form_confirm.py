@@ -20,6 +20,8 @@ from distui.spec.job.job import Job
 from distui.tui.dialogs.confirm import BOX, Dialog, launch_buttons, users_lines
 from distui.tui.launch.plan_lines import Preview, folded_warnings
 
+PULLED = {"missing": "pulled if missing", "always": "pulled on every host", "never": "never pulled"}
+"""`pull:` of a job as what is done: its bare words read as if the image were missing."""
 MANY_HOSTS = 8
 """Above this many hosts the run's name must be typed."""
 
@@ -48,7 +50,7 @@ def targets(job: Job, plan: RunPlan, shown: Preview, users: Sequence[GpuUser]) -
 
 
 def _how(plan: RunPlan) -> str:
-    return f"pull: {plan.pull}" if plan.build is None else f"built from {plan.build.context}"
+    return PULLED[plan.pull] if plan.build is None else f"built from {plan.build.context}"
 
 
 def _pulls(plan: RunPlan, shown: Preview) -> Iterator[str]:
