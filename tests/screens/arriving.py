@@ -12,7 +12,7 @@ from typing import Any
 from every_key import Case, a_run
 from fakes import FakeBackend, FakeFirst, failing, launching, sample, settle
 from measuring import measured
-from standing import answer, calls, hang, moving
+from standing import answer, calls, hang, moving, stand_still
 
 from distui.monitor.containers import HostContainer
 from distui.monitor.figures import HostNews
@@ -24,6 +24,10 @@ from distui.tui.widgets.rows import RowList
 
 OF_FAILURES = {"jump", "pin", "evidence", "copy_report", "rerun", "prune"}
 """These are about a run that has failed."""
+
+
+STALLED = "stalled"
+"""No action: a run that stands still, as it is found."""
 
 
 @contextlib.asynccontextmanager
@@ -80,6 +84,8 @@ async def arrive(case: Case, place: str, action: str = "") -> None:
             app.open_launch(backend.jobs()[0], ())
         case "One run":
             case.live = await a_run(backend, fails=action in OF_FAILURES)
+            if action == STALLED:
+                await stand_still(case.live)
             app.open_run(case.live)
         case "Why":
             case.live = await a_run(backend, fails=False)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from fakes import FakeLive
 
 from distui.cluster.why import Why
 from distui.plan.model import RunPlan
-from distui.runs.lines.events import RanksAsked
+from distui.runs.lines.events import RanksAsked, RanksStepped, RankStep
 from distui.runs.lines.explanation import Calls, Explanation, RankPlace
 from distui.runs.store.why_records import WhyRecord, keep
 
@@ -55,6 +56,15 @@ def calls(plan: RunPlan, rank: int = 13) -> tuple[Calls, ...]:
 def answer(plan: RunPlan, at: float, *, stood: float = 124.0) -> Why:
     """What the ranks tell when they are asked."""
     return Why(plan.run_id, WhyRecord(at, "user", hang(plan, since=at - stood), calls(plan)))
+
+
+async def stand_still(live: FakeLive) -> None:
+    """No rank has said a step for two minutes, rank 13 one less than the others; they were asked why."""
+    now = time.time()
+    ranks = sorted(rank for task in live.plan.tasks for rank in task.ranks)
+    said = tuple(RankStep(rank, 38 if rank == 13 else 39, now - 124) for rank in ranks)
+    await live.feed(RanksStepped(now - 124, said))
+    await stands(live, now)
 
 
 async def stands(live: FakeLive, at: float, *, stood: float = 124.0) -> RanksAsked:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from arriving import arrive, opened
+from arriving import STALLED, arrive, opened
 from every_key import Case
 from fakes import FakeBackend, history, sample, settle
 from pictures import NOW, compare, picture, rows_of, stop_the_clock
@@ -28,6 +28,7 @@ SCREENS = {
     "runs": ("Runs", "", ""),
     "run": ("One run", "", ""),
     "run-merged": ("One run", "", "M"),
+    "run-stalled": ("One run", STALLED, ""),
     "run-failed": ("One run", "jump", ""),
     "doctor": ("Doctor", "", ""),
     "problems": ("Problems", "", ""),
