@@ -129,9 +129,11 @@ async def test_who_waits_elsewhere_sees_the_end_of_an_attempt_that_is_over_at_on
 
     run = asyncio.create_task(cluster.run(planner.first, planner=again))
     await until(lambda: all(host.containers for host in cluster.hosts))
+    await until(lambda: any("/reader-" in path for host in cluster.hosts for path in host.files))
     elsewhere = StoredRun(tmp_path / "elsewhere")
     async with looking(cluster.connector, plans[0], elsewhere) as onlooker:
         assert await onlooker.look() is None
+        assert onlooker.is_judged, "its owner follows it"
         cluster.hosts[1].containers[0].end(3)
         await until(lambda: any(path.endswith("/verdict") for path in cluster.hosts[0].files))
         record = await onlooker.look()

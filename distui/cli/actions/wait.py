@@ -33,7 +33,10 @@ from distui.session import Connector
 POLL_SECONDS = 1.0
 
 JUDGED_SECONDS = 5.0
-"""How long whoever follows a run may take to say how it ended, once its tasks have."""
+"""How long nobody may be seen to read a run whose tasks have ended, before it counts as one that nobody follows."""
+
+STOPPED = frozenset({130, 137, 143})
+"""Exit statuses that a stop leaves, whoever stopped it."""
 
 
 def act(settings: Settings, out: Console, run: str, goal: str) -> int:
@@ -133,7 +136,9 @@ async def _watch_attempt(
         runs_on = found is not None and found.state in ("running", "partial")
         if found is not None:
             more = found.attempt < found.attempts and (runs_on or any(codes.values()))
-        over_since = 0.0 if runs_on or unreachable else over_since or time.monotonic()
+        over_since = (
+            0.0 if runs_on or unreachable or (onlooker.is_judged and record is None) else over_since or time.monotonic()
+        )
         rests = (more or record is not None) and time.monotonic() - over_since < REST_SECONDS  # another may begin
         if over_since and not rests and time.monotonic() - over_since > JUDGED_SECONDS:
             if record is not None:
@@ -149,6 +154,14 @@ async def _watch_attempt(
 
 def _as_found(out: Console, found: FoundRun, codes: Mapping[int, int | None]) -> int:
     """The exit code of a run that nobody follows: by the statuses that its ranks were seen to end with."""
+    if keys := _asks_more(found, codes):
+        words = " and ".join(f"`{key}`" for key in keys)
+        out.warn(
+            f"distui: nobody has recorded how {found.run} ended, and the exit statuses of its ranks do not tell it: "
+            f"{words} of its job do{'es' * (len(keys) == 1)}, too; `distui attach {found.run}` reads it to its end",
+            "red",
+        )
+        return ExitCode.CONTACT_LOST
     if any(codes.values()):
         return ExitCode.RANK_FAILED
     if not (unknown := [r for r in {*found.unfound, *codes} if codes.get(r) is None]):
@@ -158,3 +171,21 @@ def _as_found(out: Console, found: FoundRun, codes: Mapping[int, int | None]) ->
         "red",
     )
     return ExitCode.CONTACT_LOST
+
+
+def _asks_more(found: FoundRun, codes: Mapping[int, int | None]) -> tuple[str, ...]:
+    """Keys of the job that decide beside exit statuses how the run ended."""
+    labels = found.tasks[0].labels
+    bad = [code for code in codes.values() if code]
+    asked: dict[str, object]
+    if bad:
+        stopped = all(code in STOPPED for code in bad) and not any(task.failed for task in found.tasks)
+        asked = {
+            "done_when": labels.done_when,
+            "min_nodes": labels.min_nodes,
+            "max_duration": stopped and labels.max_duration,
+        }
+    else:
+        asked = {"success.file": labels.success_file, "success.min_seconds": labels.success_seconds}
+        asked |= dict.fromkeys(labels.regexes, True)
+    return tuple(key for key, value in asked.items() if value)

@@ -22,6 +22,8 @@ class Onlooker:
         self._hosts = [HostRun(host, plan, connector) for host in plan.hosts]
         self.attempt = plan.attempt
         """Which attempt's verdict it looks for."""
+        self.is_judged = False
+        """Whether somebody still reads the run who will record how it ended, when that was looked for last."""
         self._token = plan.token
         self._reader = waiter_id(stored)
         for host in self._hosts:
@@ -32,7 +34,9 @@ class Onlooker:
 
         Where another attempt may follow, that one is waited for, too, also before it is seen.
         """
-        records = (read_record(seen.verdict, self._token) for seen in await self._visit("mark"))
+        visits = await self._visit("mark")
+        self.is_judged = any(seen.judges for seen in visits)
+        records = (read_record(seen.verdict, self._token) for seen in visits)
         found = next((record for record in records if record is not None), None)
         if found is not None:
             await self._visit("next" if found.may_go_on else "leave")
