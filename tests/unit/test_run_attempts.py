@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ from distui.runs.report.history import stored_row
 from distui.runs.state.reducer import RunState, apply
 from distui.runs.store.end_record import FILE
 from distui.runs.store.recorded import stored_events
-from distui.runs.store.runs import StoredRun
+from distui.runs.store.runs import RunStore, StoredRun
 from distui.session import Completed, Connector
 from distui.spec.hosts.inventory import Host
 from fakehosts.runs import Cluster, facts_of, plan_for, until, use_fake_follower
@@ -486,3 +487,40 @@ async def test_a_full_disk_here_is_no_reason_to_lose_the_result(
     assert (ended.outcome, ended.exit, ended.failure.exit if ended.failure else None) == ("failed", 1, 3)
     assert "No space left on device; attempt 2 is not begun" in cluster.said()
     assert cluster.left() == []
+
+
+@pytest.mark.parametrize("renames", range(6))
+def test_an_attempt_that_was_set_aside_in_part_is_set_aside_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    """Whoever was killed in it left some folders here and some there; whoever takes the run up next goes on."""
+    store = RunStore(tmp_path)
+    stored = store.create("r1")
+    stored.write_plan({"attempt": 1})
+    stored.rank_log(0).write_bytes(b"first try\n")
+    stored.follow_file(0).write_text("{}")
+    (stored.path / "verdict.json").write_text("{}")
+    really, done = Path.rename, list[Path]()
+
+    def rename(self: Path, target: Path) -> Path:
+        if len(done) == renames:
+            raise KeyboardInterrupt
+        done.append(target)
+        return really(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", rename)
+        with contextlib.suppress(KeyboardInterrupt):
+            stored.set_aside(1)
+    again = store.adopt("r1")
+    if (again.read_plan() or {}).get("attempt") == 1:
+        if renames == 2:
+            again.rank_log(0).write_bytes(b"first\n")  # read again in part
+        again.set_aside(1)
+    again.write_plan({"attempt": 2})
+    kept = again.attempt(1)
+    assert kept.rank_log(0).read_bytes() == b"first try\n"
+    assert kept.read_plan() == {"attempt": 1}
+    assert (kept.path / "verdict.json").exists() and not (again.path / "verdict.json").exists()
+    assert kept.follow_file(0).exists()
+    assert [path.name for path in again.log_dir.iterdir()] == []

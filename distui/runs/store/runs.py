@@ -20,6 +20,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import itertools
 import json
@@ -108,13 +109,13 @@ class StoredRun:
     def set_aside(self, number: int) -> None:
         """Keep plan and logs of attempt `number`, which has ended, apart: the folder is then the next one's.
 
-        Raises OSError.
+        Whoever was killed in it did not get to the plan, and it is done again. Raises OSError.
         """
         kept = self.attempt(number).path
         kept.mkdir(mode=0o700, exist_ok=True)
-        for name in ("logs", "follow", "why", "plan.json", "verdict.json"):
+        for name in ("logs", "follow", "why", "verdict.json", "plan.json"):
             with contextlib.suppress(FileNotFoundError):
-                (self.path / name).rename(kept / name)
+                _move(self.path / name, kept / name)
         for name in ("logs", "follow"):
             (self.path / name).mkdir(exist_ok=True, mode=0o700)
 
@@ -354,3 +355,18 @@ def cannot_write(path: Path, error: OSError, then: str = "") -> CheckFailed:
     """The error of a run's folder that can't be written; `then` says what becomes of the run."""
     hint = "free some space there, or set XDG_STATE_HOME to a folder on another disk"
     return CheckFailed(f"can't write {path}: {error.strerror or error}{then}", hint=hint)
+
+
+def _move(source: Path, target: Path) -> None:
+    """Rename; of a file that is there already the one with more in it is kept. Raises OSError."""
+    try:
+        source.rename(target)
+    except OSError as exc:
+        if exc.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        for one in source.iterdir():
+            there = target / one.name
+            if one.is_dir() or not there.exists() or there.stat().st_size < one.stat().st_size:
+                _move(one, there)
+            else:
+                one.unlink()
