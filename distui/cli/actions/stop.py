@@ -59,7 +59,9 @@ async def _whole(settings: Settings, out: Console, place: RunLocation, grace: fl
         done = await end_run(settings.cluster, connector, front, place, grace=grace, word=word)
     if not done.agreed:
         return ExitCode.INTERRUPTED
-    return ExitCode.CONTACT_LOST if done.failed else ExitCode.OK
+    for words in done.remaining:
+        out.tell(words, "warning")
+    return ExitCode.CONTACT_LOST if done.left else ExitCode.OK
 
 
 async def _some(

@@ -135,9 +135,10 @@ async def _beside(connector: Connector, front: FrontEnd, place: RunLocation, liv
         front.tell(words, "error")
     seconds = live.plan.stop_grace if grace is None else grace
     over = await places.let_go(place.stored, limit=seconds + DRAIN_SECONDS)
-    state = f"{place.run} {'is stopped' if over else 'is still being read to its end'}"
-    front.tell(state)
-    return Ended(failed=failed, remaining=() if over else (state,))
+    if not over:
+        return Ended(failed=failed, remaining=(f"{place.run} is still being read to its end",))
+    front.tell(f"{place.run} is stopped")
+    return Ended(failed=failed)
 
 
 async def _verify(

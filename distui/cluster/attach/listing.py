@@ -16,7 +16,6 @@ from distui.runs.hosts.launches import Launch, find_launches
 from distui.runs.report import history
 from distui.runs.report.history import RunRow
 from distui.runs.store.end_record import launch_here
-from distui.runs.store.saved_hosts import saved_hosts
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
 
@@ -46,7 +45,8 @@ class RecordedRuns:
 def recorded_runs(places: Places, hosts: Sequence[Host]) -> RecordedRuns:
     """To be asked are `hosts`, and those that runs without an end here were started on."""
     rows = _recorded(places.settings)
-    return RecordedRuns(rows, _hosts_to_ask(places, hosts, rows))
+    without_end = (places.settings.store.get(row.run) for row in rows if not row.over)
+    return RecordedRuns(rows, places.hosts_to_ask(hosts, filter(None, without_end)))
 
 
 def unasked(places: Places, recorded: RecordedRuns) -> ListedRuns:
@@ -73,17 +73,6 @@ def _recorded(settings: ClusterSettings, before: Sequence[RunRow] = ()) -> list[
     """What is recorded now; what was over `before` is not read again."""
     over = {row.run: row for row in before if row.over}
     return [over.get(one.run_id) or history.shown_row(one, settings.environ) for one in settings.store.all()]
-
-
-def _hosts_to_ask(places: Places, hosts: Sequence[Host], recorded: Sequence[RunRow]) -> tuple[Host, ...]:
-    """`hosts`, and those that runs without an end here were started on, unless the call is about chosen ones."""
-    asked = {host.name: host for host in hosts}
-    if not places.selection.narrows:
-        for row in recorded:
-            stored = places.settings.store.get(row.run) if not row.over else None
-            there = saved_hosts(stored) if stored is not None else ()
-            asked |= {host.name: host for host in there if host.name not in asked}
-    return tuple(asked.values())
 
 
 async def _find_all(connector: Connector, hosts: Sequence[Host]) -> tuple[FoundRuns, tuple[Launch, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from distui.cluster.hosts.selection import Selection
@@ -119,7 +119,7 @@ class Places:
     selection: Selection
 
     def locate(self, run: str) -> RunLocation:
-        """Where to look for `run`: the hosts it was started on, or all of the inventory.
+        """Where to look for `run`: the hosts it was started on, or else all that `ps` asks.
 
         Raises NotFound and UsageError.
         """
@@ -128,11 +128,20 @@ class Places:
         hosts = () if self.selection.hosts or stored is None else saved_hosts(stored)
         if hosts:
             return RunLocation(run, stored, hosts)
-        if stored is None and self.selection.maybe_inventory() is None:
+        without_end = (one for one in self.settings.store.all() if not stored_row(one).over)
+        hosts = self.hosts_to_ask(self.selection.chosen(), without_end)
+        if stored is None and not hosts and self.selection.maybe_inventory() is None:
             raise not_found(
                 self.settings, run, "no run of that name is recorded here, and there is no inventory to ask"
             )
-        return RunLocation(run, stored, self.selection.chosen())
+        return RunLocation(run, stored, hosts)
+
+    def hosts_to_ask(self, hosts: Sequence[Host], without_end: Iterable[StoredRun]) -> tuple[Host, ...]:
+        """`hosts`, and those that runs `without_end` here were started on, unless the call is about chosen ones."""
+        asked = {host.name: host for host in hosts}
+        for stored in without_end if not self.selection.narrows else ():
+            asked |= {host.name: host for host in saved_hosts(stored) if host.name not in asked}
+        return tuple(asked.values())
 
     def at(self, say: Callable[[str], None], run: str, work: Callable[[RunLocation], T]) -> T:
         """Do `work` where the run is; where what is recorded here is older, once more of the run that has its name now.
