@@ -13,7 +13,7 @@ from standing import answer
 from training import PATTERN, opened, settled, until
 
 from distui.plan.model import RunPlan
-from distui.runs.lines.events import Progressed, RanksAsked, RankSilent, RanksStepped, RankStep
+from distui.runs.lines.events import GpuReading, Progressed, RanksAsked, RankSilent, RanksStepped, RankStep
 from distui.runs.lines.explanation import Explanation, RankPlace
 from distui.runs.state.standstill import Standstill, standstill
 from distui.tui.metrics.screen import MetricsScreen
@@ -164,6 +164,25 @@ async def test_a_run_that_is_quiet_all_over(open_app: Any, live: FakeLive) -> No
         await opened(pilot, live)
         assert "STALLED" in screen_text(app) and "last step" not in screen_text(app)
         assert "No rank says another line" in screen_text(app)
+
+
+async def test_one_rank_with_one_gpu_waits_for_nobody(open_app: Any, backend: FakeBackend) -> None:
+    """What its GPU does stands there, not that it waits in a collective."""
+    made = backend.plan("alone", ("node01",))
+    task = made.tasks[0]
+    one = dataclasses.replace(task, ranks=(0,), gpus=(0,), rank_gpus=((0,),))
+    made = dataclasses.replace(made, tasks=(one,), world_size=1, progress=PATTERN, stall_after=300.0)
+    live, now = backend.follow(made), time.time()
+    await live.feed(*launching(made, now - 4 * 3600))
+    await live.feed(*(steps(made, now - 3 * 3600 + i, i) for i in range(21)))
+    seen = sample("node01", now, count=1)
+    await live.feed(dataclasses.replace(seen, gpus=(GpuReading(0, 96.0, power_w=110.0, power_limit_w=700.0),)))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        text = screen_text(app)
+        assert "STALLED" in text
+        assert "No rank says another step; GPU 96 % at 110 W" in text
+        assert "waiting" not in text
 
 
 async def test_a_silent_run_whose_gpus_spin(open_app: Any, live: FakeLive) -> None:

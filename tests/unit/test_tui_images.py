@@ -20,6 +20,18 @@ CONTENT = "c" * 32
 BUILT = f"build:{CONTENT}"
 
 
+@pytest.mark.parametrize(("backend", "path"), [("nccl", "mlx5_0 ib"), ("gloo", "eth0 tcp")])
+def test_the_data_path_is_the_one_that_the_backend_takes(backend: str, path: str, tmp_path: Path) -> None:
+    """gloo talks TCP over the interface, whatever RDMA ports a host has."""
+    made = Cluster(tmp_path, 2).plan()
+    networks = tuple(dataclasses.replace(one, hcas=("mlx5_0:1",), fabric="ib") for one in made.networks)
+    made = dataclasses.replace(made, networks=networks, backend=backend)
+    rows = [row.line.plain for row in plan_lines.plan_rows(Preview(plan=made), 160, LOOK, UNICODE)]
+    (head,) = (row for row in rows if "DATA PATH" in row)
+    at = head.index("DATA PATH")
+    assert [row[at : at + len(path)] for row in rows[rows.index(head) + 1 :][:2]] == [path, path]
+
+
 @pytest.fixture
 def plan(tmp_path: Path) -> RunPlan:
     """A run on h1 to h3 whose image is built."""

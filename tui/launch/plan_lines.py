@@ -17,6 +17,7 @@ from distui.plan.labels import format_ranks, named_ranks
 from distui.plan.model import HostNetwork, NoPlan, PlanProblem, RunPlan, Task
 from distui.plan.text.render import env_heredoc, folded, groups, held, quoted
 from distui.plan.visible import visible
+from distui.runs.state.load import used_networks
 from distui.spec.hosts.names import fold
 from distui.tui.hosts.lines import title
 from distui.tui.hosts.rows import process_words
@@ -224,7 +225,8 @@ def _table(plan: RunPlan, shown: Preview, width: int, palette: Palette) -> list[
     ranks = min(36, max(5, *(len(_ranks(plan, n.host)) for n in plan.networks)))
     gpus = max(4, *(len(_gpus(plan, n.host)) for n in plan.networks))
     room = width - 29 - name - ranks - gpus - address
-    path = max(10, min(room, 24, max(len(_path(n)) for n in plan.networks)))
+    used = used_networks(plan)
+    path = max(10, min(room, 24, max(len(_path(n)) for n in used.values())))
     head = Line().gap(1).put("NODE", faint, width=4).gap(2).put("HOST", faint, width=name).gap(2)
     head.put("TASKS" if plan.rank_names else "RANKS", faint, width=ranks).gap(2).put("GPUS", faint, width=gpus).gap(2)
     head.put("ADDRESS", faint, width=address).gap(2).put("DATA PATH", faint, width=path).gap(2).put("RENDEZVOUS", faint)
@@ -243,7 +245,7 @@ def _table(plan: RunPlan, shown: Preview, width: int, palette: Palette) -> list[
         line.put(_gpus(plan, net.host), palette.text, width=gpus).gap(2).put(
             net.addr, palette.muted, width=address
         ).gap(2)
-        line.put(_path(net, path), palette.text, width=path).gap(2)
+        line.put(_path(used[net.host], path), palette.text, width=path).gap(2)
         lines.append(line.put(_meets(plan, net), palette.muted).cut(width - 1))
     return lines
 

@@ -23,21 +23,28 @@ _STATES = {
 }  # fmt: skip
 
 
-def rank_note(row: RankRow, gpus: Sequence[GpuReading], *, stands: bool) -> str:
-    """What there is to know of a rank that is behind, or whose run stands still: how far, what it does, its GPU."""
+def rank_note(row: RankRow, gpus: Sequence[GpuReading], *, ranks: int, stands: bool) -> str:
+    """What there is to know of a rank that is behind, or whose run stands still: how far, what it does, its GPU.
+
+    `ranks` is how many its run has.
+    """
     late = f"{row.lag:,} {plural(row.lag, 'step')} behind" if row.tone == "watch" and row.lag else ""
-    busy = gpu_words(gpus) if stands and row.tone != "watch" else ""
+    busy = gpu_words(gpus, ranks) if stands and row.tone != "watch" else ""
     return ": ".join(part for part in (late, safe(row.does).replace("\n", " ") or busy) if part)
 
 
-def gpu_words(gpus: Iterable[GpuReading]) -> str:
-    """`97 % at 110 W: waiting in a collective`; empty where not most of them wait so."""
+def gpu_words(gpus: Iterable[GpuReading], ranks: int) -> str:
+    """`97 % at 110 W: waiting in a collective`; empty where not most of them wait so.
+
+    The one GPU of the one rank of a run has none to wait for: of it the figures are all that is known.
+    """
     seen = list(gpus)
     found = [gpu for gpu in seen if waits(gpu)]
     if not found or 2 * len(found) < len(seen):
         return ""
     load, watts = median(g.utilization_pct or 0.0 for g in found), median(g.power_w or 0.0 for g in found)
-    return f"{load:.0f} % at {watts:.0f} W: waiting in a collective"
+    waiting = ": waiting in a collective" if ranks > 1 or len(seen) > 1 else ""
+    return f"{load:.0f} % at {watts:.0f} W{waiting}"
 
 
 def sign_of(row: RunRow) -> str:

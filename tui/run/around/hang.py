@@ -76,8 +76,9 @@ def headline(feed: RunFeed) -> str:
         return ""
     late = [row for row in feed.rows() if row.word == "behind"]
     words = f"{_who(late)} behind the others" if late else _silence(feed)
-    load = gpu_words(gpu for row in feed.rows() for gpu in feed.gpus_of(row))
-    return f"{words[:1].upper()}{words[1:]}" + (f"; GPUs {load}" if load else "")
+    gpus = [gpu for row in feed.rows() for gpu in feed.gpus_of(row)]
+    load = gpu_words(gpus, feed.live.plan.world_size)
+    return f"{words[:1].upper()}{words[1:]}" + (f"; {plural(len(gpus), 'GPU')} {load}" if load else "")
 
 
 def _silence(feed: RunFeed) -> str:

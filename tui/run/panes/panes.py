@@ -177,7 +177,9 @@ class Panes:
         stands = self.feed.stands is not None
         for log_pane in self.grid.logs:
             row = self.ranks.ranks.get(log_pane.rank) if log_pane.rank is not None else None
-            note = rank_note(row, self.feed.gpus_of(row), stands=stands) if row is not None else ""
+            note = ""
+            if row is not None:
+                note = rank_note(row, self.feed.gpus_of(row), ranks=self.feed.live.plan.world_size, stands=stands)
             loud = row is not None and row.tone == "watch"
             log_pane.now_is(live=self.feed.lives(log_pane.rank), place=self.place_of(log_pane), note=note, loud=loud)
         for merged in self.merged:
