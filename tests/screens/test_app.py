@@ -289,6 +289,27 @@ async def test_any_size_is_drawn(open_app: Any, backend: FakeBackend, view: str)
         assert "distui" in screen_text(app)
 
 
+def dimmed(app: Any, words: str) -> set[bool]:
+    """Whether these words are dim, wherever they stand on the screen; empty where they don't."""
+    parts = [part for strip in app.screen._compositor.render_strips() for part in strip]
+    return {bool(part.style and part.style.dim) for part in parts if words in part.text}
+
+
+@pytest.mark.parametrize(("key", "words"), [("question_mark", "Touches the hosts"), ("x", "choose"), ("", "Stop it?")])
+async def test_the_view_behind_a_dialog_stays_in_sight_in_16_colours(open_app: Any, key: str, words: str) -> None:
+    """It is dim, and what stands before it is not."""
+    async with open_app((200, 50), theme="ansi") as (app, pilot):
+        assert dimmed(app, "node04") == {False}
+        if key:
+            await press(pilot, key)
+        else:
+            app.push_screen(Confirm("Stop it?", ("host  node01",), "Stop"))
+            await settle(pilot)
+        shot(app, f"over-{key}")
+        assert dimmed(app, "node04") == {True}
+        assert dimmed(app, words) == {False}
+
+
 @pytest.mark.parametrize("theme", ["dark", "light", "ansi", "nord", "textual-light"])
 async def test_every_theme_has_all_styles(open_app: Any, theme: str) -> None:
     """distui's own colours have a fall-back in every theme, textual's own ones included."""

@@ -11,7 +11,6 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from distui.regex import regex
@@ -19,12 +18,13 @@ from distui.runs.launch import gpu_users
 from distui.runs.launch.gpu_users import GpuUser
 from distui.runs.lines.text import safe
 from distui.tui.dialogs.keys import DialogKeys, Keys
+from distui.tui.dialogs.over import Over
 from distui.tui.frame.context import palette_of
 from distui.tui.paint.theme import Palette
 
 BOX = """
 {kind} {{ align: center middle; background: $background 60%; }}
-{kind}:ansi {{ background: ansi_default; }}
+{kind}:ansi {{ background: transparent; }}
 {kind} > Vertical {{
     width: 76; max-width: 100%; height: auto; max-height: 100%; background: $panel; padding: 1 3;
 }}
@@ -89,7 +89,7 @@ def users_lines(users: Sequence[GpuUser]) -> tuple[str, ...]:
     return (*(f"! {words}" for words in gpu_users.user_lines(users)), effect, "")
 
 
-class Dialog(ModalScreen[str]):
+class Dialog(Over[str]):
     """A question with buttons in a row; `esc`, `n` and `q` answer nothing. Dismisses with a button's id, or ""."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

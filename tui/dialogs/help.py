@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import Input
 
 from distui.tui.dialogs.keys import DialogKeys, Keys
+from distui.tui.dialogs.over import Over
 from distui.tui.frame.actions import Action
 from distui.tui.frame.base import HEIGHTS, View
 from distui.tui.frame.context import app_of, palette_of
@@ -25,7 +26,7 @@ LEAST = 10
 """Rows of the list below which nothing is kept in sight beside it."""
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Over[None]):
     """Grouped by task; what touches hosts stands apart. Where sentences have no room only names are listed; typing
     filters, and says of what it finds all that is known."""
 
@@ -39,7 +40,7 @@ class HelpScreen(ModalScreen[None]):
     VERTICAL_BREAKPOINTS = HEIGHTS
     DEFAULT_CSS = """
     HelpScreen { align: center middle; background: $background 60%; }
-    HelpScreen:ansi { background: ansi_default; }
+    HelpScreen:ansi { background: transparent; }
     HelpScreen > Vertical {
         width: 140; max-width: 100%; height: auto; max-height: 100%; background: $panel; padding: 1 2;
     }

@@ -9,9 +9,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.events import Key
-from textual.screen import ModalScreen
 
 from distui.tui.dialogs.keys import DialogKeys, Keys
+from distui.tui.dialogs.over import Over
 from distui.tui.frame.base import HEIGHTS, View
 from distui.tui.frame.context import app_of, palette_of
 from distui.tui.frame.keys import actions_here, keys_of
@@ -22,14 +22,14 @@ _GROUPS = ("View", "Logs", "Layout", "Change")
 KEYS: Keys = (("enter", "do it"), ("up down", "choose"), ("a row's key", "does it, too"), ("esc", "close"))
 
 
-class MenuScreen(ModalScreen[str]):
+class MenuScreen(Over[str]):
     """Dismisses with the id of the action that was chosen, or ""."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,x,q", "close", show=False)]
     VERTICAL_BREAKPOINTS = HEIGHTS
     DEFAULT_CSS = """
     MenuScreen { align: center middle; background: $background 60%; }
-    MenuScreen:ansi { background: ansi_default; }
+    MenuScreen:ansi { background: transparent; }
     MenuScreen > Vertical {
         width: 76; max-width: 100%; height: auto; max-height: 90%; background: $panel; padding: 1 2;
     }

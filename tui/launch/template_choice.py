@@ -7,12 +7,12 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from distui.cluster.jobs.job_templates import TEMPLATES
 from distui.tui.dialogs.confirm import BOX
 from distui.tui.dialogs.keys import DialogKeys, Keys
+from distui.tui.dialogs.over import Over
 from distui.tui.frame.base import HEIGHTS
 from distui.tui.frame.context import palette_of
 from distui.tui.paint.paint import Line
@@ -21,7 +21,7 @@ from distui.tui.widgets.rows import RowList
 KEYS: Keys = (("enter", "begin with it"), ("up down", "choose"), ("esc", "back"))
 
 
-class TemplateChoice(ModalScreen[str]):
+class TemplateChoice(Over[str]):
     """Dismisses with a template's name, or ""."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", show=False)]
