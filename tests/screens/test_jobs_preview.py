@@ -8,6 +8,7 @@ from fakes import NOW, FakeBackend, screen_text, settle
 
 from distui.runs.lines.events import Failure
 from distui.runs.report.history import RunRow
+from distui.tui.launch.template_choice import TemplateChoice
 from distui.tui.paint.paint import cut_left, cut_middle
 
 TF = """\
@@ -20,6 +21,17 @@ roles: {chief: {count: 1}, worker: {count: 1}, ps: {per_host: 2}}
 command: [python, train.py]
 """
 FAILURE = Failure(3, "node02", 1, "exit 1", "the GPU ran out of memory", "smaller batch")
+
+
+async def test_without_job_files_it_is_said_how_to_make_one(open_app: Any, backend: FakeBackend) -> None:
+    """And the key does that: it asks for a template."""
+    backend.job_texts = {}
+    async with open_app(start="jobs") as (app, pilot):
+        await settle(pilot)
+        assert "n makes one from a template, which runs as it is" in screen_text(app)
+        await pilot.press("n")
+        await settle(pilot)
+        assert isinstance(app.screen, TemplateChoice)
 
 
 async def test_the_job_under_the_cursor_and_its_last_run(open_app: Any, backend: FakeBackend) -> None:

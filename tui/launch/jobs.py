@@ -190,5 +190,5 @@ class JobsScreen(View):
 _NONE = (
     "",
     "No job files: neither *.yaml nor jobs/*.yaml, nor in your config folder.",
-    "`distui job new` writes one to start from; n opens an empty form.",
+    "n makes one from a template, which runs as it is; `distui job new` writes one, too.",
 )
