@@ -769,3 +769,43 @@ def test_a_reason_that_several_ranks_have_is_said_once() -> None:
     found = explain([*waiting(4, without=(2, 3)), *(RankSeen(n, "h1", why_not=cut) for n in (2, 3))])
     assert [place.does for place in found.ranks[:2]] == ["can't be seen", "can't be seen"]
     assert any(cut in line for line in found.evidence)
+
+
+def typed(number: int, kinds: str, *, what: str = "gloo:all_reduce", **more: Any) -> RankSeen:
+    """A rank that went through its 30th collective with tensors of this type."""
+    own = group(31, what=what, **more)
+    recent = tuple(replace(one, kinds=kinds) if one.number == 30 else one for one in own.recent)
+    return rank(number, replace(own, recent=recent))
+
+
+def test_types_that_gloo_lets_through_are_told() -> None:
+    """It looks at bytes alone: ranks go on with sums of nothing. That is no hang, which would be ended."""
+    found = explain([typed(0, "Float"), typed(1, "Float"), typed(2, "Int"), typed(3, "Float")])
+    assert verdict(found) == ("moving", "certain", ())
+    assert found.headline == "no collective stands still, but ranks mixed types of tensors in one"
+    assert found.evidence == (
+        "#30 of the default group went through with different types: rank 2 called all_reduce of 1000 Int, "
+        "ranks 0-1,3 called all_reduce of 1000 Float",
+    )
+    assert found.advice.startswith("every rank must call the same collectives")
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        [typed(0, "Float"), typed(1, "Float")],
+        [typed(0, "Float", what="gloo:scatter"), typed(1, "Int", what="gloo:scatter")],
+        [typed(0, "Float", name="1"), typed(1, "Int", name="1")],
+    ],
+    ids=["the same", "may differ", "a group whose members are not known"],
+)
+def test_types_that_are_no_matter(ranks: list[RankSeen]) -> None:
+    """Of gloo's other groups each rank has names of its own."""
+    found = explain(ranks)
+    assert (found.headline, found.evidence, found.advice) == ("no collective stands still", (), "")
+
+
+def test_types_in_a_group_whose_members_torch_tells() -> None:
+    """As over NCCL."""
+    found = explain([typed(0, "Float", name="1", ranks=(0, 1)), typed(1, "Int", name="1", ranks=(0, 1))])
+    assert found.evidence[0].startswith("#30 of group 1 went through with different types: rank 0 called all_reduce")

@@ -240,14 +240,42 @@ def _usual(groups: Iterable[Group]) -> float:
     return median(longest) if longest else 0.0
 
 
-def _mismatch(name: str, ranks: Sequence[RankSeen], least: float) -> Mismatch | None:
+def unlike(ranks: Sequence[RankSeen]) -> tuple[Mismatch, ...]:
+    """The first number of each group under which ranks did the same with tensors of different types, and it went
+    through: gloo looks at bytes only, so that what they get is no sum of anything.
+
+    Only where it is known that all of them are in that group: gloo's names of others are each rank's own.
+    """
+    return tuple(one for name in _names(ranks) if (one := _unlike(name, ranks)) is not None)
+
+
+def _unlike(name: str, ranks: Sequence[RankSeen]) -> Mismatch | None:
+    about = _about(name, ranks)
+    known = is_default(name, about) or all(seen.groups[name].ranks for seen in ranks if name in seen.groups)
+    for number, begun in sorted(_rows(name, ranks).items()) if known else ():
+        alike = len({one.what for one in begun.values()}) == 1 and all(one.over and one.kinds for one in begun.values())
+        if alike and len({one.kinds for one in begun.values()}) > 1 and len(kinds := _kinds(begun)) > 1:
+            return Mismatch(name, about, number, kinds)
+    return None
+
+
+def _rows(name: str, ranks: Sequence[RankSeen]) -> dict[int, dict[int, Collective]]:
+    """What ranks began under each number of a group."""
     rows: dict[int, dict[int, Collective]] = {}
-    by_rank = {seen.rank: seen for seen in ranks}
     for seen in ranks:
         for one in seen.groups[name].recent if name in seen.groups else ():
             rows.setdefault(one.number, {})[seen.rank] = one
-    about = next((seen.groups[name].about for seen in ranks if name in seen.groups), "")
-    for number, begun in sorted(rows.items()):
+    return rows
+
+
+def _about(name: str, ranks: Sequence[RankSeen]) -> str:
+    return next((seen.groups[name].about for seen in ranks if name in seen.groups), "")
+
+
+def _mismatch(name: str, ranks: Sequence[RankSeen], least: float) -> Mismatch | None:
+    by_rank = {seen.rank: seen for seen in ranks}
+    about = _about(name, ranks)
+    for number, begun in sorted(_rows(name, ranks).items()):
         kinds = _kinds(begun)
         waits = [_waited(by_rank[rank], one) for rank, one in begun.items() if not one.over]
         if len(kinds) > 1 and max(waits, default=0.0) >= least:

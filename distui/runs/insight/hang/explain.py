@@ -19,6 +19,7 @@ from distui.runs.insight.hang.collectives import (
     mismatches,
     newest_of,
     standing,
+    unlike,
 )
 from distui.runs.insight.hang.direct import Direct, direct, unsure
 from distui.runs.insight.hang.explain_gpus import with_gpus
@@ -278,8 +279,16 @@ def _nothing_stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Exp
         return Explanation("hang", headline, "certain", places, advice=advice(acts[stopped[0]], stall=False))
     if any(seen.groups for seen in ranks):
         sure: Certainty = "likely" if unsure(ranks) else "certain"
-        return Explanation("moving", "no collective stands still", sure, places)
+        mixed = tuple(_of_types(one) for one in unlike(ranks))
+        headline = "no collective stands still" + (", but ranks mixed types of tensors in one" if mixed else "")
+        return Explanation("moving", headline, sure, places, mixed, SAME_ORDER if mixed else "")
     return Explanation("unseen", "no rank tells where it is in its collectives", "unknown", places, _why_unseen(ranks))
+
+
+def _of_types(one: Mismatch) -> str:
+    """`all_reduce #21 ...: rank 2 called all_reduce of 1000 Int, ranks 0-1,3 called ...`; who is odd comes first."""
+    parts = ", ".join(f"{named_ranks(who)} called {what}" for what, who in one.kinds.items())
+    return f"#{one.number} of {group_words(one.group, one.about)} went through with different types: {parts}"
 
 
 def _why_unseen(ranks: Sequence[RankSeen]) -> tuple[str, ...]:
