@@ -385,3 +385,82 @@ def test_steps_are_one_row_though_epochs_are_said_between_them(tmp_path: Path) -
         "rank */2 epoch 0..3 mean loss 2.25",
     ]
     assert sum(group.members for group in groups) == 25
+
+
+LOGGING = "2026-11-26 10:{m:02}:{s:02},{ms:03} INFO train: step {i} loss {loss:.3f}"
+MEGATRON = (
+    " [2026-11-26 10:{m:02}:{s:02}] iteration {i:8}/  500000 | consumed samples: {samples:12} | elapsed time per"
+    " iteration (ms): {ms}.5 | learning rate: 1.500E-04 | lm loss: {loss:.6E} | loss scale: 1.0 | number of skipped"
+    " iterations:   0 |"
+)
+TQDM = "{pct:3}%|{bar}| {i}/500 [{m:02}:{s:02}<05:{s:02},  2.{pct:02}it/s, loss={loss:.3f}]"
+BARS = ("▏         ", "▎         ", "▍         ", "▌         ", "▋         ")
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (LOGGING, "* INFO train: step 0..24 loss 3.000 to 2.760"),
+        ("10:{m:02}:{s:02} step {i} loss {loss:.3f}", "* step 0..24 loss 3.000 to 2.760"),
+        ("[26/11/05 10:{m:02}:{s:02}] step {i} loss {loss:.3f}", "[*] step 0..24 loss 3.000 to 2.760"),
+        ("11/26/2026 10:{m:02}:{s:02} AM step {i} loss {loss:.3f}", "* AM step 0..24 loss 3.000 to 2.760"),
+        ("2026-11-26T10:{m:02}:{s:02}.{ms:03}Z step {i} loss {loss:.3f}", "* step 0..24 loss 3.000 to 2.760"),
+        ("Nov 26 10:{m:02}:{s:02} h1 train[4711]: step {i}", "Nov 26 * h1 train[4711]: step 0..24"),
+        (MEGATRON, " [*] iteration        0..24/  500000 | consumed samples:            * | elapsed time per"
+                   " iteration (ms): * | learning rate: 1.500E-04 | lm loss: 3.000000E+00 to 2.760000E+00 | loss"
+                   " scale: 1.0 | number of skipped iterations:   0 |"),
+        (TQDM, "  0..4%|*| 0..24/500 [*<*,  */s, loss=3.000 to 2.760]"),
+        ("step {i} loss {loss:.3f} mem={samples}", "step 0..24 loss 3.000 to 2.760 mem=*"),
+        ("step {i} mem={samples}", "step 0..24 mem=0 to 6144"),
+        ("{i}: loss {loss:.3f}", "0..24: loss 3.000 to 2.760"),
+    ],
+)  # fmt: skip
+def test_steps_are_one_row_whatever_else_counts_or_tells_the_time(tmp_path: Path, line: str, shown: str) -> None:
+    """Thirty lines that differ only in numbers: the last ones, and one row for the others."""
+    said = [
+        (i * 3.0, line.format(i=i, m=i * 3 // 60, s=i * 3 % 60, ms=(i * 377) % 1000, loss=3 - i / 100,
+                              samples=i * 256, pct=i // 5, bar=BARS[i // 5 % 5]))
+        for i in range(30)
+    ]  # fmt: skip
+    merged = MergedLog({0: log(tmp_path, 0, *said)})
+    first, *rest = read(merged)
+    assert (first.shown, merged.remark(first), len(rest)) == (shown, "25 steps", KEPT)
+
+
+def test_what_counts_something_else_keeps_a_row_of_its_own_each(tmp_path: Path) -> None:
+    """Two workers that say their steps in turn are two rows, though their lines differ only in numbers."""
+    said = [(i * 3.0 + w, f"worker {w} step {i} loss 2.5") for i in range(20) for w in range(2)]
+    groups = read(MergedLog({0: log(tmp_path, 0, *said)}))
+    assert [group.shown for group in groups if group.parts] == [
+        "worker 0 step 0..17 loss 2.5", "worker 1 step 0..16 loss 2.5",
+    ]  # fmt: skip
+
+
+def test_what_ranks_say_at_their_own_times_is_one_row(tmp_path: Path) -> None:
+    """The time in a line is no figure of it, nor what tells two errors apart; a step is."""
+    texts = [f"2026-11-26 10:00:0{r}.{r}23 INFO step 7 loss 2.1{r}" for r in range(4)]
+    buffers = {r: log(tmp_path, r, (1.0, text)) for r, text in enumerate(texts)}
+    merged = MergedLog(buffers)
+    (group,) = read(merged)
+    assert (group.shown, merged.remark(group)) == ("* INFO step 7 loss 2.12", "± 0.015")
+    errors = {r: log(tmp_path, 10 + r, (1.0, f"2026-11-26 10:00:01,{r}23 ERROR lost a peer")) for r in range(4)}
+    assert [group.members for group in read(MergedLog(errors))] == [4]
+    other = {r: log(tmp_path, 20 + r, (1.0, f"2026-11-26 10:00:01,123 INFO step {r}")) for r in range(2)}
+    assert len(read(MergedLog(other))) == 2
+
+
+@pytest.mark.parametrize("text", ["at h1:29500", "on node01:30", "ids 1-2-3", "v1.2:3", "took 3 of 4/5"])
+def test_what_only_looks_like_a_time_is_kept(text: str) -> None:
+    """Addresses and names are told apart."""
+    assert fold_key(text)[0] == text
+
+
+def test_steps_of_several_ranks_show_the_middle_of_the_figure(tmp_path: Path) -> None:
+    """Also when each says its own time."""
+    line = "10:00:{i:02},{r} step {i} loss 2.{r}0 mem={mem}"
+    buffers = {
+        r: log(tmp_path, r, *((i * 3.0 + r / 100, line.format(i=i, r=r, mem=i + r)) for i in range(20)))
+        for r in range(2)
+    }
+    first = read(MergedLog(buffers))[0]
+    assert first.shown == "* step 0..14 loss 2.05 mem=*"

@@ -1,9 +1,9 @@
 """A row of the merged log: a line, who said it when, and which of its numbers differ. Pure.
 
-Lines are one when they are equal but for numbers with a point or a unit (`loss 2.104`, `41.3k`) and for the number of
-the rank that says them (`rank 3/16`). Other numbers may differ only from rank to rank (`worker 3 restarted`), and not
-in errors; those that count (`step 18240`, `12/500`) never: `step 18240` is not folded with `step 18241`. Where numbers
-differ a `*` stands for them.
+Lines are one when they are equal but for dates and times of day (`10:04:59,120`), numbers with a point or a unit
+(`loss 2.104`, `41.3k`) and for the number of the rank that says them (`rank 3/16`). Other numbers may differ only from
+rank to rank (`worker 3 restarted`), and not in errors; those that count (`step 18240`, `12/500`) never: `step 18240` is
+not folded with `step 18241`. Where numbers differ a `*` stands for them.
 """
 
 from __future__ import annotations
@@ -17,20 +17,44 @@ from operator import itemgetter
 
 from distui.regex import regex
 
-Step = tuple[str, tuple[int, ...]]
+Step = tuple[str, str, tuple[int, ...]]
+"""What a row says but for its numbers, the same but for whole ones that don't count, and those that count."""
 
 FOLD_S = 2.0
 """Equal lines that are closer than this are one."""
 
+_CLOCK = (
+    r"(?<![\w./:-])(?:\d{4}-\d\d-\d\d|\d{1,4}/\d{1,2}/\d{1,4})"
+    r"(?:[T ]+(?:\d{1,2}:){2}\d\d(?:[.,]\d+)?(?:Z|[-+]\d\d:?\d\d)?)?(?![\w:/-])"
+    r"|(?<![\w.:])\d{1,3}:\d\d(?::\d\d)?(?:[.,]\d+)?(?![\w:]|\.\d)"
+)
+"""A date, a time of day, or how long something takes: no figures, and they count nothing."""
+_BAR = r"(?<=%\|)[^|]*(?=\|)"
+"""The bar that tqdm paints."""
 _VARYING = regex(r"(?<![\w.])[-+]?\d+(?:\.\d+(?:[eE][-+]?\d+)?[a-zA-Z%]{0,2}|[kMGT]\b|(?:ms|us|s)\b)")
+_SPACES = regex(r" +")
 _PARTS = regex(r"([-+]?\d+(?:\.\d+(?:[eE][-+]?\d+)?)?)(.*)")
 _COUNTS = (
     r"(?<![A-Za-z])(?i:(?:global[ _]?)?(?:steps?|iter(?:ation)?s?|it|epochs?|batch(?:es)?|updates?))[ =:#\[(]*"
     r"\d[\d,_]*(?:(?:\s*/\s*|\s+of\s+)\d[\d,_]*)?"
-    r"|(?<![\w.])\d+\s*/\s*\d+(?![\w.])|^\s*\d+(?![\w.])"
+    r"|(?<![\w.])\d+\s*/\s*\d+(?![\w.])|^\s*\d+(?![\w.]|[-:]\w)"
 )
 """Numbers that count: after their names, as a part of a total, at the beginning of a line."""
-NUMBERS = regex(rf"(?P<counts>{_COUNTS})|(?P<varies>{_VARYING.pattern})|(?P<whole>(?<![\w.])[-+]?\d+(?![\w.]))")
+_NUMBERS = rf"(?P<counts>{_COUNTS})|(?P<varies>{_VARYING.pattern})|(?P<whole>(?<![\w.])[-+]?\d+(?![\w.]))"
+_PLAIN = regex(_NUMBERS)
+_TIMED = regex(rf"(?P<clock>{_CLOCK})|(?P<bar>{_BAR})|{_NUMBERS}")
+_FOLDED = regex(rf"(?P<clock>{_CLOCK})|(?P<varies>{_VARYING.pattern})")
+_MAY_BE_CLOCK = regex(r"\d:\d\d|\d-\d\d-\d|\d/\d+/\d")
+
+
+def numbers_in(text: str) -> re.Pattern[str]:
+    """What finds all numbers of a line: its groups tell which are `counts`, `varies`, `whole`, a `clock` or a `bar`."""
+    return _TIMED if _may_be_timed(text) or "%|" in text else _PLAIN
+
+
+def _may_be_timed(text: str) -> bool:
+    """Whether to look for times: that is slow, and most lines have none."""
+    return (":" in text or "-" in text or "/" in text) and _MAY_BE_CLOCK.search(text) is not None
 
 
 @dataclass(slots=True)
@@ -62,7 +86,7 @@ class Group:
     parts: list[Group] = field(default_factory=list)
     """The rows that it stands for, of one step each (`step_ranges.py`); none of a line that is itself."""
     step: Step | None = None
-    """What it says but for its numbers, and those that count; None before anybody asked."""
+    """None before anybody asked."""
     folded: bool = False
     """Whether it is a part of another row: what is said later is no member any more."""
     alone: bool = False
@@ -104,7 +128,7 @@ class Group:
 
 def numbers(text: str) -> list[re.Match[str]]:
     """The numbers of a line that may differ from rank to rank."""
-    return [match for match in NUMBERS.finditer(text) if match.lastgroup != "counts"]
+    return [match for match in numbers_in(text).finditer(text) if match.lastgroup != "counts"]
 
 
 def starred(text: str, differs: Collection[int], middle: float) -> str:
@@ -129,15 +153,24 @@ def written_as(text: str, value: float) -> str:
 
 def loose_key(text: str) -> str:
     """What lines have in common whose numbers differ, but for those that count."""
-    return NUMBERS.sub(lambda match: match.group() if match.lastgroup == "counts" else "#", text)
+    return unpadded(numbers_in(text).sub(lambda match: match.group() if match.lastgroup == "counts" else "#", text))
+
+
+def unpadded(text: str) -> str:
+    """A line with one space where there are several: numbers may be padded to one width."""
+    return _SPACES.sub(" ", text) if "  " in text else text
 
 
 def fold_key(text: str) -> tuple[str, float]:
     """What makes lines one, and the value of the first number that may differ (0 without one)."""
-    first = _VARYING.search(text)
-    if first is None:
+    pattern, first = _VARYING, _VARYING.search(text)
+    if _may_be_timed(text):
+        pattern = _FOLDED
+        first = next((match for match in pattern.finditer(text) if match.lastgroup == "varies"), None)
+    elif first is None:
         return text, 0.0
-    return _VARYING.sub("#", text), float(first.group().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ%"))
+    value = first.group().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ%") if first is not None else 0
+    return pattern.sub("#", text), float(value)
 
 
 @lru_cache(4096)

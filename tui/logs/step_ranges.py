@@ -1,17 +1,18 @@
 """Rows of the merged log that say the same at one step after another, as one row: `step 10..19  loss 2.1 to 2.0`. Pure.
 
 The newest rows, and what could still get another line, stand alone; so does a row that not the same ranks said, and
-what is said between steps and counts nothing parts them.
+what is said between steps and counts nothing parts them. Rows whose other whole numbers are the same (`worker 3`) are
+put together first, else any that differ only in numbers (`mem=1003`).
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from distui.regex import regex
-from distui.tui.logs.groups import NUMBERS, Group, Step, written_as
+from distui.tui.logs.groups import Group, Step, numbers_in, unpadded, written_as
 
 LEAST = 4
 """Fewer steps are no range."""
@@ -21,9 +22,12 @@ KEPT = 5
 """The newest rows that stay as they are."""
 BACK = 24
 """So many rows back the step before may be: others that count may stand between them (`epoch 3 mean loss`)."""
-NO_STEP: Step = ("", ())
+NO_STEP: Step = ("", "", ())
 
 _DIGITS = regex(r"\d[\d,_]*")
+_LOSS = regex(r"(?i:loss)[\s=:\"']*$")
+Pair = tuple[re.Match[str], re.Match[str]]
+"""A number of the first row, and the same of the last one."""
 
 
 class StepRanges:
@@ -51,14 +55,18 @@ class StepRanges:
 
     def _fold_at(self, index: int) -> int:
         """Fold the row there with those before it, where that can be; how many fewer there are."""
+        return self._fold_alike(index, 0) or self._fold_alike(index, 1)
+
+    def _fold_alike(self, index: int, shape: int) -> int:
+        """The same with those that say the same by this part of their `Step`."""
         rows, row, same = self._rows, self._rows[index], [index]
         for at in range(index - 1, max(-1, index - 1 - BACK), -1):
             before = rows[at]
             if not _beside(before, row):
                 break
-            if step_of(_last(before))[0] != step_of(row)[0]:
+            if step_of(_last(before))[shape] != step_of(row)[shape]:
                 continue
-            if not step_of(_last(before))[1] < step_of(rows[same[-1]])[1]:
+            if not step_of(_last(before))[-1] < step_of(rows[same[-1]])[-1]:
                 break
             if before.parts:
                 if len(same) > 1 or len(before.parts) >= MOST:
@@ -93,12 +101,13 @@ def step_of(row: Group) -> Step:
     """What a row says but for its numbers, and those that count in their order: epoch, step; `NO_STEP` without one."""
     if row.step is None:
         text = row.common or row.text
-        counts = [match.group() for match in NUMBERS.finditer(text) if match.lastgroup == "counts"]
+        pattern = numbers_in(text)
+        counts = [match.group() for match in pattern.finditer(text) if match.lastgroup == "counts"]
         numbers = tuple(int(re.sub("[,_]", "", found[0])[:18]) for one in counts if (found := _DIGITS.findall(one)))
         if not numbers or row.level or row.shift or row.inserted:
             row.step = NO_STEP
         else:
-            row.step = NUMBERS.sub(_shape, text), numbers
+            row.step = unpadded(pattern.sub(_shape, text)), unpadded(pattern.sub("#", text)), numbers
     return row.step
 
 
@@ -136,28 +145,46 @@ def _extend(made: Group, row: Group) -> None:
 
 
 def range_text(first: Group, last: Group) -> str:
-    """One line for all from the first to the last: steps and the first figure from where to where, `*` for others."""
-    text, parts, seen = first.common or first.text, [], 0
-    figures, index = 0, 0
-    for mine, other in _both(text, last.common or last.text):
-        number = index if mine.lastgroup != "counts" else -1
-        index += mine.lastgroup != "counts"
-        figures += mine.lastgroup == "varies"
+    """One line for all from the first to the last: steps and a figure from where to where, `*` for what differs."""
+    text, parts, seen, number = first.common or first.text, [], 0, -1
+    pairs = list(_both(text, last.common or last.text))
+    figure = _figure(text, pairs)
+    starred = {*first.differs, *last.differs}
+    for at, (mine, other) in enumerate(pairs):
+        number += mine.lastgroup != "counts"
         said = (mine.group(), other.group())
         if mine.lastgroup == "counts":
             words = _counted(*said)
-        elif mine.lastgroup == "varies" and figures == 1:
-            ends = [written_as(one, (row.low + row.high) / 2) for one, row in zip(said, (first, last), strict=True)]
+        elif at == figure and (ends := _ends(at, pairs, (first, last), number in starred)):
             words = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
         else:
-            words = "*" if said[0] != said[1] or number in first.differs or number in last.differs else said[0]
+            words = "*" if said[0] != said[1] or number in starred else said[0]
         parts += [text[seen : mine.start()], words]
         seen = mine.end()
     return "".join(parts) + text[seen:]
 
 
-def _both(first: str, last: str) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
-    return zip(NUMBERS.finditer(first), NUMBERS.finditer(last), strict=False)
+def _figure(text: str, pairs: Sequence[Pair]) -> int | None:
+    """Which of its numbers is shown from where to where: the loss, else the first with a point or a unit, else the
+    first whole one that differs."""
+    varies = [at for at, (mine, _) in enumerate(pairs) if mine.lastgroup == "varies"]
+    losses = [at for at in varies if _LOSS.search(text, max(0, (start := pairs[at][0].start()) - 9), start)]
+    whole = [at for at, (mine, other) in enumerate(pairs) if mine.lastgroup == "whole" and mine[0] != other[0]]
+    return next(iter([*losses, *varies, *whole]), None)
+
+
+def _ends(at: int, pairs: Sequence[Pair], rows: tuple[Group, Group], starred: bool) -> tuple[str, str] | None:
+    """What is said of a figure by the first and by the last row; of several ranks the middle, which is known of the
+    first number with a point or a unit."""
+    mine, other = pairs[at]
+    if not any(one.lastgroup == "varies" for one, _ in pairs[:at]) and mine.lastgroup == "varies":
+        first, last = ((row.low + row.high) / 2 for row in rows)
+        return written_as(mine.group(), first), written_as(other.group(), last)
+    return None if starred else (mine.group(), other.group())
+
+
+def _both(first: str, last: str) -> Iterator[Pair]:
+    return zip(numbers_in(first).finditer(first), numbers_in(last).finditer(last), strict=False)
 
 
 def _counted(first: str, last: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distui.tui.logs.groups import FOLD_S, NUMBERS, Group, fold_key, loose_key
+from distui.tui.logs.groups import FOLD_S, Group, fold_key, loose_key, numbers_in, unpadded
 
 NEAR = 200
 """So many rows before it and after it are looked at."""
@@ -55,4 +55,4 @@ def _apart(other: Group, row: Group) -> str:
 
 def _shape(text: str) -> str:
     """A line without any of its numbers."""
-    return NUMBERS.sub("#", text)
+    return unpadded(numbers_in(text).sub("#", text))
