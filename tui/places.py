@@ -88,26 +88,35 @@ class Places(PacedApp, Typed):
 
     async def _follow_run(self, run: str) -> None:
         row = next((row for row in self.rows if row.run == run), None)
-        if row is not None and row.leftover and not row.recorded:
+        if row is not None and row.leftover and not row.recorded and not row.may_retry:
             where = f"only its folder is still on {fold(row.left or row.hosts)}"
             raise NotFound(f"{run} does not run any more: {where}", hint="X in Runs removes it")
         if row is not None and self._is_over(row):
             self.open_run(await asyncio.to_thread(self.backend.replay, run))
             return
+        waited_on: list[Screen[Any]] = []
+
+        def say(words: str) -> None:
+            waited_on.append(self.screen)
+            self.tell(words)
+
         if run not in self.backend.following:
             self.tell(f"attaching to {run}…")
         try:
-            live = await self.backend.attach(run)
+            live = await self.backend.attach(run, say)
         except (ContactLost, NotFound) as error:
             if row is None or not row.recorded:
                 raise
             self.tell(f"{error.message}\nwhat is recorded here is shown", level="warning")
             live = await asyncio.to_thread(self.backend.replay, run)
+        if waited_on and self.screen is not waited_on[-1]:  # a minute later one may be busy elsewhere
+            self.tell(f"{run} can be opened now: enter in Runs")
+            return
         self.open_run(live)
 
     def _is_over(self, row: RunRow) -> bool:
         """Whether no task of a recorded run is on a host, or is about to be: its next attempt, its first rank."""
-        if not row.recorded or (row.may_run and not row.leftover):
+        if not row.recorded or row.may_retry or (row.may_run and not row.leftover):
             return False
         stored = self.backend.stored(row.run)
         return stored is None or not stored.is_followed

@@ -308,6 +308,35 @@ def test_attach_goes_on_with_the_next_attempt(lab: Any, home: Path, start: Calla
     assert_clean(lab)
 
 
+def test_the_app_opens_a_run_between_two_attempts_and_goes_on_with_the_next(
+    lab: Any, home: Path, start: Callable[..., Any]
+) -> None:
+    """Its owner, in another terminal, is held in the pause: no host has anything of the run then."""
+    script = f'[ "$DISTUI_ATTEMPT" -lt 4 ] && exit 3; {UNTIL_TOLD}'
+    owner = start(script, "--name", "turns", "-o", "ndjson", job={"retries": 3}, wait=False)
+    read_until(owner, type="attempt", attempt=3)
+    owner.signal_group(signal.SIGSTOP)
+    with Terminal(lab, home) as term:
+        try:
+            term.enter("distui")
+            term.wait("Hosts › all", "h1")
+            term.keys("3")
+            term.wait("turns", "RETRYING", "FIRST FAILURE")
+            term.keys("Enter")
+            term.wait("Runs › turns", "RETRYING")
+        finally:
+            owner.signal_group(signal.SIGCONT)
+        term.wait("Runs › turns", "RUNNING", "attempt 4", re.compile(r"needle-\d"))
+        end(lab, home, "turns")
+        term.wait("SUCCEEDED", "bye", seconds=60)
+        term.keys("C-q")
+        term.wait_shell()
+    rest_of(owner)
+    assert owner.returncode == 0
+    assert_whole(home, "turns")
+    assert_clean(lab)
+
+
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
 def test_an_attempt_that_fails_after_its_owner_was_killed_is_the_last(
     lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path, *, elsewhere: bool

@@ -242,6 +242,8 @@ class FakeBackend:
         self.live: dict[str, FakeLive] = {}
         self.elsewhere: set[str] = set()
         """Those of them that only another terminal follows, until they are attached to."""
+        self.next_attempt: asyncio.Event | None = None
+        """Until then whoever attaches waits for a run's next attempt."""
         self.stream: asyncio.Queue[HostNews] = asyncio.Queue()
         self.inventory = Inventory(self.hosts)
         self.folder = folder
@@ -412,9 +414,12 @@ class FakeBackend:
     def stored(self, run: str) -> StoredRun | None:
         return self.store.get(run)
 
-    async def attach(self, run: str) -> FakeLive:
+    async def attach(self, run: str, say: Callable[[str], None]) -> FakeLive:
         self.calls.append(("attach", run))
         self._fail()
+        if self.next_attempt is not None:
+            say(f"an attempt of {run} has failed; waiting whether another begins")
+            await self.next_attempt.wait()
         if run not in self.live:
             raise NotFound(f"there is no run '{run}'", hint="`distui ps -a` lists the runs")
         self.elsewhere.discard(run)

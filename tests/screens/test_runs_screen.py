@@ -213,6 +213,45 @@ async def test_of_a_run_that_left_only_folders_enter_shows_what_is_recorded(
         assert [call for call in backend.calls if call[0] in ("attach", "replay")] == [("replay", "llm-7f3")]
 
 
+@pytest.mark.parametrize("recorded", [False, True])
+async def test_enter_waits_for_the_next_attempt_of_a_run_that_is_elsewhere(
+    open_app: Any, backend: FakeBackend, recorded: bool
+) -> None:
+    """Its hosts have no more than folders of the one that failed; what is recorded here may be older."""
+    live = backend.follow(backend.plan())
+    await live.feed(*launching(live.plan, 1.0))
+    backend.elsewhere.add("llm-7f3")
+    left = replace(backend.rows[0], state="failed", exit=1, left=("node01",), recorded=recorded)
+    backend.rows = [replace(left, attempt=1, attempts=2)]
+    async with open_app(start="runs") as (app, pilot):
+        await press(pilot, "enter")
+        assert [call for call in backend.calls if call[0] in ("attach", "replay")] == [("attach", "llm-7f3")]
+        assert app.screen.crumbs[-1] == "llm-7f3"
+
+
+async def test_who_goes_elsewhere_while_the_next_attempt_is_waited_for_is_left_there(
+    open_app: Any, backend: FakeBackend
+) -> None:
+    """It may take a minute: that it has begun is said, and enter opens it then; who stays is shown it."""
+    live = backend.follow(backend.plan())
+    await live.feed(*launching(live.plan, 1.0))
+    backend.elsewhere.add("llm-7f3")
+    backend.rows = [replace(backend.rows[0], state="failed", exit=1, left=("node01",), attempt=1, attempts=2)]
+    for goes in (True, False):
+        backend.next_attempt = asyncio.Event()
+        async with open_app(start="runs") as (app, pilot):
+            await press(pilot, "enter")
+            assert "has failed; waiting" in screen_text(app)
+            await press(pilot, *(["1"] if goes else []))
+            there = app.screen
+            backend.next_attempt.set()
+            await settle(pilot)
+            assert (app.screen is there, "llm-7f3 can be opened now" in screen_text(app)) == (goes, goes)
+            if goes:
+                await press(pilot, "3", "enter")
+            assert app.screen.crumbs[-1] == "llm-7f3"
+
+
 async def test_a_plan_is_a_text_and_two_are_compared(open_app: Any, backend: FakeBackend) -> None:
     """y shows the whole plan; space marks one run, d compares it with another."""
     for name, hosts in (("llm-7f2", ("node01", "node02")), ("llm-7f3", ("node03", "node04"))):

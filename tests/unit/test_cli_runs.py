@@ -24,7 +24,7 @@ from distui.cli.printing.loglines import into_file, parse_grep, parse_moment
 from distui.cli.printing.printer import LogView
 from distui.cli.runs.ending import StopShown
 from distui.cli.settings import Settings
-from distui.cluster.attach import ending, listing, places, stopping, taking_up
+from distui.cluster.attach import ending, following, listing, places, stopping, taking_up
 from distui.cluster.logs import from_files
 from distui.cluster.logs.wanted import Wanted
 from distui.errors import CheckFailed, NotFound, UsageError
@@ -266,7 +266,7 @@ def test_names_that_are_none_are_exit_2(cli: Any, name: str) -> None:
 
 def test_a_followed_run_is_not_attached_twice(cli: Any, store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process here follows the run, and nothing to read is recorded: rm and attach refuse, and say what to do."""
-    monkeypatch.setattr(places, "LEAVING_SECONDS", 0.2)
+    monkeypatch.setattr(following, "LEAVING_SECONDS", 0.2)
     stored = record(store)
     lock = os.open(stored.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -291,7 +291,7 @@ async def test_one_that_is_leaving_is_waited_for(store: RunStore, monkeypatch: p
 
     monkeypatch.setattr(StoredRun, "is_followed", property(look))
     with stored.followed():
-        waiting = asyncio.create_task(places.not_followed(stored))
+        waiting = asyncio.create_task(following._plan_of_owner(stored))
         while len(looks) < 2:
             await asyncio.sleep(0)
             assert not waiting.done()

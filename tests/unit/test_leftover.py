@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from distui import config
-from distui.cli.actions import attach
 from distui.cli.printing.run_rows import row_json
 from distui.cli.runs import opening
 from distui.cli.settings import Settings
-from distui.cluster.attach import ending, ending_launch, leftover, listing, places
+from distui.cluster.attach import ending, ending_launch, following, leftover, listing, places
 from distui.cluster.backend.backend import ClusterBackend
+from distui.cluster.backend.values import LiveRun
 from distui.errors import ContactLost, NotFound
 from distui.identity import owner
 from distui.runs.hosts import discover, launches
@@ -139,6 +139,54 @@ def test_an_error_in_the_app_leads_to_no_other_attach(
     plant(demo_home, FAILED)
     done = cli("attach", "r1")
     assert (done.code, "it went away" in done.err, left(demo_home)) == (code, True, ["r1", "r1"]), done.err
+
+
+def test_at_a_terminal_the_next_attempt_is_shown_once_it_has_begun(
+    cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody elsewhere has the run, which is between two attempts when it is looked for first."""
+    done = cli("run", "-d", "--name", "r1", "-H", "demo1,demo2", "--", "sleep", "60")
+    assert done.code == 0, done.err
+    asked: list[str] = []
+    shown: list[tuple[str, ...]] = []
+    find = places.find
+
+    async def found(*args: Any) -> Any:
+        asked.append("hosts")
+        return await find(*args) if len(asked) > 2 else (None, {})
+
+    async def rests(*_: Any) -> Any:
+        return (launches.Launch("r1", "demo1", "beef-1", "ann@desk", "", begun=True, aged=False, record=tried_again()),)
+
+    async def show(settings: object, backend: ClusterBackend, live: LiveRun) -> int:
+        shown.append((live.plan.run_id, *backend.following))
+        return 0
+
+    with monkeypatch.context() as patched:
+        patched.setattr(opening, "wanted", lambda *_, **__: True)
+        patched.setattr(opening, "show", show)
+        patched.setattr(places, "find", found)
+        patched.setattr(leftover, "find_launches", rests)
+        patched.setattr(leftover, "POLL_SECONDS", 0.01)
+        patched.setenv("XDG_STATE_HOME", str(demo_home / "elsewhere"))
+        done = cli("attach", "r1")
+    assert (done.code, shown) == (0, [("r1", "r1")]), done.err
+    assert "an attempt of r1 has failed; waiting whether another begins" in done.err
+    assert "distui: r1 is still running" in done.err
+    assert cli("stop", "r1", "-y").code == 0
+
+
+def test_the_app_says_what_is_left_of_a_run_that_is_over(
+    cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How it ended, and what tells more: there is nothing to follow, nor to play again."""
+    monkeypatch.setattr(opening, "on_terminal", lambda: True)
+    plant(demo_home, FAILED)
+    done = cli("tui", "r1")
+    assert done.code == 7, done.err
+    assert "r1 has ended: failed, as recorded by ann@desk" in done.err
+    assert "`distui attach r1`" in done.err
+    assert left(demo_home) == ["r1", "r1"]
 
 
 def test_show_elsewhere_has_the_recorded_end_and_ranks(cli: Any, demo_home: Path) -> None:
@@ -387,7 +435,7 @@ def test_the_attempt_that_begins_is_taken_up(
         raise NotFound(f"{asked[0]} is taken up")
 
     monkeypatch.setattr(places, "find", find)
-    for module in (attach, ending):
+    for module in (following, ending):
         monkeypatch.setattr(module, "take_up", take_up)
     done = cli(*words)
     assert "attempt 2 is taken up" in done.err, done.err

@@ -127,8 +127,10 @@ class Backend(Protocol):
     def stored(self, run: str) -> StoredRun | None:
         """Where a run is recorded; None when this machine has nothing of it."""
 
-    async def attach(self, run: str) -> LiveRun:
-        """Follow a run that lives on its hosts, or the one this backend follows already."""
+    async def attach(self, run: str, say: Callable[[str], None]) -> LiveRun:
+        """Follow a run that lives on its hosts, or the one this backend follows already; one that has ended by now is
+        played again. `say` is told what is waited for: somebody elsewhere is to begin the run's next attempt.
+        """
 
     def replay(self, run: str) -> LiveRun:
         """An ended run from its folder: the stored events, at once. Raises NotFound."""

@@ -8,7 +8,7 @@ from asyncio import sleep
 from collections.abc import Mapping
 
 from distui.cli import wiring
-from distui.cli.actions.attach import ended_before, going_on
+from distui.cli.actions.attach import tell_over
 from distui.cli.console import Console
 from distui.cli.printing.printer import LogView, printer
 from distui.cli.printing.results import Promise
@@ -16,11 +16,13 @@ from distui.cli.runs.follow import follow
 from distui.cli.runs.leftover import tell, tell_record
 from distui.cli.settings import Settings
 from distui.cluster.attach import places
+from distui.cluster.attach.following import Leftover, Over, open_run
 from distui.cluster.attach.leftover import REST_SECONDS, Rest
-from distui.cluster.attach.taking_up import Live, adopt, reader_of
+from distui.cluster.attach.taking_up import adopt, reader_of
 from distui.errors import ContactLost, ExitCode
 from distui.identity import owner
 from distui.plan.labels import named_ranks
+from distui.plan.model import RunPlan
 from distui.runs.control.onlooker import Onlooker, looking
 from distui.runs.hosts.discover import FoundRun
 from distui.runs.lines.events import RankChanged, RunOpened
@@ -51,29 +53,26 @@ def act(settings: Settings, out: Console, run: str, goal: str) -> int:
 
 
 async def _wait(settings: Settings, out: Console, place: places.RunLocation, goal: str) -> int:
-    rest, find = Rest(), places.find
+    rest, again = Rest(), False
     while True:
         if place.stored is not None and await _beside(place.stored, goal):
             return ExitCode.OK
         async with wiring.connected(settings, place.hosts) as connector:
-            asked = await find(connector, place)
-            if (code := ended_before(out, place)) is not None:
-                return code
-            asked, left = await rest.over(settings.cluster, connector, out.tell, place, asked)
-            if left is not None:
-                return (await tell(settings, out, left)).exit
-            live = await going_on(settings, connector, out, place, asked)
-            if isinstance(live, int):
-                return live
-            mine = place.stored is not None and live.plan.owner == owner() and not settings["readonly"]
+            run = await open_run(settings.cluster, connector, out.tell, place, rest=rest, again=again)
+            if isinstance(run, Over):
+                return tell_over(out, run)
+            if isinstance(run, Leftover):
+                return (await tell(settings, out, run.launch)).exit
+            if run.live is None:  # another was faster, and has it in its hands
+                continue
+            mine = place.stored is not None and run.plan.owner == owner() and not settings["readonly"]
             if goal == "running" or not mine:
-                return await _watch(settings, connector, out, place, live, goal)
+                return await _watch(settings, connector, out, place, run.plan, goal)
             sink = printer(out, settings.output, LogView(stdout=False), verbose=settings.verbose)
+            controller = adopt(settings.cluster, connector, place, run.live)
             with contextlib.suppress(AlreadyFollowed):  # another was faster: its end is ours
-                return (
-                    await follow(adopt(settings.cluster, connector, place, live), sink, out, stop_on_exit=False)
-                ).exit
-        find = places.find_again
+                return (await follow(controller, sink, out, stop_on_exit=False)).exit
+        again = True
 
 
 async def _beside(stored: StoredRun, goal: str) -> bool:
@@ -101,10 +100,9 @@ def _all_running(stored: StoredRun) -> bool:
 
 
 async def _watch(
-    settings: Settings, connector: Connector, out: Console, place: places.RunLocation, live: Live, goal: str
+    settings: Settings, connector: Connector, out: Console, place: places.RunLocation, plan: RunPlan, goal: str
 ) -> int:
     """Ask the hosts again and again, and touch nothing but the mark of somebody who wants to know how it ends."""
-    plan = live.plan
     while True:
         async with looking(connector, plan, reader_of(settings.cluster, place).stored) as onlooker:
             end = await _watch_attempt(settings, connector, out, place, onlooker, goal)

@@ -13,12 +13,12 @@ from distui.cli.runs.launching import How, exit_code, prepare
 from distui.cli.runs.page import reasons_on_page
 from distui.cli.runs.planview import confirm_plan
 from distui.cli.settings import Settings
+from distui.cluster.attach.following import LeftBehind, Leftover
 from distui.cluster.attach.places import RunLocation
 from distui.cluster.backend.backend import ClusterBackend
-from distui.cluster.backend.backend_runs import Looked
 from distui.cluster.backend.values import LiveRun
 from distui.cluster.request import RunRequest
-from distui.errors import ContactLost, ExitCode, NotFound
+from distui.errors import ExitCode
 from distui.runs.report.attention import Attention, terminal_of
 from distui.spec.hosts.inventory import Inventory
 
@@ -67,7 +67,7 @@ def open_views(settings: Settings, out: Console, start: Start = "hosts", run: st
     async def opened() -> int:
         async with backend:
             with reasons_on_page():
-                begin = await backend.attach(run) if run else start
+                begin = await backend.attach(run, out.tell) if run else start
             code = await show(settings, backend, begin)
             left = tuple(backend.following)
         for name in left:
@@ -77,23 +77,21 @@ def open_views(settings: Settings, out: Console, start: Start = "hosts", run: st
     return wiring.run_async(opened())
 
 
-def attach(settings: Settings, out: Console, place: RunLocation, *, exit_first: bool) -> int | Looked:
+def attach(settings: Settings, out: Console, place: RunLocation, *, exit_first: bool) -> int | Leftover:
     """The app on a run that goes on, or one that has ended; exits as it did when it ended meanwhile.
 
-    Where the hosts have nothing of it that the app could show: what they said.
+    What is left of the run where that is nothing which the app could show.
     """
     inventory = settings.selection.maybe_inventory() or Inventory(place.hosts)
     hosts = inventory.chosen(settings.selection.picks(inventory)) or place.hosts
     backend = ClusterBackend(settings.places, inventory, hosts, say=out.say)
 
-    async def opened() -> int | Looked:
+    async def opened() -> int | Leftover:
         async with backend:
             try:
-                live = await backend.attach_at(place)
-            except (NotFound, ContactLost):
-                if backend.looked is None or backend.looked[1][0] is not None:
-                    raise
-                return backend.looked
+                live = await wiring.within(settings.timeout, backend.attach_at(place, out.tell))
+            except LeftBehind as exc:
+                return exc.left
             code = await show(settings, backend, live)
             live = backend.newest(live)
             others = [name for name in backend.following if name != live.plan.run_id]

@@ -41,21 +41,6 @@ Asked = tuple[FoundRun | None, Mapping[str, Trouble]]
 _OLDER = regex(r"~[0-9]{1,4}\Z")
 """What an older run's name ends with here (`runs/report/older.py`)."""
 
-LEAVING_SECONDS = 5.0
-"""How long a distui that was asked to leave may still hold its run: connections are closed and files written out."""
-
-
-async def not_followed(stored: StoredRun) -> None:
-    """Wait a moment for another distui of this machine to leave the run: that takes it a while.
-
-    Raises UsageError when it still follows after LEAVING_SECONDS.
-    """
-    if not await let_go(stored, limit=LEAVING_SECONDS):
-        raise UsageError(
-            f"run {stored.run_id} is already followed on this machine",
-            hint=f"`distui logs -f {stored.run_id}` shows its logs beside that",
-        )
-
 
 async def let_go(stored: StoredRun, *, limit: float) -> bool:
     """Wait until no process of this machine follows the run, at most `limit` seconds; False when one still does."""

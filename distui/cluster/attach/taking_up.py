@@ -183,11 +183,6 @@ def reader_of(settings: ClusterSettings, place: RunLocation) -> StoredReader:
     return StoredReader(place.stored or StoredRun(settings.store.root / place.run))
 
 
-def owned_plan(stored: StoredRun | None) -> RunPlan | None:
-    """The plan of a run that another process of this machine follows; None when none does."""
-    return stored_plan(stored) if stored is not None and stored.is_followed else None
-
-
 def beside(
     settings: ClusterSettings,
     place: RunLocation,

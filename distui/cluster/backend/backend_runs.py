@@ -7,25 +7,16 @@ import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from distui.amounts import counted
-from distui.cluster.attach import taking_up
 from distui.cluster.attach.ending import end_run
+from distui.cluster.attach.following import LeftBehind, Leftover, Over, follow_run, open_run
 from distui.cluster.attach.listing import list_runs
-from distui.cluster.attach.places import (
-    Asked,
-    NameTaken,
-    Places,
-    RunLocation,
-    check_name,
-    find,
-    not_followed,
-    recorded_plan,
-)
+from distui.cluster.attach.places import NameTaken, Places, RunLocation, check_name, recorded_plan
 from distui.cluster.attach.removing import remove_run
 from distui.cluster.attach.run_manager import FollowedRun, RecordedRun, RunManager
 from distui.cluster.backend.ending import StopInApp
@@ -35,19 +26,17 @@ from distui.cluster.hosts.connecting import Connect
 from distui.cluster.settings import ClusterSettings
 from distui.cluster.why import Why, why, why_followed
 from distui.errors import UsageError
+from distui.runs.control.controller import RunController
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.hosts.remains import Remain, Remains, remains
 from distui.runs.launch.job_record import JobRecord, recorded_job
-from distui.runs.report import history
 from distui.runs.report.history import RunRow
 from distui.runs.state.standstill import standstill
 from distui.runs.store.masking import Mask, stored_secrets
-from distui.runs.store.runs import AlreadyFollowed, StoredRun
+from distui.runs.store.runs import StoredRun
 from distui.runs.store.saved_hosts import saved_hosts
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
-
-Looked = tuple[RunLocation, Asked]
 
 T = TypeVar("T")
 
@@ -63,8 +52,6 @@ class RunBackend(ABC):
     owner: str
     _manager: RunManager
     _connect: Connect
-    looked: Looked | None = None
-    """Where the run to be attached was looked for last, and what the hosts said of it."""
 
     @abstractmethod
     def reaching(self, hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
@@ -79,12 +66,12 @@ class RunBackend(ABC):
         """See the protocol."""
         return self.settings.store.get(run)
 
-    async def attach(self, run: str) -> LiveRun:
+    async def attach(self, run: str, say: Callable[[str], None] = lambda words: None) -> LiveRun:
         """See the protocol."""
         followed = self._manager.living.get(run)
         if followed is not None:
             return followed
-        return await self._at(run, self.attach_at)
+        return await self._at(run, lambda place: self.attach_at(place, say))
 
     async def _at(self, run: str, work: Callable[[RunLocation], Awaitable[T]]) -> T:
         """Do `work` where the run is; once more where what is recorded here has lost its name to one that lives."""
@@ -96,35 +83,24 @@ class RunBackend(ABC):
             hosts = {host.name: host for host in (*again.hosts, *self.hosts)}
             return await work(replace(again, hosts=tuple(hosts.values())))
 
-    async def attach_at(self, place: RunLocation) -> LiveRun:
-        """Follow the run that is there. Raises NameTaken where what is recorded here is older than what lives."""
-        reader = taking_up.reader_of(self.settings, place)
-        if place.stored is not None and history.stored_row(place.stored).over:
-            async with self._connect(place.hosts) as connector:
-                await find(connector, place)
-            return self.replay(place.run)
-        plan = taking_up.owned_plan(place.stored)
-        if plan is None:
-            if place.stored is not None:
-                await not_followed(place.stored)
-            async with self._connect(place.hosts) as connector:
-                asked = await find(connector, place)
-                self.looked = place, asked
-                live = await taking_up.take_up(self.settings, connector, place, asked)
-            plan = live.plan
-            if self.settings.readonly:
-                folder = self._manager.folder()
-                return await self._manager.keep(
-                    self._connect(place.hosts),
-                    lambda connector: taking_up.view(self.settings, connector, place, live, folder),
-                )
-            with contextlib.suppress(AlreadyFollowed):
-                return await self._manager.keep(
-                    self._connect(place.hosts),
-                    lambda connector: taking_up.adopt(self.settings, connector, place, live),
-                )
-        other = taking_up.beside(self.settings, place, plan, reader, self._connect, self._manager.folder)
-        return await self._manager.keep(contextlib.nullcontext(), lambda _: other)
+    async def attach_at(self, place: RunLocation, say: Callable[[str], None]) -> LiveRun:
+        """Follow the run that is there, or play one again that is over by now. Raises as `open_run`, and LeftBehind."""
+        async with AsyncExitStack() as stack:
+            connector = await stack.enter_async_context(self._connect(place.hosts))
+            run = await open_run(self.settings, connector, say, place)
+            if isinstance(run, Over):
+                return await asyncio.to_thread(self.replay, place.run)
+            if isinstance(run, Leftover):
+                raise LeftBehind(run)
+
+            async def keep(controller: RunController | Beside) -> FollowedRun:
+                own = not isinstance(controller, Beside)
+                connected = stack.pop_all() if own else contextlib.nullcontext()
+                return await self._manager.keep(connected, lambda _: controller)
+
+            return await follow_run(
+                self.settings, connector, place, run, keep, connect=self._connect, folder=self._manager.folder
+            )
 
     def _locate(self, run: str) -> RunLocation:
         """Where a run may be: its recorded hosts, else all hosts that are asked for runs."""

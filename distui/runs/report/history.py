@@ -73,6 +73,13 @@ class RunRow:
         return self.state == "left" or bool(self.left)
 
     @property
+    def may_retry(self) -> bool:
+        """Whether its hosts only have folders of an attempt that failed, and whoever has the run may be about to begin
+        another.
+        """
+        return bool(self.left) and self.state == "failed" and self.attempt < self.attempts
+
+    @property
     def over(self) -> bool:
         """Whether it has ended, and nothing of it needs to be done any more."""
         return self.state in ENDED and self.cleaned
