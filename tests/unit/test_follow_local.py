@@ -998,6 +998,49 @@ async def test_a_helper_that_talks_rubbish_is_no_helper(monkeypatch: pytest.Monk
     assert "can't be read" in str(error)
 
 
+async def test_the_host_s_clock_is_read_with_every_ping_and_when_asked() -> None:
+    """When it was asked, what the clock there said, when that was heard: in this order on one machine."""
+    told: asyncio.Queue[tuple[float, float, float]] = asyncio.Queue()
+    session = Session()
+    feed = await open_helper(
+        session,  # type: ignore[arg-type]
+        PROCESS,
+        metrics=False,
+        on_clock=lambda *reading: told.put_nowait(reading),
+    )
+    async with asyncio.timeout(60):
+        first = await told.get()
+        await feed.ask_clock()
+        second = await told.get()
+    await feed.close()
+    assert list(first) == sorted(first) and list(second) == sorted(second)
+    assert first[0] <= second[0]
+
+
+async def test_the_host_s_clock_is_read_again_when_a_task_ends(tmp_path: Path) -> None:
+    """It may have been set since the last ping, and who was first goes by it."""
+    (tmp_path / "log").write_bytes(b"")
+    told: list[tuple[float, float, float]] = []
+    link = HostLink(Connector(), "here", jitter=lambda: 0.0)
+    follower = HostFollower(
+        link,
+        PROCESS,
+        taken := Taken(),
+        run_id="r",
+        targets=[FollowTarget(0, str(tmp_path))],
+        on_clock=lambda *reading: told.append(reading),
+    )
+    running = asyncio.ensure_future(follower.run())
+    async with asyncio.timeout(60):
+        (tmp_path / "exit").write_text("7 1")
+        await follower.drained()
+    await follower.close()
+    await asyncio.gather(running, return_exceptions=True)
+    await link.close()
+    assert any(isinstance(event, Exited) for event in taken.events)
+    assert len(told) >= 2
+
+
 async def test_the_helper_s_children_end_with_it() -> None:
     """Also when the helper is killed and can do nothing about it."""
     async with helper_feed(PROCESS) as (feed, session):

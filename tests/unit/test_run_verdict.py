@@ -13,7 +13,19 @@ from hypothesis import strategies as st
 from distui.runs.verdict.ends.moments import Moment
 from distui.runs.verdict.ends.parts import Part
 from distui.runs.verdict.ends.stops import caused
-from distui.runs.verdict.evidence import End, Evidence, HostSeen, Line, Lines, Rules, Silence, Stop, TaskSeen, corrected
+from distui.runs.verdict.evidence import (
+    End,
+    Evidence,
+    HostSeen,
+    Line,
+    Lines,
+    Rules,
+    Silence,
+    Stop,
+    TaskSeen,
+    Unsteady,
+    corrected,
+)
 from distui.runs.verdict.judge import judge
 from distui.runs.verdict.lines.last_words import LastWords, last_words
 from distui.runs.verdict.lines.torchrun import agent_words
@@ -356,6 +368,46 @@ def test_what_was_known_before_a_stop_was_not_caused_by_it() -> None:
         stop=Stop(101.0, "failure"),
     )
     assert relations(found) == ["first", "stopped"]
+
+
+@pytest.mark.parametrize(
+    ("more", "engine", "fell"),
+    [
+        ({"signalled": True}, "docker", True),
+        ({"signalled": True, "code": 1}, "docker", False),
+        ({"signalled": True, "oom": True}, "docker", False),
+        ({"signalled": True, "seen_at": 19.9}, "docker", False),
+        ({"signalled": False}, "docker", False),
+        ({"signalled": None}, "docker", False),
+        ({}, "process", True),
+        ({"code": 137}, "process", False),
+    ],
+)
+def test_a_task_that_was_seen_to_fall_to_a_stop_fell_to_it(more: dict[str, object], engine: str, fell: bool) -> None:
+    """Though its host's clock, which nobody read again, says that it ended five seconds before."""
+    victim = task(1, replace(End(143, 15.3, seen_at=20.4), **more), engine=engine)  # type: ignore[arg-type]
+    culprit = task(0, ended(19.9), *said(19.8, "ValueError: boom"), engine=engine)
+    found = verdict(culprit, victim, stop=Stop(20.0, "failure", live=frozenset({1})))
+    assert (found.ranks[1].relation == "stopped") is fell
+
+
+@pytest.mark.parametrize("stop", [Stop(20.0, "failure"), Stop(20.0, "user", by="ann@desk", live=frozenset({1}))])
+def test_only_what_lived_when_our_own_stop_was_sent_to_it_surely_fell_to_that(stop: Stop) -> None:
+    """Its host did not answer then; somebody else stopped the run."""
+    victim = task(1, End(143, 12.0, seen_at=20.4, signalled=True))
+    found = verdict(task(0, ended(19.9), *said(19.8, "ValueError: boom")), victim, stop=stop)
+    assert found.ranks[1].relation == "first"
+
+
+def test_two_lines_of_a_host_whose_clock_was_set_between_them_have_no_sure_order() -> None:
+    """Both by that clock, and two seconds apart by it."""
+    set_by = HostSeen(0.002, (Unsteady(80.0, 95.0, 5.0, shift=5.0),))
+    tasks = (
+        task(0, ended(90.0), *said(89.9, "ValueError: one"), host="h1"),
+        task(1, ended(92.0), *said(91.9, "KeyError: 'two'"), host="h1"),
+    )
+    assert judge(Evidence(tasks, {"h1": set_by})).certainty == "uncertain"
+    assert judge(Evidence(tasks, {"h1": HostSeen(0.002)})).certainty == "certain"
 
 
 def test_a_stop_from_elsewhere_is_no_failure() -> None:

@@ -17,6 +17,7 @@ from distui.plan.model import RunPlan
 from distui.runs.follow.followed import Back, Drained, Exited, FollowEvent, Lost, Note, Records, Removed, Sampled
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.hosts.stop_word import StopWord
+from distui.runs.insight.seen.clocks import Reading
 from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import (
     Event,
@@ -206,6 +207,26 @@ async def test_the_first_failure_is_by_our_clock(make: Any) -> None:
     failure = watched.tracker.verdict().failure
     assert failure is not None
     assert (failure.rank, failure.exit) == (1, 3)
+
+
+async def test_times_follow_a_clock_that_is_set_while_the_run_is_followed(make: Any) -> None:
+    """Lines and ends that come after a ping are corrected by what that told; nobody is sure of what was in between."""
+    watched = make(plan_for("h1", "h2"))
+    tracker = watched.tracker
+    async with watched.watch.following(watched.hosts, adopted=False):
+        tracker.clock_told("h2", Reading(110.0, 110.001, 110.002))
+        tracker.clock_told("h2", Reading(125.0, 115.001, 125.002))
+        one = Batch((1,), (b"2026-11-22T18:00:00.000000000Z",), (b"one\n",))
+        await watched.watch.take("h2", Records(1, one, ResumePoint()))
+        await watched.watch.take("h2", Exited(1, 3, "exited", finished_at=130.0))
+    await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
+
+    known = tracker.evidence()
+    said = known.tasks[1].lines[1][0].at
+    assert said == pytest.approx(datetime(2026, 11, 22, 18, 0, 10, tzinfo=UTC).timestamp(), abs=0.01)
+    assert known.tasks[1].end is not None and known.tasks[1].end.at == pytest.approx(140.0, abs=0.01)
+    assert known.doubt("h2", 140.0) < 0.1 < 10 < known.doubt("h2", 120.0)
+    assert known.doubt("h1", 120.0) < 0.1
 
 
 @pytest.mark.parametrize(("later", "uncertain"), [(0.08, True), (0.6, False)])

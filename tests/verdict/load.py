@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from distui.runs.insight.seen.clocks import Reading
 from distui.runs.verdict.evidence import (
     End,
     Evidence,
@@ -17,6 +18,7 @@ from distui.runs.verdict.evidence import (
     clock_doubt,
     corrected,
 )
+from distui.runs.watch.host_clock import HostClock
 
 Case = Mapping[str, Any]
 
@@ -27,7 +29,7 @@ def evidence_of(case: Case) -> Evidence:
     return Evidence(
         tasks=tuple(_task(task, hosts[task["host"]], case["engine"]) for task in case["tasks"]),
         hosts={name: _host(host) for name, host in hosts.items()},
-        stops=tuple(Stop(s["at"], s["reason"], s.get("by", ""), s.get("exit")) for s in case["stops"]),
+        stops=tuple(_stop(stop, case) for stop in case["stops"]),
         silences=tuple(Silence(s["rank"], s["since"]) for s in case.get("silences", ())),
         rules=Rules(
             launcher=case["launcher"],
@@ -41,9 +43,43 @@ def evidence_of(case: Case) -> Evidence:
     )
 
 
+def _stop(stop: Case, case: Case) -> Stop:
+    return Stop(stop["at"], stop["reason"], stop.get("by", ""), stop.get("exit"), live=frozenset(_live(stop, case)))
+
+
+def _live(stop: Case, case: Case) -> Iterator[int]:
+    """Tasks that were not known to have ended when it was sent, on hosts that answered then."""
+    for task in case["tasks"]:
+        seen, lost = (task["end"] or {}).get("seen_at"), case["hosts"][task["host"]].get("lost_at")
+        if (seen is None or seen >= stop["at"]) and (lost is None or lost > stop["at"]):
+            yield task["index"]
+
+
+def _clock(host: Case, until: float | None = None) -> HostClock:
+    """A host's clock as it was known by then; at the end of the run without `until`."""
+    known = HostClock((host.get("offset_ms") or 0.0) / 1000, clock_doubt(host.get("rtt_ms")), host["measured_at"])
+    for asked, said, heard in host["clock"]:
+        if until is not None and heard > until:
+            break
+        known.told(Reading(asked, said, heard))
+    return known
+
+
+def _on_ours(at: float | None, host: Case, learned: float | None = None) -> float | None:
+    """A time of a host's clock as distui corrects it: by what is known of that clock when it is learned."""
+    offset = host.get("offset_ms") or 0.0
+    if at is not None and "clock" in host:
+        offset = 1000 * _clock(host, learned if learned is not None else at - offset / 1000).offset
+    return corrected(at, offset)
+
+
 def _host(host: Case) -> HostSeen:
+    known = _clock(host) if "clock" in host else None
     return HostSeen(
-        doubt=clock_doubt(host.get("rtt_ms")),
+        doubt=known.doubt if known else clock_doubt(host.get("rtt_ms")),
+        unsteady=known.unsteady if known else (),
+        read_from=known.read_from if known else None,
+        read_until=known.read_until if known else None,
         rebooted=host.get("rebooted", False),
         lost_at=host.get("lost_at"),
         away_at=host.get("away_at"),
@@ -52,10 +88,10 @@ def _host(host: Case) -> HostSeen:
 
 
 def _task(task: Case, host: Case, engine: str) -> TaskSeen:
-    offset, end = host.get("offset_ms"), task["end"]
+    end = task["end"]
     lines: dict[int | None, list[Line]] = {}
     for at, rank, text in task["lines"]:
-        lines.setdefault(rank, []).append(Line(corrected(at, offset), text))
+        lines.setdefault(rank, []).append(Line(_on_ours(at, host), text))
     removed = task.get("removed", False) or (end is not None and end["state"] == "removed")
     return TaskSeen(
         index=task["index"],
@@ -64,20 +100,21 @@ def _task(task: Case, host: Case, engine: str) -> TaskSeen:
         name=task.get("name", ""),
         role=task.get("role", "worker"),
         engine=engine,
-        end=None if end is None else _end(end, offset),
+        end=None if end is None else _end(end, host),
         removed=removed,
         lines={rank: tuple(said) for rank, said in lines.items()},
     )
 
 
-def _end(end: Case, offset: float | None) -> End:
+def _end(end: Case, host: Case) -> End:
+    seen = end.get("seen_at")
     return End(
         code=end.get("code"),
-        at=corrected(end.get("finished_at"), offset),
+        at=_on_ours(end.get("finished_at"), host, seen),
         oom=bool(end.get("oom")),
         error=end.get("error", ""),
-        started_at=corrected(end.get("started_at"), offset),
+        started_at=_on_ours(end.get("started_at"), host, seen),
         signalled=end.get("signalled", False),
         state=end["state"],
-        seen_at=end.get("seen_at"),
+        seen_at=seen,
     )

@@ -22,7 +22,7 @@ KEPT = 120
 """Lines of each rank."""
 LATER = 12345.678
 """Seconds."""
-TIMES = ("at", "since", "finished_at", "started_at", "seen_at", "lost_at", "away_at", "engine_lost_at")
+TIMES = ("at", "since", "finished_at", "started_at", "seen_at", "lost_at", "away_at", "engine_lost_at", "measured_at")
 PREFIXES = (
     ("2026-11-22 20:18:55.123 ", ""),
     ("[2026-11-22T20:18:55.123456Z] ", ""),
@@ -50,6 +50,8 @@ def with_clock_ahead(case: dict[str, Any], host: str) -> dict[str, Any]:
     moved = copy.deepcopy(case)
     clock = moved["hosts"][host]
     clock["offset_ms"] = (clock["offset_ms"] or 0.0) + AHEAD * 1000
+    for reading in clock.get("clock", ()):
+        reading[1] = later(reading[1])
     for task in (task for task in moved["tasks"] if task["host"] == host):
         for line in task["lines"]:
             line[0] = later(line[0])
@@ -83,6 +85,8 @@ def at_another_time(case: dict[str, Any]) -> dict[str, Any]:
     timed = [*moved["hosts"].values(), *moved["stops"], *moved.get("silences", ())]
     for one in [*timed, *(task["end"] for task in moved["tasks"] if task["end"] is not None)]:
         one |= {key: one[key] + LATER for key in TIMES if one.get(key) is not None}
+    for host in moved["hosts"].values():
+        host |= {"clock": [[at + LATER for at in reading] for reading in host["clock"]]} if "clock" in host else {}
     for line in (line for task in moved["tasks"] for line in task["lines"] if line[0] is not None):
         line[0] += LATER
     return moved

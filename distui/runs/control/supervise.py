@@ -156,11 +156,12 @@ async def _stop(attempt: Attempt, reason: StopReason, grace: float) -> None:
     """Stop what still lives, on all hosts at once."""
     if attempt.tracker.stop_began is None and not attempt.tracker.verdict().over_limit:
         attempt.silences.look(attempt.state, attempt.clock())
-    attempt.tracker.stopped(Stop(attempt.clock(), STOP_CAUSES[reason], exit=int(attempt.run.requests.exit)))
+    live, reached = attempt.tracker.live_tasks(), attempt.tracker.reached_tasks()
+    code = int(attempt.run.requests.exit)
+    attempt.tracker.stopped(Stop(attempt.clock(), STOP_CAUSES[reason], exit=code, live=reached))
     await attempt.emit(StopAsked(attempt.clock(), reason, grace))
-    live = attempt.tracker.live_tasks()
     ends = live if reason == "failure" else None
-    word = StopWord(attempt.run.stopped_as, STOP_CAUSES[reason], int(attempt.run.requests.exit), grace, tasks=ends)
+    word = StopWord(attempt.run.stopped_as, STOP_CAUSES[reason], code, grace, tasks=ends)
     said = word if reason in SAID else None
     results = await asyncio.gather(
         *(_stop_on(h, [t for t in h.tasks if t.index in live], grace, said) for h in attempt.hosts.values()),

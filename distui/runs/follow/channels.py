@@ -190,6 +190,9 @@ class ChannelFeed:
 
         return await self._open(lambda: self._session.open(argv), work)
 
+    async def ask_clock(self) -> None:
+        """See Feed. Nothing here tells the host's time."""
+
     def forget(self, stream: ChannelStream) -> None:
         """A stream was closed."""
         self._streams.discard(stream)

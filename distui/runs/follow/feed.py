@@ -152,12 +152,18 @@ class Feed(Protocol):
     async def execute(self, argv: tuple[str, ...]) -> Stream:
         """The command's stdout; `ended` says `status` and `stderr`."""
 
+    async def ask_clock(self) -> None:
+        """Have the host's clock read now, where this transport can tell it."""
+
     async def close(self) -> None:
         """Let go of everything on the host; idempotent, never raises."""
 
 
 OnSample = Callable[[Mapping[str, Any]], None]
 OnHello = Callable[[Mapping[str, Any]], None]
+OnClock = Callable[[float, float, float], None]
+"""Called with when a host was asked for its time, what its clock said, and when that was heard; the first and the last
+by our clock."""
 
 
 async def whole_lines(stream: Stream, limit: int = 1 << 20) -> AsyncIterator[bytes]:

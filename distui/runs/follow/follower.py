@@ -17,9 +17,9 @@ from distui.errors import HostCommandError, HostError, SessionLost
 from distui.facts.values import as_object, loads
 from distui.runs.follow.channels import open_channels
 from distui.runs.follow.containers import ContainerReader
-from distui.runs.follow.feed import EngineAccess, EngineDown, Feed, FeedLost, get_json, whole_lines
+from distui.runs.follow.feed import EngineAccess, EngineDown, Feed, FeedLost, OnClock, get_json, whole_lines
 from distui.runs.follow.files import PodmanReader, ProcessReader
-from distui.runs.follow.followed import Back, Emit, FollowEvent, FollowTarget, Lost, Note, Removed, Sampled
+from distui.runs.follow.followed import Back, Emit, Exited, FollowEvent, FollowTarget, Lost, Note, Removed, Sampled
 from distui.runs.follow.helper import open_helper
 from distui.runs.follow.pause import Pause, rest
 from distui.runs.hosts.link import ASK_BOOT, HostLink
@@ -46,7 +46,7 @@ class HostFollower:
     `emit` takes the events one at a time; waiting in it slows the host's side down and loses nothing. An exception
     from `emit` ends `run` with it. `run_id` is the value of the containers' label `distui.run`,
     `boot_id` the host's boot as far as known: with another one it was restarted; `engine_down` says that the engine
-    was found not to answer.
+    was found not to answer. `on_clock` is told the host's time at once, whatever `emit` waits for.
     """
 
     def __init__(
@@ -61,10 +61,12 @@ class HostFollower:
         metrics: bool = True,
         boot_id: str = "",
         engine_down: bool = False,
+        on_clock: OnClock | None = None,
     ) -> None:
         self._link = link
         self._engine = engine
         self._take = emit
+        self._on_clock = on_clock
         self._run_id = run_id
         self._disks = tuple(disks)
         self._metrics = metrics
@@ -188,6 +190,7 @@ class HostFollower:
                 metrics=self._metrics,
                 on_sample=self._keep_sample,
                 on_hello=self._hello,
+                on_clock=self._on_clock,
             )
         except NoHelper as error:
             feed = await open_channels(session, self._engine, str(error))
@@ -397,6 +400,8 @@ class HostFollower:
             self._spawn(self._say("the host's clock was set back: logs are read from the start after a cut"))
 
     async def _emit(self, event: FollowEvent) -> None:
+        if isinstance(event, Exited) and self._feed is not None:
+            await self._feed.ask_clock()  # who was first goes by its time: was the clock set since the last ping?
         async with self._emitting:
             await self._take(event)
 

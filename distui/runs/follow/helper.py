@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import time
 from contextlib import suppress
 from typing import Any
 
 from distui.agent import bundle as helper
 from distui.errors import HostError
 from distui.facts.values import as_object, loads
-from distui.runs.follow.feed import EngineAccess, FeedKind, OnHello, OnSample, Stream
+from distui.runs.follow.feed import EngineAccess, FeedKind, OnClock, OnHello, OnSample, Stream
 from distui.runs.lines.frames import Frame, FrameReader, NoHelper
 from distui.session import ByteChannel, Session
 
@@ -55,12 +56,23 @@ class HelperFeed:
     kind: FeedKind = "helper"
     why = ""
 
-    def __init__(self, channel: ByteChannel, word: str, on_sample: OnSample | None, on_hello: OnHello | None) -> None:
+    def __init__(
+        self,
+        channel: ByteChannel,
+        word: str,
+        on_sample: OnSample | None,
+        on_hello: OnHello | None,
+        on_clock: OnClock | None = None,
+    ) -> None:
         self.lost: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._channel = channel
         self._reader = FrameReader(word)
         self._on_sample = on_sample
         self._on_hello = on_hello
+        self._on_clock = on_clock
+        self._asked: dict[int, float] = {}
+        """Pings that are not answered, and when each was sent by our clock."""
+        self._pings = 0
         self._streams: dict[int, Stream] = {}
         self._ident = 0
         self._sending = asyncio.Lock()
@@ -101,6 +113,12 @@ class HelperFeed:
     async def execute(self, argv: tuple[str, ...]) -> Stream:
         """See Feed."""
         return await self._ask({"op": "exec", "argv": argv})
+
+    async def ask_clock(self) -> None:
+        """See Feed."""
+        self._pings += 1
+        self._asked[self._pings] = time.time()
+        await self.send({"op": "ping", "n": self._pings})
 
     async def send(self, command: dict[str, Any]) -> None:
         """One command to the helper; a broken channel shows in `lost`."""
@@ -183,13 +201,20 @@ class HelperFeed:
             self._on_sample(loads(frame.payload))
         elif frame.kind == b"H":
             self._met = True
-            if self._on_hello is not None:
-                self._on_hello(loads(frame.payload))
+            self._greeted(loads(frame.payload))
+
+    def _greeted(self, hello: Any) -> None:
+        heard = time.time()
+        if self._on_hello is not None:
+            self._on_hello(hello)
+        asked = self._asked.pop(hello.get("ping", 0), None)
+        if asked is not None and self._on_clock is not None:
+            self._on_clock(asked, float(hello["wall"]), heard)
 
     async def _ping(self) -> None:
         loop = asyncio.get_running_loop()
         while not self.lost.done():
-            await self.send({"op": "ping"})
+            await self.ask_clock()
             await asyncio.sleep(PING_EVERY)
             if not self._waiting and loop.time() - self._heard > SILENT_AFTER:
                 self._break(ConnectionError(f"silent for {SILENT_AFTER:.0f} s"))
@@ -215,11 +240,12 @@ async def open_helper(
     metrics: bool = True,
     on_sample: OnSample | None = None,
     on_hello: OnHello | None = None,
+    on_clock: OnClock | None = None,
 ) -> HelperFeed:
     """Start the helper on the host. Raises NoHelper when it can't run there, SessionLost, HostCommandError."""
     word = secrets.token_hex(8)
     channel = await session.open(helper.start(word))
-    feed = HelperFeed(channel, word, on_sample, on_hello)
+    feed = HelperFeed(channel, word, on_sample, on_hello, on_clock)
     try:
         await channel.write(helper.program())
         async with asyncio.timeout(_GREET_WITHIN):

@@ -89,7 +89,8 @@ class TaskLog:
         self._point: bytes | None = None
         """The checkpoint that could not be stored."""
         self._stamps: dict[Stream, bytes] = {}
-        self._offset = offset
+        self.offset = offset
+        """Kept up to date by whoever reads the host's clock."""
         self._clock = clock
         self._mask = mask
         self._moments = Stamps()
@@ -215,10 +216,10 @@ class TaskLog:
         """When each line that begins in the block was said, on our clock, as in a file of times."""
         stamps = block.stamps
         if isinstance(stamps, StampColumn) and rank not in self._open_ended:
-            return stamps.moments(self._offset)
+            return stamps.moments(self.offset)
         if rank in self._open_ended or data.count(b"\n") != len(block):
             stamps = [s for s, p in zip(stamps, block.pieces, strict=True) if self._begins(rank, p)]
-        now, offset = self._clock(), self._offset
+        now, offset = self._clock(), self.offset
         return pack([now if at is None else at - offset for at in self._moments.parse_all(stamps)])
 
     def _begins(self, rank: int | None, piece: bytes) -> bool:

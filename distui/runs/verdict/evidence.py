@@ -78,11 +78,33 @@ class TaskSeen:
     lines: Mapping[int | None, Lines] = field(default_factory=dict)
 
 
+class Unsteady(NamedTuple):
+    """A stretch of time in which a host's clock was not known as well as it is now: it was set, went wrong, or had been
+    measured over a slow line.
+    """
+
+    since: float
+    until: float
+    doubt: float
+    """Seconds by which its corrected times may be off."""
+    shift: float = 0.0
+    """Seconds by which two of them may be in the wrong order though both are by this clock."""
+
+
+DRIFT = 5e-5
+"""Seconds a second by which a clock goes wrong that nobody reads: what crystals do at the most, as a rule."""
+
+
 @frozen
 class HostSeen:
     """What is known of a host. `doubt` is by how many seconds its corrected clock may be off."""
 
     doubt: float = 0.0
+    unsteady: tuple[Unsteady, ...] = ()
+    """When it may have been off by more."""
+    read_from: float | None = None
+    """When its clock was read first, and (`read_until`) last; None where nobody noted it."""
+    read_until: float | None = None
     rebooted: bool = False
     lost_at: float | None = None
     """Since when it is out of reach; None when it answers."""
@@ -90,6 +112,22 @@ class HostSeen:
     """When one that was restarted had gone out of reach; None where nobody noticed."""
     engine_lost_at: float | None = None
     """When its engine was last seen to be down."""
+
+    def doubt_at(self, at: float | None) -> float:
+        """By how many seconds a time of its clock, corrected to be `at`, may be off."""
+        if at is None:
+            return self.doubt
+        unread = 0.0
+        if self.read_from is not None and self.read_until is not None:
+            unread = max(0.0, self.read_from - at, at - self.read_until)
+        return max([self.doubt, *(one.doubt for one in self._around(at))]) + DRIFT * unread
+
+    def shift_at(self, at: float) -> float:
+        """By how many seconds two of its times about `at` may be in the wrong order."""
+        return max((one.shift for one in self._around(at)), default=0.0)
+
+    def _around(self, at: float) -> list[Unsteady]:
+        return [one for one in self.unsteady if one.since - one.doubt <= at <= one.until + one.doubt]
 
 
 @frozen
@@ -104,6 +142,8 @@ class Stop:
     by: str = ""
     exit: int | None = None
     tasks: frozenset[int] | None = None
+    live: frozenset[int] = frozenset()
+    """Tasks of which distui knew, when it sent them this stop, that they lived."""
 
 
 @frozen
@@ -149,10 +189,15 @@ class Evidence:
     all_in: bool = True
     """Whether nothing more will come: until then nobody asks what the ranks that ended well said last."""
 
-    def doubt(self, host: str) -> float:
-        """Seconds by which a host's corrected clock may be off."""
+    def doubt(self, host: str, *at: float | None) -> float:
+        """Seconds by which these times may be off, by a host's corrected clock."""
         known = self.hosts.get(host)
-        return known.doubt if known is not None else CLOCK_DOUBT
+        return CLOCK_DOUBT if known is None else max(map(known.doubt_at, at), default=known.doubt)
+
+    def shift(self, host: str, at: float) -> float:
+        """Seconds by which two times of one host about `at` may be in the wrong order."""
+        known = self.hosts.get(host)
+        return 0.0 if known is None else known.shift_at(at)
 
 
 CLOCK_DOUBT = 0.002

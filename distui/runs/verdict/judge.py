@@ -107,4 +107,4 @@ def _before(when: Moment | None, group: First | None, stops: Sequence[Stop]) -> 
         return False
     if group is not None and group.first.when is not None:
         return when.before(group.first.when)
-    return bool(stops) and when.late < stops[0].at
+    return bool(stops) and when.late + when.doubt < stops[0].at

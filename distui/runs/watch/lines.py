@@ -102,5 +102,5 @@ def _teller(tracker: RunTracker) -> ProgressTeller | None:
     first = min((t for t in plan.tasks if t.ranks), key=lambda t: min(t.ranks), default=None)
     if not plan.progress or first is None:
         return None
-    offset = (tracker.offset_ms(first.host) or 0.0) / 1000
+    offset = tracker.offset_ms(first.host) / 1000
     return ProgressTeller(plan.progress, min(first.ranks), first.host, offset=offset)

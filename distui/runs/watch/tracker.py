@@ -9,12 +9,14 @@ from dataclasses import replace
 
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
+from distui.runs.insight.seen.clocks import Reading
 from distui.runs.lines.explanation import Explanation
 from distui.runs.state import elastic
 from distui.runs.verdict.ends.stops import done_at
 from distui.runs.verdict.evidence import Evidence, HostSeen, Rules, Silence, Stop, clock_doubt
 from distui.runs.verdict.judge import judge
 from distui.runs.verdict.outcome import Verdict
+from distui.runs.watch.host_clock import HostClock
 from distui.runs.watch.track import TaskTrack
 
 SLOW = 0.05
@@ -32,6 +34,7 @@ class RunTracker:
         """Every task of the plan, by index."""
         self.facts = facts
         self.clock = clock
+        self._clocks = {host: host_clock(facts.get(host), clock()) for host in plan.hosts}
         self.changed = asyncio.Event()
         """Set at whatever somebody may wait for."""
         self.stops: list[Stop] = []
@@ -135,9 +138,12 @@ class RunTracker:
         return Rules(launcher=self.plan.launcher, max_duration=self.plan.max_duration)
 
     def _host(self, host: str) -> HostSeen:
-        facts = self.facts.get(host)
+        known = self._clocks[host]
         return HostSeen(
-            doubt=clock_doubt(facts.rtt_ms if facts else None),
+            doubt=known.doubt,
+            unsteady=known.unsteady,
+            read_from=known.read_from,
+            read_until=known.read_until,
             rebooted=host in self.rebooted,
             lost_at=self.lost_since.get(host),
             away_at=self.away_at.get(host),
@@ -163,6 +169,10 @@ class RunTracker:
     def live_tasks(self) -> frozenset[int]:
         """Tasks that have not ended, as far as is known."""
         return frozenset(i for i, t in self.tracks.items() if t.phase in ("planned", "running"))
+
+    def reached_tasks(self) -> frozenset[int]:
+        """Those of them whose host answers: a stop that is sent now comes to them."""
+        return frozenset(i for i in self.live_tasks() if self.tracks[i].task.host not in self.lost_since)
 
     def unread_tasks(self) -> frozenset[int]:
         """Tasks whose log is not completely in its files here: their containers must stay.
@@ -224,7 +234,21 @@ class RunTracker:
             track.gone()
         self.news()
 
-    def offset_ms(self, host: str) -> float | None:
-        """By how much a host's clock is ahead of ours; None where nobody measured it."""
-        facts = self.facts.get(host)
-        return facts.clock_offset_ms if facts else None
+    def offset_ms(self, host: str) -> float:
+        """By how much a host's clock is ahead of ours now; 0 where nobody measured it."""
+        return 1000 * self._clocks[host].offset
+
+    def clock_told(self, host: str, reading: Reading) -> None:
+        """Note what a host's clock said: times that come from now on are corrected by it."""
+        known = self._clocks[host]
+        if known.told(reading):
+            for track in self.tracks.values():
+                if track.task.host == host:
+                    track.log.offset = known.offset
+            self.news()
+
+
+def host_clock(facts: HostFacts | None, at: float) -> HostClock:
+    """A host's clock as the probe measured it."""
+    offset = facts.clock_offset_ms if facts is not None else None
+    return HostClock((offset or 0.0) / 1000, clock_doubt(facts.rtt_ms if facts is not None else None), at)

@@ -26,6 +26,7 @@ from distui.runs.follow.followed import (
 )
 from distui.runs.follow.follower import HostFollower
 from distui.runs.follow.resume import ResumePoint
+from distui.runs.insight.seen.clocks import Reading
 from distui.runs.lines.events import Event, Notice
 from distui.runs.state.samples import host_sampled
 from distui.runs.store.logs import TaskLog
@@ -73,7 +74,7 @@ class Watch:
         self._lines = WatchedLines(self.tracker, emit, self.network)
 
     def _track(self, task: Task) -> TaskTrack:
-        offset = (self.tracker.offset_ms(task.host) or 0.0) / 1000
+        offset = self.tracker.offset_ms(task.host) / 1000
         numbers: dict[int, int] = {}
         split = splitter(self._plan, task, numbers)
         log = TaskLog(self._stored, task.index, task.ranks, split, offset=offset, clock=self._clock, mask=self._mask)
@@ -139,6 +140,7 @@ class Watch:
             disks=worth_watching(facts.disks if facts else ()),
             boot_id=host.planned_boot,
             engine_down=self.hosts.without_engine(host.host),
+            on_clock=lambda asked, said, heard: self.tracker.clock_told(host.host, Reading(asked, said, heard)),
         )
 
     async def _target(self, host: HostRun, task: Task, *, adopted: bool) -> FollowTarget:

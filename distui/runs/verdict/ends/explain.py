@@ -64,7 +64,7 @@ def down_at(evidence: Evidence, task: TaskSeen) -> float | None:
     if not as_a_boot(end) or end.code in STOP_CODES or (end.at is not None and end.at < host.away_at):
         return None
     last = max((line.at for lines in task.lines.values() for line in lines if line.at is not None), default=-math.inf)
-    return host.away_at if last <= host.away_at + evidence.doubt(task.host) else None
+    return host.away_at if last <= host.away_at + evidence.doubt(task.host, host.away_at) else None
 
 
 def _engine_ended(host: HostSeen, end: End) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from distui.frozen import frozen
 from distui.runs.verdict.ends.explain import down_at
 from distui.runs.verdict.evidence import Evidence, TaskSeen
@@ -32,6 +34,8 @@ class Moment:
     late: float
     host: str
     doubt: float
+    shift: float = 0.0
+    """Seconds by which that clock may have been set about then: so far its own times may be in the wrong order."""
 
     def before(self, other: Moment) -> bool:
         """Whether it was surely earlier."""
@@ -42,7 +46,7 @@ class Moment:
         return self.before(other) or other.before(self)
 
     def _clocks(self, other: Moment) -> float:
-        return 0.0 if self.host == other.host else self.doubt + other.doubt
+        return max(self.shift, other.shift) if self.host == other.host else self.doubt + other.doubt
 
 
 def said(evidence: Evidence, task: TaskSeen, at: float) -> Moment:
@@ -50,7 +54,7 @@ def said(evidence: Evidence, task: TaskSeen, at: float) -> Moment:
     lag = ARRIVED if task.engine == "process" else TAILED if evidence.rules.launcher == "torchrun" else SAID
     end = task.end.at if task.end is not None else None
     latest = at if end is None else min(at, end)
-    return Moment(latest, latest - lag, latest, task.host, evidence.doubt(task.host))
+    return _moment(evidence, task, latest, lag)
 
 
 def ended(evidence: Evidence, task: TaskSeen) -> Moment | None:
@@ -58,21 +62,26 @@ def ended(evidence: Evidence, task: TaskSeen) -> Moment | None:
     if task.end is None:
         return None
     if (down := down_at(evidence, task)) is not None:
-        return Moment(down, down - AWAY, down, task.host, evidence.doubt(task.host))
+        return _moment(evidence, task, down, AWAY)
     if (at := task.end.when) is None:
         return None
     lag = ENDED if task.end.at is not None else max(ENDED, ARRIVED)
-    return Moment(at, at - lag, at, task.host, evidence.doubt(task.host))
+    return _moment(evidence, task, at, lag)
 
 
 def noticed(evidence: Evidence, task: TaskSeen, report: AgentWords, end: ProcessEnd | None) -> Moment | None:
     """When torchrun noticed that a rank had ended: by its words' stamp, else by the second in its report."""
     if report.noticed_at is not None:
         moment = said(evidence, task, report.noticed_at)
-        return Moment(moment.at, moment.at - NOTICED, moment.late, moment.host, moment.doubt)
+        return replace(moment, early=moment.at - NOTICED)
     whole = ended(evidence, task)
     if whole is None or end is None or end.second is None:
         return whole
     ago = since_report(end.second, whole.at)
     at = whole.at - max(ago - 0.5, 0.0)
-    return Moment(at, at - 0.5, min(at + 0.5, whole.late), whole.host, whole.doubt)
+    return replace(whole, at=at, early=at - 0.5, late=min(at + 0.5, whole.late))
+
+
+def _moment(evidence: Evidence, task: TaskSeen, at: float, lag: float) -> Moment:
+    host = task.host
+    return Moment(at, at - lag, at, host, evidence.doubt(host, at, at - lag), evidence.shift(host, at))

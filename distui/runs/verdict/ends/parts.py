@@ -13,7 +13,7 @@ from typing import Literal
 from distui.frozen import frozen
 from distui.runs.verdict.ends.explain import down_at, what_ended
 from distui.runs.verdict.ends.moments import SAID, Moment, ended, noticed, said
-from distui.runs.verdict.ends.stops import STOP_CODES, caused, seen_before, spoke_before, stop_for
+from distui.runs.verdict.ends.stops import STOP_CODES, caused, fell, seen_before, spoke_before, stop_for
 from distui.runs.verdict.evidence import End, Evidence, Lines, Stop, TaskSeen
 from distui.runs.verdict.lines.last_words import LastWords, last_words
 from distui.runs.verdict.lines.torchrun import AgentWords, agent_words
@@ -96,9 +96,11 @@ def parts_of(evidence: Evidence, stops: tuple[Stop, ...]) -> list[Part]:
 
 
 def _stop_of(evidence: Evidence, task: TaskSeen, stops: tuple[Stop, ...]) -> Stop | None:
-    """The stop that meant this task; none where its host had gone down before."""
+    """The stop that meant this task; none where its host had gone down before. What lived at a later one lived then."""
     stop, down = stop_for(stops, task), down_at(evidence, task)
-    return stop if stop is None or down is None or down >= stop.at else None
+    if stop is None or (down is not None and down < stop.at):
+        return None
+    return replace(stop, live=frozenset[int]().union(*(s.live for s in stops)))
 
 
 def _of_task(evidence: Evidence, task: TaskSeen, stop: Stop | None) -> Iterator[Part]:
@@ -123,17 +125,27 @@ def _unended(evidence: Evidence, task: TaskSeen, rank: int) -> Part:
 def _whole(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None, lines: Lines) -> Part:
     """A task that is judged by its own end: one rank, or several of which nothing is known one by one."""
     part = Part(task, task.ranks, "failed", end.code, ended(evidence, task), stop=stop)
-    doubt = evidence.doubt(task.host)
+    doubt = _doubt(evidence, task, end, stop)
     if end.code == 0 and not end.oom:
-        fell = stop is not None and caused(stop, end, 0, end.at, doubt) and not _by_itself(task, end, stop)
-        return replace(part, how="stopped" if fell else "succeeded")
+        by_it = stop is not None and caused(stop, end, 0, end.at, doubt) and not _by_itself(task, end, stop)
+        return replace(part, how="stopped" if by_it else "succeeded")
     words = last_words(lines)
     if stop is not None:
         early = _said_before(stop, lines, doubt)
-        if early is None and caused(stop, end, end.code, end.at, doubt):
+        if early is None and _stopped(stop, task, end, end.code, end.at, doubt):
             return replace(part, how="stopped", words=words)
         words = early or words
     return _failed(evidence, part, words)
+
+
+def _doubt(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None) -> float:
+    """By how much times of a task's host may be off, about its end and the stop."""
+    return evidence.doubt(task.host, end.at, stop.at if stop is not None else None)
+
+
+def _stopped(stop: Stop, task: TaskSeen, end: End, code: int | None, at: float | None, doubt: float) -> bool:
+    """Whether a stop ended it: as was seen here, or else by the clocks."""
+    return fell(stop, task, end, code) or caused(stop, end, code, at, doubt)
 
 
 def _by_itself(task: TaskSeen, end: End, stop: Stop) -> bool:
@@ -178,7 +190,7 @@ def _of_process(
     """One rank by its agent's word or its own; None where neither says how it ended."""
     rank, its = task.ranks[place], report.ends.get(place)
     lines = task.lines.get(rank, ())
-    doubt = evidence.doubt(task.host)
+    doubt = _doubt(evidence, task, end, stop)
     seen = noticed(evidence, task, report, its)
     part = Part(task, (rank,), "failed", its.code if its else None, seen, stop=stop)
     early = last_words(lines) if stop is None else _said_before(stop, lines, doubt)
@@ -194,7 +206,7 @@ def _of_process(
         return _failed(evidence, part, early)
     if its is None:
         return None
-    if stop is not None and caused(stop, end, its.code, report.noticed_at or end.at, doubt):
+    if stop is not None and _stopped(stop, task, end, its.code, report.noticed_at or end.at, doubt):
         return replace(part, how="stopped", words=last_words(lines))
     return _failed(evidence, part, None if stop is not None else last_words(lines))
 
@@ -230,7 +242,7 @@ def _taken(part: Part, report: AgentWords, end: End, doubt: float) -> Part:
     """A rank that its torchrun ended: since others had failed, or since torchrun was stopped itself."""
     at = report.signalled_at if report.signalled_at is not None else report.noticed_at
     others = any(not report.stopped(its) for its in report.ends.values())
-    if part.stop is not None and not others and caused(part.stop, end, 143, at or end.at, doubt):
+    if part.stop is not None and not others and _stopped(part.stop, part.task, end, 143, at or end.at, doubt):
         return replace(part, how="stopped")
     return replace(part, how="taken")
 
@@ -247,7 +259,7 @@ def _untold(
     """Ranks of a node whose end nobody reported: torchrun before 2.8 leaves out those it stopped, and those that ended
     well are in no report.
     """
-    doubt = evidence.doubt(task.host)
+    doubt = _doubt(evidence, task, end, stop)
     seen = noticed(evidence, task, report, None)
     if report.reported or others or report.ends:
         well = report.reported and report.stopped_unnamed < len(ranks)
@@ -258,7 +270,7 @@ def _untold(
             code = {"succeeded": 0, "taken": 143 if report.stopped_unnamed else None}[how]
             yield Part(task, (rank,), how, code, when, stop=stop)
         return
-    if stop is not None and caused(stop, end, end.code, report.signalled_at or end.at, doubt):
+    if stop is not None and _stopped(stop, task, end, end.code, report.signalled_at or end.at, doubt):
         yield from (Part(task, (rank,), "stopped", None, ended(evidence, task), stop=stop) for rank in ranks)
         return
     lines = task.lines.get(None, ())

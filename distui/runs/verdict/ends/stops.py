@@ -14,6 +14,9 @@ from distui.runs.verdict.lines.last_words import LastWords
 STOP_CODES = frozenset({130, 137, 143})
 """Exit statuses that SIGINT, SIGKILL and SIGTERM leave: a rank that is stopped ends in one of these."""
 
+KILLED = 137
+"""The one that a stop leaves at its end only."""
+
 SLACK = 5.0
 """Seconds by which ranks may end before the one that reported a stop from elsewhere."""
 
@@ -100,6 +103,18 @@ def caused(stop: Stop, end: End, code: int | None, at: float | None, doubt: floa
         return True
     slack = doubt + (SLACK if _from_afar(stop) else 0.0)
     return at >= stop.at - (slack if code in STOP_CODES or code is None or end.signalled else 0.0)
+
+
+def fell(stop: Stop, task: TaskSeen, end: End, code: int | None) -> bool:
+    """Whether distui saw a task fall to its stop, whatever the host's clock says: it lived when the stop was sent to
+    it, was seen to end afterwards, and ended as a stop ends one.
+
+    An engine tells whom it sent a signal. Without one, SIGKILL comes only once a stop's grace is over.
+    """
+    lived = task.index in stop.live and not _from_afar(stop) and end.seen_at is not None
+    if not lived or end.oom or end.state != "exited" or code not in STOP_CODES or seen_before(end, stop):
+        return False
+    return bool(end.signalled) or (task.engine == "process" and code != KILLED)
 
 
 def spoke_before(stop: Stop, words: LastWords | None, doubt: float) -> bool:
