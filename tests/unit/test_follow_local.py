@@ -167,6 +167,8 @@ class Docker:
     past_asked: asyncio.Event = field(default_factory=asyncio.Event)
     slow_past: asyncio.Event | None = None
     """What it waits for before it says so."""
+    stop_signal: str = ""
+    """What its container asks to be stopped by."""
     head: bytes = b""
     """Said without end instead of any answer."""
     ends_at_once: bool = False
@@ -257,7 +259,10 @@ class Docker:
         running = self.code is None
         state = {"Status": "running" if running else "exited", "Running": running, "ExitCode": self.code or 0}
         ended = {} if running else {"FinishedAt": "2026-11-21T02:07:55.5Z"}
-        return {"State": {**state, "StartedAt": "2026-11-21T02:07:54Z", **ended}}
+        return {
+            "State": {**state, "StartedAt": "2026-11-21T02:07:54Z", **ended},
+            "Config": {"StopSignal": self.stop_signal},
+        }
 
 
 @dataclass
@@ -422,6 +427,41 @@ async def test_a_signal_from_before_anybody_listened(docker: Docker, past: bytes
     (asked,) = [parse_qs(urlsplit(asked).query) for asked in docker.asked if "until" in asked]
     assert json.loads(asked["filters"][0]) == {"type": ["container"], "container": ["c1"], "event": ["kill"]}
     assert asked["until"] == ["1795226875.700000"]
+    assert asked["since"] == ["1795226840.500000"]  # a stop's grace before its end, and a little
+
+
+@pytest.mark.parametrize(
+    ("number", "ago", "own", "known"),
+    [
+        ("15", 3.0, "", True),
+        ("9", 0.1, "", True),
+        ("2", 3.0, "SIGTERM", True),
+        ("10", 0.1, "", False),
+        ("10", 0.1, "SIGUSR1", True),
+        ("10", 0.1, "10", True),
+        ("SIGUSR1", 0.1, "USR2", False),
+        ("15", 3600.0, "", False),
+    ],
+)
+@pytest.mark.parametrize("live", [True, False])
+async def test_which_signals_count_as_the_end(
+    docker: Docker, number: str, ago: float, own: str, known: bool, live: bool
+) -> None:
+    """One to end with, or the container's own, within a stop's grace: not the checkpoint somebody asked for."""
+    about = {"ID": "c1", "Attributes": {"signal": number}}
+    event = {"Action": "kill", "Actor": about, "timeNano": int((1795226875.5 - ago) * 1e9)}
+    told = json.dumps(event).encode() + b"\n"
+    docker.stop_signal = own
+    if live:
+        docker.first_events = told + json.dumps({"Action": "oom", "Actor": {"ID": "c1"}}).encode() + b"\n"
+    else:
+        docker.past_events = told
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        await taken.until(lambda: "Note" in taken.names() or not live)
+        docker.end(1)
+        await follower.drained()
+    assert [e.signalled for e in taken.events if isinstance(e, Exited)] == [known]
 
 
 @pytest.mark.parametrize(

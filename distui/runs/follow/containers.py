@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import signal
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from urllib.parse import quote
 
+from distui.facts.values import as_object, loads
 from distui.runs.follow.feed import EngineDown, Feed, Stream, get_json
 from distui.runs.follow.followed import Drained, Emit, Exited, FollowTarget, Note, Records, Removed
 from distui.runs.follow.inspect import ContainerState, container_state
 from distui.runs.follow.pause import Pause
 from distui.runs.follow.resume import Cursor, ReplayMismatch
+from distui.runs.follow.signals import SLACK, Sent, any_may_end, sent
 from distui.runs.lines.batch import STDOUT, Batch
 from distui.runs.lines.docker_frames import FrameParser
 
@@ -26,6 +31,8 @@ TRIES = 3
 LAST_RECORDS = 1000
 """Records read again once a log that was followed has ended: one at most is new as a rule."""
 
+SIGNALS = 100
+"""Kept of those that the engine told of."""
 KILL_TOLD = 0.2
 """Seconds after which the engine tells of a signal at the latest: it sends it first."""
 ASK_SIGNAL = 5.0
@@ -43,8 +50,9 @@ class ContainerReader:
         self.ref = target.ref
         self.cursor = Cursor(target.resume)
         self.done = False
-        self.signalled = False
-        """Whether the engine reported that it sent it a signal."""
+        self.signals: deque[Sent] = deque(maxlen=SIGNALS)
+        """The last ones that the engine reported to have sent it."""
+        self._stop_signal: int = signal.SIGTERM
         self.target = target
         self._emit = emit
         self._engine = engine
@@ -128,7 +136,9 @@ class ContainerReader:
         if status == 404:
             return None
         try:
-            return container_state(answer)
+            state = container_state(answer)
+            self._stop_signal = state.stop_signal
+            return state
         except ValueError as error:
             words = answer.get("message") if isinstance(answer, dict) else error
             raise EngineDown(f"inspect gave status {status}: {words}") from None
@@ -271,26 +281,32 @@ class ContainerReader:
         async with self._reporting:
             if self._exited:
                 return
-            asks = not self.signalled and (exited.code != 0 or self.target.adopted)
-            if asks and await self._was_signalled(exited, feed):  # else a live event may have come meanwhile
-                self.signalled = True
+            signalled = self._ended_by(exited, self.signals)
+            if not signalled and (exited.code != 0 or self.target.adopted):
+                past = await self._signals_before(exited, feed)
+                signalled = self._ended_by(exited, (*past, *self.signals))  # a live event may have come meanwhile
             self._exited = True
-            await self._emit(replace(exited, signalled=self.signalled or (None if self._unseen else False)))
+            await self._emit(replace(exited, signalled=signalled or (None if self._unseen else False)))
 
-    async def _was_signalled(self, exited: Exited, feed: Feed) -> bool:
-        """Whether the engine remembers that it sent a signal, perhaps before anybody listened to its events."""
+    def _ended_by(self, exited: Exited, signals: Iterable[Sent]) -> bool:
+        return any_may_end(signals, exited.finished_at, self.target.grace, self._stop_signal)
+
+    async def _signals_before(self, exited: Exited, feed: Feed) -> tuple[Sent, ...]:
+        """The signals that the engine remembers, perhaps from before anybody listened to its events."""
         if exited.finished_at is None:
-            return False
+            return ()
         filters = {"type": ["container"], "container": [self.ref], "event": ["kill"]}
         until = exited.finished_at + (KILL_TOLD if exited.code is None or exited.code > 128 else 0.0)
-        path = f"/events?since=0&until={until:.6f}&filters=" + quote(json.dumps(filters, separators=(",", ":")))
+        since = max(0.0, exited.finished_at - self.target.grace - SLACK)
+        asked = quote(json.dumps(filters, separators=(",", ":")))
+        path = f"/events?since={since:.6f}&until={until:.6f}&filters={asked}"
         stream: Stream | None = None
         try:
             async with asyncio.timeout(ASK_SIGNAL):
                 stream = await feed.get(path)
-                return await stream.status() == 200 and bool((await stream.rest()).strip())
+                return _told(await stream.rest()) if await stream.status() == 200 else ()
         except (EngineDown, TimeoutError):
-            return False
+            return ()
         finally:
             if stream is not None:
                 await stream.close()
@@ -315,6 +331,15 @@ class ContainerReader:
         if text not in self._said:
             self._said.add(text)
             await self._emit(Note(text, self.task, lines_missing=True))
+
+
+def _told(events: bytes) -> tuple[Sent, ...]:
+    """The signals in an answer of the engine; lines that are no events are left out."""
+    found = []
+    for line in events.splitlines():
+        with contextlib.suppress(ValueError):
+            found.append(sent(as_object(loads(line))))
+    return tuple(found)
 
 
 def _why_unread(message: str) -> str:

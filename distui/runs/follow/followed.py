@@ -33,6 +33,8 @@ class FollowTarget:
     """Tells the `ref`, None when the host has nothing of the task: what has its name there may be another run's. Raises
     HostError when the host can't tell.
     """
+    grace: float = 30.0
+    """Seconds that a stop leaves it to end."""
 
     @property
     def has_room(self) -> bool:
@@ -65,8 +67,8 @@ class Exited:
     started_at: float | None = None
     finished_at: float | None = None
     signalled: bool | None = False
-    """Whether somebody had the engine send it a signal (`docker stop`, `docker kill`): us or another. None where nobody
-    followed it then.
+    """Whether somebody had the engine send it a signal that may have ended it (`docker stop`, `docker kill`): us or
+    another. None where nobody followed it then.
     """
 
 

@@ -22,6 +22,7 @@ from distui.runs.follow.files import PodmanReader, ProcessReader
 from distui.runs.follow.followed import Back, Emit, Exited, FollowEvent, FollowTarget, Lost, Note, Removed, Sampled
 from distui.runs.follow.helper import open_helper
 from distui.runs.follow.pause import Pause, rest
+from distui.runs.follow.signals import sent
 from distui.runs.hosts.link import ASK_BOOT, HostLink
 from distui.runs.lines.frames import NoHelper
 from distui.runs.state.samples import Sampler
@@ -323,7 +324,7 @@ class HostFollower:
             if not isinstance(reader, ContainerReader) or reader.ref != actor.get("ID"):
                 continue
             if event.get("Action") == "kill":
-                reader.signalled = True
+                reader.signals.append(sent(event))
                 continue
             if event.get("Action") == "oom":
                 await self._emit(Note("the kernel killed a process of it for lack of memory", reader.task))

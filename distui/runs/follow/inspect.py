@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from distui.frozen import frozen
 from distui.plan.command.docker import LOG_SIZE
 from distui.runs.follow.followed import Exited
+from distui.runs.follow.signals import number
 from distui.runs.lines.docker_frames import stamp_ns
 
 
@@ -27,6 +29,8 @@ class ContainerState:
     log_driver: str
     log_path: str
     log_options: Mapping[str, str] = field(default_factory=dict)
+    stop_signal: int = signal.SIGTERM
+    """What it asks to be stopped by."""
 
     @property
     def log_gaps(self) -> str:
@@ -91,6 +95,7 @@ def _state(inspected: Mapping[str, Any]) -> ContainerState:
         log_driver=str(log.get("Type") or ""),
         log_path=str(log.get("Path") or inspected.get("LogPath") or ""),
         log_options={str(k): str(v) for k, v in (log.get("Config") or {}).items()},
+        stop_signal=number(str(config.get("StopSignal") or "")) or signal.SIGTERM,
     )
 
 

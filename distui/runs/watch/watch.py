@@ -151,7 +151,8 @@ class Watch:
         ref = host.ids.get(task.index, "")
         if ref and task.engine == "process":
             ref = task_folder(await host.run_dir(), task.index)
-        return FollowTarget(task.index, ref, resume, track.room, adopted, partial(host.ref, task))
+        find, grace = partial(host.ref, task), self._plan.stop_grace
+        return FollowTarget(task.index, ref, resume, track.room, adopted, find, grace)
 
     async def take(self, host: str, event: FollowEvent) -> None:
         """One event of a host's follower."""
