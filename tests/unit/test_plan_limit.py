@@ -71,6 +71,10 @@ def test_a_later_attempt_has_what_is_left() -> None:
         (124, 60.2, 60.0, True),
         (137, 63.0, 60.0, True),
         (143, 59.6, 60.0, True),
+        (137, 59.6, 60.0, True),
+        (1, 60.1, 60.0, True),
+        (139, 59.8, 60.0, False),
+        (1, 59.8, 60.0, False),
         (124, 30.0, 60.0, False),
         (0, 61.0, 60.0, False),
         (None, 61.0, 60.0, False),
@@ -79,7 +83,7 @@ def test_a_later_attempt_has_what_is_left() -> None:
     ],
 )
 def test_which_ends_are_the_limits(code: int | None, lasted: float | None, seconds: float | None, so: bool) -> None:
-    """Bad ones at or after it."""
+    """Bad ones at or after it; just before it, where that may only seem so, what a limit leaves."""
     assert limit.reached(code, lasted, seconds) is so
 
 

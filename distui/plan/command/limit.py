@@ -13,6 +13,9 @@ from distui.spec.job.job import Job
 SLACK = 0.5
 """Seconds by which a task may seem to have ended before its limit: engines stamp its start after the fact."""
 
+LEFT = frozenset({124, 137, 143})
+"""Exit statuses that a limit leaves: its own, that of what was killed after the grace, that of what was ended."""
+
 
 def left(job: Job, spent: float) -> float | None:
     """What is left of the job's limit after `spent` seconds, in whole seconds and at least one; None without limit."""
@@ -38,6 +41,9 @@ def limited(
 def reached(code: int | None, lasted: float | None, seconds: float | None) -> bool:
     """Whether a task that ended with this status after so many seconds was ended by its limit.
 
-    Any status but 0 counts: what is killed after the grace leaves 137, other forms of `timeout` leave the program's.
+    Any status but 0 counts from the limit on: other forms of `timeout` leave the program's. Just before it, where it
+    may only seem so, those that a limit itself leaves: an error of the program's own is no limit.
     """
-    return bool(code) and seconds is not None and lasted is not None and lasted >= seconds - SLACK
+    if not code or seconds is None or lasted is None:
+        return False
+    return lasted >= seconds or (code in LEFT and lasted >= seconds - SLACK)
