@@ -209,6 +209,17 @@ async def test_the_first_failure_is_by_our_clock(make: Any) -> None:
     assert (failure.rank, failure.exit) == (1, 3)
 
 
+async def test_when_a_host_was_away_is_known_afterwards(make: Any) -> None:
+    """What a process there said meanwhile arrives once it is back."""
+    watched = make(plan_for("h1", "h2"))
+    await watched.watch.take("h2", Lost("host", "gone"))
+    watched.now = 130.0
+    await watched.watch.take("h2", Back("host"))
+    hosts = watched.tracker.evidence().hosts
+    assert hosts["h2"].away == ((100.0, 130.0),)
+    assert hosts["h2"].lost_at is None and hosts["h1"].away == ()
+
+
 async def test_times_follow_a_clock_that_is_set_while_the_run_is_followed(make: Any) -> None:
     """Lines and ends that come after a ping are corrected by what that told; nobody is sure of what was in between."""
     watched = make(plan_for("h1", "h2"))

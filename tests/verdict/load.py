@@ -80,6 +80,7 @@ def _host(host: Case) -> HostSeen:
         unsteady=known.unsteady if known else (),
         read_from=known.read_from if known else None,
         read_until=known.read_until if known else None,
+        away=tuple((since, back) for since, back in host.get("away", ())),
         rebooted=host.get("rebooted", False),
         lost_at=host.get("lost_at"),
         away_at=host.get("away_at"),

@@ -86,7 +86,7 @@ def at_another_time(case: dict[str, Any]) -> dict[str, Any]:
     for one in [*timed, *(task["end"] for task in moved["tasks"] if task["end"] is not None)]:
         one |= {key: one[key] + LATER for key in TIMES if one.get(key) is not None}
     for host in moved["hosts"].values():
-        host |= {"clock": [[at + LATER for at in reading] for reading in host["clock"]]} if "clock" in host else {}
+        host |= {key: [[at + LATER for at in one] for one in host[key]] for key in ("clock", "away") if key in host}
     for line in (line for task in moved["tasks"] for line in task["lines"] if line[0] is not None):
         line[0] += LATER
     return moved

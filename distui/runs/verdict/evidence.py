@@ -105,6 +105,8 @@ class HostSeen:
     read_from: float | None = None
     """When its clock was read first, and (`read_until`) last; None where nobody noted it."""
     read_until: float | None = None
+    away: tuple[tuple[float, float], ...] = ()
+    """From when to when it was out of reach, each time, and is back since."""
     rebooted: bool = False
     lost_at: float | None = None
     """Since when it is out of reach; None when it answers."""

@@ -36,6 +36,8 @@ ECHO_LEAD = 30.0
 """Seconds by which an echo may be heard before the failure it echoes: a program may take leave of its peers first, and
 print its traceback last.
 """
+LONG = 100.0
+"""Seconds beyond which two times are not known at all."""
 NAMED = 3
 """Ranks and hosts that a doubt names, at most."""
 
@@ -255,4 +257,7 @@ def _named(parts: Sequence[Part]) -> str:
 def _clocks(first: Part, others: Sequence[Part]) -> str:
     moments: list[Moment] = [p.when for p in (first, *others) if p.when is not None]
     spans = [m.late - m.early + (m.doubt if len({x.host for x in moments}) > 1 else 0.0) for m in moments]
-    return f"their times are known to {1000 * sum(sorted(spans)[-2:]):.0f} ms"
+    known = sum(sorted(spans)[-2:])
+    if known > LONG:
+        return "what they said arrived here late: when is not known"
+    return f"their times are known to {1000 * known:.0f} ms"

@@ -17,6 +17,9 @@ from distui.runs.state import elastic
 from distui.runs.task.host_run import HostRun
 from distui.runs.watch.tracker import RunTracker
 
+AWAY_KEPT = 99
+"""Times that a host was out of reach which are remembered, beside the last one."""
+
 
 class WatchedHosts:
     """Takes in that hosts are lost and back, and knows what that explains."""
@@ -87,7 +90,7 @@ class WatchedHosts:
         self._boot_unreported.discard(host)
         await self._emit(HostChanged(known.clock(), host, "back", reason))
         if lost:
-            del known.lost_since[host]
+            known.away[host] = (*known.away.get(host, ())[-AWAY_KEPT:], (known.lost_since.pop(host), known.clock()))
             await self._mark(host, "running", "")
         known.changed.set()
 

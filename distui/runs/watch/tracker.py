@@ -55,6 +55,8 @@ class RunTracker:
         """Tasks of an adopted run that no host which answered knows of."""
         self.lost_since: dict[str, float] = {}
         """Host -> since when it, or its engine, is out of reach."""
+        self.away: dict[str, tuple[tuple[float, float], ...]] = {}
+        """Host -> from when to when it, or its engine, was out of reach, each time."""
         self.unmet: set[str] = set()
         """Hosts of an adopted run that this distui never reached."""
         self.waited_at = float("-inf")
@@ -144,6 +146,7 @@ class RunTracker:
             unsteady=known.unsteady,
             read_from=known.read_from,
             read_until=known.read_until,
+            away=self.away.get(host, ()),
             rebooted=host in self.rebooted,
             lost_at=self.lost_since.get(host),
             away_at=self.away_at.get(host),
