@@ -159,7 +159,7 @@ HOSTS = HostsType()
 JOB = JobType()
 
 
-def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+def keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     """Remember a global option that was given; lists add up, a later single value wins."""
     if value in (None, (), 0) or ctx.resilient_parsing:
         return
@@ -179,7 +179,7 @@ def global_options() -> list[click.Option]:
     """Fresh click options for one command."""
 
     def option(*names: str, help: str, **rest: Any) -> click.Option:
-        return click.Option(list(names), help=help, expose_value=False, callback=_keep, **rest)
+        return click.Option(list(names), help=help, expose_value=False, callback=keep, **rest)
 
     return [
         option("-i", "--hosts-file", metavar="F", help="Inventory instead of ./hosts.yaml."),

@@ -7,9 +7,15 @@ from typing import Any, TypeVar
 
 import click
 
-from distui.cli.options import RANKS, RUN, Choice
+from distui.cli.options import RANKS, RUN, Choice, keep
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _env_file(help: str) -> Callable[[Any], Any]:
+    """`--env-file`, whose variables are in the settings of the call."""
+    return click.option("--env-file", multiple=True, metavar="F", expose_value=False, callback=keep, help=help)
+
 
 PLAN_OPTIONS = [
     click.option("--name", metavar="NAME", help="Name of the run [JOB-xxxx]."),
@@ -19,7 +25,7 @@ PLAN_OPTIONS = [
     click.option(
         "-e", "--env", multiple=True, metavar="K=V", help="Variable for every rank; K alone passes yours through."
     ),
-    click.option("--env-file", multiple=True, metavar="F", help="Read variables from a file, also the job's secrets."),
+    _env_file("Read variables from a file, also the job's secrets."),
     click.option("--set", "set_", multiple=True, metavar="A.B=V", help="Set any key of the job file."),
     click.option("--launcher", metavar="KIND", help="What starts the ranks: env, torchrun, tf, command."),
     click.option("--fabric", metavar="KIND", help="Network for the data: auto, ib, roce, tcp."),
@@ -33,6 +39,11 @@ DIFF_OPTIONS = [
     click.option("--diff", type=RUN, metavar="RUN", help="Show only what differs from that run's plan."),
 ]
 """Flags of a plan that is only shown."""
+
+SECRET_OPTIONS = [
+    _env_file("Read values of the run's secrets from a file, to hide them."),
+]
+"""Flags of verbs that show or write down what a run says, as far as `run` has no others for it."""
 
 FOLLOW_OPTIONS = [
     click.option("--log-to", type=Choice(["stdout", "none"]), default="stdout", help="Where logs are shown."),

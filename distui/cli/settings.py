@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ class Settings:
     hostfile: str | None = None
     quiet: bool = False
     verbose: int = 0
+    env_file: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The variables of `--env-file`."""
 
     def __getitem__(self, key: str) -> Any:
         return self.config[key].value
@@ -66,7 +68,7 @@ class Settings:
         """Those that programs have, too."""
         from distui.cluster.settings import ClusterSettings
 
-        return ClusterSettings.of(self.config, self.environ)
+        return replace(ClusterSettings.of(self.config, self.environ), secrets=self.env_file)
 
     @property
     def selection(self) -> Selection:
@@ -114,6 +116,7 @@ def settings_of(ctx: click.Context) -> Settings:
         hostfile=flags.get("hostfile"),
         quiet=bool(flags.get("quiet")),
         verbose=flags.get("verbose", 0),
+        env_file=env_files(flags.get("env_file", ())),
     )
 
 
@@ -124,6 +127,24 @@ def _here() -> Path:
         raise UsageError(
             f"the current folder can't be told: {exc.strerror or exc}", hint="call distui from one that is there"
         ) from exc
+
+
+def env_files(files: Sequence[str]) -> dict[str, str]:
+    """The variables of --env-file, as docker reads them: `K=V` lines, `#` comments, no quotes."""
+    if not files:
+        return {}
+    from distui.spec.yaml.files import read_text
+
+    found = {}
+    for path in files:
+        for number, line in enumerate(read_text(path).splitlines(), 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            name, equals, value = line.partition("=")
+            if not equals or not name or name != name.strip():
+                raise UsageError(f"{path}:{number}: write NAME=VALUE, without blanks around the name")
+            found[name] = value
+    return found
 
 
 def _with_output(ctx: click.Context, found: Config) -> Config:

@@ -129,8 +129,8 @@ class Cluster(ClusterRuns):
         """What is asked for, with what it takes from this machine, as far as that is allowed."""
         job = any_job(job, environ=self.settings.environ)
         permit(self.settings, job)
-        job, secrets = job_secrets(job, self.settings.environ)
-        job, token = code_token(job, self.settings.environ)
+        job, secrets = job_secrets(job, self.settings.variables)
+        job, token = code_token(job, self.settings.variables)
         picks = hosts_of_run(self.inventory, job, hosts, hint="give `hosts`, or set hosts: in the job")
         return RunRequest(job, self.inventory, picks, secrets, name or run_name(job.name), token)
 

@@ -38,6 +38,8 @@ class ClusterSettings:
     """Variables, and hosts to which any job's code may send them."""
     allow_folders: tuple[str, ...] = ()
     """Folders that any job may take as code or build, though outside its own."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values of secrets beside those in `environ`, as `--env-file` gives them; where both have one, these count."""
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None, **changes: Any) -> ClusterSettings:
@@ -64,6 +66,11 @@ class ClusterSettings:
     def store(self) -> RunStore:
         """The runs recorded on this machine."""
         return RunStore(self.paths.state)
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Where the values of secrets are looked for."""
+        return {**self.environ, **self.secrets}
 
     def limits(self, *, adopted: bool = False) -> Limits:
         """How long a run may take and waits for lost hosts; who takes up another's run does not end it by a limit."""

@@ -14,11 +14,12 @@ from distui.runs.lines.events import RunEnded
 from distui.runs.store.open_files import refuse_too_few
 from distui.runs.store.runs import RunStore, StoredRun, cannot_write
 from distui.runs.store.saved_hosts import save_hosts
+from distui.runs.store.secret_checks import keep_checks
 from distui.session import Connector
 
 
 def record(store: RunStore, planned: PlannedRun) -> StoredRun:
-    """The run's folder here, with plan, job and hosts.
+    """The run's folder here, with plan, job, hosts, and what tells the values of its secrets from others.
 
     Raises UsageError for a taken name, CheckFailed when that can't be written here, or when this process may not open
     as many files as the run needs; the name is free then.
@@ -30,6 +31,7 @@ def record(store: RunStore, planned: PlannedRun) -> StoredRun:
         stored.write_plan(to_json(plan))
         record_job(stored, request.job, request.picks)
         save_hosts(stored, request.hosts)
+        keep_checks(stored, request.secrets)
     except OSError as exc:
         path = store.root / plan.run_id
         shutil.rmtree(path, ignore_errors=True)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from distui.cluster.attach.leftover import run_there
 from distui.cluster.attach.places import RunLocation, find
+from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings
 from distui.errors import NotFound
 from distui.frozen import frozen
@@ -59,7 +60,7 @@ def why_before(settings: ClusterSettings, place: RunLocation) -> Why | None:
     if place.stored is None or not stored_row(place.stored).over:
         return None
     record, used = telling(kept(place.stored)), stored_network(place.stored)
-    mask = Mask.of(stored_secrets(place.stored), settings.environ)
+    mask = mask_of(settings, stored_secrets(place.stored))
     if record is not None:
         return Why(place.run, mask.event(record), network=mask.event(used))
     if used is None:
@@ -94,7 +95,7 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
         for host in hosts:
             await host.link.close()
     used = stored_network(place.stored) if place.stored is not None else None
-    answer = _answer(plan.run_id, Mask.of(plan.secret_names, settings.environ), seen, used)
+    answer = _answer(plan.run_id, mask_of(settings, plan.secret_names), seen, used)
     if place.stored is not None and not settings.readonly:
         _keep(place.stored, answer)
     return answer

@@ -136,3 +136,32 @@ def test_who_does_not_know_the_values_is_warned(lab: Any, home: Path, distui: Di
     assert words in lab.distui("attach", "tells", home=other, env=some).stderr
     shown = {way: printed(lab.distui(*argv, home=other, env=SECRETS)) for way, argv in RECORDED.items()}
     assert leaks(shown, tmp_path / "none") == set()
+
+
+def test_values_of_a_file_are_hidden_where_it_is_given_again(
+    lab: Any, home: Path, distui: Distui, tmp_path: Path
+) -> None:
+    """By every verb that shows or writes lines; with another value than the run was started with it is warned."""
+    (home / "job.yaml").write_text(json.dumps(JOB))
+    file = tmp_path / "vars"
+    file.write_text("".join(f"{name}={value}\n" for name, value in SECRETS.items()))
+    given = ("--env-file", str(file))
+    begun = distui("run", "job.yaml", "-d", "-y", "--name", "tells", *given)
+    assert begun.returncode == 0, begun.stderr
+    for host in lab.hosts[:2]:
+        host.exec("sh", "-c", "until docker logs $(docker ps -q) 2>&1 | grep -q 'said all'; do sleep 0.1; done")
+
+    other = distui("logs", "tells", "-n", "1", env={**SECRETS, "TOKEN_3": "another-value"})
+    assert "the value of secret TOKEN_3 is not the one that the run was started with" in other.stderr
+    assert other.stderr.count("the value of secret") == 1
+    unknown = distui("logs", "tells", "-n", "1").stderr
+    assert "is not set here" in unknown and "give --env-file FILE" in unknown
+
+    said = {way: printed(distui(*argv, *given)) for way, argv in READ.items()}
+    assert all("***" in text for way, text in said.items() if "saved" not in way), said
+    stopped = distui("stop", "tells", "-y", *given)
+    assert stopped.returncode == 0, stopped.stderr
+    said |= {"stop": printed(stopped)} | {way: printed(distui(*argv, *given)) for way, argv in RECORDED.items()}
+    assert not [text for text in said.values() if "the value of secret" in text]
+    assert "TOKEN_3=***" in next(home.rglob("runs/tells/logs/rank-00001.log")).read_text()
+    assert leaks(said, home) == set()

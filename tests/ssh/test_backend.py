@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import io
+import json
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -37,6 +38,7 @@ from distui.runs.insight.asking import watching
 from distui.runs.lines.events import LogLines, Notice, PhaseBegun, RunEnded
 from distui.runs.store.journal import Journal
 from distui.runs.store.runs import StoredRun
+from distui.runs.store.secret_checks import others
 from distui.runs.store.why_records import kept
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host, Inventory
@@ -420,6 +422,26 @@ async def test_a_shell_on_a_host_of_the_demo(backend: ClusterBackend, tmp_path: 
     )
     said, _ = await done.communicate(b"pwd; echo $USER\n")
     assert said.decode().split() == [str(tmp_path / "other" / "demo1"), "demo"]
+
+
+async def test_values_of_an_env_file_go_to_ranks_and_are_hidden(backend: ClusterBackend) -> None:
+    """`tui --env-file` starts a job with them; a replay of what another distui recorded hides them, too."""
+    backend.settings = dataclasses.replace(backend.settings, secrets={"TOKEN": "hunter2-hunter2"})
+    await backend.probe([h.name for h in backend.hosts], lambda name, result: None)
+    text = json.dumps(
+        {"version": 1, "name": "tells", "hosts": ["demo1"], "command": ["printenv", "TOKEN"], "secrets": ["TOKEN"]}
+    )
+    job = backend.draft(text, "tells.yaml").job
+    assert job is not None
+    made = backend.preview(job, backend.pick(job, ()), run_id="tells-1")
+    assert isinstance(made, RunPlan), made
+    live = await backend.launch(job, made)
+    async with asyncio.timeout(60):
+        async for _ in live.batches():
+            pass
+    assert live.stored.rank_log(0).read_text() == "***\n"
+    assert backend.replay("tells-1").mask.text("hunter2-hunter2") == "***"
+    assert others(live.stored, {"TOKEN": "another-value"}) == ("TOKEN",)
 
 
 async def test_run_again_starts_what_was_started(backend: ClusterBackend) -> None:

@@ -33,7 +33,8 @@ def order(home: Path) -> Any:
     def read(
         job: str | None = "job.yaml", words: tuple[str, ...] = (), *, flags_before: Any = None, **flags: Any
     ) -> RunRequest:
-        ctx = click.Context(click.Command("run"), obj=dict(flags_before or {}))
+        given = {"env_file": flags.pop("env_file")} if "env_file" in flags else {}
+        ctx = click.Context(click.Command("run"), obj={**(flags_before or {}), **given})
         return read_request(settings_of(ctx), job, words, flags)
 
     return read

@@ -517,11 +517,22 @@ def test_hosts_and_job_files_that_there_are_none_of(cli: Any, words: tuple[str, 
     assert "nope" in done.err
 
 
+@pytest.mark.parametrize("by", ["the environment", "--env-file"])
 @pytest.mark.parametrize(
-    "words", [("ps", "-a"), ("ps", "-a", "-o", "json"), ("show", "s1"), ("show", "s1", "-o", "json")]
+    "words",
+    [
+        ("ps", "-a"),
+        ("ps", "-a", "-o", "json"),
+        ("show", "s1"),
+        ("show", "s1", "-o", "json"),
+        ("logs", "s1"),
+        ("logs", "s1", "--merge"),
+        ("attach", "s1", "-o", "json"),
+        ("wait", "s1", "-o", "json"),
+    ],
 )
 def test_a_value_that_was_recorded_unknown_is_hidden_once_it_is_known(
-    cli: Any, store: RunStore, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+    cli: Any, store: RunStore, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], by: str
 ) -> None:
     """It was followed where the variable was not set, and a rank's last words had it."""
     value = "hunter2-hunter2"
@@ -538,7 +549,13 @@ def test_a_value_that_was_recorded_unknown_is_hidden_once_it_is_known(
         ]
     )
     journal.close()
-    assert value in str(cli(*words))
-    monkeypatch.setenv("TOKEN", value)
+    stored.rank_log(0).write_text(f"a line with {value}\n")
+    before = cli(*words)
+    assert value in str(before)
+    if by == "--env-file":
+        Path("vars").write_text(f"# what the job gets\nTOKEN={value}\n")
+        words = (*words, "--env-file", "vars")
+    else:
+        monkeypatch.setenv("TOKEN", value)
     shown = cli(*words)
-    assert shown.code == 0 and value not in str(shown) and "***" in shown.out + shown.err
+    assert shown.code == before.code and value not in str(shown) and "***" in shown.out + shown.err

@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
+from distui.cluster.masks import mask_of
+from distui.cluster.settings import ClusterSettings
 from distui.errors import ExitCode, HostCommandError, HostUnreachable
 from distui.runs.attempt import outbox
 from distui.runs.attempt.limits import Limits
@@ -33,6 +35,7 @@ from distui.runs.lines.events import (
     StopAsked,
 )
 from distui.runs.store.runs import AlreadyFollowed
+from distui.runs.store.secret_checks import keep_checks
 from distui.runs.watch.tracker import RunTracker
 from distui.session import Completed
 from distui.spec.job.job import Success
@@ -779,7 +782,27 @@ async def test_taken_up_without_the_value_of_a_secret(cluster: Cluster) -> None:
     for host in cluster.hosts:
         host.containers[0].end(0)
     await cluster.run(plan, adopted=True, secrets={"HF_TOKEN": "hunter2-hunter2"})
-    assert "the value of secret OTHER is not set here: where ranks print it, it is not hidden" in cluster.said()
+    words = "the value of secret OTHER is not set here: where ranks print it, it is not hidden"
+    said = cluster.said().splitlines()
+    assert [text for text in said if "OTHER" in text] == [f"{words}; set the variable, or give --env-file FILE"]
+
+
+async def test_taken_up_with_another_value_of_a_secret(cluster: Cluster) -> None:
+    """It hides nothing: that is said, once for all attempts, and not of the value that the run was started with."""
+    plan = cluster.plan(secrets=("HF_TOKEN", "OTHER"))
+    given = {"HF_TOKEN": "hunter2-hunter2", "OTHER": "5e1f-5e1f"}
+    await cluster.run(plan, detach=True, secrets=given)
+    stored = cluster.store.adopt(plan.run_id)
+    keep_checks(stored, given)
+    for host in cluster.hosts:
+        host.containers[0].end(0)
+    settings = ClusterSettings(environ={"HF_TOKEN": "an-old-value"}, secrets={"OTHER": "5e1f-5e1f"})
+    await cluster.run(plan, adopted=True, mask=mask_of(settings, plan.secret_names, stored))
+    said = [text for text in cluster.said().splitlines() if "HF_TOKEN" in text or "OTHER" in text]
+    assert said == [
+        "the value of secret HF_TOKEN is not the one that the run was started with: where ranks print that, "
+        "it is not hidden; set the variable, or give --env-file FILE"
+    ]
 
 
 async def test_a_run_found_in_part_is_not_called_a_success(cluster: Cluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from distui.runs.lines.text import MAX_OPEN, WholeLines, safe
 from distui.runs.store.logs import TaskLog
 from distui.runs.store.masking import Mask, MaskedStream
 from distui.runs.store.runs import RunStore
+from distui.runs.store.secret_checks import keep_checks, others
 from distui.tui.logs.buffer import SHOWN_BYTES, LogBuffer
 
 VALUE = "hunter2-hunter2"
@@ -124,3 +126,46 @@ def test_what_is_not_hidden_is_said() -> None:
     assert "secret C is not set here" in unknown
     assert "secret B is shorter than 6 bytes" in short
     assert mask.lines([LogLine("stdout", VALUE)]) == [LogLine("stdout", "***")]
+
+
+def test_another_value_than_that_of_the_start_is_told(tmp_path: Path) -> None:
+    """By a slow hash in the run's private folder: each run has others, a short value, which is easy to guess, none."""
+    value, stored, second = "hunter2-é\udcff", RunStore(tmp_path).create("r1"), RunStore(tmp_path).create("r2")
+    given = {"TOKEN": value, "SAME": value, "SHORT": "abc", "EMPTY": ""}
+    assert others(stored, given) == ()
+    keep_checks(stored, given)
+    keep_checks(second, given)
+    assert others(stored, given) == ()
+    assert others(stored, {**given, "TOKEN": VALUE, "SHORT": "xyz", "NEW": VALUE}) == ("TOKEN",)
+
+    path = stored.path / "secrets.json"
+    kept, again = json.loads(path.read_text()), json.loads((second.path / "secrets.json").read_text())
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert set(kept["hashes"]) == {"TOKEN", "SAME"}
+    assert len({*kept["hashes"].values(), *again["hashes"].values()}) == 4
+    assert kept["salt"] != again["salt"]
+
+    other, short = Mask.of(given, given | {"TOKEN": "x"}, stored).warnings
+    assert other.startswith("the value of secret TOKEN is not the one that the run was started with")
+    assert Mask.of(given, given, stored).warnings == (short,)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"kind": "scrypt 1 1 1", "salt": "", "hashes": {"TOKEN": "x"}}', "\0"]
+)
+def test_a_check_that_can_not_be_read_tells_nothing(tmp_path: Path, text: str) -> None:
+    """A torn file, or one of another distui."""
+    stored = RunStore(tmp_path).create("r1")
+    (stored.path / "secrets.json").write_text(text)
+    assert others(stored, {"TOKEN": VALUE}) == ()
+
+
+def test_without_scrypt_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some builds of Python have none, and one whose OpenSSL forbids it says so with a ValueError."""
+    stored = RunStore(tmp_path).create("r1")
+    keep_checks(stored, {"TOKEN": VALUE})
+    monkeypatch.delattr("hashlib.scrypt")
+    assert others(stored, {"TOKEN": "other-value"}) == ()
+    (stored.path / "secrets.json").unlink()
+    keep_checks(stored, {"TOKEN": VALUE})
+    assert not (stored.path / "secrets.json").exists()

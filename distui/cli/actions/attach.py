@@ -31,7 +31,7 @@ def act(settings: Settings, out: Console, run: str, **flags: Any) -> int:
     if flags["view"]:
         settings = settings.with_flags(readonly=Value(value=True, origin="--view"))
     exit_first = bool(flags["exit_first"])
-    promise = Promise(settings.output, out, run)
+    promise = Promise(settings.output, out, run, settings=settings.cluster)
     view = LogView.of(flags)
 
     def work(place: RunLocation) -> int:

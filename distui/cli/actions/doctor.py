@@ -9,8 +9,8 @@ from dataclasses import replace
 from distui.amounts import counted
 from distui.cli import wiring
 from distui.cli.console import Console, confirm_async
-from distui.cli.jobs.request import env_files, env_overrides
-from distui.cli.settings import Settings
+from distui.cli.jobs.request import env_overrides
+from distui.cli.settings import Settings, env_files
 from distui.cluster.checking import Checked, check
 from distui.cluster.jobs.job_files import job_path
 from distui.doctor.bundle import bundle, write_bundle

@@ -16,6 +16,7 @@ from distui.cli.runs.planview import show_plan
 from distui.cli.settings import Settings
 from distui.cluster.attach import places
 from distui.cluster.attach.leftover import hidden, look, run_there
+from distui.cluster.masks import mask_of
 from distui.codec import write
 from distui.columns import table
 from distui.errors import NotFound, UsageError
@@ -136,7 +137,7 @@ def _tell_left_out(out: Console, place: places.RunLocation) -> None:
 
 def _mask(settings: Settings, place: places.RunLocation) -> Mask:
     """Hides what a distui that did not know the values has recorded."""
-    return Mask.of(stored_secrets(place.stored) if place.stored is not None else (), settings.environ)
+    return mask_of(settings.cluster, stored_secrets(place.stored) if place.stored is not None else ())
 
 
 def _report(place: places.RunLocation) -> str:

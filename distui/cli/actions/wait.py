@@ -43,7 +43,7 @@ STOPPED = frozenset({130, 137, 143})
 
 def act(settings: Settings, out: Console, run: str, goal: str) -> int:
     """See `wait --help`."""
-    promise = Promise(settings.output, out, run)
+    promise = Promise(settings.output, out, run, settings=settings.cluster)
 
     def work(place: places.RunLocation) -> int:
         promise.stored = place.stored

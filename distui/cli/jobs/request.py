@@ -22,7 +22,6 @@ from distui.spec.hosts.inventory import HostPick, Inventory
 from distui.spec.job.job import Job
 from distui.spec.job.overrides import Override, parse_set
 from distui.spec.job.read_job import job_from_flags, load_job
-from distui.spec.yaml.files import read_text
 from distui.whole import whole
 
 _FLAG_KEYS = {
@@ -40,12 +39,11 @@ def read_request(
     settings: Settings, reference: str | None, words: tuple[str, ...], flags: Mapping[str, Any]
 ) -> RunRequest:
     """The run that JOB, `-- WORDS` and the flags ask for. Raises UsageError or SpecError; contacts nothing."""
-    secrets_file = env_files(flags.get("env_file", ()))
-    overrides = _overrides(settings, flags, secrets_file, job_file=reference is not None)
+    overrides = _overrides(settings, flags, job_file=reference is not None)
     job = _job(settings, reference, words, overrides)
     permit(settings, job, {override.key for override in overrides})
-    job, secrets = job_secrets(job, settings.environ, secrets_file)
-    job, token = code_token(job, settings.environ, secrets_file)
+    job, secrets = job_secrets(job, settings.environ, settings.env_file)
+    job, token = code_token(job, settings.environ, settings.env_file)
     found = settings.selection.inventory()
     picks = _picks(settings, found, job, flags.get("nnodes"))
     name = run_name(job.name) if flags.get("name") is None else flags["name"]
@@ -68,9 +66,7 @@ def _job(settings: Settings, reference: str | None, words: tuple[str, ...], over
     return replace(job, command=more)
 
 
-def _overrides(
-    settings: Settings, flags: Mapping[str, Any], from_file: Mapping[str, str], *, job_file: bool
-) -> list[Override]:
+def _overrides(settings: Settings, flags: Mapping[str, Any], *, job_file: bool) -> list[Override]:
     found = [parse_set(text) for text in flags.get("set_", ())]
     for flag, key in _FLAG_KEYS.items():
         if flags.get(flag) is not None:
@@ -79,7 +75,7 @@ def _overrides(
         found.append(Override("gpus_per_host", _gpus(flags["gpus_per_node"]), "--gpus-per-node"))
     if flags.get("name") and not job_file:
         found.append(Override("name", flags["name"].lower(), "--name"))  # capitals are for names of runs only
-    found += env_overrides(from_file)
+    found += env_overrides(settings.env_file)
     for text in flags.get("env", ()):
         name, value = _variable(text, settings.environ)
         found.append(Override("env", {name: value}, f"-e {name}"))
@@ -101,20 +97,6 @@ def _variable(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
     if name not in environ:
         raise UsageError(f"-e {name}: {name} is not set here", hint=f"write -e {name}=VALUE")
     return name, environ[name]
-
-
-def env_files(files: Sequence[str]) -> dict[str, str]:
-    """The variables of --env-file, as docker reads them: `K=V` lines, `#` comments, no quotes."""
-    found = {}
-    for path in files:
-        for number, line in enumerate(read_text(path).splitlines(), 1):
-            if not line.strip() or line.startswith("#"):
-                continue
-            name, equals, value = line.partition("=")
-            if not equals or not name or name != name.strip():
-                raise UsageError(f"{path}:{number}: write NAME=VALUE, without blanks around the name")
-            found[name] = value
-    return found
 
 
 def env_overrides(from_file: Mapping[str, str]) -> list[Override]:

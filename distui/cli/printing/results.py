@@ -11,21 +11,28 @@ import click
 
 from distui.cli.console import Console
 from distui.cli.signals import signals_end
+from distui.cluster.masks import mask_of
+from distui.cluster.settings import ClusterSettings
 from distui.errors import DistuiError, ExitCode
 from distui.runs.lines.event_json import to_json
 from distui.runs.lines.events import Notice, RunEnded, RunOutcome
+from distui.runs.store.masking import stored_secrets
 from distui.runs.store.runs import StoredRun
 
 
 class Promise:
     """What is known of the run when the call ends without having shown a run to its end."""
 
-    def __init__(self, output: str, out: Console, run: str, *, starts: bool = False) -> None:
+    def __init__(
+        self, output: str, out: Console, run: str, *, starts: bool = False, settings: ClusterSettings | None = None
+    ) -> None:
+        """`settings` know values of secrets that a run which is recorded here may have been recorded without."""
         self.run = run
         self.stored: StoredRun | None = None
         """The run as it is recorded here; its own result is given where it has one."""
         self._out = out
         self._output = output
+        self._settings = settings
         self._starts = starts
 
     def keep(self, work: Callable[[], int]) -> int:
@@ -48,7 +55,7 @@ class Promise:
     def _give(self, code: int, error: str) -> None:
         if self._out.result_given:
             return
-        recorded = self.stored.result() if self.stored is not None and not error else None
+        recorded = self._recorded(self.stored) if self.stored is not None and not error else None
         result = recorded if recorded is not None and recorded.get("exit") == code else self._made(code)
         errors = [error] if error else []
         if self._output == "json":
@@ -58,6 +65,13 @@ class Promise:
             for text in errors:
                 self._out.json(self._notice(text))
         self._out.result(result)
+
+    def _recorded(self, stored: StoredRun) -> dict[str, Any] | None:
+        """The result as it is stored, with values hidden that were recorded by a distui which did not know them."""
+        result = stored.result()
+        if self._settings is None:
+            return result
+        return mask_of(self._settings, stored_secrets(stored)).event(result)
 
     def _made(self, code: int) -> dict[str, Any]:
         log_dir = str(self.stored.log_dir) if self.stored is not None else ""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from distui.cli.options import RUN, verb
-from distui.cli.plan_options import FOLLOW_OPTIONS, with_options
+from distui.cli.plan_options import FOLLOW_OPTIONS, SECRET_OPTIONS, with_options
 
 
 @verb("attach", "attach", outputs=("json", "ndjson"))
 @click.argument("run", type=RUN)
 @click.option("--headless", is_flag=True, help="Without the terminal UI: logs on stdout.")
 @click.option("--view", is_flag=True, help="Only look on: nothing is stopped, recorded or removed from here.")
-@with_options(FOLLOW_OPTIONS)
+@with_options(FOLLOW_OPTIONS, SECRET_OPTIONS)
 @click.option("--exit-first", is_flag=True, help="Exit with the first failed rank's exit code instead of 1.")
 def command() -> None:
     """Follow a run on its hosts: one started with --detach, or whose distui is gone, or on another machine.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from distui.cli.options import RANKS, RUN, verb
+from distui.cli.plan_options import SECRET_OPTIONS, with_options
 
 
 @verb("logs", "logs")
@@ -21,6 +22,7 @@ from distui.cli.options import RANKS, RUN, verb
 @click.option("--merge/--no-merge", help="All ranks in one, in the order of time, on one clock.")
 @click.option("--save", metavar="PATH", help="Save in a folder, one file per rank; with --merge in one file.")
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="An earlier attempt of a run with retries.")
+@with_options(SECRET_OPTIONS)
 def command() -> None:
     """Print the logs of a run: rank after rank, or with -f as the lines come.
 

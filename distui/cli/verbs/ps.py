@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from distui.cli.options import Choice, verb
+from distui.cli.plan_options import SECRET_OPTIONS, with_options
 from distui.runs.report import states
 
 
@@ -12,6 +13,7 @@ from distui.runs.report import states
 @click.option("-a", "--all", "all_", is_flag=True, help="Ended runs too, as recorded on this machine.")
 @click.option("--state", type=Choice(states.STATES), metavar="STATE", help="Only runs in this state, ended or not.")
 @click.option("-n", "--last", type=click.IntRange(1), metavar="N", help="At most N runs.")
+@with_options(SECRET_OPTIONS)
 def command() -> None:
     """List runs that are on the hosts, whoever started them, and with -a what is recorded here.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from distui.cli.options import RUN, verb
+from distui.cli.plan_options import SECRET_OPTIONS, with_options
 
 
 @verb("show", "show", outputs=("json",))
@@ -13,5 +14,6 @@ from distui.cli.options import RUN, verb
 @click.option(
     "--report", "as_report", is_flag=True, help="As a text to pass on: failure, what followed, evidence of every rank."
 )
+@with_options(SECRET_OPTIONS)
 def command() -> None:
     """Show one run: its state, ranks, exit codes, first failure, and where its logs are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from distui.cli.options import DURATION, RANKS, RUN, verb
+from distui.cli.plan_options import SECRET_OPTIONS, with_options
 
 _SOME = click.option(
     "--rank",
@@ -19,6 +20,7 @@ _SOME = click.option(
 @click.argument("names", metavar="RUN...", type=RUN, nargs=-1, required=True)
 @click.option("--grace", type=DURATION, metavar="DUR", help="Time between SIGTERM and SIGKILL [the job's stop_grace].")
 @_SOME
+@with_options(SECRET_OPTIONS)
 def command() -> None:
     """Stop runs on all their hosts: SIGTERM, after a grace period SIGKILL; read the logs to their end, clean up.
 
@@ -29,5 +31,6 @@ def command() -> None:
 @verb("kill", "stop.kill", outputs=("json", "ndjson"))
 @click.argument("names", metavar="RUN...", type=RUN, nargs=-1, required=True)
 @_SOME
+@with_options(SECRET_OPTIONS)
 def kill() -> None:
     """Kill runs on all their hosts at once with SIGKILL, then clean up as stop does."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from distui.cli.options import RUN, Choice, verb
+from distui.cli.plan_options import SECRET_OPTIONS, with_options
 
 
 @verb("wait", "wait", outputs=("json", "ndjson"))
@@ -12,6 +13,7 @@ from distui.cli.options import RUN, Choice, verb
 @click.option(
     "--for", "goal", type=Choice(["finished", "running"]), default="finished", help="What to wait for [finished]."
 )
+@with_options(SECRET_OPTIONS)
 def command() -> None:
     """Wait until a run has ended, and exit as it did; --for running: until all its ranks run.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from distui.cli.options import RUN, verb
+from distui.cli.plan_options import SECRET_OPTIONS, with_options
 
 
 @verb("why", "why", outputs=("json",))
@@ -18,6 +19,7 @@ from distui.cli.options import RUN, verb
     metavar="DIR",
     help="Save all answers of the ranks in a new folder.",
 )
+@with_options(SECRET_OPTIONS)
 def command() -> None:
     """Say why a run hangs or is slow: which rank has not entered which collective or comes late, and what it does.
 

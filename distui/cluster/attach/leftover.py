@@ -10,6 +10,7 @@ from dataclasses import replace
 from distui.cluster.attach import places
 from distui.cluster.attach.places import Asked, RunLocation, open_here
 from distui.cluster.attach.sweeping import under_way, whose
+from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings
 from distui.errors import NotFound
 from distui.facts.host import Trouble
@@ -18,7 +19,6 @@ from distui.runs.hosts.discover import FoundRun
 from distui.runs.hosts.launches import Launch, ended, find_launches
 from distui.runs.report.history import stored_row
 from distui.runs.store.end_record import EndRecord, launch_here
-from distui.runs.store.masking import Mask
 from distui.session import Connector
 
 POLL_SECONDS = 1.0
@@ -40,7 +40,7 @@ def hidden(settings: ClusterSettings, launches: Iterable[Launch]) -> tuple[Launc
 
 def hidden_in(settings: ClusterSettings, record: EndRecord) -> EndRecord:
     """The same of one record."""
-    mask = Mask.of(record.secrets, settings.environ)
+    mask = mask_of(settings, record.secrets)
     return replace(record, ended=mask.event(record.ended), ranks=tuple(mask.event(rank) for rank in record.ranks))
 
 

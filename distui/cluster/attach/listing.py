@@ -72,7 +72,8 @@ async def list_runs(places: Places, hosts: Sequence[Host], connect: Connect) -> 
 def _recorded(settings: ClusterSettings, before: Sequence[RunRow] = ()) -> list[RunRow]:
     """What is recorded now; what was over `before` is not read again."""
     over = {row.run: row for row in before if row.over}
-    return [over.get(one.run_id) or history.shown_row(one, settings.environ) for one in settings.store.all()]
+    variables = settings.variables
+    return [over.get(one.run_id) or history.shown_row(one, variables) for one in settings.store.all()]
 
 
 async def _find_all(connector: Connector, hosts: Sequence[Host]) -> tuple[FoundRuns, tuple[Launch, ...]]:

@@ -13,6 +13,7 @@ from distui.cluster.attach import leftover, places
 from distui.cluster.attach.places import Asked, RunLocation, open_here
 from distui.cluster.beside import Beside
 from distui.cluster.hosts.connecting import Connect
+from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings
 from distui.facts.host import HostFacts, Trouble
 from distui.facts.probe import probe_all
@@ -28,7 +29,6 @@ from distui.runs.report.found import plan_of, unfound
 from distui.runs.report.history import stored_row
 from distui.runs.report.older import launch_of, set_aside
 from distui.runs.store.end_record import launch_here
-from distui.runs.store.masking import Mask
 from distui.runs.store.recorded import stored_plan
 from distui.runs.store.runs import RunStore, StoredRun, cannot_write
 from distui.runs.store.saved_hosts import save_hosts, saved_hosts
@@ -98,7 +98,7 @@ def adopt(
     stored = _folder(settings, place, live)
     goes_on = keep is None  # who stops it waits for no further attempt
     planner = _begun_elsewhere(settings, connector, place, stored) if goes_on else None
-    return _controller(settings, connector, live, stored, keep=keep, planner=planner)
+    return _controller(settings, connector, live, stored, stored, keep=keep, planner=planner)
 
 
 def view(
@@ -120,7 +120,8 @@ def view(
     except OSError as exc:
         raise cannot_write(folder, exc, "; the run was not touched") from exc
     planner = _begun_elsewhere(settings, connector, place, stored)
-    return _controller(settings, connector, live, stored, views=True, left_by=left_by, planner=planner)
+    started_as = place.stored if place.stored is not None else stored
+    return _controller(settings, connector, live, stored, started_as, views=True, left_by=left_by, planner=planner)
 
 
 def _begun_elsewhere(
@@ -153,18 +154,20 @@ def _controller(
     connector: Connector,
     live: Live,
     stored: StoredRun,
+    started_as: StoredRun,
     *,
     keep: bool | None = None,
     views: bool = False,
     left_by: StoredRun | None = None,
     planner: AttemptPlanner | None = None,
 ) -> RunController:
+    """`started_as` is the folder of whoever started it here, if it was started here."""
     return RunController(
         live.plan,
         connector=connector,
         stored=stored,
         facts=live.facts,
-        secrets={name: settings.environ[name] for name in live.plan.secret_names if name in settings.environ},
+        mask=mask_of(settings, live.plan.secret_names, started_as),
         adopted=True,
         views=views,
         left_by=left_by,
@@ -210,7 +213,7 @@ def beside(
             async with following as controller:
                 yield controller
 
-    mask = Mask.of(plan.secret_names, settings.environ)
+    mask = mask_of(settings, plan.secret_names)
     return Beside(plan, own, looks=settings.readonly, reader=reader, mask=mask)
 
 

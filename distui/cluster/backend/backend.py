@@ -195,7 +195,7 @@ class ClusterBackend(HostBackend, RunBackend):
 
     def _read_sources(self, job: Job) -> Sources:
         permit(self.settings, job)
-        return Sources.read(self._code, job, code_token(job, self.settings.environ)[1], typing=True)
+        return Sources.read(self._code, job, code_token(job, self.settings.variables)[1], typing=True)
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
         """See the protocol."""
@@ -218,7 +218,7 @@ class ClusterBackend(HostBackend, RunBackend):
     async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "", force: bool = False) -> LiveRun:
         """See the protocol."""
         planned = await asyncio.to_thread(self._as_previewed, job, plan)
-        _, secrets = job_secrets(job, self.settings.environ)
+        _, secrets = job_secrets(job, self.settings.variables)
         request = replace(planned.request, job=job, secrets=secrets)
         live = await self.start(replace(planned, request=request), force=force)
         if rerun_of:

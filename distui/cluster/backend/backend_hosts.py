@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 
+from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings
 from distui.errors import HostError
 from distui.facts.host import GpuProcess
@@ -16,7 +17,7 @@ from distui.facts.probe import probe_processes
 from distui.monitor.containers import HostContainer, follow_log, last_line, list_containers, log_argv, shell_argv
 from distui.monitor.processes import Outcome, SeenProcess, look, signal
 from distui.runs.hosts.discover import FoundTask
-from distui.runs.store.masking import Mask, MaskedStream
+from distui.runs.store.masking import MaskedStream
 from distui.session import Completed, Connector, Session, session_on
 from distui.spec.hosts.inventory import Host
 
@@ -70,7 +71,7 @@ class HostBackend(ABC):
     async def container_log(self, container: HostContainer) -> AsyncGenerator[bytes, None]:
         """See the protocol."""
         names = container.task.secrets if container.task is not None else ()
-        hidden = MaskedStream(Mask.of(names, self.settings.environ))
+        hidden = MaskedStream(mask_of(self.settings, names))
         async with self._session(container.host) as session:
             stream = follow_log(session, log_argv(self._host(container.host), container))
             async with contextlib.aclosing(stream):
@@ -80,7 +81,7 @@ class HostBackend(ABC):
 
     async def last_line(self, task: FoundTask) -> str:
         """See the protocol."""
-        mask = Mask.of(task.labels.secrets, self.settings.environ)
+        mask = mask_of(self.settings, task.labels.secrets)
         try:
             async with self._session(task.host) as session:
                 ask = partial(session.run, timeout=LAST_LINE_S, limit=LAST_LINE_MOST)

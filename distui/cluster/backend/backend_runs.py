@@ -23,6 +23,7 @@ from distui.cluster.backend.ending import StopInApp
 from distui.cluster.backend.values import LiveRun
 from distui.cluster.beside import Beside
 from distui.cluster.hosts.connecting import Connect
+from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings
 from distui.cluster.why import Why, why, why_followed
 from distui.errors import UsageError
@@ -32,7 +33,7 @@ from distui.runs.hosts.remains import Remain, Remains, remains
 from distui.runs.launch.job_record import JobRecord, recorded_job
 from distui.runs.report.history import RunRow
 from distui.runs.state.standstill import standstill
-from distui.runs.store.masking import Mask, stored_secrets
+from distui.runs.store.masking import stored_secrets
 from distui.runs.store.runs import StoredRun
 from distui.runs.store.saved_hosts import saved_hosts
 from distui.session import Connector
@@ -115,9 +116,7 @@ class RunBackend(ABC):
         if followed is not None:
             return followed
         stored = self.settings.store.need(run)
-        return RecordedRun(
-            recorded_plan(self.settings, run), stored, Mask.of(stored_secrets(stored), self.settings.environ)
-        )
+        return RecordedRun(recorded_plan(self.settings, run), stored, mask_of(self.settings, stored_secrets(stored)))
 
     @property
     def following(self) -> Mapping[str, FollowedRun]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 from distui.cluster.attach import places
@@ -11,11 +11,12 @@ from distui.cluster.attach.taking_up import Live, take_up
 from distui.cluster.hosts.connecting import Connect
 from distui.cluster.logs import from_files, from_hosts
 from distui.cluster.logs.sink import LogSink
+from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings
 from distui.errors import NotFound, UsageError
 from distui.plan.labels import named_ranks
 from distui.runs.lines.events import Level
-from distui.runs.store.masking import Mask, stored_secrets
+from distui.runs.store.masking import stored_secrets
 from distui.runs.store.runs import StoredRun
 from distui.session import Connector
 
@@ -56,7 +57,7 @@ async def read_run(
                     hint="leave out --stderr",
                 ) from None
             return await read_here(settings, place.stored, out, tell, merge=merge)  # it is all there is
-        return await _read_hosts(settings, connector, live, out, tell, follow=follow, merge=merge)
+        return await _read_hosts(settings, connector, place, live, out, tell, follow=follow, merge=merge)
 
 
 async def read_here(
@@ -70,7 +71,7 @@ async def read_here(
 ) -> bool:
     """The same from the files of a run, or of an earlier attempt, on this machine."""
     out.wanted.refuse_unknown(f.rank for f in from_files.rank_files(stored))
-    out.mask = Mask.of(stored_secrets(stored), settings.environ)  # what was followed here was hidden by then
+    out.mask = mask_of(settings, stored_secrets(stored))  # what was followed here was hidden by then
     troubles = await from_files.show(stored, out, follow=follow, merge=merge)
     for words in troubles:
         tell(words, "error")
@@ -80,6 +81,7 @@ async def read_here(
 async def _read_hosts(
     settings: ClusterSettings,
     connector: Connector,
+    place: RunLocation,
     live: Live,
     out: LogSink,
     tell: Tell,
@@ -89,7 +91,9 @@ async def _read_hosts(
 ) -> bool:
     """From the hosts of a run that is not followed here, and whose files here are not whole."""
     out.wanted.refuse_unknown(rank for task in live.plan.tasks for rank in task.ranks)
-    _hide(settings, out, live.plan.secret_names, tell)
+    out.mask = mask_of(settings, live.plan.secret_names, place.stored)
+    for words in out.mask.warnings:
+        tell(words, "warning")
     for name in live.unreachable:
         tell(f"{name} did not answer; its ranks are missing here", "warning")
     if follow and merge:
@@ -117,10 +121,3 @@ def _tell_unfound(live: Live, out: LogSink, tell: Tell) -> bool:
     if gone := [rank for rank in unfound if rank not in planned and out.wanted.rank(rank)]:
         tell(f"nothing of {named_ranks(gone)} is on the hosts that answered", "warning")
     return bool(gone)
-
-
-def _hide(settings: ClusterSettings, out: LogSink, names: Iterable[str], tell: Tell) -> None:
-    """Values of the run's secrets are not shown; of those that can't be hidden it is warned."""
-    out.mask = Mask.of(names, settings.environ)
-    for words in out.mask.warnings:
-        tell(words, "warning")

@@ -67,6 +67,7 @@ class RunController:
         stored: StoredRun,
         facts: Mapping[str, HostFacts] | None = None,
         secrets: Mapping[str, str] | None = None,
+        mask: Mask | None = None,
         adopted: bool = False,
         views: bool = False,
         left_by: StoredRun | None = None,
@@ -83,8 +84,11 @@ class RunController:
         """`found` are tasks that the hosts had when an adopted run was looked for, `unreachable` why hosts did not
         answer then. `keep` is what was asked for when the run was started, where nothing else is said. Who only `views`
         an adopted run stops, records and removes nothing of it; `left_by` is the folder of whoever had it before.
+        The `mask` is one that knows `secrets`, where none is given.
         """
-        mask, labels = Mask(secrets or {}, plan.secret_names), plan.own_labels
+        labels = plan.own_labels
+        if mask is None:
+            mask = Mask(secrets or {}, plan.secret_names)
         self._run = RunContext(
             connector=connector,
             stored=stored,
@@ -117,6 +121,7 @@ class RunController:
         """The run's lock, while it is in our hands."""
         self._no_lock: OSError | None = None
         self._driver: asyncio.Task[None] | None = None
+        self._unmasked_said = False
 
     @property
     def plan(self) -> RunPlan:
@@ -227,6 +232,7 @@ class RunController:
         while True:
             self._run.events.measure(self.plan)
             await self.attempt.emit(self._opened())
+            await self._say_unmasked()
             following = await next_attempt(self.attempt, await self._one_attempt())
             if isinstance(following, RunEnded):
                 return following
@@ -257,8 +263,11 @@ class RunController:
         )
 
     async def _say_unmasked(self) -> None:
-        """What can't be hidden in the logs: its value was given to another distui, or is too short."""
-        for words in self.mask.warnings:
+        """What can't be hidden in the logs: its value was given to another distui, or is too short. Once for a run."""
+        if self._unmasked_said:
+            return
+        self._unmasked_said = True
+        for words in await asyncio.to_thread(lambda: self.mask.warnings):
             await self.attempt.notice("warning", words)
 
     async def _say_unread(self) -> None:
@@ -271,7 +280,6 @@ class RunController:
     async def _one_attempt(self) -> RunEnded:
         """Launch or find the attempt's tasks, follow them to their end, or to a detach, and clean up."""
         requests = self._run.requests
-        await self._say_unmasked()
         if self._run.adopted:
             await self._find_all()
         else:

@@ -11,6 +11,7 @@ import dataclasses
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
@@ -21,13 +22,13 @@ from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import HostSampled, LogLine, LogLines
 from distui.runs.lines.text import ESCAPE
 from distui.runs.store.runs import StoredRun
+from distui.runs.store.secret_checks import SHORTEST, bytes_of, others
 
 T = TypeVar("T")
 
 HIDDEN = b"***"
 
-SHORTEST = 6
-"""Bytes of the shortest value that is hidden: shorter ones are words that logs are full of."""
+_GIVE = "set the variable, or give --env-file FILE"
 
 _ESCAPES = regex(ESCAPE.encode())
 """A value with colours in it would be whole once they are taken out."""
@@ -37,33 +38,40 @@ class Mask:
     """Knows the values. A value is found as it stands, in one line, with colours in it, and as Python, JSON or a URL
     writes it.
 
-    `names` are those of all secrets of the run, also of those whose values are not known here.
+    `names` are those of all secrets of the run, also of those whose values are not known here; `stored` is its folder
+    here, where it may have been started with other values.
     """
 
-    def __init__(self, secrets: Mapping[str, str], names: Iterable[str] = ()) -> None:
+    def __init__(self, secrets: Mapping[str, str], names: Iterable[str] = (), stored: StoredRun | None = None) -> None:
         values = {(form, name) for name, value in secrets.items() for form in _forms(value)}
         self._values = sorted(values, key=lambda v: (-len(v[0]), v))
         self._unknown = tuple(dict.fromkeys(name for name in names if name not in secrets))
-        self._short = tuple(n for n, value in secrets.items() if 0 < len(_bytes(value)) < SHORTEST)
+        self._short = tuple(n for n, value in secrets.items() if 0 < len(bytes_of(value)) < SHORTEST)
+        self._secrets, self._stored = secrets, stored
 
     @classmethod
-    def of(cls, names: Iterable[str], environ: Mapping[str, str]) -> Mask:
+    def of(cls, names: Iterable[str], environ: Mapping[str, str], stored: StoredRun | None = None) -> Mask:
         """For secrets of these names, as far as the environment has their values."""
         names = tuple(names)
-        return cls({name: environ[name] for name in names if name in environ}, names)
+        return cls({name: environ[name] for name in names if name in environ}, names, stored)
 
     def __bool__(self) -> bool:
         return bool(self._values)
 
-    @property
+    @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What is not hidden, in words."""
+        """What is not hidden, in words. Slow where a run's folder tells its values from others."""
         output = []
         if self._unknown:
-            names = ", ".join(self._unknown)
-            output.append(f"the value of secret {names} is not set here: where ranks print it, it is not hidden")
-        if self._short:
-            output.append(f"secret {', '.join(self._short)} is shorter than {SHORTEST} bytes and not hidden in logs")
+            names, plain = ", ".join(self._unknown), "where ranks print it, it is not hidden"
+            output.append(f"the value of secret {names} is not set here: {plain}; {_GIVE}")
+        other = others(self._stored, self._secrets) if self._stored is not None else ()
+        if other:
+            names, plain = ", ".join(other), "where ranks print that, it is not hidden"
+            output.append(f"the value of secret {names} is not the one that the run was started with: {plain}; {_GIVE}")
+        short = [name for name in self._short if name not in other]
+        if short:
+            output.append(f"secret {', '.join(short)} is shorter than {SHORTEST} bytes and not hidden in logs")
         return tuple(output)
 
     # Log lines
@@ -180,18 +188,14 @@ class MaskedStream:
         return self._mask.raw(data)
 
 
-def _bytes(value: str) -> bytes:
-    return value.encode("utf-8", "surrogateescape")
-
-
 def _forms(value: str) -> set[bytes]:
     """A value as it stands, and as it is written by what prints variables and requests."""
-    raw = _bytes(value)
-    if len(raw) < SHORTEST:
+    plain = bytes_of(value)
+    if len(plain) < SHORTEST:
         return set()
     written = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
-    sent = {quote(raw), quote(raw, safe=""), quote_plus(raw)}
-    return {raw, *(text.encode("utf-8", "surrogateescape") for text in written | sent)}
+    sent = {quote(plain), quote(plain, safe=""), quote_plus(plain)}
+    return {plain, *(text.encode("utf-8", "surrogateescape") for text in written | sent)}
 
 
 NOTHING = Mask({})

@@ -12,6 +12,7 @@
 <run>/verdict.json     how it ended (`end_record.py`), written before anything of it is removed from a host
 <run>/summary.json     what lists show of an ended run (`summary.py`)
 <run>/build/           what the build of the image said on each host
+<run>/secrets.json     what tells the values of its secrets from others (`secret_checks.py`)
 <run>/lock             held by the process that follows the run
 
 <run>~1, <run>~2 ... are older runs whose name another has by now (`older.py`).
