@@ -7,10 +7,14 @@ import contextlib
 import errno
 import json
 import shutil
+import tempfile
 from collections.abc import AsyncIterator, Sequence
+from itertools import cycle
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from distui.cluster import beside
 from distui.cluster.beside import Beside
@@ -18,6 +22,7 @@ from distui.files import write_private
 from distui.plan.serialize import to_json
 from distui.runs.control.beside import StoredReader
 from distui.runs.control.controller import RunController
+from distui.runs.lines.batch import Batch
 from distui.runs.lines.event_json import to_json as to_json_of
 from distui.runs.lines.events import (
     AttemptEnded,
@@ -32,7 +37,9 @@ from distui.runs.lines.events import (
     RunOpened,
 )
 from distui.runs.store import runs as store
-from distui.runs.store.runs import StoredRun
+from distui.runs.store.logs import TaskLog
+from distui.runs.store.masking import NOTHING, Mask
+from distui.runs.store.runs import RunStore, StoredRun
 from fakehosts.runs import Cluster, until, use_fake_follower
 
 
@@ -97,6 +104,77 @@ def test_lines_come_once_also_when_the_log_is_cut_and_written_again(stored: Stor
     add(stored.path / "events.ndjson", result("detached") + result("succeeded"))
     last = reader.read(0.0)
     assert (said(last), type(last[-1])) == (["end"], RunEnded)
+
+
+def fed(log: TaskLog, *lines: str) -> None:
+    """Lines that come from the host."""
+    text = [f"{line}\n".encode() for line in lines]
+    log.feed(Batch((1,) * len(text), (b"",) * len(text), text))
+
+
+@pytest.mark.parametrize("seen_between", [False, True], ids=["written again at once", "seen in between"])
+@pytest.mark.parametrize("knew", [True, False], ids=["who knew is followed", "who did not know is followed"])
+@pytest.mark.parametrize("value", ["hunter2-hunter2", "secret"])
+def test_lines_come_once_also_when_the_next_owner_hides_other_values(
+    stored: StoredRun, value: str, knew: bool, seen_between: bool
+) -> None:
+    """An owner was killed; the next one knows no values of secrets, or others, and its lines have other lengths."""
+    knows = Mask({"TOKEN": value})
+    stored.rank_log(0).unlink()
+    said_before, lines = f"begun with {value}", [f"{i} {value}" for i in range(40)]
+    first = TaskLog(stored, 0, [0], mask=knows if knew else NOTHING)
+    fed(first, said_before)
+    assert first.checkpoint({})
+    fed(first, *lines[:5])
+    reader = StoredReader(stored)
+    reader.before()
+    fed(first, *lines[5:10])
+    heard = said(reader.read(0.0))
+    fed(first, *lines[10:13])
+    first.close()
+
+    second = TaskLog(stored, 0, [0], mask=NOTHING if knew else knows)
+    second.restore(lambda value: value)
+    if seen_between:
+        assert reader.read(0.0) == []
+    fed(second, *lines[:7])
+    heard += said(reader.read(0.0)) if seen_between else []
+    fed(second, *lines[7:40])
+    second.close()
+    heard += [line for _ in range(3) for line in said(reader.read(0.0))]
+    assert [line.replace(value, "***") for line in heard] == [f"{i} ***" for i in range(5, 40)]
+
+
+@given(steps=st.lists(st.sampled_from(["say", "say", "save", "kill", "read"]), max_size=40), begin=st.integers(0, 10))
+def test_each_line_comes_once_whoever_is_killed_when(steps: list[str], begin: int) -> None:
+    """Owners who know the value of a secret and owners who don't take turns; each goes on from the last checkpoint."""
+    value = "hunter2-hunter2"
+    with tempfile.TemporaryDirectory() as folder:
+        stored = RunStore(Path(folder)).create("r1")
+        (stored.path / "events.ndjson").write_text(opened())
+        masks = cycle([Mask({"TOKEN": value}), NOTHING])
+        log, line, saved, furthest = TaskLog(stored, 0, [0], mask=next(masks)), 0, 0, 0
+        reader, first, heard = StoredReader(stored), 0, []
+        for number, step in enumerate([*steps, *["say"] * 60, "read"]):
+            if number == begin:
+                reader, first, heard = StoredReader(stored), line, []
+                reader.before()
+            if step == "say":
+                fed(log, f"{line} {value}")
+                line += 1
+                furthest = max(furthest, line)
+            elif step == "save":
+                assert log.checkpoint({})
+                saved = line
+            elif step == "kill":
+                log.close()
+                log, line = TaskLog(stored, 0, [0], mask=next(masks)), saved
+                log.restore(lambda value: value)
+            else:
+                heard += said(reader.read(0.0))
+        log.close()
+        heard += said(reader.read(0.0))
+        assert [text.replace(value, "***") for text in heard] == [f"{i} ***" for i in range(first, furthest)]
 
 
 def test_an_attempt_that_failed_is_read_to_its_end_where_it_is_kept(stored: StoredRun) -> None:

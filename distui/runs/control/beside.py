@@ -1,59 +1,24 @@
 """A run that another process of this machine follows, read from what that one writes: events, figures, logs.
 
 What was there before is folded into the state; from then on every event and every line comes once, in order, also
-when one owner leaves and another goes on: that one cuts the logs to its checkpoint and writes the same bytes again.
+when one owner leaves and another goes on: that one cuts the logs to its checkpoint and writes the same lines again.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from distui.facts.values import loads
-from distui.files import open_to_read
 from distui.frozen import frozen
 from distui.runs.lines.event_json import event_of
 from distui.runs.lines.events import AttemptEnded, Event, LogLine, LogLines, RunEnded, RunOpened
-from distui.runs.lines.text import WholeLines, text_of
+from distui.runs.lines.text import text_of
 from distui.runs.store.new_figures import NewFigures
+from distui.runs.store.new_lines import LogBegin, NewLines, NewLogLines, begins_of, cut_of, size_of
 from distui.runs.store.recorded import tasks_of
 from distui.runs.store.runs import StoredRun
-
-CHUNK = 1 << 20
-"""Bytes of a file that are read at once."""
-
-
-@dataclass(slots=True)
-class _Growing:
-    """A file that grows, read from a position on."""
-
-    path: Path
-    at: int = 0
-    lines: WholeLines = field(default_factory=WholeLines)
-    inode: int = 0
-    """Of the file that is read: another one in its place is the next attempt's."""
-
-    def move(self, folder: Path) -> None:
-        """Read on in the copy that is in `folder`."""
-        self.path = folder / self.path.name
-        self.inode = _inode(self.path)
-
-    def read(self, until: int | None = None) -> list[bytes]:
-        """Lines completed since the last call, of at most CHUNK bytes. A shorter file is being rewritten."""
-        try:
-            now = self.path.stat()
-            self.inode = self.inode or now.st_ino
-            if now.st_ino != self.inode or now.st_size <= self.at:
-                return []
-            with open_to_read(self.path) as file:
-                file.seek(self.at)
-                data = file.read(CHUNK if until is None else min(CHUNK, until - self.at))
-        except OSError:
-            return []
-        self.at += len(data)
-        return self.lines.feed(data)
 
 
 @frozen
@@ -63,7 +28,7 @@ class _Log:
     task: int
     rank: int | None
     host: str
-    file: _Growing
+    file: NewLogLines
 
     def news(self, now: float, lines: list[bytes]) -> LogLines:
         return LogLines(now, self.task, self.rank, self.host, [LogLine("stdout", text_of(line)) for line in lines])
@@ -74,10 +39,11 @@ class StoredReader:
 
     def __init__(self, stored: StoredRun) -> None:
         self.stored = stored
-        self._events = _Growing(stored.path / "events.ndjson")
-        self._begin = _size(self._events.path)
+        self._events = NewLines(stored.path / "events.ndjson")
+        self._begin = size_of(self._events.path)
         self._figures = NewFigures(stored)
-        self._old = {path.name: _size(path) for path in stored.log_dir.glob("*.log")}
+        self._cut = cut_of(stored.path)
+        self._old = begins_of(stored)
         self._logs: dict[Path, _Log] = {}
         self._attempt = 0
         self._waiting: list[Event] = []
@@ -94,7 +60,7 @@ class StoredReader:
     def before(self) -> list[Event]:
         """What was there when it was made: the newest session's events, but for its end, and the newest figures."""
         found: list[Event] = []
-        while self._events.at < self._begin and _size(self._events.path) > self._events.at:
+        while self._events.at < self._begin and size_of(self._events.path) > self._events.at:
             for event in self._read_events(self._begin):
                 if isinstance(event, RunOpened):
                     found.clear()
@@ -150,7 +116,7 @@ class StoredReader:
             for rank in (*ranks, None):
                 path = self.stored.node_log(task) if rank is None else self.stored.rank_log(rank)
                 host = event.ranks.get(ranks[0], "") if ranks else ""
-                file = _Growing(path, self._old.get(path.name, 0), inode=_inode(path))
+                file = NewLogLines(path, self._old.get(path.name, LogBegin()), self._cut)
                 self._logs[path] = _Log(task, rank, host, file)
 
     def _read_lines(self, now: float) -> Iterator[Event]:
@@ -166,18 +132,3 @@ class StoredReader:
                 yield log.news(now, lines)
             if lines := log.file.lines.rest():
                 yield log.news(now, lines)
-
-
-def _inode(path: Path) -> int:
-    """0 for a file that is not there yet."""
-    try:
-        return path.stat().st_ino
-    except OSError:
-        return 0
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

@@ -109,9 +109,15 @@ class TaskLog:
         lengths, resume = self._saved(parse)
         if self._shorter(lengths):
             lengths, resume = {}, None
+        cut = False
         for path in self._own_files():
             with contextlib.suppress(OSError):  # what can't be cut can't be written either, which is said then
-                os.truncate(path, max(0, lengths.get(path.name, 0)))
+                length = max(0, lengths.get(path.name, 0))
+                cut = cut or path.stat().st_size > length
+                os.truncate(path, length)
+        if cut:
+            with contextlib.suppress(OSError):
+                write_private(self._run.cut_file, b"")  # before more is written: see `new_lines.py`
         return resume
 
     def read_before(self) -> bool:
@@ -129,7 +135,7 @@ class TaskLog:
 
     def _checkpoint(self) -> _Checkpoint:
         with contextlib.suppress(OSError, ValueError):
-            return read(_Checkpoint, loads(read_bytes(self._run.follow_file(self._task))))
+            return _read_checkpoint(self._run.follow_file(self._task))
         return _Checkpoint({}, None)
 
     def _shorter(self, lengths: Mapping[str, int]) -> bool:
@@ -300,6 +306,20 @@ class TaskLog:
         for file in self._files.values():
             file.close()
         self._files.clear()
+
+
+def saved_lengths(stored: StoredRun) -> dict[str, int]:
+    """Name of a file of logs -> how much of it an owner that goes on from the last checkpoints keeps."""
+    found: dict[str, int] = {}
+    for path in stored.follow_file(0).parent.glob("task-*.json"):
+        with contextlib.suppress(OSError, ValueError):
+            found |= _read_checkpoint(path).files
+    return found
+
+
+def _read_checkpoint(path: Path) -> _Checkpoint:
+    """Raises OSError, and ValueError for what is none."""
+    return read(_Checkpoint, loads(read_bytes(path)))
 
 
 def _size(path: Path) -> int | None:

@@ -6,7 +6,7 @@
 <run>/metrics.ndjson   samples and progress, one line a second each and host
 <run>/series/          what was measured, for the whole run (`runs/series/`)
 <run>/logs/            rank-00013.log, and node-00001.log for torchrun's own words; .times beside each (`times.py`)
-<run>/follow/          per task: how far its log has been read (`logs.py`)
+<run>/follow/          per task: how far its log has been read (`logs.py`); `cut`: when logs were last cut back to that
 <run>/why/             what ranks answered about a run that did not go on (`why_records.py`)
 <run>/attempt-1/       plan, logs, follow and why of an attempt that failed; the newest attempt's are in <run> itself
 <run>/verdict.json     how it ended (`end_record.py`), written before anything of it is removed from a host
@@ -97,6 +97,11 @@ class StoredRun:
     def follow_file(self, task: int) -> Path:
         """How far the log of one task has been read."""
         return self.path / "follow" / f"task-{task:05d}.json"
+
+    @property
+    def cut_file(self) -> Path:
+        """Written anew whenever a log was cut back: who reads it on has read lines that are written again."""
+        return self.path / "follow" / "cut"
 
     def attempt(self, number: int) -> StoredRun:
         """What is kept of an earlier attempt, in the same form."""
