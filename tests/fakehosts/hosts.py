@@ -114,8 +114,8 @@ class FakeHost:
                 return Completed(argv, 0, self._take(folder, claim, over=over == "over").encode(), b"")
             case ("sh", "-c", _, "distui-hold", folder, token, over):
                 return Completed(argv, 0 if self._holds(folder, token, over=over == "over") else 3, b"", b"")
-            case ("sh", "-c", _, "distui-visit", folder, token, reader, act, _, gone, *tasks):
-                said = self._visit(folder, token, reader, act, gone, tasks)
+            case ("sh", "-c", _, "distui-visit", folder, token, reader, act, _, gone, who, *tasks):
+                said = self._visit(folder, token, reader, act, gone, who, tasks)
                 return Completed(argv, 0, said.encode(), b"")
             case ("sh", "-c", _, "distui-lease", _, claim, _, _, *things):
                 return Completed(argv, 0, self._lease(claim, things).encode(), b"")
@@ -150,14 +150,17 @@ class FakeHost:
             self.files[paths[1]] = self.files.pop(found)
         return found is not None
 
-    def _visit(self, folder: str, token: str, reader: str, act: str, gone: str, tasks: Sequence[str]) -> str:
-        """Readers' marks and the verdict in the run's folder, when it is that launch's."""
+    def _visit(self, folder: str, token: str, reader: str, act: str, gone: str, who: str, tasks: Sequence[str]) -> str:
+        """Readers' marks and the verdict in the run's folder, when it is that launch's.
+
+        Who has a mark that says who that is goes on reading; one without is of somebody that was killed.
+        """
         if not self._holds(folder, token, over=False):
             return "none\n"
         mark = f"{folder}/reader-{reader}"
         begins = f"{folder}/begins-{reader}"
         if act in ("mark", "begins"):
-            self.files[mark] = b""
+            self.files[mark] = who.encode()
             self.files.pop(begins, None)
             self.files |= {begins: b""} if act == "begins" else {}
         elif act == "await":
@@ -181,10 +184,13 @@ class FakeHost:
         beginning = self._begun_by(folder, reader)
         silent = [path for path in beginning if path.replace("/begins-", "/reader-") in others]
         judges = [path for path in others if not path.endswith("-wait")]
-        counts = f"{len(others)} {len(judges)} {len(beginning)} {len(silent)}"
+        names = [self.files[path].decode() for path in judges if self.files[path]]
+        counts = f"{len(others)} {len(judges)} {len(beginning)} {len(silent)} {len(names)}"
         own = f"{folder}/unread-{reader}"
         unread = [self.files[p].decode() for p in self.files if p.startswith(f"{folder}/unread-") and p != own]
-        return f"{counts}\n{' '.join(unread)}\n" + self.files.get(f"{folder}/verdict", b"").decode()
+        return (
+            f"{counts}\n{' '.join(unread)}\n{chr(9).join(names)}\n" + self.files.get(f"{folder}/verdict", b"").decode()
+        )
 
     def _begun_by(self, folder: str, reader: str) -> list[str]:
         """The marks of others who begin the run's next attempt."""

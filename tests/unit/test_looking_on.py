@@ -294,6 +294,7 @@ async def test_no_attempt_is_waited_for_that_nobody_is_left_to_begin(
 ) -> None:
     """Its owner left the run, or was killed a moment ago and has its marks there: it does not say how it ended."""
     monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.05)
+    monkeypatch.setattr(conclude, "READING_SECONDS", 0.05)
     await cluster.run(Attempts(cluster).first, detach=True)
     for host in cluster.hosts if killed else ():
         host.files |= {f"/home/u/.local/state/distui/hosts/{host.name}/r1/{m}-aa": b"" for m in ("reader", "begins")}

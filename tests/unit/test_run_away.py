@@ -44,7 +44,7 @@ def folder_later(host: FakeHost) -> None:
         if argv[6]:
             return None
         forget(host)
-        return Completed(argv, 0, b"0 0 0 0\n\n", b"")
+        return Completed(argv, 0, b"0 0 0 0 0\n\n\n", b"")
 
     host.fails["visit"] = look  # type: ignore[assignment]
 

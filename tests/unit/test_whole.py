@@ -58,10 +58,10 @@ def test_digits_are_a_number() -> None:
 async def test_no_number_on_a_host(bad: str) -> None:
     """It is unknown, or an error in words."""
     with pytest.raises(HostCommandError, match="can't tell who reads"):
-        await readers.visit(says(f"{bad} 0 0 0\n\n"), "h", "f", "t", "r")
+        await readers.visit(says(f"{bad} 0 0 0 0\n\n"), "h", "f", "t", "r")
     with pytest.raises(HostCommandError, match="can't tell who reads"):
-        await readers.visit(says(f"0 0 0 {bad}\n\n"), "h", "f", "t", "r")
-    assert (await readers.visit(says(f"2 1 1 0\n1 {bad} 7\n"), "h", "f", "t", "r")).unread == {1, 7}
+        await readers.visit(says(f"0 0 0 0 {bad}\n\n"), "h", "f", "t", "r")
+    assert (await readers.visit(says(f"2 1 1 0 0\n1 {bad} 7\n"), "h", "f", "t", "r")).unread == {1, 7}
     link = cast("Any", SimpleNamespace(run=says(f"3 {bad}x\n {bad}")))
     assert await HostFetch("h", link, plan_for("h").tasks[0], [], "/h").size() == 3 * 1024
     session = cast("Any", SimpleNamespace(run=says(f"{bad} x\n")))

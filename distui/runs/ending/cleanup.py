@@ -47,6 +47,8 @@ async def clean_up(attempt: Attempt, elsewhere: Others, *, keep: bool) -> tuple[
             await attempt.notice("warning", _lost(task) if task.index in gone else _kept(attempt, task))
     spared = await _keep_elsewhere(attempt, elsewhere.unread - unread)
     unread |= spared
+    read_on = await _keep_for_reader(attempt, elsewhere.reading, unread)
+    unread |= read_on
     if keep:
         unread = frozenset(t.index for t in attempt.plan.tasks)
     await attempt.emit(PhaseBegun(attempt.clock(), "cleanup"))
@@ -55,10 +57,12 @@ async def clean_up(attempt: Attempt, elsewhere: Others, *, keep: bool) -> tuple[
     last, awaits_as = partial(_ask_again, attempt, unasked), attempt.run.reader if attempt.awaits else ""
     left = await _on_all(attempt.hosts.values(), keep=unread, last=last, awaits_as=awaits_as)
     others = [task for task in attempt.plan.tasks if task.index in spared]
+    being_read = [task for task in attempt.plan.tasks if task.index in read_on]
     return (
         *left,
         *(f"{t.host}: {t.container}, kept for its log, which is not complete here" for t in kept),
         *(f"{t.host}: {t.container}, kept for its log, which somebody else has not got" for t in others),
+        *(f"{t.host}: {t.container}, kept for its log, which {elsewhere.reading} still reads" for t in being_read),
     )
 
 
@@ -94,6 +98,19 @@ async def _keep_elsewhere(attempt: Attempt, tasks: frozenset[int]) -> frozenset[
             name = attempt.plan.run_id
             text = f"{_log_of(task)} {message}: `distui stop {name}` there reads it again, here removes it"
             await attempt.notice("warning", text)
+    return tasks
+
+
+async def _keep_for_reader(attempt: Attempt, who: str, kept: frozenset[int]) -> frozenset[int]:
+    """All tasks but those that are `kept` anyway, where somebody else goes on reading, who then removes them."""
+    if not who or (attempt.run.adopted and attempt.run.removes_all):
+        return frozenset()
+    tracks = attempt.tracker.tracks
+    tasks = frozenset(index for index, track in tracks.items() if track.phase != "removed") - kept
+    if tasks:
+        name = attempt.plan.run_id
+        text = f"{who} still reads {name}, so its containers are kept, and removed there when all is read"
+        await attempt.notice("warning", f"{text}: `distui stop {name}` here removes them now")
     return tasks
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from distui.errors import DistuiError, ExitCode
 from distui.frozen import frozen
 from distui.runs.attempt.attempt import Attempt
-from distui.runs.hosts.readers import Act, Visit
+from distui.runs.hosts.readers import FRESH_MINUTES, Act, Visit
 from distui.runs.lines.events import FailureFound, RankChanged, RankPhase, RunEnded
 from distui.runs.report.found import unfound
 from distui.runs.store.end_record import (
@@ -43,6 +43,9 @@ OFFER_SECONDS = 3 * RECORD_SECONDS
 
 OTHERS_SECONDS = 15.0
 """How long those who still read the logs elsewhere are waited for, before the containers are removed."""
+
+READING_SECONDS = 60.0 * FRESH_MINUTES + MARK_SECONDS
+"""How long it takes at most to see whether they go on, or were killed: then their marks grow old."""
 
 LEAVE_SECONDS = 2.0
 """How long hosts are waited for by somebody who was asked to leave."""
@@ -203,12 +206,13 @@ async def visited(
     attempt: Attempt, host: HostRun, act: Act = "look", tasks: Iterable[int] = (), *, reader: str = ""
 ) -> Visit:
     """Do this in the run's folder on a host, where that may be there, as we or as another `reader`."""
+    run = attempt.run
     if not _may_have(attempt, host):
         return Visit(ours=False)
     with contextlib.suppress(DistuiError, TimeoutError):
         async with asyncio.timeout(VISIT_SECONDS):
             if host.link.is_up:
-                return await host.notes.visit(reader or attempt.run.reader, act, tasks, attempt.run.gone)
+                return await host.notes.visit(reader or run.reader, act, tasks, run.gone, run.stopped_as)
     return Visit(ours=False, known=False)
 
 
@@ -320,18 +324,23 @@ class Others:
 
     unread: frozenset[int] = frozenset()
     """Tasks whose logs they have not got all the same."""
+    reading: str = ""
+    """Who goes on reading, in words; "" when nobody does."""
     unasked: frozenset[str] = frozenset()
     """Hosts that did not say."""
 
 
-async def others_done(attempt: Attempt) -> Others | None:
+async def others_done(attempt: Attempt, *, keeps: bool = False) -> Others | None:
     """Wait for those who still read the run from elsewhere: what is removed they could not read.
 
-    None when we are asked to leave while they read, or while a host does not say.
+    Where containers can stay for them (`keeps`), whoever touches a mark still is known to go on; marks of those who
+    were killed grow old. None when we are asked to leave while they read, or while a host does not say.
     """
     visits = await _until(attempt, lambda visits: not _read(visits))
     if visits is not None and any(seen.silent for seen in visits):
         attempt.awaits = False  # it would have read this attempt to its end by now
+    if visits and keeps and _judge(visits):
+        visits = await _until(attempt, lambda visits: not _judge(visits) or _go_on(visits), READING_SECONDS)
     if visits is None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_SECONDS):
@@ -339,7 +348,15 @@ async def others_done(attempt: Attempt) -> Others | None:
         if visits is None or _read(visits):
             return None
     known = {host for host, seen in zip(attempt.hosts, visits, strict=False) if seen.known}
-    return Others(frozenset(index for seen in visits for index in seen.unread), frozenset(attempt.hosts) - known)
+    return Others(
+        unread=frozenset(index for seen in visits for index in seen.unread),
+        reading=_who_reads(visits) if keeps and _judge(visits) else "",
+        unasked=frozenset(attempt.hosts) - known,
+    )
+
+
+def _who_reads(visits: Iterable[Visit]) -> str:
+    return " and ".join(sorted({name for seen in visits for name in seen.names})) or "somebody else"
 
 
 async def last_look(attempt: Attempt, host: HostRun) -> Visit:
@@ -359,16 +376,19 @@ async def _checked_elsewhere(attempt: Attempt) -> None:
     )
 
 
-async def _until(attempt: Attempt, done: Callable[[Iterable[Visit]], bool]) -> list[Visit] | None:
+async def _until(
+    attempt: Attempt, done: Callable[[Iterable[Visit]], bool], seconds: float | None = None
+) -> list[Visit] | None:
     requests = attempt.run.requests
-    return await requests.unless(lambda: requests.detach, _looks(attempt, done))
+    limit = OTHERS_SECONDS if seconds is None else seconds
+    return await requests.unless(lambda: requests.detach, _looks(attempt, done, limit))
 
 
-async def _looks(attempt: Attempt, done: Callable[[Iterable[Visit]], bool]) -> list[Visit]:
-    """What was seen last: when it is `done`, or after OTHERS_SECONDS; nothing where one look took longer."""
+async def _looks(attempt: Attempt, done: Callable[[Iterable[Visit]], bool], seconds: float) -> list[Visit]:
+    """What was seen last: when it is `done`, or after `seconds`; nothing where one look took longer."""
     visits: list[Visit] = []
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(OTHERS_SECONDS):
+        async with asyncio.timeout(seconds):
             while not done(visits := await _visits(attempt, "look")):  # noqa: ASYNC110 - it waits for files elsewhere
                 await asyncio.sleep(LOOK_SECONDS)
     return visits
@@ -376,3 +396,13 @@ async def _looks(attempt: Attempt, done: Callable[[Iterable[Visit]], bool]) -> l
 
 def _read(visits: Iterable[Visit]) -> bool:
     return any(seen.others for seen in visits)
+
+
+def _judge(visits: Iterable[Visit]) -> bool:
+    """Whether somebody else reads who owns the run, too, and cleans up when that is done."""
+    return any(seen.judges for seen in visits)
+
+
+def _go_on(visits: Iterable[Visit]) -> bool:
+    """Whether one of them does so since the end is recorded; where it is not, nobody can tell."""
+    return any(seen.reading for seen in visits) or not any(seen.verdict for seen in visits)

@@ -36,9 +36,11 @@ async def finish(attempt: Attempt) -> RunEnded:
     Who is asked to leave while others still read the run leaves the clean-up to them, or to whoever comes next.
     """
     end: RunEnded | None
+    again = False
     if attempt.recorded is None:
         judged = await _judged(attempt)
-        keep = _keeps(attempt) and not _tried_again(attempt, judged)
+        again = _tried_again(attempt, judged)
+        keep = _keeps(attempt) and not again
         await say_unread(attempt)
         await _await_next(attempt, judged)
         end = await conclude(attempt, judged)
@@ -52,7 +54,7 @@ async def finish(attempt: Attempt) -> RunEnded:
         await _await_next(attempt, attempt.recorded.ended)
         conclude_it = concluded_rest if attempt.rest else concluded
         keep, end = _keeps(attempt), await conclude_it(attempt, attempt.recorded)
-    others = await others_done(attempt)
+    others = await others_done(attempt, keeps=not again)
     if others is None:
         message = f"{attempt.plan.run_id} has ended; what it has on its hosts is left there: `distui stop` removes it"
         await attempt.notice("warning", message)

@@ -2,7 +2,8 @@
 
 Whoever is done first with a run writes how it ended; all others, on whatever machine, give that verdict. Before
 anything is removed those who still read are waited for: their marks are files that they touch while they do. Whoever
-has not got all of a log leaves word of that, and who cleans up leaves those containers. Who waits for the end of a run
+has not got all of a log leaves word of that, and who cleans up leaves those containers; so it does for a reader that
+goes on touching its mark. Who waits for the end of a run
 whose attempt failed leaves word of that, too: the next attempt's folder begins with the marks of those. Who begins the
 next attempt has a mark of its own beside the reader's: where there is none, nobody waits for that attempt.
 """
@@ -30,16 +31,17 @@ FRESH_MINUTES = 1
 """A mark that was not touched for this long is of a reader that was killed, or is out of reach."""
 
 # $1 folder, $2 the launch's token, $3 the reader's id, $4 what to do, $5 minutes, $6 the id of a reader that is gone,
-# then tasks. Says how many others read and how many of those may record an end, how many others begin the next attempt
-# and how many of those have not recorded one; on the next line the tasks whose logs others have not got, and then what
-# is in the verdict. A link is made once: the first verdict stays. Older `sync` take no files, and sync all. A mark that
-# was carried here is not empty until its reader touches it.
+# $7 who reads, in words, then tasks. Says how many others read and how many of those may record an end, how many others
+# begin the next attempt and how many of those have not recorded one, and how many who may record an end have touched
+# their mark since somebody has; on the next line the tasks whose logs others have not got, on the next who may record
+# an end, and then what is in the verdict. A link is made once: the first verdict stays. Older `sync` take no files, and
+# sync all. A mark that was carried here is not empty until its reader touches it.
 _VISIT = (
     TOKEN_IN
     + VERDICT_IN
     + r"""
-d=$1 token=$2 me=$3 act=$4 minutes=$5 gone=$6 ours=
-shift 6
+d=$1 token=$2 me=$3 act=$4 minutes=$5 gone=$6 who=$7 ours=
+shift 7
 for name in launch launched; do
   [ ! -e "$d/$name" ] || [ -r "$d/$name" ] || exit 4
   [ "$(token_in "$d/$name")" != "$token" ] || ours=yes
@@ -47,8 +49,8 @@ done
 [ -n "$ours" ] || { echo none; exit 0; }
 umask 077
 case $act in
-  mark) : >"$d/reader-$me"; rm -f -- "$d/begins-$me" ;;
-  begins) : >"$d/reader-$me"; : >"$d/begins-$me" ;;
+  mark) printf '%s' "$who" >"$d/reader-$me"; rm -f -- "$d/begins-$me" ;;
+  begins) printf '%s' "$who" >"$d/reader-$me"; : >"$d/begins-$me" ;;
   carry) [ -e "$d/reader-$me" ] || echo carried >"$d/reader-$me" ;;
   await) : >"$d/next-$me" ;;
   next) : >"$d/next-$me"; rm -f -- "$d/reader-$me" ;;
@@ -59,12 +61,19 @@ case $act in
     rm -f -- "$d/.verdict-$me" "$d/reader-$me"
     sync "$d/verdict" "$d" 2>/dev/null || sync ;;
 esac
-others() { find "$d" -maxdepth 1 -name "$1-*" ! -name "$1-$me" ! -name "$1-$gone" -mmin "-$minutes" 2>/dev/null; }
+others() {
+  what=$1; shift
+  find "$d" -maxdepth 1 -name "$what-*" ! -name "$what-$me" ! -name "$what-$gone" -mmin "-$minutes" "$@" 2>/dev/null
+}
 echo $(others reader | wc -l) $(others reader | grep -vc -e '-wait$') $(others begins | wc -l) $(
   others begins | while IFS= read -r file; do [ ! -e "$d/reader-${file##*/begins-}" ] || echo; done | wc -l
-)
+) $(others reader ! -name '*-wait' -newer "$d/verdict" | wc -l)
 for file in "$d"/unread-*; do
   [ "$file" = "$d/unread-$me" ] || [ ! -f "$file" ] || dd if="$file" bs=1048576 count=1 2>/dev/null
+done
+echo
+others reader ! -name '*-wait' -type f | while IFS= read -r file; do
+  dd if="$file" bs=100 count=1 2>/dev/null | tr -d '\000\n\t'; printf '\t'
 done
 echo
 verdict_in "$d" 2>/dev/null
@@ -125,6 +134,10 @@ class Visit:
     """How many of those have not recorded how this one ended."""
     verdict: str = ""
     """As somebody wrote it; "" when nobody did."""
+    reading: int = 0
+    """How many of those who may record the end go on reading since somebody has recorded it."""
+    names: frozenset[str] = frozenset()
+    """Who they are who may record it, as far as they say."""
     unread: frozenset[int] = frozenset()
     """Tasks whose logs others have not got completely."""
     known: bool = True
@@ -140,25 +153,29 @@ async def visit(
     act: Act = "look",
     tasks: Iterable[int] = (),
     gone: str = "",
+    who: str = "",
 ) -> Visit:
     """Look into the folder, and leave or take a mark, let `.verdict-READER` be the verdict if there is none yet, or
     leave word that the logs of `tasks` are unread. `begins` is the mark of who begins the next attempt. `await` asks
     for a mark in the next attempt's folder, `next` takes ours as well; `carry` makes that one. A reader that is
-    known to be `gone` counts for nothing.
+    known to be `gone` counts for nothing. A reader's mark says `who` that is; that of who only waits for
+    the end is empty.
 
     Safe to repeat. Raises HostError.
     """
-    given = (folder, token, reader, act, str(FRESH_MINUTES), gone, *map(str, tasks))
-    done = await run_argv(("sh", "-c", _VISIT, "distui-visit", *given))
+    given = (folder, token, reader, act, str(FRESH_MINUTES), gone, "" if reader.endswith("-wait") else who)
+    done = await run_argv(("sh", "-c", _VISIT, "distui-visit", *given, *map(str, tasks)))
     count, _, rest = done.text.partition("\n")
-    unread, _, verdict = rest.partition("\n")
+    unread, _, rest = rest.partition("\n")
+    names, _, verdict = rest.partition("\n")
     if done.ok and count.strip() == "none":
         return Visit(ours=False)
     counts = [number for word in count.split() if (number := whole(word)) is not None]
-    if len(counts) != 4:
+    if len(counts) != 5:
         message = safe(done.error_text.strip()[:500]) or f"exit {done.status}"
         raise HostCommandError(host, f"can't tell who reads {folder} on {host}: {message}")
     found = (whole(word, 6) for word in unread.split())
-    others, judges, begins, silent = counts
+    others, judges, begins, silent, reading = counts
     tasks_unread = frozenset(task for task in found if task is not None)
-    return Visit(True, others, judges, begins, silent, verdict, tasks_unread)
+    said = frozenset(safe(name) for name in names.split("\t") if name)
+    return Visit(True, others, judges, begins, silent, verdict, reading, said, tasks_unread)

@@ -27,7 +27,7 @@ class HostNotes:
         """By which our own word is known."""
 
     async def visit(
-        self, reader: str, act: readers.Act = "look", tasks: Iterable[int] = (), gone: str = ""
+        self, reader: str, act: readers.Act = "look", tasks: Iterable[int] = (), gone: str = "", who: str = ""
     ) -> readers.Visit:
         """Look into the run's folder for other readers and the verdict, and mark there that `reader` reads, or not."""
         if not self._claim.token:
@@ -41,6 +41,7 @@ class HostNotes:
             act,
             tasks,
             gone,
+            who,
         )
 
     async def cleaned_up(self) -> bool:

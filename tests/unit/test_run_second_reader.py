@@ -1,0 +1,188 @@
+"""Somebody else who goes on reading a run that has ended: its containers wait for that one, not for who is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from distui.plan.serialize import to_json
+from distui.runs.attempt.replan import NextAttempt
+from distui.runs.control.controller import RunController
+from distui.runs.ending import conclude
+from distui.runs.follow.followed import FollowEvent
+from distui.runs.hosts.folder import Claim, take
+from distui.runs.hosts.readers import Act, Visit, visit
+from distui.runs.lines.events import RunEnded
+from distui.runs.store.end_record import FILE
+from distui.session import Completed
+from fakehosts.runs import Cluster, until, use_fake_follower
+
+FOLDER = "/home/u/.local/state/distui/hosts/{}/r1"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Two hosts; who reads is soon waited for no longer."""
+    made = Cluster(tmp_path, 2)
+    use_fake_follower(monkeypatch, made.connector)
+    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.05)
+    return made
+
+
+def two(cluster: Cluster, folder: Path, **options: object) -> tuple[RunController, Cluster, RunController]:
+    """Who follows the run here, and somebody on another machine."""
+    elsewhere = Cluster(folder / "elsewhere", 0)
+    elsewhere.hosts, elsewhere.connector = cluster.hosts, cluster.connector
+    plan = cluster.plan(launch="beef")
+    here = cluster.controller(plan, adopted=True, **options)
+    return here, elsewhere, elsewhere.controller(plan, adopted=True, stopped_as="bob@laptop")
+
+
+async def started(cluster: Cluster) -> None:
+    """The run goes on, and nobody follows it."""
+    plan = cluster.plan(launch="beef")
+    controller = cluster.controller(plan, detach=True)
+    controller.stored.write_plan(to_json(plan))
+    await cluster.drive(controller)
+
+
+def slow(reader: RunController) -> asyncio.Event:
+    """What it reads comes once the event is set."""
+    take_in, let = reader.attempt.watch.take, asyncio.Event()
+
+    async def later(host: str, event: FollowEvent) -> None:
+        await let.wait()
+        await take_in(host, event)
+
+    reader.attempt.watch.take = later  # type: ignore[method-assign]
+    return let
+
+
+async def end_beside(cluster: Cluster, *readers: RunController) -> None:
+    """The ranks end once all read."""
+    marks = [f"{FOLDER.format('h1')}/reader-{reader.attempt.run.reader}" for reader in readers]
+    await until(lambda: all(mark in cluster.hosts[0].files for mark in marks))
+    for host in cluster.hosts:
+        host.containers[0].end(0)
+
+
+async def test_containers_are_kept_for_a_reader_that_is_behind_and_removed_by_it(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """It has each line, gives the verdict that is recorded, and leaves nothing. Who it is is said."""
+    await started(cluster)
+    here, elsewhere, behind = two(cluster, tmp_path)
+    cluster.hosts[1].files["log-1"] = b"late\n"
+    let = slow(behind)
+    reading = asyncio.create_task(elsewhere.drive(behind))
+    ended = await cluster.drive(here, end_beside(cluster, here, behind))
+
+    assert (ended.outcome, [len(host.containers) for host in cluster.hosts]) == ("succeeded", [1, 1])
+    assert ended.leftovers == (
+        "h1: distui-r1-0, kept for its log, which bob@laptop still reads",
+        "h2: distui-r1-1, kept for its log, which bob@laptop still reads",
+    )
+    assert "bob@laptop still reads r1, so its containers are kept, and removed there when all is read" in cluster.said()
+    let.set()
+    seen = await reading
+    assert (seen.outcome, seen.leftovers, cluster.left()) == ("succeeded", (), [])
+    assert behind.stored.rank_log(1).read_bytes() == b"late\n"
+
+
+async def test_who_stops_the_run_keeps_nothing_for_a_reader(cluster: Cluster, tmp_path: Path) -> None:
+    """`distui stop` is what removes it all the same."""
+    await started(cluster)
+    here, elsewhere, behind = two(cluster, tmp_path, keep=False)
+    let = slow(behind)
+    reading = asyncio.create_task(elsewhere.drive(behind))
+    ended = await cluster.drive(here, end_beside(cluster, here, behind))
+    assert (ended.outcome, ended.leftovers, [host.containers for host in cluster.hosts]) == ("succeeded", (), [[], []])
+    let.set()
+    await reading
+
+
+async def test_a_reader_that_was_killed_keeps_nothing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its mark is not touched any more after the end is recorded: it is waited for until that is old."""
+    await started(cluster)
+    here = cluster.controller(cluster.plan(launch="beef"), adopted=True)
+    killed = f"{FOLDER.format('h1')}/reader-another"
+    cluster.hosts[0].files[killed] = b""
+    asked: list[float] = []
+    looks = conclude._looks
+
+    async def grows_old(attempt: object, done: object, seconds: float) -> list[Visit]:
+        asked.append(seconds)
+        if seconds == conclude.READING_SECONDS:
+            cluster.hosts[0].files.pop(killed)
+        return await looks(attempt, done, seconds)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(conclude, "_looks", grows_old)
+    ended = await cluster.drive(here, end_beside(cluster, here))
+    assert asked == [0.05, conclude.READING_SECONDS]
+    assert (ended.outcome, ended.leftovers, cluster.left()) == ("succeeded", (), [])
+    assert conclude.READING_SECONDS <= 120.0, "nobody is waited for without end"
+
+
+async def test_another_attempt_waits_for_no_reader_of_the_one_before(cluster: Cluster) -> None:
+    """What is tried again needs its hosts."""
+    others: list[bool] = []
+    plan = cluster.plan(launch="beef", retries=1, on_fail="wait")
+    controller = cluster.controller(plan, planner=never_asked)
+    controller.stored.write_plan(to_json(plan))
+
+    async def fail() -> None:
+        await until(lambda: controller.state.phase == "follow")
+        for host in cluster.hosts:
+            host.files[f"{FOLDER.format(host.name)}/reader-another"] = b"bob@laptop"
+            host.containers[0].end(3)
+        await until(lambda: (controller.stored.path / FILE).exists())
+        others.append(True)
+        await until(lambda: not any(host.containers for host in cluster.hosts))
+        controller.request_detach()
+
+    ended: RunEnded = await cluster.drive(controller, fail())
+    assert (others, ended.leftovers, "still reads" in cluster.said()) == ([True], (), False)
+
+
+async def never_asked(attempt: int, spent: float, taken: object = None) -> NextAttempt:
+    """The run is left in the pause before."""
+    raise AssertionError
+
+
+async def here(argv: Sequence[str]) -> Completed:
+    """Run a command on this machine, which may not take long."""
+    process = await asyncio.create_subprocess_exec("timeout", "10", *argv, stdout=-1, stderr=-1)
+    out, err = await process.communicate()
+    assert process.returncode != 124
+    return Completed(tuple(argv), process.returncode or 0, out, err)
+
+
+async def test_a_mark_says_who_reads_and_whether_that_goes_on_after_the_end(tmp_path: Path) -> None:
+    """By its time; who only waits is not among them, what is no plain file says nothing, no name steers a terminal."""
+    folder = tmp_path / "r"
+    await take(here, "h1", str(folder), Claim("ann@desk", 0.0, "beef-1"))
+
+    async def seen(reader: str, act: Act = "look", who: str = "") -> tuple[int, set[str], str]:
+        found = await visit(here, "h1", str(folder), "beef-1", reader, act, who=who)
+        return found.reading, set(found.names), found.verdict
+
+    await seen("aa", "mark", "bob@laptop")
+    await seen("cc-wait", "mark", "eve@there")
+    assert (folder / "reader-cc-wait").read_text() == ""
+    os.utime(folder / "reader-aa", (folder.stat().st_mtime - 5,) * 2)
+    (folder / ".verdict-bb").write_text("{}\n")
+    assert await seen("bb", "record") == (0, {"bob@laptop"}, "{}\n")
+    await seen("aa", "begins", "bob@laptop")
+    await seen("cc-wait", "mark", "eve@there")
+    assert await seen("bb") == (1, {"bob@laptop"}, "{}\n")
+    (folder / "reader-dd").write_text("x\x1b[2J\n\ty\n{}\n")
+    os.mkfifo(folder / "reader-ee")
+    (folder / "reader-ff").write_text("")
+    reading, names, verdict = await seen("bb")
+    assert (reading, verdict, "bob@laptop" in names, len(names)) == (4, "{}\n", True, 2)
+    assert not any(character in "".join(names) for character in "\x1b\n\t")
+    assert (await seen("aa"))[1] == names - {"bob@laptop"}
