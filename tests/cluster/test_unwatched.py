@@ -154,6 +154,28 @@ def test_a_run_that_was_not_attached_takes_as_long_as_it_did(lab: Any, home: Pat
     assert_clean(lab)
 
 
+def test_rm_is_refused_while_somebody_else_reads(
+    lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path
+) -> None:
+    """All ranks have ended, and who reads on another machine is named; once its mark is old the run goes."""
+    detached(start, TICKS % 20, "read")
+    until(lambda: ended(lab))
+    other = lab.ssh_home(tmp_path / "other")
+    (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+    mark = "$(echo ~/.local/state/distui/hosts/*/read)/reader-0123456789ab"
+    for host in lab.hosts[:2]:
+        host.exec(f'printf bob@laptop >"{mark}"')
+    refused = lab.distui("rm", "read", "-y", home=other)
+    assert refused.returncode == 2, refused.stderr
+    assert "run read is still read by bob@laptop, so nothing was removed" in refused.stderr
+    assert ended(lab)
+    for host in lab.hosts[:2]:
+        host.exec(f"touch -d '2 minutes ago' \"{mark}\"")
+    removed = lab.distui("rm", "read", "-y", home=other)
+    assert removed.returncode == 0, removed.stderr
+    assert_clean(lab)
+
+
 def test_rm_asks_before_unread_logs_go(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """`rm` names the ranks whose logs were never read here; without a terminal it is refused, and nothing goes."""
     detached(start, TICKS % 20, "unread")

@@ -14,5 +14,6 @@ def command() -> None:
     """Remove ended containers, processes' folders and env files of runs from their hosts.
 
     Logs that were never read here go with them: that is asked first, and refused without a terminal or -y; `distui
-    attach` reads them. A run that still runs is refused.
+    attach` reads them. A run that still runs is refused, or that somebody still reads, on whatever machine, or of which
+    a host does not answer (-H names the hosts to remove it from all the same).
     """

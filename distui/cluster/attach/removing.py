@@ -8,13 +8,17 @@ from distui.cluster.attach.places import RunLocation, find
 from distui.cluster.attach.sweeping import SweptRun, sweep_run, under_way, whose
 from distui.cluster.attach.taking_up import Live, take_up
 from distui.cluster.settings import ClusterSettings
-from distui.errors import UsageError
+from distui.errors import ContactLost, UsageError
 from distui.facts.host import Trouble
 from distui.frozen import frozen
 from distui.identity import owner
+from distui.runs.control.onlooker import read_by
 from distui.runs.control.stopping import stop_found
 from distui.runs.hosts.launches import find_launches
+from distui.runs.hosts.readers import reader_id
+from distui.runs.report.found import unfound
 from distui.runs.store.end_record import launch_here
+from distui.runs.store.runs import StoredRun
 from distui.session import Connector
 
 
@@ -48,7 +52,8 @@ async def remove_run(
     """Remove what is left of a run on the hosts that answer; safe to repeat. None when `may_lose` says no.
 
     `may_lose` is asked before tasks of it are removed, with their logs. Raises UsageError for a run, or a launch of it,
-    that is alive, NameTaken where what is recorded here is older than what the hosts have.
+    that is alive or that somebody reads, ContactLost where a host of it that is asked does not answer, NameTaken where
+    what is recorded here is older than what the hosts have.
     """
     found, unreachable = await find(connector, place)
     if found is None:
@@ -57,11 +62,32 @@ async def remove_run(
     live = await take_up(settings, connector, place, (found, unreachable), disputed=True)
     if live.runs or any(task.running for task in found.others):
         raise UsageError(f"run {place.run} still runs", hint=f"`distui stop {place.run}` first")
+    await _nobody_needs(settings, connector, place, live)
     if may_lose is not None and not await may_lose(live):
         return None
     report = await stop_found(connector, live.found, live.plan, who=owner(), grace=0, remove=True)
     swept = await sweep_run(connector, place.run, place.hosts, (live.token,), spare=unreachable)
     return RemovedRun(live, report.errors, report.leftovers, swept, unreachable)
+
+
+async def _nobody_needs(settings: ClusterSettings, connector: Connector, place: RunLocation, live: Live) -> None:
+    """Raise where ranks may live on a host that does not answer, or where somebody reads the run, or is to judge it:
+    what goes now that one could not read.
+    """
+    run, plan = place.run, live.plan
+    asked = [host.name for host in place.hosts if host.name in plan.hosts]
+    silent = [name for name in live.unreachable if name in plan.hosts or unfound(plan)]
+    stored = place.stored or StoredRun(settings.store.root / run)
+    seen = await read_by(connector, plan, [name for name in asked if name not in silent], reader_id(stored))
+    if silent := [*silent, *seen.unasked]:
+        which = ",".join(name for name in asked if name not in silent)
+        others = f"; `distui rm -H {which} {run}` removes what the others have" if which else ""
+        message = f"{', '.join(silent)}: no answer; ranks of {run} may still run there, so nothing was removed"
+        raise ContactLost(message, hint=f"try again when it is back{others}")
+    if seen.count:
+        who = " and ".join(sorted(seen.names)) or "somebody who waits for its end"
+        hint = f"try again when that is done (one that was killed counts for a minute), or `distui stop {run}`"
+        raise UsageError(f"run {run} is still read by {who}, so nothing was removed", hint=hint)
 
 
 async def _sweep_launches(connector: Connector, place: RunLocation, unreachable: Mapping[str, Trouble]) -> SweptRun:

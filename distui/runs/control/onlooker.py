@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
 
 from distui.errors import DistuiError
+from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.runs.hosts.readers import Act, Visit, waiter_id
 from distui.runs.store.end_record import EndRecord, read_record
@@ -54,6 +55,40 @@ class Onlooker:
         """Take the marks away and let go of the hosts."""
         await self._visit("leave")
         await asyncio.gather(*(host.link.close() for host in self._hosts))
+
+
+@frozen
+class ReadBy:
+    """Who reads a run, or waits for its end, just now."""
+
+    names: frozenset[str]
+    """Who says so; some may not say who they are."""
+    count: int
+    """How many there are on one host, at most."""
+    unasked: Mapping[str, str]
+    """Hosts that did not tell, and why."""
+
+
+async def read_by(connector: Connector, plan: RunPlan, names: Iterable[str], reader: str) -> ReadBy:
+    """Ask these hosts of a run who reads it but for `reader`; leaves no mark."""
+    hosts = [HostRun(host, plan, connector) for host in names]
+    unasked: dict[str, str] = {}
+
+    async def one(host: HostRun) -> Visit:
+        host.reconnect_timeout = 0.0
+        try:
+            await host.connect()
+            return await host.notes.visit(reader)
+        except DistuiError as exc:
+            unasked[host.host] = exc.message
+            return Visit(ours=False, known=False)
+
+    try:
+        seen = await asyncio.gather(*(one(host) for host in hosts))
+    finally:
+        await asyncio.gather(*(host.link.close() for host in hosts))
+    said = frozenset(name for visit in seen for name in visit.names)
+    return ReadBy(said, max((visit.others for visit in seen), default=0), unasked)
 
 
 @contextlib.asynccontextmanager
