@@ -133,7 +133,7 @@ _ASK = "w in the run asks the ranks why"
 _STATES = {
     "partial": ("some of its tasks have ended, others are still running", "enter follows it"),
     "left": ("its start was broken off, and not cleaned up", "X in Runs removes what is left"),
-    "unknown": ("how it ended, or whether it is still running, is not known", "its hosts have to answer first"),
+    "unknown": ("how it ended, or whether it is still running, is not known", "enter asks its hosts"),
 }
 
 

@@ -111,8 +111,9 @@ def test_rows_tell_of_runs_that_nobody_follows_here() -> None:
     """Parts that are over, starts that broke off, ends that were not cleaned up; others are no problem."""
     row = RunRow("a", "job", "running", ("h1", "h2"), 2, live=True)
     assert not list(of_row(row, 10.0))
-    for changed in ("partial", "left", "unknown"):
-        assert [one.level for one in of_row(dataclasses.replace(row, state=changed), 10.0)] == ["watch"]
+    for changed, key in (("partial", "enter"), ("left", "X"), ("unknown", "enter")):
+        (found,) = of_row(dataclasses.replace(row, state=changed), 10.0)
+        assert (found.level, found.hint.split()[0]) == ("watch", key)
     assert not list(of_row(dataclasses.replace(row, state="succeeded"), 10.0))
     for cleaned in (False, True):  # what is recorded here, and what other machines left
         left = dataclasses.replace(row, state="failed", cleaned=cleaned, left=("h1", "h2"))
