@@ -156,6 +156,6 @@ async def copy_compared(case: Case) -> Steps:
     yield
     rows = [row.split("\t") for row in case.app.clipboard.splitlines()]
     assert rows[0] == ["", "llm-7f2", "llm-7f3", ""]
-    assert rows[1][:2] == ["loss at step 599", "0.4292"] and rows[1][3].startswith("+4")
+    assert rows[1][:2] == ["loss at step 598", "0.4298"] and rows[1][3].startswith("+4")
     assert ["speed", "1 it/s", "2 it/s", "+100.0%"] in rows
     assert "\nPLAN\n--- llm-7f2\n+++ llm-7f3\n" in case.app.clipboard
