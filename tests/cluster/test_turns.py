@@ -84,12 +84,14 @@ def test_the_app_goes_on_when_attach_goes(
         lab.spawn_distui("attach", "turns", "--headless", "-o", "ndjson", home=home) as owner,
         Terminal(lab, home) as term,
     ):
-        read_until(owner, type="phase", phase="follow")
+        seen = read_until(owner, type="phase", phase="follow")
         term.enter("distui attach turns")
         term.wait("RUNNING", re.compile(r"needle-\d"))
         grown(home, "turns")
+        while not all(steps(seen, rank) for rank in range(2)):
+            seen += read_until(owner, type="log")
         owner.signal_group(number)
-        seen = rest_of(owner)
+        seen += rest_of(owner)
         at = last(home, "turns", 0)
         grown(home, "turns")
         term.wait("RUNNING", lambda text: any(int(n) > at for n in re.findall(r"needle-(\d+)", text)))
