@@ -21,7 +21,7 @@ from distui.cluster.planning import PlannedRun, RunPlanner, Sources, code_reader
 from distui.cluster.request import RunRequest
 from distui.cluster.run import Run
 from distui.cluster.settings import ClusterSettings
-from distui.cluster.starting import controller_of, record
+from distui.cluster.starting import controller_of, forget_if_never_started, record
 from distui.facts.host import ProbeResult
 from distui.facts.probe import probe_all
 from distui.plan.model import NoPlan
@@ -158,5 +158,10 @@ class Cluster(ClusterRuns):
         stored = record(self.settings.store, planned)
         limits = self.settings.limits()
         made = controller_of(connector, stored, planned, preflight=preflight, force=force, detach=detach, limits=limits)
-        async with Run(made) as run:
-            yield run
+        run = Run(made)
+        try:
+            async with run:
+                yield run
+        finally:
+            if run.result is not None:
+                forget_if_never_started(stored, run.result)

@@ -1,18 +1,21 @@
-"""The runs there are, whoever started them: to list, stop and read. The part of `Cluster` for them."""
+"""The runs there are, whoever started them: to list, follow, stop and read. The part of `Cluster` for them."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 from distui.cluster.attach.ending import end_run
 from distui.cluster.attach.listing import list_runs
 from distui.cluster.attach.places import NameTaken, Places, RunLocation
+from distui.cluster.attached import attached
 from distui.cluster.hosts.connecting import Connect
 from distui.cluster.logs.iterating import RankLines, iterate
 from distui.cluster.logs.of_run import Tell, read_run
 from distui.cluster.logs.sink import LogSink
 from distui.cluster.logs.wanted import Wanted
+from distui.cluster.run import Run
 from distui.cluster.run_list import RunList
 from distui.cluster.settings import ClusterSettings
 from distui.cluster.unasked import Unasked
@@ -37,6 +40,21 @@ class ClusterRuns:
         """
         listed = await list_runs(self._places, self.inventory.hosts, self._connect)
         return RunList(listed.rows, listed.found.unreachable)
+
+    def attach(self, name: str) -> AbstractAsyncContextManager[Run]:
+        """Follow a run that is there already: `async with cluster.attach("mnist-7f3") as run`.
+
+        Its events come from now on, and all lines that are not in its logs here yet. It may have been started
+        elsewhere, or be followed by another process of this machine, which stays its owner. Of one that has ended the
+        last event is the only one, and `state` has the rest. Where an attempt of it has failed and somebody elsewhere
+        may begin another, entering the block waits for that, a minute and a half at most.
+
+        Leaving the block leaves the run alone. With read-only settings it is looked on at, and nothing of it is kept.
+
+        Entering the block raises NotFound when there is no such run, or only folders of it are left on hosts, and
+        ContactLost when it may be on a host that did not answer.
+        """
+        return attached(self.settings, self._connect, lambda work: self._at(name, work))
 
     async def stop(self, name: str, *, grace: float | None = None, others: bool = False) -> tuple[str, ...]:
         """Stop a run, wherever it was started, and remove what it has left on its hosts; safe to repeat.

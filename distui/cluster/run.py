@@ -7,9 +7,9 @@ from pathlib import Path
 from types import TracebackType
 
 from distui.cluster.beside import Beside
+from distui.cluster.ended_run import EndedRun
 from distui.cluster.not_started import refuse_not_started
 from distui.cluster.run_events import RunEvents
-from distui.cluster.starting import forget_if_never_started
 from distui.errors import NotFound, UsageError
 from distui.plan.model import RunPlan
 from distui.runs.control.controller import RunController
@@ -29,7 +29,7 @@ class Run:
     Leaving the block before the run has ended leaves it alone: it lives on, as after `distui run --detach`.
     """
 
-    def __init__(self, controller: RunController | Beside) -> None:
+    def __init__(self, controller: RunController | Beside | EndedRun) -> None:
         self._controller = controller
         self.result: RunEnded | None = None
         """How it ended; None until then. Its `outcome` is `"succeeded"`, `"failed"`, `"stopped"`, `"unknown"` (contact
@@ -49,8 +49,6 @@ class Run:
             self.result = self._controller.state.ended  # nobody has read that far
         await self._events.close()
         await self._controller.__aexit__(kind, error, trace)
-        if self.result is not None:
-            forget_if_never_started(self._controller.stored, self.result)
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Runs that are there already, from Python, over real ssh: listed, read and stopped from elsewhere."""
+"""Runs that are there already, from Python, over real ssh: listed, followed, read and stopped from elsewhere."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ import pytest
 from distui.cli.demo.demo_job import demo_inventory
 from distui.cli.demo.demo_ui import COUNTING
 from distui.cluster.cluster import Cluster
+from distui.cluster.run import Run
 from distui.cluster.settings import ClusterSettings
 from distui.cluster.unasked import Unasked
 from distui.errors import NotFound, UsageError
 from distui.remote.demo.demo import DemoHosts
 from distui.runs.hosts.reuse import reusing
+from distui.runs.lines.events import LogLines, RunEnded
+from distui.runs.store.runs import StoredRun
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
 
@@ -74,7 +77,7 @@ async def test_a_run_of_another_machine_is_read_and_stopped(machine: Open, tmp_p
             await anext(there.logs("nosuch"))
 
 
-async def test_a_run_of_another_machine_is_listed(machine: Open, tmp_path: Path) -> None:
+async def test_a_run_of_another_machine_is_listed_and_followed(machine: Open, tmp_path: Path) -> None:
     """Without anything of it being recorded here."""
     async with asyncio.timeout(LIMIT_S), machine("there") as there, machine("here") as here:
         assert len(await here.runs()) == 0
@@ -83,10 +86,78 @@ async def test_a_run_of_another_machine_is_listed(machine: Open, tmp_path: Path)
         assert [(run.run, run.job, run.ranks, run.goes_on) for run in listed] == [("lives", "counting", 2, True)]
         assert listed.unreachable == {}
 
+        async with here.attach("lives") as run:
+            await lines_come(run)
+        assert run.result is None and run.name == "lives"
+        assert [run.goes_on for run in await here.runs()] == [True]
+
         assert await here.stop("lives") == ()
         assert [(run.run, run.state) for run in await here.runs()] == [("lives", "stopped")]
         with pytest.raises(NotFound):
             await there.stop("nosuch")
+
+
+async def test_a_run_is_followed_to_its_end_and_its_logs_are_kept_here(machine: Open, tmp_path: Path) -> None:
+    """Whoever attaches later still has its result."""
+    async with asyncio.timeout(LIMIT_S), machine("there") as there, machine("here") as here:
+        await started(there, tmp_path, 100, "ends")
+        async with here.attach("ends") as run:
+            result = await run.wait()
+            assert any(line.startswith("step 1 ") for line in run.log(1).read_text().splitlines())
+        assert (result.outcome, result.exit) == ("succeeded", 0)
+
+        async with here.attach("ends") as again:
+            assert [event async for event in again.events()] == [again.result]
+            assert sorted(again.state.ranks) == [0, 1]
+        assert isinstance(again.result, RunEnded)
+        assert (again.result.outcome, again.result.log_dir) == ("succeeded", result.log_dir)
+
+        last = {lines.rank: lines.lines[-1].text async for lines in here.logs("ends", ranks=[1], tail=1)}
+        assert set(last) == {1} and last[1].startswith("step 100 ")
+        assert again.log(1).read_text().splitlines()[-1] == last[1]
+        with pytest.raises(UsageError, match="there is no rank 7: the run has ranks 0 to 1"):
+            await anext(here.logs("ends", ranks=[7]))
+        with pytest.raises(NotFound):
+            await anext(here.logs("nosuch"))
+
+
+async def lines_come(run: Run) -> int:
+    """Read until a rank has said something; which."""
+    async for event in run.events():
+        if isinstance(event, LogLines) and event.rank is not None:
+            return event.rank
+    raise AssertionError(f"{run.name} has ended: {run.result}")
+
+
+async def test_a_run_that_another_here_follows_is_read_beside_it_and_taken_over(machine: Open, tmp_path: Path) -> None:
+    """Whoever follows it stays its owner until that one leaves; then the other goes on with it to its end."""
+    async with asyncio.timeout(LIMIT_S), machine("here") as here, machine("here") as beside:
+        await started(here, tmp_path, 100_000, "lives")
+        async with here.attach("lives") as owner:
+            await lines_come(owner)
+            async with beside.attach("lives") as run:
+                await lines_come(run)
+            assert run.result is None
+            assert StoredRun(owner.folder).is_followed
+            async with beside.attach("lives") as run:
+                owner.detach()
+                assert (await owner.wait()).outcome == "detached"
+                await lines_come(run)
+                run.stop(grace=0)
+                assert (await run.wait()).outcome == "stopped"
+        assert await here.stop("lives") == ()
+
+
+async def test_who_may_only_look_on_at_a_run_keeps_nothing_of_it(machine: Open, tmp_path: Path) -> None:
+    """It is read from its hosts, and lives on."""
+    async with asyncio.timeout(LIMIT_S), machine("there") as there, machine("here", readonly=True) as here:
+        await started(there, tmp_path, 100_000, "lives")
+        async with here.attach("lives") as run:
+            assert "step " in run.log(await lines_come(run)).read_text()
+        assert not run.folder.exists()
+        assert not (tmp_path / "here/distui/runs/lives").exists()
+        assert [listed.goes_on for listed in await here.runs()] == [True]
+        assert await there.stop("lives", grace=0) == ()
 
 
 async def test_logs_are_read_from_the_hosts_as_they_are_written(machine: Open, tmp_path: Path) -> None:
