@@ -112,6 +112,14 @@ async def test_a_run_that_ends_here_while_it_is_taken_up_is_over(
     assert isinstance(await opened(stored), Over)
 
 
+def test_a_name_that_no_host_knows_may_be_of_a_run_that_pauses_elsewhere(stored: StoredRun) -> None:
+    """Between two attempts nothing of it is on its hosts; of one that is recorded here more is known."""
+    for known, said in ((None, True), (stored, False)):
+        with pytest.raises(NotFound, match="none of 2 hosts has it") as caught:
+            places.there(ClusterSettings({}), RunLocation("r1", known, place(stored).hosts), None, {})
+        assert ("pauses between two attempts" in (caught.value.hint or "")) is said
+
+
 async def nothing(*_: Any) -> tuple[()]:
     """No launch on any host."""
     return ()

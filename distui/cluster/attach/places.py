@@ -221,7 +221,11 @@ def there(
             "\n".join([f"run {place.run} is on no host that answers; not reached:", *lines]),
             hint="try again when the hosts are back",
         )
-    raise not_found(settings, place.run, on_none(place) + (" any more" if place.stored is not None else ""))
+    if place.stored is not None:
+        raise not_found(settings, place.run, f"{on_none(place)} any more")
+    error = not_found(settings, place.run, on_none(place))
+    pause = "of one that pauses between two attempts elsewhere no host knows: try again in a minute"
+    raise NotFound(error.message, hint=f"{error.hint}; {pause}")
 
 
 def undisputed(run: FoundRun) -> FoundRun:
