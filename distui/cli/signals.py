@@ -24,6 +24,8 @@ class _Ending:
 
     def __call__(self, number: int, frame: object) -> None:
         self.came = True
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell without job control starts what has a `&` so
+            raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
 

@@ -107,6 +107,7 @@ def smoke_job(job: Job, results: Mapping[str, ProbeResult], pair: Sequence[str])
 
     One GPU a rank where both hosts have one and the job wants GPUs. The image is not pulled for a test.
     """
+    names = {*job.all_secrets, job.code.token if job.code is not None else None}
     counts = [len(found.gpu.gpus) for name in pair if isinstance(found := results.get(name), HostFacts)]
     wanted = int(bool(counts) and all(counts) and job.gpus_per_host != 0)
     return Job(
@@ -117,7 +118,7 @@ def smoke_job(job: Job, results: Mapping[str, ProbeResult], pair: Sequence[str])
         backend=job.backend if job.backend in ("gloo", "nccl") and (wanted or job.backend != "nccl") else None,
         fabric=job.fabric,
         command=(_python(job), "-c", PROGRAM),
-        env=job.env,
+        env={name: value for name, value in job.env.items() if name not in names},
         user=job.user,
         entrypoint=job.entrypoint,
         network=job.network,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from distui.doctor.smoke import GREETING, PairResult, read_answer, rounds, smoke_job, smoke_row
 from distui.facts.host import Gpu, Gpus, HostFacts
-from distui.spec.job.job import Fabric, Job
+from distui.spec.job.job import Code, Fabric, Job
 
 
 @given(st.integers(0, 70))
@@ -59,6 +59,8 @@ def test_the_job_gives_image_and_network_and_nothing_else() -> None:
         image="img",
         command=("/venv/bin/python3", "train.py"),
         secrets=("TOKEN",),
+        code=Code(git="https://x.example/r", token="GIT_TOKEN"),
+        env={"LEVEL": "3", "TOKEN": "as --env-file has it", "GIT_TOKEN": "and this"},
         volumes=("/data:/data",),
         fabric=Fabric("tcp"),
         backend="nccl",
@@ -68,6 +70,7 @@ def test_the_job_gives_image_and_network_and_nothing_else() -> None:
     made = smoke_job(job, bare, ("a", "b"))
     assert (made.image, made.pull, made.fabric.kind, made.docker_args) == ("img", "never", "tcp", ("--privileged",))
     assert (made.secrets, made.volumes, made.gpus_per_host, made.backend) == ((), (), 0, None)
+    assert made.env == {"LEVEL": "3"}, "values of secrets and of the code's token stay here"
     assert made.command[0] == "/venv/bin/python3"
     cards = {name: HostFacts(name, name, gpu=Gpus((Gpu(0, "G", "H100"),))) for name in ("a", "b")}
     assert (smoke_job(job, cards, ("a", "b")).gpus_per_host, smoke_job(job, cards, ("a", "b")).backend) == (1, "nccl")

@@ -214,3 +214,17 @@ async def test_a_container_that_claims_a_place_in_an_attempt_of_ours_is_believed
     assert [t.id for t in chosen.others] == ["f" * 64]
     indexes = [task.index for task in plan_of(elsewhere, None, HOSTS).tasks]
     assert len(indexes) == len(set(indexes)), "each task is followed once, also where all of them are to be stopped"
+
+
+async def test_a_task_of_another_host_is_not_taken_for_ours_by_its_id(cluster: Cluster) -> None:
+    """A host whose answers are false lists our task's very id as one of its own."""
+    plan = cluster.plan(launch="beef")
+    await cluster.run(plan, detach=True)
+    ours = cluster.hosts[0].containers[0]
+    forged = copy.copy(ours)
+    forged.labels = {**forged.labels, "distui.host": "h2"}
+    cluster.hosts[1].containers.append(forged)
+    found = choose((await find_runs(cluster.connector, HOSTS)).named("r1"), None, "ann@desk")
+    assert found is not None
+    with pytest.raises(Disputed):
+        undisputed(found)

@@ -391,6 +391,31 @@ def test_a_task_that_was_seen_to_fall_to_a_stop_fell_to_it(more: dict[str, objec
     assert (found.ranks[1].relation == "stopped") is fell
 
 
+@pytest.mark.parametrize(
+    ("code", "engine", "seen_at"), [(137, "docker", 20.6), (137, "docker", 50.0), (143, "process", 20.6)]
+)
+def test_who_was_killed_before_a_stop_did_not_fall_to_it_by_a_clock_that_is_read(
+    code: int, engine: str, seen_at: float
+) -> None:
+    """Its end came here after the stop that its peer's failure brought about: it is the first all the same."""
+    steady = HostSeen(0.005, read_from=0.0, read_until=15.0)
+    killed = task(0, End(code, 20.0, seen_at=seen_at, signalled=engine == "docker"), host="h1", engine=engine)
+    peer = task(1, ended(20.3), *said(20.2, "RuntimeError: Connection reset by peer"), host="h2")
+    stops = [Stop(20.4, "failure", live=frozenset({0}))]
+    found = judge(Evidence((killed, peer), {"h1": steady, "h2": steady}, stops))
+    assert (found.first, found.certainty, found.ranks[0].relation) == ((0,), "certain", "first")
+
+
+def test_a_clock_that_was_set_long_ago_is_known_again() -> None:
+    """By an hour, and an hour of the run has not gone by: what a rank says after a stop is the stop's effect."""
+    seen = HostSeen(0.003, (Unsteady(1000.0, 1000.1, 3600.0, 3600.0),), read_from=1000.0, read_until=2495.0)
+    rank = task(0, End(1, 2501.2, seen_at=2501.3), *said(2501.0, "ValueError: I/O operation on closed file"), host="h1")
+    found = judge(Evidence((rank,), {"h1": seen}, [Stop(2500.0, "user")]))
+    assert (found.outcome, found.first) == ("stopped", ())
+    late = replace(rank, end=End(1, 2501.2, seen_at=2900.0))
+    assert judge(Evidence((late,), {"h1": seen}, [Stop(2500.0, "user")])).first == (0,)
+
+
 @pytest.mark.parametrize("stop", [Stop(20.0, "failure"), Stop(20.0, "user", by="ann@desk", live=frozenset({1}))])
 def test_only_what_lived_when_our_own_stop_was_sent_to_it_surely_fell_to_that(stop: Stop) -> None:
     """Its host did not answer then; somebody else stopped the run."""

@@ -16,7 +16,6 @@ from distui.runs.control.onlooker import read_by
 from distui.runs.control.stopping import stop_found
 from distui.runs.hosts.launches import find_launches
 from distui.runs.hosts.readers import reader_id
-from distui.runs.report.found import unfound
 from distui.runs.store.end_record import launch_here
 from distui.runs.store.runs import StoredRun
 from distui.session import Connector
@@ -67,7 +66,7 @@ async def remove_run(
         return None
     report = await stop_found(connector, live.found, live.plan, who=owner(), grace=0, remove=True)
     swept = await sweep_run(connector, place.run, place.hosts, (live.token,), spare=unreachable)
-    return RemovedRun(live, report.errors, report.leftovers, swept, unreachable)
+    return RemovedRun(live, report.errors, report.leftovers, swept, live.unreachable)
 
 
 async def _nobody_needs(settings: ClusterSettings, connector: Connector, place: RunLocation, live: Live) -> None:
@@ -76,7 +75,7 @@ async def _nobody_needs(settings: ClusterSettings, connector: Connector, place: 
     """
     run, plan = place.run, live.plan
     asked = [host.name for host in place.hosts if host.name in plan.hosts]
-    silent = [name for name in live.unreachable if name in plan.hosts or unfound(plan)]
+    silent = list(live.unreachable)
     stored = place.stored or StoredRun(settings.store.root / run)
     seen = await read_by(connector, plan, [name for name in asked if name not in silent], reader_id(stored))
     if silent := [*silent, *seen.unasked]:

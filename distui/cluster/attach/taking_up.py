@@ -47,6 +47,7 @@ class Live:
     """None when the hosts do not list it any more: what is left of it is known by its plan, which is recorded here."""
     plan: RunPlan
     unreachable: Mapping[str, Trouble]
+    """Hosts that did not answer and may have something of it."""
     facts: Mapping[str, HostFacts]
     """For the clocks of the hosts, and how their engines are reached."""
 
@@ -83,7 +84,8 @@ async def take_up(
     up = [h for h in place.hosts if h.name in plan.hosts and h.name not in unreachable]
     results = await probe_all(connector, up, parallel=settings.parallel)
     facts = {name: r for name, r in results.items() if isinstance(r, HostFacts)}
-    return Live(found, plan, unreachable, facts)
+    may_have = {name: why for name, why in unreachable.items() if name in plan.hosts or unfound(plan)}
+    return Live(found, plan, may_have, facts)
 
 
 def adopt(

@@ -269,7 +269,8 @@ async def cleaned_up(attempt: Attempt) -> bool:
     has removed is explained by its word, and what a restart of its host may have by that.
     """
     known = attempt.tracker
-    gone = {track.task.host for track in known.tracks.values() if track.phase == "removed"} - known.rebooted
+    ends = (track for track in known.tracks.values() if track.end is None or track.end.state == "removed")
+    gone = {track.task.host for track in ends if track.phase == "removed"} - known.rebooted
     if not gone or known.stopped_by or not any(_may_have(attempt, attempt.hosts[host]) for host in gone):
         return False
     answers = [seen for seen in await _visits(attempt, "look") if seen.known]

@@ -150,7 +150,8 @@ def _drift(
     assert plan.same is not None
     pattern = LimitedPattern(plan.same)
     ranks = [rank for task in well if task.index not in cut for rank in _trains(plan, task)]
-    last = {rank: _last(pattern, stored.rank_log(rank)) for rank in ranks}
+    until = time.monotonic() + READ_SECONDS
+    last = {rank: _last(pattern, stored.rank_log(rank), until) for rank in ranks}
     if pattern.given_up:
         return Drift(), (f"`same` could not be compared: {plan.same!r} {pattern.given_up}",)
     left_out = frozenset(task.index for task in well if task.index in cut and _trains(plan, task))
@@ -168,8 +169,8 @@ def _trains(plan: RunPlan, task: Task) -> Sequence[int]:
     return () if plan.done_when is not None and task.role in ("ps", "evaluator") else task.ranks
 
 
-def _last(pattern: LimitedPattern[str], log: Path) -> Said | None:
-    until = time.monotonic() + READ_SECONDS
+def _last(pattern: LimitedPattern[str], log: Path, until: float) -> Said | None:
+    """The last match in a log; looked for beyond its end until then."""
     for lines in lines_back(log, READ_BYTES):
         found = pattern.first(_plain(lines)[::-1])
         if found is not None or pattern.given_up or time.monotonic() > until:

@@ -108,14 +108,14 @@ class ContainerReader:
         if not state.begun:
             return
         if state.log_gaps:
-            await self._say(state.log_gaps)
+            await self._say(state.log_gaps, lines_missing=True)
         if state.ended:
             await self._report(state.exited(self.task), feed)
         if state.ended and self.cursor.point.done:  # an earlier distui read it all; only its end was not known here
             await self._drained()
             return
         if state.ended and self._stuck >= TRIES:
-            await self._say(f"the engine does not end its log: {self._missing}")
+            await self._say(f"the engine does not end its log: {self._missing}", lines_missing=True)
             await self._drained()
             return
         self._unseen = self._unseen and state.ended
@@ -220,7 +220,7 @@ class ContainerReader:
             if not self.target.has_room:
                 return False
             if parser.daemon_error:
-                await self._say(f"{_why_unread(parser.daemon_error)}: {self._missing}")
+                await self._say(f"{_why_unread(parser.daemon_error)}: {self._missing}", lines_missing=True)
         self._full = self._full and self.cursor.skipping  # a full read that did not give all says so itself
         return True
 
@@ -244,7 +244,7 @@ class ContainerReader:
         for batch in self.cursor.behind_last(batches):
             await self._emit(Records(self.task, batch, self.cursor.point))
         if parser.daemon_error:
-            await self._say(f"{_why_unread(parser.daemon_error)}: {self._missing}")
+            await self._say(f"{_why_unread(parser.daemon_error)}: {self._missing}", lines_missing=True)
         return True
 
     async def _pump_raw(self, log: AsyncIterator[bytes]) -> bool:
@@ -262,7 +262,8 @@ class ContainerReader:
 
     async def _unreadable(self, state: ContainerState, body: bytes) -> None:
         words = body.decode("utf-8", "replace").strip()
-        await self._say(f"the log can't be read (log driver {state.log_driver}): {words}; {self._missing}")
+        text = f"the log can't be read (log driver {state.log_driver}): {words}; {self._missing}"
+        await self._say(text, lines_missing=True)
 
     async def _mismatch(self, message: str) -> None:
         """First read all and count from the start; if that differs too, the log was cut, and what is newer is taken."""
@@ -327,10 +328,10 @@ class ContainerReader:
         since = self.cursor.point.top.stamp.decode()
         return f"what it printed after {since} may be missing here" if since else "what it printed may be missing here"
 
-    async def _say(self, text: str) -> None:
+    async def _say(self, text: str, *, lines_missing: bool = False) -> None:
         if text not in self._said:
             self._said.add(text)
-            await self._emit(Note(text, self.task, lines_missing=True))
+            await self._emit(Note(text, self.task, lines_missing))
 
 
 def _told(events: bytes) -> tuple[Sent, ...]:

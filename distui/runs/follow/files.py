@@ -107,7 +107,7 @@ class FileReader(ABC):
         await asyncio.wait((end,), timeout=_NOTICED)
         if not (end.done() and isinstance(end.result(), Removed)):
             what = f"what it printed after {self.point.written} bytes" if self.point.written else "what it printed"
-            await self._say(f"its log file was removed on the host: {what} is missing here")
+            await self._say(f"its log file was removed on the host: {what} is missing here", lines_missing=True)
 
     async def _end(self, feed: Feed) -> FollowEvent:
         """Say that it ended as soon as it did; its file is complete then."""
@@ -140,14 +140,14 @@ class FileReader(ABC):
         """Somebody cut or replaced the file: go on with the new one from its start. Else it can't be read (yet)."""
         if error in ("truncated", "replaced"):
             self.point = replace(self.point, offset=0)
-            await self._say(f"the log file was {error} on the host, lines may be missing")
+            await self._say(f"the log file was {error} on the host, lines may be missing", lines_missing=True)
         else:
             await self._say(f"the log file can't be read: {error}")
 
-    async def _say(self, text: str) -> None:
+    async def _say(self, text: str, *, lines_missing: bool = False) -> None:
         if text not in self._said:
             self._said.add(text)
-            await self._emit(Note(text, self.task, lines_missing=True))
+            await self._emit(Note(text, self.task, lines_missing))
 
 
 class ProcessReader(FileReader):
@@ -221,7 +221,7 @@ class PodmanReader(FileReader):
             await self._emit(Removed(self.task))
             return False
         if state.log_driver not in ("k8s-file", "json-file"):
-            await self._say(f"the log can't be read: log driver {state.log_driver}")
+            await self._say(f"the log can't be read: log driver {state.log_driver}", lines_missing=True)
         self._log = state.log_path if state.begun else ""
         return state.begun
 

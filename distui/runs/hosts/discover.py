@@ -192,11 +192,12 @@ async def find_runs(connector: Connector, hosts: Sequence[Host], *, run: str | N
 
 def _each_once(found: Sequence[FoundTask]) -> list[FoundTask]:
     """Tasks listed by two names of one engine count once, under the name they were started on."""
-    by_id: dict[str, FoundTask] = {}
+    once: dict[tuple[str, str], FoundTask] = {}
     for task in found:
-        if task.id not in by_id or task.labels.host == task.host:
-            by_id[task.id] = task
-    return list(by_id.values())
+        key = task.id, task.labels.host
+        if key not in once or task.labels.host == task.host:
+            once[key] = task
+    return list(once.values())
 
 
 def found_run(run: str, found: Sequence[FoundTask]) -> FoundRun:

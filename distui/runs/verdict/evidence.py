@@ -78,6 +78,10 @@ class TaskSeen:
     lines: Mapping[int | None, Lines] = field(default_factory=dict)
 
 
+AT_ONCE = 5.0
+"""Seconds within which an end is known here, as a rule."""
+
+
 class Unsteady(NamedTuple):
     """A stretch of time in which a host's clock was not known as well as it is now: it was set, went wrong, or had been
     measured over a slow line.
@@ -90,9 +94,17 @@ class Unsteady(NamedTuple):
     shift: float = 0.0
     """Seconds by which two of them may be in the wrong order though both are by this clock."""
 
+    def is_over(self, at: float, learned: float | None) -> bool:
+        """Whether a time that was `learned` then is surely later: it came here at once, by the clock as it is since."""
+        return learned is not None and min(at, learned) > self.until + AT_ONCE and abs(learned - at) < AT_ONCE
+
 
 DRIFT = 5e-5
 """Seconds a second by which a clock goes wrong that nobody reads: what crystals do at the most, as a rule."""
+
+
+READ_EVERY = 60.0
+"""Seconds within which the clock of a host that is followed is read again."""
 
 
 @frozen
@@ -115,21 +127,29 @@ class HostSeen:
     engine_lost_at: float | None = None
     """When its engine was last seen to be down."""
 
-    def doubt_at(self, at: float | None) -> float:
-        """By how many seconds a time of its clock, corrected to be `at`, may be off."""
+    def doubt_at(self, at: float | None, learned: float | None = None) -> float:
+        """By how many seconds a time of its clock, corrected to be `at`, may be off. `learned` is when it came here."""
         if at is None:
             return self.doubt
         unread = 0.0
         if self.read_from is not None and self.read_until is not None:
             unread = max(0.0, self.read_from - at, at - self.read_until)
-        return max([self.doubt, *(one.doubt for one in self._around(at))]) + DRIFT * unread
+        return max([self.doubt, *(one.doubt for one in self._around(at, learned))]) + DRIFT * unread
 
     def shift_at(self, at: float) -> float:
         """By how many seconds two of its times about `at` may be in the wrong order."""
         return max((one.shift for one in self._around(at)), default=0.0)
 
-    def _around(self, at: float) -> list[Unsteady]:
-        return [one for one in self.unsteady if one.since - one.doubt <= at <= one.until + one.doubt]
+    def is_read(self, at: float) -> bool:
+        """Whether its clock was read about then, or later."""
+        return self.read_until is not None and at <= self.read_until + READ_EVERY
+
+    def _around(self, at: float, learned: float | None = None) -> list[Unsteady]:
+        return [
+            one
+            for one in self.unsteady
+            if one.since - one.doubt <= at <= one.until + one.doubt and not one.is_over(at, learned)
+        ]
 
 
 @frozen
@@ -191,10 +211,23 @@ class Evidence:
     all_in: bool = True
     """Whether nothing more will come: until then nobody asks what the ranks that ended well said last."""
 
+    def end_doubt(self, host: str, end: End, stop: Stop | None) -> float:
+        """The same about the end of a task and its stop, which is by our own clock."""
+        known = self.hosts.get(host)
+        if known is None:
+            return CLOCK_DOUBT
+        about_stop = known.doubt_at(stop.at, stop.at) if stop is not None else 0.0
+        return max(known.doubt_at(end.at, end.seen_at), about_stop)
+
     def doubt(self, host: str, *at: float | None) -> float:
         """Seconds by which these times may be off, by a host's corrected clock."""
         known = self.hosts.get(host)
         return CLOCK_DOUBT if known is None else max(map(known.doubt_at, at), default=known.doubt)
+
+    def is_read(self, host: str, at: float) -> bool:
+        """Whether a host's clock was read about then, or later."""
+        known = self.hosts.get(host)
+        return known is not None and known.is_read(at)
 
     def shift(self, host: str, at: float) -> float:
         """Seconds by which two times of one host about `at` may be in the wrong order."""

@@ -17,6 +17,9 @@ from distui.runs.state import elastic
 from distui.runs.task.host_run import HostRun
 from distui.runs.watch.tracker import RunTracker
 
+CLEANED_SECONDS = 15.0
+"""How long a host may take to tell who removed what a run had there: meanwhile nothing else of it is taken in."""
+
 AWAY_KEPT = 99
 """Times that a host was out of reach which are remembered, beside the last one."""
 
@@ -110,10 +113,11 @@ class WatchedHosts:
         A host that was restarted may have lost it by that.
         """
         run = self.runs.get(host)
-        with contextlib.suppress(DistuiError):
-            if run is not None and await run.notes.cleaned_up():
-                await self._ask_boot(run)
-                return host not in self._tracker.rebooted
+        with contextlib.suppress(DistuiError, TimeoutError):
+            async with asyncio.timeout(CLEANED_SECONDS):
+                if run is not None and await run.notes.cleaned_up():
+                    await self._ask_boot(run)
+                    return host not in self._tracker.rebooted
         return False
 
     async def stopped_elsewhere(self) -> StopWord | None:

@@ -132,7 +132,7 @@ def _whole(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None, line
     words = last_words(lines)
     if stop is not None:
         early = _said_before(stop, lines, doubt)
-        if early is None and _stopped(stop, task, end, end.code, end.at, doubt):
+        if early is None and _stopped(evidence, stop, task, end, end.code, end.at, doubt):
             return replace(part, how="stopped", words=words)
         words = early or words
     return _failed(evidence, part, words)
@@ -140,12 +140,17 @@ def _whole(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None, line
 
 def _doubt(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None) -> float:
     """By how much times of a task's host may be off, about its end and the stop."""
-    return evidence.doubt(task.host, end.at, stop.at if stop is not None else None)
+    return evidence.end_doubt(task.host, end, stop)
 
 
-def _stopped(stop: Stop, task: TaskSeen, end: End, code: int | None, at: float | None, doubt: float) -> bool:
-    """Whether a stop ended it: as was seen here, or else by the clocks."""
-    return fell(stop, task, end, code) or caused(stop, end, code, at, doubt)
+def _stopped(
+    evidence: Evidence, stop: Stop, task: TaskSeen, end: End, code: int | None, at: float | None, doubt: float
+) -> bool:
+    """Whether a stop ended it: by the clocks, or as was seen here where its host's clock may have gone wrong."""
+    if caused(stop, end, code, at, doubt):
+        return True
+    before = at is not None and at < stop.at - doubt and evidence.is_read(task.host, at)
+    return not before and fell(stop, task, end, code)
 
 
 def _by_itself(task: TaskSeen, end: End, stop: Stop) -> bool:
@@ -202,13 +207,13 @@ def _of_process(
         if (own := _said_before_the_agent(lines, report)) is not None:
             return _failed(evidence, replace(part, closed=True), own)
         if early is None or its.code == 143:
-            return _taken(part, report, end, doubt)
+            return _taken(evidence, part, report, end, doubt)
     final = its is not None or report.reported or bool(report.ends) or not evidence.rules.max_restarts
     if early is not None and (final or early.weight == "own"):
         return _failed(evidence, part, early)
     if its is None:
         return None
-    if stop is not None and _stopped(stop, task, end, its.code, report.noticed_at or end.at, doubt):
+    if stop is not None and _stopped(evidence, stop, task, end, its.code, report.noticed_at or end.at, doubt):
         return replace(part, how="stopped", words=last_words(lines))
     return _failed(evidence, part, None if stop is not None else last_words(lines))
 
@@ -240,11 +245,11 @@ def _said_before_the_agent(lines: Lines, report: AgentWords) -> LastWords | None
     return words if words is not None and words.weight == "own" else None
 
 
-def _taken(part: Part, report: AgentWords, end: End, doubt: float) -> Part:
+def _taken(evidence: Evidence, part: Part, report: AgentWords, end: End, doubt: float) -> Part:
     """A rank that its torchrun ended: since others had failed, or since torchrun was stopped itself."""
     at = report.signalled_at if report.signalled_at is not None else report.noticed_at
     others = any(not report.stopped(its) for its in report.ends.values())
-    if part.stop is not None and not others and _stopped(part.stop, part.task, end, 143, at or end.at, doubt):
+    if part.stop is not None and not others and _stopped(evidence, part.stop, part.task, end, 143, at or end.at, doubt):
         return replace(part, how="stopped")
     return replace(part, how="taken")
 
@@ -272,7 +277,7 @@ def _untold(
             code = {"succeeded": 0, "taken": 143 if report.stopped_unnamed else None}[how]
             yield Part(task, (rank,), how, code, when, stop=stop)
         return
-    if stop is not None and _stopped(stop, task, end, end.code, report.signalled_at or end.at, doubt):
+    if stop is not None and _stopped(evidence, stop, task, end, end.code, report.signalled_at or end.at, doubt):
         yield from (Part(task, (rank,), "stopped", None, ended(evidence, task), stop=stop) for rank in ranks)
         return
     lines = task.lines.get(None, ())
