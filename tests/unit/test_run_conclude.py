@@ -763,9 +763,12 @@ async def test_who_removes_the_folder_learns_who_waits_for_the_end(tmp_path: Pat
     said = (await here(("sh", "-c", f'{WAITERS_IN}waiters_in "$1"', "sh", str(folder)))).text
 
     assert waiters_of(said) == {"bb-wait", "cc-wait", "ff-wait", "0a-wait", "0d"}
+
     seen = await visit(here, "h1", str(folder), "beef-1", "aa")
     assert (seen.others, seen.judges) == (7, 2)
     assert (await visit(here, "h1", str(folder), "beef-1", "aa", gone="0f")).judges == 1
+    await visit(here, "h1", str(folder), "beef-1", "10", "carry")
+    assert (await visit(here, "h1", str(folder), "beef-1", "zz", "look")).names == frozenset(), "the word is no name"
 
 
 async def test_who_begins_the_next_attempt_has_a_mark_of_its_own(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from distui.runs.follow.followed import Drained, Emit, Exited, FollowTarget, Not
 from distui.runs.follow.inspect import ContainerState, container_state
 from distui.runs.follow.pause import Pause
 from distui.runs.follow.resume import Cursor, ReplayMismatch
-from distui.runs.follow.signals import SLACK, Sent, any_may_end, sent
+from distui.runs.follow.signals import BY_SIGNAL, SLACK, Sent, any_may_end, sent
 from distui.runs.lines.batch import STDOUT, Batch
 from distui.runs.lines.docker_frames import FrameParser
 
@@ -290,15 +290,16 @@ class ContainerReader:
             await self._emit(replace(exited, signalled=signalled or (None if self._unseen else False)))
 
     def _ended_by(self, exited: Exited, signals: Iterable[Sent]) -> bool:
-        return any_may_end(signals, exited.finished_at, self.target.grace, self._stop_signal)
+        return any_may_end(signals, exited.code, exited.finished_at, self.target.grace, self._stop_signal)
 
     async def _signals_before(self, exited: Exited, feed: Feed) -> tuple[Sent, ...]:
         """The signals that the engine remembers, perhaps from before anybody listened to its events."""
         if exited.finished_at is None:
             return ()
         filters = {"type": ["container"], "container": [self.ref], "event": ["kill"]}
-        until = exited.finished_at + (KILL_TOLD if exited.code is None or exited.code > 128 else 0.0)
-        since = max(0.0, exited.finished_at - self.target.grace - SLACK)
+        by_signal = exited.code is None or exited.code > BY_SIGNAL
+        until = exited.finished_at + (KILL_TOLD if by_signal else 0.0)
+        since = 0.0 if by_signal else max(0.0, exited.finished_at - self.target.grace - SLACK)
         asked = quote(json.dumps(filters, separators=(",", ":")))
         path = f"/events?since={since:.6f}&until={until:.6f}&filters={asked}"
         stream: Stream | None = None

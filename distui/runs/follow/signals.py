@@ -14,6 +14,8 @@ ENDING = frozenset({signal.SIGINT, signal.SIGKILL, signal.SIGTERM})
 """What people and programs end a container with. Others ask it for something: a checkpoint, its stacks, a new log."""
 SLACK = 5.0
 """Seconds beyond the grace within which a stopped container has ended."""
+BY_SIGNAL = 128
+"""Exit statuses above say which signal ended a program."""
 NAMED: Mapping[str, int] = {s.name: s.value for s in signal.Signals}
 
 
@@ -24,13 +26,16 @@ class Sent:
     signal: int | None
     at: float | None
 
-    def may_end(self, ended: float | None, grace: float, own: int) -> bool:
-        """Whether a container that ended then may have ended by it: one to end with, at most a stop's grace before.
+    def may_end(self, code: int | None, ended: float | None, grace: float, own: int) -> bool:
+        """Whether a container that ended then may have ended by it: one to end with, at most a stop's grace before, or
+        at any time before where its exit status says so. `docker stop -t` of others may give it longer.
 
         `own` is what the container's image asks to be stopped by.
         """
         if self.signal is not None and self.signal not in (*ENDING, own):
             return False
+        if self.signal is not None and code == BY_SIGNAL + self.signal:
+            return True
         return self.at is None or ended is None or ended - self.at <= grace + SLACK
 
 
@@ -47,6 +52,6 @@ def number(text: str) -> int | None:
     return NAMED.get(word) or NAMED.get(f"SIG{word}") or whole(word, 3)
 
 
-def any_may_end(signals: Iterable[Sent], ended: float | None, grace: float, own: int) -> bool:
+def any_may_end(signals: Iterable[Sent], code: int | None, ended: float | None, grace: float, own: int) -> bool:
     """Whether one of these may have ended it."""
-    return any(one.may_end(ended, grace, own) for one in signals)
+    return any(one.may_end(code, ended, grace, own) for one in signals)

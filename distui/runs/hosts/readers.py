@@ -35,7 +35,8 @@ FRESH_MINUTES = 1
 # begin the next attempt and how many of those have not recorded one, and how many who may record an end have touched
 # their mark since somebody has; on the next line the tasks whose logs others have not got, on the next who may record
 # an end, and then what is in the verdict. A link is made once: the first verdict stays. Older `sync` take no files, and
-# sync all. A mark that was carried here is not empty until its reader touches it.
+# sync all. A mark that was carried here holds that word until its reader touches it.
+_CARRIED = "carried"
 _VISIT = (
     TOKEN_IN
     + VERDICT_IN
@@ -177,5 +178,5 @@ async def visit(
     found = (whole(word, 6) for word in unread.split())
     others, judges, begins, silent, reading = counts
     tasks_unread = frozenset(task for task in found if task is not None)
-    said = frozenset(safe(name) for name in names.split("\t") if name)
+    said = frozenset(safe(name) for name in names.split("\t") if name not in ("", _CARRIED))
     return Visit(True, others, judges, begins, silent, verdict, reading, said, tasks_unread)
