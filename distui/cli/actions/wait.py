@@ -126,8 +126,7 @@ async def _watch_attempt(
         if found is not None and found.attempt > onlooker.attempt:
             return found
         if found is not None:
-            if place.stored is None:
-                places.undisputed(found)
+            places.undisputed(found)
             codes |= {rank: t.exit for t in found.tasks for rank in t.labels.ranks}
             if goal == "running" and found.state != "partial":
                 return ExitCode.OK

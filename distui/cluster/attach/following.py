@@ -104,10 +104,11 @@ async def open_run(
         return over
     if place.stored is not None and (plan := await _plan_of_owner(place.stored)) is not None:
         return GoesOn(plan, None, reader)
-    asked = await (places.find_again if again else places.find)(connector, place)
+    find = places.find_again if again else places.find
+    asked = await find(connector, place)
     if (over := over_here(place)) is not None:
         return over
-    asked, left = await (rest or Rest()).over(settings, connector, say, place, asked)
+    asked, left = await (rest or Rest()).over(settings, connector, say, place, asked, find)
     if left is not None:
         return Leftover(left, asked[1])
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from distui.cluster.attach import places
@@ -116,9 +116,10 @@ class Rest:
         say: Callable[[str], None],
         place: RunLocation,
         asked: Asked,
+        find: Callable[[Connector, RunLocation], Awaitable[Asked]] | None = None,
     ) -> tuple[Asked, Launch | None]:
-        """What the hosts say that were `asked`, or that are asked again until another attempt has begun; and what is
-        left of a run that has ended.
+        """What the hosts say that were `asked`, or that are asked again (by `find`, else `places.find`) until another
+        attempt has begun; and what is left of a run that has ended.
         """
         said = False
         while asked[0] is None and await self.look(settings, connector, place, asked[1]) is not None:
@@ -128,7 +129,7 @@ class Rest:
                 say(f"an attempt of {place.run} has failed; waiting whether another begins")
             said = True
             await asyncio.sleep(POLL_SECONDS)
-            asked = await places.find(connector, place)
+            asked = await (find or places.find)(connector, place)
         return asked, None
 
 

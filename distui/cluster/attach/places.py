@@ -87,12 +87,12 @@ class NameTaken(UsageError):
 
 
 class Disputed(UsageError):
-    """Several hosts claim one task of a run that is not recorded here: which of them are its own can't be known."""
+    """Several hosts claim one task of a run, and its record here does not tell which of them is its own."""
 
     def __init__(self, run: str, words: str) -> None:
         super().__init__(
             f"not all tasks named {run} are of one run: {words}",
-            hint=f"follow it from the machine that started it, which knows its hosts; `distui stop {run}` ends all",
+            hint=f"`docker ps --filter label=distui.run={run}` on these hosts lists them; `distui stop {run}` ends all",
         )
 
 
