@@ -42,7 +42,12 @@ class RunEvents:
     async def _batch(self) -> tuple[Event, ...]:
         if self._coming is None:
             self._coming = asyncio.create_task(self._next())
-        batch = await asyncio.shield(self._coming)
+        try:
+            batch = await asyncio.shield(self._coming)
+        except asyncio.CancelledError:
+            if self._closed and self._coming.cancelled() and not _asked_to_end():
+                return ()
+            raise
         self._coming = None
         return batch
 
@@ -53,3 +58,9 @@ class RunEvents:
             return await anext(self._batches)
         except StopAsyncIteration:
             return ()
+
+
+def _asked_to_end() -> bool:
+    """Whether the task that reads is itself to be cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -249,6 +249,17 @@ async def test_same_and_progress_are_looked_for_in_whole_logs(
     assert ended.warnings == ()
 
 
+async def test_ranks_whose_logs_were_not_read_whole_are_left_out_of_same(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was not looked at is not said to be absent."""
+    monkeypatch.setattr(review, "READ_BYTES", 1000)
+    monkeypatch.setattr(review, "READ_SECONDS", -1.0)
+    ended = await ended_well(cluster, b"loss 0.32\n" + b"more\n" * 1000, b"loss 0.41\n", same=r"loss (\S+)")
+    assert (ended.outcome, ended.failure) == ("succeeded", None)
+    assert ended.warnings == ("`same` leaves ranks out: the logs of rank 0 could not be read whole in -1 s",)
+
+
 async def test_a_run_that_fails_anyway_is_not_looked_at_further(cluster: Cluster) -> None:
     """Its exit status is the reason; `success` adds nothing."""
     cluster.hosts[1].engine.exits[1] = 3

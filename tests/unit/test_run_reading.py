@@ -80,6 +80,18 @@ async def test_a_run_that_was_left_is_not_waited_for(cluster: Cluster) -> None:
             await run.wait()
 
 
+async def test_who_reads_while_another_task_leaves_the_run_is_told(cluster: Cluster) -> None:
+    """As whoever reads afterwards: nobody cancelled the task that reads."""
+    for host in cluster.hosts:
+        host.engine.exits.clear()
+    async with asyncio.timeout(LIMIT_S):
+        async with run_of(cluster) as run:
+            reading = asyncio.create_task(run.wait())
+            await until(lambda: run.state.phase == "follow")
+        with pytest.raises(UsageError, match="r1 was left before its end"):
+            await reading
+
+
 async def test_a_run_that_is_left_at_once_is_free_for_others(cluster: Cluster) -> None:
     """Also before anything of it was done: who stops it then would wait for this process."""
     async with run_of(cluster) as run:

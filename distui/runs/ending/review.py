@@ -16,7 +16,7 @@ from pathlib import Path
 from distui.errors import DistuiError
 from distui.files import lines_back, tail_lines
 from distui.frozen import frozen
-from distui.patterns import LimitedPattern
+from distui.patterns import LimitedPattern, PatternMatch
 from distui.plan.labels import named_ranks
 from distui.plan.model import RunPlan, Task
 from distui.runs.attempt.attempt import Attempt
@@ -151,11 +151,16 @@ def _drift(
     pattern = LimitedPattern(plan.same)
     ranks = [rank for task in well if task.index not in cut for rank in _trains(plan, task)]
     until = time.monotonic() + READ_SECONDS
-    last = {rank: _last(pattern, stored.rank_log(rank), until) for rank in ranks}
+    found = {rank: _last(pattern, stored.rank_log(rank), until) for rank in ranks}
+    last = {rank: said for rank, (said, whole) in found.items() if said is not None or whole}
     if pattern.given_up:
         return Drift(), (f"`same` could not be compared: {plan.same!r} {pattern.given_up}",)
     left_out = frozenset(task.index for task in well if task.index in cut and _trains(plan, task))
-    return compared(last), (f"`same` leaves ranks out: {missing_lines(plan, left_out)}",) if left_out else ()
+    warnings = [f"`same` leaves ranks out: {missing_lines(plan, left_out)}"] if left_out else []
+    if late := tuple(rank for rank in ranks if rank not in last):
+        those = f"{named_ranks(late)} could not be read whole in {READ_SECONDS:g} s"
+        warnings.append(f"`same` leaves ranks out: the logs of {those}")
+    return compared(last), tuple(warnings)
 
 
 def missing_lines(plan: RunPlan, tasks: frozenset[int]) -> str:
@@ -169,19 +174,22 @@ def _trains(plan: RunPlan, task: Task) -> Sequence[int]:
     return () if plan.done_when is not None and task.role in ("ps", "evaluator") else task.ranks
 
 
-def _last(pattern: LimitedPattern[str], log: Path, until: float) -> Said | None:
-    """The last match in a log; looked for beyond its end until then."""
-    for lines in lines_back(log, READ_BYTES):
-        found = pattern.first(_plain(lines)[::-1])
-        if found is not None or pattern.given_up or time.monotonic() > until:
+def _last(pattern: LimitedPattern[str], log: Path, until: float) -> tuple[Said | None, bool]:
+    """The last match in a log, and whether all of that was looked at if need be: beyond its end only until then."""
+    for number, lines in enumerate(lines_back(log, READ_BYTES)):
+        if number and time.monotonic() > until:
+            return None, False
+        if (found := pattern.first(_plain(lines)[::-1])) is not None:
+            return _said(found[1]), True
+        if pattern.given_up:
             break
-    else:
-        found = None
-    if found is None:
-        return None
-    words = found[1].group(0) or ""
+    return None, True
+
+
+def _said(found: PatternMatch[str]) -> Said:
+    words = found.group(0) or ""
     try:
-        return Said(found[1].group(1) or "", words)
+        return Said(found.group(1) or "", words)
     except IndexError:
         return Said(words, words)
 
