@@ -255,14 +255,29 @@ def writing(path: Path | str, *, hint: str = "give another name") -> Iterator[No
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file by another name and a rename, so that it is whole or as it was; its mode stays. Raises OSError."""
+    """Write a file as UTF-8 by another name and a rename, so that it is whole or as it was; its mode stays.
+
+    Others may have filled its folder, such as who wrote a repository that was cloned: the other name can't be guessed,
+    and whatever is there by that name is neither followed nor written over. Raises OSError.
+    """
     refuse_device(path)
-    part = path.with_name(f".{path.name}.part")
+    mode = _mode(path)
+    part = path.with_name(f".{os.urandom(8).hex()}.part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(part, flags, 0o666 if mode is None else 0o600)
     with removed_on_error(part):
-        part.write_text(text)
-        with contextlib.suppress(FileNotFoundError):
-            part.chmod(path.stat().st_mode & 0o7777)
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode())
+            if mode is not None:
+                os.fchmod(handle, mode)
         part.replace(path)
+
+
+def _mode(path: Path) -> int | None:
+    """The permissions of a file, None where there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        return path.stat().st_mode & 0o7777
+    return None
 
 
 @contextlib.contextmanager

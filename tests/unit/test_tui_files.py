@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,76 @@ def test_a_file_is_written_whole(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["job.yaml"]
     assert files.read(path) == "a: 1\n"
     assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_link_that_a_clone_carries_is_not_written_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither one by a name that a file was once written by on its way, nor one by the very name it is written by."""
+    victim = tmp_path / "authorized_keys"
+    victim.write_text("mine\n")
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    (clone / ".job.yaml.part").symlink_to(victim)
+    files.write(clone / "job.yaml", "command: theirs\n")
+
+    assert victim.read_text() == "mine\n"
+    assert not (clone / "job.yaml").is_symlink()
+    assert files.read(clone / "job.yaml") == "command: theirs\n"
+
+    monkeypatch.setattr(os, "urandom", bytes)
+    (clone / f".{bytes(8).hex()}.part").symlink_to(victim)
+    with pytest.raises(UsageError):
+        files.write(clone / "job.yaml", "command: others\n")
+    assert victim.read_text() == "mine\n"
+    assert files.read(clone / "job.yaml") == "command: theirs\n"
+
+
+def test_a_link_of_ones_own_stays_a_link(tmp_path: Path) -> None:
+    """Programs that keep dotfiles in a repository put links where the files are looked for."""
+    kept = tmp_path / "dotfiles"
+    kept.mkdir()
+    (kept / "job.yaml").write_text("a: 0\n")
+    link = tmp_path / "job.yaml"
+    link.symlink_to(kept / "job.yaml")
+    files.write(link, "a: 1\n")
+
+    assert link.is_symlink()
+    assert (kept / "job.yaml").read_text() == "a: 1\n"
+    assert [path.name for path in kept.iterdir()] == ["job.yaml"]
+
+
+@pytest.mark.parametrize("before", [None, 0o600])
+def test_a_file_is_as_private_as_before_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int | None
+) -> None:
+    """A new one as the umask has it."""
+    path, seen = tmp_path / "job.yaml", []
+    if before is not None:
+        path.touch(before)
+    opened = os.open
+
+    def look(name: str | Path, flags: int, mode: int = 0o777, **where: int) -> int:
+        handle = opened(name, flags, mode, **where)
+        if flags & os.O_CREAT:
+            seen.append(os.fstat(handle).st_mode & 0o777)
+        return handle
+
+    monkeypatch.setattr(os, "open", look)
+    umask = os.umask(0o027)
+    try:
+        files.write(path, "a: 1\n")
+    finally:
+        os.umask(umask)
+    assert seen == [path.stat().st_mode & 0o777] == [before or 0o640]
+
+
+def test_files_are_utf8_whatever_the_locale(tmp_path: Path) -> None:
+    """Every command reads them as UTF-8."""
+    path = tmp_path / "job.yaml"
+    code = "import sys; from distui.tui.frame import files; files.write(files.Path(sys.argv[1]), '# B\\xfcro\\n')"
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    subprocess.run([sys.executable, "-c", code, str(path)], env={**os.environ, **ascii_only}, check=True)
+
+    assert files.read(path) == "# B\xfcro\n"
 
 
 def test_somebody_elses_text_is_noticed(tmp_path: Path) -> None:
