@@ -17,7 +17,7 @@ from distui.cluster.attach.leftover import Rest
 from distui.cluster.attach.places import RunLocation, open_here
 from distui.cluster.attach.stopping import stop_beside
 from distui.cluster.attach.sweeping import sweep_run
-from distui.cluster.attach.taking_up import Live, adopt, take_up
+from distui.cluster.attach.taking_up import Live, adopt, may_have, take_up
 from distui.cluster.settings import ClusterSettings
 from distui.errors import ExitCode
 from distui.identity import owner
@@ -117,10 +117,18 @@ async def _own(
         return controller
 
     end = await front.follow(connector, owned)
-    if end.outcome == "unknown" and not end.leftovers:
+    if end.outcome == "unknown" and not end.leftovers and not await _is_gone(connector, place, live):
         return Ended(failed=(f"how {place.run} ended is not known",))
     left_alone = (f"{place.run} was left alone before its end",) if end.outcome == "detached" else ()
     return Ended(failed=end.leftovers, remaining=left_alone)
+
+
+async def _is_gone(connector: Connector, place: RunLocation, live: Live) -> bool:
+    """Whether nothing of the run is on its hosts, and all of these answer. An earlier stop may have ended a part of it:
+    how that ended nobody knows, and nothing is left all the same.
+    """
+    found, unreachable = await places.find_again(connector, place)
+    return found is None and not may_have(live.plan, unreachable)
 
 
 async def _beside(connector: Connector, front: FrontEnd, place: RunLocation, live: Live, grace: float | None) -> Ended:

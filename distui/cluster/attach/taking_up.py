@@ -84,8 +84,12 @@ async def take_up(
     up = [h for h in place.hosts if h.name in plan.hosts and h.name not in unreachable]
     results = await probe_all(connector, up, parallel=settings.parallel)
     facts = {name: r for name, r in results.items() if isinstance(r, HostFacts)}
-    may_have = {name: why for name, why in unreachable.items() if name in plan.hosts or unfound(plan)}
-    return Live(found, plan, may_have, facts)
+    return Live(found, plan, may_have(plan, unreachable), facts)
+
+
+def may_have(plan: RunPlan, unreachable: Mapping[str, Trouble]) -> Mapping[str, Trouble]:
+    """Those of the hosts that did not answer that may have something of the run: any, where tasks of it are missing."""
+    return {name: why for name, why in unreachable.items() if name in plan.hosts or unfound(plan)}
 
 
 def adopt(

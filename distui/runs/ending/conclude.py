@@ -266,12 +266,13 @@ async def await_next(attempt: Attempt) -> None:
 async def cleaned_up(attempt: Attempt) -> bool:
     """Whether somebody else has cleaned up before all was seen here: containers are gone, and the run's folder wherever
     a host answers. Whoever did that knows how it ended; what was seen here may not be how. What a stop by somebody else
-    has removed is explained by its word, and what a restart of its host may have by that.
+    has removed is explained by its word, what an earlier stop has where we stop it, and what a restart of its host may
+    have by that.
     """
     known = attempt.tracker
     ends = (track for track in known.tracks.values() if track.end is None or track.end.state == "removed")
     gone = {track.task.host for track in ends if track.phase == "removed"} - known.rebooted
-    if not gone or known.stopped_by or not any(_may_have(attempt, attempt.hosts[host]) for host in gone):
+    if not gone or known.stops or not any(_may_have(attempt, attempt.hosts[host]) for host in gone):
         return False
     answers = [seen for seen in await _visits(attempt, "look") if seen.known]
     attempt.cleaned_up = bool(answers) and not any(seen.ours for seen in answers)

@@ -115,7 +115,7 @@ class WatchedEnds:
         before, end = track.end, End(None, state="removed", seen_at=known.clock())
         if before is None and not track.unseen:
             end = await self._maybe_stopped(track, end)
-            stopped = bool(end.by or known.stopped_by)
+            stopped = bool(end.by or known.stops)  # by an earlier stop that could not finish, where this one is ours
             track.unseen = not stopped and await self._hosts.cleaned_up(task.host)
         if track.unseen:
             track.phase = "removed"
