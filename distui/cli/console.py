@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from distui.cli.settings import Settings
 from distui.errors import OutputFailed, UsageError
+from distui.regex import regex
 from distui.whole import whole
 
 if TYPE_CHECKING:
@@ -70,9 +71,14 @@ class Console:
         self.tell(text, "warning")
 
     def warn(self, text: str, style: str = "") -> None:
-        """Words that are said even with -q. A closed stderr, or a full disk behind it, ends nothing."""
+        """Words that are said even with -q. A closed stderr, or a full disk behind it, ends nothing.
+
+        Whoever they come from, a host or a file of others: nothing in them steers the terminal.
+        """
+        from distui.runs.lines.text import safe_lines
+
         try:
-            self.err.write(self.paint(text, style, self.err_colour) + "\n")
+            self.err.write(self.paint(safe_lines(text), style, self.err_colour) + "\n")
             self.err.flush()
         except OSError:
             self.quiet = True
@@ -112,7 +118,7 @@ class Console:
     def json(self, value: Any) -> None:
         """One JSON value, indented for people when stdout is a terminal."""
         indent = 2 if self.out.isatty() and not self.lines else None
-        self.print(json.dumps(value, ensure_ascii=False, indent=indent))
+        self.print(as_json(value, indent=indent))
 
     @staticmethod
     def paint(text: str, style: str, colour: bool) -> str:
@@ -123,6 +129,16 @@ class Console:
     def styled(self, text: str, style: str) -> str:
         """`text` painted for stdout."""
         return self.paint(text, style, self.out_colour)
+
+
+_C1 = regex("[\x7f-\x9f]")
+"""DEL, and what a terminal takes for ESC and another character: JSON itself escapes what is below a blank only."""
+
+
+def as_json(value: Any, *, indent: int | None = None, compact: bool = False) -> str:
+    """A value as JSON for stdout, with nothing in it that steers a terminal; `compact` without blanks."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=(",", ":") if compact else None)
+    return text if text.isascii() and "\x7f" not in text else _C1.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def unwritten(error: OSError) -> OutputFailed:
@@ -193,7 +209,9 @@ async def confirm_async(console: Console, settings: Settings, question: str, *, 
 def _ask(console: Console, settings: Settings, question: str, *, default: bool) -> None:
     if settings["no_input"] or not sys.stdin.isatty():
         raise UsageError(f"{question} There is no terminal to answer on", hint="give -y to say yes")
-    console.err.write(f"{question} {'[Y/n]' if default else '[y/N]'} ")
+    from distui.runs.lines.text import safe_lines
+
+    console.err.write(f"{safe_lines(question)} {'[Y/n]' if default else '[y/N]'} ")
     console.err.flush()
 
 

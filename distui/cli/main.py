@@ -188,11 +188,10 @@ def _problems(error: DistuiError) -> str:
 
 def _tell(text: str) -> None:
     """Words on stderr, without anything that could steer a terminal."""
-    from distui.runs.lines.text import safe
+    from distui.runs.lines.text import safe_lines
 
     try:
-        lines = (line.rstrip("\r").replace("\r", "\N{REPLACEMENT CHARACTER}") for line in text.split("\n"))
-        sys.stderr.write("".join(safe(line) + "\n" for line in lines))
+        sys.stderr.write(safe_lines(text) + "\n")
         sys.stderr.flush()
     except OSError:
         from distui.cli.console import discard

@@ -105,8 +105,11 @@ def settings_of(ctx: click.Context) -> Settings:
     for folder in (own.config, own.state, own.runs, own.cache):
         config.refuse_strangers(folder)
     values, ignored = config.load_all(flags, environ, cwd, explicit)
-    with contextlib.suppress(OSError):
-        sys.stderr.write("".join(f"distui: {words}\n" for words in ignored))
+    if ignored:
+        from distui.runs.lines.text import safe_lines
+
+        with contextlib.suppress(OSError):
+            sys.stderr.write("".join(f"distui: {safe_lines(words)}\n" for words in ignored))
     return Settings(
         environ=environ,
         cwd=cwd,

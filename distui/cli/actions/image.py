@@ -17,7 +17,7 @@ from distui.doctor.images import short_id
 from distui.errors import ExitCode, HostError
 from distui.facts.image import ImageFacts
 from distui.runs.images.push import Engine, Pushed, push_image
-from distui.runs.lines.text import safe
+from distui.runs.lines.text import safe_lines
 from distui.spec.hosts.names import fold
 
 
@@ -38,7 +38,7 @@ async def _ls(settings: Settings, out: Console, wanted: ImageRequest) -> int:
         values = [{"host": host, **_value(f)} for host, f in found.items()]
         out.json({"schema": "distui/images/v1", "image": wanted.image, "same": same, "hosts": values})
     else:
-        rows = [(host, *_cells(f)) for host, f in found.items()]
+        rows = [(host, *map(safe_lines, _cells(f))) for host, f in found.items()]
         out.print("\n".join(table(("HOST", "IMAGE", "ID", "SIZE"), rows, width=out.width)))
     everywhere = all(isinstance(f, ImageFacts) for f in found.values())
     return ExitCode.OK if same and everywhere else ExitCode.CHECK_FAILED
@@ -54,7 +54,7 @@ def _value(found: ImageFacts | HostError | None) -> dict[str, Any]:
 
 def _cells(found: ImageFacts | HostError | None) -> tuple[str, str, str]:
     if isinstance(found, HostError):
-        return ("unknown: " + safe(found.message), "", "")
+        return ("unknown: " + found.message, "", "")
     if found is None:
         return ("missing", "", "")
     return ("present", short_id(found.id), size_words(found.size))

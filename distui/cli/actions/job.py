@@ -75,7 +75,12 @@ def ls(settings: Settings, out: Console, folder: str | None) -> int:
         out.print("\n".join(r["job"] for r in rows if r["job"]))
     else:
         cells = [
-            (r["job"] or "-", r.get("launcher") or "-", r["path"], r.get("image") or r.get("problem") or "-")
+            (
+                r["job"] or "-",
+                r.get("launcher") or "-",
+                safe(r["path"]),
+                safe(r.get("image") or r.get("problem") or "-"),
+            )
             for r in rows
         ]
         out.print("\n".join(table(("JOB", "LAUNCHER", "FILE", "IMAGE"), cells, width=out.width)))

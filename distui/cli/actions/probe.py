@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from distui.amounts import counted
 from distui.cli import wiring
-from distui.cli.console import Console
+from distui.cli.console import Console, as_json
 from distui.cli.printing.hostrows import Rows
 from distui.cli.settings import Settings
 from distui.errors import ExitCode
@@ -18,7 +18,7 @@ from distui.facts.host import HostDown, HostFacts, ProbeResult
 from distui.facts.probe import probe_all
 from distui.facts.render_json import host_json, probe_json
 from distui.files import make_private, write_private, writing
-from distui.runs.lines.text import safe
+from distui.runs.lines.text import safe_lines
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
 from distui.spec.hosts.names import fold
@@ -79,7 +79,7 @@ def _shower(
     """What to do with each result as it comes."""
     match settings.output:
         case "ndjson":
-            return lambda result: out.print(json.dumps(host_json(result.host, result), ensure_ascii=False))
+            return lambda result: out.print(as_json(host_json(result.host, result)))
         case "name":
             return lambda result: out.write(f"{result.host}\n" if isinstance(result, HostFacts) else "")
         case "table" | "wide" if not (repeated and out.redraws):
@@ -121,7 +121,7 @@ class _LiveRows:
 
 def paint(out: Console, lines: Sequence[str]) -> list[str]:
     """A host's lines, safe to show and with their colours: red for a dead host, yellow for what is wrong."""
-    head, *more = [safe(line) for line in lines]
+    head, *more = [safe_lines(line) for line in lines]
     down = head.split()[1:2] == ["down"]
     return [out.styled(head, "red" if down else ""), *(out.styled(m, "dim" if down else "yellow") for m in more)]
 

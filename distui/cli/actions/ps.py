@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence, Set
 from functools import partial
@@ -10,7 +9,7 @@ from functools import partial
 from distui.amounts import duration, moment
 from distui.cli import console as consoles
 from distui.cli import wiring
-from distui.cli.console import Console
+from distui.cli.console import Console, as_json
 from distui.cli.printing.run_rows import row_json
 from distui.cli.settings import Settings
 from distui.cluster.attach.listing import ask_runs, recorded_runs, unasked
@@ -45,9 +44,9 @@ def act(settings: Settings, out: Console, all_: bool, state: str | None, last: i
     show(out, settings, rows, found)
     for row in rows:
         for words in row.warnings if _is_over(row) and not row.collected else ():
-            out.warn(safe(f"distui: {row.run}: {words}"), "yellow")
+            out.warn(f"distui: {row.run}: {words}", "yellow")
         if text := _next_step(row, [other for other in every if other.run == row.run and other.live]):
-            out.say(f"distui: {safe(text)}", "dim")
+            out.say(f"distui: {text}", "dim")
     return ExitCode.UNREACHABLE if listed.asked and not found.answered else ExitCode.OK
 
 
@@ -84,9 +83,9 @@ def show(out: consoles.Console, settings: Settings, rows: Sequence[history.RunRo
         lost = [{"name": n, "error": {"code": t.code, "message": t.message}} for n, t in found.unreachable.items()]
         out.json({"schema": "distui/ps/v1", "runs": [row_json(r) for r in rows], "unreachable": lost})
     elif settings.output == "ndjson":
-        out.write("".join(json.dumps(row_json(r), ensure_ascii=False) + "\n" for r in rows))
+        out.write("".join(as_json(row_json(r)) + "\n" for r in rows))
     elif settings.quiet or settings.output == "name":
-        out.write("".join(f"{r.run}\n" for r in rows))
+        out.write("".join(f"{r.run if r.recorded else safe(r.run)}\n" for r in rows))
     else:
         out.print("\n".join(table(HEADER, [_cells(r) for r in rows], width=out.width)))
 

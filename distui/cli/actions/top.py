@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from distui.amounts import counted
 from distui.cli import wiring
-from distui.cli.console import Console
+from distui.cli.console import Console, as_json
 from distui.cli.printing import toprows
 from distui.cli.settings import Settings
 from distui.columns import table
@@ -155,7 +154,7 @@ class _Shower:
         if self._form == "json" and self._once:
             self._out.json(document)
         else:
-            self._out.print(json.dumps(document, ensure_ascii=False))
+            self._out.print(as_json(document))
 
     def _table(self, hosts: Sequence[HostBoard]) -> None:
         rows = [tuple(map(safe, row)) for row in toprows.rows(hosts)]

@@ -67,7 +67,7 @@ def _json(found: Why) -> dict[str, Any]:
 
 def _lines(out: Console, why: Why, *, stacks: bool) -> Iterator[str]:
     if why.asked:
-        first, *rest = why_words.text(why.record, why.slow, stacks=stacks)
+        first, *rest = map(safe, why_words.text(why.record, why.slow, stacks=stacks))
         yield out.styled(first, "green" if why.record.found.kind == "moving" else "yellow")
         yield from rest
     if (used := why.network) is not None:

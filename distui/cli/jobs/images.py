@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
 from distui.amounts import size_words
-from distui.cli.console import Console
+from distui.cli.console import Console, as_json
 from distui.cli.jobs.permit import permit
 from distui.cli.settings import Settings
 from distui.cluster.images import ImageRequest, image_name, image_request
@@ -86,14 +85,14 @@ class PushLines:
     def _line(self, pushed: Pushed) -> None:
         self._clear()
         if self._ndjson:
-            self._out.print(json.dumps({"v": 1, "type": "image", **asdict(pushed)}, ensure_ascii=False))
+            self._out.print(as_json({"v": 1, "type": "image", **asdict(pushed)}))
             return
         style = {"failed": "red", "loaded": "green", "aside": "yellow"}.get(pushed.state, "")
         self._out.say(f"{pushed.host}  {words(pushed)}", style)
 
     def _draw(self) -> None:
         busy = [p for p in self._states.values() if p.state in ("sending", "loading")]
-        text = "   ".join(f"{p.host} {words(p)}" for p in busy)
+        text = safe("   ".join(f"{p.host} {words(p)}" for p in busy))
         self._clear()
         self._out.err.write(text[: max((self._out.width or 80) - 1, 20)])
         self._out.err.flush()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from distui.cli.console import Console
+from distui.cli.console import Console, as_json
 from distui.cli.printing import words
 from distui.cli.printing.outlet import Outlet
 from distui.cli.printing.ranks import Prefixes
@@ -96,7 +95,8 @@ class LineWriter:
         for line in lines:
             text = line.text if line.text.isprintable() else self._clean(line.text)
             if view.timestamps:
-                text = f"{line.stamp or (iso(at) if at is not None else '-')} {text}"
+                stamp = line.stamp or (iso(at) if at is not None else "-")
+                text = f"{stamp if stamp.isprintable() else safe(stamp)} {text}"
             shown.append(f"{prefix}{text}\n")
         return "".join(shown).encode("utf-8", "replace")
 
@@ -209,7 +209,7 @@ class NdjsonPrinter:
     async def feed(self, batch: Sequence[Event], state: RunState) -> None:
         """See Sink; the result waits for `finish`, since it is written even when nothing else is."""
         lines = [
-            json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+            as_json(value, compact=True)
             for event in batch
             if not isinstance(event, RunEnded) and (not isinstance(event, LogLines) or self._view.wants(event.rank))
             for value in to_json(event, state.run)
@@ -219,7 +219,7 @@ class NdjsonPrinter:
     async def finish(self, ended: RunEnded, state: RunState) -> None:
         """See Sink."""
         (result,) = to_json(ended, state.run)
-        line = json.dumps(result, ensure_ascii=False, separators=(",", ":")) + "\n"
+        line = as_json(result, compact=True) + "\n"
         await self._outlet.last(line.encode("utf-8", "replace"))
         self._console.result_given = True
         with self._console.said_if_lost(_kept(ended)):

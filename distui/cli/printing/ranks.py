@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from distui.cluster.logs.wanted import has_ranks
 from distui.errors import UsageError
+from distui.runs.lines.text import safe_lines
 
 _HUES = (39, 208, 76, 171, 220, 45, 203, 114, 141, 179, 37, 169, 148, 75, 215, 105)
 """Colours of xterm's 256 that stay readable on dark and on light; neighbours differ clearly."""
@@ -23,9 +24,9 @@ class Prefixes:
     """`013 node02 | ` or `worker/1 node02 | `, the same width for every rank, with a stable colour for each."""
 
     def __init__(self, hosts: Mapping[int, str], *, colour: bool, names: Mapping[int, str] | None = None) -> None:
-        self._names = names or {}
+        self._names = {rank: _word(name) for rank, name in (names or {}).items()}
         self._digits = max(3, len(str(max(hosts, default=0))), *map(len, self._names.values()))
-        self._width = max((len(h) for h in hosts.values()), default=1)
+        self._width = max((len(_word(h)) for h in hosts.values()), default=1)
         self._colour = colour
         self._made: dict[tuple[int | None, str], str] = {}
 
@@ -39,8 +40,13 @@ class Prefixes:
     def _make(self, rank: int | None, host: str) -> str:
         name = "-" * self._digits if rank is None else self._names.get(rank) or f"{rank:0{self._digits}d}"
         name = name.ljust(self._digits)
-        text = f"{name} {host.ljust(self._width)} |"
+        text = f"{name} {_word(host).ljust(self._width)} |"
         if not self._colour:
             return text + " "
         hue = 245 if rank is None else _HUES[rank % len(_HUES)]
         return f"\x1b[38;5;{hue}m{text}\x1b[0m "
+
+
+def _word(name: str) -> str:
+    """A name as a part of one line: hosts say what ranks are called."""
+    return safe_lines(name).replace("\n", "\N{REPLACEMENT CHARACTER}")

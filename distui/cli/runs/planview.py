@@ -15,7 +15,6 @@ from distui.plan.serialize import to_json
 from distui.plan.text.compare import compare
 from distui.plan.text.render import render_text
 from distui.runs.launch.gpu_users import gpu_users, user_lines
-from distui.runs.lines.text import safe
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
 
@@ -51,7 +50,7 @@ async def tell_images(connector: Connector, out: Console, hosts: Sequence[Host],
     if plan.image is not None:
         found = await image_facts(connector, chosen, (plan.image,))
         for words in image_words(plan, found[plan.image]):
-            out.say(safe(f"distui: {words}"), "yellow")
+            out.say(f"distui: {words}", "yellow")
 
 
 Answer = Literal["no", "yes", "share"]

@@ -145,6 +145,12 @@ def safe(text: str, *, colour: bool = False) -> str:
     return "".join([*kept, _plain(text[position:])])
 
 
+def safe_lines(text: str) -> str:
+    """Lines of a message, each as `safe`, but all of each: a `\\r` in one hides nothing that was before it."""
+    lines = (line.rstrip("\r").replace("\r", "\N{REPLACEMENT CHARACTER}") for line in text.split("\n"))
+    return "\n".join(map(safe, lines))
+
+
 _SHOWN = frozenset(
     ("", *map(str, (0, 1, 2, 3, 4, 7, 9, 21, 22, 23, 24, 27, 29, *range(31, 37), 39, 90, *range(91, 97))))
 )
