@@ -24,11 +24,17 @@ _HARMLESS = regex(
 """Variables whose values are no secret and help to understand a traceback. A job may name any other one a secret."""
 
 
-def write_crash(exc: BaseException, words: Sequence[str], environ: Mapping[str, str]) -> Path | None:
-    """Write the crash file (0600) below the state folder; None when even that fails."""
+def write_crash(
+    exc: BaseException, words: Sequence[str], environ: Mapping[str, str], number: int | None = None
+) -> Path | None:
+    """Write the crash file (0600) below the state folder; None when even that fails.
+
+    `number` tells it from others that this process leaves in the same second.
+    """
     try:
         folder = config.paths(environ).state / "crashes"
-        path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+        process = str(os.getpid()) if number is None else f"{os.getpid()}-{number}"
+        path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{process}.txt"
         make_private(folder)
         handle = open_fd(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
+import sys
 from collections.abc import Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
@@ -11,6 +13,7 @@ from typing import Any, TypeVar
 from distui.amounts import duration
 from distui.cli.console import Console
 from distui.cli.settings import Settings
+from distui.cli.survivors import Survivors
 from distui.cluster.hosts import connecting
 from distui.errors import DistuiError, ExitCode, Problem, SpecError
 from distui.runs.store.open_files import raise_limit
@@ -30,7 +33,11 @@ def run_async(work: Coroutine[Any, Any, T], *, limit: float | None = None) -> T:
     """Run `work` in an event loop, at most `limit` seconds. Raises TimedOut."""
 
     raise_limit()
-    return asyncio.run(within(limit, work))
+    kept = Survivors(sys.argv[1:], os.environ)
+    try:
+        return asyncio.run(kept.during(within(limit, work)))
+    finally:
+        kept.tell()
 
 
 async def within(limit: float | None, work: Coroutine[Any, Any, T]) -> T:

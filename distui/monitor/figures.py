@@ -12,6 +12,7 @@ from distui.frozen import frozen
 from distui.runs.follow.feed import EngineAccess
 from distui.runs.follow.followed import Back, FollowEvent, Lost, Sampled
 from distui.runs.follow.follower import HostFollower
+from distui.runs.follow.survived import survived, unborne
 from distui.runs.hosts.link import REFUSED_WAIT, HostLink, LinkState
 from distui.runs.lines.events import HostSampled
 from distui.runs.state.samples import host_sampled
@@ -49,7 +50,7 @@ async def figures(
 async def _for_ever(
     connector: Connector, host: str, queue: asyncio.Queue[HostNews], clock: Callable[[], float]
 ) -> None:
-    """Follow one host; one that refuses the login is asked again after a long pause."""
+    """Follow one host; one that refuses the login, or says what can't be borne, is asked again after a long pause."""
     while True:
         wait = AGAIN
         try:
@@ -57,6 +58,10 @@ async def _for_ever(
         except HostError as error:
             wait = REFUSED_WAIT
             await queue.put(HostNews(host, "lost", error.message))
+        except Exception as error:  # of this host, whose figures are not worth those of the others
+            wait = REFUSED_WAIT
+            survived(error, f"figures of {host}")
+            await queue.put(HostNews(host, "lost", unborne(error)))
         await asyncio.sleep(wait)
 
 

@@ -1026,10 +1026,12 @@ async def test_what_can_t_be_started_or_opened_is_said() -> None:
         r"\0\0\0\2\0\0H\0[]",
         r"\0\0\0\3\0\0H\0{{{",
         r"\377\377\377\377\0\0D\0",
+        r'\0\0\0\15\0\0H\0{"wall":1e18}',
+        r'\0\0\0\14\0\0H\0{"wall":NaN}',
     ],
 )
 async def test_a_helper_that_talks_rubbish_is_no_helper(monkeypatch: pytest.MonkeyPatch, frames: str) -> None:
-    """Wrong JSON, JSON of another shape, four gigabytes announced: the channel is given up, nothing else breaks."""
+    """Wrong JSON, another shape, four gigabytes announced, no clock: the channel is given up, nothing else breaks."""
     monkeypatch.setattr(
         helper,
         "start",
@@ -1042,6 +1044,7 @@ async def test_a_helper_that_talks_rubbish_is_no_helper(monkeypatch: pytest.Monk
             PROCESS,
             on_sample=lambda output: None,
             on_hello=lambda output: output["wall"],
+            on_clock=lambda *reading: pytest.fail(f"{reading} was believed"),
         )
     except NoHelper:
         return

@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from subprocess import PIPE
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import example, given
@@ -22,6 +22,7 @@ from distui.agent.files import Wait
 from distui.agent.wire import GREETING
 from distui.runs.follow.feed import EngineAccess, Stream
 from distui.runs.follow.files import process_exit
+from distui.runs.follow.follower import HostFollower
 from distui.runs.follow.helper import HelperFeed, HelperStream
 from distui.runs.follow.inspect import container_state
 from distui.runs.lines.cri import CriParser
@@ -203,6 +204,15 @@ def test_an_exit_file_gives_code_and_time() -> None:
     exited = process_exit(0, "137 1795226874473189101 1795226800000000000\n")
     assert (exited.code, exited.finished_at, exited.started_at) == (137, 1795226874.473189101, 1795226800.0)
     assert process_exit(0, "137 1795226874473189101\n").started_at is None
+
+
+@pytest.mark.parametrize("odd", [{"wall": float("nan")}, {"wall": 1e18}, {"wall": "1"}, {"boot": float("inf")}])
+async def test_a_clock_that_goes_as_none_does_is_not_believed(odd: dict[str, Any]) -> None:
+    """What says so is no helper of ours (`_UNREADABLE`)."""
+    follower = HostFollower(cast("Any", None), EngineAccess("process", ()), cast("Any", None), run_id="")
+    follower._hello({"boot_id": "b", "wall": 1000.0, "boot": 5.0})
+    with pytest.raises(ValueError, match="no clock"):
+        follower._hello({"boot_id": "b", "wall": 1000.0, "boot": 5.0} | odd)
 
 
 def test_engine_access_is_docker_s_usual_one_by_default() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import math
 import pkgutil
 import re
 import time
@@ -22,34 +23,48 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import distui
-from distui import config
+from distui import amounts, config
 from distui.agent.wire import GREETING
+from distui.cli.actions import ps
 from distui.codec import read, write
 from distui.doctor import mounts, smoke
 from distui.errors import HostCommandError, NotFound, UsageError
 from distui.facts.image import read_image, read_images
 from distui.facts.values import load_json, loads, loads_own
+from distui.monitor.board import Board
 from distui.monitor.containers import _container as host_container
+from distui.monitor.containers import _process as host_process
 from distui.plan import labels, serialize
 from distui.plan.command import docker, process
 from distui.plan.labels import PREFIX
 from distui.runs.follow import inspect as container
 from distui.runs.follow import resume
+from distui.runs.follow.files import process_exit
+from distui.runs.follow.followed import Exited
 from distui.runs.hosts import marks, stop_word
 from distui.runs.hosts.discover import _container as found_task
-from distui.runs.hosts.discover import _json_list, rfc3339
+from distui.runs.hosts.discover import _json_list, found_run, rfc3339
+from distui.runs.hosts.discover import _process as found_process
 from distui.runs.insight.hang.ras_report import read_report
+from distui.runs.insight.seen.clocks import Reading
 from distui.runs.launch.job_record import recorded_job
 from distui.runs.lines import times
 from distui.runs.lines.cri import CriParser
 from distui.runs.lines.docker_frames import BadFrame, FrameParser, stamp_ns
+from distui.runs.lines.event_json import to_json
+from distui.runs.lines.events import RankChanged
 from distui.runs.lines.frames import FrameReader, NoHelper
 from distui.runs.lines.text import excerpt, safe, text_of
 from distui.runs.lines.traceback import folds
-from distui.runs.report import summary
+from distui.runs.report import history, summary
+from distui.runs.series.measure import Measure
 from distui.runs.state import samples
 from distui.runs.store import recorded
 from distui.runs.store.runs import RunStore, StoredRun
+from distui.runs.verdict.evidence import corrected
+from distui.runs.watch.carried import HostCounters, carried_words
+from distui.runs.watch.disks import DiskWatch
+from distui.runs.watch.host_clock import HostClock
 from distui.session import Completed
 from distui.spec import choose
 from distui.spec.hosts import hostfile, read_inventory
@@ -59,6 +74,9 @@ from distui.spec.job import overrides, read_job
 from distui.spec.yaml import document
 from distui.spec.yaml.nodes import Source
 from distui.spec.yaml.problems import Problems
+from distui.tui.run.words import started_words
+from distui.whole import moment
+from fakehosts.runs import plan_for
 
 SECONDS = 20.0
 """Of processor time: a reader that takes so long for a small input would not end for a large one."""
@@ -105,9 +123,84 @@ def reports(text: str) -> None:
 
 
 def twice(output: Any) -> None:
-    sampler = samples.Sampler()
-    sampler.take(output)
-    sampler.take(output)
+    figures(output, output)
+
+
+def figures(*outputs: Any) -> None:
+    """All that is made of one host's figures, by a run that is followed, by `top` and by the app."""
+    sampler, disks, carried, board = samples.Sampler(), DiskWatch(), HostCounters("h", ("eth0",), None), Board([HOST])
+    measure = Measure(plan_for("h"))
+    for at, output in enumerate(outputs, 1_795_226_800):
+        try:
+            sample = sampler.take(output)
+        except ValueError:  # none of it can be read
+            continue
+        event = samples.host_sampled(float(at), "h", sample)
+        list(disks.news(sample.at, sample.disks))
+        carried.take(sample)
+        board.sampled(event)
+        assert all(math.isfinite(value) for _, value in measure.figures(event))
+        written(event)
+        for gpu in event.gpus:
+            shown(gpu.xid_at)
+    carried_words(carried.rows())
+    carried.elsewhere()
+
+
+def written(event: Any) -> None:
+    """As a run's folder and `ndjson` have it: JSON that other programs read, too."""
+    json.dumps(to_json(event, "r"), allow_nan=False, ensure_ascii=False).encode()
+
+
+def shown(at: float | None) -> None:
+    """A time in the words of `ps` and of the app."""
+    if at is not None:
+        amounts.moment(at)
+    started_words(at)
+
+
+def ended(exited: Exited) -> None:
+    """The end of a task on our clock, whatever the host's clock says."""
+    for said in (-1e300, -62e9, 0.0, 253e9, 1e300):
+        clock = HostClock(0.0, 0.002, 1_795_226_800.0)
+        if (reading := moment(said)) is not None:
+            clock.told(Reading(1_795_226_801.0, reading, 1_795_226_801.1))
+        for at in (exited.started_at, exited.finished_at):
+            ours = corrected(at, 1000 * clock.offset)
+            written(RankChanged(1.0, 0, "h", "exited", exit=exited.code, ended_at=ours))
+            shown(ours)
+
+
+def listed(tasks: Any) -> None:
+    """A row of `ps`, of the app, and of a host's containers."""
+    for task in tasks:
+        shown(host_process(task).since)
+        row = history.found_row(found_run(task.labels.run, [task]), None)
+        ps._cells(row)
+        json.dumps(ps.row_json(row), allow_nan=False, ensure_ascii=False).encode()
+        shown(row.started)
+
+
+def states(output: bytes) -> None:
+    found = (found_process("h", "/root", state) for state in process.parse_states(output))
+    listed(task for task in found if task is not None)
+
+
+def containers(value: Any) -> None:
+    task = found_task("h", value)
+    listed([task] if task is not None else [])
+
+
+def host_containers(value: Any) -> None:
+    shown(host_container(HOST, value).since)
+
+
+def inspected(value: Any) -> None:
+    try:
+        state = container.container_state(value)
+    except ValueError:
+        return
+    ended(state.exited(0))
 
 
 HOST = Host("h")
@@ -127,7 +220,7 @@ READERS: dict[str, Reader] = {
     "plan.command.docker.read_entrypoint": Reader(docker.read_entrypoint, (ValueError,)),
     "plan.labels.parse_ranks": Reader(labels.parse_ranks),
     "plan.labels.task_from_labels": Reader(labels.task_from_labels, takes="object"),
-    "plan.command.process.parse_states": Reader(process.parse_states, takes="bytes"),
+    "plan.command.process.parse_states": Reader(states, takes="bytes"),
     "plan.serialize.from_json": Reader(serialize.from_json, (UsageError,), takes="object"),
     "facts.values.loads": Reader(loads, (ValueError,)),
     "facts.values.loads_own": Reader(loads_own, (ValueError,)),
@@ -135,15 +228,15 @@ READERS: dict[str, Reader] = {
     "facts.image.read_images": Reader(read_images, (ValueError,)),
     "doctor.mounts.read_seen": Reader(mounts.read_seen),
     "doctor.smoke.read_answer": Reader(lambda t: smoke.read_answer([t, smoke.GREETING + t])),
-    "runs.follow.inspect.container_state": Reader(container.container_state, (ValueError,), takes="object"),
+    "runs.follow.inspect.container_state": Reader(inspected, takes="object"),
     "codec.read": Reader(partial(read, resume.ResumePoint), (ValueError,), takes="object"),
-    "runs.state.samples.Sampler.take": Reader(twice, (ValueError,), takes="object"),
-    "runs.hosts.discover.found_task": Reader(lambda v: found_task("h", v), takes="object"),
+    "runs.state.samples.Sampler.take": Reader(twice, takes="object"),
+    "runs.hosts.discover.found_task": Reader(containers, takes="object"),
     "runs.hosts.discover.json_list": Reader(
         lambda t: _json_list("h", Completed((), 0, t.encode("utf-8", "replace"), b"")), (HostCommandError,)
     ),
-    "run.discover.rfc3339": Reader(rfc3339),
-    "monitor.containers.host_container": Reader(lambda v: host_container(HOST, v), takes="object"),
+    "run.discover.rfc3339": Reader(lambda t: shown(rfc3339(t))),
+    "monitor.containers.host_container": Reader(host_containers, takes="object"),
     "runs.lines.cri.CriParser.feed": Reader(lambda b: cut(CriParser(), b), takes="bytes"),
     "runs.lines.docker_frames.FrameParser.feed": Reader(lambda b: cut(FrameParser(), b), (BadFrame,), takes="bytes"),
     "runs.lines.docker_frames.stamp_ns": Reader(lambda b: stamp_ns(b), (ValueError,), takes="bytes"),
@@ -266,6 +359,89 @@ def test_any_bytes(name: str, value: bytes) -> None:
 @many
 def test_any_object(name: str, value: dict[str, Any]) -> None:
     read(name, value)
+
+
+NUMBERS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.lists(st.integers(), max_size=3),
+    st.sampled_from([10**18, 1e18, 10**30, 10**400, -1, 2**64 - 1, "9" * 400, "1e999", float("nan"), float("inf")]),
+)  # fmt: skip
+"""What a host may say where a number is meant."""
+PAIRS = st.one_of(
+    NUMBERS, st.dictionaries(st.sampled_from(["/", "eth0", "lo", "mlx5_0:1"]), st.lists(NUMBERS, max_size=3))
+)
+GPU = ("index", "utilization.gpu", "memory.used", "temperature.gpu", "pci.bus_id", "temperature.gpu.tlimit")
+GPUS = st.fixed_dictionaries({
+    "fields": st.just(list(GPU)),
+    "rows": st.lists(st.lists(NUMBERS.map(str), min_size=6, max_size=6).map(",".join), max_size=2),
+    "pcie": st.dictionaries(st.sampled_from(["0", "1"]), st.lists(NUMBERS, min_size=2, max_size=2)),
+    "xid": st.dictionaries(st.sampled_from(["0", "1"]), st.lists(NUMBERS, min_size=2, max_size=2)),
+})  # fmt: skip
+FIGURES: dict[str, Any] = {
+    "wall": 1_795_226_800.0, "boot": 50.0, "cpu": [1, 2], "load": "0.5", "memory": ["9", "5"],
+    "net": {"eth0": [1, 2], "lo": [1, 2]}, "errors": {"eth0": 1}, "ib": {"mlx5_0:1": ["1", "2"]}, "amd": [],
+    "disks": {"/": [1, 2]}, "gpus": {"pcie": {}, "xid": None, "fields": [], "rows": []},
+}  # fmt: skip
+ODD_FIGURES = st.fixed_dictionaries({}, optional={
+    **dict.fromkeys(("wall", "boot", "load"), NUMBERS), "cpu": st.lists(NUMBERS),
+    "memory": st.lists(NUMBERS),
+    **dict.fromkeys(("net", "errors", "ib", "disks"), PAIRS), "gpus": GPUS, "lower": PAIRS,
+    "amd": st.lists(st.lists(NUMBERS, min_size=5, max_size=5), max_size=2),
+})  # fmt: skip
+
+
+@given(odd=st.lists(ODD_FIGURES, min_size=1, max_size=4))
+@example(odd=[{"disks": {"/": ["x", 1]}}])
+@example(odd=[{"wall": "x"}])
+@example(odd=[{"wall": float("nan")}, {}])
+@example(odd=[{}, {}, {"net": {"eth0": ["a", "b"]}}])
+@example(odd=[{"net": {"eth0": ["a", "b"]}}] * 3)
+@example(odd=[{"net": {"eth0": [10**400, 1]}}] * 3)
+@example(odd=[{}, {"boot": 50.0 + 1e-13, "net": {"eth0": [2**64 - 1, 2]}}])
+@example(odd=[{"errors": [1]}])
+@example(odd=[{"errors": {"eth0": "x"}}] * 3)
+@example(odd=[{"amd": [["inf", "1", "1", "nan", "1"]]}])
+@many
+def test_any_figures(odd: list[dict[str, Any]]) -> None:
+    """What makes no sense in a host's figures is unknown, or all of them are."""
+    figures(*({**FIGURES, **one} for one in odd))
+
+
+TIMES = st.one_of(
+    NUMBERS,
+    st.sampled_from([
+        "2026-11-21T02:35:34Z", "9999-12-31T23:59:59-12:00", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z",
+        "0002-01-01T00:00:00+23:59", "9999-12-31T23:59:60Z",
+    ]),
+)  # fmt: skip
+OF_A_TASK = {PREFIX + "run": "r", PREFIX + "task": "0", PREFIX + "host": "h", PREFIX + "rank": "0"}
+
+
+@given(began=TIMES, ended_at=TIMES, code=NUMBERS, running=st.booleans())
+@example(began="2026-11-21T02:35:34Z", ended_at="9999-12-31T23:59:59-12:00", code=0, running=False)
+@example(began="2026-11-21T02:35:34Z", ended_at="2026-11-21T02:35:34Z", code=10**400, running=False)
+@many
+def test_any_times_of_a_container(began: object, ended_at: object, code: object, running: bool) -> None:
+    """A time that can't be said is unknown, in its events, in `ps` and in the app."""
+    state = {"Status": "exited", "Running": running, "ExitCode": code, "StartedAt": began, "FinishedAt": ended_at}
+    value = {"Id": "a", "State": state, "Config": {"Labels": OF_A_TASK}, "Created": began}
+    inspected(value)
+    containers(value)
+    host_containers(value)
+
+
+@given(began=NUMBERS, ended_at=NUMBERS, code=NUMBERS, pid=NUMBERS)
+@example(began=10**399, ended_at=10**399, code=0, pid=1)
+@example(began=10**29, ended_at=None, code=None, pid=1)
+@example(began=1_795_226_800 * 10**9, ended_at=10**29, code=10**400, pid=True)
+@many
+def test_any_numbers_in_a_task_s_folder(began: object, ended_at: object, code: object, pid: object) -> None:
+    """A rank writes what it likes into its own folder: `ps` of all runs goes on."""
+    answer = {
+        "state": "exited", "folder_index": 0, "pid": pid, "exit": code, "started_ns": began, "finished_ns": ended_at,
+        "log_size": pid, "labels": OF_A_TASK,
+    }  # fmt: skip
+    states(json.dumps(answer).encode())
+    ended(process_exit(0, f"{code} {ended_at} {began}"))
 
 
 FILES = ("plan.json", "job.json", "events.ndjson", "metrics.ndjson", "summary.json", "follow/task-00000.json")

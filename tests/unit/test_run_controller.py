@@ -526,15 +526,38 @@ async def test_a_follower_that_cannot_go_on_is_no_success(cluster: Cluster) -> N
     assert [c.status for h in cluster.hosts for c in h.containers] == ["running", "running"]
 
 
-async def test_a_bug_is_raised_after_it_was_said(cluster: Cluster) -> None:
-    """The reader gets a last event, and the caller the exception for its crash file."""
+async def test_a_host_that_says_what_cannot_be_borne_costs_that_host_alone(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run keeps its owner: ranks elsewhere are stopped and cleaned up, what that host has is kept and named."""
+    monkeypatch.setattr("distui.runs.task.host_access.RECONNECT_TIMEOUT", 0.0)
+    kept = []
 
     async def fail() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, told: kept.append(told["exception"]))
         await until(running(cluster))
-        cluster.hosts[0].news.put_nowait(ZeroDivisionError("oops"))
+        cluster.hosts[1].news.put_nowait(OverflowError("timestamp out of range"))
 
+    ended = await cluster.run(cluster.plan(), fail(), limits=Limits(lost=0.05))
+    assert (ended.outcome, ended.exit) == ("unknown", int(ExitCode.CONTACT_LOST))
+    assert [(e.host, e.state) for e in cluster.of(HostChanged) if e.state == "lost"] == [("h2", "lost")]
+    assert [e.reason for e in cluster.of(StopAsked)] == ["lost"]
+    assert [str(error) for error in kept] == ["timestamp out of range"]
+    assert cluster.hosts[0].containers == []
+    assert [c.status for c in cluster.hosts[1].containers] == ["exited"]
+    assert any("kept for its log" in left for left in ended.leftovers)
+    assert "a bug in distui" not in cluster.said()
+
+
+async def test_a_bug_is_raised_after_it_was_said(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader gets a last event, and the caller the exception for its crash file."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("distui.runs.control.controller.supervise", fail)
     with pytest.raises(ZeroDivisionError):
-        await cluster.run(cluster.plan(), fail())
+        await cluster.run(cluster.plan())
     last = cluster.events[-1]
     assert isinstance(last, RunEnded)
     assert (last.outcome, last.exit) == ("unknown", 70)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from distui.errors import HostUnreachable
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
 from distui.runs.follow.followed import Back, Drained, Exited, FollowEvent, Lost, Note, Records, Removed, Sampled
@@ -40,7 +41,7 @@ from distui.runs.verdict.evidence import Stop
 from distui.runs.watch import full_disk as room
 from distui.runs.watch.watch import Watch
 from fakehosts.hosts import FakeConnector, FakeHost
-from fakehosts.runs import facts_of, plan_for, use_fake_follower
+from fakehosts.runs import facts_of, plan_for, until, use_fake_follower
 
 
 class Watched:
@@ -480,14 +481,49 @@ async def test_notes_and_words_of_the_host(make: Any) -> None:
     assert (notice.level, notice.host, notice.text) == ("warning", "h1", "followed without python3")
 
 
-async def test_a_bug_while_following_is_raised_where_following_ends(make: Any) -> None:
+async def test_a_link_that_is_given_up_is_raised_where_following_ends(make: Any) -> None:
     """And `broken` wakes whoever waits."""
     watched = make(plan_for("h1"))
-    watched.fakes["h1"].news.put_nowait(ZeroDivisionError("oops"))
-    with pytest.raises(ZeroDivisionError):
+    watched.fakes["h1"].news.put_nowait(HostUnreachable("h1", "h1 is gone"))
+    with pytest.raises(HostUnreachable):
         async with watched.watch.following(watched.hosts, adopted=False):
             await watched.tracker.changed.wait()
             assert watched.watch.broken
+    await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
+
+
+async def test_an_error_while_one_host_is_followed_is_that_host_lost(make: Any) -> None:
+    """In words without what steers a terminal; the others go on, and whoever keeps crash files is told."""
+    watched, kept = make(plan_for("h1", "h2")), []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, told: kept.append(told))
+    bug = ZeroDivisionError("oops \x1b]52;c;x\x07 " + 900 * "x")
+    watched.fakes["h1"].news.put_nowait(bug)
+    async with watched.watch.following(watched.hosts, adopted=False):
+        await until(lambda: watched.tracker.lost_hosts)
+        watched.fakes["h2"].news.put_nowait(Note("h2 is heard"))
+        await until(lambda: watched.of(Notice))
+    await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
+    (changed,) = watched.of(HostChanged)
+    assert (changed.host, changed.state) == ("h1", "lost")
+    assert "ZeroDivisionError: oops" in changed.reason and "\x1b" not in changed.reason and len(changed.reason) < 400
+    assert [e.text for e in watched.of(Notice)] == ["h2 is heard"]
+    assert not watched.watch.broken
+    assert [told["exception"] for told in kept] == [bug]
+    assert watched.tracker.unread_tasks() == {0, 1}, "what h1 prints stays there: it could be removed"
+
+
+async def test_an_error_that_cannot_even_be_told_is_raised(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be written of the run any more: that is no host's doing."""
+    watched = make(plan_for("h1"))
+
+    async def fail(event: Event) -> None:
+        raise ZeroDivisionError("no event can be told")
+
+    monkeypatch.setattr(watched.watch.hosts, "_emit", fail)
+    watched.fakes["h1"].news.put_nowait(Lost("host", "gone"))
+    with pytest.raises(ZeroDivisionError):
+        async with watched.watch.following(watched.hosts, adopted=False):
+            await until(lambda: watched.watch.broken)
     await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
 
 

@@ -21,6 +21,7 @@ from distui.errors import HostCommandError
 from distui.plan.checks import _gpus_out_of_reach
 from distui.runs.hosts import readers, remains
 from distui.runs.images.tar import BadArchive, TarReader
+from distui.runs.lines.events import iso
 from distui.runs.report.found import unfound
 from distui.runs.report.rank_rows import network_name
 from distui.runs.state import samples
@@ -29,7 +30,7 @@ from distui.runs.task.fetch import HostFetch
 from distui.session import Completed
 from distui.spec.hosts.inventory import Host
 from distui.tui.hosts.select import natural
-from distui.whole import whole
+from distui.whole import FIRST, LAST, MOST, code, count, moment, moment_ns, whole
 from fakehosts.runs import plan_for
 
 NONE = ("²", "9" * 5000, "٣", "+1", "1_0", " 1", "1\n", "")
@@ -52,6 +53,31 @@ def test_digits_are_a_number() -> None:
     assert (whole("12", 2), whole("123", 2)) == (12, None)
     assert [whole(text) for text in NONE] == [None] * len(NONE)
     assert [whole(text.encode()) for text in NONE] == [None] * len(NONE)
+
+
+ODD = (None, True, "1", [1], {}, float("nan"), float("inf"), -float("inf"), 10**400, -(10**400))
+"""What JSON of others may have where a number is meant."""
+
+
+def test_counters_statuses_and_times_are_bounded() -> None:
+    """Whole ones, and no more of them than a counter, a status or a calendar has."""
+    for read in (count, code, moment, moment_ns):
+        assert [read(value) for value in ODD] == [None] * len(ODD)
+    assert (count(0), count(MOST), count(MOST + 1), count(-1), count(1.0)) == (0, MOST, None, None, None)
+    assert (code(0), code(-9), code(3221225477), code(1 << 32)) == (0, -9, 3221225477, None)
+    assert (moment(FIRST), moment(LAST), moment(5)) == (FIRST, LAST, 5.0)
+    assert (moment(FIRST - 1), moment(LAST + 1)) == (None, None)
+    assert (moment_ns(1_795_226_874_473_189_101), moment_ns(10**29), moment_ns(1.0)) == (
+        1795226874.473189101,
+        None,
+        None,
+    )
+
+
+def test_a_time_beyond_what_can_be_said_is_the_last_that_can() -> None:
+    """Arithmetic with a clock that is far off never keeps an event from being written."""
+    assert (iso(LAST), iso(LAST + 1e12)) == ("9999-12-31T23:59:59.000Z",) * 2
+    assert (iso(FIRST), iso(-1e300)) == ("0001-01-01T00:00:00.000Z",) * 2
 
 
 @pytest.mark.parametrize("bad", NONE[:5])
@@ -103,9 +129,9 @@ async def test_no_number_beside_a_container(bad: str) -> None:
 @pytest.mark.parametrize("bad", NONE[:3])
 def test_no_number_in_figures(bad: str) -> None:
     """A counter that can't be read is left out, and so is a GPU without a number."""
-    assert samples._ib_bytes({"a": [bad, "1"], "b": ["1", "18446744073709551615"]}) == {"b": [4, 4 * (2**64 - 1)]}
+    assert samples._ib_bytes({"a": [bad, "1"], "b": ["1", "18446744073709551615"]}) == {"b": (4, 4 * (2**64 - 1))}
     assert samples._kib_to_mib(bad) is None
-    assert samples._nvidia(bad, {"gpus": {"fields": ["index"], "pcie": {}, "xid": {}}}) is None
+    assert samples._nvidia(bad, {"gpus": {"fields": ["index"], "pcie": {}, "xid": {}}}, 0.0) is None
 
 
 @pytest.mark.parametrize("bad", NONE[:3])

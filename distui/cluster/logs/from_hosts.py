@@ -12,7 +12,7 @@ from distui.cluster.logs.folder import into_folder
 from distui.cluster.logs.from_files import show_files
 from distui.cluster.logs.sink import LogSink
 from distui.copies import copy_folder
-from distui.errors import HostCommandError, HostError, UsageError
+from distui.errors import DistuiError, HostCommandError, HostError, UsageError
 from distui.plan.command import docker, process
 from distui.plan.command.torchrun import split_pieces
 from distui.plan.labels import named_ranks
@@ -20,6 +20,7 @@ from distui.plan.model import Task
 from distui.runs.follow.feed import EngineAccess
 from distui.runs.follow.followed import Drained, FollowEvent, FollowTarget, Lost, Note, Records, Removed
 from distui.runs.follow.follower import HostFollower
+from distui.runs.follow.survived import survived, unborne
 from distui.runs.lines.batch import STDERR, Batch
 from distui.runs.lines.docker_frames import stamp_ns
 from distui.runs.lines.events import LogLine
@@ -210,10 +211,18 @@ class _Viewer:
             await follower.close()
             drained.cancel()
             await asyncio.gather(running, drained, return_exceptions=True)
+            self._tell_error(running)
         finally:
             if follower is not None:
                 await follower.close()
             await self._host.link.close()
+
+    def _tell_error(self, running: asyncio.Future[None]) -> None:
+        """Say why nothing more of this host is shown, where an error that nobody expected is why."""
+        error = None if running.cancelled() else running.exception()
+        if isinstance(error, Exception) and not isinstance(error, DistuiError | OSError):  # stdout may be closed
+            survived(error, f"logs of {self._host.host}")
+            self._say(f"{self._host.host}: {unborne(error)}")
 
     async def _follower(self) -> HostFollower:
         first = self._host.first

@@ -31,6 +31,7 @@ from typing import Literal
 from distui.facts.values import loads
 from distui.frozen import frozen
 from distui.plan.model import Task
+from distui.whole import code, count
 
 Argv = tuple[str, ...]
 
@@ -328,15 +329,11 @@ def _parse_state(line: bytes) -> ProcessState | None:
     labels = data.get("labels")
     return ProcessState(
         state=data["state"],
-        index=_int(data.get("folder_index")),
-        pid=_int(data.get("pid")),
-        exit=_int(data.get("exit")),
-        started_ns=_int(data.get("started_ns")),
-        finished_ns=_int(data.get("finished_ns")),
-        log_size=_int(data.get("log_size")) or 0,
+        index=count(data.get("folder_index")),
+        pid=count(data.get("pid")),
+        exit=code(data.get("exit")),
+        started_ns=count(data.get("started_ns")),
+        finished_ns=count(data.get("finished_ns")),
+        log_size=count(data.get("log_size")) or 0,
         labels={str(k): str(v) for k, v in labels.items()} if isinstance(labels, dict) else {},
     )
-
-
-def _int(value: object) -> int | None:
-    return value if isinstance(value, int) else None

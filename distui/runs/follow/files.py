@@ -18,6 +18,7 @@ from distui.runs.follow.pause import Pause
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.lines.batch import STDOUT, Batch
 from distui.runs.lines.cri import CriParser
+from distui.whole import moment_ns
 
 _NOTICED = 3.0
 """Seconds within which a host says that a task is gone with all it had."""
@@ -181,8 +182,8 @@ def process_exit(task: int, text: str) -> Exited:
     if found is None:
         return Exited(task, None, "lost", error=f"the exit file can't be understood: {text[:100]!r}")
     code, finished, started = found.groups()
-    began = int(started) / 1e9 if started else None
-    return Exited(task, int(code), "exited", oom=None, started_at=began, finished_at=int(finished) / 1e9)
+    began = moment_ns(int(started)) if started else None
+    return Exited(task, int(code), "exited", oom=None, started_at=began, finished_at=moment_ns(int(finished)))
 
 
 class PodmanReader(FileReader):

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from distui.errors import HostCommandError, HostError, SessionLost
-from distui.facts.values import as_object, loads
+from distui.facts.values import as_object, loads, number
 from distui.runs.follow.channels import open_channels
 from distui.runs.follow.containers import ContainerReader
 from distui.runs.follow.feed import EngineAccess, EngineDown, Feed, FeedLost, OnClock, get_json, whole_lines
@@ -27,7 +27,7 @@ from distui.runs.hosts.link import ASK_BOOT, HostLink
 from distui.runs.lines.frames import NoHelper
 from distui.runs.state.samples import Sampler
 from distui.session import Session
-from distui.whole import whole
+from distui.whole import moment, moment_ns, whole
 
 Reader = ContainerReader | ProcessReader | PodmanReader
 
@@ -331,8 +331,7 @@ class HostFollower:
                 continue
             code = whole(str(as_object(actor.get("Attributes")).get("exitCode")), 10)
             nanos = whole(str(event.get("timeNano")), 20)
-            at = nanos / 1e9 if nanos is not None else None
-            self._spawn(reader.exit_seen(feed, code, at))
+            self._spawn(reader.exit_seen(feed, code, moment_ns(nanos)))
 
     async def _watch_engine(self, feed: Feed) -> None:
         """A daemon that hangs closes nothing: ask it now and then."""
@@ -391,7 +390,10 @@ class HostFollower:
         self._boot_id = boot_id or self._boot_id
 
     def _check_clock(self, hello: Mapping[str, Any]) -> None:
-        boot = float(hello["wall"]) - float(hello["boot"])
+        wall, since_boot = moment(hello["wall"]), number(hello["boot"])
+        if wall is None or since_boot is None:
+            raise ValueError("no clock goes like that")
+        boot = wall - since_boot
         back = self._boot is not None and boot < self._boot - _CLOCK_STEP
         self._boot = boot
         if back:

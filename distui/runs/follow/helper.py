@@ -15,6 +15,7 @@ from distui.facts.values import as_object, loads
 from distui.runs.follow.feed import EngineAccess, FeedKind, OnClock, OnHello, OnSample, Stream
 from distui.runs.lines.frames import Frame, FrameReader, NoHelper
 from distui.session import ByteChannel, Session
+from distui.whole import moment
 
 PING_EVERY = 15.0
 SILENT_AFTER = 45.0
@@ -207,9 +208,11 @@ class HelperFeed:
         heard = time.time()
         if self._on_hello is not None:
             self._on_hello(hello)
+        if (said := moment(hello["wall"])) is None:
+            raise ValueError("no clock goes like that")
         asked = self._asked.pop(hello.get("ping", 0), None)
         if asked is not None and self._on_clock is not None:
-            self._on_clock(asked, float(hello["wall"]), heard)
+            self._on_clock(asked, said, heard)
 
     async def _ping(self) -> None:
         loop = asyncio.get_running_loop()

@@ -12,6 +12,7 @@ from distui.plan.command.docker import LOG_SIZE
 from distui.runs.follow.followed import Exited
 from distui.runs.follow.signals import number
 from distui.runs.lines.docker_frames import stamp_ns
+from distui.whole import code, moment_ns
 
 
 @frozen
@@ -86,7 +87,7 @@ def _state(inspected: Mapping[str, Any]) -> ContainerState:
     return ContainerState(
         status=str(state["Status"]),
         running=bool(state["Running"]),
-        code=int(state["ExitCode"]),
+        code=_code(state["ExitCode"]),
         oom=bool(state.get("OOMKilled")),
         error=str(state.get("Error") or ""),
         started_at=moment(state.get("StartedAt")),
@@ -100,7 +101,14 @@ def _state(inspected: Mapping[str, Any]) -> ContainerState:
 
 
 def moment(text: str | None) -> float | None:
-    """UTC seconds; the engines' year 1 means never."""
+    """UTC seconds; None for the engines' year 1, which means never, and for times that can't be said here."""
     if not text or text.startswith("0001"):
         return None
-    return stamp_ns(text.encode()) / 1e9
+    return moment_ns(stamp_ns(text.encode()))
+
+
+def _code(value: Any) -> int:
+    """The exit status. Raises ValueError for what can be none."""
+    if (found := code(int(value))) is None:
+        raise ValueError("an exit status that is none")
+    return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from distui.facts.values import as_object
 from distui.frozen import frozen
-from distui.whole import whole
+from distui.whole import moment_ns, whole
 
 ENDING = frozenset({signal.SIGINT, signal.SIGKILL, signal.SIGTERM})
 """What people and programs end a container with. Others ask it for something: a checkpoint, its stacks, a new log."""
@@ -43,7 +43,7 @@ def sent(event: Mapping[str, Any]) -> Sent:
     """What an engine's event `kill` tells."""
     attributes = as_object(as_object(event.get("Actor")).get("Attributes"))
     nanos = whole(str(event.get("timeNano")), 20)
-    return Sent(number(str(attributes.get("signal", ""))), nanos / 1e9 if nanos is not None else None)
+    return Sent(number(str(attributes.get("signal", ""))), moment_ns(nanos))
 
 
 def number(text: str) -> int | None:

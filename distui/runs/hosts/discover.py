@@ -22,6 +22,7 @@ from distui.runs.hosts.asking import ask_each, run_with_retries
 from distui.runs.lines.text import safe
 from distui.session import Completed, Connector, Session
 from distui.spec.hosts.inventory import EngineName, Host
+from distui.whole import moment, moment_ns
 
 Runner = Callable[[Sequence[str]], Awaitable[Completed]]
 
@@ -287,7 +288,9 @@ _TIME = regex(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d:?\d
 
 
 def rfc3339(text: str) -> float | None:
-    """Docker's and podman's times in UTC seconds; None for the zero time of something that never happened."""
+    """Docker's and podman's times in UTC seconds; None for the zero time of something that never happened, and for one
+    that can't be said here.
+    """
     match = _TIME.match(text)
     if match is None:
         return None
@@ -295,7 +298,7 @@ def rfc3339(text: str) -> float | None:
         at = datetime.fromisoformat("{}T{}{}".format(*match.groups()))
     except ValueError:
         return None
-    return at.timestamp() if at.year > 1 else None
+    return moment(at.timestamp()) if at.year > 1 else None
 
 
 async def _processes(run_argv: Runner, host: str, run: str | None) -> tuple[FoundTask, ...]:
@@ -332,6 +335,6 @@ def _process(host: str, home: str, state: process.ProcessState) -> FoundTask | N
         running=state.state in ("created", "running"),
         status=state.state,
         exit=state.exit,
-        started=None if state.started_ns is None else state.started_ns / 1e9,
-        finished=None if state.finished_ns is None else state.finished_ns / 1e9,
+        started=moment_ns(state.started_ns),
+        finished=moment_ns(state.finished_ns),
     )

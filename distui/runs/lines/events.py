@@ -16,6 +16,7 @@ from distui.codec import Form, Key
 from distui.frozen import frozen
 from distui.plan.labels import format_ranks
 from distui.runs.lines.explanation import Explanation
+from distui.whole import FIRST, LAST
 
 RankPhase = Literal[
     "waiting", "starting", "running", "exited", "oom", "killed", "never_started", "removed", "lost", "stopped"
@@ -33,8 +34,13 @@ Level = Literal["info", "warning", "error"]
 
 
 def iso(at: float) -> str:
-    """UTC in RFC 3339 with milliseconds, as in the NDJSON stream."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """UTC in RFC 3339 with milliseconds, as in the NDJSON stream.
+
+    Hosts' times are of the years 1 to 9999, but may leave them when they are corrected by a clock that is far off: the
+    first or the last second that can be said stands for those.
+    """
+    when = datetime.fromtimestamp(min(max(FIRST, at), LAST), UTC)
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def moment(stamp: str) -> float:

@@ -18,13 +18,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from distui.files import open_to_read
+from distui.whole import FIRST, LAST, moment
 
 WIDTH = 8
 STAMP = len(b"2026-11-21T02:35:34.123456789Z")
 """Bytes of Docker's own stamps, which all look like this."""
-
-_FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
-"""The first and last second of the years 1 to 9999: beyond them nothing here can say a time."""
 
 
 def times_of(log: Path) -> Path:
@@ -77,7 +75,7 @@ def _slowly(stamp: str) -> float | None:
         at = datetime.fromisoformat(stamp)
     except ValueError:
         return None
-    return at.timestamp() if at.tzinfo is not None else None
+    return moment(at.timestamp()) if at.tzinfo is not None else None
 
 
 def pack(moments: list[float]) -> bytes:
@@ -110,6 +108,6 @@ def times_in(file: BinaryIO, first: int, count: int) -> Sequence[float | None]:
     file.seek(first * WIDTH)
     data = file.read(count * WIDTH)
     found = unpack(data[: len(data) // WIDTH * WIDTH])
-    if not found or (math.isfinite(sum(found)) and min(found) >= _FIRST and max(found) <= _LAST):
+    if not found or (math.isfinite(sum(found)) and min(found) >= FIRST and max(found) <= LAST):
         return found
-    return [at if _FIRST <= at <= _LAST else None for at in found]
+    return [moment(at) for at in found]

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from distui.frozen import frozen
 from distui.runs.lines.explanation import Explanation
 from distui.spec.job.job import Launcher
+from distui.whole import moment
 
 EndState = Literal["exited", "never_started", "lost", "removed"]
 """`lost`: nobody saw how it ended, its supervisor or host went away. `removed`: it was gone when looked for."""
@@ -245,8 +246,8 @@ def clock_doubt(rtt_ms: float | None) -> float:
 
 
 def corrected(at: float | None, offset_ms: float | None) -> float | None:
-    """A host's time on our clock: minus its offset."""
-    return None if at is None else at - (offset_ms or 0.0) / 1000
+    """A host's time on our clock: minus its offset; None where that is no time that can be said."""
+    return None if at is None else moment(at - (offset_ms or 0.0) / 1000)
 
 
 def lines_of(lines: Iterable[str], at: float | None = None) -> Lines:

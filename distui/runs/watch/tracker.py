@@ -59,6 +59,8 @@ class RunTracker:
         """Host -> from when to when it, or its engine, was out of reach, each time."""
         self.unmet: set[str] = set()
         """Hosts of an adopted run that this distui never reached."""
+        self.unfollowed: set[str] = set()
+        """Hosts that answer, but can't be followed any more (`Watch`): they are among the lost ones."""
         self.waited_at = float("-inf")
         """When a log last waited for room on the disk here: until a little later nobody's silence means anything."""
         self.all_in = False
@@ -180,7 +182,8 @@ class RunTracker:
     def unread_tasks(self) -> frozenset[int]:
         """Tasks whose log is not completely in its files here: their containers must stay.
 
-        What is on hosts out of reach can't be removed, and is said to be there.
+        What is on hosts out of reach can't be removed, and is said to be there; what is on those that are only not
+        followed any more could be.
         """
         return frozenset(i for i, t in self.tracks.items() if self._is_unread(t))
 
@@ -190,7 +193,8 @@ class RunTracker:
         return self.unread_tasks() | frozenset(missing)
 
     def _is_unread(self, track: TaskTrack) -> bool:
-        open_ended = not track.over and track.task.host not in {*self.lost_since, *self.unmet}
+        away = {*self.lost_since, *self.unmet} - self.unfollowed
+        open_ended = not track.over and track.task.host not in away
         return open_ended or track.log.error is not None or track.log.lost_bytes
 
     def lost_longer_than(self, seconds: float) -> bool:

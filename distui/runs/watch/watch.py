@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 
 from distui.codec import read
+from distui.errors import DistuiError
 from distui.facts.host import HostFacts
 from distui.plan.command.process import task_folder
 from distui.plan.model import RunPlan, Task
@@ -26,6 +27,7 @@ from distui.runs.follow.followed import (
 )
 from distui.runs.follow.follower import HostFollower
 from distui.runs.follow.resume import ResumePoint
+from distui.runs.follow.survived import survived, unborne
 from distui.runs.insight.seen.clocks import Reading
 from distui.runs.lines.events import Event, Notice
 from distui.runs.state.samples import host_sampled
@@ -63,7 +65,9 @@ class Watch:
         self._stored = stored
         self._disks: dict[str, DiskWatch] = {}
         self.broken = False
-        """Whether a follower ended with an error; it is raised where `following` ends."""
+        """Whether a follower ended since its host can't be reached, or not even its end could be told; that is raised
+        where `following` ends.
+        """
         self.tracker = RunTracker(plan, facts=facts, clock=clock)
         self.tracker.tracks.update({t.index: self._track(t) for t in plan.tasks})
         self.hosts = WatchedHosts(self.tracker, emit)
@@ -93,16 +97,19 @@ class Watch:
 
     @contextlib.asynccontextmanager
     async def following(self, hosts: Mapping[str, HostRun], *, adopted: bool) -> AsyncIterator[None]:
-        """One follower a host while the block runs. Raises what a follower could not bear."""
+        """One follower a host while the block runs. Raises why a link was given up.
+
+        A host whose follower ends with any other error is out of reach from then on.
+        """
         self.tracker.starting()
         self.hosts.runs = hosts
-        followers = [await self._follower(h, adopted=adopted) for h in hosts.values() if self._has_more(h)]
-        running = [asyncio.create_task(self._run(follower)) for follower in followers]
+        followers = {h.host: await self._follower(h, adopted=adopted) for h in hosts.values() if self._has_more(h)}
+        running = [asyncio.create_task(self._run(host, follower)) for host, follower in followers.items()]
         room = asyncio.create_task(self._lines.room.run())
         try:
             yield
         finally:
-            await asyncio.gather(*(follower.close() for follower in followers))
+            await asyncio.gather(*(follower.close() for follower in followers.values()))
             room.cancel()
             *results, waited = await asyncio.gather(*running, room, return_exceptions=True)
             for track in self.tracker.tracks.values():
@@ -118,13 +125,25 @@ class Watch:
         """Whether anything may still come of a task there."""
         return any(not self.tracker.tracks[task.index].over for task in host.tasks)
 
-    async def _run(self, follower: HostFollower) -> None:
+    async def _run(self, host: str, follower: HostFollower) -> None:
         try:
-            await follower.run()
+            try:
+                await follower.run()
+            except DistuiError:
+                raise
+            except Exception as error:
+                await self._unfollowed(host, error)
         except BaseException:
             self.broken = True
             self.tracker.changed.set()
             raise
+
+    async def _unfollowed(self, host: str, error: Exception) -> None:
+        """What a host said could not be borne: that host is lost, its logs stay there, and the run has its owner."""
+        survived(error, f"following {host}")
+        self.tracker.unfollowed.add(host)
+        await self.hosts.lost(host, Lost("host", unborne(error)))
+        await self.ends.explain(host)
 
     async def _follower(self, host: HostRun, *, adopted: bool) -> HostFollower:
         facts = self._facts.get(host.host)
