@@ -8,7 +8,7 @@ import platform
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from distui import config
@@ -25,7 +25,12 @@ _HARMLESS = regex(
 
 
 def write_crash(
-    exc: BaseException, words: Sequence[str], environ: Mapping[str, str], number: int | None = None
+    exc: BaseException,
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    secrets: Collection[str] = (),
+    *,
+    number: int | None = None,
 ) -> Path | None:
     """Write the crash file (0600) below the state folder; None when even that fails.
 
@@ -38,16 +43,17 @@ def write_crash(
         make_private(folder)
         handle = open_fd(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
-            file.write(report(exc, words, environ))
+            file.write(report(exc, words, environ, secrets))
     except (OSError, UsageError):  # no room, or no home
         return None
     return path
 
 
-def report(exc: BaseException, words: Sequence[str], environ: Mapping[str, str]) -> str:
+def report(exc: BaseException, words: Sequence[str], environ: Mapping[str, str], secrets: Collection[str] = ()) -> str:
     """Versions, the command line without its values, and the traceback with what the caller's variables hold masked.
 
-    A secret is masked also in the form that Python or JSON writes it in.
+    So are `secrets`, the values of `--env-file`, whatever their names. A value is masked also in the form that Python
+    or JSON writes it in.
     """
     lines = [
         f"distui {__version__}, Python {platform.python_version()}, {sys.platform}",
@@ -55,7 +61,7 @@ def report(exc: BaseException, words: Sequence[str], environ: Mapping[str, str])
         "",
         "".join(traceback.format_exception(exc)),
     ]
-    return _masked("\n".join(lines), words, environ)
+    return _masked("\n".join(lines), words, environ, secrets)
 
 
 def _shape(words: Sequence[str]) -> list[str]:
@@ -71,8 +77,9 @@ def _shape(words: Sequence[str]) -> list[str]:
     return shown
 
 
-def _masked(text: str, words: Sequence[str], environ: Mapping[str, str]) -> str:
-    values = [value for name, value in environ.items() if not _HARMLESS.fullmatch(name)]
+def _masked(text: str, words: Sequence[str], environ: Mapping[str, str], secrets: Collection[str]) -> str:
+    values = [*secrets]
+    values += [value for name, value in environ.items() if not _HARMLESS.fullmatch(name)]
     values += [word.partition("=")[2] for word in words]
     long = [value for value in values if len(value) >= 6]
     forms = {form for value in long for form in (value, repr(value)[1:-1], json.dumps(value)[1:-1])}

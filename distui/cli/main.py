@@ -6,7 +6,7 @@ import codecs
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,12 +39,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _done(words: list[str]) -> int:
     """The exit code of a call, whatever ends it."""
+    seen: dict[str, Any] = {}
     try:
-        status = _call(words)
+        status = _call(words, seen)
         sys.stdout.flush()
         return status
     except BaseException as exc:  # the last line of defence
-        return _ended(exc, words)
+        return _ended(exc, words, seen)
 
 
 def _open_missing_streams() -> None:
@@ -87,9 +88,11 @@ def _as_bytes(error: UnicodeError) -> tuple[bytes, int]:
     return bytes(code - 0xDC00 if 0xDC80 <= code <= 0xDCFF else ord("?") for code in codes), error.end
 
 
-def _call(words: list[str]) -> int:
-    """The exit code of a call, and words on stderr where it is wrong. Raises what is no error made on purpose."""
-    seen: dict[str, Any] = {}
+def _call(words: list[str], seen: dict[str, Any]) -> int:
+    """The exit code of a call, and words on stderr where it is wrong; click's own object is what it has `seen`.
+
+    Raises what is no error made on purpose.
+    """
     try:
         with promised(words, seen):
             from distui.cli.app import build
@@ -128,7 +131,7 @@ def _expected(exc: BaseException) -> DistuiError | None:
     return exc if isinstance(exc, DistuiError) else None
 
 
-def _ended(exc: BaseException, words: Sequence[str]) -> int:
+def _ended(exc: BaseException, words: Sequence[str], seen: Mapping[str, Any]) -> int:
     """The exit code of a call that an exception ended: stdout is closed or full, Ctrl-C, or else a bug."""
     if _only(exc, BrokenPipeError):
         return _quiet_end()
@@ -137,7 +140,7 @@ def _ended(exc: BaseException, words: Sequence[str]) -> int:
     if _only(exc, KeyboardInterrupt) or isinstance(exc.__cause__, KeyboardInterrupt):  # while a class was made
         _tell("distui: interrupted")
         return ExitCode.INTERRUPTED
-    return _crashed(exc, words)
+    return _crashed(exc, words, seen)
 
 
 def _only(exc: BaseException, kind: type[BaseException]) -> bool:
@@ -233,15 +236,17 @@ def _unwritten(error: OSError) -> int:
     return said.exit_code
 
 
-def _crashed(exc: BaseException, words: Sequence[str]) -> int:
+def _crashed(exc: BaseException, words: Sequence[str], seen: Mapping[str, Any]) -> int:
     if isinstance(exc, SystemExit):
         return exc.code if isinstance(exc.code, int) else ExitCode.BUG
     from distui.cli.crash import report, write_crash
+    from distui.cli.settings import ENV_FILE
 
-    place = write_crash(exc, words, os.environ)
+    secrets = seen.get(ENV_FILE, {}).values()
+    place = write_crash(exc, words, os.environ, secrets)
     _tell(f"distui: a bug in distui ({type(exc).__name__}); " + (f"details are in {place}" if place else "see below"))
     if place is None:
-        _tell(report(exc, words, os.environ))
+        _tell(report(exc, words, os.environ, secrets))
     return ExitCode.BUG
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from distui.cluster.attach.places import Places
     from distui.cluster.hosts.selection import Selection
     from distui.cluster.settings import ClusterSettings
+
+ENV_FILE = "distui.env_file"
+"""Key of click's object, beside the global options, under which the variables of `--env-file` are found: a crash file
+hides their values."""
 
 
 @frozen
@@ -98,6 +102,7 @@ class Settings:
 def settings_of(ctx: click.Context) -> Settings:
     """The settings of the call that `ctx` belongs to. Raises UsageError or SpecError."""
     flags: dict[str, Any] = dict(ctx.find_object(dict) or {})
+    flags.pop(ENV_FILE, None)
     explicit = flags.pop("config", None)
     environ = dict(os.environ)
     cwd = _here()
@@ -110,6 +115,8 @@ def settings_of(ctx: click.Context) -> Settings:
 
         with contextlib.suppress(OSError):
             sys.stderr.write("".join(f"distui: {safe_lines(words)}\n" for words in ignored))
+    env_file = env_files(flags.get("env_file", ()))
+    ctx.ensure_object(dict)[ENV_FILE] = env_file
     return Settings(
         environ=environ,
         cwd=cwd,
@@ -119,7 +126,7 @@ def settings_of(ctx: click.Context) -> Settings:
         hostfile=flags.get("hostfile"),
         quiet=bool(flags.get("quiet")),
         verbose=flags.get("verbose", 0),
-        env_file=env_files(flags.get("env_file", ())),
+        env_file=env_file,
     )
 
 
@@ -130,6 +137,13 @@ def _here() -> Path:
         raise UsageError(
             f"the current folder can't be told: {exc.strerror or exc}", hint="call distui from one that is there"
         ) from exc
+
+
+def env_file_values() -> Collection[str]:
+    """The values of `--env-file` of the call that is under way, for a crash file, which hides them."""
+    ctx = click.get_current_context(silent=True)
+    seen = ctx.find_object(dict) if ctx is not None else None
+    return tuple((seen or {}).get(ENV_FILE, {}).values())
 
 
 def env_files(files: Sequence[str]) -> dict[str, str]:

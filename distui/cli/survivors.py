@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import traceback
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,9 +18,10 @@ T = TypeVar("T")
 class Survivors:
     """Keeps what the event loop's handler of exceptions is told by `survived`; the same error once."""
 
-    def __init__(self, words: Sequence[str], environ: Mapping[str, str]) -> None:
+    def __init__(self, words: Sequence[str], environ: Mapping[str, str], secrets: Collection[str] = ()) -> None:
         self._words = words
         self._environ = environ
+        self._secrets = secrets
         self._found: dict[tuple[str, ...], tuple[str, str, Path | None]] = {}
 
     async def during(self, work: Coroutine[Any, Any, T]) -> T:
@@ -37,7 +38,9 @@ class Survivors:
         lines = (f"{at.filename}:{at.lineno}" for at in traceback.extract_tb(error.__traceback__))
         key = (type(error).__name__, *lines)
         if key not in self._found:
-            self._found[key] = (key[0], where, write_crash(error, self._words, self._environ, len(self._found)))
+            number = len(self._found)
+            place = write_crash(error, self._words, self._environ, self._secrets, number=number)
+            self._found[key] = (key[0], where, place)
 
     def tell(self) -> None:
         """Name the files on stderr, where nothing is painted any more."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from distui.amounts import duration
 from distui.cli.console import Console
-from distui.cli.settings import Settings
+from distui.cli.settings import Settings, env_file_values
 from distui.cli.survivors import Survivors
 from distui.cluster.hosts import connecting
 from distui.errors import DistuiError, ExitCode, Problem, SpecError
@@ -33,7 +33,7 @@ def run_async(work: Coroutine[Any, Any, T], *, limit: float | None = None) -> T:
     """Run `work` in an event loop, at most `limit` seconds. Raises TimedOut."""
 
     raise_limit()
-    kept = Survivors(sys.argv[1:], os.environ)
+    kept = Survivors(sys.argv[1:], os.environ, env_file_values())
     try:
         return asyncio.run(kept.during(within(limit, work)))
     finally:

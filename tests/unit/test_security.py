@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from distui.cli import wiring
+from distui.cli.actions import ps
 from distui.cli.crash import report
 from distui.files import open_private, write_private
 from distui.remote.putting import put_argv
+from distui.runs.follow.survived import SURVIVED
 
 ROOT = Path(__file__).parents[2]
 CANARY = "canary-5e1f-hunter2"
@@ -104,3 +109,30 @@ def test_a_crash_file_holds_no_secret(name: str, value: str) -> None:
     assert not any(form in text for form in (CANARY, value, repr(value)[1:-1], json.dumps(value)[1:-1]))
     assert "RuntimeError" in text
     assert "raise RuntimeError" in text
+
+
+@pytest.mark.parametrize("survives", [False, True])
+@pytest.mark.parametrize("name", ["HF_TOKEN", "PYTHONPASSWORD"])
+def test_a_crash_file_holds_no_value_of_an_env_file(
+    cli: Any, home: Path, monkeypatch: pytest.MonkeyPatch, name: str, survives: bool
+) -> None:
+    """Whatever its name, also where the environment has another value of it, or the call goes on."""
+    Path("s.env").write_text(f"{name}={CANARY}\n")
+    monkeypatch.setenv(name, "another-value")
+
+    def act(settings: Any, *_: Any, **__: Any) -> int:
+        if survives:
+            return wiring.run_async(survived(settings))
+        raise RuntimeError(f"could not send {settings.env_file[name]}", dict(settings.env_file))
+
+    async def survived(settings: Any) -> int:
+        error = RuntimeError(f"could not send {settings.env_file[name]}")
+        asyncio.get_running_loop().call_exception_handler({"message": "", "exception": error, SURVIVED: "h1"})
+        return 0
+
+    monkeypatch.setattr(ps, "act", act)
+    done = cli("ps", "--env-file", "s.env")
+    (crash,) = (home / ".local/state/distui/crashes").iterdir()
+    assert done.code == (0 if survives else 70)
+    assert "could not send ***" in crash.read_text()
+    assert CANARY not in crash.read_text() + done.out + done.err
