@@ -84,7 +84,7 @@ def test_a_late_module_is_the_real_one() -> None:
 CLOSED = """
 import os, subprocess, sys
 import distui.cli.main as module
-def call(words):
+def call(words, *_):
     assert not sys.stdin.isatty() and sys.stdin.read() == ""
     names = [os.readlink("/proc/self/fd/%d" % number) for number in range(3)]
     with open("{path}", "w") as own:
