@@ -93,6 +93,18 @@ def _kill_one_viewer(soak: Stage, host: str) -> None:
     soak.dice.choice([viewer for viewer in soak.viewers if viewer.verb == "attach"][-2:]).kill()
 
 
+def _viewer_sleeps(soak: Stage, host: str) -> None:
+    """A laptop elsewhere that follows the run is closed."""
+    viewer = soak.beside("attach", elsewhere=True)
+    viewer.until_phase("follow", 20)
+    viewer.sleep()
+
+
+def _viewer_wakes(soak: Stage, host: str) -> None:
+    for viewer in soak.viewers:
+        viewer.wake()
+
+
 def _empty_log(soak: Stage, host: str) -> None:
     """The log of the host's rank here, while it is written: what is removed nobody can read again."""
     if soak.program.over or soak.program.began("cleanup"):
@@ -142,6 +154,7 @@ FAULTS = {
     "distui-killed": Fault(_kill, on_host=False),
     "attach-killed": Fault(_kill_twice, on_host=False),
     "two-viewers": Fault(_two_viewers, _kill_one_viewer, longest=3.0, on_host=False),
+    "viewer-asleep": Fault(_viewer_sleeps, _viewer_wakes, longest=80.0, on_host=False),
     "stopped": Fault(_stop, on_host=False),
     "disk-full-here": Fault(_fill, _unfill, longest=3.0, on_host=False),
     "pruned": Fault(_prune, removes=True, loses="said", when="unread"),

@@ -200,9 +200,9 @@ class Soak(Stage):
         return [HERE] + [ELSEWHERE] * any(v.end is not None for v in others)
 
     def _readers(self) -> list[Viewer]:
-        """All but those elsewhere that came when the run was being removed from its hosts."""
+        """All but those elsewhere that came, or woke, when the run was being removed from its hosts."""
         removed = min(filter(None, (viewer.began("cleanup") for viewer in self.viewers)), default="")
-        return [v for v in self.viewers if v.place == HERE or not v.came_after(removed)]
+        return [v for v in self.viewers if v.place == HERE or not (v.came_after(removed) or v.overslept)]
 
     def _count_log(self, outcome: Outcome, rank: int, printed: bytes, place: str) -> None:
         host, wanted = HOSTS[rank], outcome.turn.work.said(rank)
@@ -217,13 +217,16 @@ class Soak(Stage):
         gone = lacking(had, printed)
         if not gone:
             return
-        late = place == ELSEWHERE and not had  # who comes when it is being removed has nothing to read
+        late = place == ELSEWHERE and (not had or self._slept())  # what is removed nobody can read any more
         if "unsaid" in loses or (("said" in loses or late) and said_to_miss(self._texts(place), host, rank)):
             outcome.missing += gone
             return
         outcome.lost += gone
         texts = list(self._texts(place))
         outcome.wrong.append(f"{host} {place}: {gone} lines lost{f', and not said: {texts}' * bool(loses)}")
+
+    def _slept(self) -> bool:
+        return any(viewer.slept for viewer in self.viewers)
 
     def _texts(self, place: str) -> Iterator[str]:
         return (text for viewer in self.viewers if viewer.place == place for text in viewer.texts())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import time
 from collections.abc import Iterable
@@ -14,13 +15,15 @@ from distui.errors import ExitCode
 
 
 class Viewer:
-    """A started distui, whose output never makes it wait. `killed`: by the soak, so it need not have a result."""
+    """A started distui, whose output never makes it wait. `killed`: by the soak, so it need not have a result.
+    `slept`: it was stopped for a while, as a machine that sleeps, so the run may have been removed meanwhile.
+    """
 
     def __init__(self, program: Any, verb: str, place: str) -> None:
         self.program = program
         self.verb = verb
         self.place = place
-        self.killed = False
+        self.killed = self.slept = False
         self._said: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._threads = [Thread(target=self._drain, args=(name,), daemon=True) for name in self._said]
         for thread in self._threads:
@@ -86,6 +89,20 @@ class Viewer:
         results = [event for event in self.events() if event.get("type") == "result"]
         knows_nothing = self.status in (ExitCode.NOT_FOUND, ExitCode.CONTACT_LOST)
         return knows_nothing and bool(results) and "" < moment <= results[-1]["ts"]
+
+    def sleep(self) -> None:
+        """SIGSTOP: its connections stay open, and nothing is read from them."""
+        self.slept = True
+        self.program.signal_group(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """It goes on where it was."""
+        self.program.signal_group(signal.SIGCONT)
+
+    @property
+    def overslept(self) -> bool:
+        """Whether it says, after a sleep, that it can't know how the run ended."""
+        return self.slept and self.status == ExitCode.CONTACT_LOST
 
     def kill(self) -> None:
         """SIGKILL to it and its children; returns when it is gone."""

@@ -13,8 +13,9 @@ import pytest
 pytestmark = pytest.mark.cluster
 
 REPO = Path(__file__).parents[2]
-SEED = 1309
-"""Draws killed containers and distuis, two viewers, an emptied log, a killed clean-up, a prune and late stops."""
+SEED = 22186
+"""Draws killed ranks and distuis, two viewers, one that sleeps over the end, an emptied log, a cut link, a killed
+clean-up, prunes and a late stop."""
 
 
 def test_a_short_soak_loses_and_leaves_nothing(lab: Any) -> None:
