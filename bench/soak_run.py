@@ -105,7 +105,7 @@ class Soak(Stage):
         witnesses.mkdir()
         self.viewers.clear()
         try:
-            self._start(turn)
+            self._start(turn, witnesses)
             self._let_strike(turn)
             self._to_the_end(outcome)
         except (RuntimeError, OSError, LabError, subprocess.SubprocessError) as error:
@@ -123,13 +123,13 @@ class Soak(Stage):
 
     # --- one run
 
-    def _start(self, turn: Turn) -> None:
-        """Return when all ranks run; a run that is to be left alone is."""
+    def _start(self, turn: Turn, witnesses: Path) -> None:
+        """Return when all ranks have begun, by the files that they write; a run that is to be left alone is."""
         job = JOB | {"command": turn.work.command(f"/shared/{self.name}")}
         (self.places[HERE][0] / "job.yaml").write_text(json.dumps(job))
         self.program = self.spawn("run", "job.yaml", "--name", self.name, *["-d"] * turn.detached)
         end = time.monotonic() + SECONDS
-        while not all(self._running()):
+        while not all((witnesses / str(rank)).exists() for rank in range(len(HOSTS))):
             if (self.program.over and self.program.status) or time.monotonic() > end:
                 raise RuntimeError(f"the ranks did not begin: {self.program.stderr[-500:]}")
             time.sleep(0.05)
