@@ -18,7 +18,8 @@ from distui.cli.actions import rm
 from distui.cluster.attach import ending, places
 from distui.cluster.attach.front_end import Ended
 from distui.cluster.attach.places import RunLocation
-from distui.errors import UsageError
+from distui.errors import ContactLost, UsageError
+from distui.facts.host import Trouble
 from distui.runs.lines.events import RunEnded, RunOpened
 from distui.runs.report import history
 from distui.runs.store.journal import Journal
@@ -66,6 +67,9 @@ def test_the_name_of_a_job_leads_to_its_newest_run(tmp_path: Path) -> None:
     assert ", did you mean 'train-cd34'?: why" in places.not_found(settings, "train", "why").message
     assert ", did you mean 'sweep-ef56'?" in places.not_found(settings, "swep-ef56", "why").message
     assert "did you mean" not in places.not_found(settings, "other", "why").message
+    down = {"h1": Trouble("unreachable", "h1 does not answer", "")}
+    with pytest.raises(ContactLost, match=r"is on no host that answers, did you mean 'sweep-ef56'\? not reached:"):
+        places.there(settings, RunLocation("swep-ef56", None, ()), None, down)
 
 
 @pytest.mark.parametrize(("used", "idle"), [(1, 3), (2, 2), (5, 0)])

@@ -164,10 +164,13 @@ class Places:
 
 def not_found(settings: ClusterSettings, run: str, why: str) -> NotFound:
     """The error for a run that nobody knows, with the nearest name recorded here: a job's name means its newest run."""
-    names = [s.run_id for s in settings.store.all() if s.run_id != run]
+    return NotFound(f"there is no run {shown(run)}{_near(settings, run)}: {why}", hint="`distui ps -a` lists the runs")
+
+
+def _near(settings: ClusterSettings, run: str) -> str:
+    names = [stored.run_id for stored in settings.store.all() if stored.run_id != run]
     of_job = next((name for name in names if name.startswith(f"{run}-")), None)
-    near = f", did you mean '{of_job}'?" if of_job else did_you_mean(run, names)
-    return NotFound(f"there is no run {shown(run)}{near}: {why}", hint="`distui ps -a` lists the runs")
+    return f", did you mean '{of_job}'?" if of_job else did_you_mean(run, names)
 
 
 def open_here(stored: StoredRun | None, unreachable: Collection[str]) -> RunPlan | None:
@@ -217,8 +220,9 @@ def there(
         return run
     if unreachable:
         lines = [f"  {one.message}" for one in shared(unreachable)]
+        near = _near(settings, place.run) if place.stored is None else ""
         raise ContactLost(
-            "\n".join([f"run {place.run} is on no host that answers; not reached:", *lines]),
+            "\n".join([f"run {place.run} is on no host that answers{near or ';'} not reached:", *lines]),
             hint="try again when the hosts are back",
         )
     if place.stored is not None:
