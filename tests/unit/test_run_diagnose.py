@@ -42,6 +42,10 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("failed to extend /dev/shm/nccl-Jh3aQz to 33030532 bytes, error: No space left on device", "shared memory"),
         ("unable to write to file </torch_2243_30425_0>: No space left on device (28)", "shared memory"),
         ("ibv_reg_mr_iova2 failed with error Cannot allocate memory", "locked memory"),
+        ("OSError: [Errno 107] Transport endpoint is not connected: '/mnt/data/a'", "shared folder went away"),
+        ("ls: cannot access '/mnt/data': Transport endpoint is not connected", "shared folder went away"),
+        ("OSError: [Errno 107] Transport endpoint is not connected", "a peer went away"),
+        ("RuntimeError: CUDA error: out of memory", "GPU ran out of memory"),
         (
             "RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's "
             "workers are out of shared memory. Please try to raise your shared memory limit.",

@@ -80,4 +80,4 @@ def _in_vain(attempt: Attempt) -> frozenset[int]:
         for rank, lines in track.seen().lines.items()
         if rank is not None
     }
-    return frozenset(rank for rank, words in said.items() if words is not None and words.weight != "own")
+    return frozenset(rank for rank, words in said.items() if words is not None and words.weight in ("waited", "echo"))

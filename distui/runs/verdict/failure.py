@@ -81,6 +81,8 @@ def _ended_itself(part: Part) -> bool:
     """Whether it said why before its signal: Lightning kills itself, NCCL and JAX abort when they have lost a peer."""
     if part.words is None:
         return False
+    if part.words.lingered:
+        return True  # it had lost the others by then
     return part.code == 137 or (part.code == 134 and part.words.cause is not None)
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from distui.frozen import frozen
 from distui.plan.labels import named_ranks
 from distui.runs.lines.events import rank_words
-from distui.runs.verdict.ends.moments import Moment
+from distui.runs.verdict.ends.moments import Moment, said
 from distui.runs.verdict.ends.parts import Part
 from distui.runs.verdict.evidence import Evidence
 from distui.runs.verdict.lines.last_words import LastWords
@@ -28,9 +28,14 @@ WORKED_ON = 8.0
 """Seconds after an error in which a program that fails may still say what it cleans up; later it has gone on."""
 HANDLED = 10.0
 """Seconds that a program may take to end by its error; one that is there for longer hangs, or has handled it."""
+UNCLEAR = "its words may only follow from the end of another rank"
 WAITED = "it waited for others in vain"
 ECHOED = "its words only follow from the end of another rank"
-NOBODY = {WAITED: "which of them kept it waiting is not known", ECHOED: "none that ended before it is known"}
+NOBODY = {
+    UNCLEAR: "none that ended before it is known",
+    WAITED: "which of them kept it waiting is not known",
+    ECHOED: "none that ended before it is known",
+}
 
 ECHO_LEAD = 30.0
 """Seconds by which an echo may be heard before the failure it echoes: a program may take leave of its peers first, and
@@ -79,17 +84,33 @@ def who(part: Part) -> str:
     return f"{named_ranks(part.ranks)} on {part.task.host}"
 
 
-def settled(parts: Sequence[Part]) -> list[Part]:
+def settled(evidence: Evidence, parts: Sequence[Part]) -> list[Part]:
     """The parts, without failures of ranks that worked on after their error until something else ended them.
 
-    Where the others only waited, or lost a peer, such an error explains more than theirs do: then it counts.
+    Where the others only waited, or lost a peer, such an error explains more than theirs do: then it counts. So does
+    one that a rank raised before it said that it lost the others, too.
     """
+    parts = _begun_earlier(evidence, parts)
     went_on = [p for p in parts if p.how == "failed" and p.ended_for_it and _quiet_for(p) > WORKED_ON]
     others = [p for p in _without(parts, went_on) if p.how == "failed"]
     if others and all(_weakness(p) for p in others):
         return list(parts)
     gone = {id(p) for p in went_on}
     return [_not_failed(p) if id(p) in gone else p for p in parts]
+
+
+def _begun_earlier(evidence: Evidence, parts: Sequence[Part]) -> Sequence[Part]:
+    """The parts, by their earlier errors where nobody's last words tell of one of its own."""
+    if not all(_weakness(part) for part in parts if part.how == "failed"):
+        return parts
+    return [_as_begun(evidence, part) if part.how == "failed" else part for part in parts]
+
+
+def _as_begun(evidence: Evidence, part: Part) -> Part:
+    earlier = part.words.earlier if part.words is not None else None
+    if earlier is None or earlier.at is None:
+        return part
+    return replace(part, words=earlier, when=said(evidence, part.task, earlier.at))
 
 
 def _without(parts: Iterable[Part], *others: Iterable[Part]) -> list[Part]:
@@ -143,7 +164,7 @@ def _leading(failed: Sequence[Part]) -> list[Part]:
 def _weakness(part: Part) -> int:
     if part.words is None or part.killed:
         return 0
-    return {"own": 0, "waited": 1, "echo": 2}[part.words.weight]
+    return {"own": 0, "unclear": 1, "waited": 2, "echo": 3}[part.words.weight]
 
 
 def _at(part: Part) -> float:
@@ -217,7 +238,7 @@ def _unsure(
         return f"{_named(handled)} reported an error long before, and had not ended by it"
     if not _weakness(first):
         return _may_have_handled(parts, first)
-    words = (WAITED, ECHOED)[_weakness(first) - 1]
+    words = (UNCLEAR, WAITED, ECHOED)[_weakness(first) - 1]
     held = evidence.explanation
     if words == WAITED and held is not None and held.culprits:
         return "" if held.certainty == "certain" else f"{WAITED}, most likely for {named_ranks(held.culprits)}"
@@ -226,6 +247,9 @@ def _unsure(
 
 def _may_have_handled(parts: Sequence[Part], first: Part) -> str:
     """The doubt that is left where a rank reported an error, was still there long after, and nothing came of that."""
+    lingered = first.words.lingered if first.words is not None else 0.0
+    if lingered > HANDLED:
+        return f"it was still there {lingered:.0f} s after its error: it may have handled it"
     stop = first.stop
     alone = all(p.how != "failed" or p.ended_for_it for p in parts)
     if first.closed or not first.ended_for_it or stop is None or not alone or stop.at - _at(first) <= HANDLED:

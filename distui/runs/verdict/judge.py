@@ -24,7 +24,7 @@ from distui.runs.verdict.words import end_of
 def judge(evidence: Evidence) -> Verdict:
     """The verdict on everything that is known. The same facts in any order give the same verdict."""
     stops = stops_of(evidence)
-    parts = settled(parts_of(evidence, stops))
+    parts = settled(evidence, parts_of(evidence, stops))
     group = first_of(evidence, parts)
     outcome, code = result_of(evidence, parts, stops)
     hung = outcome == "failed" and ended_by_hang(stops, group)

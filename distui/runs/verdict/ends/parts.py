@@ -92,7 +92,18 @@ class Part:
 def parts_of(evidence: Evidence, stops: tuple[Stop, ...]) -> list[Part]:
     """Every rank of the run, once, by number."""
     found = [part for task in evidence.tasks for part in _of_task(evidence, task, _stop_of(evidence, task, stops))]
-    return sorted(found, key=lambda part: part.ranks)
+    return sorted((_told_of_itself(evidence, part) for part in found), key=lambda part: part.ranks)
+
+
+def _told_of_itself(evidence: Evidence, part: Part) -> Part:
+    """A rank that only says that others failed has not failed by itself, though it repeats what they said. torchrun
+    may number its ranks in another way than distui does.
+    """
+    words = part.words
+    if words is None or not words.blamed or (words.number is None and evidence.rules.launcher == "torchrun"):
+        return part
+    its = part.ranks if words.number is None else (words.number,)
+    return part if words.blamed & set(its) else replace(part, words=replace(words, weight="echo"))
 
 
 def _stop_of(evidence: Evidence, task: TaskSeen, stops: tuple[Stop, ...]) -> Stop | None:

@@ -27,6 +27,10 @@ class Cause:
     """A process of it was killed: what else went wrong here explains more, but that a peer went away does not."""
     waited: bool = False
     """It waited for others in vain: a rank that failed in another way comes before it."""
+    unclear: bool = False
+    """It may be a peer's end that it met, or a trouble of its own: its words fit both."""
+    told: bool = False
+    """What else its line names is told of another task, in that one's words."""
 
 
 CRASH_HINT = "run it once with PYTHONFAULTHANDLER=1 in `env:`, which prints where"
@@ -83,8 +87,8 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("the port is already in use", "pick another with `master_port:`, or stop what holds it"),
         ),
         (
-            r"CUDA out of memory|OutOfMemoryError|OOM when allocating tensor|RESOURCE_EXHAUSTED: Out of memory"
-            r"|Cuda failure (\d+ )?'out of memory'",
+            r"\b(?:CUDA|HIP|NPU|XPU|MPS backend)(?: error:)? out of memory|OutOfMemoryError|OOM when allocating tensor"
+            r"|RESOURCE_EXHAUSTED: Out of memory|Cuda failure (\d+ )?'out of memory'",
             Cause("the GPU ran out of memory", "smaller batch, or `nvidia-smi` for who else uses it"),
         ),
         (
@@ -122,6 +126,10 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
                 "`dmesg -T | grep -i 'killed process'` there tells whether the host ran out of memory",
                 vague=True,
             ),
+        ),
+        (
+            r"slurmstepd\S*: error: Detected \d+ oom.?kill event|srun: error: \S+: tasks? [\d,-]+: Out Of Memory",
+            Cause("Slurm killed a process of it for lack of memory", "ask Slurm for more, or use less", killed=True),
         ),
         (
             r"^(?:malloc|realloc|free|munmap_chunk)\(\): |double free or corruption|stack smashing detected"
@@ -163,11 +171,13 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("too many files are open", "`ulimits: {nofile: 65536}`, or fewer DataLoader workers"),
         ),
         (
-            r"can't start new thread|pthread_create failed|blas_thread_init: .*failed",
+            r"can't start new thread|pthread_create failed|blas_thread_init: .*failed"
+            r"|libgomp: Thread creation failed",
             Cause("no more threads or processes may be started", "raise `--pids-limit` in `docker_args:` or `nproc`"),
         ),
         (
-            r"Stale file handle|Transport endpoint is not connected",
+            r"Stale file handle|/[^:]*: Transport endpoint is not connected"
+            r"|Transport endpoint is not connected: b?['\"]?/",
             Cause(
                 "a shared folder went away on this host", "mount it there again; `distui doctor --job` proves `data:`"
             ),
@@ -337,7 +347,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
         (
             r"Watchdog caught collective operation timeout|Timed out waiting \d+ms for (recv|send)"
-            r"|DEADLINE_EXCEEDED: Barrier timed out"
+            r"|DEADLINE_EXCEEDED: Barrier timed out|CollectiveExecutor::StartAbort DEADLINE_EXCEEDED"
             r"|timed out in monitoredBarrier|failed to pass monitoredBarrier|Application timeout caused pair closure",
             TIMED_OUT,
         ),
@@ -413,7 +423,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             ),
         ),
         (
-            r"socket\w*Connect: Connect to \S+ (?:returned \d+ ?\(|failed : )Connection refused",
+            r"socket\w*Connect: Connect to \S+ (?:returned (?:\d+ ?\()?|failed : )Connection refused",
             Cause(
                 "NCCL could not connect to a peer",
                 "it had ended, or something between the hosts refuses it: `distui doctor` proves who reaches whom",
@@ -423,7 +433,17 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
         (
             r"unhandled system error|ncclSystemError: System call",
-            Cause("a system call of NCCL failed", "NCCL_DEBUG=WARN in `env:` tells which", vague=True, network=True),
+            Cause(
+                "a system call of NCCL failed",
+                "NCCL_DEBUG=WARN in `env:` tells which",
+                vague=True,
+                unclear=True,
+                network=True,
+            ),
+        ),
+        (
+            r"Error reported from /job:",  # by TensorFlow's coordination service
+            Cause("another task failed", "look at the task that it names", secondary=True, told=True),
         ),
         (
             r"Connection (closed|reset) by (remote )?peer|ECONNRESET|Broken pipe|remote process exit(ed|ing)"
@@ -432,6 +452,8 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             r"|RPC Request was cancelled|AbortedError: .*Cleanup \d|has lost communication with a remote daemon"
             r"|PMIX ERROR: (?:PMIX_ERR_)?LOST[-_]CONNECTION"
             r"|heartbeat timeout\b|heartbeat has timed out|failed to connect to all addresses|\[Errno (32|104)\]"
+            r"|Socket recv failed while polling for opId|Software caused connection abort"
+            r"|Transport endpoint is not connected|Transport retry count exceeded"
             r"|Horovod has been shut down|most likely indicates that another task died|tasks are unhealthy",
             Cause("a peer went away", "look at the rank that failed first", secondary=True, network=True),
         ),

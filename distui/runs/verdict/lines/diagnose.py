@@ -105,7 +105,8 @@ def _named(lines: Iterable[str]) -> tuple[str, Cause] | None:
     best: tuple[str, Cause] | None = None
     for line in reversed(list(lines)):
         found = [] if "Warning:" in line else [cause for pattern, cause in RULES if pattern.search(line)]
-        cause = min(found, key=_weakness, default=None)
+        told = [cause for cause in found if cause.told]
+        cause = min(told or found, key=_weakness, default=None)
         if cause is not None and (best is None or _weakness(cause) < _weakness(best[1])):
             best = (line, cause)
         if best is not None and not _weakness(best[1]):

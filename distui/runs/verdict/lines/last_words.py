@@ -7,8 +7,10 @@ print around them; lines of ordinary work after an error mean that the rank went
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from itertools import takewhile
 from typing import Literal
 
 from distui.frozen import frozen
@@ -21,8 +23,10 @@ from distui.runs.verdict.lines.causes import Cause
 from distui.runs.verdict.lines.diagnose import cause_of
 from distui.runs.verdict.lines.plain import bare, heard, plain
 
-Weight = Literal["own", "waited", "echo"]
-"""`own`: something went wrong here. `waited`: it waited for others in vain. `echo`: a peer went away."""
+Weight = Literal["own", "unclear", "waited", "echo"]
+"""`own`: something went wrong here. `unclear`: here, or a peer went away. `waited`: it waited for others in vain.
+`echo`: a peer went away.
+"""
 
 AFTERWARDS = 8
 """Ordinary lines that may follow the last error, later than what was flushed with it."""
@@ -36,6 +40,10 @@ LONG_PAUSE = 150.0
 """The same where NCCL's watchdog speaks: it waits that long for others to write their traces."""
 POINTED = 60.0
 """Seconds by which an error may be older that another one points to: a server waits for its engine."""
+EARLIER = 3
+"""How often words about others may stand between an error of its own and the end."""
+REASON = 8
+"""Lines below an error in which its reason may stand."""
 MESSAGE = 20
 """Lines of an exception's message that stand above the next exception of its chain."""
 
@@ -43,7 +51,7 @@ _HEAD = regex(r"Traceback \(most recent call last\)|^terminate called|^Fatal Pyt
 _NATIVE = regex(
     r"Segmentation fault|Bus error|Illegal instruction|core dumped|^Killed$|^Aborted|\[FATAL tini"
     r"|: (?:command )?not found$|can't open file '|cannot (?:create|open) |Permission denied$|error: unrecognized"
-    r"|mpirun noticed that|srun: error|Check failed:|^panic:"
+    r"|mpirun noticed that|srun: error|Check failed:|^panic:|: F (?:tensorflow|external)/"
 )
 _RAISED = regex(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Closed|Expired)(?::|$)")
 _LAUNCHER = regex(r"\b(?:ChildFailedError|CalledProcessError|ProcessExitedException)\b")
@@ -52,6 +60,7 @@ _CHAINED = regex(r"^During handling of the above exception|^The above exception 
 _WARNING = regex(r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} |: [IW] (?:tensorflow|external)/|failed call to cuInit")
 _AROUND = regex(
     r"^\s|^$|^frame #\d+|^Exception raised from |^CUDA kernel errors|^For debugging consider|^Compile with |^<\w"
+    r"|: E (?:tensorflow|external)/|^Additional GRPC error information|^:\{\"created\""  # TensorFlow's
     r"|^\[?E ?\d{3,4} |^\+ |resource_tracker|^Current thread|^Thread 0x|^Extension modules|^[│╭╰]"
     r"|^[=-]{40,}$|^\S+ FAILED$|^Failures:$|^Root Cause \(first observed failure\):$|^\[\d+\]:$"  # torchrun's report
 )
@@ -63,6 +72,12 @@ _ABOVE = regex(
 _WATCHDOG = regex(r"watchdog|NCCL|taking the entire process down", re.IGNORECASE)
 _WORK = regex(r"\b(?:step|epoch|iter(?:ation)?|batch|loss|acc(?:uracy)?)\b\W{0,4}\d|\bit/s\b|\bs/it\b", re.IGNORECASE)
 _WENT_ON = regex(r"\b(?:retry|retrying|ignored|ignoring|skipp(?:ed|ing)|recover(?:ed|ing))\b", re.IGNORECASE)
+_BELOW = regex(r"\bNCCL error\b|\bRPC that terminated with:$|\berror stack:$")
+"""Lines that name an error whose reason stands in the lines below it."""
+_OVER = regex(r"^\[?[EWIF] ?\d{3,4} |^$|Traceback \(most recent call last\)")
+"""Where such lines are over."""
+_OF_RANKS = regex(r"\bCheckpointException ranks:dict_keys\(\[(\d{1,9}(?:, \d{1,9})*)\]\)")
+_NUMBER = regex(r"^\[rank(\d{1,9})\]")
 _NUMBERS = regex(r"0x[0-9a-fA-F]+|\d+")
 
 
@@ -82,6 +97,16 @@ class LastWords:
     """Seconds from the last of them until the rank last said something ordinary; 0 where it said no more."""
     own: tuple[str, ...] = ()
     """The lines of its own error, as they came, where another's or a launcher's report follows; else empty."""
+    number: int | None = None
+    """The rank as torch counts, where it says so before its lines."""
+    blamed: frozenset[int] = frozenset()
+    """The ranks, as torch counts, that failed by these words, which all ranks say; empty where they name none."""
+    earlier: LastWords | None = None
+    """An error of its own that it had raised before, where these words only tell of others and it said nothing else
+    in between.
+    """
+    lingered: float = 0.0
+    """Seconds from an earlier error to the words about others."""
 
     @property
     def gist(self) -> str:
@@ -92,25 +117,73 @@ class LastWords:
 @lru_cache(1024)
 def last_words(lines: Lines) -> LastWords | None:
     """What the end of a log says of a failure; None when it says nothing of one, or the rank worked on after it."""
+    words = _words(lines)
+    if words is None or words.weight == "own":
+        return words
+    return replace(words, earlier=_earlier(lines, words))
+
+
+def _earlier(lines: Lines, words: LastWords) -> LastWords | None:
+    """What it had raised itself before it said these words, and nothing else since."""
+    before: LastWords | None = words
+    for _ in range(EARLIER):
+        before = _words(lines[: before.start]) if before is not None else None
+        if before is None or before.quiet_for > FLUSH:
+            return None
+        if before.weight == "own":
+            return replace(before, lingered=_apart(before.at, words.at)) if before.raised else None
+    return None
+
+
+def _words(lines: Lines) -> LastWords | None:
     texts = heard(bare([plain(line.text) for line in lines]))
     end = _last_error(texts, lines)
     if end is None:
         return None
     start = _pointed_at(texts, lines, _first_error(texts, lines, end), end)
     said = texts[start : end + 1 + int(end + 1 < len(texts) and texts[end + 1].startswith("  what():"))]
-    heads = [texts[i] for i in range(start, end + 1) if _names_error(texts, i) and not _announces(texts, i)]
-    heads = [text for text in heads if not _ABOVE.search(text)] or heads
+    named = [i for i in range(start, end + 1) if _names_error(texts, i) and not _announces(texts, i)]
+    named = [i for i in named if not _ABOVE.search(texts[i])] or named
+    meant = {i: _meant(texts, i) for i in named}
     cause = cause_of(said)
-    weight = _weight(heads, cause)
+    weight = _weight(meant.values(), cause)
     if weight == "echo":  # what was heard first says most of it
-        cause = next((c for text in heads if (c := cause_of([text])) is not None), cause)
+        cause = next((c for c in meant.values() if c is not None), cause)
     elif weight == "own" and cause is not None and _of(cause) != "own":  # that came of its own error
-        heads = [text for text in heads if _of(cause_of([text])) == "own"]
-        cause = cause_of(heads)
+        named = [i for i in named if _of(meant[i]) == "own"]
+        cause = cause_of([texts[i] for i in named])
+    heads = [texts[i] for i in named]
     raised = any("Traceback (" in text or _RAISED.match(text) for text in said)
     own = _own_lines(texts, lines, start, end)
     later = _later(texts, lines, end)
-    return LastWords(lines[start].at, _headline(heads, said), weight, cause, start, raised, later, own)
+    number = _NUMBER.match(_rank_prefix(lines[start].text))
+    return LastWords(
+        at=lines[start].at,
+        headline=_headline(heads, said),
+        weight=weight,
+        cause=cause,
+        start=start,
+        raised=raised,
+        quiet_for=later,
+        own=own,
+        number=int(number[1]) if number else None,
+        blamed=_blamed(said),
+    )
+
+
+def _blamed(said: Sequence[str]) -> frozenset[int]:
+    """The ranks that torch.distributed.checkpoint names on all ranks."""
+    found = [_OF_RANKS.search(text) for text in said]
+    return frozenset(int(rank) for one in found if one is not None for rank in one[1].split(","))
+
+
+def _meant(texts: Sequence[str], i: int) -> Cause | None:
+    """The cause that a line names; where its reason stands below it, that one."""
+    cause = cause_of([texts[i]])
+    if not _BELOW.search(texts[i]) or not (cause is None or cause.unclear):
+        return cause
+    below = list(takewhile(lambda text: not _OVER.search(text), texts[i + 1 : i + 1 + REASON]))
+    return cause_of(below) or cause
 
 
 def _own_lines(texts: Sequence[str], lines: Sequence[Line], start: int, end: int) -> tuple[str, ...]:
@@ -238,23 +311,15 @@ def _headline(heads: Sequence[str], said: Sequence[str]) -> str:
     return (raised or heads or [text.strip() for text in said])[-1]
 
 
-def _weight(heads: Sequence[str], cause: Cause | None) -> Weight:
+def _weight(meant: Iterable[Cause | None], cause: Cause | None) -> Weight:
     """The first error of a chain decides: later ones are what came of it. A cause of its own anywhere outweighs."""
     if cause is not None and not (cause.secondary or cause.waited or cause.vague):
         return "own"
-    for weight in _weights(heads):
-        return weight
-    return "own" if cause is None else _of(cause)
-
-
-def _weights(heads: Sequence[str]) -> Iterator[Weight]:
-    for text in heads:
-        cause = cause_of([text])
-        if cause is None or not cause.vague:
-            yield _of(cause)
+    first = next((one for one in meant if one is None or not one.vague), cause)
+    return _of(first)
 
 
 def _of(cause: Cause | None) -> Weight:
     if cause is None:
         return "own"
-    return "echo" if cause.secondary else "waited" if cause.waited else "own"
+    return "echo" if cause.secondary else "waited" if cause.waited else "unclear" if cause.unclear else "own"
