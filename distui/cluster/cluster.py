@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
@@ -147,7 +148,9 @@ class Cluster(ClusterRuns):
         and `run.wait()` raise CheckFailed, HostsUnreachable or LaunchFailed: what had begun was undone, or is named.
 
         Who leaves the block before the run has ended, also by an exception or Ctrl-C, leaves the run alone: it lives
-        on, `distui attach` follows it, `distui stop` ends it. A start that is not over by then is undone.
+        on, `distui attach` follows it, `distui stop` ends it. A start that is not over by then is undone before the
+        block is left, also when that is cancelled: `run.result` is then that it was stopped, and what could not be
+        removed (`leftovers`); where nothing is left, the name is free again.
         """
         self.settings.refuse_readonly("a run")
         return self._launched(planned, preflight=preflight, force=force, detach=detach)
@@ -163,5 +166,6 @@ class Cluster(ClusterRuns):
             async with run:
                 yield run
         finally:
-            if run.result is not None:
-                forget_if_never_started(stored, run.result)
+            ended = run.result
+            if ended is not None and forget_if_never_started(stored, ended, undone=made.undone) and ended.log_dir:
+                run.result = replace(ended, log_dir="")

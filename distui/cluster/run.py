@@ -26,7 +26,8 @@ class Run:
 
     Use as an async context manager, and read `events` to the end.
 
-    Leaving the block before the run has ended leaves it alone: it lives on, as after `distui run --detach`.
+    Leaving the block before the run has ended leaves it alone: it lives on, as after `distui run --detach`. A start
+    that is not over by then is undone first: `result` is then that it was stopped, and what could not be removed.
     """
 
     def __init__(self, controller: RunController | Beside | EndedRun) -> None:
@@ -45,10 +46,14 @@ class Run:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.result is None:
-            self.result = self._controller.state.ended  # nobody has read that far
-        await self._events.close()
-        await self._controller.__aexit__(kind, error, trace)
+        try:
+            await self._events.close()
+        finally:
+            try:
+                await self._controller.__aexit__(kind, error, trace)
+            finally:
+                if self.result is None:
+                    self.result = self._controller.state.ended  # nobody has read that far
 
     @property
     def name(self) -> str:

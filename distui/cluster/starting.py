@@ -62,7 +62,13 @@ def controller_of(
     )
 
 
-def forget_if_never_started(stored: StoredRun, ended: RunEnded) -> None:
-    """A run that never was leaves its name free for the next try."""
-    if ended.outcome == "launch_failed" and not ended.leftovers:
+def forget_if_never_started(stored: StoredRun, ended: RunEnded, *, undone: bool = False) -> bool:
+    """A run that never was leaves its name free for the next try; so does a start that was `undone` as it was left.
+
+    Whether it is forgotten.
+    """
+    never_was = ended.outcome == "launch_failed" or (undone and ended.outcome == "stopped")
+    forgotten = never_was and not ended.leftovers
+    if forgotten:
         shutil.rmtree(stored.path, ignore_errors=True)
+    return forgotten

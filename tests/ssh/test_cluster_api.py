@@ -17,6 +17,7 @@ from distui.cli.demo.demo_ui import COUNTING
 from distui.cluster.cluster import Cluster
 from distui.cluster.planning import Sources
 from distui.cluster.request import RunRequest
+from distui.cluster.run import Run
 from distui.cluster.settings import ClusterSettings
 from distui.errors import CheckFailed, PlanError, SpecError, UsageError
 from distui.facts.host import HostFacts
@@ -151,6 +152,46 @@ async def test_a_run_that_is_left_lives_on(cluster: Cluster, tmp_path: Path) -> 
         assert [one.state for one in found] == ["running"]
         report = await stop_found(connector, found[0], planned.plan, who="test", grace=0.0)
         assert (report.errors, report.leftovers) == ({}, ())
+
+
+async def begun(run: Run, phase: str) -> None:
+    """Read it until this phase."""
+    async for event in run.events():
+        if isinstance(event, PhaseBegun) and event.phase == phase:
+            return
+    raise AssertionError(f"no {phase}")
+
+
+@pytest.mark.parametrize("phase", ["", "connect"])
+async def test_a_start_that_is_left_is_undone_and_its_name_is_free(
+    cluster: Cluster, tmp_path: Path, phase: str
+) -> None:
+    """As soon as the block is left, by an error or not, nothing of it is on the hosts, and it can be tried again."""
+    planned = await cluster.plan(job(tmp_path, "100000"), await cluster.probe(), name="again")
+    folder = tmp_path / "state/distui/runs/again"
+    for _ in range(2):
+        async with asyncio.timeout(60):
+            with pytest.raises(ZeroDivisionError):
+                async with cluster.launch(planned) as run:
+                    assert folder.exists()
+                    if phase:
+                        await begun(run, phase)
+                    raise ZeroDivisionError
+        assert run.result is not None
+        assert (run.result.outcome, run.result.leftovers, run.result.log_dir) == ("stopped", (), "")
+        assert await run.wait() is run.result
+        assert not folder.exists()
+        found = await find_runs(await cluster._connector(), cluster.hosts, run="again")
+        assert [one.state for one in found.named("again")] == []
+
+
+async def test_a_start_that_was_stopped_is_recorded(cluster: Cluster, tmp_path: Path) -> None:
+    """As after Ctrl-C of `distui run`: only leaving frees the name."""
+    planned = await cluster.plan(job(tmp_path, "100000"), await cluster.probe(), name="kept")
+    async with asyncio.timeout(60), cluster.launch(planned) as run:
+        run.stop()
+        assert (await run.wait()).outcome == "stopped"
+    assert (tmp_path / "state/distui/runs/kept").exists()
 
 
 async def test_what_is_wrong_is_said_before_anything_is_contacted(tmp_path: Path) -> None:

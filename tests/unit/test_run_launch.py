@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from distui.cluster.run import Run
+from distui.cluster.run_events import RunEvents
 from distui.errors import HostAuthError, HostCommandError, HostUnreachable, SessionLost
 from distui.plan.model import RunPlan
 from distui.runs.attempt.attempt import Attempt
@@ -336,16 +338,90 @@ async def test_a_bug_at_one_start_waits_for_the_others(cluster: Cluster) -> None
 
 
 async def test_leaving_in_the_middle_of_a_start_undoes_it(cluster: Cluster) -> None:
-    """The controller's context is left while one `docker run` is under way: it is waited for and undone."""
+    """The controller's context is left while one `docker run` is under way: it is waited for and undone, and said."""
     for host in cluster.hosts:
         host.engine.exits.clear()
     reached = cluster.hosts[1].hold("run")
+    controller = cluster.controller(cluster.plan())
     async with asyncio.timeout(60):
-        async with cluster.controller(cluster.plan()):
+        async with controller:
             await reached.wait()
+            controller.request_detach()  # no less is undone for that
             asyncio.get_running_loop().call_later(0.05, cluster.hosts[1].gates["run"].set)
     assert "run" in cluster.hosts[1].verbs()
     assert cluster.left() == []
+    ended = controller.state.ended
+    assert ended is not None and (ended.outcome, ended.leftovers) == ("stopped", ())
+    assert controller.undone
+
+
+async def test_leaving_before_the_first_step_of_a_start(cluster: Cluster) -> None:
+    """Nothing has begun by then; it ends all the same, in words."""
+    controller = cluster.controller(cluster.plan())
+    async with asyncio.timeout(60), controller:
+        pass
+    assert controller.state.ended is not None and controller.state.ended.outcome == "stopped"
+    assert controller.undone
+    assert cluster.left() == []
+
+
+async def test_what_a_start_that_is_left_leaves_is_said(cluster: Cluster) -> None:
+    """A host that can't remove its part is named in the end, for whoever asks for that."""
+    reached = cluster.hosts[1].hold("run")
+    cluster.hosts[0].fails["rm"] = HostCommandError("h1", "h1: docker does not answer", code="command_timeout")
+    controller = cluster.controller(cluster.plan())
+    async with asyncio.timeout(60), controller:
+        await reached.wait()
+        cluster.hosts[1].gates["run"].set()
+    ended = controller.state.ended
+    assert ended is not None and [words for words in ended.leftovers if "h1" in words and "does not answer" in words]
+
+
+async def test_who_is_cancelled_again_and_again_while_a_start_is_left(cluster: Cluster) -> None:
+    """As a group of tasks under a time limit does it: all is undone first, then who left is as cancelled as before."""
+    for host in cluster.hosts:
+        host.engine.exits.clear()
+    starting, removing = cluster.hosts[1].hold("run"), cluster.hosts[1].hold("rm")
+    run = Run(cluster.controller(cluster.plan()))
+
+    async def follow() -> None:
+        async with run:
+            await run.wait()
+
+    async with asyncio.timeout(60):
+        following = asyncio.create_task(follow())
+        await starting.wait()
+        following.cancel()
+        cluster.hosts[1].gates["run"].set()
+        await removing.wait()
+        for _ in range(3):
+            following.cancel()
+            await asyncio.sleep(0)
+        cluster.hosts[1].gates["rm"].set()
+        await asyncio.wait((following,))
+    assert following.cancelled()
+    assert cluster.left() == []
+    assert run.result is not None and (run.result.outcome, run.result.leftovers) == ("stopped", ())
+    assert [h.open_sessions for h in cluster.hosts] == [0, 0, 0]
+
+
+async def test_a_cancel_while_events_are_closed_skips_no_exit(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ends a run's reader may be cut off; the run is let go of all the same."""
+    reached = cluster.hosts[1].hold("run")
+    controller = cluster.controller(cluster.plan())
+
+    async def cut_off(events: RunEvents) -> None:
+        cluster.hosts[1].gates["run"].set()
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(RunEvents, "close", cut_off)
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(60), Run(controller):
+            await reached.wait()
+    assert cluster.left() == []
+    assert not controller.stored.is_followed
 
 
 async def test_a_host_that_was_restarted_since_it_was_probed_is_refused(cluster: Cluster) -> None:

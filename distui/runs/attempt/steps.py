@@ -85,11 +85,20 @@ def _all_of(results: Iterable[T | BaseException]) -> Iterator[T]:
 async def finished(work: Coroutine[Any, Any, T]) -> T:
     """Do `work` to its end, also when cancelled meanwhile: what is undone next must not go on appearing."""
     task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait((task,))
-        raise
+    await outlast(task)
+    return task.result()
+
+
+async def outlast(task: asyncio.Future[Any]) -> None:
+    """Wait until it is done, however often the wait is cancelled; raises that only then."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as exc:
+            cancelled = exc
+    if cancelled is not None:
+        raise cancelled
 
 
 async def together(*work: Coroutine[Any, Any, Any]) -> None:

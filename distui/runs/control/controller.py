@@ -20,7 +20,7 @@ from distui.runs.attempt.emitter import Emitter
 from distui.runs.attempt.limits import NO_LIMITS, Limits
 from distui.runs.attempt.replan import AttemptPlanner
 from distui.runs.attempt.requests import Requests
-from distui.runs.attempt.steps import DEFAULTS, LaunchOptions, LaunchRefused
+from distui.runs.attempt.steps import DEFAULTS, LaunchOptions, LaunchRefused, finished, outlast
 from distui.runs.control.supervise import STOP_CAUSES, supervise
 from distui.runs.ending.ask_ranks import ranks_seen
 from distui.runs.ending.conclude import reading, recall
@@ -121,6 +121,10 @@ class RunController:
         """The run's lock, while it is in our hands."""
         self._no_lock: OSError | None = None
         self._driver: asyncio.Task[None] | None = None
+        self._starting = not adopted
+        """Whether an attempt's tasks are not all started, and are to be."""
+        self.undone = False
+        """Whether it was left before its start was over, which was undone then: it never ran."""
         self._unmasked_said = False
 
     @property
@@ -170,19 +174,33 @@ class RunController:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let go of the hosts. A run that did not end lives on there."""
+        """Let go of the hosts. A run that did not end lives on there, but a start that is not over is undone, as by a
+        stop: `state.ended` says then what could not be removed. Who is cancelled meanwhile is cancelled after that.
+        """
         assert self._driver is not None
         unread = asyncio.create_task(self._run.events.discard())
-        if not self._driver.done():
+        left_starting = self._starting and not self._driver.done()
+        if left_starting:
+            self._undo_start()
+        elif not self._driver.done():
             self.request_detach()
             self._driver.cancel()
         try:
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._driver
+            await outlast(self._driver)
+            if not self._driver.cancelled():
+                self._driver.result()  # raises a bug
         finally:
+            self.undone = left_starting and self._starting and self.plan.attempt == 1
             self._lock.close()  # one that was cancelled before its first step holds it still
             unread.cancel()
-            await self.attempt.close()
+            await finished(self.attempt.close())
+
+    def _undo_start(self) -> None:
+        """Ask a start to stop, where nobody has: whoever only asked to leave it alone does not wait for its end."""
+        requests = self._run.requests
+        if requests.stop is None:
+            requests.detach = False
+            self.request_stop("user")
 
     async def why(self) -> Explanation:
         """Ask the ranks of the newest attempt where they are, and keep what they tell; they go on as they are."""
@@ -283,10 +301,12 @@ class RunController:
         if self._run.adopted:
             await self._find_all()
         else:
+            self._starting = True
             try:
                 await self._launch()
             except LaunchRefused as exc:
                 return await self._refused(exc)
+            self._starting = False
         attempt = self.attempt
         if self._options.detach or requests.detach:
             return left(attempt)

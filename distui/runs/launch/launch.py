@@ -76,7 +76,8 @@ async def launch(attempt: Attempt, options: LaunchOptions) -> None:
         error.leftovers = await _undo(attempt)
         raise error from None
     except BaseException:
-        await asyncio.shield(roll_back(attempt))
+        for words in await asyncio.shield(roll_back(attempt)):
+            await attempt.notice("error", f"left: {words}")
         raise
     finally:
         await asyncio.shield(
