@@ -19,7 +19,7 @@ from distui.remote.sshconfig import ConfigError, Options, Query, Reader
 from distui.spec.hosts.inventory import Host
 from distui.whole import whole
 
-_DEFAULT_IDENTITIES = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
+DEFAULT_IDENTITIES = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
 """The files ssh tries when no IdentityFile is set, in its order."""
 
 _SYSTEM = Path("/etc/ssh/ssh_config")
@@ -199,7 +199,7 @@ class _Resolver:
         if "identityfile" in self._options.lists:
             return self._files("identityfile")
         folder = self._sources.home / ".ssh"
-        return tuple(folder / name for name in _DEFAULT_IDENTITIES)
+        return tuple(folder / name for name in DEFAULT_IDENTITIES)
 
     def _files(self, option: str) -> tuple[Path, ...]:
         values = (text for text in self._options.lists.get(option, []) if text.lower() != "none")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import tarfile
@@ -13,9 +14,10 @@ import pytest
 from distui.doctor.bundle import bundle, write_bundle
 from distui.doctor.checks import check_hosts
 from distui.doctor.reach import Reached, ReachReport
-from distui.doctor.redact import Redactor
-from distui.errors import UsageError
+from distui.doctor.redact import Redactor, SshNames
+from distui.errors import HostAuthError, UsageError
 from distui.facts.host import Address, Gpu, GpuProcess, Gpus, HostDown, HostFacts, Nic, ProbeResult, Trouble
+from distui.remote.pool import SshConnector
 from distui.spec.hosts.inventory import Host
 
 HOSTS = (Host("node01", addr="10.0.0.1", user="amy"), Host("node02.corp.example"))
@@ -69,6 +71,67 @@ def test_it_is_a_tar_that_is_never_written_over(tmp_path: Path) -> None:
         assert tar.getnames() == ["distui-doctor/a.txt"]
     with pytest.raises(UsageError, match="exists"):
         write_bundle(path, {}, at=0)
+
+
+SSH_CONFIG = """\
+Host host1
+  HostName gpu-17.lab.acme-corp.com
+  Port 2222
+  User svc-train
+  ProxyJump ops@hop
+  IdentityFile ~/.ssh/acme_prod
+  HostKeyAlias seventeen
+Host hop
+  HostName bastion.acme-corp.com
+  User jumper
+"""
+OF_ACME = ("acme", "gpu-17", "svc-train", "seventeen", "bastion", "jumper", "alice", "ops", "hop ", "harbor", "laptop")
+
+
+def test_nothing_of_a_host_that_is_down_either(cli: Any, fake_hosts: Any, home: Path) -> None:
+    """What is known of it stands in messages only: names of ~/.ssh/config, keys, domains, registries."""
+    (home / ".ssh").mkdir(exist_ok=True)
+    (home / ".ssh/config").write_text(SSH_CONFIG)
+    key, seen = home / ".ssh/acme_prod", f"SHA256:{'aB3/' * 10}xyz"
+    login = f"refuses the login as svc-train; keys tried: {key}, laptop of Alice (agent), alice@acme (agent)"
+    words = (
+        f"host1 (gpu-17.lab.acme-corp.com:2222) {login}; the jump host ops@hop (bastion.acme-corp.com, jumper@hop) says"
+        f" {seen} of [seventeen]:2222, [GPU-17.Lab.Acme-Corp.com]; gpu-17 asked ns1.dns.acme.example and alice@acme; no"
+        " registry.acme.io/ml/train:1, harbor:5000/ml/train:1"
+    )
+    fake_hosts(host1=HostAuthError("host1", words, hint=f"ssh-keygen -R '[seventeen]:2222' -f {key}"))
+    connecting = importlib.import_module("distui.cluster.hosts.connecting")
+    resolver = SshConnector((Host("host1"),), home=home, system=False)
+    connecting.make_connector(None, ()).resolve = resolver.resolve
+    assert cli("doctor", "-H", "host1", "--bundle", "b.tgz").code == 3
+    with tarfile.open("b.tgz") as tar:
+        files = {name: tar.extractfile(name).read().decode() for name in tar.getnames()}  # type: ignore[union-attr]
+    for name, text in files.items():
+        for word in OF_ACME:
+            assert word not in text.lower(), (name, word)
+    report = files["distui-doctor/report.txt"]
+    assert "host1 (host1:2222) refuses the login as user" in report
+    assert "jump host user" in report and "host1 asked name" in report and "docker.io" not in report
+
+
+def test_what_only_looks_like_a_name_stays() -> None:
+    """Files, units of systemd, figures, digests, versions, and what everybody uses."""
+    text = (
+        "libnvidia-ml.so libcuda.so.1 hosts.yaml /etc/docker/daemon.json ~/.ssh/config nvidia-fabricmanager.service "
+        "user@1000.service temperature.gpu clocks_event_reasons.active fabric.ifname distui.run.name 24.0.7 "
+        "6.8.0-45-generic docker.io nvcr.io/nvidia/pytorch:25.01-py3 img@sha256:abc localhost:5000/x git@github.com:a "
+        "root@localhost e.g. 12:30:45 torch.distributed mig.mode.current x.h"
+    )
+    assert Redactor((), {}).text(text) == text
+
+
+def test_equal_names_are_one_and_different_ones_are_not() -> None:
+    """Whatever their case, and whether they were known before."""
+    known = {"n": SshNames(hosts=("a1.corp.example",), jumps=("b.corp.example",), users=("amy",))}
+    text = Redactor((Host("n"),), {}, ssh=known).text
+    assert text("n a1.corp.example a1 B.corp.example amy@c.corp.example bob@C.corp.example") == (
+        "host1 host1 host1 jump1 user1@name1 user2@name1"
+    )
 
 
 def test_the_verb_writes_it_even_when_hosts_are_down(cli: Any, fake_hosts: Any) -> None:

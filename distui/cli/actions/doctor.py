@@ -12,6 +12,7 @@ from distui.cli.console import Console, confirm_async
 from distui.cli.jobs.request import env_overrides
 from distui.cli.settings import Settings, env_files
 from distui.cluster.checking import Checked, check
+from distui.cluster.hosts.connecting import ssh_names
 from distui.cluster.jobs.job_files import job_path
 from distui.doctor.bundle import bundle, write_bundle
 from distui.doctor.checks import counts
@@ -75,7 +76,10 @@ def _bundle(
 ) -> None:
     """Write it, and say what is in it and what is not."""
     me, _, machine = owner().partition("@")
-    redactor = Redactor(hosts, checked.results, more_users=(me, machine)) if redact else None
+    redactor = None
+    if redact:
+        known = ssh_names(settings.cluster, hosts)
+        redactor = Redactor(hosts, checked.results, ssh=known, more_users=(me, machine))
     files = bundle(checked.rows, checked.results, checked.reach, version=__version__, redactor=redactor)
     write_bundle(settings.cwd / name, files, at=time.time())
     what = "names, addresses and serial numbers are replaced" if redact else "with names and addresses"

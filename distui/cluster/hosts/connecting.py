@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
@@ -10,6 +11,8 @@ from importlib import import_module
 from typing import Any
 
 from distui.cluster.settings import ClusterSettings
+from distui.doctor.redact import SshNames
+from distui.errors import DistuiError
 from distui.runs.hosts.reuse import reusing
 from distui.session import Connector, Session
 from distui.spec.hosts.inventory import Host
@@ -112,3 +115,43 @@ def ssh_words(settings: ClusterSettings, host: Host) -> dict[str, Any]:
         "keys": [str(p) for p in found.identity_files if p.exists()],
         "known_hosts": [str(p) for p in found.known_hosts if p.exists()],
     }
+
+
+def ssh_names(settings: ClusterSettings, hosts: Sequence[Host]) -> dict[str, SshNames]:
+    """The names that ssh's configuration has for these hosts and for those on the way to them: nobody is contacted."""
+    resolve = getattr(make_connector(settings, hosts), "resolve", None)
+    return {host.name: _names(resolve, host.name) for host in hosts} if resolve is not None else {}
+
+
+def _names(resolve: Callable[[str], Any], name: str) -> SshNames:
+    from distui.remote.config import DEFAULT_IDENTITIES, jump_words
+
+    way = _way(resolve, name)
+    written = [jump_words(jump) for where in way for jump in where.jumps]
+    keys = [path for where in way for path in where.identity_files]
+    hosts: dict[bool, list[str]] = {True: [], False: []}
+    for where in way:
+        names = (where.alias, where.hostname, where.host_key_alias)
+        hosts[where.alias == name] += filter(None, names)
+    return SshNames(
+        hosts=tuple(hosts[True]),
+        users=tuple(filter(None, (*(where.user for where in way), *(user for user, _, _ in written)))),
+        jumps=tuple(hosts[False]),
+        keys=tuple(str(path) for path in keys if path.parent.name != ".ssh" or path.name not in DEFAULT_IDENTITIES),
+    )
+
+
+def _way(resolve: Callable[[str], Any], name: str) -> list[Any]:
+    """What ssh's configuration says of a host and of those on the way to it, as far as it can be read."""
+    from distui.remote.config import jump_words  # it reads what ssh reads, and is dear to import
+
+    found: dict[str, Any] = {}
+    waiting = [name]
+    while waiting:
+        if (one := waiting.pop()) in found:
+            continue
+        with contextlib.suppress(ValueError, DistuiError):
+            where = resolve(one)
+            waiting += [jump for _, jump, _ in map(jump_words, where.jumps)]
+            found[one] = where
+    return list(found.values())
