@@ -14,6 +14,8 @@ import torch.distributed as dist
 
 TRAINERS = Path(__file__).resolve().parents[2] / "trainers"
 Ranks = Callable[..., list[subprocess.Popen[str]]]
+LIMIT = 600
+"""Seconds after which something counts as one that hangs, however busy the machine is."""
 
 
 def environment() -> dict[str, str]:
@@ -51,7 +53,7 @@ def run(start: Ranks) -> Callable[..., list[str]]:
 
     def call(program: str, count: int, *args: str) -> list[str]:
         ranks = start(program, count, *args)
-        said = [rank.communicate(timeout=120) for rank in ranks]
+        said = [rank.communicate(timeout=LIMIT) for rank in ranks]
         assert [rank.returncode for rank in ranks] == [0] * count, said
         assert all("Traceback" not in errors for _, errors in said), said
         return [output for output, _ in said]

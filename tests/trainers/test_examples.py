@@ -39,7 +39,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[distui.Cluster]:
 async def said(cluster: distui.Cluster, name: str, ranks: int) -> list[list[str]]:
     """Run an example without containers; what each rank printed."""
     job = replace(distui.load_job(EXAMPLES / f"{name}.yaml"), image=None, gpus_per_host=0)
-    async with asyncio.timeout(150), cluster:
+    async with asyncio.timeout(600), cluster:
         planned = await cluster.prepare(job, hosts=["demo1", "demo2"])
         assert planned.plan.world_size == ranks
         async with cluster.launch(planned) as run:

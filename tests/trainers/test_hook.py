@@ -28,7 +28,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 def until(condition: Callable[[], object]) -> None:
     """Wait for something that comes by itself; the limit is only against hanging."""
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < limit, "it never came"
         time.sleep(0.01)
@@ -44,6 +44,18 @@ def threads_of(insight: Path, pid: int) -> Any:
 
     until(answered)
     return found["threads"]
+
+
+def recorded(insight: Path, pid: int) -> Any:
+    """The collectives that a process tells when it is asked, likewise."""
+    found: dict[str, Any] = {}
+
+    def answered() -> bool:
+        found.update(hooked.recorder(str(insight), pid, 5))
+        return "groups" in found
+
+    until(answered)
+    return found["groups"]
 
 
 @pytest.fixture
@@ -96,7 +108,7 @@ def both(tmp_path: Path, insight: Path) -> Callable[..., tuple[int, str, str]]:
         said = []
         for folder in (None, insight):
             done = subprocess.run(
-                argv, capture_output=True, text=True, cwd=tmp_path, env=hooked_env(folder, **more), timeout=120
+                argv, capture_output=True, text=True, cwd=tmp_path, env=hooked_env(folder, **more), timeout=600
             )
             said.append((done.returncode, done.stdout, done.stderr))
         assert said[0] == said[1]
@@ -115,6 +127,24 @@ def ask(insight: Path, task: Path, *, stacks: bool = True) -> tuple[Process, ...
     mark, _, text = done.stdout.partition(b":")
     assert mark == b"DISTUI-INSIGHT"
     return host_answer("h1", json.loads(text)).tasks[0]
+
+
+def ask_until(good: Callable[[tuple[Process, ...]], bool], insight: Path, task: Path) -> tuple[Process, ...]:
+    """What it answers once that is good: of a process that gets no core for a while it says that it can't be asked."""
+    told: tuple[Process, ...] = ()
+
+    def answered() -> bool:
+        nonlocal told
+        told = ask(insight, task)
+        return good(told)
+
+    until(answered)
+    return told
+
+
+def all_asked(told: tuple[Process, ...]) -> bool:
+    """Whether each has told all it can."""
+    return not any(one.unasked for one in told)
 
 
 # what it tells
@@ -151,7 +181,7 @@ def test_ranks_that_a_program_forks_tell_what_torch_counts(start: Start, insight
     program = start(FORKS, RANK="0", WORLD_SIZE="1", **place)
     assert program.stdout is not None
     assert [program.stdout.readline() for _ in range(2)] == ["stepped\n"] * 2
-    told = ask(insight, task)
+    told = ask_until(all_asked, insight, task)
     assert {one.torch_rank for one in told if one.pid == program.pid} == {None}
     found = {one.torch_rank: one for one in told}
     for rank in (0, 1):
@@ -173,7 +203,7 @@ def test_ranks_tell_where_they_are(start: Start, insight: Path, tmp_path: Path) 
         return one.groups is not None and one.groups["0"].pending is not None
 
     until(waits)
-    told = {process.rank: process for process in ask(insight, task)}
+    told = {process.rank: process for process in ask_until(all_asked, insight, task)}
 
     waiting, sleeping = told[0], told[1]
     assert (waiting.pid, sleeping.pid) == (ranks[0].pid, ranks[1].pid)
@@ -200,7 +230,7 @@ def test_children_do_not_pass_for_their_rank(start: Start, insight: Path, tmp_pa
     rank = start(program, "-W", "ignore", PYTHONPATH=str(tmp_path))
     assert rank.stdout and [rank.stdout.readline() for _ in range(2)] == ["child\n", "joined 0\n"]
 
-    assert hooked.recorder(str(insight), rank.pid, 5)["groups"] == {}
+    assert recorded(insight, rank.pid) == {}
     assert threads_of(insight, rank.pid)
     assert rank.communicate("\n")[1] == "" and rank.returncode == 0
 
@@ -279,7 +309,7 @@ def test_all_questions_are_answered_by_the_main_thread(start: Start, insight: Pa
     assert len(heads) == 500 and len(set(heads)) == 1 and heads[0].startswith("Current thread")
     assert text.count("in <module>\n") == 500
     (tmp_path / "over").touch()
-    assert rank.wait(60) == 0
+    assert rank.wait(600) == 0
 
 
 @pytest.mark.parametrize("watched", [False, True])
@@ -300,8 +330,9 @@ def test_a_program_that_gives_its_signals_back_is_not_ended_by_a_question(
         process.sample()
         assert process.samples == []
     else:
-        (said,) = ask(insight, task)
-        assert said.unasked == ("stacks: it no longer handles the signal that asks for them",)
+        words = ("stacks: it no longer handles the signal that asks for them",)
+        (said,) = ask_until(lambda told: told[0].unasked == words, insight, task)
+        assert said.unasked == words
     assert rank.communicate("\n") == ("lives\n", "")
 
 
@@ -355,7 +386,7 @@ def test_a_process_that_becomes_itself_again_answers_again(start: Start, insight
     )
     rank = start(program)
     assert rank.stdout and rank.stdout.readline() == "again\n"
-    assert hooked.recorder(str(insight), rank.pid, 5)["groups"] == {}
+    assert recorded(insight, rank.pid) == {}
     assert threads_of(insight, rank.pid)
     assert rank.communicate("\n") == ("", "") and rank.returncode == 0
 

@@ -49,7 +49,7 @@ def test_torch(tmp_path: Path) -> None:
         for rank in "01"
     ]
     for rank in ranks:
-        out, err = rank.communicate(timeout=240)
+        out, err = rank.communicate(timeout=600)
         assert (rank.returncode, out.splitlines()[-1:]) == (0, ["step 20 of 20: sum of all ranks 2"]), err
 
 
@@ -57,7 +57,7 @@ def test_torchrun(tmp_path: Path) -> None:
     """The words after torchrun's own; both print to one pipe, unbuffered as in a run, and keep lines whole."""
     argv = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port())]
     done = subprocess.run(
-        [*argv, *command("torchrun")], check=False, text=True, capture_output=True, timeout=240, cwd=tmp_path,
+        [*argv, *command("torchrun")], check=False, text=True, capture_output=True, timeout=600, cwd=tmp_path,
         env=environment() | {"PYTHONUNBUFFERED": "1", "TMPDIR": str(tmp_path)},  # where torchrun leaves a folder
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -68,5 +68,5 @@ def test_torchrun(tmp_path: Path) -> None:
 
 def test_command() -> None:
     """A shell loop, told where it is."""
-    done = subprocess.run(command("command"), check=True, text=True, capture_output=True, timeout=120)
+    done = subprocess.run(command("command"), check=True, text=True, capture_output=True, timeout=600)
     assert done.stdout.splitlines()[-1] == "step 10: node 0 of 1, the first is 127.0.0.1:29611"

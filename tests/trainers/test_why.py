@@ -49,11 +49,11 @@ def home(tmp_path: Path) -> Iterator[Path]:
     thread.start()
     demo = DemoHosts(2, root=tmp_path / "home", prefix="n", env={"PATH": os.environ["PATH"], "PYTHONPATH": str(own)})
     try:
-        asyncio.run_coroutine_threadsafe(demo.__aenter__(), loop).result(60)
+        asyncio.run_coroutine_threadsafe(demo.__aenter__(), loop).result(600)
         (tmp_path / "home/hosts.yaml").write_text(INVENTORY)
         yield tmp_path / "home"
     finally:
-        asyncio.run_coroutine_threadsafe(demo.close(), loop).result(60)
+        asyncio.run_coroutine_threadsafe(demo.close(), loop).result(600)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
@@ -68,7 +68,7 @@ def start(home: Path, *args: str) -> subprocess.Popen[str]:
 
 def distui(home: Path, *args: str) -> Any:
     """What it prints as JSON."""
-    out, err = start(home, *args, "-o", "json").communicate(timeout=120)
+    out, err = start(home, *args, "-o", "json").communicate(timeout=6000)
     assert out, err
     return json.loads(out)
 
@@ -81,11 +81,11 @@ def test_a_process_that_sleeps(home: Path) -> None:
     with start(home, "run", "job.yaml", "--headless", "-y", "--name", "p") as run:
         assert run.stdout is not None
         assert any("step 19 from the login" in line for line in run.stdout)
-        end = time.monotonic() + 60
-        while (found := distui(home, "why", "p"))["kind"] == "moving":
+        end = time.monotonic() + 600
+        while (found := distui(home, "why", "p"))["kind"] in ("moving", "unseen"):
             assert time.monotonic() < end, found
         assert (found["kind"], found["culprits"]) == ("hang", [1]), found["headline"]
         assert f"sleeps at {home}/hang.py:7 in <module>" in found["headline"]
-        start(home, "stop", "p", "-y").communicate(timeout=120)
-        run.communicate(timeout=60)
+        start(home, "stop", "p", "-y").communicate(timeout=6000)
+        run.communicate(timeout=600)
     assert not list(home.rglob("hosts/*/p"))
