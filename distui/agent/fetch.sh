@@ -12,13 +12,19 @@ part=$dir.part lock=$dir.lock beat= child=
 
 fail() { printf '%s\n' "$*" >&2; exit 1; }
 mine() { [ "$(cat "$lock/owner" 2>/dev/null)" = "$token" ]; }
+whole() { trap '' HUP INT TERM PIPE; "$@"; }  # in a subshell: a signal in the middle would leave half of it
+# A second signal to the group would end what tidies up. A shell that has just been forked may lose any signal but KILL:
+# without an owner a client does not start.
 leave() {
+  trap '' HUP INT TERM PIPE
+  ours=; mine && ours=yes && rm -f -- "$lock/owner"
+  [ "$child" != new ] || child=$!
   [ -z "$child" ] || kill "$child" 2>/dev/null
-  [ -z "$beat" ] || kill -KILL "$beat" 2>/dev/null  # a shell that has just been forked may lose any other signal
-  if mine; then cd /; rmdir -- "$part/data" "$part" 2>/dev/null; rm -rf -- "$lock"; fi
+  [ -z "$beat" ] || kill -KILL "$beat" 2>/dev/null
+  [ -z "$ours" ] || { cd /; rmdir -- "$part/data" "$part" 2>/dev/null; rm -rf -- "$lock"; }
 }
 trap leave EXIT
-trap 'exit 143' HUP INT TERM PIPE
+trap "trap '' HUP INT TERM PIPE; exit 143" HUP INT TERM PIPE
 
 had() { if [ -d "$dir" ]; then echo "had $(tail -n 1 "$dir/about" 2>/dev/null)"; exit 0; fi; }
 had
@@ -34,15 +40,18 @@ done
 
 # the lock
 
+own() {
+  mkdir -- "$lock" || return
+  { printf '%s\n' "$token" | cat >"$lock/owner"; } || { rm -rf -- "$lock"; return 1; }
+}
+unlock() { mv -- "$lock" "$lock.old-$$" 2>/dev/null && rm -rf -- "$lock.old-$$"; }
 tries=0
-until said=$(mkdir -- "$lock" 2>&1); do
-  if [ -n "$(find "$lock" -maxdepth 0 -mmin +2 2>/dev/null)" ]; then
-    mv -- "$lock" "$lock.old-$$" 2>/dev/null && rm -rf -- "$lock.old-$$"
+until said=$(whole own 2>&1); do
+  if [ -n "$(find "$lock" -maxdepth 0 -mmin +2 2>/dev/null)" ]; then (whole unlock)
   elif [ -d "$lock" ]; then tries=0; echo .; sleep 1
   else tries=$((tries + 1)); [ "$tries" -lt 5 ] || fail "$said"
   fi
 done
-said=$({ printf '%s\n' "$token" | cat >"$lock/owner"; } 2>&1) || { rm -rf -- "$lock"; fail "$said"; }
 had
 
 # Without anybody who listens the fetch ends: what is there waits for the next one.
@@ -72,7 +81,8 @@ no_room() {
   fi
 }
 work() {
-  "$@" 2>"$lock/said" >&2 </dev/null &
+  child=new  # until its number is known
+  { mine && exec "$@"; } 2>"$lock/said" >&2 </dev/null &
   child=$!
   wait "$child"; status=$?
   child=

@@ -50,11 +50,14 @@ for p in "$@"; do
 done
 """.strip()
 
-# No backslash, `!` or newline: every login shell reads it the same way. The path comes over stdin.
+# The path comes over stdin. `wait` ends at a signal: a `cat` that was forked as it came may never get it. `rm` ignores
+# signals: a second one to the group would end it.
 _WRITE = (
-    'umask 077; set -C; IFS= read -r f; case $f in "~/"*) f=$HOME/${f#??};; esac; '
-    "trap 'rm -f -- \"$f\"' EXIT; trap 'exit 1' HUP INT TERM PIPE; "
-    'if (: >"$f") 2>/dev/null; then echo DISTUI-SHARED:written; cat >/dev/null; else echo DISTUI-SHARED:refused; fi'
+    'umask 077; set -C; exec 3<&0; IFS= read -r f; case $f in "~/"*) f=$HOME/${f#??};; esac; '
+    'remove=\'trap "" HUP INT TERM PIPE; rm -f -- "$f"\'; trap "$remove" EXIT; '
+    'trap "$remove; exit 1" HUP INT TERM PIPE; '
+    'if (: >"$f") 2>/dev/null; then echo DISTUI-SHARED:written; cat <&3 >/dev/null 2>&1 & wait "$!"; '
+    "else echo DISTUI-SHARED:refused; fi"
 )
 
 _SEES = 'p=$1; case $p in "~/"*) p=$HOME/${p#??};; esac; [ -e "$p" ] && echo yes; :'

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from distui.doctor.mount_check import mount_rows
-from distui.doctor.mounts import LOOK, MountReport, Seen, prove_mounts, read_seen
+from distui.doctor.mounts import _WRITE, LOOK, MountReport, Seen, prove_mounts, read_seen
 from distui.errors import HostCommandError
 from distui.plan.model import Mount
 from distui.session import Completed
+from fakehosts.interrupted import interrupt, moments
 
 
 class Channel:
@@ -193,3 +194,10 @@ def test_a_line_that_findmnt_did_not_fill() -> None:
     assert seen == Seen("there", True, "nfs4", "nas:/a\\x20b", "some", "1-2", "3-4")
     assert read_seen("there no ext2/ext3 ? file 1 2").words == "ext2/ext3"
     assert read_seen("hidden") == Seen("hidden")
+
+
+def test_signals_at_any_moment_leave_no_file(tmp_path: Path) -> None:
+    """A call that is given up gets one, or two in a row: the first ends what waits, the second must not end `rm`."""
+    for waits in moments(100, 0.006):
+        interrupt(("sh", "-c", _WRITE), waits, f"{tmp_path}/token\n".encode())
+        assert list(tmp_path.iterdir()) == []

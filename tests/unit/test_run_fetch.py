@@ -31,6 +31,7 @@ from distui.runs.launch.preflight import fetch_row
 from distui.runs.task.fetch import There, look, script, secret_lines
 from distui.session import Completed
 from distui.spec.job.job import DataMount, Job
+from fakehosts.interrupted import interrupt, moments
 from fakehosts.web import Web
 
 BIG = bytes(range(256)) * 4000
@@ -394,6 +395,15 @@ def test_killed_in_the_middle(host: Host, web: Web) -> None:
     web.slow = 0.0
     assert host.fetch(f"{web.url}/a", sha=sha(BIG)).returncode == 0
     assert int(web.asked[-1].removeprefix("/a bytes=").removesuffix("-")) > 0
+
+
+def test_a_fetch_that_is_given_up_leaves_no_lock(host: Host) -> None:
+    """Signals at any moment, one or two: the next fetch need not wait until the lock is old, and no client goes on."""
+    host.stub("aws", "exec sleep 600")
+    env = {**os.environ, "HOME": str(host.home), "PATH": f"{host.home}:{os.environ['PATH']}"}
+    for waits in moments(60, 0.03):
+        interrupt(host.argv("s3://b/k", client=("aws",)), waits, env=env)
+        assert not (host.cache / "k.lock").exists()
 
 
 # what a host has

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from distui.errors import HostCommandError
-from distui.runs.hosts.folder import TOKEN_IN, Claim, Take, take
+from distui.runs.hosts.folder import _TAKE, TOKEN_IN, Claim, Take, take
 from distui.session import Completed
+from fakehosts.interrupted import interrupt, moments
 
 ANN, BOB = Claim("ann@desk", 0.0), Claim("bob@desk", 60.0)
 
@@ -102,3 +104,21 @@ async def test_whose_a_folder_is_waits_for_nothing(tmp_path: Path) -> None:
         script = f'{TOKEN_IN}token_in "$1"'
         done = await asyncio.wait_for(here(("sh", "-c", script, "sh", str(tmp_path / name))), 20)
         assert (done.stdout, done.stderr) == (token, b"")
+
+
+@pytest.mark.parametrize("over", ["", "over"])
+def test_a_launch_that_is_given_up_leaves_no_folder_that_is_nobodys(tmp_path: Path, over: str) -> None:
+    """Signals at any moment: the folder says whose it is, and a stale one that was taken over is gone."""
+    folder = tmp_path / "h/r"
+    argv = ("sh", "-c", _TAKE, "distui-take", str(folder), ANN.text, over, "10")
+    for waits in moments(80, 0.015):
+        if over:
+            folder.mkdir(parents=True)
+            (folder / "launch").write_text(BOB.text)
+            age(folder, 12)
+        interrupt(argv, waits)
+        if folder.parent.exists():
+            assert left_in(folder.parent) in ([], ["r"])
+        if folder.exists():
+            assert (folder / "launch").read_text().rstrip() in (ANN.text, BOB.text)
+        shutil.rmtree(folder.parent, ignore_errors=True)

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +26,7 @@ from distui.plan.serialize import from_json
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.hosts.discover import FoundRuns, FoundTask, Runner, find_runs
 from distui.runs.hosts.folder import Claim, take
-from distui.runs.hosts.lease import Conflict, Lease, Resource, free, lease, resource_text, resources_on, sharers
+from distui.runs.hosts.lease import _LEASE, Conflict, Lease, Resource, free, lease, resource_text, resources_on, sharers
 from distui.runs.launch.gpu_users import gpu_users, launches, user_lines
 from distui.runs.launch.port_users import with_holders
 from distui.runs.launch.preflight import shared_row
@@ -33,6 +34,7 @@ from distui.runs.lines.events import PhaseBegun, RunEnded
 from distui.runs.store.runs import StoredRun
 from distui.session import Completed
 from distui.spec.hosts.inventory import Host
+from fakehosts.interrupted import interrupt, moments
 from fakehosts.runs import Cluster, facts_of, plan_for, until
 
 GPU = Gpus((Gpu(0, "GPU-0", "H100"),))
@@ -659,3 +661,21 @@ async def test_launches_under_way_are_seen_without_touching_them(tmp_path: Path)
         "GPU 3 is being taken by a launch of an unknown user",
     ), "a stale one holds nothing"
     assert len(held(tmp_path)) == 4
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_a_launch_that_is_given_up_leaves_nothing_that_is_nobodys(tmp_path: Path, stale: bool) -> None:
+    """Signals at any moment: each directory says whose it is, so that it can be freed, and none lies there aside."""
+    names = [f"gpu-{number}" for number in range(3)]
+    argv = ("sh", "-c", _LEASE, "distui-lease", str(tmp_path), ANN.text, "10", "", *names)
+    for waits in moments(60, 0.02):
+        for name in names if stale else ():
+            folder = tmp_path / f"distui-{name}"
+            folder.mkdir()
+            (folder / "launch").write_text(f"{BOB.text}\n")
+            os.utime(folder, (1, 1))
+        interrupt(argv, waits)
+        assert {folder.name for folder in tmp_path.iterdir()} <= {f"distui-{name}" for name in names}
+        for folder in tmp_path.iterdir():
+            assert (folder / "launch").read_text() in (f"{ANN.text}\n", f"{BOB.text}\n")
+            shutil.rmtree(folder)

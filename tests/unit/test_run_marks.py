@@ -17,6 +17,7 @@ from distui.errors import HostCommandError
 from distui.plan.labels import TaskLabels, to_labels
 from distui.runs.hosts import marks
 from distui.session import Completed
+from fakehosts.interrupted import interrupt, moments
 
 LABELS = TaskLabels("r", 3, (3,), "h1", "j", owner="ann@desk", launch="aa", gpus=(0, 1), ports=(29500,), progress="x")
 TOKEN = "aa-1"
@@ -225,3 +226,15 @@ def test_what_the_engine_knows_counts_before_a_mark() -> None:
     (other,) = marks.parse("0 " + json.dumps(to_labels(LABELS) | {"distui.launch": "bb"}), "h1")
     ended = replace(marked, id="c1", running=False)
     assert marks.added([ended], [marked, other]) == (ended, other)
+
+
+def test_a_mark_is_left_whole_or_not_at_all(tmp_path: Path, program: subprocess.Popen[bytes]) -> None:
+    """Signals at any moment, as a call gets that is given up: no file of another name stays in the shared place."""
+    place, folder = tmp_path / "place", folder_of(program, tmp_path)
+    place.mkdir()
+    file = place / f"distui-task-{TOKEN}.3"
+    for waits in moments(80, 0.015):
+        interrupt(("sh", "-c", marks._LEAVE, "distui-mark", str(file), "{}", str(folder)), waits)
+        assert files(place) in ([], [file.name])
+        assert not file.exists() or file.read_text().endswith("{}\n")
+        file.unlink(missing_ok=True)

@@ -35,3 +35,16 @@ whether it is too old.
 Whatever is no plain file holds no claim: a pipe would keep its reader waiting, a device or a huge file fill it. 400
 bytes are more than any claim has.
 """
+
+MAKE = r"""
+whole() { trap '' HUP INT TERM PIPE; "$@"; }
+make() {
+  mkdir -- "$1" || return
+  { printf '%s\n' "$2" | cat >"$1/launch"; } || { rm -rf -- "$1"; return 2; }
+}
+"""
+"""`make` makes the directory $1 with the claim $2 in it; 2 when only that can't be written, and it is gone again.
+
+A call that is given up gets a signal: between the two it would leave a directory that is nobody's, which counts for
+minutes. `whole`, in a subshell, does something to its end.
+"""

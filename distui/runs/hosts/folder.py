@@ -15,7 +15,7 @@ from typing import Literal
 from distui.errors import HostCommandError
 from distui.frozen import frozen
 from distui.plan.model import RunPlan
-from distui.runs.hosts.claim_file import AGED
+from distui.runs.hosts.claim_file import AGED, MAKE
 from distui.runs.hosts.discover import Runner
 from distui.runs.lines.text import safe
 
@@ -32,6 +32,7 @@ STALE_MINUTES = 10
 # The parents may be removed by another run that ends just now, so making them is tried again.
 _TAKE = (
     AGED
+    + MAKE
     + r"""
 d=$1 claim=$2 over=$3 minutes=$4 taken=
 case $d in "~/"*) d=$HOME/${d#??};; esac
@@ -41,16 +42,16 @@ fail() {
   rmdir -- "${d%/*}" "${d%/*/*}" "${d%/*/*/*}" 2>/dev/null
   echo "$1" >&2; exit 1
 }
-if [ "$over" = over ] && stale; then mv -- "$d" "$d.old-$$" && rm -rf -- "$d.old-$$"; fi
+replace() { mv -- "$d" "$d.old-$$" && rm -rf -- "$d.old-$$"; }
+if [ "$over" = over ] && stale; then (whole replace); fi
 for try in 1 2 3; do
-  said=$(mkdir -p -- "${d%/*}" 2>&1) && said=$(mkdir -- "$d" 2>&1) && taken=yes
+  said=$(mkdir -p -- "${d%/*}" 2>&1) && said=$(whole make "$d" "$claim" 2>&1) && taken=yes
   [ ! -d "$d" ] || break
 done
 [ -d "$d" ] || fail "$said"
 if [ -n "$taken" ]; then
   find "${d%/*}" -mindepth 2 -maxdepth 2 -type f \( -name 'env-*' -o -name '.distui-*' \) \
     -mmin "+$minutes" -exec rm -f {} + 2>/dev/null
-  said=$({ printf '%s\n' "$claim" | cat >"$d/launch"; } 2>&1) || { rm -rf -- "$d"; fail "$said"; }
   echo taken; exit
 fi
 written "$d"

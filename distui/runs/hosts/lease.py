@@ -16,7 +16,7 @@ from distui.amounts import plural
 from distui.frozen import frozen
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan
-from distui.runs.hosts.claim_file import CLAIM
+from distui.runs.hosts.claim_file import CLAIM, MAKE
 from distui.runs.hosts.discover import FoundTask, Runner
 from distui.runs.hosts.folder import STALE_MINUTES, Claim, who_claims
 from distui.runs.lines.text import safe
@@ -30,20 +30,21 @@ PLACE = "/tmp"
 # is passed over and reported, with who had it.
 _LEASE = (
     CLAIM
+    + MAKE
     + r"""
 place=$1 claim=$2 minutes=$3 force=$4 mine= passed=; shift 4
 umask 022
 own=$(printf '%s\n' "$claim" | line 3)
 undo() { for resource in $mine; do rm -rf -- "$place/distui-$resource"; done; }
 end() { undo; printf '%s\n' "$@"; exit 0; }
+replace() {
+  mv -- "$1" "$1.old-$$" 2>/dev/null || return
+  if [ "$(claim "$1.old-$$/launch")" = "$2" ]; then rm -rf -- "$1.old-$$"; else mv -- "$1.old-$$" "$1"; fi
+}
 for resource do
   d=$place/distui-$resource
   for try in 1 2; do
-    if said=$(mkdir -- "$d" 2>&1); then
-      mine="$mine $resource"
-      said=$({ printf '%s\n' "$claim" | cat >"$d/launch"; } 2>&1) || end failed "$resource" "$said"
-      continue 2
-    fi
+    if said=$(whole make "$d" "$claim" 2>&1); then mine="$mine $resource"; continue 2; fi
     [ -d "$d" ] || end failed "$resource" "$said"
     written "$d"
     [ -d "$d" ] || continue
@@ -54,16 +55,7 @@ for resource do
       passed="$passed $resource"
       continue 2
     fi
-    if ! mv -- "$d" "$d.old-$$" 2>/dev/null; then
-      aged "$d" "$minutes" || continue
-      passed="$passed $resource"
-      continue 2
-    fi
-    if [ "$(claim "$d.old-$$/launch")" = "$had" ]; then
-      rm -rf -- "$d.old-$$"
-    else
-      mv -- "$d.old-$$" "$d"
-    fi
+    (whole replace "$d" "$had") || ! aged "$d" "$minutes" || { passed="$passed $resource"; continue 2; }
   done
   end held "$resource" "$(claim "$d/launch")"
 done

@@ -69,7 +69,8 @@ boot=$(cat /proc/sys/kernel/random/boot_id)
 # pid. A pid of another namespace (an engine inside a container) is not the host's: its control group must name the
 # container. What another login has put at the mark's name stays there, since /tmp is sticky; opened for writing, a pipe
 # would block and a link be followed. So the mark is written to a file of a name nobody knows, and linked to its own,
-# which fails where there is something. Then there is no mark.
+# which fails where there is something. Then there is no mark. A signal in the middle would leave that file for good, as
+# one that is being written.
 _LEAVE = (
     TICKS
     + _BOOT
@@ -81,6 +82,7 @@ else
   read -r pid <"$ref/pid" && read -r start began <"$ref/ident" && [ "$began" = "$boot" ] || exit 0
 fi
 umask 022
+trap '' HUP INT TERM PIPE
 rm -f -- "$file" 2>/dev/null
 [ ! -e "$file" ] && [ ! -L "$file" ] && new=$(mktemp "$file.XXXXXX") || exit 0
 printf '%s %s %s\n%s\n' "$pid" "$start" "$boot" "$labels" | cat >"$new" && chmod 644 "$new" && ln -- "$new" "$file"
