@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+from distui.regex import regex
 from distui.runs.lines.events import Failure
 from distui.runs.lines.text import excerpt
 from distui.runs.verdict.ends.parts import Part
@@ -13,6 +15,10 @@ from distui.runs.verdict.first import First
 from distui.runs.verdict.lines.causes import CRASH_HINT, IN_VAIN, Cause
 from distui.runs.verdict.lines.diagnose import cause_of_exit, exit_words
 
+START_CODES = (125, 126, 127)
+STARTS = 5.0
+"""Seconds within which a command that can't be started has ended."""
+_NOT_STARTED = regex(r"not found|no such file|permission denied|can(?:no|')t exec|\bexec\b", re.IGNORECASE)
 _DUMPED = "Fatal Python error: "
 """How faulthandler begins to tell where a program crashed."""
 
@@ -49,7 +55,20 @@ def how_it_ended(part: Part) -> str:
         return f"{_told(part)}, and had not ended when its torchrun stopped it (exit {part.code})"
     if part.outlived and part.code in STOP_CODES and part.words is not None and not part.oom:
         return f"{_told(part)}, and had not ended when it was stopped (exit {part.code})"
-    return exit_words(part.code, oom=part.oom, error=part.error, engine=part.task.engine)
+    engine = "" if _by_its_own_status(part) else part.task.engine
+    return exit_words(part.code, oom=part.oom, error=part.error, engine=engine)
+
+
+def _by_its_own_status(part: Part) -> bool:
+    """Whether it ended by one of the statuses that engines and shells keep for commands that can't be started, though
+    it had run for a while, and said nothing of that.
+    """
+    end = part.task.end
+    if part.code not in START_CODES or part.error or end is None or end.at is None or end.started_at is None:
+        return False
+    if end.state == "never_started" or end.at - end.started_at < STARTS:
+        return False
+    return not any(_NOT_STARTED.search(text) for text in _said(part))
 
 
 def _told(part: Part) -> str:
@@ -74,7 +93,7 @@ def cause_of_part(part: Part) -> Cause | None:
         return said
     if part.outlived or _ended_itself(part):
         return said
-    return cause_of_exit(part.code, error=part.error) or said
+    return (None if _by_its_own_status(part) else cause_of_exit(part.code, error=part.error)) or said
 
 
 def _ended_itself(part: Part) -> bool:

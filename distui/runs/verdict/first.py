@@ -16,7 +16,7 @@ from distui.frozen import frozen
 from distui.plan.labels import named_ranks
 from distui.runs.lines.events import rank_words
 from distui.runs.verdict.ends.moments import Moment, said
-from distui.runs.verdict.ends.parts import Part
+from distui.runs.verdict.ends.parts import HANDLED, Part
 from distui.runs.verdict.evidence import Evidence
 from distui.runs.verdict.lines.last_words import LastWords
 
@@ -26,8 +26,6 @@ ALIKE_SILENT = 1.0
 """The same for ranks that say nothing and end with one status."""
 WORKED_ON = 8.0
 """Seconds after an error in which a program that fails may still say what it cleans up; later it has gone on."""
-HANDLED = 10.0
-"""Seconds that a program may take to end by its error; one that is there for longer hangs, or has handled it."""
 UNCLEAR = "its words may only follow from the end of another rank"
 WAITED = "it waited for others in vain"
 ECHOED = "its words only follow from the end of another rank"

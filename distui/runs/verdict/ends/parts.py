@@ -12,14 +12,17 @@ from typing import Literal
 
 from distui.frozen import frozen
 from distui.runs.verdict.ends.explain import KILLED, down_at, what_ended
-from distui.runs.verdict.ends.moments import SAID, Moment, ended, noticed, said
+from distui.runs.verdict.ends.moments import NOTICED_LATE, SAID, Moment, ended, noticed, said
 from distui.runs.verdict.ends.stops import STOP_CODES, caused, fell, seen_before, spoke_before, stop_for
-from distui.runs.verdict.evidence import End, Evidence, Lines, Stop, TaskSeen
+from distui.runs.verdict.evidence import End, Evidence, Lines, Stop, TaskSeen, lines_of
 from distui.runs.verdict.lines.last_words import LastWords, last_words
 from distui.runs.verdict.lines.torchrun import AgentWords, agent_words
 
 AT_ONCE = 2.0
 """Seconds after a stop began in which a task may end before its signal has come to it."""
+
+HANDLED = 10.0
+"""Seconds that a program may take to end by its error; one that is there for longer hangs, or has handled it."""
 
 How = Literal["failed", "succeeded", "stopped", "taken", "open"]
 """`taken`: torchrun ended it, since others of its node had failed. `open`: not known to have ended."""
@@ -128,9 +131,15 @@ def _unended(evidence: Evidence, task: TaskSeen, rank: int) -> Part:
     """A rank whose end nobody saw; what it said before its host was out of reach counts."""
     host = evidence.hosts.get(task.host)
     words = last_words(task.lines.get(rank, ())) if host is not None and host.lost_at is not None else None
-    if words is None or words.at is None or words.weight != "own":
+    if words is None or words.at is None or words.weight != "own" or _long_before(evidence, task, words.at):
         return Part(task, (rank,), "open")
     return Part(task, (rank,), "failed", None, said(evidence, task, words.at), words)
+
+
+def _long_before(evidence: Evidence, task: TaskSeen, at: float) -> bool:
+    """Whether a rank whose host was lost would have been seen to end by what it said then."""
+    host = evidence.hosts.get(task.host)
+    return host is not None and host.lost_at is not None and host.lost_at - at > NOTICED_LATE + HANDLED
 
 
 def _whole(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None, lines: Lines) -> Part:
@@ -226,7 +235,8 @@ def _of_process(
         return None
     if stop is not None and _stopped(evidence, stop, task, end, its.code, report.noticed_at or end.at, doubt):
         return replace(part, how="stopped", words=last_words(lines))
-    return _failed(evidence, part, None if stop is not None else last_words(lines))
+    words = None if stop is not None else last_words(lines)
+    return _failed(evidence, part, words or last_words(lines_of(its.said)))
 
 
 def _newest_round(report: AgentWords, evidence: Evidence, task: TaskSeen) -> AgentWords:

@@ -60,11 +60,11 @@ IN_VAIN = (TIMED_OUT, WATCHDOG)
 
 def _child(signals: str) -> str:
     """How launchers say by which of these signals the first process of theirs ended that did so badly: subprocess,
-    DeepSpeed, Lightning and torch's spawn, torchrun, Open MPI, MPICH and Hydra.
+    DeepSpeed, Lightning and torch's spawn, xargs and time, torchrun, Open MPI, MPICH and Hydra.
     """
     return (
         rf"died with <Signals\.(?:{signals})\b|return code = -(?:{signals})\b"
-        rf"|terminated with (?:code -|signal )(?:{signals})\b|\(exitcode: -(?:{signals})\)"
+        rf"|terminated (?:with|by) (?:code -|signal )(?:{signals})\b|\(exitcode: -(?:{signals})\)"
         rf"|exited on signal (?:{signals})\b"
         rf"|KILLED BY SIGNAL: (?:{signals})\b|EXIT STRING: .*\(signal (?:{signals})\)"
     )
@@ -365,7 +365,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             ),
         ),
         (
-            r"NET/IB ?: Got completion .*(status=|error )12\b",
+            r"NET/IB ?: Got completion .*(status=(\w+\()?|error )(5|12)\b",
             Cause(
                 "a peer does not answer on InfiniBand", "it had ended, or a link is down", secondary=True, network=True
             ),
@@ -452,8 +452,12 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             r"|RPC Request was cancelled|AbortedError: .*Cleanup \d|has lost communication with a remote daemon"
             r"|PMIX ERROR: (?:PMIX_ERR_)?LOST[-_]CONNECTION"
             r"|heartbeat timeout\b|heartbeat has timed out|failed to connect to all addresses|\[Errno (32|104)\]"
-            r"|Socket recv failed while polling for opId|Software caused connection abort"
+            r"|SocketException: Connection reset|Software caused connection abort"
+            r"|Socket recv failed while polling for opId"
             r"|Transport endpoint is not connected|Transport retry count exceeded"
+            r"|MPI_ERR_PROC_FAILED|Communication error with rank \d+|actor died unexpectedly"
+            r"|(eof|end of file|pipe closed|connection refused) \(this error originated at tensorpipe/"
+            r"|expects a different device incarnation|incarnation doesn't match"
             r"|Horovod has been shut down|most likely indicates that another task died|tasks are unhealthy",
             Cause("a peer went away", "look at the rank that failed first", secondary=True, network=True),
         ),

@@ -24,13 +24,18 @@ SIGNAL_WORDS = {
 
 
 def exit_words(code: int | None, *, oom: bool = False, error: str = "", engine: str = "docker") -> str:
-    """An exit status in words: `exit 3`, `out of memory (exit 137)`, `killed by SIGSEGV (segmentation fault)`."""
+    """An exit status in words: `exit 3`, `out of memory (exit 137)`, `killed by SIGSEGV (segmentation fault)`.
+
+    Without an engine it is the program's own: neither that nor a shell ended it.
+    """
     if oom and code == 0:
         return "out of memory: the kernel killed a process of it, which ended with exit 0 all the same"
     if oom:
         return f"out of memory: the kernel killed it (exit {code})"
     if code is None:
         return error or "ended without an exit status"
+    if not engine and code < 128:
+        return f"exit {code}{_because(error)}"
     if code == 125 and engine != "process":
         return f"{engine} could not start it (exit 125){_because(error)}"
     if code == 126:

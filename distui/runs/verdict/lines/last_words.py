@@ -77,7 +77,8 @@ _BELOW = regex(r"\bNCCL error\b|\bRPC that terminated with:$|\berror stack:$")
 _OVER = regex(r"^\[?[EWIF] ?\d{3,4} |^$|Traceback \(most recent call last\)")
 """Where such lines are over."""
 _OF_RANKS = regex(r"\bCheckpointException ranks:dict_keys\(\[(\d{1,9}(?:, \d{1,9})*)\]\)")
-_NUMBER = regex(r"^\[rank(\d{1,9})\]")
+_WAITED = regex(r"\bran for (\d{1,12}) milliseconds before timing out|Timed out waiting (\d{1,12})ms for ")
+_NUMBER = regex(r"\[rank(\d{1,9})\]:")
 _NUMBERS = regex(r"0x[0-9a-fA-F]+|\d+")
 
 
@@ -131,8 +132,18 @@ def _earlier(lines: Lines, words: LastWords) -> LastWords | None:
         if before is None or before.quiet_for > FLUSH:
             return None
         if before.weight == "own":
-            return replace(before, lingered=_apart(before.at, words.at)) if before.raised else None
+            kept = before.raised and not _worked_on(lines[before.start :], words, before.at)
+            return replace(before, lingered=_apart(before.at, words.at)) if kept else None
     return None
+
+
+def _worked_on(lines: Lines, words: LastWords, error: float | None) -> bool:
+    """Whether it waited for what it had begun after its error: that was no end of its work."""
+    waits = [(line.at, found) for line in lines if (found := _WAITED.search(line.text))]
+    if not waits:
+        return words.weight == "waited"
+    at, found = waits[0]
+    return at is None or error is None or at - int(found[1] or found[2]) / 1000 > error + PAUSE
 
 
 def _words(lines: Lines) -> LastWords | None:
@@ -156,7 +167,7 @@ def _words(lines: Lines) -> LastWords | None:
     raised = any("Traceback (" in text or _RAISED.match(text) for text in said)
     own = _own_lines(texts, lines, start, end)
     later = _later(texts, lines, end)
-    number = _NUMBER.match(_rank_prefix(lines[start].text))
+    number = _NUMBER.search(safe(lines[start].text))
     return LastWords(
         at=lines[start].at,
         headline=_headline(heads, said),

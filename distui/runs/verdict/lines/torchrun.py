@@ -7,10 +7,11 @@ for one that failed, then a report with an entry for each. Only those before 2.8
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from functools import lru_cache
+from itertools import takewhile
 
 from distui.frozen import frozen
 from distui.regex import regex
@@ -29,11 +30,15 @@ _HEAD = regex(r"^\s*\[\d{1,9}\]:\s*$")
 _TIME = regex(r"^\s*time\s*:\s*(\d{4}-\d\d-\d\d)_(\d\d:\d\d:\d\d)")
 _RANK = regex(r"^\s*rank\s*:\s*(\d{1,9})\s*\(local_rank:\s*(\d{1,9})\)")
 _CODE = regex(r"^\s*exitcode\s*:\s*(-?\d{1,9})\s*\(pid:\s*(\d{1,9})\)")
+_RULED = regex(r"^[=-]{20,}$")
+_TRACEBACK = regex(r"^(\s+)traceback : (?=Traceback \(most recent call last\))")
 
 ANEW = 1.0
 """Seconds in which ranks that torchrun stops may still speak."""
 ROUND = 60.0
 """Seconds in which torchrun has surely ended the ranks that it stops: it kills them after 30."""
+LONGEST = 200
+"""Lines of one rank in a report, with its traceback."""
 ZONE_STEP = 900
 """Seconds: offsets of the world's time zones are multiples of a quarter of an hour."""
 
@@ -49,6 +54,8 @@ class ProcessEnd:
     """RANK as torchrun counts; with c10d not the rank distui names."""
     second: int | None = None
     """When torchrun noticed, in whole seconds by the container's clock and time zone, read as if that were UTC."""
+    said: tuple[str, ...] = ()
+    """Its traceback, where the program had torch record it."""
 
 
 @frozen
@@ -159,14 +166,14 @@ def _report(lines: Sequence[Line]) -> list[ProcessEnd]:
     root = roots[-1]
     start = next((i for i in range(root, -1, -1) if _TITLE.match(texts[i])), root)
     others = list(_entries(texts[start:root]))
-    return [*others, *list(_entries(texts[root : root + 16]))[:1]]
+    return [*others, *list(_entries(texts[root : root + LONGEST]))[:1]]
 
 
-def _entries(texts: Iterable[str]) -> Iterator[ProcessEnd]:
+def _entries(texts: Sequence[str]) -> Iterator[ProcessEnd]:
     second: int | None = None
     number: int | None = None
     local: int | None = None
-    for text in texts:
+    for i, text in enumerate(texts):
         if _HEAD.match(text):
             second = number = local = None
         elif time := _TIME.match(text):
@@ -174,8 +181,18 @@ def _entries(texts: Iterable[str]) -> Iterator[ProcessEnd]:
         elif rank := _RANK.match(text):
             number, local = int(rank[1]), int(rank[2])
         elif (code := _CODE.match(text)) and local is not None:
-            yield ProcessEnd(local, _status(int(code[1])), int(code[2]), number, second)
+            yield ProcessEnd(local, _status(int(code[1])), int(code[2]), number, second, _recorded(texts[i + 1 :]))
             local = None
+
+
+def _recorded(texts: Sequence[str]) -> tuple[str, ...]:
+    """The traceback of an entry, below its status, without the blanks before all of its lines."""
+    its = list(takewhile(lambda text: not (_HEAD.match(text) or _RULED.match(text)), texts))
+    found = next(((i, head[1]) for i, text in enumerate(its) if (head := _TRACEBACK.match(text))), None)
+    if found is None:
+        return ()
+    first, blanks = found
+    return tuple(_TRACEBACK.sub("", text).removeprefix(blanks) for text in its[first:])
 
 
 def _status(code: int) -> int:
