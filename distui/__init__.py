@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
     from distui.cluster.planning import PlannedRun
     from distui.cluster.run import Run
     from distui.cluster.run_list import RunList
+    from distui.cluster.secret_warning import SecretWarning
     from distui.cluster.settings import ClusterSettings
     from distui.cluster.unusable import HostsFailed, HostsUnreachable
     from distui.errors import (
@@ -102,6 +103,7 @@ _HOMES = {
     "distui.cluster.planning": "PlannedRun",
     "distui.cluster.run": "Run",
     "distui.cluster.run_list": "RunList",
+    "distui.cluster.secret_warning": "SecretWarning",
     "distui.cluster.settings": "ClusterSettings",
     "distui.cluster.unusable": "HostsFailed HostsUnreachable",
     "distui.errors": "CheckFailed ContactLost DistuiError ExitCode HostAuthError HostCommandError HostError "
@@ -191,6 +193,7 @@ __all__ = [
     "RunRow",
     "RunStalled",
     "RunState",
+    "SecretWarning",
     "Series",
     "SeriesReader",
     "SessionLost",

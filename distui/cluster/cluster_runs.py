@@ -11,12 +11,13 @@ from distui.cluster.attach.listing import list_runs
 from distui.cluster.attach.places import NameTaken, Places, RunLocation
 from distui.cluster.attached import attached
 from distui.cluster.hosts.connecting import Connect
-from distui.cluster.logs.iterating import RankLines, iterate
+from distui.cluster.logs.iterating import RankLines, TellPlain, iterate
 from distui.cluster.logs.of_run import Tell, read_run
 from distui.cluster.logs.sink import LogSink
 from distui.cluster.logs.wanted import Wanted
 from distui.cluster.run import Run
 from distui.cluster.run_list import RunList
+from distui.cluster.secret_warning import warn_of_plain
 from distui.cluster.settings import ClusterSettings
 from distui.cluster.unasked import Unasked
 from distui.spec.hosts.inventory import Inventory
@@ -63,16 +64,21 @@ class ClusterRuns:
         a host, in words: nothing, as a rule. Somebody else's run is stopped with `others` only.
 
         Raises NotFound when there is no such run, ContactLost when it may be on a host that did not answer, UsageError
-        for somebody else's run, and with read-only settings.
+        for somebody else's run, and with read-only settings. What is still to be read of the run is kept here first:
+        secrets whose values can't be hidden in it are a SecretWarning.
         """
         self.settings.refuse_readonly("a stop")
 
+        front = Unasked(name, others)
+
         async def end(place: RunLocation) -> tuple[str, ...]:
             async with self._connect(place.hosts) as connector:
-                ended = await end_run(self.settings, connector, Unasked(name, others), place, grace=grace)
+                ended = await end_run(self.settings, connector, front, place, grace=grace)
             return ended.left
 
-        return await self._at(name, end)
+        left = await self._at(name, end)
+        warn_of_plain(dict.fromkeys(front.plain))
+        return left
 
     def logs(
         self, name: str, *, ranks: Collection[int] | None = None, tail: int | None = None, follow: bool = False
@@ -83,13 +89,16 @@ class ClusterRuns:
         with what they print until the run is over. It starts, stops and removes nothing.
 
         Raises NotFound when there is no such run, UsageError for a rank that it has not, and, after the last line,
-        ContactLost when something could not be read.
+        ContactLost when something could not be read. Secrets whose values can't be hidden in it are a SecretWarning.
         """
         wanted = Wanted(ranks=None if ranks is None else frozenset(ranks), tail=tail)
 
-        async def read(out: LogSink, tell: Tell) -> bool:
+        async def read(out: LogSink, tell: Tell, tell_plain: TellPlain) -> bool:
             return await self._at(
-                name, lambda place: read_run(self.settings, self._connect, place, out, tell, follow=follow)
+                name,
+                lambda place: read_run(
+                    self.settings, self._connect, place, out, tell, tell_plain=tell_plain, follow=follow
+                ),
             )
 
         return iterate(wanted, read)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
+from dataclasses import field
 
 from distui.cluster.attach.front_end import MakeOwner
 from distui.errors import UsageError
@@ -20,6 +22,8 @@ class Unasked:
     run: str
     others: bool
     """Whether somebody else's run is meant, too."""
+    plain: list[str] = field(default_factory=list)
+    """What is not hidden in what is read of it on the way, in words."""
 
     def tell(self, words: str, level: Level = "info", /) -> None:
         """See `FrontEnd`. What is left is the result, and raised is what can't be known."""
@@ -34,6 +38,7 @@ class Unasked:
     async def follow(self, connector: Connector, make: MakeOwner) -> RunEnded:
         """See `FrontEnd`."""
         async with make(connector) as controller:
+            self.plain.extend(await asyncio.to_thread(lambda: controller.mask.warnings))
             async for batch in controller.batches():
                 if isinstance(batch[-1], RunEnded):
                     return batch[-1]

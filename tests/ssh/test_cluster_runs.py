@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import warnings
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -14,6 +15,7 @@ from distui.cli.demo.demo_job import demo_inventory
 from distui.cli.demo.demo_ui import COUNTING
 from distui.cluster.cluster import Cluster
 from distui.cluster.run import Run
+from distui.cluster.secret_warning import SecretWarning
 from distui.cluster.settings import ClusterSettings
 from distui.cluster.unasked import Unasked
 from distui.errors import NotFound, UsageError
@@ -36,8 +38,8 @@ async def machine(tmp_path: Path) -> AsyncIterator[Open]:
         def connected(hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
             return reusing(demo.connector())
 
-        def opened(name: str, *, readonly: bool = False) -> Cluster:
-            environ = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / name)}
+        def opened(name: str, *, readonly: bool = False, **more: str) -> Cluster:
+            environ = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / name), **more}
             settings = ClusterSettings(environ, readonly=readonly)
             return Cluster(demo_inventory(demo, docker=False), settings=settings, connect=connected)
 
@@ -174,6 +176,33 @@ async def test_logs_are_read_from_the_hosts_as_they_are_written(machine: Open, t
         with pytest.raises(UsageError, match="read-only"):
             await here.stop("talks")
         assert await there.stop("talks") == ()
+
+
+async def test_secrets_that_can_not_be_hidden_are_warned_of(machine: Open, tmp_path: Path) -> None:
+    """By whoever reads or stops a run without knowing their values; by nobody who knows them."""
+    async with asyncio.timeout(LIMIT_S), machine("there", TOKEN="hunter2-hunter2") as there, machine("here") as here:
+        job = {"name": "tells", "hosts": ["demo1"], "secrets": ["TOKEN"], "stop_grace": "2s"}
+        job["command"] = ["sh", "-c", "echo begun; printenv TOKEN; exec sleep 600"]
+        async with there.launch(await there.prepare(job, name="tells"), detach=True) as run:
+            assert (await run.wait()).outcome == "detached"
+        with warnings.catch_warnings(action="error"):
+            assert [text async for text in texts(there, "tells")] == ["begun", "***"]
+        with pytest.warns(SecretWarning, match="the value of secret TOKEN is not set here"):
+            assert [text async for text in texts(here, "tells")] == ["begun", "hunter2-hunter2"]
+        with pytest.warns(SecretWarning, match="the value of secret TOKEN is not set here") as warned:
+            assert await here.stop("tells", grace=0) == ()
+        assert [one.filename for one in warned] == [__file__]
+
+
+async def texts(cluster: Cluster, run: str) -> AsyncIterator[str]:
+    """The first two lines of a run, as soon as they are there."""
+    count = 0
+    async for lines in cluster.logs(run, follow=True):
+        for line in lines.lines:
+            yield line.text
+            count += 1
+        if count >= 2:
+            return
 
 
 async def test_somebody_else_s_run_is_stopped_where_that_was_meant() -> None:

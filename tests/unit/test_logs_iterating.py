@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 
 import pytest
 
-from distui.cluster.logs.iterating import WAITING, RankLines, iterate
+from distui.cluster.logs.iterating import WAITING, RankLines, TellPlain, iterate
 from distui.cluster.logs.of_run import Tell
 from distui.cluster.logs.sink import LogSink
 from distui.cluster.logs.wanted import Wanted
+from distui.cluster.secret_warning import SecretWarning
 from distui.errors import ContactLost, NotFound, UsageError
 from distui.runs.lines.events import LogLine
 
@@ -22,7 +24,7 @@ def line(text: str) -> LogLine:
 async def test_what_is_wanted_comes_as_it_is_read() -> None:
     """Other ranks' lines don't."""
 
-    async def read(out: LogSink, tell: Tell) -> bool:
+    async def read(out: LogSink, tell: Tell, plain: TellPlain) -> bool:
         for rank in range(3):
             await out.lines(rank, f"h{rank}", [line(f"of {rank}")])
         tell("all is well", "info")
@@ -35,7 +37,7 @@ async def test_what_is_wanted_comes_as_it_is_read() -> None:
 async def test_what_is_missing_is_told_after_the_last_line() -> None:
     """What could be read is had by then."""
 
-    async def read(out: LogSink, tell: Tell) -> bool:
+    async def read(out: LogSink, tell: Tell, plain: TellPlain) -> bool:
         await out.lines(0, "h0", [line("one")])
         tell("h1 did not answer", "warning")
         return False
@@ -47,10 +49,30 @@ async def test_what_is_missing_is_told_after_the_last_line() -> None:
     assert found == ["one"]
 
 
+@pytest.mark.parametrize("printed", [True, False])
+async def test_what_is_not_hidden_is_warned_of_before_the_first_line(printed: bool) -> None:
+    """Once, in the line of who reads, also where nothing is printed; as an error, nothing is read."""
+
+    async def read(out: LogSink, tell: Tell, plain: TellPlain) -> bool:
+        plain("the value of secret TOKEN is not set here")
+        for word in ("one", "two") if printed else ():
+            await out.lines(0, "h0", [line(word)])
+        return True
+
+    with pytest.warns(SecretWarning) as warned:
+        found = [lines async for lines in iterate(Wanted(), read)]
+    assert len(found) == 2 * printed
+    assert [(str(one.message), one.filename) for one in warned] == [
+        ("the value of secret TOKEN is not set here", __file__)
+    ]
+    with warnings.catch_warnings(action="error"), pytest.raises(SecretWarning, match="TOKEN"):
+        await anext(iterate(Wanted(), read))
+
+
 async def test_why_nothing_can_be_read_is_raised() -> None:
     """As it is."""
 
-    async def read(out: LogSink, tell: Tell) -> bool:
+    async def read(out: LogSink, tell: Tell, plain: TellPlain) -> bool:
         raise NotFound("no such run")
 
     with pytest.raises(NotFound, match="no such run"):
@@ -61,7 +83,7 @@ async def test_reading_ends_with_who_reads() -> None:
     """Nothing goes on behind a loop that was left."""
     ended = asyncio.Event()
 
-    async def read(out: LogSink, tell: Tell) -> bool:
+    async def read(out: LogSink, tell: Tell, plain: TellPlain) -> bool:
         try:
             await out.lines(0, "h0", [line("one")])
             await asyncio.Event().wait()
@@ -79,7 +101,7 @@ async def test_a_slow_reader_slows_reading_down() -> None:
     """So many batches wait, and no more."""
     written = 0
 
-    async def read(out: LogSink, tell: Tell) -> bool:
+    async def read(out: LogSink, tell: Tell, plain: TellPlain) -> bool:
         nonlocal written
         for number in range(3 * WAITING):
             await out.lines(0, "h0", [line(str(number))])

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from distui.cluster.logs.of_run import Tell
 from distui.cluster.logs.sink import LogSink
 from distui.cluster.logs.wanted import Wanted
+from distui.cluster.secret_warning import warn_of_plain
 from distui.errors import ContactLost
 from distui.frozen import frozen
 from distui.runs.lines.events import Level, LogLine
@@ -40,9 +41,19 @@ class _Handed(LogSink):
         self.batches.put_nowait(RankLines(rank, host, lines))
 
 
-async def iterate(wanted: Wanted, read: Callable[[LogSink, Tell], Awaitable[bool]]) -> AsyncIterator[RankLines]:
-    """What `read` writes, as it comes. Raises what that raises, and ContactLost when it could not read all of it."""
-    out, messages = _Handed(wanted), list[str]()
+TellPlain = Callable[[str], None]
+"""Takes which secrets are not hidden, in words."""
+
+Read = Callable[[LogSink, Tell, TellPlain], Awaitable[bool]]
+"""Writes lines, and tells what could not be read or hidden."""
+
+
+async def iterate(wanted: Wanted, read: Read) -> AsyncIterator[RankLines]:
+    """What `read` writes, as it comes. Raises what that raises, and ContactLost when it could not read all of it.
+
+    What is not hidden is a SecretWarning, before the first line.
+    """
+    out, messages, plain = _Handed(wanted), list[str](), list[str]()
 
     def tell(words: str, level: Level) -> None:
         if level != "info":
@@ -50,7 +61,7 @@ async def iterate(wanted: Wanted, read: Callable[[LogSink, Tell], Awaitable[bool
 
     async def work() -> bool:
         try:
-            return await read(out, tell)
+            return await read(out, tell, plain.append)
         finally:
             out.batches.put_nowait(None)
 
@@ -58,7 +69,10 @@ async def iterate(wanted: Wanted, read: Callable[[LogSink, Tell], Awaitable[bool
     try:
         while (batch := await out.batches.get()) is not None:
             out.room.release()
+            warn_of_plain(plain)
+            plain.clear()
             yield batch
+        warn_of_plain(plain)
         if not await reading:
             raise ContactLost("\n".join(messages) or "not all logs could be read")
     finally:

@@ -31,13 +31,15 @@ async def read_run(
     out: LogSink,
     tell: Tell,
     *,
+    tell_plain: Callable[[str], None] | None = None,
     follow: bool = False,
     merge: bool = False,
 ) -> bool:
     """Write the wanted lines of a run into `out`, with `follow` until it is over; whether all of them could be read.
 
-    With `merge` they come in the order they were said. Raises NotFound, ContactLost when there may be something on a
-    host that did not answer, NameTaken as `places.find`, and UsageError for ranks or lines that can't be had.
+    `tell_plain` takes what is not hidden, in words, where that is not told like everything else. With `merge` lines
+    come in the order they were said. Raises NotFound, ContactLost when there may be something on a host that did not
+    answer, NameTaken as `places.find`, and UsageError for ranks or lines that can't be had.
     """
     if place.is_complete and not out.wanted.stderr_only:
         assert place.stored is not None
@@ -57,7 +59,11 @@ async def read_run(
                     hint="leave out --stderr",
                 ) from None
             return await read_here(settings, place.stored, out, tell, merge=merge)  # it is all there is
-        return await _read_hosts(settings, connector, place, live, out, tell, follow=follow, merge=merge)
+        out.wanted.refuse_unknown(rank for task in live.plan.tasks for rank in task.ranks)
+        out.mask = mask_of(settings, live.plan.secret_names, place.stored)
+        for words in out.mask.warnings:
+            tell_plain(words) if tell_plain is not None else tell(words, "warning")
+        return await _read_hosts(connector, live, out, tell, follow=follow, merge=merge)
 
 
 async def read_here(
@@ -79,9 +85,7 @@ async def read_here(
 
 
 async def _read_hosts(
-    settings: ClusterSettings,
     connector: Connector,
-    place: RunLocation,
     live: Live,
     out: LogSink,
     tell: Tell,
@@ -90,10 +94,6 @@ async def _read_hosts(
     merge: bool,
 ) -> bool:
     """From the hosts of a run that is not followed here, and whose files here are not whole."""
-    out.wanted.refuse_unknown(rank for task in live.plan.tasks for rank in task.ranks)
-    out.mask = mask_of(settings, live.plan.secret_names, place.stored)
-    for words in out.mask.warnings:
-        tell(words, "warning")
     for name in live.unreachable:
         tell(f"{name} did not answer; its ranks are missing here", "warning")
     if follow and merge:
