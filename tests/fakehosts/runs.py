@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from distui.cluster.attach import taking_up
 from distui.errors import HostError
 from distui.facts.host import Address, Engine, HostFacts, Nic
 from distui.plan.model import RunPlan
@@ -25,6 +26,7 @@ from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import Event, RunEnded
 from distui.runs.store.runs import RunStore
 from distui.runs.watch import watch as watch_module
+from distui.session import Connector
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.job.job import Job
 from fakehosts.hosts import FakeConnector, FakeHost
@@ -224,4 +226,30 @@ def use_fake_follower(monkeypatch: pytest.MonkeyPatch, connector: FakeConnector)
     monkeypatch.setattr(watch_module, "HostFollower", make)
 
 
-__all__ = ["Cluster", "FakeFollower", "Note", "facts_of", "plan_for", "use_fake_follower"]
+def two_hosts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Two hosts, which FakeFollower follows; runs are recorded in the folder."""
+    made = Cluster(folder, 2)
+    use_fake_follower(monkeypatch, made.connector)
+    return made
+
+
+def two_probed_hosts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """The same, and who takes a run up finds their facts at once."""
+
+    async def probed(connector: Connector, hosts: Sequence[Host], *, parallel: int) -> dict[str, HostFacts]:
+        return {host.name: facts_of(host.name) for host in hosts}
+
+    monkeypatch.setattr(taking_up, "probe_all", probed)
+    return two_hosts(folder, monkeypatch)
+
+
+__all__ = [
+    "Cluster",
+    "FakeFollower",
+    "Note",
+    "facts_of",
+    "plan_for",
+    "two_hosts",
+    "two_probed_hosts",
+    "use_fake_follower",
+]

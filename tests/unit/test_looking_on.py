@@ -16,7 +16,6 @@ from distui.cluster.attach import leftover, taking_up
 from distui.cluster.attach.places import RunLocation
 from distui.cluster.settings import ClusterSettings
 from distui.errors import ContactLost
-from distui.facts.host import HostFacts
 from distui.plan.model import NoPlan, PlanProblem, RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.attempt.replan import NextAttempt
@@ -27,7 +26,7 @@ from distui.runs.lines.events import AttemptEnded, Event, LogLines, Notice, Phas
 from distui.runs.store.runs import StoredRun
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
-from fakehosts.runs import Cluster, facts_of, plan_for, until, use_fake_follower
+from fakehosts.runs import Cluster, facts_of, plan_for, two_probed_hosts, until
 
 HOSTS = (Host("h1"), Host("h2"))
 
@@ -35,13 +34,7 @@ HOSTS = (Host("h1"), Host("h2"))
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Two hosts; nothing is waited for long."""
-    made = Cluster(tmp_path / "state" / "distui", 2)
-    use_fake_follower(monkeypatch, made.connector)
-
-    async def probed(connector: Connector, hosts: Sequence[Host], *, parallel: int) -> dict[str, HostFacts]:
-        return {host.name: facts_of(host.name) for host in hosts}
-
-    monkeypatch.setattr(taking_up, "probe_all", probed)
+    made = two_probed_hosts(tmp_path / "state" / "distui", monkeypatch)
     monkeypatch.setattr(beside, "HANDED_OVER_SECONDS", 0.0)
     monkeypatch.setattr(leftover, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(next_attempt, "FIRST_PAUSE", 0.01)

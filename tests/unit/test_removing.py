@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from distui.cluster.attach import removing, taking_up
+from distui.cluster.attach import removing
 from distui.cluster.attach.places import RunLocation
 from distui.cluster.attach.sweeping import SweptRun
 from distui.cluster.settings import ClusterSettings
 from distui.errors import ContactLost, HostUnreachable, UsageError
-from distui.facts.host import HostFacts
 from distui.plan.serialize import to_json
 from distui.runs.hosts.readers import reader_id
 from distui.runs.store.runs import StoredRun
-from distui.session import Connector
 from distui.spec.hosts.inventory import Host
-from fakehosts.runs import Cluster, facts_of, use_fake_follower
+from fakehosts.runs import Cluster, two_probed_hosts
 
 HOSTS = (Host("h1"), Host("h2"))
 FOLDER = "/home/u/.local/state/distui/hosts/{}/r1"
@@ -27,16 +24,11 @@ FOLDER = "/home/u/.local/state/distui/hosts/{}/r1"
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Two hosts; there are no folders but that of the run."""
-    made = Cluster(tmp_path / "state" / "distui", 2)
-    use_fake_follower(monkeypatch, made.connector)
-
-    async def probed(connector: Connector, hosts: Sequence[Host], *, parallel: int) -> dict[str, HostFacts]:
-        return {host.name: facts_of(host.name) for host in hosts}
+    made = two_probed_hosts(tmp_path / "state" / "distui", monkeypatch)
 
     async def swept(*_: object, **__: object) -> SweptRun:
         return SweptRun((), (), ())
 
-    monkeypatch.setattr(taking_up, "probe_all", probed)
     monkeypatch.setattr(removing, "sweep_run", swept)
     return made
 

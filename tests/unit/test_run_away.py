@@ -14,14 +14,13 @@ from distui.runs.lines.events import AttemptEnded, FailureFound, RankChanged, Ru
 from distui.runs.store.end_record import FINAL, end_here, record_of
 from distui.session import Completed
 from fakehosts.hosts import FakeHost
-from fakehosts.runs import Cluster, facts_of, plan_for, until, use_fake_follower
+from fakehosts.runs import Cluster, facts_of, plan_for, two_hosts, until
 
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Two hosts; between attempts nobody rests."""
-    made = Cluster(tmp_path, 2)
-    use_fake_follower(monkeypatch, made.connector)
+    made = two_hosts(tmp_path, monkeypatch)
     monkeypatch.setattr(next_attempt, "FIRST_PAUSE", 0.01)
     return made
 

@@ -40,14 +40,13 @@ from distui.runs.store import runs as store
 from distui.runs.store.logs import TaskLog
 from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.runs import RunStore, StoredRun
-from fakehosts.runs import Cluster, until, use_fake_follower
+from fakehosts.runs import Cluster, two_hosts, until
 
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Two hosts."""
-    made = Cluster(tmp_path, 2)
-    use_fake_follower(monkeypatch, made.connector)
+    made = two_hosts(tmp_path, monkeypatch)
     monkeypatch.setattr(beside, "HANDED_OVER_SECONDS", 60.0)
     return made
 

@@ -19,7 +19,7 @@ from distui.runs.hosts.readers import Act, Visit, visit
 from distui.runs.lines.events import RunEnded
 from distui.runs.store.end_record import FILE
 from distui.session import Completed
-from fakehosts.runs import Cluster, until, use_fake_follower
+from fakehosts.runs import Cluster, two_hosts, until
 
 FOLDER = "/home/u/.local/state/distui/hosts/{}/r1"
 
@@ -27,8 +27,7 @@ FOLDER = "/home/u/.local/state/distui/hosts/{}/r1"
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Two hosts; who reads is soon waited for no longer."""
-    made = Cluster(tmp_path, 2)
-    use_fake_follower(monkeypatch, made.connector)
+    made = two_hosts(tmp_path, monkeypatch)
     monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.05)
     return made
 
