@@ -44,7 +44,7 @@ def test_a_traceback_before_exit_0_is_told_everywhere(lab: Any, home: Path, dist
     words = "rank 0 and rank 1 ended with exit 0, but its last words are a traceback: ValueError: 7"
     assert done.returncode == 0, done.stderr
     assert "SUCCEEDED" in done.stderr and f"warn   {words}" in done.stderr
-    assert "rank 0 matched `progress`" in done.stderr
+    assert "2 ranks matched `progress`" in done.stderr
     shown = json.loads(distui("show", "crash-1", "--json").stdout)
     assert (shown["state"], shown["warnings"][0]) == ("succeeded", words)
     assert words in distui("show", "crash-1").stdout

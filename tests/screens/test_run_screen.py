@@ -14,7 +14,7 @@ import pytest
 from fakes import NOW, FakeBackend, FakeLive, colours, launching, sample, screen_text, shot
 from training import PATTERN, body, failing_loudly, opened, say, settled, train
 
-from distui.runs.lines.events import Carried, LogLine, LogLines, NetworkUsed, Notice, RankChanged, RunEnded
+from distui.runs.lines.events import Carried, LogLine, LogLines, NetworkUsed, Notice, Progressed, RankChanged, RunEnded
 from distui.runs.store.runs import StoredRun
 from distui.tui.logs.feed import RunFeed
 
@@ -33,6 +33,24 @@ async def test_a_healthy_run(open_app: Any, live: FakeLive) -> None:
     assert "RUNNING" in text and "16 of 16 ranks" in text and "step 39" in text and "loss 2.610" in text
     assert "step 39  loss 2.610" in text and "×16" in text
     assert "node01 gpu 0" in text and "all ranks  merged" in text and "96%" in text
+
+
+async def test_progress_of_the_rank_that_says_it(open_app: Any, backend: FakeBackend) -> None:
+    """Megatron-LM prints it on the last rank: headline and plot are made of that one's log."""
+    live = backend.follow(dataclasses.replace(backend.plan(), progress=PATTERN))
+    say(live, 0, "building the model")
+    say(live, 15, *(f"step {step}  loss {3 - step / 100:.3f}" for step in range(40)), every=1.0)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    await live.feed(Progressed(time.time(), 15, "node02", {"step": 39.0, "loss": 2.61}, {}, 1.0))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await settled(pilot)
+        assert "step 39" in screen_text(app) and "loss 2.610" in screen_text(app)
+        assert len(screen.feed.progress.points) == 40
+        say(live, 3, "step 41  loss 2.500")
+        await live.feed(Progressed(time.time(), 3, "node01", {"step": 41.0, "loss": 2.5}, {}, 1.0))
+        await settled(pilot)
+        assert "step 41" in screen_text(app) and "loss 2.500" in screen_text(app)
 
 
 @pytest.mark.parametrize(("backend_of_job", "words"), [("nccl", "RDMA over mlx5_0-7"), ("gloo", "TCP over ib0")])

@@ -111,7 +111,7 @@ async def test_a_good_exit_after_bad_words_is_a_success_with_a_warning(cluster: 
     assert (ended.outcome, ended.exit, ended.failure) == ("succeeded", 0, None)
     assert ended.warnings == (
         "rank 0 ended with exit 0, but its last words are a traceback: ValueError: 7",
-        r"none of the 3 lines of rank 0 matched `progress` 'step (?P<step>\\d+)'",
+        r"none of the 4 lines of 2 ranks matched `progress` 'step (?P<step>\\d+)'",
     )
     result = cluster.store.need("r1").result()
     assert result is not None and result["warnings"] == list(ended.warnings)

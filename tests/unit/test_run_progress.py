@@ -1,4 +1,4 @@
-"""Progress of a run out of the lines of its first rank."""
+"""Progress of a run out of the lines of a rank."""
 
 from __future__ import annotations
 

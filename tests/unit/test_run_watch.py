@@ -124,6 +124,74 @@ async def test_what_was_said_before_it_was_followed_is_progress_of_then(make: An
     assert told[-1].values["step"] == 599
 
 
+MEGATRON = r"iteration (?P<step>\d+)/\s*(?P<total>\d+) .*lm loss: (?P<loss>\S+)|saved checkpoint at (?P<checkpoint>\d+)"
+
+
+def iteration(step: int) -> bytes:
+    """What Megatron-LM says on the last rank, with a timer behind it."""
+    return b" iteration %d/ 500 | lm loss: 2.%d | lr: 1E-4\n    forward: (1.0, 2.0)\n" % (step, step)
+
+
+async def test_progress_that_only_the_last_rank_says(make: Any) -> None:
+    """As Megatron-LM and NeMo print it: step, loss, time of a step, and the checkpoint that rank 0 tells of."""
+    watched = make(dataclasses.replace(plan_for("h1", "h2"), progress=MEGATRON))
+    news = [("h1", records(0, b"setting up\n")), ("h2", records(1, b"loaded\n"))]
+    for step in (1, 2, 3):
+        news += [("h2", records(1, iteration(step))), ("h1", records(0, b"saved checkpoint at %d\n" % step))]
+    async with watched.watch.following(watched.hosts, adopted=False):
+        for host, event in news:
+            await watched.watch.take(host, event)
+            watched.now += 1.0
+        for host, event in (("h1", Drained(0, ResumePoint())), ("h2", Drained(1, ResumePoint()))):
+            await watched.watch.take(host, event)
+    await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
+    told = watched.of(Progressed)
+    assert {(one.rank, one.host) for one in told} == {(1, "h2")}
+    assert (told[0].values["step"], told[0].values["total"], told[0].values["loss"]) == (1.0, 500.0, 2.1)
+    assert (told[-1].values["step"], told[-1].values["checkpoint"], told[-1].seconds_per_step) == (3.0, 3.0, 2.0)
+
+
+async def test_progress_is_that_of_the_lowest_rank_that_says_some(make: Any) -> None:
+    """Where rank 0 says its first step late it leads from then on, and nobody takes that from it again."""
+    watched = make(dataclasses.replace(plan_for("h1", "h2"), progress=r"step (?P<step>\d+)"))
+    said = [
+        (1, b"step 1"),
+        (0, b"hello"),
+        (1, b"step 2"),
+        (0, b"step 2"),
+        (1, b"step 3"),
+        (1, b"step 4"),
+        (0, b"step 3"),
+    ]
+    async with watched.watch.following(watched.hosts, adopted=False):
+        for rank, line in said:
+            await watched.watch.take(f"h{rank + 1}", records(rank, line + b"\n"))
+            watched.now += 2.0
+    await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
+    assert [(one.rank, one.values["step"]) for one in watched.of(Progressed)] == [(1, 1), (1, 2), (0, 2), (0, 3)]
+
+
+async def test_progress_of_a_run_that_is_over_at_once(make: Any) -> None:
+    """All in one second: what the end of a task's log says is not missed, whichever rank says it."""
+    watched = make(dataclasses.replace(plan_for("h1", "h2"), progress=r"step (?P<step>\d+)"))
+    await watched.tell(
+        ("h1", records(0, b"hello\n")),
+        ("h2", records(1, b"hello\n")),
+        ("h2", records(1, b"step 7\n")),
+        ("h1", Drained(0, ResumePoint())),
+        ("h2", Drained(1, ResumePoint())),
+    )
+    assert [(one.rank, one.values["step"]) for one in watched.of(Progressed)] == [(1, 7)]
+
+
+async def test_a_pattern_that_is_too_slow_on_any_rank_is_given_up_once(make: Any) -> None:
+    """With one warning; the lines are there all the same."""
+    watched = make(dataclasses.replace(plan_for("h1", "h2"), progress=r"(?P<step>(a+)+)$"))
+    await watched.tell(*[("h2", records(1, b"a" * 40 + b"b\n"))] * 2)
+    assert len([n for n in watched.of(Notice) if n.text.startswith("progress is not read any more: its regex")]) == 1
+    assert watched.stored.rank_log(1).read_bytes().count(b"\n") == 2
+
+
 async def test_a_secret_that_a_rank_prints_is_hidden_and_told_once(make: Any) -> None:
     """Whoever reads `***` in a log can know that it was not the program's."""
     watched = make(plan_for("h1"), mask=Mask({"HF_TOKEN": "hunter2-hunter2"}))

@@ -59,8 +59,7 @@ class RunFeed:
         self._merging: MergedLog | None = None
         """The same log merged again, until it is as far as the one that is shown."""
         self.progress: ProgressLog | None = None
-        if live.plan.progress and self.buffers:
-            self.progress = ProgressLog(live.plan.progress, self.buffers[min(self.buffers)])
+        self._read_of_leading()
         self.grown: set[int] = set()
         """Ranks whose files grew since somebody last took this set."""
         self.over = False
@@ -182,8 +181,20 @@ class RunFeed:
         found = self.samples.get(row.host)
         return [gpu for gpu in found[-1].gpus if gpu.index in row.gpus] if found else []
 
+    def _leading(self) -> int | None:
+        """The rank whose log has the progress: as whoever follows the run found it, else the lowest with a step."""
+        known = self.state.progress.rank if self.state.progress is not None else min(self.state.steps, default=None)
+        return known if known in self.buffers else min(self.buffers, default=None)
+
+    def _read_of_leading(self) -> None:
+        """Read the log of the rank that leads now, from its beginning where that is another one than before."""
+        regex, rank = self.live.plan.progress, self._leading()
+        if regex and rank is not None and (self.progress is None or self.progress.buffer.rank != rank):
+            self.progress = ProgressLog(regex, self.buffers[rank])
+
     def grow_progress(self, budget: float = 0.004) -> bool:
         """Read progress on. Whether more is to do."""
+        self._read_of_leading()
         if self.progress is None:
             return False
         more = self.progress.buffer.grow(budget)

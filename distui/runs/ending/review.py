@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from distui.errors import DistuiError
@@ -132,15 +132,28 @@ def _last_words(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> Itera
 
 
 def _no_progress(plan: RunPlan, stored: StoredRun) -> Iterator[str]:
-    """That the first rank printed lines, and none of them was progress."""
-    rank = min((rank for task in plan.tasks for rank in task.ranks), default=None)
-    if not plan.progress or rank is None:
+    """That ranks printed lines, and none of them was progress."""
+    logs = {rank: stored.rank_log(rank) for task in plan.tasks for rank in task.ranks}
+    if not plan.progress or not logs:
         return
     pattern = LimitedPattern(plan.progress)
-    lines = _lines(stored.rank_log(rank))
-    if pattern.first(lines[::-1]) is None and not pattern.given_up:
-        said = f"none of the {len(lines)} lines of" if lines else "no line at all came from"
-        yield f"{said} rank {rank} matched `progress` {plan.progress!r}" if lines else f"{said} rank {rank}"
+    until = time.monotonic() + READ_SECONDS
+    said: dict[int, int] = {}
+    for rank, log in sorted(logs.items()):
+        lines = _lines(log)
+        said[rank] = len(lines)
+        if pattern.first(lines[::-1]) is not None or pattern.given_up or time.monotonic() > until:
+            return
+    yield no_progress_words(plan.progress, said)
+
+
+def no_progress_words(regex: str, said: Mapping[int, int]) -> str:
+    """The same in words, of how many lines each rank said."""
+    spoke = [rank for rank, lines in said.items() if lines]
+    who = f"rank {(spoke or sorted(said))[0]}" if len(spoke or said) == 1 else f"{len(spoke or said)} ranks"
+    if not spoke:
+        return f"no line at all came from {who}"
+    return f"none of the {sum(said.values())} lines of {who} matched `progress` {regex!r}"
 
 
 def _drift(

@@ -201,7 +201,7 @@ class HostSampled:
 
 @frozen
 class Progressed:
-    """What the first rank said of its progress last, by the job's own pattern; once a second at most."""
+    """What the rank that leads said of its progress last, by the job's own pattern; once a second at most."""
 
     at: At
     rank: int

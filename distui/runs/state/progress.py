@@ -1,4 +1,4 @@
-"""Step, loss and speed of a run, read out of the lines of its first rank with the job's own pattern. Pure.
+"""Step, loss and speed of a run, read out of the lines of one rank with the job's own pattern. Pure.
 
 The pattern is `progress: {regex: ...}` of the job (UX 4.3); its named groups are the figures, `step` is the one that
 the speed is made from. Numbers may be written `18,240` and `2.1e-4`; groups that are no numbers stay words.
@@ -98,6 +98,11 @@ def speed_of(points: Sequence[Point]) -> float | None:
     return (ended - began) / (last - first) if last > first and ended > began else None
 
 
+def given_up_words(why: str) -> str:
+    """That a pattern is not tried any more, as a warning."""
+    return f"progress is not read any more: its regex {why}"
+
+
 def _read(line: str) -> str:
     return safe(line[:READ_CHARS])
 
@@ -153,24 +158,27 @@ class Progress:
 
 
 class ProgressTeller:
-    """Lines of the first rank -> one event a second at most, while its pattern matches.
+    """Lines of one rank -> one event a second at most, while its pattern matches.
 
-    `offset` is how far the host's clock is ahead of ours, in seconds: stamps are the host's.
+    `offset` is how far the host's clock is ahead of ours, in seconds: stamps are the host's. `before` told of the same
+    run until now, from another rank's lines.
     """
 
-    def __init__(self, regex: str, rank: int, host: str, *, offset: float = 0.0) -> None:
+    def __init__(
+        self, regex: str, rank: int, host: str, *, offset: float = 0.0, before: ProgressTeller | None = None
+    ) -> None:
         self.rank = rank
         self._host = host
         self._offset = offset
         self._stamps = Stamps()
         self._progress = Progress(regex)
-        self._told = float("-inf")
+        self._told: float = before._told if before is not None else float("-inf")
         self._new = False
         self._at: float | None = None
         """When what is new was said, where that is long ago."""
         self._odd_values = OddValues()
         self._saves = any(f"(?P<{name}>" in regex for name in CHECKPOINTS)
-        self._saved = Point({}, {}, None)
+        self._saved: Point = before._saved if before is not None else Point({}, {}, None)
         """What was saved last: said once, and true until the next one."""
         self._odd: list[str] = []
         self._taken: int | None = None
@@ -228,15 +236,18 @@ class ProgressTeller:
 
     def _look_for_checkpoints(self, texts: Sequence[str]) -> None:
         for _, found in self._progress.each(texts):
-            values, words = _of(found.values, CHECKPOINTS), _of(found.words, CHECKPOINTS)
-            if words:
-                self._saved, self._new = Point(values, words, None), True
+            self.saved(found)
+
+    def saved(self, found: Point) -> None:
+        """Take in what this says of a checkpoint; another rank than the one that says steps may have saved it."""
+        values, words = _of(found.values, CHECKPOINTS), _of(found.words, CHECKPOINTS)
+        if words:
+            self._saved, self._new = Point(values, words, None), True
 
     @property
     def given_up(self) -> str:
-        """Why lines are not read any more, in words; empty while they are."""
-        words = self._progress.pattern.given_up
-        return f"progress is not read any more: its regex {words}" if words else ""
+        """Why lines are not read any more, in words that follow the pattern's name; empty while they are."""
+        return self._progress.pattern.given_up
 
     def odd(self) -> tuple[str, ...]:
         """What was odd in the figures since this was asked last, in words."""

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from distui.plan.model import Task
 from distui.runs.follow.followed import Records
 from distui.runs.follow.resume import ResumePoint
-from distui.runs.lines.events import Event, LogLines, Notice, Progressed
-from distui.runs.state.progress import ProgressTeller
+from distui.runs.lines.events import Event, LogLines, Notice
 from distui.runs.store.logs import Written
 from distui.runs.watch import restarts
 from distui.runs.watch.full_disk import DiskFullRetry
 from distui.runs.watch.network import NetworkWatch
+from distui.runs.watch.progress import ProgressWatch
 from distui.runs.watch.track import TaskTrack
 from distui.runs.watch.tracker import RunTracker
 
@@ -30,7 +30,7 @@ class WatchedLines:
         self._network = network
         self.room = DiskFullRetry(tracker, emit)
         self._seen_secrets: set[tuple[int | None, str]] = set()
-        self._progress = _teller(tracker)
+        self._progress = ProgressWatch(tracker, emit)
 
     async def records(self, track: TaskTrack, event: Records) -> None:
         """Write what a task printed, show it, and now and then note how far its log was read."""
@@ -50,8 +50,7 @@ class WatchedLines:
     async def drained(self, track: TaskTrack, resume: ResumePoint) -> None:
         """A task is read to its end."""
         await self.end(track)
-        if self._progress is not None and self._progress.rank in track.task.ranks:
-            await self._tell(self._progress.tell(self._tracker.clock()))
+        await self._progress.drained(track.task)
         track.unsaved = resume
         track.save()
         await self.room.look(track)
@@ -67,19 +66,7 @@ class WatchedLines:
                 self._network.heard(task.host, group.lines.data, clock())
             await self._emit(LogLines(clock(), task.index, group.rank, task.host, group.lines))
             await self._say_hidden(group, task)
-            if self._progress is not None and group.rank == self._progress.rank:
-                await self._read_progress(self._progress, group, task)
-
-    async def _read_progress(self, teller: ProgressTeller, group: Written, task: Task) -> None:
-        now = self._tracker.clock()
-        for earlier in teller.earlier(group.lines, now):
-            await self._emit(earlier)
-        await self._tell(teller.take(group.lines, now))
-        for words in teller.odd():
-            await self._emit(Notice(self._tracker.clock(), "warning", f"rank {teller.rank}: {words}", task.host))
-        if teller.given_up:
-            self._progress = None
-            await self._emit(Notice(self._tracker.clock(), "warning", teller.given_up, task.host))
+            await self._progress.take(group)
 
     async def _say_hidden(self, group: Written, task: Task) -> None:
         """Once for each rank and secret: whoever reads `***` in a log must know where it comes from."""
@@ -90,17 +77,3 @@ class WatchedLines:
             who = f"rank {group.rank}" if group.rank is not None else task.name
             message = f"{who} printed the value of secret {name}: its log has *** there"
             await self._emit(Notice(self._tracker.clock(), "warning", message, task.host))
-
-    async def _tell(self, progress: Progressed | None) -> None:
-        if progress is not None:
-            await self._emit(progress)
-
-
-def _teller(tracker: RunTracker) -> ProgressTeller | None:
-    """Reads the progress out of the first rank's lines, when the job says how."""
-    plan = tracker.plan
-    first = min((t for t in plan.tasks if t.ranks), key=lambda t: min(t.ranks), default=None)
-    if not plan.progress or first is None:
-        return None
-    offset = tracker.offset_ms(first.host) / 1000
-    return ProgressTeller(plan.progress, min(first.ranks), first.host, offset=offset)
