@@ -6,6 +6,7 @@ import getpass
 import hashlib
 import os
 import re
+import shlex
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -64,6 +65,18 @@ class Resolved:
     compression: bool = False
     gssapi: bool = False
     algorithms: Algorithms = Algorithms()
+    ssh_options: tuple[str, ...] = ()
+    """What `ssh ALIAS` has to be given to go the same way, where hosts.yaml says more of it than its name."""
+
+    @property
+    def ssh_v(self) -> str:
+        """The command that shows how OpenSSH itself fares there, to be pasted."""
+        return shlex.join(("ssh", "-v", *self.ssh_options, self.alias))
+
+    @property
+    def ssh_copy_id(self) -> str:
+        """The command that installs a public key there, likewise."""
+        return shlex.join(("ssh-copy-id", *self.ssh_options, self.alias))
 
 
 @frozen
@@ -141,6 +154,7 @@ class _Resolver:
             message = f"{target.name}: who logs in there? uid {os.getuid()} has no name on this machine"
             raise ConfigError(f"{message}: write `user:` into hosts.yaml, or set USER")
         self._port = port or self._number("port") or target.port or 22
+        self._given = (user or target.user, port or target.port)
 
     def resolved(self) -> Resolved:
         """All of it."""
@@ -163,7 +177,14 @@ class _Resolver:
             compression=self._on("compression"),
             gssapi=self._on("gssapiauthentication"),
             algorithms=self._algorithms(),
+            ssh_options=self._ssh_options(),
         )
+
+    def _ssh_options(self) -> tuple[str, ...]:
+        user, port = self._given
+        options: tuple[str, ...] = ("-p", str(self._port)) if port else ()
+        options += ("-o", f"User={self._user}") if user else ()
+        return (*options, "-o", f"HostName={self._hostname}") if self._target.addr else options
 
     def _algorithms(self) -> Algorithms:
         names = ("ciphers", "kexalgorithms", "macs", "hostkeyalgorithms")

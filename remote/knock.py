@@ -52,7 +52,7 @@ async def knock(host: Host, *, timeout: float) -> Knocked:
             errors.not_ssh(target, said)
             if said
             else HostUnreachable(
-                host.name, f"{errors.place(target)} hangs up without a word", hint=f"see `ssh -v {host.name}`"
+                host.name, f"{errors.place(target)} hangs up without a word", hint=f"see `{target.ssh_v}`"
             )
         )
     return Knocked((time.monotonic() - began) * 1000)

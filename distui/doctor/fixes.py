@@ -39,7 +39,9 @@ class Fix:
 
     def to_copy(self, ssh: tuple[str, ...]) -> str:
         """The same as a line to paste here; `ssh` opens a shell on the host."""
-        return self.text if self.where == "here" else shlex.join((*ssh, self.text))
+        if self.where == "here":  # the words of ssh itself, which still needs to be told the way
+            return shlex.join((*self.words, *ssh[1:])) if ssh[:1] == self.words[:1] else shlex.join(ssh)
+        return shlex.join((*ssh, self.text))
 
 
 def fix_of(finding: Finding, result: ProbeResult, host: Host) -> Fix | None:
@@ -47,7 +49,7 @@ def fix_of(finding: Finding, result: ProbeResult, host: Host) -> Fix | None:
     if finding.verdict not in ("warn", "fail", "pull"):
         return None
     if finding.check == "login":
-        return Fix(("ssh", "-v", host.name), "here", "looks")
+        return Fix(("ssh", "-v"), "here", "looks")
     if not isinstance(result, HostFacts):
         return None
     if finding.check.startswith("image:"):

@@ -55,8 +55,11 @@ _ANY_HOST = "\0"
 
 
 def without_host(host: str, text: str) -> str:
-    """A text to compare with those of other hosts: without its host's name, and the address right behind that."""
+    """A text to compare with those of other hosts: without its host's name, the address right behind that, and the one
+    in a command that `ssh` is to be pasted as.
+    """
     rest = re.sub(rf"^{re.escape(host)}(?: \([^)]*\))?:? ", "", text)
+    rest = re.sub(r"(?<= -o HostName=)\S+", _ANY_HOST, rest)
     return re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", _ANY_HOST, rest)
 
 

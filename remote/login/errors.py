@@ -60,14 +60,14 @@ def no_connection(target: Resolved, exc: OSError) -> HostUnreachable:
         return unresolved(target, exc, "")
     if isinstance(exc, ConnectionRefusedError):
         message = f"{place(target)} refuses connections: no ssh server listens on port {target.port}"
-        hint = f"start sshd there, or correct the port: `ssh -v {name}`"
+        hint = f"start sshd there, or correct the port: `{target.ssh_v}`"
         return HostUnreachable(name, message, hint=hint, code="refused")
     if exc.errno in _NO_ROUTE:
         message = f"{place(target)} can't be reached: {_reason(exc)}"
         return HostUnreachable(
             name, message, hint="is it switched on, and are you on the right network?", code="no_route"
         )
-    return HostUnreachable(name, f"{place(target)}: {_reason(exc)}", hint=f"try `ssh -v {name}`")
+    return HostUnreachable(name, f"{place(target)}: {_reason(exc)}", hint=f"try `{target.ssh_v}`")
 
 
 def through_jump(target: Resolved, exc: asyncssh.ChannelOpenError, jump: str) -> HostUnreachable:
@@ -77,7 +77,7 @@ def through_jump(target: Resolved, exc: asyncssh.ChannelOpenError, jump: str) ->
     via = f", says the jump host {jump}"
     if "refused" in low:
         message = f"{place(target)} refuses connections on port {target.port}{via}"
-        return HostUnreachable(name, message, hint=f"start sshd there: `ssh -v {name}`", code="refused")
+        return HostUnreachable(name, message, hint=f"start sshd there: `{target.ssh_v}`", code="refused")
     if "name" in low or "resolve" in low or "address" in low:
         return unresolved(target, OSError(), via)
     if exc.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
@@ -97,10 +97,10 @@ def too_slow(target: Resolved, phase: str, seconds: float) -> HostUnreachable:
             hint = "is it switched on, and does a firewall drop connections?"
         case "banner":
             what = f"{where} takes the connection but says nothing within {seconds:g} s: no ssh greeting"
-            hint = f"the port may belong to something else, or the host hangs: `ssh -v {name}`"
+            hint = f"the port may belong to something else, or the host hangs: `{target.ssh_v}`"
         case _:
             what = f"{where} did not finish the login within {seconds:g} s"
-            hint = f"slow DNS or directory service on the host? `ssh -v {name}` shows where it waits"
+            hint = f"slow DNS or directory service on the host? `{target.ssh_v}` shows where it waits"
     return HostUnreachable(name, what, hint=hint, code="timeout")
 
 
@@ -122,7 +122,7 @@ def penalized(target: Resolved, said: bytes) -> HostUnreachable:
 def hung_up(target: Resolved, tries: int, exc: Exception | None) -> HostUnreachable:
     """The server closed every connection before saying anything useful."""
     message = f"{place(target)} closed the connection before the login, {tries} times: {_reason(exc)}"
-    hint = f"too many logins at once (MaxStartups), or an allow-list that lacks us? `ssh -v {target.alias}`"
+    hint = f"too many logins at once (MaxStartups), or an allow-list that lacks us? `{target.ssh_v}`"
     return HostUnreachable(target.alias, message, hint=hint)
 
 
@@ -131,8 +131,8 @@ def broken(target: Resolved, exc: Exception) -> HostUnreachable:
     name = target.alias
     if isinstance(exc, asyncssh.KeyExchangeFailed):
         message = f"{place(target)} and we share no algorithm: {_reason(exc)}"
-        return HostUnreachable(name, message, hint=f"compare with `ssh -v {name}`", code="not_ssh")
-    return HostUnreachable(name, f"{place(target)}: {_reason(exc)}", hint=f"try `ssh -v {name}`")
+        return HostUnreachable(name, message, hint=f"compare with `{target.ssh_v}`", code="not_ssh")
+    return HostUnreachable(name, f"{place(target)}: {_reason(exc)}", hint=f"try `{target.ssh_v}`")
 
 
 def refused_login(
@@ -153,12 +153,12 @@ def refused_login(
         )
     if ring.unreadable and not tried:
         message = f"{start}: the key can't be used: {'; '.join(ring.unreadable)}"
-        return HostAuthError(name, message, hint=f"see `ssh -v {name}`", code="key_unreadable")
+        return HostAuthError(name, message, hint=f"see `{target.ssh_v}`", code="key_unreadable")
     return HostAuthError(name, f"{start}{_tried(tried)}{_offers(methods)}", hint=_auth_hint(target, ring, tried))
 
 
 def _auth_hint(target: Resolved, ring: KeyRing, tried: list[str]) -> str:
-    hint = f"install your public key: ssh-copy-id {target.alias}; or see `ssh -v {target.alias}`"
+    hint = f"install your public key: {target.ssh_copy_id}; or see `{target.ssh_v}`"
     if ring.agent_problem:
         hint = f"{ring.agent_problem}; {hint}"
     if not tried and not ring.candidates:

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from distui.cluster.backend.backend_hosts import ssh_login
 from distui.doctor.checks import check_hosts
 from distui.doctor.finding import Finding
 from distui.doctor.fixes import Fix, fix_of
@@ -72,6 +73,17 @@ def test_a_host_that_does_not_answer_is_looked_at_from_here() -> None:
     assert fix is not None
     assert fix.to_copy(SSH) == "ssh -v n1"
     assert not fix.safe
+
+
+def test_it_is_looked_at_where_its_hosts_yaml_leads() -> None:
+    """Of a host from an inventory ssh knows no address; a host of the demo has a shell instead of ssh."""
+    host = Host("web1", addr="10.0.0.7", port=2222, user="ubuntu")
+    down = HostDown("web1", Trouble("auth", "publickey refused"))
+    (finding,) = (f for row in check_hosts({"web1": down}) for f in row.findings if f.check == "login")
+    fix = fix_of(finding, down, host)
+    assert fix is not None
+    assert fix.to_copy(ssh_login(host)) == "ssh -v -p 2222 -l ubuntu -o HostName=10.0.0.7 -- web1"
+    assert fix.to_copy(("/bin/sh", "-i")) == "/bin/sh -i"
 
 
 @pytest.mark.parametrize("hca", ["../../etc", "..", "mlx5 0", "-x", "$(id)"])

@@ -22,6 +22,18 @@ def test_equal_troubles_are_one_line_with_all_hosts() -> None:
     ]
 
 
+def test_hosts_with_addresses_of_their_own_are_one_line_too() -> None:
+    """The command for the first of them has its address; it stands for all."""
+    found = {
+        f"web{i}": Trouble("auth", "publickey refused", f"see `ssh -v -p 22 -o HostName=10.0.0.{i} web{i}`")
+        for i in (1, 2)
+    }
+    assert list(lines(found)) == [
+        "web[1-2]: publickey refused",
+        "  try: see `ssh -v -p 22 -o HostName=10.0.0.1 web1`",
+    ]
+
+
 def test_one_host_keeps_its_own_words() -> None:
     """With its address, and its name once."""
     (only,) = shared({"n1": refused("n1", "10.0.0.1")})

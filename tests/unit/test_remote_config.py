@@ -127,6 +127,16 @@ def test_hosts_yaml_fills_only_what_the_ssh_config_leaves_open(tmp_path: Path) -
     assert (closed.hostname, closed.port, closed.user, closed.connect_timeout) == ("h", 1, "u", 9.0)
 
 
+def test_the_command_to_paste_goes_where_distui_goes(tmp_path: Path) -> None:
+    """With what hosts.yaml says, as the ssh config changes it; a host that ssh knows by itself is only named."""
+    target = Host("web1", addr="10.0.0.7", user="ubuntu", port=2222)
+    words = "-p 2222 -o User=ubuntu -o HostName=10.0.0.7 web1"
+    assert resolved(tmp_path, "", target).ssh_v == f"ssh -v {words}"
+    assert resolved(tmp_path, "", target).ssh_copy_id == f"ssh-copy-id {words}"
+    assert resolved(tmp_path, "Host web1\n Port 7\n", target).ssh_v.startswith("ssh -v -p 7 ")
+    assert resolved(tmp_path, "Host web1\n Port 7\n User u\n", Host("web1")).ssh_v == "ssh -v web1"
+
+
 def test_without_any_file_ssh_defaults_hold(tmp_path: Path) -> None:
     """The alias is the address, the login is ours, the keys are the usual ones, the agent is the environment's."""
     sources = Sources(tmp_path, {"SSH_AUTH_SOCK": "/run/agent"}, tmp_path / ".ssh" / "config", system=False)
