@@ -114,6 +114,8 @@ class DistuiApp(Places):
         self.board = Board(backend.hosts, backend.groups)
         self.rows: tuple[RunRow, ...] = ()
         self._found: FoundRuns | None = None
+        self.looked_at: set[str] = set()
+        """Runs whose end was on the screen."""
         self.runs_known = False
         self.glyphs: Glyphs = ASCII if ascii else UNICODE
         self.keymap, self._complaints = keymap
@@ -300,7 +302,9 @@ class DistuiApp(Places):
     def _ask_runs_again(self) -> None:
         """Not while they are being asked: one that does not answer takes longer than what lies between two times."""
         asking = any(worker.name == "runs" and not worker.is_finished for worker in self.workers)
-        if self.current_mode in ("hosts", "runs") and isinstance(self.screen, View) and not asking:
+        screen = self.screen
+        wanted = isinstance(screen, View) and (self.current_mode in ("hosts", "runs") or screen.SHOWS_RUNS)
+        if wanted and not asking:
             self.ask_runs()
 
     async def _take_runs(self) -> None:

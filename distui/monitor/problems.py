@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal
 
 from distui.amounts import duration
@@ -14,6 +14,7 @@ from distui.plan.labels import named_ranks
 from distui.runs.lines.events import RunStalled
 from distui.runs.lines.explanation import HANGS
 from distui.runs.report.history import RunRow
+from distui.runs.report.run_words import failure_words
 from distui.runs.report.states import ENDED
 from distui.runs.state.reducer import RunState
 from distui.runs.state.standstill import Standstill, steps_done
@@ -21,6 +22,11 @@ from distui.runs.state.steps import behind
 from distui.spec.hosts.names import fold
 
 Level = Literal["wrong", "watch"]
+
+FAILED = frozenset({"failed", "launch_failed"})
+"""Outcomes that somebody has to look at."""
+FAILED_S = 86_400.0
+"""For so long after its end a run that failed is a problem, unless somebody looked at it."""
 
 
 @frozen
@@ -68,15 +74,23 @@ class Alike:
 
 
 def problems(
-    hosts: Iterable[HostBoard], followed: Mapping[str, RunState], rows: Iterable[RunRow], now: float
+    hosts: Iterable[HostBoard],
+    followed: Mapping[str, RunState],
+    rows: Iterable[RunRow],
+    now: float,
+    looked_at: Collection[str] = (),
 ) -> list[Problem]:
     """Every problem, the worst first, equal ones in the order of the inventory and of the list of runs.
 
-    `followed` are the runs whose events are seen here: of them more is known than `rows` tell.
+    `followed` are the runs whose events are seen here: of them more is known than `rows` tell while they go on. The
+    ends of the runs in `looked_at` are known.
     """
+    going = {run: state for run, state in followed.items() if state.ended is None}
     found = [problem for host in hosts for problem in of_host(host, now)]
-    found += [problem for run, state in followed.items() for problem in of_run(run, state, now)]
-    found += [problem for row in rows if row.run not in followed for problem in of_row(row, now)]
+    found += [problem for run, state in going.items() for problem in of_run(run, state, now)]
+    others = [row for row in rows if row.run not in going]
+    found += [problem for row in others for problem in of_row(row, now)]
+    found += [problem for row in others if row.run not in looked_at for problem in of_end(row, now)]
     return sorted(found, key=lambda problem: problem.weight)
 
 
@@ -148,6 +162,18 @@ def of_row(row: RunRow, now: float) -> Iterator[Problem]:
     elif row.live and row.state in ENDED and (row.left or not row.cleaned):
         where = f" on {fold(row.left)}" if row.left else ""
         yield Problem("run", row.run, "watch", f"it has ended, and was not cleaned up{where}", _STATES["left"][1])
+
+
+def of_end(row: RunRow, now: float) -> Iterator[Problem]:
+    """That a run has failed within the last day: what happened at night is here in the morning."""
+    if row.state not in FAILED or row.started is None or row.may_retry:
+        return
+    ago = max(0.0, now - row.started - (row.took or 0.0))
+    if ago <= FAILED_S:
+        what = failure_words(row.failure)
+        end = "could not be started" if row.state == "launch_failed" else "failed"
+        text = f"it {end} {duration(ago, coarse=True)} ago"
+        yield Problem("run", row.run, "watch", f"{text}: {what}" if what else text, "enter shows why")
 
 
 def folded(found: Iterable[Problem]) -> list[Alike]:

@@ -7,11 +7,12 @@ import time
 from typing import Any
 
 import pytest
-from fakes import FakeBackend, FakeLive, launching, sample, screen_text, settle, shot
+from fakes import FakeBackend, FakeLive, failing, launching, sample, screen_text, settle, shot
 from standing import stands
 
 from distui.facts.host import Engine, HostDown, Trouble
 from distui.monitor.figures import HostNews
+from distui.runs.state.standstill import Standstill
 from distui.tui.hosts.detail import HostDetailScreen
 from distui.tui.problems.screen import ProblemsScreen
 from distui.tui.run.screen import RunScreen
@@ -62,6 +63,55 @@ async def test_a_run_that_hangs_is_listed_and_opened(open_app: Any, backend: Fak
         await pilot.press("enter")
         await settle(pilot)
         assert isinstance(app.screen, RunScreen)
+
+
+async def test_a_run_that_failed_in_the_night_is_listed_until_it_was_opened(
+    open_app: Any, backend: FakeBackend
+) -> None:
+    """From any view; enter shows why, and back in the list it is no problem any more."""
+    made = backend.plan("llm-7f2")
+    backend.record(made, [*launching(made, time.time() - 9000), *failing(made, time.time() - 8000)])
+    backend.rows = [
+        dataclasses.replace(row, started=time.time() - 9000) if row.run == "llm-7f2" else row for row in backend.rows
+    ]
+    async with open_app(start="jobs") as (app, pilot):
+        await pilot.press("exclamation_mark")
+        await settle(pilot)
+        failed = next(one for one in app.screen.found if one.name == "llm-7f2")
+        assert failed.level == "watch" and "failed 2h ago: r13 node02" in failed.text
+        app.screen.rows.go(next(key for key, one in app.screen.by_key.items() if one.first == failed))
+        await pilot.press("enter")
+        await settle(pilot)
+        assert isinstance(app.screen, RunScreen)
+        app.screen._tick()
+        await pilot.press("exclamation_mark")
+        await settle(pilot)
+        assert "llm-7f2" not in [one.name for one in app.screen.found]
+
+
+async def test_runs_are_asked_for_while_problems_are_shown(open_app: Any, backend: FakeBackend) -> None:
+    """At once and again, also over Jobs and Doctor, which do not need them; not once it is closed there."""
+    async with open_app(start="jobs") as (app, pilot):
+        await settle(pilot)
+        before = backend.calls.count(("runs",))
+        app._ask_runs_again()
+        await settle(pilot)
+        assert backend.calls.count(("runs",)) == before
+        await pilot.press("exclamation_mark")
+        await settle(pilot)
+        assert backend.calls.count(("runs",)) == before + 1
+        hangs = dataclasses.replace(backend.rows[1], stalled=Standstill(time.time() - 400, 22))
+        backend.rows = [backend.rows[0], hangs, *backend.rows[2:]]
+        app._ask_runs_again()
+        await settle(pilot)
+        app.screen._look()
+        assert "stands still" in next(one.text for one in app.screen.found if one.name == hangs.run)
+        await pilot.press("escape")
+        await settle(pilot)
+        asked = backend.calls.count(("runs",))
+        app._ask_runs_again()
+        await settle(pilot)
+        assert backend.calls.count(("runs",)) == asked
 
 
 async def test_the_same_problem_of_several_hosts_is_one_row(open_app: Any, backend: FakeBackend) -> None:

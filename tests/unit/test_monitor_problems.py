@@ -135,6 +135,27 @@ def test_a_run_that_another_terminal_follows_stands_still_here_too() -> None:
     assert not list(of_row(ended, 10.0)), "what was said of it before it ended"
 
 
+def test_a_run_that_failed_is_told_for_a_day_unless_somebody_looked() -> None:
+    """With who failed first; one with an attempt to come, one that was stopped and one of last week are not told."""
+    failure = Failure(13, "h2", 1, "exit 1", "CUDA out of memory")
+    row = RunRow("a", "job", "failed", ("h1",), 2, started=100.0, took=50.0, failure=failure, recorded=True)
+    (found,) = problems((), {}, (row,), 7400.0)
+    assert (found.kind, found.name, found.level) == ("run", "a", "watch")
+    assert found.text == "it failed 2h ago: r13 h2 exit 1: CUDA out of memory"
+    assert found.hint.startswith("enter ")
+    ended = state(FailureFound(9.0, failure), RunEnded(150.0, "failed", 1, failure))
+    assert problems((), {"a": ended}, (row,), 7400.0) == [found], "also while it is still open here"
+    assert problems((), {"a": state()}, (row,), 7400.0) == [], "a run of this name that goes on"
+    assert problems((), {}, (row,), 7400.0, {"a"}) == []
+    (start,) = problems((), {}, (dataclasses.replace(row, state="launch_failed", failure=None),), 7400.0)
+    assert start.text == "it could not be started 2h ago"
+    others = ({"state": "stopped"}, {"started": 100.0 - 90_000}, {"started": None}, {"state": "succeeded"})
+    for changed in others:
+        assert problems((), {}, (dataclasses.replace(row, **changed),), 7400.0) == []  # type: ignore[arg-type]
+    retried = dataclasses.replace(row, attempt=1, attempts=3, left=("h1",), live=True)
+    assert not [one for one in problems((), {}, (retried,), 7400.0) if "ago" in one.text]
+
+
 def test_hosts_with_the_same_problem_are_told_once() -> None:
     """But for their own names; runs and other words stay apart."""
     found = [

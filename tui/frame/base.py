@@ -45,6 +45,8 @@ class View(Screen[None]):
     """
 
     VIEW: ClassVar[ViewName] = "hosts"
+    SHOWS_RUNS: ClassVar[bool] = False
+    """Whether the runs on the hosts are asked for again and again while it is shown, in whichever view."""
     ACTIONS: ClassVar[tuple[Action, ...]] = ()
     BINDINGS: ClassVar[list[BindingType]] = []
     parts: tuple[Part, ...] = ()

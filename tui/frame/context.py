@@ -33,6 +33,8 @@ class AppLike(Protocol):
     backend: Backend
     board: Board
     rows: tuple[RunRow, ...]
+    looked_at: set[str]
+    """Runs whose end was on the screen."""
     runs_known: bool
     glyphs: Glyphs
     keymap: Mapping[str, str]

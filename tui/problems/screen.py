@@ -51,6 +51,7 @@ class ProblemsScreen(View):
         Action("copy_all", "copy all", ("c", "y"), "View", footer=True, help="All problems as text."),
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
+    SHOWS_RUNS = True
     DEFAULT_CSS = """
     ProblemsScreen RowList { height: 1fr; }
     ProblemsScreen #detail { height: auto; min-height: 3; max-height: 8; margin: 1 0 0 0; }
@@ -72,8 +73,10 @@ class ProblemsScreen(View):
         yield Panel(self._detail, id="detail")
 
     def on_mount(self) -> None:
-        """How long something has been so is shown as it grows."""
+        """How long something has been so is shown as it grows; the other two views do not ask for runs."""
         self.set_interval(LOOK_EVERY, self._look)
+        if self.VIEW in ("jobs", "doctor"):
+            app_of(self).ask_runs()
         self._look()
 
     @property
@@ -117,7 +120,8 @@ class ProblemsScreen(View):
         if self.closing or not self.is_mounted:
             return
         states = {name: live.state for name, live in self.backend.following.items()}
-        self.found = tuple(problems(self.board.hosts.values(), states, app_of(self).rows, time.time()))
+        app = app_of(self)
+        self.found = tuple(problems(self.board.hosts.values(), states, app.rows, time.time(), app.looked_at))
         wanted = self.filter_text.lower()
         kept = [one for one in self.found if wanted in f"{one.name} {one.level} {one.text} {one.hint}".lower()]
         self.by_key = self._keyed(folded(kept) if self.folds else [Alike((one,)) for one in kept])

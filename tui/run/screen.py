@@ -16,6 +16,7 @@ from distui.runs.lines.events import Event, HostSampled, LogLines
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.bars import Bar, FilterBar
 from distui.tui.frame.base import View
+from distui.tui.frame.context import app_of
 from distui.tui.logs.feed import RunFeed
 from distui.tui.logs.log_pane import LogPane
 from distui.tui.logs.merged_pane import MergedPane
@@ -191,6 +192,8 @@ class RunScreen(View):
         self.query_one("#banner").set_class(self.why.stands, "-stands")
         if self.feed.over:
             self.failures.over()
+            if self.is_current:
+                app_of(self).looked_at.add(self.live.plan.run_id)
         for steady in (*self._painted, *self.query(Bar)):
             steady.refresh_changed()
 
