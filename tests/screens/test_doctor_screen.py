@@ -328,3 +328,35 @@ async def test_findings_have_a_date_and_old_ones_are_asked_for_anew(
         await settle(pilot)
         assert probes() == asked + 1
         assert "0s ago" in screen_text(app)
+
+
+@pytest.mark.parametrize("over", ["y", "question_mark", "exclamation_mark", "f"])
+async def test_nothing_is_asked_when_what_lay_over_it_is_closed(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch, over: str
+) -> None:
+    """A text that was read for minutes, the help, a fix: findings stay, with their age, until the view is opened."""
+    clock = [time.time()]
+    monkeypatch.setattr(time, "time", lambda: clock[0])
+
+    def asked() -> int:
+        return sum(call[0] in ("probe", "reach", "images") for call in backend.calls)
+
+    async with open_app(start="doctor") as (app, pilot):
+        await settle(pilot)
+        await pilot.press("n")
+        before = asked()
+        await pilot.press(over)
+        await settle(pilot)
+        assert len(app.screen_stack) == 2
+        clock[0] += 60
+        await pilot.press("escape")
+        await settle(pilot)
+        assert app.screen.VIEW == "doctor" and len(app.screen_stack) == 1
+        assert asked() == before and "60s ago" in screen_text(app)
+        await pilot.press(over, "1", "4", "escape")
+        await settle(pilot)
+        await pilot.press("escape")
+        await settle(pilot)
+        await pilot.press("1", "4")
+        await settle(pilot)
+        assert asked() > before

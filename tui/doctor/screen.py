@@ -85,6 +85,8 @@ class DoctorScreen(View):
         self.reach: ReachReport | None = None
         self.proofs = Proofs()
         self._asked = False
+        self._opened = True
+        """Whether the view was switched to, and has not been seen since."""
         self.host_at = 0
         self.by_key: dict[str, CheckRow] = {}
         self.columns: tuple[str, ...] = ()
@@ -106,13 +108,19 @@ class DoctorScreen(View):
     def on_mount(self) -> None:
         """The age of the findings is reported as it grows."""
         self.set_interval(5.0, self.refresh_bars)
+        self.app.mode_change_signal.subscribe(self, self._switched, immediate=True)
+
+    def _switched(self, mode: str) -> None:
+        self._opened = mode == self.VIEW
 
     def on_screen_resume(self) -> None:
-        """What was found long ago is asked for again; it stays, with its age, until the answers are there.
+        """What was found long ago is asked for again when the view is opened; it stays, with its age, until the
+        answers are there. Not when a text or a question over it is closed: rows would change under the cursor.
 
         Before all else: who reaches whom is proved after the probes, which would see that proof's listener.
         """
-        if not self._asking and self.taken is not None and time.time() - self.taken > FRESH_S:
+        opened, self._opened = self._opened, False
+        if opened and not self._asking and self.taken is not None and time.time() - self.taken > FRESH_S:
             self._ask_all()
         super().on_screen_resume()
 
