@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from fakes import FakeBackend, FakeFirst, screen_text, settle, shot
 from training import until
 
+from distui.cluster.hosts.first_hosts import FirstHost
 from distui.errors import UsageError
+from distui.spec.imports.imported import ImportedHost
 from distui.tui.first.app import FirstApp
 from distui.tui.launch.screen import LaunchScreen
 from distui.tui.launch.template_choice import TemplateChoice
@@ -82,12 +85,26 @@ async def test_what_was_looked_for_is_said_in_full_on_a_narrow_window(backend: F
 
 
 async def test_all_that_answer_are_picked_at_once(backend: FakeBackend) -> None:
-    """Those that do not, not; the same key takes it back."""
-    async with first(backend, FakeFirst()) as (app, pilot):
+    """And those behind a jump host, which are not tried; those that do not, not. The same key takes it back."""
+    async with first(backend, FakeFirst(("n0", "n1", "n2"))) as (app, pilot):
         await pilot.press("A")
-        assert app.screen.picked == {"gw1", "n1"}
+        assert app.screen.picked == {"n0", "n1"}
         await pilot.press("A")
         assert app.screen.picked == frozenset()
+
+
+async def test_what_is_hardly_a_host_to_run_on_is_picked_by_hand_only(backend: FakeBackend) -> None:
+    """github.com and jump hosts answer, and it is said what they are: `A` leaves them out."""
+    start = FakeFirst(("n1", "n2"))
+    aside = {"gw1": "the way to other hosts", "github.com": "its login is git"}
+    more = tuple(FirstHost(ImportedHost(name, aside=why), "~/.ssh/config") for name, why in aside.items())
+    start.found = replace(start.found, hosts=(*start.found.hosts, *more))
+    async with first(backend, start) as (app, pilot):
+        assert "answers in 3 ms, its login is git" in screen_text(app)
+        await pilot.press("A")
+        assert app.screen.picked == {"n1"}
+        await pilot.press("A", "down", "down", "space")
+        assert app.screen.picked == {"gw1"}
 
 
 async def test_a_file_that_can_t_be_written_is_told(backend: FakeBackend) -> None:

@@ -43,6 +43,64 @@ def test_hosts_of_ssh_ansible_and_hostfiles_are_found_once(home: Path) -> None:
     assert chosen.groups == {"gpu": ("n2",)}
 
 
+SSH_CONFIG = """\
+ProxyCommand ssh -q -W %h:%p me@relay
+Host github.com
+  User git
+Host gitlab
+  HostName gitlab.example
+Host gw1 relay
+Host node01 node02
+  ProxyJump amy@gw1:2222
+  User "ubuntu"
+Match host node02
+  User git
+Host gitlab*
+  User git
+"""
+
+
+def test_what_is_hardly_a_host_to_run_on_comes_last(home: Path) -> None:
+    """Servers of git and jump hosts, with why; a user that only a Match sets, or a later block, tells nothing."""
+    (home / ".ssh").mkdir()
+    (home / ".ssh" / "config").write_text(SSH_CONFIG)
+    found = look(home, Path.cwd())
+    assert [(one.name, one.host.aside) for one in found.hosts] == [
+        ("node01", ""),
+        ("node02", ""),
+        ("github.com", "its login is git"),
+        ("gitlab", "its login is git"),
+        ("gw1", "the way to other hosts"),
+        ("relay", "the way to other hosts"),
+    ]
+    assert found.chosen(["node01", "github.com"]).hosts[1].settings == {}
+
+
+@pytest.mark.parametrize("name", ["hosts", "hosts.yml", "hosts.ini"])
+def test_an_inventory_in_a_folder_of_ansible_is_found(home: Path, name: str) -> None:
+    """As most of its projects have it."""
+    (Path.cwd() / "inventory").mkdir()
+    text = "all: {hosts: {n1: {ansible_port: 2222}}}\n" if name.endswith("yml") else "n1 ansible_port=2222\n"
+    (Path.cwd() / "inventory" / name).write_text(text)
+    found = look(home, Path.cwd())
+    assert names(found) == [("n1", f"inventory/{name}")] and found.looked == (f"inventory/{name}",)
+    assert found.hosts[0].host.settings == {"port": 2222}
+
+
+def test_an_inventory_is_found_where_ansible_cfg_says(home: Path) -> None:
+    """A file, a folder, one in the home; one that is found by its name, too, is read once."""
+    (Path.cwd() / "ansible.cfg").write_text("[defaults]\ninventory = ./prod/web.ini, prod, ~/all.ini, hosts.ini\n")
+    (Path.cwd() / "prod").mkdir()
+    for path in (Path.cwd() / "prod" / "web.ini", Path.cwd() / "prod" / "hosts", home / "all.ini"):
+        path.write_text(f"{path.stem}1 ansible_user=me\n")
+    (Path.cwd() / "hosts.ini").write_text("n1\n")
+    assert names(look(home, Path.cwd())) == [
+        ("n1", "hosts.ini"), ("web1", "prod/web.ini"), ("hosts1", "prod/hosts"), ("all1", str(home / "all.ini")),
+    ]  # fmt: skip
+    (Path.cwd() / "ansible.cfg").write_text("no section\n")
+    assert names(look(home, Path.cwd())) == [("n1", "hosts.ini")]
+
+
 def test_a_file_called_hosts_is_of_either_kind(home: Path) -> None:
     """With a section Ansible's, without one a hostfile."""
     (Path.cwd() / "hosts").write_text("a1 slots=4\na2 slots=4\n")

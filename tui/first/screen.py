@@ -59,7 +59,8 @@ class FirstScreen(View):
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("pick", "pick", ("space",), "Move", footer=True, help="Pick the host, or not, and go on to the next."),
         Action("pick_all", "pick all", ("A",), "Move", footer=True,
-               help="All that answer, of those shown; a second time none."),
+               help="All shown that answer or are behind a jump host, but for servers of git and jump hosts; "
+               "a second time none."),
         Action("add", "add by name", ("a",), "View", footer=True,
                help="Hosts that no file names: `:add node[01-04]`, `:add ubuntu@10.0.0.7:2222`."),
         Action("demo", "demo", ("d",), "View", "demo", footer=True,
@@ -160,6 +161,7 @@ class FirstScreen(View):
         if where := min(WHERE_MOST, max(len(_where(host)) for host in self._hosts.values())):
             line.put(_where(one), palette.muted, width=where).gap(2)
         words = answer.words if answer else f"asking{glyphs.ellipsis}"
+        words = f"{words}, {one.host.aside}" if one.host.aside else words
         room = width - line.width - len(one.source) - 4
         line.put(cut(words, room), palette.wrong if answer and answer.state == "no" else palette.muted)
         return line.ends_with(Line().put(one.source, palette.faint), width - 1)
@@ -188,8 +190,11 @@ class FirstScreen(View):
             self._changed()
 
     def action_pick_all(self) -> None:
-        """All that answer, or none."""
-        good = frozenset(name for name in self._hosts if name in self.answers and self.answers[name].state != "no")
+        """All that answer or can't be tried and are to run on, or none."""
+        states = {name: answer.state for name, answer in self.answers.items()}
+        good = frozenset(
+            name for name, one in self._hosts.items() if states.get(name) in ("yes", "through") and not one.host.aside
+        )
         self.picked = self.picked - good if good <= self.picked else self.picked | good
         self._changed()
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from configparser import ConfigParser
+from configparser import Error as ConfigError
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -26,6 +29,17 @@ FILES: tuple[tuple[str, Form], ...] = (
     ("hostfile", "hostfile"), ("hostfile.txt", "hostfile"), ("machinefile", "hostfile"), ("hosts.txt", "hostfile"),
 )  # fmt: skip
 """Names that inventories of Ansible and hostfiles usually have, and how they are read."""
+IN_FOLDER = (
+    "hosts",
+    "hosts.ini",
+    "hosts.yml",
+    "hosts.yaml",
+    "inventory",
+    "inventory.ini",
+    "inventory.yml",
+    "inventory.yaml",
+)
+"""Names that an inventory has in a folder of Ansible's."""
 AT_ONCE = 16
 """Hosts that are knocked at side by side."""
 SECONDS = 5.0
@@ -57,7 +71,7 @@ class Answer:
 
 @frozen
 class FirstHosts:
-    """What was found, in the order in which it was looked for, each name once."""
+    """What was found, each name once: in the order in which it was looked for, last what is hardly a host to run on."""
 
     hosts: tuple[FirstHost, ...]
     groups: Mapping[str, tuple[str, ...]]
@@ -88,18 +102,22 @@ class FirstHosts:
 
 
 def look(home: Path, folder: Path) -> FirstHosts:
-    """Hosts of `~/.ssh/config`, and of an Ansible inventory and a hostfile in the folder. Reads files, no more."""
+    """Hosts of `~/.ssh/config`, and of an Ansible inventory and a hostfile in the folder. Reads files, no more.
+
+    An inventory may also stand in a folder `inventory`, or where ansible.cfg says.
+    """
     hosts: list[FirstHost] = []
     groups: dict[str, tuple[str, ...]] = {}
     looked, remarks = [], []
     places: list[tuple[Path, str, Form]] = [(home / ".ssh" / "config", "~/.ssh/config", "ssh-config")]
     places += [(folder / name, name, form) for name, form in FILES]
+    places += _of_ansible(folder, home)
     for path, shown, form in places:
-        if not path.is_file():
+        if not path.is_file() or shown in looked:
             continue
         looked.append(shown)
         try:
-            found = _read(path, form)
+            found = _read(path, form, either=shown == "hosts")
         except DistuiError as error:
             remarks.append(f"{shown}: {error.message}")
             continue
@@ -109,10 +127,30 @@ def look(home: Path, folder: Path) -> FirstHosts:
     return FirstHosts(_once(hosts), groups, tuple(looked), tuple(remarks))
 
 
-def _read(path: Path, form: Form) -> Imported:
-    """A file called `hosts` may be of either kind: without a section it is a hostfile."""
+def _of_ansible(folder: Path, home: Path) -> Iterator[tuple[Path, str, Form]]:
+    """Where an inventory is by ansible.cfg of the folder, and the files in a folder that is called `inventory`."""
+    for place in (*(folder / word for word in _configured(folder / "ansible.cfg", home)), folder / "inventory"):
+        files = [place / name for name in IN_FOLDER] if place.is_dir() else [place]
+        for path in files:
+            shown = path.relative_to(folder) if path.is_relative_to(folder) else path
+            yield path, str(shown), "ansible"
+
+
+def _configured(path: Path, home: Path) -> Iterator[str]:
+    """The `inventory` of `[defaults]`, several with commas; none where the file has none, or can't be read."""
+    read = ConfigParser(interpolation=None, strict=False, allow_no_value=True)
+    with contextlib.suppress(DistuiError, ConfigError):
+        if path.is_file():
+            read.read_string(read_text(str(path)))
+    value = read.get("defaults", "inventory", fallback="") or ""
+    for word in filter(None, (word.strip() for word in value.split(","))):
+        yield str(home / word[2:]) if word.startswith("~/") else word
+
+
+def _read(path: Path, form: Form, *, either: bool) -> Imported:
+    """A file that may be of either kind is a hostfile without a section."""
     text = read_text(str(path))
-    if path.name == "hosts" and not any(line.lstrip().startswith("[") for line in text.splitlines()):
+    if either and not any(line.lstrip().startswith("[") for line in text.splitlines()):
         form = "hostfile"
     return import_hosts.read(text, form, str(path))
 
@@ -121,7 +159,7 @@ def _once(hosts: Sequence[FirstHost]) -> tuple[FirstHost, ...]:
     named: dict[str, FirstHost] = {}
     for one in hosts:
         named.setdefault(one.name, one)
-    return tuple(named.values())
+    return tuple(sorted(named.values(), key=lambda one: bool(one.host.aside)))
 
 
 async def ask(hosts: Sequence[FirstHost], on_answer: Callable[[str, Answer], None]) -> None:

@@ -24,6 +24,8 @@ class ImportedHost:
     name: str
     settings: Mapping[str, Setting] = field(default_factory=dict)
     """Of `SETTINGS` those that were said."""
+    aside: str = ""
+    """Why it is hardly a host to run on, in a few words; empty for all others."""
 
 
 @frozen
