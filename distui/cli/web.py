@@ -81,7 +81,9 @@ class AppServer(Server):
         elif "token" in request.query:
             response = web.Response(status=303, headers={"Location": "/"})
             secure = self._address is not None and self._address.scheme == "https"
-            response.set_cookie(self._cookie, self._token, httponly=True, samesite="Strict", secure=secure)
+            # Lax: browsers send a Strict one not even behind this redirect when the link was clicked on another page.
+            # No such visit changes anything, and what other pages may not do is refused by its Origin.
+            response.set_cookie(self._cookie, self._token, httponly=True, samesite="Lax", secure=secure)
         else:
             response = await handler(request)
         if not response.prepared:

@@ -63,13 +63,25 @@ async def test_the_token_is_not_enough_from_elsewhere(headers: dict[str, str]) -
         assert (answer.status, answer.cookies) == (403, {})
 
 
+@pytest.mark.parametrize("path", ["/", "/ws", "/static/js/textual.js"])
+@pytest.mark.parametrize("origin", ["http://elsewhere.example", "http://127.0.0.1:1", "null"])
+async def test_the_cookie_is_not_enough_from_another_page(path: str, origin: str) -> None:
+    """Which may lead here, no more: its own requests, above all a socket to the app, are refused."""
+    async with served() as (user, address):
+        await (await user.get(f"{address}/?token={TOKEN}")).read()
+        async with user.get(address + "/") as page:
+            assert page.status == 200
+        async with user.get(address + path, headers={"Origin": origin}) as answer:
+            assert answer.status == 403
+
+
 async def test_the_address_with_the_token_opens_the_page_and_is_not_kept() -> None:
     """The token becomes a cookie that no script reads; the page fetches nothing from elsewhere and tells nobody."""
     async with served() as (user, address):
         async with user.get(f"{address}/?token={TOKEN}", allow_redirects=False) as answer:
             assert (answer.status, answer.headers["Location"]) == (303, "/")
             (cookie,) = answer.cookies.values()
-            assert (cookie["httponly"], cookie["samesite"]) == (True, "Strict")
+            assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax"), "also when it is a link on another page"
         async with user.get(address + "/") as page:
             assert page.status == 200
             text = await page.text()
