@@ -9,7 +9,7 @@ from distui.regex import regex
 from distui.runs.lines.events import Failure
 from distui.runs.lines.text import excerpt
 from distui.runs.verdict.ends.parts import Part
-from distui.runs.verdict.ends.stops import STOP_CODES
+from distui.runs.verdict.ends.stops import KILLED, STOP_CODES
 from distui.runs.verdict.evidence import Evidence
 from distui.runs.verdict.first import First
 from distui.runs.verdict.lines.causes import CRASH_HINT, IN_VAIN, Cause
@@ -88,7 +88,9 @@ def cause_of_part(part: Part) -> Cause | None:
     said = part.words.cause if part.words is not None else None
     if part.oom:
         full = part.task.end is not None and part.task.end.host_full
-        return said if said is not None and not said.secondary else cause_of_exit(part.code, oom=True, host_full=full)
+        if said is not None and not said.secondary and part.code != KILLED:
+            return said
+        return cause_of_exit(part.code, oom=True, host_full=full)
     if said is not None and not said.secondary:
         return said
     if part.outlived or _ended_itself(part):

@@ -17,6 +17,7 @@ from distui.plan.labels import named_ranks
 from distui.runs.lines.events import rank_words
 from distui.runs.verdict.ends.moments import Moment, said
 from distui.runs.verdict.ends.parts import HANDLED, Part
+from distui.runs.verdict.ends.stops import STOP_CODES
 from distui.runs.verdict.evidence import Evidence
 from distui.runs.verdict.lines.last_words import LastWords
 
@@ -145,9 +146,22 @@ def first_of(evidence: Evidence, parts: Sequence[Part]) -> First | None:
 
 def _handled(failed: Sequence[Part]) -> list[Part]:
     """Ranks that reported an error and did not end by it, long before another was ended by one of its own."""
-    ended = [p for p in failed if not p.ended_for_it and not _weakness(p)]
+    ended = [p for p in failed if not p.ended_for_it and not _lingers(p) and not _weakness(p)]
     begun = min((_at(p) for p in ended), default=-math.inf)
-    return [p for p in failed if p.ended_for_it and not _weakness(p) and begun - _at(p) > HANDLED]
+    return [p for p in failed if not _weakness(p) and begun - _at(p) > HANDLED and _was_there(p, begun)]
+
+
+def _lingers(part: Part) -> bool:
+    """Whether it ended so long after its error that it may have handled that. A crash takes its time to be written."""
+    crashed = part.code is not None and part.code > 128 and part.code not in STOP_CODES
+    if part.words is None or part.when is None or part.over is None or crashed:
+        return False
+    return part.over.at - part.when.at > HANDLED
+
+
+def _was_there(part: Part, at: float) -> bool:
+    """Whether it had not ended by then, though it had reported an error."""
+    return part.ended_for_it or (_lingers(part) and part.over is not None and part.over.at > at)
 
 
 def _leading(failed: Sequence[Part]) -> list[Part]:

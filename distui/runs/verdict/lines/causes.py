@@ -54,6 +54,11 @@ MISMATCH = Cause(
     "the ranks did not do the same collectives with tensors of the same size",
     "TORCH_DISTRIBUTED_DEBUG=DETAIL in `env:` names them",
 )
+SERVICE = Cause(
+    "a service that it uses closed a connection",
+    "the last error names its client; where a rank serves it, look at that one",
+    unclear=True,
+)
 IN_VAIN = (TIMED_OUT, WATCHDOG)
 """Causes of ranks that waited in a collective in vain."""
 

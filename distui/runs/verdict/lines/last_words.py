@@ -19,7 +19,7 @@ from distui.runs.lines.severity import severity
 from distui.runs.lines.text import safe
 from distui.runs.lines.traceback import RANK_PREFIX
 from distui.runs.verdict.evidence import Line, Lines
-from distui.runs.verdict.lines.causes import Cause
+from distui.runs.verdict.lines.causes import SERVICE, Cause
 from distui.runs.verdict.lines.diagnose import cause_of
 from distui.runs.verdict.lines.plain import bare, heard, plain
 
@@ -76,6 +76,12 @@ _BELOW = regex(r"\bNCCL error\b|\bRPC that terminated with:$|\berror stack:$")
 """Lines that name an error whose reason stands in the lines below it."""
 _OVER = regex(r"^\[?[EWIF] ?\d{3,4} |^$|Traceback \(most recent call last\)")
 """Where such lines are over."""
+_CLIENT = regex(
+    r"^(?:requests|urllib3|aiohttp|httpx|httpcore|botocore|s3fs|gcsfs|google|huggingface_hub|redis|pymongo|psycopg2?|kafka)"
+    r"\.[\w.]+(?::|$)"
+)
+"""Exceptions of clients of services that are no ranks, as a rule."""
+_RESET = regex(r"^(?:[\w.]+\.)?(?:Connection\w*Error|BrokenPipeError|RemoteDisconnected)(?::|$)")
 _OF_RANKS = regex(r"\bCheckpointException ranks:dict_keys\(\[(\d{1,9}(?:, \d{1,9})*)\]\)")
 _WAITED = regex(r"\bran for (\d{1,12}) milliseconds before timing out|Timed out waiting (\d{1,12})ms for ")
 _NUMBER = regex(r"\[rank(\d{1,9})\]:")
@@ -164,6 +170,8 @@ def _words(lines: Lines) -> LastWords | None:
         named = [i for i in named if _of(meant[i]) == "own"]
         cause = cause_of([texts[i] for i in named])
     heads = [texts[i] for i in named]
+    if weight == "echo" and _of_service(heads):
+        weight, cause = "unclear", SERVICE
     raised = any("Traceback (" in text or _RAISED.match(text) for text in said)
     own = _own_lines(texts, lines, start, end)
     later = _later(texts, lines, end)
@@ -186,6 +194,12 @@ def _blamed(said: Sequence[str]) -> frozenset[int]:
     """The ranks that torch.distributed.checkpoint names on all ranks."""
     found = [_OF_RANKS.search(text) for text in said]
     return frozenset(int(rank) for one in found if one is not None for rank in one[1].split(","))
+
+
+def _of_service(heads: Sequence[str]) -> bool:
+    """Whether a client of some service lost its connection: that service need be no rank."""
+    clients = [text for text in heads if _CLIENT.match(text)]
+    return bool(clients) and all(_CLIENT.match(text) or _RESET.match(text) for text in heads)
 
 
 def _meant(texts: Sequence[str], i: int) -> Cause | None:
