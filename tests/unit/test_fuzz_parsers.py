@@ -28,6 +28,7 @@ from distui.agent.wire import GREETING
 from distui.cli.actions import ps
 from distui.codec import read, write
 from distui.doctor import mounts, smoke
+from distui.doctor.redact import Redactor
 from distui.errors import HostCommandError, NotFound, UsageError
 from distui.facts.image import read_image, read_images
 from distui.facts.values import load_json, loads, loads_own
@@ -249,6 +250,7 @@ READERS: dict[str, Reader] = {
     "runs.hosts.marks.parse": Reader(lambda t: marks.parse(t, "h")),
     "runs.lines.text.safe": Reader(lambda t: (safe(t), safe(t, colour=True), excerpt(t.split("\n")))),
     "runs.lines.text.text_of": Reader(text_of, takes="bytes"),
+    "doctor.redact.Redactor.text": Reader(Redactor((HOST,), {}).text),
     "runs.lines.traceback.folds": Reader(lambda t: folds(t.split("\n"))),
     "config.KEYS": Reader(settings_of),
 }
@@ -498,6 +500,8 @@ BOMBS = [
     "\r" * 200_000 + "x",
     'File "' * 20_000,
     "[" * 100_000 + "1",
+    "+" * 100_000,
+    "tried: after " * 20_000,
 ]  # fmt: skip
 
 
