@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import inspect
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from fakes import FakeBackend, FakeLive, failing, launching, screen_text, settle, shot
+from textual.command import CommandList
 from textual.widgets import Input
 from training import until
 
@@ -196,12 +198,19 @@ async def test_errors_of_the_backend_are_words(open_app: Any, backend: FakeBacke
         backend.error = HostUnreachable("node04", "node04 does not answer", hint="ssh -v node04", code="timeout")
         await press(pilot, "r")
         assert app._notifications
-        await pilot.pause(0.5)
+        await until(pilot, lambda: "try: ssh -v node04" in screen_text(app))
         shot(app, "notice")
         text = screen_text(app)
         assert "node04 does not answer" in text
         assert "try: ssh -v node04" in text
         assert "Traceback" not in text
+
+
+async def left(app: Any) -> None:
+    """Until the app ends."""
+    async with asyncio.timeout(60):
+        while not app._exit:  # noqa: ASYNC110 - set by the app itself, without an event
+            await asyncio.sleep(0.01)
 
 
 async def test_quit_without_a_followed_run_asks_nothing(open_app: Any) -> None:
@@ -226,8 +235,7 @@ async def test_quit_does_what_it_says(open_app: Any, live: FakeLive, steps: tupl
         if asked:
             assert app._exit is False
             await live.feed(*failing(live.plan, 9.0))
-            await pilot.pause(0.5)
-        assert app._exit
+        await left(app)
 
 
 async def test_leaving_waits_for_what_is_being_started(open_app: Any, live: FakeLive) -> None:
@@ -246,8 +254,7 @@ async def test_leaving_waits_for_what_is_being_started(open_app: Any, live: Fake
         assert app.leaving is None and "leaves when" not in screen_text(app)
         await press(pilot, "q", "right", "enter")
         await live.feed(*output[3:])
-        await pilot.pause(0.5)
-        assert app._exit
+        await left(app)
 
 
 async def test_leaving_can_be_hurried(open_app: Any, live: FakeLive) -> None:
@@ -355,11 +362,11 @@ async def test_the_palette_finds_actions_runs_and_themes(open_app: Any) -> None:
     async with open_app(start="runs") as (app, pilot):
         await press(pilot, "ctrl+p")
         await pilot.press(*"theme nord")
-        await pilot.pause(0.6)
+        found = app.screen.query_one(CommandList)
+        await until(pilot, lambda: found.highlighted is not None and "nord" in str(found.highlighted_option.prompt))
         await press(pilot, "enter")
         await press(pilot, "enter")
-        await pilot.pause(0.3)
-        assert app.theme == "nord"
+        await until(pilot, lambda: app.theme == "nord")
 
 
 async def test_clicks_do_what_keys_do(open_app: Any) -> None:

@@ -93,7 +93,7 @@ async def test_a_command_that_takes_too_long_is_gone_from_the_host(sshd: str, fa
         pids = farm.home / "pids"
         script = f"sleep 300 & echo $$ $! >{pids}; wait"
         with pytest.raises(HostCommandError, match="did not finish"):
-            await session.run(["sh", "-c", script], timeout=4)
+            await session.run(["sh", "-c", script], timeout=8)
         for pid in pids.read_text().split():
             gone = await session.run(["sh", "-c", f"while [ -d /proc/{pid} ]; do sleep 0.05; done"])
             assert gone.ok

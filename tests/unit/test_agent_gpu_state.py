@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -74,10 +75,20 @@ def test_a_driver_that_hangs_is_said_with_what_the_log_tells(driver: Path, monke
     fields = [*FIELDS, "gpu_recovery_action"]
     silent = {"fields": fields, "rows": [], "silent": True}
     assert gpu_state.gpus(str(driver), time.monotonic() + 0.2) == silent
-    monkeypatch.setattr(gpu_state, "gpus", lambda *_: time.sleep(2))
-    begun = time.monotonic()
-    found = gpu_state.GpuHealth([], 0.3).answer()
-    assert time.monotonic() - begun < 1.5
+    over, asked = threading.Event(), threading.Event()
+
+    def hangs(*_: object) -> dict[str, object]:
+        asked.set()
+        over.wait()
+        return {}
+
+    monkeypatch.setattr(gpu_state, "gpus", hangs)
+    health = gpu_state.GpuHealth([], 0.3)
+    assert asked.wait(60)
+    found = health.answer()
+    assert health.thread.is_alive()
+    found = dict(found)
+    over.set()
     assert found["silent"] is True and found["xids"] == [["0000:3b:00", 79, 22.0]]
 
 

@@ -348,7 +348,7 @@ def test_a_url_that_is_being_typed_is_asked_for_once_it_stands_still(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of many that come one after the other only the last is asked for; what failed is not asked for again at once."""
-    monkeypatch.setattr(source_module, "STILL_SECONDS", 0.3)
+    monkeypatch.setattr(source_module, "STILL_SECONDS", 2.0)
     asked: list[str] = []
     real = CodeReader._repository
 
