@@ -56,7 +56,7 @@ def test_a_firewall_is_found_by_proof(lab: Any, home: Path, distui: Distui, tmp_
 def test_an_all_reduce_crosses_the_wire_and_leaves_nothing(lab: Any, home: Path, distui: Distui) -> None:
     """Three pairs in containers; every host tells speed and network of both its pairs."""
     (home / "smoke.yaml").write_text(JOB)
-    done = distui("doctor", "--smoke", "--job", "smoke.yaml", "-y", "--json", timeout=240)
+    done = distui("doctor", "--smoke", "--job", "smoke.yaml", "-y", "--json")
 
     found = findings(done, "smoke")
     assert {host: f["verdict"] for host, f in found.items()} == {"h1": "ok", "h2": "ok", "h3": "ok"}, done.stderr

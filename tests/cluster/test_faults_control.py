@@ -57,7 +57,7 @@ def other(lab: Any, home: Path, tmp_path: Path) -> Path:
 def kill(program: Any) -> None:
     """kill -9, with all it started."""
     program.signal_group(signal.SIGKILL)
-    program.wait(60)
+    program.wait(LIMIT)
 
 
 def test_killed_with_torn_files_and_followed_from_two_machines(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lab.program import LIMIT
 from lab.runs import LET_END, let_end, until
 
 pytestmark = pytest.mark.cluster
@@ -62,7 +63,7 @@ def read_until(program: Any, kind: str, **wanted: object) -> dict[str, Any]:
 def rest_of(program: Any) -> dict[str, Any]:
     """The result: the last event."""
     result = [json.loads(line) for line in program.stdout][-1]
-    program.wait(60)
+    program.wait(LIMIT)
     return dict(result)
 
 
@@ -657,7 +658,7 @@ def test_a_launch_that_was_killed_leaves_nothing_after_a_stop(
             until(lambda hosts=[h for h in ("h1", "h2") if h not in slow]: running(lab, *hosts)())
             until(lambda: "distui-gpu-0" in lab.host("h2").out("ls", "/tmp"))
             program.signal_group(signal.SIGKILL)
-            program.wait(60)
+            program.wait(LIMIT)
             held = [str(h.leftovers()) for h in lab.hosts[:2]]
         finally:
             for name in slow:

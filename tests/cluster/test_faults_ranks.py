@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from distui.runs.hosts.memory_kill import ASK, memory_kill
+from lab.program import LIMIT
 from lab.runs import until
 
 pytestmark = pytest.mark.cluster
@@ -170,7 +171,7 @@ def test_a_rank_that_hangs_is_said_to_be_silent(lab: Any, start: Callable[..., A
     h2.fault("rank-stop", h2.containers()[0])
     program.signal_group(signal.SIGINT)
     result = [json.loads(line) for line in program.stdout][-1]
-    program.wait(60)
+    program.wait(LIMIT)
 
     assert (quiet["quiet"], back["quiet"]) == (True, False), (quiet, back)
     assert (result["state"], result["leftovers"]) == ("stopped", [])
@@ -187,7 +188,7 @@ def test_a_cascade_names_the_rank_that_was_killed(lab: Any, start: Callable[...,
             break
     lab.host("h2").fault("rank-kill", lab.host("h2").containers()[0])
     result = [json.loads(line) for line in program.stdout][-1]
-    program.wait(60)
+    program.wait(LIMIT)
 
     first = result["first_failure"]
     assert (result["state"], first["rank"], first["host"], first["exit"]) == ("failed", 1, "h2", 137)

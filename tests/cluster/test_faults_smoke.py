@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from lab.program import LIMIT
 from lab.runs import (
     HELD_TICKS,
     LET_END,
@@ -253,7 +254,7 @@ def test_attach_after_all_was_read(lab: Any, home: Path, start: Callable[..., An
     stored = home / ".local/state/distui/runs/late"
     until(lambda: any('"done": true' in path.read_text() for path in stored.rglob("*") if path.suffix == ".json"))
     program.signal_group(signal.SIGKILL)
-    program.wait(60)
+    program.wait(LIMIT)
     lab.host("h2").exec("docker", "exec", "distui-late-1", "touch", LET_END)
 
     attached = lab.distui("attach", "late", "--headless", "-o", "json", home=home)

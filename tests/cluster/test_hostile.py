@@ -13,12 +13,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from lab.program import LIMIT
+from lab.runs import assert_clean, until
 
 pytestmark = pytest.mark.cluster
 
@@ -97,24 +99,13 @@ def terminal(lab: Any, home: Path, *args: str, **env: str) -> Iterator[tuple[Any
         os.close(master)
 
 
-def until(condition: Callable[[], Any], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.1)
-
-
-def assert_clean(lab: Any) -> None:
-    assert [left for host in lab.hosts for left in host.leftovers()] == []
-
-
 def test_hostile_output_is_stored_as_it_is_and_never_steers_a_terminal(lab: Any, home: Path, distui: Distui) -> None:
     """Files hold what Docker holds, byte for byte; a terminal gets text and colours, by `run` and by `logs`."""
     write(home, "python3", "-u", "-c", OUTPUT)
     with terminal(lab, home, "run", "job.yaml", "--headless", "-y", "--keep", "--name", "odd") as (program, seen, _):
-        program.wait(240)
+        program.wait(LIMIT)
     with terminal(lab, home, "logs", "odd") as (program, printed, _):
-        program.wait(240)
+        program.wait(LIMIT)
     for rank in range(2):
         stored = log_of(home, "odd", rank)
         assert stored == as_docker_has_it(lab.host(f"h{rank + 1}"), f"distui-odd-{rank}")
@@ -135,10 +126,12 @@ def test_hostile_output_is_stored_as_it_is_and_never_steers_a_terminal(lab: Any,
 
 def test_the_terminal_ui_shows_hostile_output_as_text(lab: Any, home: Path, distui: Distui) -> None:
     """Of all sequences in it not one byte is written to the terminal, nor what stands inside of them."""
-    write(home, "python3", "-u", "-c", OUTPUT + "\nw(b'\\nshown\\n')\ntime.sleep(600)\n")
-    with terminal(lab, home, "run", "job.yaml", "-y", "--name", "odd") as (_, seen, _master):
-        until(lambda: b"shown" in seen)
-        time.sleep(1.0)
+    last = "\nw(b'\\nshown by rank ' + os.environ['RANK'].encode() + b'\\n')\ntime.sleep(600)\n"
+    write(home, "python3", "-u", "-c", OUTPUT + last)
+    with terminal(lab, home, "run", "job.yaml", "-y", "--name", "odd") as (_, seen, master):
+        until(lambda: b"shown by rank 0" in seen)
+        os.write(master, b"?")
+        until(lambda: b"a key or an action" in seen)  # the help: what was painted of the rank before is all here
     text = bytes(seen)
     assert b"evil" in text
     assert not any(evil in text for evil in EVIL)
@@ -303,9 +296,9 @@ def test_hosts_that_answer_rubbish_without_end(lab: Any, home: Path, distui: Dis
     h3.exec("docker", "run", "-d", "--name", "way", *way, "lab/python:1", "sleep", "300")
     try:
         with terminal(lab, home, "probe") as (probe, seen, _):
-            probe.wait(240)
+            probe.wait(LIMIT)
         with terminal(lab, home, "ps") as (listing, printed, _):
-            listing.wait(240)
+            listing.wait(LIMIT)
     finally:
         for host, name in (h1, "nvidia-smi"), (h2, "docker"):
             host.exec(f"mv /usr/bin/{name}.real /usr/bin/{name}")
@@ -411,12 +404,14 @@ def test_another_user_of_this_machine_reads_nothing(lab: Any, open_home: Path) -
     of distui is 0600 in folders that are 0700.
     """
     home, own = open_home, {"hosts.yaml", "job.yaml"}
-    write(home, "sh", "-c", "echo hello; sleep 2", secrets=["HF_TOKEN"])
+    write(home, "sh", "-c", "echo hello; until [ -e /go ]; do sleep 0.1; done", secrets=["HF_TOKEN"])
     argv = (sys.executable, "-m", "distui.cli.main", "run", "job.yaml", "--headless", "-y", "--name", "mine")
     env = {"PYTHONPATH": str(REPO), "HF_TOKEN": CANARY}
     with lab.spawn("sh", "-c", 'umask 0; exec "$@"', "sh", *argv, home=home, env=env) as program:
         assert "hello" in program.stdout.readline(), program.stderr.read()
         during = readable(home)
+        for rank, host in enumerate(lab.hosts[:2]):
+            host.exec("docker", "exec", f"distui-mine-{rank}", "touch", "/go")
         done = program.finish()
 
     assert done.returncode == 0, done.stderr

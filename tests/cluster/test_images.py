@@ -6,13 +6,14 @@ import json
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from lab.runs import until
 
 pytestmark = pytest.mark.cluster
 
@@ -73,14 +74,6 @@ def ids(distui: Distui, image: str = MADE[0]) -> dict[str, str]:
     """The image's id on each host, empty where it is not."""
     reply = json.loads(distui("image", "ls", image, "-o", "json").stdout)
     return {host["host"]: host.get("id", "") for host in reply["hosts"]}
-
-
-def until(true: Callable[[], Any], seconds: float = 240) -> None:
-    """Wait until something is so."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.05)
 
 
 def nothing_half_made(lab: Any) -> None:
@@ -169,7 +162,7 @@ def test_a_stopped_build_ends_on_the_hosts(lab: Any, home: Path, distui: Distui,
 def push_source(lab: Any, size: int = 3_000_000) -> None:
     """h1 has an image that stands on one that all have."""
     script = f"FROM lab/python:1\nRUN head -c {size} /dev/urandom > /random && echo word > /word\n"
-    lab.hosts[0].exec("sh", "-c", 'printf "$1" | docker build --force-rm -t "$2" -', "sh", script, MADE[1], timeout=240)
+    lab.hosts[0].exec("sh", "-c", 'printf "$1" | docker build --force-rm -t "$2" -', "sh", script, MADE[1])
 
 
 def test_only_missing_layers_are_copied(lab: Any, distui: Distui, home: Path) -> None:

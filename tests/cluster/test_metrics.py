@@ -26,7 +26,7 @@ def test_a_run_remembers_what_it_measured(lab: Any, start: Any, distui: Distui) 
         done = distui("metrics", "steps", "-o", "json")
         return done.returncode == 0 and "loss" in done.stdout and "cpu_load" in done.stdout
 
-    until(measured, seconds=120)
+    until(measured)
     (lab.share / "measured").touch()
     assert going.finish().returncode == 0
     (lab.share / "measured").unlink()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lab.program import LIMIT
 from lab.runs import ended_after, until
 
 Distui = Callable[..., subprocess.CompletedProcess[str]]
@@ -19,9 +20,10 @@ TALK = """
 import os, time, torch, torch.distributed as dist
 {before}
 dist.init_process_group("gloo")
-x, end = torch.ones(1000000), time.monotonic() + {seconds}
+x, end, rounds = torch.ones(1000000), time.monotonic() + {seconds}, 0
 while True:
-    over = torch.tensor(float(time.monotonic() > end and os.path.exists("/pytorch/heard")))
+    rounds += 1
+    over = torch.tensor(float(time.monotonic() > end and rounds > {rounds} and os.path.exists("/pytorch/heard")))
     dist.all_reduce(over)
     dist.all_reduce(x.fill_(1))
     if over:
@@ -33,11 +35,17 @@ while True:
 @pytest.fixture
 def talk(lab: Any, start: Any) -> Callable[..., str]:
     """A run of two hosts whose ranks exchange a few megabytes again and again over ib0, as planned; what it says. It
-    goes on until it has said `first`, and `during` has come back.
+    goes on until it has said `first`, and `during` has come back; for some seconds, and rounds, at least.
     """
 
-    def run(first: str, before: str = "", seconds: float = 0.0, during: Callable[[], None] = lambda: None) -> str:
-        (lab.share / "talk.py").write_text(TALK.format(before=before, seconds=seconds))
+    def run(
+        first: str,
+        before: str = "",
+        seconds: float = 0.0,
+        rounds: int = 0,
+        during: Callable[[], None] = lambda: None,
+    ) -> str:
+        (lab.share / "talk.py").write_text(TALK.format(before=before, seconds=seconds, rounds=rounds))
         keys = {"image": "lab/pytorch:1", "volumes": ["/mnt/pytorch:/pytorch:ro"], "fabric": {"ifname": "ib0"}}
         keys["command"] = ["python3", "/pytorch/talk.py"]
         go_on = lab.share / "heard"
@@ -58,7 +66,7 @@ def talk(lab: Any, start: Any) -> Callable[..., str]:
 def lines_to(program: Any, words: str) -> str:
     """What it says on stderr, up to the line with these words; one that never says them is killed."""
     said = ""
-    with ended_after(program, 240):
+    with ended_after(program, LIMIT):
         for line in program.stderr:
             said += line
             if words in line:
@@ -68,7 +76,7 @@ def lines_to(program: Any, words: str) -> str:
 
 def rest(program: Any) -> str:
     """All else that it says there."""
-    with ended_after(program, 240):
+    with ended_after(program, LIMIT):
         said = str(program.stderr.read())
     program.finish()
     return said
@@ -139,7 +147,7 @@ def test_another_interface(talk: Callable[..., str], distui: Distui) -> None:
 def test_a_run_of_seconds(talk: Callable[..., str], distui: Distui, counters: Callable[[], Bytes]) -> None:
     """What went in its first and its last second is in its figures, and each byte once in the words."""
     before = counters()
-    said = talk("", seconds=3.0)
+    said = talk("", seconds=3.0, rounds=40)  # of less than 64 MB nothing is said
     after = counters()
 
     sent = assert_whole(kept(distui)["network"], before, after, "ib0")

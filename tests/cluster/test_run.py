@@ -16,7 +16,17 @@ from typing import Any
 import pytest
 
 from lab.program import LIMIT
-from lab.runs import IGNORES_TERM, both_ignore, log_of, read_until, rest_of, times_asked
+from lab.runs import (
+    IGNORES_TERM,
+    assert_clean,
+    both_ignore,
+    count_running,
+    log_of,
+    read_until,
+    rest_of,
+    times_asked,
+    until,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -65,10 +75,6 @@ def result_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     value = json.loads(done.stdout.splitlines()[-1])
     assert value["type"] == "result", value
     return dict(value)
-
-
-def assert_clean(lab: Any) -> None:
-    assert [left for host in lab.hosts for left in host.leftovers()] == []
 
 
 @pytest.mark.parametrize("rendezvous", ["tcp", "env", "{file: /pytorch}"])
@@ -173,7 +179,7 @@ def test_signals_stop_the_run_everywhere(lab: Any, home: Path, number: int, code
     """Ctrl-C and SIGTERM stop all ranks on all hosts and leave nothing."""
     job = quick(home, "echo started; sleep 300")
     with lab.spawn_distui("run", job, "--headless", "-y", "--name", "ends", home=home) as program:
-        wait_for(lambda: all(log_of(home, "ends", rank) for rank in range(2)))
+        until(lambda: all(log_of(home, "ends", rank) for rank in range(2)))
         program.send_signal(number)
         done = program.finish()
 
@@ -185,7 +191,7 @@ def test_a_closed_terminal_leaves_the_run_alive(lab: Any, home: Path, distui: Di
     """SIGHUP, as from a dropped ssh session, ends the viewer only and says how to go on."""
     job = quick(home, "echo up; sleep 600")
     with lab.spawn_distui("run", job, "--headless", "-y", "--name", "hup", home=home) as program:
-        wait_for(lambda: all(log_of(home, "hup", rank) for rank in range(2)))
+        until(lambda: all(log_of(home, "hup", rank) for rank in range(2)))
         program.send_signal(signal.SIGHUP)
         done = program.finish()
 
@@ -200,9 +206,9 @@ def test_a_second_interrupt_kills(lab: Any, home: Path) -> None:
     job = quick(home, IGNORES_TERM).replace("5s", "120s")
     Path(job).write_text(Path(job).read_text().replace("stop_grace: 5s", "stop_grace: 300s"))
     with lab.spawn_distui("run", job, "--headless", "-y", "--name", "twice", home=home) as program:
-        wait_for(lambda: both_ignore(home, "twice"))
+        until(lambda: both_ignore(home, "twice"))
         program.send_signal(signal.SIGINT)
-        wait_for(lambda: times_asked(lab, "twice") == [1, 1])
+        until(lambda: times_asked(lab, "twice") == [1, 1])
         assert program.poll() is None
         program.send_signal(signal.SIGINT)
         done = program.finish()
@@ -237,7 +243,7 @@ def test_stop_from_elsewhere(lab: Any, home: Path, distui: Distui, tmp_path: Pat
     shutil.copy(home / "hosts.yaml", other)
     job = quick(home, "echo started; sleep 600")
     with lab.spawn_distui("run", job, "--headless", "-y", "--name", "tostop", home=home) as program:
-        wait_for(lambda: all(log_of(home, "tostop", rank) for rank in range(2)))
+        until(lambda: all(log_of(home, "tostop", rank) for rank in range(2)))
         stopped = lab.distui("stop", "tostop", "-y", home=other)
         done = program.finish()
 
@@ -250,9 +256,15 @@ def test_stop_from_elsewhere(lab: Any, home: Path, distui: Distui, tmp_path: Pat
 
 def test_wait_gives_the_run_s_exit_code(lab: Any, home: Path, distui: Distui) -> None:
     """`distui wait` blocks until the run has ended and exits as it did."""
-    assert distui("run", quick(home, "sleep 1; exit 4"), "--headless", "-y", "-d", "--name", "w").returncode == 0
+    held = quick(home, "until [ -e /pytorch/go ]; do sleep 0.1; done; exit 4", extra=SHARE)
+    assert distui("run", held, "--headless", "-y", "-d", "--name", "w").returncode == 0
+    with lab.spawn_distui("wait", "w", home=home) as waiter:
+        until(lambda: lab.host("h1").out("find /root/.local/state/distui/hosts -name 'reader-*'"))
+        (lab.share / "go").touch()
+        done = waiter.finish()
+    (lab.share / "go").unlink()
 
-    assert distui("wait", "w").returncode == 1
+    assert done.returncode == 1, done.stderr
     assert_clean(lab)
 
 
@@ -260,7 +272,7 @@ def test_a_run_outlives_its_killed_controller(lab: Any, home: Path, distui: Dist
     """kill -9 of distui leaves the run alive; attach picks it up and the log has every line once."""
     job = quick(home, "i=0; while [ $i -lt 2000 ]; do echo n $i; i=$((i+1)); sleep 0.002; done")
     with lab.spawn_distui("run", job, "--headless", "-y", "--name", "orphan", home=home) as program:
-        wait_for(lambda: all(b"n 200\n" in log_of(home, "orphan", rank) for rank in range(2)))
+        until(lambda: all(b"n 200\n" in log_of(home, "orphan", rank) for rank in range(2)))
         program.signal_group(signal.SIGKILL)
         program.wait()
 
@@ -285,7 +297,7 @@ def test_printed_lines_work_when_pasted(lab: Any, home: Path, distui: Distui) ->
     done = lab.host("h1").exec("bash", "-s", input=block)
     container = done.stdout.split()[-1]
     try:
-        wait_for(lambda: lab.host("h1").out("docker", "inspect", "-f", "{{.State.Running}}", container) == "false")
+        until(lambda: lab.host("h1").out("docker", "inspect", "-f", "{{.State.Running}}", container) == "false")
         assert lab.host("h1").out("docker", "logs", container) == "pasted 0 of 2 a 'b' $HOME"
     finally:
         lab.host("h1").exec("docker", "rm", "-f", container)
@@ -299,16 +311,17 @@ def test_a_secret_reaches_the_rank_and_nothing_else(lab: Any, home: Path, distui
     with lab.spawn_distui(
         "run", job, "--headless", "-y", "-o", "ndjson", home=home, env={"HF_TOKEN": "hunter2-hunter2"}
     ) as program:
-        wait_for(lambda: count_running(lab) == 2)
+        events = read_until(program, type="phase", phase="follow")  # the env files are gone once all tasks run
         lists = [h.out("sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '") for h in lab.hosts]
         files = [h.exec("grep -r hunter2 /root /tmp /var/tmp /home 2>/dev/null", check=False).stdout for h in lab.hosts]
         (lab.share / "looked").touch()
-        done = program.finish()
+        events += rest_of(program)
+        words = program.stderr.read()
     (lab.share / "looked").unlink()
 
-    assert done.returncode == 0, done.stderr
-    assert "length 15" in done.stdout
-    assert not any("hunter2" in text for text in [*lists, *files, done.stdout, done.stderr])
+    assert program.returncode == 0, words
+    assert [e["line"] for e in events if e["type"] == "log"] == ["length 15"] * 2
+    assert not any("hunter2" in text for text in [*lists, *files, json.dumps(events), words])
     assert subprocess.run(["grep", "-r", "hunter2", str(home)], capture_output=True).stdout == b""
 
 
@@ -478,19 +491,6 @@ def test_kill_and_rm(lab: Any, home: Path, distui: Distui) -> None:
     assert distui("show", "tokill").returncode == 7
 
 
-def count_running(lab: Any) -> int:
-    """Containers of distui that run now, on all hosts."""
-    return sum(host.running() for host in lab.hosts)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Return as soon as `condition` holds; fail after `seconds`."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.1)
-
-
 def test_a_command_in_a_rank_s_container(lab: Any, home: Path, distui: Distui) -> None:
     """Words arrive as given, streams stay apart, and the exit status is the command's."""
     assert distui("run", quick(home, "sleep 100"), "-d", "-y", "--name", "inside").returncode == 0
@@ -513,7 +513,7 @@ def test_a_command_in_a_container_ends_with_its_caller(lab: Any, home: Path, dis
     call = ("exec", "inside", "--rank", "1", "--")
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)):
         with lab.spawn_distui(*call, "sh", "-c", "sleep 2000 & sleep 3000; echo never", home=home) as program:
-            wait_for(lambda: "sleep 2000" in within() and "sleep 3000" in within())
+            until(lambda: "sleep 2000" in within() and "sleep 3000" in within())
             program.signal_group(number)
             done = program.finish()
         assert (done.returncode, done.stdout) == (code, ""), done.stderr
@@ -525,7 +525,7 @@ def test_a_command_in_a_container_ends_with_its_caller(lab: Any, home: Path, dis
     ) as program:
         assert program.stdout.readline() == "more\n"
         program.stdout.close()
-        assert program.wait(60) == 0
+        assert program.wait(LIMIT) == 0
     assert "sleep 2000" not in within() and "echo more" not in within()
     assert "sleep 1000" in within()
     assert distui("kill", "inside", "-y").returncode == 0

@@ -8,14 +8,14 @@ import os
 import re
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lab.runs import until
 from lab.terminal import Terminal
 
 pytestmark = pytest.mark.cluster
@@ -40,15 +40,6 @@ def user(home: Path) -> Path:
     """The home folder of someone with one job for two hosts."""
     (home / "job.yaml").write_text(JOB)
     return home
-
-
-def wait_for(what: Callable[[], Any], seconds: float = 90) -> Any:
-    """The first true value of `what`."""
-    deadline = time.monotonic() + seconds
-    while not (value := what()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-    return value
 
 
 def ranks_running(lab: Any, *, run: str = "") -> int:
@@ -119,7 +110,7 @@ def test_a_day_with_it_by_keys_alone(lab: Any, user: Path, size: tuple[int, int]
         term.wait("Hosts › all")
 
         run = launch(term)
-        first = re.search(r"step (\d+)", term.screen())
+        first = re.search(r"step (\d+)", term.wait(re.compile(r"step \d+")))
         assert first
         term.wait(lambda text: any(int(step) > int(first[1]) for step in re.findall(r"step (\d+)", text)))
         term.wait(re.compile(r"needle-(?:[4-9]|\d\d)"))
@@ -139,8 +130,8 @@ def test_a_day_with_it_by_keys_alone(lab: Any, user: Path, size: tuple[int, int]
         term.keys("R")
         term.wait("Run steps again?", "docker run", "Cancel")
         term.keys("Right", "Enter")
-        term.wait("RUNNING", re.compile(r"needle-\d"), without=run)
-        second = re.search(r"Runs › (steps-\S+)", term.screen())
+        again = term.wait("RUNNING", re.compile(r"needle-\d"), re.compile(r"Runs › steps-\S+"), without=run)
+        second = re.search(r"Runs › (steps-\S+)", again)
         assert second
 
         term.keys("C-q")
@@ -200,7 +191,7 @@ def test_from_a_failed_run_to_the_fixed_one(lab: Any, home: Path, size: tuple[in
         term.keys("L")
         term.wait(re.compile(r"Launch wrong-\S+\?"), "Cancel")
         term.keys("Right", "Enter")
-        term.wait("Rank 1 failed first", "exit 3", "J its job", seconds=120)
+        term.wait("Rank 1 failed first", "exit 3", "J its job")
         term.keys("J")
         term.wait("Jobs › wrong.yaml", "ready")
         term.keys(*["Down"] * 8, "Enter")
@@ -214,7 +205,7 @@ def test_from_a_failed_run_to_the_fixed_one(lab: Any, home: Path, size: tuple[in
         term.keys("L")
         term.wait(re.compile(r"Launch wrong-\S+\?"), "exit 0", "Cancel")
         term.keys("Right", "Enter")
-        term.wait("SUCCEEDED", seconds=120)
+        term.wait("SUCCEEDED")
     assert ranks_running(lab) == 0
 
 
@@ -241,7 +232,7 @@ def test_a_closed_terminal_leaves_the_run(lab: Any, user: Path) -> None:
     with running(lab, user) as (term, run):
         pid = term.program()
         term.hang_up()
-        wait_for(lambda: not Path(f"/proc/{pid}").exists())
+        until(lambda: not Path(f"/proc/{pid}").exists())
         assert ranks_running(lab, run=run) == 2
         with Terminal(lab, user) as again:
             again.enter(f"distui attach {run}")
@@ -259,15 +250,15 @@ def test_a_run_of_another_terminal_is_stopped_though_that_one_dies(lab: Any, use
     with Terminal(lab, user, (120, 40)) as term:
         start(term)
         with lab.spawn_distui(*words, home=user) as program:
-            wait_for(lambda: all(log_path(user, run, rank).exists() for rank in (0, 1)))
-            wait_for(lambda: all(log_of(user, run, rank) for rank in (0, 1)))
+            until(lambda: all(log_path(user, run, rank).exists() for rank in (0, 1)))
+            until(lambda: all(log_of(user, run, rank) for rank in (0, 1)))
             term.keys("3")
             term.wait("FIRST FAILURE", run, "RUNNING")
             program.signal_group(signal.SIGSTOP)
             term.keys("S")
             term.wait(f"Stop {run}?", "docker", "Cancel")
             term.keys("Right", "Enter")
-            wait_for(lambda: asked.exists() and ranks_running(lab, run=run) == 0)
+            until(lambda: asked.exists() and ranks_running(lab, run=run) == 0)
             assert "nothing of it is left" not in term.screen()
             assert [left for host in lab.hosts for left in host.leftovers()] != []
             program.signal_group(signal.SIGKILL)
@@ -280,10 +271,10 @@ def test_a_host_vanishes_and_comes_back(lab: Any, user: Path) -> None:
     """A cut cable and a killed ssh session are words on the screen; no line is lost when the host is back."""
     with running(lab, user) as (term, run):
         lab.host("h2").fault("blackhole")
-        term.wait("h2 × lost: lost the connection to h2: it no longer answers", "DEGRADED", seconds=120)
+        term.wait("h2 × lost: lost the connection to h2: it no longer answers", "DEGRADED")
         lab.host("h2").fault("unblackhole")
         lab.host("h2").fault("ssh-killall")
-        term.wait("2 of 2", seconds=120, without="lost")
+        term.wait("2 of 2", without="lost")
         stop_shown_run(term)
         assert all(whole(log_of(user, run, rank)) for rank in (0, 1))
 
@@ -297,7 +288,7 @@ def test_a_full_disk_here_is_said_and_nothing_is_lost(lab: Any, user: Path) -> N
     subprocess.run(("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", state), check=True)
     try:
         with running(lab, user) as (term, run):
-            wait_for(lambda: all(log_path(user, run, rank).exists() for rank in (0, 1)))
+            until(lambda: all(log_path(user, run, rank).exists() for rank in (0, 1)))
             ballast = state / "ballast"
             with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
                 while True:
@@ -310,7 +301,7 @@ def test_a_full_disk_here_is_said_and_nothing_is_lost(lab: Any, user: Path) -> N
             assert ranks_running(lab, run=run) == 2
             last = len(log_of(user, run, 0))
             ballast.unlink()
-            wait_for(lambda: len(log_of(user, run, 0)) > last + 20)
+            until(lambda: len(log_of(user, run, 0)) > last + 20)
             term.keys("C-q")
             term.wait("Quit while 1 run is still running?", "Stay")
             term.keys("Right", "Enter")
@@ -318,7 +309,7 @@ def test_a_full_disk_here_is_said_and_nothing_is_lost(lab: Any, user: Path) -> N
             term.enter(f"clear; distui attach {run}")
             last = len(log_of(user, run, 0))
             term.wait("RUNNING", re.compile(r"needle-\d"))
-            wait_for(lambda: len(log_of(user, run, 0)) > last + 20)
+            until(lambda: len(log_of(user, run, 0)) > last + 20)
             stop_shown_run(term)
             assert all(whole(log_of(user, run, rank)) for rank in (0, 1))
     finally:
@@ -357,7 +348,7 @@ def test_keys_are_obeyed_while_a_rank_prints_a_million_lines(lab: Any, home: Pat
         term.keys("3")
         term.wait("FIRST FAILURE", "flood")
         term.keys("Enter")
-        term.wait("Runs › flood", "SUCCEEDED", seconds=400)
+        term.wait("Runs › flood", "SUCCEEDED")
     stop.unlink()
     count = int((lab.share / "flood-count").read_text())
     assert count >= 1_000_000
@@ -365,28 +356,48 @@ def test_keys_are_obeyed_while_a_rank_prints_a_million_lines(lab: Any, home: Pat
     assert log.read_bytes() == b"".join(b"n %d\n" % n for n in range(count))
 
 
+def tiny(text: str) -> bool:
+    """the app in 20x5: of its views' names there is room for one only."""
+    lines = text.splitlines()
+    return lines[0].rstrip().endswith("1 Hosts") and "? help" in lines[-1]
+
+
+def goes_on(home: Path, run: str) -> None:
+    """Wait until the app has taken in some more lines of the run."""
+    before = len(log_of(home, run, 0))
+    until(lambda: len(log_of(home, run, 0)) > before + 5)
+
+
 def test_resized_to_nothing_and_back(lab: Any, user: Path) -> None:
     """20x5 and back, on every view and in a run: the app goes on, and what was there is there again."""
     with running(lab, user) as (term, run):
-        for size in ((20, 5), (200, 50), (1, 1), (80, 24), (20, 5), (120, 40)):
+        for size, shown in (((20, 5), tiny), ((200, 50), "S  stop"), ((1, 1), ""), ((80, 24), "S  stop")):
             term.resize(*size)
-            time.sleep(0.3)
+            term.wait(shown)
+            goes_on(user, run)
+        term.resize(20, 5)
+        term.wait(tiny)
+        term.resize(120, 40)
         term.wait(f"Runs › {run}", "RUNNING", "S  stop")
-        for key, shown in (("?", "type to find"), ("M", "merged log")):
+        for key, shown, small in (("?", "type to find", "esc close"), ("M", "merged log", tiny)):
             term.keys(key)
             term.wait(shown)
             term.resize(20, 5)
-            time.sleep(0.3)
+            term.wait(small)
             term.resize(120, 40)
             term.wait(shown)
             term.keys("Escape")
             term.wait("follow on", without=shown)
         term.keys("Escape")
         term.wait("FIRST FAILURE")
-        for key, shown in (("1", "Hosts › all"), ("2", "job.yaml"), ("4", "Doctor"), ("3", run)):
+        for key, name, shown in (
+            ("1", "Hosts › all", "Hosts › all"), ("2", "Jobs ›", "job.yaml"), ("4", "Doctor", "Doctor"),
+            ("3", "Runs  ", run),
+        ):  # fmt: skip
             term.resize(20, 5)
+            term.wait(tiny)
             term.keys(key)
-            time.sleep(0.3)
+            term.wait(tiny, lambda text, name=name: text.splitlines()[1].startswith(f" {name}"))
             term.resize(80, 24)
             term.wait(shown, "? help")
 
@@ -426,7 +437,7 @@ def test_read_only_with_the_settings_of_a_file(lab: Any, user: Path) -> None:
         term.wait("job.yaml")
         assert backgrounds(term) & light
         term.keys("Y")
-        wait_for(lambda: not backgrounds(term) & light)
+        until(lambda: not backgrounds(term) & light)
         term.keys("1", "R")
         term.wait("Hosts › all", "run here is refused: distui was started read-only")
         term.type("\x1b[<0;27;1M\x1b[<0;27;1m")
@@ -459,7 +470,7 @@ def own_sshd(lab: Any, user: Path) -> Iterator[int]:
     )
     Path("/run/sshd").mkdir(exist_ok=True)
     with lab.spawn("/usr/sbin/sshd", "-D", "-e", "-f", str(config), home=user) as server:
-        wait_for(lambda: "Server listening" in server.stderr.readline())
+        until(lambda: "Server listening" in server.stderr.readline())
         yield port
 
 

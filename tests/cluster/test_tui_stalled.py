@@ -65,7 +65,7 @@ def test_the_stalled_one_of_24_ranks_by_three_keys(lab: Any, home: Path, distui:
     (home / "hosts.yaml").write_text(json.dumps(INVENTORY))
     with Terminal(lab, home, (120, 40)) as term:
         term.enter("distui run job.yaml --name steps -y")
-        term.wait("RUNNING", "STEP", "LAG", "24 ok", re.compile(r"step \d"), seconds=180)
+        term.wait("RUNNING", "STEP", "LAG", "24 ok", re.compile(r"step \d"))
         until(lambda: pid_of(home, CULPRIT))
         pid = pid_of(home, CULPRIT)
         host = lab.host(HOST)

@@ -15,6 +15,7 @@ import pytest
 from fakehosts import ras
 from lab import hangs
 from lab.hangs import HANGS, LINE, program
+from lab.program import LIMIT
 from lab.runs import ended_after, log_of, until
 from lab.terminal import Terminal
 
@@ -60,14 +61,14 @@ def ask(distui: Distui) -> dict[str, Any]:
         found.update(json.loads(done.stdout))
         return bool(found["kind"] not in ("moving", "unseen") and found["collective"])
 
-    until(stands, seconds=240)
+    until(stands)
     return found
 
 
 def follower_says(hang: Hang, *words: str) -> None:
     """Wait until whoever follows the run says all of this in one line; fail where the run ends without it."""
     following = hang.program  # type: ignore[attr-defined]
-    with ended_after(following, 180):
+    with ended_after(following, LIMIT):
         assert any(all(word in line for word in words) for line in following.stderr), words
 
 
@@ -307,7 +308,7 @@ def test_the_why_panel_by_keys(lab: Any, home: Path, distui: Distui, attached: b
     with Terminal(lab, home, (120, 40)) as term:
         how = "-d -y; clear; distui attach stuck" if attached else "-y"
         term.enter(f"distui run job.yaml --name stuck {how}")
-        term.wait("STALLED", "Rank 2 has not entered all_reduce #21", "w why", "02  stuck", seconds=240)
+        term.wait("STALLED", "Rank 2 has not entered all_reduce #21", "w why", "02  stuck")
         term.keys("w")
         term.wait("stuck › why", "hang", "!2", re.compile(r"last answer \ds ago"), without="asking")
         term.wait(f"sleeps at /pytorch/hang.py:{LINE} in load", "hang.py:10 in <module>", "next  look at")
@@ -316,7 +317,7 @@ def test_the_why_panel_by_keys(lab: Any, home: Path, distui: Distui, attached: b
             term.wait("!2", "rank 2 on h2", "hang.py:10 in <module>", f"next  look at /pytorch/hang.py:{LINE}")
         term.keys("j")
         term.wait("rank 0 on h1")
-        until(lambda: tells_calls(term), seconds=240)
+        until(lambda: tells_calls(term))
         term.keys("k", "Enter")
         term.wait("Runs › stuck ", "02  h2", "step 19", without="why   hang")
         term.keys("S")

@@ -90,7 +90,7 @@ def ask(distui: Distui, kind: str = "") -> dict[str, Any]:
         print(found["kind"], found["headline"], *found["evidence"], sep="\n  ")
         return kind in ("", found["kind"])
 
-    until(says, seconds=240)
+    until(says)
     return found
 
 
@@ -112,7 +112,7 @@ def test_a_slow_backward(slow: Slow, distui: Distui) -> None:
     assert f"in its backward it sleeps at /pytorch/slow.py:{BACKWARD} in backward" in found["headline"]
     (late,) = found["lateness"]["late"]
     assert 0.15 < late["seconds"] < 2 and late["steps"] <= 60
-    until(lambda: tells(distui("why", "slow").stdout), seconds=240)
+    until(lambda: tells(distui("why", "slow").stdout))
     stop(distui)
 
 

@@ -16,6 +16,7 @@ from lab.paths import LabError
 
 ROOT = Path("/sys/fs/cgroup")
 V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids")
+GRACE_SECONDS = 20
 LEFT_OUT = ("memory", "systemd", "unified")
 
 
@@ -118,7 +119,8 @@ def remove(name: str, host: str = "") -> None:
     """Remove the groups of a lab, or of one host, whose processes are gone; what is still busy stays."""
     # podman has one parent for all; groups in which a process lives are not removed by rmdir.
     podman = [group for root in hierarchies() for group in tree(root / "libpod_parent")]
-    for _ in range(50):
+    deadline = time.monotonic() + GRACE_SECONDS
+    while time.monotonic() < deadline:
         left = [group for group in groups(name, host) if not try_rmdir(group)]
         if not left:
             break

@@ -13,7 +13,7 @@ from lab.network import remove_netns_folder, spaces_of
 from lab.paths import NETNS, LabError, lab_folder
 from lab.shell import sh
 
-GRACE_SECONDS = 10
+GRACE_SECONDS = 120
 
 
 def wipe(name: str, spare: frozenset[int] = frozenset()) -> None:

@@ -10,18 +10,17 @@ from typing import Any
 from urllib.parse import quote
 
 from lab.paths import LabError
-
-SECONDS = 60.0
+from lab.program import LIMIT
 
 
 class _Unix(http.client.HTTPConnection):
     def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=SECONDS)
+        super().__init__("localhost", timeout=LIMIT)
         self.path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(SECONDS)
+        self.sock.settimeout(LIMIT)
         self.sock.connect(str(self.path))
 
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from lab.fault_kinds import fault
 from lab.paths import LabError
+from lab.program import LIMIT
 
 if TYPE_CHECKING:
     from lab.host import Host
 
-START_SECONDS = 60
 START = """
 pgrep -x dockerd >/dev/null || { rm -f /run/docker.sock; setsid dockerd >>/var/log/dockerd.log 2>&1 </dev/null & }
-for _ in $(seq 2500); do test -S /run/docker.sock && break; sleep 0.02; done
-timeout 60 docker version >/dev/null
+until test -S /run/docker.sock; do sleep 0.02; done
+docker version >/dev/null
 """
-GONE = "for _ in $(seq 1500); do pgrep -x {0} >/dev/null || exit 0; sleep 0.02; done; exit 1"
+GONE = "while pgrep -x {0} >/dev/null; do sleep 0.02; done"
 
 
 @fault("docker-kill", cure="docker-up")
@@ -42,7 +42,7 @@ def docker_down(host: Host) -> None:
 @fault("docker-up")
 def docker_up(host: Host) -> None:
     """Start dockerd and wait until it answers."""
-    host.exec(START, timeout=180)
+    host.exec(START)
 
 
 @fault("docker-hang", cure="docker-cont")
@@ -140,7 +140,7 @@ def ranks(host: Host, container: str) -> list[str]:
 
     One that has just started has only that for a moment, under its own name or as runc.
     """
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + LIMIT
     while time.monotonic() < deadline:
         rows = host.out("docker", "top", container, "-eo", "pid,comm").splitlines()[1:]
         if pids := [row.split()[0] for row in rows if "docker-init" not in row and "runc" not in row]:
@@ -228,7 +228,7 @@ def container_unpause(host: Host, container: str) -> None:
 def container_stop(host: Host, container: str) -> None:
     """docker stop: SIGTERM; a second for that would be too little where everything is slow, so no SIGKILL follows."""
     ranks(host, container)  # a signal to an init that is just starting is lost
-    host.exec("docker", "stop", "-t", "60", container, timeout=120)
+    host.exec("docker", "stop", "-t", "60", container)
 
 
 @fault("container-rm")

@@ -25,8 +25,7 @@ def ssh_up(host: Host) -> None:
     """Start sshd, unless it listens, and return when it does: it goes to the background before, and says so after."""
     host.exec("""up() { kill -0 "$(cat /run/sshd.pid 2>/dev/null)" 2>/dev/null; }
 up && exit
-$(command -v sshd) && for _ in $(seq 500); do ! up || exit 0; sleep 0.02; done
-exit 1""")
+$(command -v sshd) && until up; do sleep 0.02; done""")
 
 
 @fault("ssh-killall")

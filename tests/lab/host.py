@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 from lab import cgroups, engine_api, images
 from lab.network import ETH, IB, address, namespace
 from lab.paths import HERE, NETNS, STUBS, LabError
+from lab.program import LIMIT
 from lab.shell import clean_env
 
 if TYPE_CHECKING:
     from lab.lab import Lab
 
-START_SECONDS = 60
-KILL_SECONDS = 10
 
 ENTER = 'for group in $LAB_GROUPS; do echo 0 >"$group/cgroup.procs"; done; unset LAB_GROUPS; exec "$@"'
 """Joins the host's control groups (so that freezing the host stops this too), then becomes the command."""
@@ -101,7 +100,7 @@ class Host:
 
     def wait_ready(self) -> None:
         """Return when sshd and dockerd answer; LabError with the host's own words when it does not come up."""
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + LIMIT
         while not (self.folder / "ready").exists():
             ended = self.process is not None and self.process.poll() is not None
             if ended or time.monotonic() > deadline:
@@ -118,7 +117,7 @@ class Host:
         self,
         *argv: str,
         input: str = "",
-        timeout: float = 60,
+        timeout: float = LIMIT,
         check: bool = True,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
@@ -170,7 +169,7 @@ class Host:
             cgroups.thaw_all(self.lab.name, self.name)
             kill_and_wait(self.pid)
         if self.process is not None:
-            self.process.wait(KILL_SECONDS)
+            self.process.wait(LIMIT)
             self.process = None
 
     def bytes(self, interface: str) -> tuple[int, int]:
@@ -234,7 +233,7 @@ class Host:
     def podman_image(self, image: str) -> None:
         """Copy an image from the host's Docker into its podman, unless podman has it."""
         if self.exec("podman", "image", "exists", image, check=False).returncode:
-            self.exec("podman", "pull", "-q", f"docker-daemon:{image}", timeout=180)
+            self.exec("podman", "pull", "-q", f"docker-daemon:{image}")
 
 
 def kill_and_wait(pid: int) -> None:
@@ -242,6 +241,6 @@ def kill_and_wait(pid: int) -> None:
     process = os.pidfd_open(pid)
     try:
         signal.pidfd_send_signal(process, signal.SIGKILL)
-        select.select([process], [], [], KILL_SECONDS)
+        select.select([process], [], [], LIMIT)
     finally:
         os.close(process)

@@ -197,7 +197,7 @@ class Lab:
         """Run distui to its end on the login node; its whole process group is killed after `timeout` seconds."""
         return self.spawn_distui(*args, home=home, env=env, cwd=cwd).finish(input, timeout)
 
-    def ssh(self, host: str, command: str, *, home: Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def ssh(self, host: str, command: str, *, home: Path, timeout: float = LIMIT) -> subprocess.CompletedProcess[str]:
         """OpenSSH from the login node to `[user@]host`, as a person would type it."""
         options = ("-F", str(home / ".ssh/config"), "-o", "BatchMode=yes", "-o", "ConnectTimeout=20")
         return self.spawn("ssh", *options, host, command, home=home).finish("", timeout)

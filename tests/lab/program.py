@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lab.paths import SUDO_PATH
 
-LIMIT = 240.0
+LIMIT = 600.0
 """Seconds after which a program counts as one that hangs, however busy the machine is."""
 
 

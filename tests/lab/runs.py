@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lab.program import LIMIT, Program
+
 if TYPE_CHECKING:
     from lab.lab import Lab
-    from lab.program import Program
 
 TICKS = "i=0; while [ $i -lt %d ]; do echo tick $i of $RANK; i=$((i+1)); sleep 0.02; done; printf end"
 """A rank's script that counts, and ends without a newline."""
@@ -27,7 +28,7 @@ IGNORES_TERM = "trap 'echo asked' TERM; echo started; while :; do sleep 0.1; don
 """A rank's script that SIGTERM does not end; it says each time that it got one."""
 
 
-def until(condition: Callable[[], object], seconds: float = 60) -> None:
+def until(condition: Callable[[], object], seconds: float = LIMIT) -> None:
     """Return as soon as `condition` holds; fail after `seconds`."""
     end = time.monotonic() + seconds
     while not condition():
@@ -39,7 +40,7 @@ def read_until(program: Program, **wanted: object) -> list[dict[str, Any]]:
     """Events of an NDJSON run up to one that has these values; a run that never says them is killed."""
     assert program.stdout is not None
     seen: list[dict[str, Any]] = []
-    with ended_after(program, 180):
+    with ended_after(program, LIMIT):
         for line in program.stdout:
             seen.append(json.loads(line))
             if all(seen[-1].get(key) == value for key, value in wanted.items()):
@@ -50,9 +51,9 @@ def read_until(program: Program, **wanted: object) -> list[dict[str, Any]]:
 def rest_of(program: Program) -> list[dict[str, Any]]:
     """All further events, until the program has ended; one that does not end is killed."""
     assert program.stdout is not None
-    with ended_after(program, 240):
+    with ended_after(program, LIMIT):
         seen = [json.loads(line) for line in program.stdout]
-    program.wait(60)
+    program.wait(LIMIT)
     return seen
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from lab.paths import REPO, SUDO_PATH
+from lab.program import LIMIT
 
 if TYPE_CHECKING:
     from lab.lab import Lab
@@ -27,8 +28,6 @@ Wanted = str | re.Pattern[str] | Callable[[str], bool]
 """What a screen must show: words, a pattern, or anything one can ask of its text."""
 
 POLL_S = 0.1
-WAIT_S = 90.0
-"""Seconds after which something counts as never coming, however busy the machine is."""
 PROMPT = "ready$ "
 MODES = ("alternate_on", "mouse_any_flag", "mouse_sgr_flag", "cursor_flag", "keypad_flag")
 """What a full-screen program switches on, as tmux names it."""
@@ -79,12 +78,12 @@ class Terminal:
         shape = ("-x", str(self.size[0]), "-y", str(self.size[1]))
         server = ("env", "-i", *given, "tmux", "-S", str(self.socket), "-f", str(config))
         argv = self.lab.command(*server, "new-session", "-d", *shape, "-c", str(self.home), "/bin/sh")
-        subprocess.run(argv, check=True, capture_output=True, timeout=WAIT_S)
+        subprocess.run(argv, check=True, capture_output=True, timeout=LIMIT)
         self.wait(PROMPT.strip())
 
     def tmux(self, *argv: str) -> str:
         """A command of this tmux server; returns what it prints."""
-        done = subprocess.run(("tmux", "-S", str(self.socket), *argv), capture_output=True, text=True, timeout=WAIT_S)
+        done = subprocess.run(("tmux", "-S", str(self.socket), *argv), capture_output=True, text=True, timeout=LIMIT)
         if done.returncode != 0:
             raise AssertionError(f"tmux {shlex.join(argv)}: {done.stderr.strip()}")
         return done.stdout
@@ -111,7 +110,7 @@ class Terminal:
 
     def hang_up(self) -> None:
         """Close the terminal under whatever runs in it."""
-        subprocess.run(("tmux", "-S", str(self.socket), "kill-server"), capture_output=True, timeout=WAIT_S)
+        subprocess.run(("tmux", "-S", str(self.socket), "kill-server"), capture_output=True, timeout=LIMIT)
 
     # What a person sees.
 
@@ -134,7 +133,7 @@ class Terminal:
         line = subprocess.run(("stty", "-g", "-F", tty), capture_output=True, text=True, check=True).stdout
         return dict(zip(MODES, values, strict=True)) | {"stty": line.strip()}
 
-    def wait(self, *wanted: Wanted, seconds: float = WAIT_S, without: str = "") -> str:
+    def wait(self, *wanted: Wanted, seconds: float = LIMIT, without: str = "") -> str:
         """Until the screen shows all that is wanted, and not `without`; returns its text.
 
         AssertionError with the last screen after `seconds`.
@@ -151,7 +150,7 @@ class Terminal:
                 raise AssertionError(f"after {seconds:.0f} s not on the screen ({columns}x{rows}): {what}\n{text}")
             time.sleep(POLL_S)
 
-    def wait_shell(self, seconds: float = WAIT_S) -> str:
+    def wait_shell(self, seconds: float = LIMIT) -> str:
         """Until the shell has the terminal again; returns the text."""
         return self.wait(lambda text: text.rstrip().endswith(PROMPT.strip()), seconds=seconds)
 
