@@ -15,7 +15,7 @@ import pytest
 
 from distui.errors import HostAuthError, HostError, HostUnreachable
 from distui.spec.hosts.inventory import Host
-from fakehosts.ports import free_port
+from fakehosts.ports import held_port
 
 
 async def failure(farm: Any, kind: type[HostError] = HostUnreachable, **how: Any) -> HostError:
@@ -160,9 +160,10 @@ async def test_no_answer_no_greeting_and_no_name_are_different(farm: Any) -> Non
     error = await failure(farm)
     assert (error.code, "HTTP/1.0 400 Bad" in error.message) == ("not_ssh", True)
 
-    farm.hosts["node01"].port = free_port()
-    error = await failure(farm)
-    assert (error.code, str(farm.hosts["node01"].port) in error.message) == ("refused", True)
+    with held_port() as port:
+        farm.hosts["node01"].port = port
+        error = await failure(farm)
+        assert (error.code, str(port) in error.message) == ("refused", True)
 
     farm.configure("Host node01\n HostName no.such.name.invalid\n")
     error = await failure(farm)
@@ -268,8 +269,8 @@ async def test_trouble_with_a_jump_host_names_it(farm: Any) -> None:
     assert (error.code, "jump host gate does not forward" in error.message) == ("no_route", True)
 
     farm.hosts["gate"].forwards = True
-    farm.hosts["node01"].port = free_port()
-    error = await failure(farm)
+    with held_port() as farm.hosts["node01"].port:
+        error = await failure(farm)
     assert "can't be reached, says the jump host gate" in error.message
 
     (farm.folder / "known_hosts").unlink()

@@ -17,7 +17,7 @@ import pytest
 from distui.errors import HostCommandError, SessionLost
 from distui.remote.pool import SshConnector
 from distui.spec.hosts.inventory import Host
-from fakehosts.ports import free_port
+from fakehosts.ports import held_port
 
 SSHD = [path for path in [shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:/usr/bin")] if path]
 pytestmark = pytest.mark.parametrize("sshd", SSHD)
@@ -26,7 +26,15 @@ pytestmark = pytest.mark.parametrize("sshd", SSHD)
 @asynccontextmanager
 async def serving(sshd: str, farm: Any, *settings: str) -> AsyncIterator[tuple[SshConnector, Path]]:
     """An sshd of this user on loopback with `settings`, and a connector whose hosts all lead to it."""
-    port, key = free_port(), asyncssh.generate_private_key("ssh-ed25519")
+    with held_port() as port:
+        async with serving_at(port, sshd, farm, *settings) as both:
+            yield both
+
+
+@asynccontextmanager
+async def serving_at(port: int, sshd: str, farm: Any, *settings: str) -> AsyncIterator[tuple[SshConnector, Path]]:
+    """The same on this port."""
+    key = asyncssh.generate_private_key("ssh-ed25519")
     host_key = farm.write_key("host_key", key)
     keys = farm.folder / "authorized_keys"
     keys.write_bytes(farm.client_key.export_public_key())

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from distui.agent import ras, ras_talk
-from fakehosts.ports import free_port
+from fakehosts.ports import held_port
 from fakehosts.ras import Server, json_report
 
 Serve = Callable[..., Server]
@@ -67,7 +67,8 @@ def test_json_of_very_many_ranks_is_asked_for_as_text(serve: Serve) -> None:
 def test_where_nobody_listens_nothing_is_said_at_once() -> None:
     """A refused connection."""
     begun = time.monotonic()
-    assert ras_talk.samples("localhost", free_port(), 600.0) == []
+    with held_port() as port:
+        assert ras_talk.samples("localhost", port, 600.0) == []
     assert time.monotonic() - begun < 300
 
 
