@@ -559,7 +559,7 @@ async def test_a_log_that_never_ends_ends_with_its_container(
 ) -> None:
     """Whether its death is told or has to be asked for; what could not be read is said."""
     for name in ("IDLE", "AFTER_EXIT", "NO_END"):
-        monkeypatch.setattr(follow_container, name, 0.5)
+        monkeypatch.setattr(follow_container, name, 2.0)
     docker.endless = True
     taken = Taken()
     async with following(access(docker), taken) as (follower, _):

@@ -30,8 +30,9 @@ def test_the_program_of_the_screen_one_sits_at(environ: Mapping[str, str], there
     assert (argv[0] if argv else None) == chosen
 
 
-async def test_a_program_takes_the_text_or_not(tmp_path: Path) -> None:
+async def test_a_program_takes_the_text_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it, on its standard input; one that fails, hangs or is missing has not taken it."""
+    monkeypatch.setattr(clipboard, "_PATIENCE", 60)
     into = tmp_path / "got"
     text = "größer\n" * 20_000
     takes = (sys.executable, "-c", f"import sys; open({str(into)!r}, 'wb').write(sys.stdin.buffer.read())")
