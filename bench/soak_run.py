@@ -18,7 +18,7 @@ from bench.soak_stage import ELSEWHERE, HERE, Stage
 from bench.soak_truth import End, Truth, Work, differ, in_order, lacking, said_to_miss
 from bench.soak_viewer import Viewer
 
-SECONDS = 60.0
+SECONDS = 240.0
 """What beginning, ending and each command of distui may take."""
 
 JOB = {

@@ -19,7 +19,7 @@ REPO = Path(__file__).parents[2]
 CANARY = "canary-'7c\\2-hunter2"
 """With characters that a traceback and JSON write in another way."""
 
-CODE = "SECRET_SAUCE = 1\nimport time\nprint('trains', flush=True)\ntime.sleep(300)\n"
+CODE = "SECRET_SAUCE = 1\nimport time\nprint('trains', flush=True)\ntime.sleep(3000)\n"
 
 LOOK = """
 ps -efwww; ps auxewww

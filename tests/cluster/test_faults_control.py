@@ -97,7 +97,7 @@ def test_killed_in_the_middle_of_a_start(lab: Any, home: Path, other: Path, star
     """Rank 0 runs, rank 1's `docker run` is under way: no second copy of a rank, the name stays taken, stop ends it."""
     h2 = lab.host("h2")
     h2.fault("docker-hold")
-    script = "echo token ${TOKEN}; sleep 300"
+    script = "echo token ${TOKEN}; sleep 3000"
     program = start(script, "--name", "half", "-o", "ndjson", wait=False, job={"secrets": ["TOKEN"]}, TOKEN="xyzzy")
     read_until(program, type="rank", rank=0, state="running")
     until(lambda: h2.out("pgrep -fc '[d]ocker run .*distui-half-1' || true") != "0")
@@ -128,7 +128,7 @@ def test_a_launch_without_containers_is_found_and_stopped(
     for host in lab.hosts[:2]:
         host.fault("docker-hold")
     program = start(
-        "sleep 300", "--name", "early", "-o", "ndjson", wait=False, job={"secrets": ["TOKEN"]}, TOKEN="xyzzy"
+        "sleep 3000", "--name", "early", "-o", "ndjson", wait=False, job={"secrets": ["TOKEN"]}, TOKEN="xyzzy"
     )
     until(lambda: all("env-" in str(host.leftovers()) for host in lab.hosts[:2]))
     read_until(program, type="rank", rank=1, state="starting")
@@ -159,7 +159,7 @@ def test_a_launch_without_containers_is_found_and_stopped(
 def test_a_stop_beside_a_launch_on_the_same_machine(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """No task is there yet that could be stopped: the distui that starts the run is asked to end, and does."""
     lab.host("h2").fault("docker-hold")
-    program = start("sleep 300", "--name", "early", "-o", "ndjson", wait=False, job={"hosts": "h2"})
+    program = start("sleep 3000", "--name", "early", "-o", "ndjson", wait=False, job={"hosts": "h2"})
     read_until(program, type="rank", rank=0, state="starting")
     asked = home / ".local/state/distui/runs/early/stop"
     program.signal_group(signal.SIGSTOP)  # so that it does not take up what it is asked before that is seen here
@@ -183,7 +183,7 @@ def test_interrupted_at_any_point_of_a_start(lab: Any, home: Path, start: Callab
     points: list[dict[str, object]] = [{"type": "phase", "phase": phase} for phase in ("connect", "image", "push")]
     points += [{"type": "rank", "rank": 1, "state": "starting"}, {"type": "rank", "rank": 0, "state": "running"}]
     for turn, point in enumerate([*points, {"type": "phase", "phase": "follow"}]):
-        program = start("sleep 300", "--name", f"int{turn}", "-o", "ndjson", "--log-to", "none", wait=False)
+        program = start("sleep 3000", "--name", f"int{turn}", "-o", "ndjson", "--log-to", "none", wait=False)
         read_until(program, **point)
         program.send_signal(signal.SIGINT)
         *_, result = rest_of(program)
@@ -195,7 +195,7 @@ def test_interrupted_at_any_point_of_a_start(lab: Any, home: Path, start: Callab
 
 def test_a_terminal_closed_while_connecting(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """SIGHUP before the first rank: the run is started all the same and goes on, and whoever reads gets the result."""
-    program = start("sleep 300", "--name", "hup", "-o", "ndjson", wait=False)
+    program = start("sleep 3000", "--name", "hup", "-o", "ndjson", wait=False)
     read_until(program, type="phase", phase="connect")
     program.send_signal(signal.SIGHUP)
     events = rest_of(program)
@@ -207,7 +207,7 @@ def test_a_terminal_closed_while_connecting(lab: Any, home: Path, start: Callabl
 
 def test_a_third_ctrl_c_leaves_with_a_result(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """A daemon that hangs keeps the run from its end; who waits no longer gets 130, and exactly one result."""
-    program = start("sleep 300", "--name", "thrice", "-o", "ndjson")
+    program = start("sleep 3000", "--name", "thrice", "-o", "ndjson")
     read_until(program, type="phase", phase="follow")
     lab.host("h2").fault("docker-hang")
     for said in ("stopping the run", "killing the run"):
@@ -228,7 +228,7 @@ WAITERS = "find ~/.local/state/distui/hosts/*/seen -name 'reader-*-wait'"
 
 def test_interrupted_viewers_leave_the_run_alone(lab: Any, home: Path, other: Path, start: Callable[..., Any]) -> None:
     """Ctrl-C and SIGTERM in `attach`, `logs -f` and `wait`: they end, say how to go on, and the ranks live."""
-    assert start("echo here; sleep 300", "-d", "--name", "seen", wait=False).finish().returncode == 0
+    assert start("echo here; sleep 3000", "-d", "--name", "seen", wait=False).finish().returncode == 0
     for number in (signal.SIGINT, signal.SIGTERM):
         for host in lab.hosts[:2]:
             host.exec(f"{WAITERS} -delete")
@@ -256,7 +256,7 @@ def test_a_tail_is_followed_from_the_line_where_the_log_was(
     """`logs -f -n 2` elsewhere: each rank's last two lines, then what comes, also where no rank is ever quiet."""
     script = (
         'seq -f "old %g" 1 50; while [ ! -e /tmp/go ]; do [ $RANK = 0 ] || date +busy; '
-        "sleep 0.05; done; echo new; sleep 300"
+        "sleep 0.05; done; echo new; sleep 3000"
     )
     assert start(script, "-d", "--name", "tail", wait=False).finish().returncode == 0
     for host, last in zip(lab.hosts[:2], ("old 50\n", "busy\nbusy\n"), strict=False):
@@ -370,7 +370,7 @@ def test_two_machines_start_one_name_at_one_instant(
     lab: Any, home: Path, other: Path, start: Callable[..., Any]
 ) -> None:
     """Each time exactly one wins, the other is refused with 3 and the name; one container a rank."""
-    job = {"version": 1, "name": "race", "hosts": "h[1-2]", "image": "lab/python:1", "command": ["sleep", "300"]}
+    job = {"version": 1, "name": "race", "hosts": "h[1-2]", "image": "lab/python:1", "command": ["sleep", "3000"]}
     for folder in (home, other):
         (folder / "job.yaml").write_text(json.dumps(job))
     for turn in range(RACES):

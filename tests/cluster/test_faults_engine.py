@@ -102,7 +102,7 @@ def test_a_daemon_with_live_restore_is_killed(lab: Any, start: Callable[..., Any
 
 def test_a_daemon_that_hangs(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """A run says that the engine does not answer; a second one is refused in bounded time; after it, all is well."""
-    program = start("sleep 300", "-o", "ndjson", "--log-to", "none")
+    program = start("sleep 3000", "-o", "ndjson", "--log-to", "none")
     read_until(program, "phase", phase="follow")
     lab.host("h2").fault("docker-hang")
     lost = read_until(program, "host", host="h2", state="lost")
@@ -122,7 +122,7 @@ def test_a_daemon_that_hangs(lab: Any, home: Path, start: Callable[..., Any]) ->
 def test_a_stop_while_a_daemon_hangs_or_is_dead(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """Ends by itself, with 6 and what it could not do where; the ranks elsewhere are ended. Later it does the rest."""
     for name, host in (("hung", "h2"), ("dead", "h3")):
-        assert start("sleep 300", "-d", "--name", name, hosts=["h1", host]).finish().returncode == 0
+        assert start("sleep 3000", "-d", "--name", name, hosts=["h1", host]).finish().returncode == 0
     lab.host("h2").fault("docker-hang")
     lab.host("h3").fault("docker-kill")
     stops = {name: lab.spawn_distui("stop", name, "-y", "--grace", "1s", home=home) for name in ("hung", "dead")}
@@ -254,8 +254,8 @@ def test_a_port_that_somebody_takes_after_the_check(lab: Any, start: Callable[..
     """Rank 0's own error is put in words; a published port is the engine's, and what it had made is removed."""
     script = "import socket; a = socket.create_server(('', 29444)); socket.create_server(('', 29444))"
     done = start("", command=["python3", "-c", script], hosts="h1").finish()
-    lab.host("h2").exec("docker", "run", "-d", "--name", "web", "-p", "29666:80", "lab/python:1", "sleep", "300")
-    published = start("sleep 300", network="bridge", docker_args=["-p", "29666:80"]).finish()
+    lab.host("h2").exec("docker", "run", "-d", "--name", "web", "-p", "29666:80", "lab/python:1", "sleep", "3000")
+    published = start("sleep 3000", network="bridge", docker_args=["-p", "29666:80"]).finish()
     lab.host("h2").exec("docker", "rm", "-f", "web")
 
     assert done.returncode == 1, done.stderr
@@ -271,7 +271,7 @@ def test_gpus_that_somebody_s_process_uses(lab: Any, home: Path, start: Callable
     """Passed over where another is free; else told with host, user, pid and memory, and refused if the job says so."""
     h2 = lab.host("h2")
     h2.fault("gpu-used", 0, 40000)
-    pid = h2.out("setpriv --reuid=trainer sleep 300 >/dev/null 2>&1 & echo $!")
+    pid = h2.out("setpriv --reuid=trainer sleep 3000 >/dev/null 2>&1 & echo $!")
     h2.exec(f"sed -i 's/\\b4242\\b/{pid}/' /etc/lab/*.csv")
     over = start("echo gpu=$NVIDIA_VISIBLE_DEVICES", "--log-to", "none", "-o", "json", **GPUS).finish()
     warned = start("true", gpus_per_host="all").finish()
@@ -314,7 +314,7 @@ def test_a_disk_that_the_log_fills(lab: Any, start: Callable[..., Any]) -> None:
         large = start("true", image="127.0.0.1:5000/me/large:1", hosts="h2").finish()
     script = (
         "[ $RANK = 0 ] || while :; do n=400000; [ ! -e /tmp/go ] || n=2000000; "
-        "head -c $n /dev/zero | tr '\\0' x | fold -w 1000; sleep 0.2; done; sleep 300"
+        "head -c $n /dev/zero | tr '\\0' x | fold -w 1000; sleep 0.2; done; sleep 3000"
     )
     program = start(script, "-o", "ndjson", "--log-to", "none")
     filling = read_until(program, "notice", text="fills up")
@@ -339,7 +339,7 @@ def test_names_and_leftovers(lab: Any, home: Path, start: Callable[..., Any]) ->
     listed, hold their name, and go by `distui stop`.
     """
     h1, h2 = lab.hosts[:2]
-    h2.exec("docker", "run", "-d", "--name", "distui-mine-1", "lab/python:1", "sleep", "300")
+    h2.exec("docker", "run", "-d", "--name", "distui-mine-1", "lab/python:1", "sleep", "3000")
     mine = start("true", "--name", "mine").finish()
     stranger = h2.out("docker", "inspect", "-f", "{{.State.Running}}", "distui-mine-1")
     h2.exec("docker", "rm", "-f", "distui-mine-1")
@@ -350,7 +350,7 @@ def test_names_and_leftovers(lab: Any, home: Path, start: Callable[..., Any]) ->
     assert stranger == "true"
     assert_clean(lab)
 
-    kept = start("[ $RANK = 0 ] || sleep 300", "--name", "old", "-d", on_fail="wait", hosts="h[1-3]").finish()
+    kept = start("[ $RANK = 0 ] || sleep 3000", "--name", "old", "-d", on_fail="wait", hosts="h[1-3]").finish()
     assert kept.returncode == 0, kept.stderr
     labels = json.loads(h2.out("docker", "inspect", "-f", "{{json .Config.Labels}}", "distui-old-1"))
     flags = [word for key, value in labels.items() for word in ("--label", f"{key}={value}")]
@@ -375,7 +375,7 @@ def test_an_admin_ends_a_rank_with_docker(
     lab: Any, home: Path, start: Callable[..., Any], fault: str, code: int
 ) -> None:
     """Killed from outside: neither out of memory nor the program's own error."""
-    program = start("sleep 300", "--name", "admin")
+    program = start("sleep 3000", "--name", "admin")
     until(running(lab, "h1", "h2"))
     until(lambda: follows(home, "admin"))
     lab.host("h2").fault(fault, lab.host("h2").containers()[0])
@@ -390,7 +390,7 @@ def test_an_admin_ends_a_rank_with_docker(
 
 def test_a_rank_that_is_stopped_alone(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """`stop --rank`: the run fails as if somebody had ended it from outside, and it is told who did."""
-    program = start("sleep 300", "--name", "one")
+    program = start("sleep 3000", "--name", "one")
     until(running(lab, "h1", "h2"))
     until(lambda: follows(home, "one"))
     stopped = lab.distui("stop", "one", "--rank", "1", "-y", home=home)
@@ -465,7 +465,7 @@ def test_two_people_want_the_same_at_once(
     Whoever probes while the other proves that its hosts reach each other on that port finds somebody listening there.
     """
     for turn in range(2):
-        both = [start("sleep 300", "--name", f"same{turn}{w.name}", where=w, **job) for w in (home, other)]
+        both = [start("sleep 3000", "--name", f"same{turn}{w.name}", where=w, **job) for w in (home, other)]
         until(lambda both=both: [p for p in both if p.poll() is not None])
         until(running(lab, "h1", "h2"))
         for program in both:
@@ -488,7 +488,7 @@ def test_ports_that_plans_chose_alike_are_changed(lab: Any, start: Callable[...,
     One of them says that it takes another, where it was planned before it could see the other's claim.
     """
     by("process", home, other)
-    both = [start("sleep 300", "--name", "same", where=who) for who in (home, other)]
+    both = [start("sleep 3000", "--name", "same", where=who) for who in (home, other)]
     until(lambda: len(marks(lab, "h1")) == 2)
     ports = {mark["distui.ports"] for mark in marks(lab, "h1")}
     plans = [json.loads((who / ".local/state/distui/runs/same/plan.json").read_text()) for who in (home, other)]
@@ -508,8 +508,8 @@ def test_processes_of_another_login_hold_what_they_have(
 ) -> None:
     """Who can't see a run is told of its GPUs and of its port, which it listens on, all the same, until it ends."""
     by("process", other)
-    listen = "import socket, time; s = socket.create_server(('', 23456)); time.sleep(300)"
-    script = f'[ $RANK != 0 ] || exec python3 -c "{listen}"; sleep 300'
+    listen = "import socket, time; s = socket.create_server(('', 23456)); time.sleep(3000)"
+    script = f'[ $RANK != 0 ] || exec python3 -c "{listen}"; sleep 3000'
     has = start(script, "-d", "--name", "has", where=other, master_port=23456, **GPUS).finish()
     until(lambda: ":23456 " in lab.host("h1").out("ss", "-ltn"))
     output = marks(lab, "h1")
@@ -534,7 +534,7 @@ def test_two_engines_of_a_host_do_not_share_a_port(lab: Any, start: Callable[...
     """Podman's containers hold what they have against Docker's, which can't see them."""
     lab.host("h1").podman_image("lab/python:1")
     by("podman", home)
-    has = start("sleep 300", "-d", "--name", "has", hosts="h1", master_port=23456).finish()
+    has = start("sleep 3000", "-d", "--name", "has", hosts="h1", master_port=23456).finish()
     by("docker", home)
     port = start("true", hosts="h1", master_port=23456).finish()
     by("podman", home)
@@ -553,7 +553,7 @@ def test_a_gpu_in_use_is_refused_or_shared_by_force(
     lab: Any, start: Callable[..., Any], other: Path, home: Path
 ) -> None:
     """By the labels of the run that has it; a launch that was killed holds a GPU for minutes, not for ever."""
-    assert start("sleep 300", "-d", "--name", "has", **GPUS).finish().returncode == 0
+    assert start("sleep 3000", "-d", "--name", "has", **GPUS).finish().returncode == 0
     refused = start("true", where=other, **GPUS).finish()
     shared = start("true", "--force", where=other, **GPUS).finish()
     assert lab.distui("stop", "has", "-y", home=home).returncode == 0
@@ -617,7 +617,7 @@ def test_another_login_cannot_deny_a_host(lab: Any, start: Callable[..., Any]) -
 
     job = {**GPUS, "master_port": 23456}
     try:
-        claims("sleep 300 >/dev/null 2>&1 & echo $! >/tmp/eve.pid\n" + FOREIGN)
+        claims("sleep 3000 >/dev/null 2>&1 & echo $! >/tmp/eve.pid\n" + FOREIGN)
         foreign = start("true", **job).finish()
         claims(OWN)
         own = start("true", **job).finish()
@@ -653,7 +653,7 @@ def test_a_launch_that_was_killed_leaves_nothing_after_a_stop(
         for name in slow:
             lab.host(name).exec(SLOW)
         try:
-            program = start("sleep 300", "--name", "half", **GPUS)
+            program = start("sleep 3000", "--name", "half", **GPUS)
             until(lambda: all("file" in str(h.leftovers()) for h in lab.hosts[:2]))
             until(lambda hosts=[h for h in ("h1", "h2") if h not in slow]: running(lab, *hosts)())
             until(lambda: "distui-gpu-0" in lab.host("h2").out("ls", "/tmp"))
@@ -680,7 +680,7 @@ def test_a_docker_that_fails_every_fourth_call(lab: Any, home: Path, start: Call
         host.fault("docker-flaky")
     result = rest_of(start("echo said", "--name", "flaky", "-o", "ndjson"))
     assert (result["state"], result["exit"], result["leftovers"]) == ("succeeded", 0, [])
-    begun = start("sleep 300", "--name", "flakier", "-o", "ndjson", "-d")
+    begun = start("sleep 3000", "--name", "flakier", "-o", "ndjson", "-d")
     assert rest_of(begun)["state"] == "detached"
     stopped = lab.distui("stop", "flakier", "-y", "--grace", "1s", home=home)
     assert stopped.returncode == 0, stopped.stderr

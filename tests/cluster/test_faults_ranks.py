@@ -128,9 +128,9 @@ def test_the_report_says_what_to_do(
 
 def test_a_limit_of_memory(lab: Any, start: Callable[..., Any]) -> None:
     """By the engine's flag or the kernel's log, with a hint; a 137 without either is never called out of memory."""
-    eat = "[ $RANK = 0 ] && sleep 300; exec python3 -c 'x = [bytearray(1 << 20) for _ in range(4000)]'"
+    eat = "[ $RANK = 0 ] && sleep 3000; exec python3 -c 'x = [bytearray(1 << 20) for _ in range(4000)]'"
     oom = start(eat, docker_args=["--memory", "40m"]).finish()
-    program = start("sleep 300")
+    program = start("sleep 3000")
     until(lambda: both_run(lab))
     lab.host("h2").fault("rank-kill", lab.host("h2").containers()[0])
     killed = program.finish()
@@ -162,7 +162,7 @@ def test_a_rank_that_hangs_is_said_to_be_silent(lab: Any, start: Callable[..., A
     program = start(
         "trap '' TERM; while :; do echo here; sleep 0.3; done", "-o", "ndjson", "--log-to", "none", stall_after="2s"
     )
-    until(lambda: both_run(lab))
+    read_until(program, "phase", phase="follow")
     h2 = lab.host("h2")
     h2.fault("rank-stop", h2.containers()[0])
     quiet = read_until(program, "silence", rank=1)
@@ -247,7 +247,7 @@ def test_a_rendezvous_that_never_completes(lab: Any, start: Callable[..., Any]) 
 
 def test_a_stop_while_a_host_is_out_of_reach(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """It is carried out where it can be; what may still run is named; the next stop ends that and blames nobody."""
-    assert start("sleep 300", "-d", "--name", "away").finish().returncode == 0
+    assert start("sleep 3000", "-d", "--name", "away").finish().returncode == 0
     lab.host("h2").fault("ssh-down")
     first = lab.distui("stop", "away", "-y", home=home)
     ran = [host.containers() for host in lab.hosts[:2]]

@@ -86,7 +86,7 @@ def test_killed_ssh_sessions_lose_nothing(lab: Any, start: Callable[..., Any]) -
 
 def test_a_docker_daemon_that_dies_and_starts_again(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """Without live-restore it takes its containers along: the run fails and says that it was the engine."""
-    program = start("sleep 300", "--name", "engine")
+    program = start("sleep 3000", "--name", "engine")
     lab.host("h2").fault("docker-kill")
     journal = home / ".local/state/distui/runs/engine/events.ndjson"
     until(lambda: "its engine does not answer" in journal.read_text())
@@ -104,7 +104,7 @@ def test_a_docker_daemon_that_dies_and_starts_again(lab: Any, home: Path, start:
 
 def test_a_container_removed_by_somebody_else(lab: Any, start: Callable[..., Any]) -> None:
     """The run fails, names the rank and says what happened to it."""
-    program = start("sleep 300")
+    program = start("sleep 3000")
     lab.host("h2").fault("container-rm", lab.host("h2").containers()[0])
     done = program.finish()
 
@@ -119,7 +119,7 @@ def test_a_stop_from_another_machine_is_no_failure(
     lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Whoever follows the run is told who stopped it, and exits 143. A renamed container is stopped all the same."""
-    program = start("sleep 300", "--name", "away")
+    program = start("sleep 3000", "--name", "away")
     lab.host("h2").exec("docker", "rename", "distui-away-1", "renamed")
     other = lab.ssh_home(tmp_path / "other")
     (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())

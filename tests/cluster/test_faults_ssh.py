@@ -396,7 +396,7 @@ def test_a_host_that_is_cut_off_while_runs_are_started(lab: Any, home: Path, sta
     (home / "src").mkdir()
     (home / "src/big.bin").write_bytes(os.urandom(8 << 20))
     h2.fault("docker-hold")
-    program = start("sleep 300", "--name", "held", "-o", "ndjson", "--log-to", "none", wait=False)
+    program = start("sleep 3000", "--name", "held", "-o", "ndjson", "--log-to", "none", wait=False)
     until(lambda: h2.out("pgrep -fc '[d]ocker run .*distui-held-1' || true") != "0")
     h2.fault("rate", 4)
     sending = start("true", "--name", "sent", "-o", "ndjson", "--log-to", "none", wait=False, job={"code": "./src"})
@@ -465,7 +465,7 @@ def test_a_host_that_does_not_return_ends_the_run_with_its_name(
 ) -> None:
     """After `lost_after` the run ends with 6, says what may live on h2, and `distui stop` ends it once h2 is back."""
     h2 = lab.host("h2")
-    program = start("sleep 300", "--name", "gone", "-o", "ndjson", DISTUI_LOST_AFTER="3s")
+    program = start("sleep 3000", "--name", "gone", "-o", "ndjson", DISTUI_LOST_AFTER="3s")
     begun = read_until(program, type="phase", phase="follow")
     h2.fault("ssh-down")
     h2.fault("ssh-killall")
@@ -490,7 +490,7 @@ def test_a_host_that_does_not_return_ends_the_run_with_its_name(
 def test_a_host_that_starts_anew_takes_its_rank_along(lab: Any, start: Callable[..., Any]) -> None:
     """A power cut and a boot: lost first, then the rank's end is known and its cause told, and the run has failed."""
     h2 = lab.host("h2")
-    program = start("sleep 300", "--name", "boot", "-o", "ndjson", "--log-to", "none")
+    program = start("sleep 3000", "--name", "boot", "-o", "ndjson", "--log-to", "none")
     read_until(program, type="phase", phase="follow")
     h2.fault("crash")
     read_until(program, type="rank", rank=1, state="lost")
@@ -508,7 +508,7 @@ def test_whoever_attaches_after_a_restart_is_told(
     lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path
 ) -> None:
     """The containers remember the boot that they were planned in, so another machine can tell, too."""
-    started = start("sleep 300", "-d", "--name", "later", wait=False).finish()
+    started = start("sleep 3000", "-d", "--name", "later", wait=False).finish()
     assert started.returncode == 0, started.stderr
     lab.host("h2").fault("crash")
     lab.host("h2").fault("poweron")

@@ -291,9 +291,9 @@ def test_hosts_that_answer_rubbish_without_end(lab: Any, home: Path, distui: Dis
     evil = {"run": "evil", "task": "0", "host": "../../../..", "job": "\x1b]0;EVILTITLE\x07", "tasks": "1"}
     evil |= {"rendezvous_file": "/root/precious", "world_size": "99999999999999999999", "rank": "0-999999999"}
     flags = [word for key, value in evil.items() for word in ("--label", f"distui.{key}={value}")]
-    h3.exec("docker", "run", "-d", "--name", "stranger", *flags, "lab/python:1", "sleep", "300")
+    h3.exec("docker", "run", "-d", "--name", "stranger", *flags, "lab/python:1", "sleep", "3000")
     way = ("--label", "distui.run=../../../../root", "--label", "distui.task=0")
-    h3.exec("docker", "run", "-d", "--name", "way", *way, "lab/python:1", "sleep", "300")
+    h3.exec("docker", "run", "-d", "--name", "way", *way, "lab/python:1", "sleep", "3000")
     try:
         with terminal(lab, home, "probe") as (probe, seen, _):
             probe.wait(LIMIT)

@@ -275,7 +275,7 @@ def test_a_stop_is_none_of_the_ranks_doing_to_whoever_else_follows(
     """Whatever status a rank gives on SIGTERM: a viewer elsewhere, who is told of no stop, is first to see all ends."""
     trap = f"trap '{on_term}' TERM; " if on_term else ""
     job = {"version": 1, "name": "seen", "hosts": "h[1-2]", "image": "lab/python:1", "stop_grace": "5s"}
-    (home / "job.yaml").write_text(json.dumps(job | {"command": ["sh", "-c", f"{trap}echo up; sleep 300 & wait"]}))
+    (home / "job.yaml").write_text(json.dumps(job | {"command": ["sh", "-c", f"{trap}echo up; sleep 3000 & wait"]}))
     other = lab.ssh_home(tmp_path / "other")
     for place in (home, other):
         (place / "hosts.yaml").write_text(f"version: 1\nhosts:\n  h[1-3]: {{docker: {engine}}}\n")
@@ -295,7 +295,7 @@ def test_a_stop_is_none_of_the_ranks_doing_to_whoever_else_follows(
 @pytest.mark.parametrize("recorded", [True, False])
 def test_a_forged_container_masks_no_rank(lab: Lab, home: Path, distui: Distui, tmp_path: Path, recorded: bool) -> None:
     """On a shared host, with the run's name and a high attempt: it is another run; both real ranks are stopped."""
-    detached(distui, home, "real", "sleep 300", stop_grace="1s")
+    detached(distui, home, "real", "sleep 3000", stop_grace="1s")
     labels = {
         "run": "real",
         "task": "0",
@@ -308,7 +308,7 @@ def test_a_forged_container_masks_no_rank(lab: Lab, home: Path, distui: Distui, 
     more = {"owner": "mallory@elsewhere", "world_size": "1", "tasks": "1", "launch": "0bad0bad"}
     flags = [word for key, value in {**labels, **more}.items() for word in ("--label", f"distui.{key}={value}")]
     host = lab.hosts[0]
-    forged = host.out("docker", "run", "-d", *flags, "lab/python:1", "sleep", "300").strip()
+    forged = host.out("docker", "run", "-d", *flags, "lab/python:1", "sleep", "3000").strip()
     try:
         place = home
         if not recorded:

@@ -177,7 +177,7 @@ def test_every_line_arrives_once_and_in_order(lab: Any, home: Path, distui: Dist
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_stop_the_run_everywhere(lab: Any, home: Path, number: int, code: int) -> None:
     """Ctrl-C and SIGTERM stop all ranks on all hosts and leave nothing."""
-    job = quick(home, "echo started; sleep 300")
+    job = quick(home, "echo started; sleep 3000")
     with lab.spawn_distui("run", job, "--headless", "-y", "--name", "ends", home=home) as program:
         until(lambda: all(log_of(home, "ends", rank) for rank in range(2)))
         program.send_signal(number)
@@ -373,7 +373,7 @@ def test_bad_input_is_one_clear_message(
 
 def test_a_name_in_use_is_refused_naming_its_owner(lab: Any, home: Path, distui: Distui, tmp_path: Path) -> None:
     """Two runs with one name: the second, from anywhere, is refused before anything starts."""
-    assert distui("run", quick(home, "sleep 300"), "--headless", "-y", "-d", "--name", "twin").returncode == 0
+    assert distui("run", quick(home, "sleep 3000"), "--headless", "-y", "-d", "--name", "twin").returncode == 0
     other = lab.ssh_home(tmp_path / "other")
     shutil.copy(home / "hosts.yaml", other)
     try:

@@ -65,6 +65,21 @@ def ask(distui: Distui) -> dict[str, Any]:
     return found
 
 
+def kept(distui: Distui, home: Path) -> tuple[str, Path]:
+    """A whole answer, and the folder in which it is kept, once it has the calls of those that wait: a rank that gets no
+    core for a while tells none.
+    """
+    said: list[tuple[str, Path]] = []
+
+    def tells_all() -> bool:
+        folder = home / f"kept{len(said)}"
+        said.append((distui("why", "stuck", "--stacks", "--save", folder.name).stdout, folder))
+        return "hang.py:11 in <module>" in (folder / "stacks.txt").read_text()
+
+    until(tells_all)
+    return said[-1]
+
+
 def follower_says(hang: Hang, *words: str) -> None:
     """Wait until whoever follows the run says all of this in one line; fail where the run ends without it."""
     following = hang.program  # type: ignore[attr-defined]
@@ -86,10 +101,9 @@ def test_a_rank_that_sleeps(hang: Hang, distui: Distui, home: Path) -> None:
     first = found["ranks"][0]
     assert (first["rank"], first["behind"]) == (2, 1)
     assert f"sleeps at /pytorch/hang.py:{LINE} in load" in first["does"]
-    text = distui("why", "stuck", "--stacks", "--save", "kept").stdout
+    text, folder = kept(distui, home)
     assert text.startswith("rank 2 has not entered all_reduce #21") and "in load" in text
-    assert json.loads((home / "kept/why.json").read_text())["culprits"] == [2]
-    assert "hang.py:11 in <module>" in (home / "kept/stacks.txt").read_text()
+    assert json.loads((folder / "why.json").read_text())["culprits"] == [2]
     follower_says(hang, "rank 2 has not entered all_reduce #21", f"sleeps at /pytorch/hang.py:{LINE} in load")
     stop(distui)
     done = hang.program.finish()  # type: ignore[attr-defined]
