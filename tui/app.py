@@ -481,7 +481,7 @@ class DistuiApp(Places):
 
 def _unsaved(drafts: Iterable[str]) -> list[str]:
     names = [f"{name}   in {folder or '.'}" for folder, _, name in (draft.rpartition("/") for draft in drafts)]
-    return [*names, "", "They were edited in the launch form and not saved (w saves)."]
+    return [*names, "", "They were edited in the launch form and not saved.", "Jobs (2) lists them; w saves."]
 
 
 def _mode(module: str, kind: str) -> Callable[[], Screen[Any]]:

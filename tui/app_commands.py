@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from distui.spec.yaml.problems import did_you_mean
 from distui.tui.frame.base import View
 from distui.tui.frame.context import ViewName
 from distui.tui.frame.parts import Part
+from distui.tui.launch.unsaved import with_unsaved
 from distui.tui.paint import theme as themes
 from distui.tui.places import Places
+
+if TYPE_CHECKING:
+    from distui.cluster.jobs.job_files import JobFile
 
 
 class AppCommands(Part):
@@ -86,7 +91,7 @@ class AppCommands(Part):
 
     def command_job(self, argument: str) -> None:
         """`:job NAME` opens the launch form."""
-        jobs = {job.name: job for job in self.app.backend.jobs()} if argument else {}
+        jobs = {job.name: job for job in self._jobs()} if argument else {}
         if not argument:
             self.app.show_view("jobs")
         elif argument in jobs:
@@ -96,4 +101,7 @@ class AppCommands(Part):
 
     def complete_job(self) -> tuple[str, ...]:
         """Names of jobs."""
-        return tuple(job.name for job in self.app.backend.jobs())
+        return tuple(job.name for job in self._jobs())
+
+    def _jobs(self) -> tuple[JobFile, ...]:
+        return with_unsaved(self.app.backend.jobs(), self.app.backend, self.app.drafts)

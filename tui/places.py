@@ -15,6 +15,7 @@ from distui.spec.hosts.names import fold
 from distui.tui.dialogs.text import TextScreen
 from distui.tui.frame.base import View
 from distui.tui.frame.context import ViewName, work
+from distui.tui.launch.job_of_run import job_of_run
 from distui.tui.terminal.slow_terminal import PacedApp
 from distui.tui.terminal.typed import Typed
 
@@ -32,6 +33,7 @@ class Places(PacedApp, Typed):
     backend: Backend
     rows: tuple[RunRow, ...]
     board: Board
+    drafts: dict[str, tuple[str, str]]
 
     def tell(self, message: str, *, level: Literal["info", "warning", "error"] = "info") -> None:
         """Say something in the corner of the screen."""
@@ -61,9 +63,9 @@ class Places(PacedApp, Typed):
         """The launch form and its plan: of a job, of a new one, or of the first there is."""
         self._open("jobs", "launch.screen", "LaunchScreen", job, marked, new=new)
 
-    def open_job_of(self, job: str, hosts: tuple[str, ...]) -> None:
-        """The launch form with the job file that a run came from, on the hosts it had."""
-        found = next((file for file in self.backend.jobs() if file.name == job), None)
+    def open_job_of(self, run: str, job: str, hosts: tuple[str, ...]) -> None:
+        """The launch form with the job that a run came from, on the hosts it had."""
+        found = job_of_run(self.backend, self.drafts, run, job)
         if found is None:
             self.tell(f"there is no job file for {job} here; R runs it again as it was started", level="warning")
         else:

@@ -22,6 +22,8 @@ class RunRequest:
     run_id: str = ""
     token: str | None = field(default=None, repr=False)
     """For the repository of the job's code."""
+    text: str = field(default="", repr=False)
+    """The text that the job was read from, to be kept with the run: no file may have it."""
 
     @property
     def hosts(self) -> tuple[Host, ...]:

@@ -9,7 +9,7 @@ from distui.plan.serialize import to_json
 from distui.runs.attempt.limits import NO_LIMITS, Limits
 from distui.runs.attempt.steps import LaunchOptions
 from distui.runs.control.controller import RunController
-from distui.runs.launch.job_record import record_job
+from distui.runs.launch.job_record import record_job, record_text
 from distui.runs.lines.events import RunEnded
 from distui.runs.store.open_files import refuse_too_few
 from distui.runs.store.runs import RunStore, StoredRun, cannot_write
@@ -30,6 +30,7 @@ def record(store: RunStore, planned: PlannedRun) -> StoredRun:
         stored = store.create(plan.run_id)
         stored.write_plan(to_json(plan))
         record_job(stored, request.job, request.picks)
+        record_text(stored, request.text, {**request.secrets, "": request.token or ""})
         save_hosts(stored, request.hosts)
         keep_checks(stored, request.secrets)
     except OSError as exc:

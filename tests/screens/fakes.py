@@ -46,7 +46,7 @@ from distui.runs.follow.fanout import Fanout
 from distui.runs.hosts.discover import FoundRuns, FoundTask
 from distui.runs.hosts.remains import Remains
 from distui.runs.launch.gpu_users import GpuUser
-from distui.runs.launch.job_record import JobRecord, recorded_job
+from distui.runs.launch.job_record import JobRecord, record_job, record_text, recorded_job
 from distui.runs.launch.preflight import Preflight, name_row
 from distui.runs.lines.events import (
     Event,
@@ -401,11 +401,16 @@ class FakeBackend:
     async def gpu_users(self, plan: RunPlan) -> tuple[GpuUser, ...]:
         return tuple(user for user in self.users if user.host in plan.hosts)
 
-    async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "", force: bool = False) -> FakeLive:
+    async def launch(
+        self, job: Job, plan: RunPlan, *, rerun_of: str = "", force: bool = False, text: str = ""
+    ) -> FakeLive:
         more = (*([rerun_of] if rerun_of else []), *(["force"] if force else []))
         self.calls.append(("launch", plan.run_id, plan.hosts, *more))
         self._fail()
-        return self.follow(plan)
+        live = self.follow(plan)
+        record_job(live.stored, job, [HostPick(host) for host in plan.hosts])
+        record_text(live.stored, text, {})
+        return live
 
     def recorded_job(self, run: str) -> JobRecord | None:
         stored = self.store.get(run)

@@ -26,6 +26,7 @@ from distui.cli.runs.launching import How
 from distui.cli.settings import Settings
 from distui.cluster.attach import ending
 from distui.cluster.attach.places import Places
+from distui.cluster.backend import backend as backend_module
 from distui.cluster.backend.backend import ClusterBackend
 from distui.cluster.backend.values import LiveRun
 from distui.cluster.request import RunRequest
@@ -442,6 +443,48 @@ async def test_values_of_an_env_file_go_to_ranks_and_are_hidden(backend: Cluster
     assert live.stored.rank_log(0).read_text() == "***\n"
     assert backend.replay("tells-1").mask.text("hunter2-hunter2") == "***"
     assert others(live.stored, {"TOKEN": "another-value"}) == ("TOKEN",)
+
+
+async def text_kept(backend: ClusterBackend, text: str, name: str) -> str | None:
+    """What the run's folder has of a job's text once it was launched with it and has ended."""
+    job = backend.draft(text, "tells.yaml").job
+    assert job is not None
+    made = backend.preview(job, backend.pick(job, ()), run_id=name)
+    assert isinstance(made, RunPlan), made
+    live = await backend.launch(job, made, text=text)
+    async with asyncio.timeout(60):
+        async for _ in live.batches():
+            pass
+    recorded = backend.recorded_job(name)
+    assert recorded is not None
+    kept = live.stored.path / "job.yaml"
+    assert recorded.text == (kept.read_text() if kept.exists() else "")
+    if kept.exists():
+        assert (kept.stat().st_mode & 0o777, kept.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    return recorded.text or None
+
+
+async def test_the_text_of_a_job_is_kept_with_its_run_without_a_secret(
+    backend: ClusterBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was written, `${VAR}` too; none in which a value stands of the job's secrets, its token, or --env-file.
+
+    No file of the run's folder has one then.
+    """
+    values = {"TOKEN": "hunter2-hunter2", "GIT": "tok-of-the-code", "OTHER": "more-of-the-file", "N": "1"}
+    backend.settings = dataclasses.replace(backend.settings, secrets=values)
+    monkeypatch.setattr(backend_module, "code_token", lambda job, variables: (job, variables["GIT"]))
+    await backend.probe([h.name for h in backend.hosts], lambda name, result: None)
+    text = (
+        "version: 1  # größer\nname: tells\nhosts: [demo1]\nsecrets: [TOKEN]\nenv: {A: '${HOME}'}\ncommand: ['true']\n"
+        "gpus_per_host: 0\n"
+    )
+    assert await text_kept(backend, text, "tells-0") == text
+    folder = backend.replay("tells-0").stored.path.parent
+    for number, value in enumerate(value for name, value in values.items() if name != "N"):
+        assert await text_kept(backend, f"{text}# {value}\n", f"tells-{number + 1}") is None
+    kept = [path for path in folder.rglob("*") if path.is_file()]
+    assert not [path for path in kept for value in list(values.values())[:3] if value.encode() in path.read_bytes()]
 
 
 async def test_run_again_starts_what_was_started(backend: ClusterBackend) -> None:

@@ -23,7 +23,17 @@ from distui.runs.store.runs import RunStore, StoredRun
 from distui.runs.store.saved_hosts import saved_hosts
 from distui.spec.yaml.files import read_text
 
-NAMES = ("plan.json", "job.json", "events.ndjson", "metrics.ndjson", "summary.json", "hosts.json", "lock", "stop")
+NAMES = (
+    "plan.json",
+    "job.json",
+    "job.yaml",
+    "events.ndjson",
+    "metrics.ndjson",
+    "summary.json",
+    "hosts.json",
+    "lock",
+    "stop",
+)
 
 
 def fifo(path: Path) -> None:

@@ -446,7 +446,15 @@ def test_any_numbers_in_a_task_s_folder(began: object, ended_at: object, code: o
     ended(process_exit(0, f"{code} {ended_at} {began}"))
 
 
-FILES = ("plan.json", "job.json", "events.ndjson", "metrics.ndjson", "summary.json", "follow/task-00000.json")
+FILES = (
+    "plan.json",
+    "job.json",
+    "job.yaml",
+    "events.ndjson",
+    "metrics.ndjson",
+    "summary.json",
+    "follow/task-00000.json",
+)
 
 
 @given(text=st.one_of(TEXT, JSON.map(json.dumps), st.lists(OBJECT.map(json.dumps), max_size=4).map("\n".join)))

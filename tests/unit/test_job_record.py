@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 
-from distui.runs.launch.job_record import record_job, recorded_job
+from distui.cluster.planning import PlannedRun, Sources
+from distui.cluster.request import RunRequest
+from distui.cluster.starting import record
+from distui.plan.model import RunPlan
+from distui.runs.launch.job_record import record_job, record_text, recorded_job
 from distui.runs.store.runs import RunStore, StoredRun
-from distui.spec.hosts.inventory import HostPick
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.job.job import Code, Job
 from distui.spec.job.read_job import load_job
 
@@ -67,6 +72,65 @@ def test_a_folder_whose_name_is_not_utf8_comes_back(tmp_path: Path, stored: Stor
     found = recorded_job(stored)
     assert found is not None
     assert found.job.code == Code(path=place)
+
+
+def test_the_text_of_a_job_comes_back(tmp_path: Path, stored: StoredRun) -> None:
+    """As it was written, with its comments, readable by nobody else; a run of a version that kept none has none."""
+    record_job(stored, started(tmp_path), PICKS)
+    before = recorded_job(stored)
+    record_text(stored, TEXT + "# größer\n", {"TOKEN": "its value"})
+    found = recorded_job(stored)
+    assert before is not None and found is not None
+    assert (before.text, found.text) == ("", TEXT + "# größer\n")
+    assert found.file == str(tmp_path / "job.yaml")
+    assert (stored.path / "job.yaml").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("its value", "its value"),
+        ("abc", "abc"),
+        ('a"quoted"value', json.dumps('a"quoted"value')),
+        ("a value/with?signs", "a%20value/with%3Fsigns"),
+        ("hunter2-hunter2", r'"\x68unter2-hunter2"'),
+        ("hunter2-hunter2", '"hunter2-\\\n  hunter2"'),
+        ("horse battery staple", "horse\n  battery\n  staple"),
+        ("-----BEGIN-----\nabcdefgh\n", "|\n      -----BEGIN-----\n      abcdefgh"),
+    ],
+)
+def test_a_text_that_has_a_value_of_a_secret_is_not_kept(
+    tmp_path: Path, stored: StoredRun, value: str, written: str
+) -> None:
+    """However it is written in it: as it is, quoted, in a URL, in lines that are indented, with escapes, folded."""
+    record_job(stored, started(tmp_path), PICKS)
+    record_text(stored, f"{TEXT}more: {written}\n", {"OTHER": "", "TOKEN": value})
+    found = recorded_job(stored)
+    assert found is not None and found.text == ""
+    assert not (stored.path / "job.yaml").exists()
+
+
+def test_a_value_in_a_comment_is_seen(tmp_path: Path, stored: StoredRun) -> None:
+    """YAML reads none of it."""
+    record_job(stored, started(tmp_path), PICKS)
+    record_text(stored, f"{TEXT}# hunter2-hunter2\n", {"TOKEN": "hunter2-hunter2"})
+    assert not (stored.path / "job.yaml").exists()
+    record_text(stored, f"{TEXT}# hunter2-hunter2\n", {"TOKEN": "hunter3-hunter3"})
+    assert (stored.path / "job.yaml").exists()
+
+
+def test_a_run_that_is_recorded_keeps_the_text_it_was_asked_for_with(tmp_path: Path) -> None:
+    """Not where it has the token of the repository that its code comes from."""
+    job = Job("j", command=("true",))
+    cases = (("name: j\n", None, "name: j\n"), ("# t0ken\n", "t0ken", ""), ("", None, ""))
+    for number, (text, token, kept) in enumerate(cases):
+        made = RunPlan(
+            f"r{number}", "j", "me", "1", 1, "env", "gloo", "env://", None, None, "node02", 1, 1, None, "missing",
+            "stop", 1.0, 1.0, None, (), (),
+        )  # fmt: skip
+        request = RunRequest(job, Inventory((Host("node02"),)), PICKS[1:], text=text, token=token)
+        found = recorded_job(record(RunStore(tmp_path), PlannedRun(request, made, {}, Sources(), None)))
+        assert found is not None and found.text == kept
 
 
 def test_the_roles_of_a_tensorflow_job_come_back(tmp_path: Path, stored: StoredRun) -> None:

@@ -114,11 +114,14 @@ class Backend(Protocol):
     async def gpu_users(self, plan: RunPlan) -> tuple[GpuUser, ...]:
         """Who has GPUs of the plan now, so that they can only be shared; nobody where a host can't be asked."""
 
-    async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "", force: bool = False) -> LiveRun:
+    async def launch(
+        self, job: Job, plan: RunPlan, *, rerun_of: str = "", force: bool = False, text: str = ""
+    ) -> LiveRun:
         """Start a plan; the backend owns the run. Secrets come from the environment: UsageError names missing ones.
 
         `rerun_of` names the run it takes the place of: `distui run` exits as the last of them. `force` shares GPUs
-        that other runs use; without it such a run is refused.
+        that other runs use; without it such a run is refused. `text` is what the job was read from: it is kept with
+        the run, unless it has a value of a secret in it.
         """
 
     def recorded_job(self, run: str) -> JobRecord | None:

@@ -41,7 +41,6 @@ class AppLike(Protocol):
     leaving: Leaving | None
     drafts: dict[str, tuple[str, str]]
     """Path -> edits that are not saved, and the text that they were made in."""
-    """Texts of job files that were edited here and are not saved, by path."""
 
     @property
     def palette(self) -> Palette: ...
@@ -65,7 +64,7 @@ class AppLike(Protocol):
 
     def open_launch(self, job: JobFile | None, marked: tuple[str, ...], *, new: bool = False) -> None: ...
 
-    def open_job_of(self, job: str, hosts: tuple[str, ...]) -> None: ...
+    def open_job_of(self, run: str, job: str, hosts: tuple[str, ...]) -> None: ...
 
     def open_run(self, live: LiveRun) -> None: ...
 

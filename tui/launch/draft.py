@@ -32,6 +32,7 @@ from distui.tui.launch.drafting import drafted, image_state
 from distui.tui.launch.form import job_form
 from distui.tui.launch.merging import merged
 from distui.tui.launch.plan_lines import Preview
+from distui.tui.launch.unsaved import with_unsaved
 from distui.tui.terminal import shell
 
 PAUSE = 0.12
@@ -101,9 +102,28 @@ class LaunchDraft(Part):
 
     # The job.
 
+    @property
+    def at(self) -> int | None:
+        """Where the job stands among those that can be opened; None for one that is new and not listed."""
+        if self.file is not None:
+            return self.files.index(self.file) if self.file in self.files else None
+        listed = (number for number, file in enumerate(self.files) if file.text is not None)
+        return next((number for number in listed if str(self.files[number].path) == self.new_path), None)
+
+    def list_jobs(self, *, again: bool = False) -> None:
+        """The jobs that can be opened: the files as they were read last, or `again`, and what is not saved now."""
+        saved = tuple(file for file in self.files if file.text is None)
+        if again or not saved:
+            saved = self.view.backend.jobs()
+        self.files = with_unsaved(saved, self.view.backend, app_of(self.view).drafts)
+
     def open(self, file: JobFile) -> None:
-        """Show a job file, with the edits it had: the app keeps them until they are saved or thrown away."""
-        self._begin_with(file, self._read(file.path))
+        """Show a job, with the edits it had: the app keeps them until they are saved or thrown away."""
+        if file.text is None:
+            self._begin_with(file, self._read(file.path))
+        else:
+            self.new_path = str(file.path)
+            self._begin_with(None, file.text)
 
     def open_new(self, template: str) -> None:
         """Show a job that has no file yet, on hosts that are up."""
@@ -331,7 +351,7 @@ class LaunchDraft(Part):
     def _listed(self, path: Path) -> None:
         """A file that was new is one of the jobs from now on."""
         if self.file is None:
-            self.files = self.view.backend.jobs()
+            self.list_jobs(again=True)
             self.file = next((f for f in self.files if f.path.absolute() == path.absolute()), None)
 
     def action_editor(self) -> None:

@@ -1,4 +1,4 @@
-"""The job files of this place, those that can't be read with the reason at its line."""
+"""The jobs of this place: job files, those that can't be read with the reason at its line, and what was never saved."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from distui.tui.frame.base import FILTER, View
 from distui.tui.frame.context import ViewName, app_of
 from distui.tui.launch.form.job_form import hosts_text
 from distui.tui.launch.job_lines import job_preview, last_run, last_words
+from distui.tui.launch.unsaved import with_unsaved
 from distui.tui.paint.paint import Line, cut_left
 from distui.tui.paint.theme import Palette
 from distui.tui.run.words import state_style
@@ -120,8 +121,8 @@ class JobsScreen(View):
             line.put(hosts or "any", palette.muted if hosts.strip("-") else palette.faint, width=16).gap(2)
             last = last_run(job, app_of(self).rows)
             line.put(last_words(last), state_style(last, palette) if last else palette.faint, width=24).gap(2)
-        if str(job.path) in app_of(self).drafts:
-            line.put("edited, not saved", palette.watch).gap(2)
+        if job.text is not None or str(job.path) in app_of(self).drafts:
+            line.put("edited, not saved" if job.text is None else "new, not saved", palette.watch).gap(2)
         return line.put(cut_left(str(job.path), max(1, width - line.width - 1), glyphs.ellipsis), palette.muted)
 
     def _problem(self, job: JobFile, number: int) -> Line:
@@ -155,7 +156,7 @@ class JobsScreen(View):
     def action_reread(self) -> None:
         """Look for job files again."""
         try:
-            self.files = self.backend.jobs()
+            self.files = with_unsaved(self.backend.jobs(), self.backend, app_of(self).drafts)
         except DistuiError as error:
             app_of(self).tell_error(error)
         self.filter_changed()
@@ -176,8 +177,11 @@ class JobsScreen(View):
         app_of(self).open_launch(None, (), new=True)
 
     def action_show_text(self) -> None:
-        """The file as it is."""
+        """The file as it is; of a job without a file what would be in it."""
         if self.chosen is None:
+            return
+        if self.chosen.text is not None:
+            app_of(self).open_text(self.chosen.path.name, self.chosen.text)
             return
         try:
             text = read_text(self.chosen.path, errors="replace")

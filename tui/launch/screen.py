@@ -104,7 +104,7 @@ class LaunchScreen(View):
     def on_mount(self) -> None:
         """Open the job or a new one; where no job was chosen the first, if there is any."""
         try:
-            self.draft.files = self.backend.jobs()
+            self.draft.list_jobs()
         except DistuiError as error:
             app_of(self).tell_error(error)
         first = self.draft.file or next(iter(self.draft.files), None)
@@ -204,8 +204,8 @@ class LaunchScreen(View):
 
     def _show_form(self) -> None:
         draft = self.draft
-        at = draft.files.index(draft.file) + 1 if draft.file in draft.files else 0
-        count = f"{at or 'new'}/{len(draft.files)} {self.glyphs.open}" if draft.files else ""
+        at = "new" if draft.at is None else draft.at + 1
+        count = f"{at}/{len(draft.files)} {self.glyphs.open}" if draft.files else ""
         name = draft.job.name if draft.job else draft.file.name if draft.file else Path(draft.path).stem
         wrong = {p.key.split(".")[0] for p in draft.preview.problems}
         values = job_form.values(draft.text, draft.job, draft.job_text, draft.document)
@@ -301,9 +301,11 @@ class LaunchScreen(View):
         self._other(event.step)
 
     def _other(self, step: int) -> None:
-        if self.draft.files:
-            at = self.draft.files.index(self.draft.file) if self.draft.file in self.draft.files else -step
-            self.draft.open(self.draft.files[(at + step) % len(self.draft.files)])
+        draft = self.draft
+        draft.list_jobs()
+        if draft.files:
+            at = draft.at if draft.at is not None else -step
+            draft.open(draft.files[(at + step) % len(draft.files)])
 
     def action_preflight(self) -> None:
         """The checks that come before a start, of this plan."""
@@ -360,11 +362,12 @@ class LaunchScreen(View):
         job = self.draft.job
         if job is None or plan is None:
             return
+        text = self.draft.job_text if self.draft.document is None else ""  # other jobs of the file are not this run's
         users = await run_change.gpu_users(self, plan)
         answer = await self.app.push_screen_wait(LaunchConfirm(job, plan, self.draft.preview, users))
         if not answer:
             return
-        live = await self.backend.launch(job, plan, force=answer == "share")
+        live = await self.backend.launch(job, plan, force=answer == "share", text=text)
         self.draft.run_id = ""
         app_of(self).open_run(live)
 

@@ -39,7 +39,8 @@ class RunActs(Part):
 
     def action_job(self) -> None:
         """The job file in the launch form."""
-        app_of(self.view).open_job_of(self.live.plan.job, self.live.plan.hosts)
+        plan = self.live.plan
+        app_of(self.view).open_job_of(plan.run_id, plan.job, plan.hosts)
 
     def action_stop(self) -> None:
         """Stop the run, after a question."""

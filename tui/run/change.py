@@ -72,7 +72,7 @@ async def rerun(view: View, live: LiveRun) -> None:
     if live.state.ended is None:
         app_of(view).tell(f"{live.plan.run_id} still runs; S stops it")
         return
-    job, picks, words = _as_started(view, live.plan)
+    job, picks, words, text = _as_started(view, live.plan)
     name = view.backend.run_name(live.plan.job)
     plan = await asyncio.to_thread(view.backend.preview, job, picks, run_id=name)  # the job's code is read again
     if isinstance(plan, NoPlan):
@@ -81,7 +81,7 @@ async def rerun(view: View, live: LiveRun) -> None:
     asked = f"Run {plan.job} again" + (" on GPUs that are in use?" if users else "?")
     answer = await view.app.push_screen_wait(Confirm(asked, tuple(_words(plan, job, words)), "Run", users))
     if answer:
-        live = await view.backend.launch(job, plan, rerun_of=live.plan.run_id, force=answer == "share")
+        live = await view.backend.launch(job, plan, rerun_of=live.plan.run_id, force=answer == "share", text=text)
         app_of(view).open_run(live)
 
 
@@ -97,17 +97,18 @@ async def gpu_users(view: View, plan: RunPlan) -> tuple[GpuUser, ...]:
         asking.stop()
 
 
-def _as_started(view: View, plan: RunPlan) -> tuple[Job, Sequence[HostPick], str]:
-    """What the run recorded, and in words how that compares to the job file now; else the file as it is."""
+def _as_started(view: View, plan: RunPlan) -> tuple[Job, Sequence[HostPick], str, str]:
+    """What the run recorded, in words how that compares to the job file now, and the text that was kept; else the file
+    as it is."""
     recorded = view.backend.recorded_job(plan.run_id)
     if recorded is None:
         job, where = _from_file(view, plan)
         message = f"from {where} as it is now: {plan.run_id} did not record its job"
-        return job, view.backend.pick(job, plan.hosts), message
+        return job, view.backend.pick(job, plan.hosts), message, ""
     message = f"the job as {plan.run_id} was started"
     if recorded.changed:
         message += f"; {recorded.source} has changed since and is not read"
-    return recorded.job, recorded.picks, message
+    return recorded.job, recorded.picks, message, recorded.text
 
 
 def _from_file(view: View, plan: RunPlan) -> tuple[Job, str]:

@@ -261,7 +261,7 @@ class RunsScreen(View):
         """The job file in the launch form."""
         row = self._need()
         if row is not None:
-            app_of(self).open_job_of(row.job, row.hosts)
+            app_of(self).open_job_of(row.run, row.job, row.hosts)
 
     def action_mark(self) -> None:
         """Mark, or unmark; a third mark takes the place of the oldest."""

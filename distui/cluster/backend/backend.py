@@ -36,7 +36,9 @@ from distui.plan.model import NoPlan, RunPlan
 from distui.runs.control.controller import RunController
 from distui.runs.control.smoke import smoke
 from distui.runs.launch.gpu_users import GpuUser, gpu_users
+from distui.runs.launch.job_record import has_value
 from distui.runs.launch.preflight import Preflight, preflight, prove_on
+from distui.runs.store.secret_checks import SHORTEST, bytes_of
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.job.job import Job
@@ -215,11 +217,15 @@ class ClusterBackend(HostBackend, RunBackend):
         """See the protocol."""
         return await gpu_users(await self.connector(), plan, self.hosts)
 
-    async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "", force: bool = False) -> LiveRun:
+    async def launch(
+        self, job: Job, plan: RunPlan, *, rerun_of: str = "", force: bool = False, text: str = ""
+    ) -> LiveRun:
         """See the protocol."""
         planned = await asyncio.to_thread(self._as_previewed, job, plan)
         _, secrets = job_secrets(job, self.settings.variables)
-        request = replace(planned.request, job=job, secrets=secrets)
+        _, token = code_token(job, self.settings.variables)
+        kept = "" if has_value(text, _hidden(self.settings.secrets)) else text
+        request = replace(planned.request, job=job, secrets=secrets, token=token, text=kept)
         live = await self.start(replace(planned, request=request), force=force)
         if rerun_of:
             self._reruns[rerun_of] = live
@@ -249,6 +255,11 @@ class ClusterBackend(HostBackend, RunBackend):
             return controller_of(connector, stored, planned, preflight=preflight, force=force, limits=limits)
 
         return await self._manager.keep(self._connect(planned.request.hosts), make)
+
+
+def _hidden(values: Mapping[str, str]) -> dict[str, str]:
+    """Those that are hidden in logs; shorter ones are words that any text may have."""
+    return {name: value for name, value in values.items() if len(bytes_of(value)) >= SHORTEST}
 
 
 def _groups(inventory: Inventory, names: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -35,6 +35,8 @@ class JobFile:
     """Why it can't be read; empty when it can."""
     job: Job | None = None
     """What it says; None when it can't be read."""
+    text: str | None = None
+    """The text of a job that was never saved: there is no file at `path` yet."""
 
 
 @frozen

@@ -2,6 +2,7 @@
 
 <run>/plan.json        the plan as it was started (no secrets)
 <run>/job.json         the job it was started with (no secrets), for running it again
+<run>/job.yaml         the text of that job as the app had it, where no value of a secret stands in it
 <run>/events.ndjson    every event but log lines, samples and progress
 <run>/metrics.ndjson   samples and progress, one line a second each and host
 <run>/series/          what was measured, for the whole run (`runs/series/`)
@@ -161,6 +162,17 @@ class StoredRun:
     def write_job(self, job: Mapping[str, Any]) -> None:
         """Store the job, by temp name and rename."""
         self._write("job.json", job)
+
+    def read_job_text(self) -> str:
+        """The text of the job; empty when it was not kept."""
+        try:
+            return read_text(self.path / "job.yaml", errors="replace")
+        except OSError:
+            return ""
+
+    def write_job_text(self, text: str) -> None:
+        """Store the text of the job, by temp name and rename."""
+        write_private(self.path / "job.yaml", text.encode("utf-8", "replace"))
 
     def _read(self, name: str, parse: Callable[[str], Any] = loads) -> dict[str, Any] | None:
         try:

@@ -5,6 +5,7 @@ Comments stay, too, even those beside a value that goes: beside the key when the
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -76,6 +77,14 @@ def values_at(text: str, keys: Sequence[str], *, name: str | None = None) -> dic
         return None
     source = _Text(text)
     return {key: _written(source, _node(root, key.split("."))) for key in keys}
+
+
+def scalars(text: str) -> Iterator[str]:
+    """Every key and every scalar, as YAML reads them; of a text that is no YAML those before its first mistake."""
+    with contextlib.suppress(yaml.YAMLError):
+        for event in yaml.parse(text, Loader=_LOADER):
+            if isinstance(event, yaml.ScalarEvent):
+                yield event.value
 
 
 def _node(node: yaml.Node, keys: Sequence[str]) -> yaml.Node | None:
