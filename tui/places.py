@@ -65,7 +65,9 @@ class Places(PacedApp, Typed):
 
     def open_job_of(self, run: str, job: str, hosts: tuple[str, ...]) -> None:
         """The launch form with the job that a run came from, on the hosts it had."""
-        found = job_of_run(self.backend, self.drafts, run, job)
+        found, remark = job_of_run(self.backend, self.drafts, run, job)
+        if remark:
+            self.tell(remark, level="warning")
         if found is None:
             self.tell(f"there is no job file for {job} here; R runs it again as it was started", level="warning")
         else:

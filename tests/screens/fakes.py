@@ -377,7 +377,7 @@ class FakeBackend:
             path = self.folder / f"{name}.yaml"
             path.write_text(text)
             draft = self.draft(text, str(path))
-            found.append(JobFile(path, name, draft.problems, draft.job))
+            found.append(JobFile(path, draft.job.name if draft.job else name, draft.problems, draft.job))
         return tuple(found)
 
     def draft(self, text: str, path: str, name: str | None = None) -> Draft:

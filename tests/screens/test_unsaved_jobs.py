@@ -160,7 +160,7 @@ async def test_the_job_of_a_run_that_was_started_unsaved(open_app: Any, backend:
 
 async def test_what_was_typed_since_the_start_is_what_j_opens(open_app: Any, backend: FakeBackend) -> None:
     """The job is still open here, and has edits that the run does not have."""
-    async with open_app(start="jobs") as (_, pilot):
+    async with open_app(start="jobs") as (app, pilot):
         await press(pilot, "n", "enter")
         await planned(pilot)
         await press(pilot, "L")
@@ -172,6 +172,7 @@ async def test_what_was_typed_since_the_start_is_what_j_opens(open_app: Any, bac
         text = screen.draft.text
         await press(pilot, "3", "J")
         assert (await planned(pilot)).draft.text == text
+        assert "new-job.yaml has changed since" in "\n".join(n.message for n in app._notifications)
 
 
 async def test_without_a_file_and_a_text_it_is_said(open_app: Any, backend: FakeBackend) -> None:

@@ -17,10 +17,11 @@ from distui.amounts import counted
 from distui.cluster.jobs.job_files import JobFile
 from distui.cluster.jobs.job_templates import TEMPLATES, blank_job
 from distui.doctor.images import ImageId
-from distui.errors import DistuiError, Problem, UsageError
+from distui.errors import DistuiError, Problem, SpecError, UsageError
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
 from distui.spec.job.job import Job
+from distui.spec.job.read_job import job_names
 from distui.tui.frame import files
 from distui.tui.frame.actions import Action
 from distui.tui.frame.base import View
@@ -60,6 +61,8 @@ class LaunchDraft(Part):
         """Hosts chosen on the Hosts screen; they win over the file's until the field is edited."""
         self.new_path = ""
         """Where a job that has no file yet will be."""
+        self._jobs_there = 0
+        """How many jobs the file had when it was opened."""
         self.saved = False
         """Whether the file is there with the text we know."""
         self.text = ""
@@ -97,8 +100,8 @@ class LaunchDraft(Part):
         """The document's name when the file has several."""
         if self.file is None:
             return None
-        several = sum(1 for f in self.files if f.path == self.file.path) > 1
-        return self.file.name if several else None
+        listed = sum(1 for f in self.files if f.path == self.file.path)
+        return self.file.name if (listed or self._jobs_there) > 1 else None
 
     # The job.
 
@@ -138,6 +141,7 @@ class LaunchDraft(Part):
         self._opened, self.saved, self._announced = True, file is not None, ""
         self.past.clear()
         self.text, self.read_text = app_of(self.view).drafts.get(self.path, (text, text))
+        self._jobs_there = _jobs_in(self.read_text, self.path)
         self.reread()
         self._later(now=True)
 
@@ -369,6 +373,14 @@ class LaunchDraft(Part):
             before = self.text
             self.set_text(self._read(path) or self.text, now=True)
             self.remember(before)
+
+
+def _jobs_in(text: str, path: str) -> int:
+    """How many jobs a text has; of what is no YAML it is not known, and none."""
+    try:
+        return len(job_names(text, path))
+    except SpecError:
+        return 0
 
 
 def _saved(path: Path, problems: Sequence[Problem]) -> str:

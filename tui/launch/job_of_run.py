@@ -2,19 +2,64 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
+from distui.amounts import counted
 from distui.cluster.jobs.job_files import JobFile
 from distui.runs.launch.job_record import JobRecord
 from distui.tui.frame.backend import Backend
 from distui.tui.launch.unsaved import Drafts, unsaved_job, with_unsaved
 
 
-def job_of_run(backend: Backend, drafts: Drafts, run: str, job: str) -> JobFile | None:
-    """What to open for a run of this job; None where nothing of it is here but its record."""
+def job_of_run(backend: Backend, drafts: Drafts, run: str, job: str) -> tuple[JobFile | None, str]:
+    """What to open for a run of this job, None where there is nothing; and what to say where that may be another job.
+
+    It is the file that the run was started from, else the text that was kept, else a file with a job of that name.
+    """
     jobs = with_unsaved(backend.jobs(), backend, drafts)
-    named = next((file for file in jobs if file.name == job), None)
-    return named or _kept(backend, backend.recorded_job(run))
+    record = backend.recorded_job(run)
+    own = _own(record, job, jobs)
+    if own is not None and record is not None:
+        return own, _otherwise(own, record, run)
+    kept = _kept(backend, record)
+    if kept is not None:
+        return kept, ""
+    named = [file for file in jobs if file.name == job]
+    return next(iter(named), None), _guessed(record, run, named)
+
+
+def _own(record: JobRecord | None, job: str, jobs: Sequence[JobFile]) -> JobFile | None:
+    """The file that the run was started from, also one that is not listed here; of several jobs in it the run's."""
+    if record is None or not record.file:
+        return None
+    place = os.path.realpath(record.file)
+    there = [file for file in jobs if os.path.realpath(file.path) == place]
+    if not there:
+        return JobFile(Path(record.file), job) if Path(place).is_file() else None
+    named = next((file for file in there if file.name == job), None)
+    return named or (there[0] if len(there) == 1 else None)
+
+
+def _otherwise(own: JobFile, record: JobRecord, run: str) -> str:
+    """That the file is not what it was when the run was started."""
+    if own.name != record.job.name:
+        return f"{own.path} has the job {own.name} now: {run} was started as {record.job.name}"
+    changed = record.changed if own.text is None else record.text not in ("", own.text)
+    return f"{own.path} has changed since {run} was started; R starts it as it was" if changed else ""
+
+
+def _guessed(record: JobRecord | None, run: str, named: Sequence[JobFile]) -> str:
+    """That only the name of a job speaks for the first of these files."""
+    if not named or (record is None and len(named) == 1):
+        return ""
+    if record is None:
+        why = f"{run} did not record its job file"
+    else:
+        why = f"{record.file} has no such job any more" if record.file else f"{run} was started without a job file"
+    several = f", one of {counted(len(named), 'file')} that have such a job" if len(named) > 1 else ""
+    return f"{why}: this is {named[0].path}, whose job has the same name{several}"
 
 
 def _kept(backend: Backend, record: JobRecord | None) -> JobFile | None:

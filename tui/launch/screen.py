@@ -204,7 +204,7 @@ class LaunchScreen(View):
 
     def _show_form(self) -> None:
         draft = self.draft
-        at = "new" if draft.at is None else draft.at + 1
+        at = draft.at + 1 if draft.at is not None else "new" if draft.file is None else "-"
         count = f"{at}/{len(draft.files)} {self.glyphs.open}" if draft.files else ""
         name = draft.job.name if draft.job else draft.file.name if draft.file else Path(draft.path).stem
         wrong = {p.key.split(".")[0] for p in draft.preview.problems}

@@ -6,7 +6,7 @@ import asyncio
 import shlex
 from collections.abc import Iterator, Sequence
 
-from distui.amounts import plural, size_words
+from distui.amounts import counted, plural, size_words
 from distui.cluster.backend.values import LiveRun
 from distui.errors import UsageError
 from distui.files import read_text, reason
@@ -112,7 +112,8 @@ def _as_started(view: View, plan: RunPlan) -> tuple[Job, Sequence[HostPick], str
 
 
 def _from_file(view: View, plan: RunPlan) -> tuple[Job, str]:
-    found = next((file for file in view.backend.jobs() if file.name == plan.job), None)
+    named = [file for file in view.backend.jobs() if file.name == plan.job]
+    found = next(iter(named), None)
     if found is None:
         raise UsageError(
             f"{plan.run_id} did not record its job, and there is no job file for {plan.job} here",
@@ -125,7 +126,8 @@ def _from_file(view: View, plan: RunPlan) -> tuple[Job, str]:
     draft = view.backend.draft(text, str(found.path), found.name)
     if draft.job is None:
         raise UsageError(f"{found.path} has problems", hint=str(draft.problems[0]) if draft.problems else "")
-    return draft.job, str(found.path)
+    several = f" (one of {counted(len(named), 'file')} that have a job {plan.job})" if len(named) > 1 else ""
+    return draft.job, f"{found.path}{several}"
 
 
 def _words(plan: RunPlan, job: Job, what: str) -> Iterator[str]:

@@ -1,0 +1,116 @@
+"""J: a run leads to the job that it was started from, not to another one of that name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import JOB, NOW, FakeBackend, FakeLive, launching, screen_text, settle
+from training import failing_loudly, opened
+
+from distui.runs.launch.job_record import record_job
+from distui.spec.hosts.inventory import HostPick
+from distui.tui.launch.screen import LaunchScreen
+
+PICKS = (HostPick("node01"), HostPick("node02"))
+
+
+def started_from(backend: FakeBackend, live: FakeLive, path: Path, text: str = JOB, name: str | None = None) -> None:
+    """Record that the run was started from this file, which is there."""
+    path.write_text(text)
+    job = backend.draft(text, str(path), name).job
+    assert job is not None
+    record_job(live.stored, job, PICKS)
+
+
+async def its_job(app: Any, pilot: Any) -> tuple[str, str]:
+    """J in Runs, on the run llm-7f3: the path of what is opened, and what is said."""
+    await pilot.press("J")
+    await settle(pilot)
+    screen = app.screen
+    assert isinstance(screen, LaunchScreen)
+    await screen.draft._fresh.wait()
+    await settle(pilot)
+    return screen.draft.path, "\n".join(notice.message for notice in app._notifications)
+
+
+async def test_of_two_files_with_a_job_of_one_name_that_of_the_run(
+    open_app: Any, backend: FakeBackend, live: FakeLive
+) -> None:
+    """A copy that was changed is what was started: what is mended there must not be the other."""
+    backend.job_texts["copy"] = JOB.replace("per_host: 8}", "per_host: 4}")
+    started_from(backend, live, backend.folder / "copy.yaml", backend.job_texts["copy"])
+    async with open_app(start="runs") as (app, pilot):
+        path, said = await its_job(app, pilot)
+        assert (path, said) == (str(backend.folder / "copy.yaml"), "")
+        assert "per_host: 4}" in app.screen.draft.text
+
+
+async def test_a_file_that_has_changed_since(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:
+    """It is opened as it is now, and what R would start is told apart."""
+    started_from(backend, live, backend.folder / "llm-pretrain.yaml")
+    backend.job_texts["llm-pretrain"] = JOB + "# more\n"
+    async with open_app(start="runs") as (app, pilot):
+        path, said = await its_job(app, pilot)
+        assert said == f"{path} has changed since llm-7f3 was started; R starts it as it was"
+
+
+async def test_a_file_of_another_folder(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:
+    """The run was started there; of several jobs in it the run's is opened, and the first of this folder is left."""
+    (backend.folder / "there").mkdir()
+    file = backend.folder / "there" / "train.yaml"
+    started_from(backend, live, file, f"{JOB.replace('llm-pretrain', 'first')}---\n{JOB}", "llm-pretrain")
+    async with open_app(start="runs") as (app, pilot):
+        path, said = await its_job(app, pilot)
+        assert (path, said) == (str(file), "")
+        assert app.screen.crumbs == ("Jobs", "train.yaml#llm-pretrain")
+        assert app.screen.draft.job is not None and app.screen.draft.job.name == "llm-pretrain"
+        assert "-/2" in screen_text(app)
+
+
+async def test_a_file_that_was_renamed_or_has_another_job_now(
+    open_app: Any, backend: FakeBackend, live: FakeLive
+) -> None:
+    """By its path where the job is called otherwise by now; by the name where the path is gone. Both is said."""
+    file = backend.folder / "copy.yaml"
+    started_from(backend, live, file)
+    backend.job_texts = {"llm-pretrain": JOB, "copy": JOB.replace("llm-pretrain", "other")}
+    async with open_app(start="runs") as (app, pilot):
+        path, said = await its_job(app, pilot)
+        assert path == str(file)
+        assert "has the job other now: llm-7f3 was started as llm-pretrain" in said
+    del backend.job_texts["copy"]
+    file.unlink()
+    async with open_app(start="runs") as (app, pilot):
+        path, said = await its_job(app, pilot)
+        assert path == str(backend.folder / "llm-pretrain.yaml")
+        assert f"{file} has no such job any more: this is {path}, whose job has the same name" in said
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+async def test_where_only_the_name_speaks_for_a_file(
+    open_app: Any, backend: FakeBackend, live: FakeLive, recorded: bool
+) -> None:
+    """It is said, with how many there are: the run is of an older version, or was started by flags."""
+    backend.job_texts["copy"] = JOB
+    if recorded:
+        job = backend.draft(JOB, "").job
+        assert job is not None
+        record_job(live.stored, job, PICKS)
+    why = "llm-7f3 was started without a job file" if recorded else "llm-7f3 did not record its job file"
+    async with open_app(start="runs") as (app, pilot):
+        path, said = await its_job(app, pilot)
+        assert path == str(backend.folder / "llm-pretrain.yaml")
+        assert f"{why}: this is {path}, whose job has the same name, one of 2 files that have such a job" in said
+
+
+async def test_run_again_from_one_of_several_files_says_so(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:
+    """R of a run that did not record its job starts containers: the question says that it is a guess."""
+    backend.job_texts["copy"] = JOB
+    await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
+    async with open_app((160, 40)) as (app, pilot):
+        await opened(pilot, live)
+        await pilot.press("R")
+        await settle(pilot)
+        assert "one of 2 files that have a job llm-pretrain" in " ".join(screen_text(app).split())
