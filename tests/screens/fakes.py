@@ -69,6 +69,7 @@ from distui.runs.store.journal import Journal
 from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.session import Completed
+from distui.spec.choose import hosts_of_job
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.imports.imported import ImportedHost
 from distui.spec.job.job import Job
@@ -393,6 +394,8 @@ class FakeBackend:
         )  # fmt: skip
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
+        if not marked and job.hosts is not None:
+            return hosts_of_job(self.inventory, job.hosts)
         return tuple(HostPick(name) for name in marked or ("node01", "node02"))
 
     def run_name(self, job: str) -> str:

@@ -153,19 +153,18 @@ async def test_letters_are_text_while_typing(open_app: Any, backend: FakeBackend
 async def test_esc_undoes_what_was_typed_in_field_and_text(
     open_app: Any, backend: FakeBackend, name: str, typed: str
 ) -> None:
-    """Both say what they said before, whether what was typed could be read or not; the marks are back, too."""
+    """Both say what they said before, whether what was typed could be read or not; hosts that were chosen, too."""
     async with open_app() as (app, pilot):
         screen = await opened(app, pilot, backend, marked=("node03",))
-        before = value(screen, name)
+        before, text = value(screen, name), screen.draft.text
         screen.form.field(name).focus()
         await pilot.press("enter", *typed)
         await until_planned(screen, pilot)
-        assert screen.draft.text != JOB
+        assert screen.draft.text != text
         await pilot.press("escape")
         await until_planned(screen, pilot)
-        assert screen.draft.text == JOB
+        assert screen.draft.text == text == f"{JOB}hosts: node03\n"
         assert value(screen, name) == before
-        assert screen.draft.marked == ("node03",)
         assert str(screen.draft.path) not in app.drafts
 
 
@@ -242,18 +241,69 @@ async def test_a_list_becomes_text_for_a_shell_where_one_is_needed(open_app: Any
         assert screen.draft.text == before
 
 
-async def test_typing_hosts_forgets_the_marks(open_app: Any, backend: FakeBackend) -> None:
-    """What is typed holds; what was marked holds as long as nothing is typed."""
+async def test_hosts_that_were_chosen_are_in_the_text(open_app: Any, backend: FakeBackend) -> None:
+    """In form, text, plan, and in the file once it is saved; u takes them back, also after another choice."""
+    ours = JOB.replace("name: llm-pretrain\n", "name: llm-pretrain\nhosts: node[01-02]  # ours\n")
+    backend.job_texts["llm-pretrain"] = ours
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend, marked=("node04", "node03"))
+        made = ours.replace("node[01-02]", '"node[04,03]"')
+        assert (screen.draft.text, value(screen, "hosts")) == (made, "node[04,03]")
+        assert screen.draft.preview.plan is not None and screen.draft.preview.plan.hosts == ("node04", "node03")
+        assert "edited" in screen_text(app)
+        screen.form.field("hosts").focus()
+        await pilot.press("enter", *["backspace"] * 11, *"gw1", "enter")
+        await until_planned(screen, pilot)
+        assert screen.draft.text == ours.replace("node[01-02]", "gw1")
+        for text, hosts in ((made, ("node04", "node03")), (ours, ("node01", "node02"))):
+            await pilot.press("u")
+            await until_planned(screen, pilot)
+            assert screen.draft.text == text
+            assert screen.draft.preview.plan is not None and screen.draft.preview.plan.hosts == hosts
+        screen = await opened(app, pilot, backend, marked=("node04", "node03"))
+        await pilot.press("w")
+        await settle(pilot)
+        assert read(screen.draft.path) == made
+        assert not app.drafts
+
+
+@pytest.mark.parametrize("hosts", ["node[03-04]", "{names: [node03, node04, gw1], count: 2}"])
+async def test_hosts_that_a_job_has_already_leave_its_file_as_it_is(
+    open_app: Any, backend: FakeBackend, hosts: str
+) -> None:
+    """Of a run's job mostly: J is no edit then."""
+    backend.job_texts["llm-pretrain"] = f"{JOB}hosts: {hosts}\n"
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend, marked=("node03", "node04"))
+        assert screen.draft.text == f"{JOB}hosts: {hosts}\n"
+        assert "edited" not in screen_text(app)
+
+
+async def test_hosts_that_were_only_chosen_are_not_kept(open_app: Any, backend: FakeBackend) -> None:
+    """Nothing is asked at the end for them; with an edit beside them they are, and edits that were there stay."""
     async with open_app() as (app, pilot):
         screen = await opened(app, pilot, backend, marked=("node03",))
-        assert value(screen, "hosts") == "node03"
-        screen.form.field("hosts").focus()
-        await pilot.press("enter", "enter")
-        assert screen.draft.marked == ("node03",)
-        await pilot.press("enter", *["backspace"] * 6, *"gw1", "enter")
-        await until_planned(screen, pilot)
-        assert screen.draft.marked == ()
-        assert "hosts: gw1\n" in screen.draft.text
+        screen.draft.set_text(screen.draft.text + "# mine\n", now=True)
+        assert app.drafts[screen.draft.path] == (f"{JOB}hosts: node03\n# mine\n", JOB)
+        await pilot.press("u")
+        screen.draft.set_text(f"{JOB}hosts: node03\n", now=True)
+        assert not app.drafts
+        screen.draft.set_text(JOB + "# mine\n", now=True)
+        again = await opened(app, pilot, backend, marked=("node04",))
+        assert again.draft.text == f"{JOB}hosts: node04\n# mine\n"
+        again.draft.set_text(again.draft.text + "# more\n", now=True)
+        again.draft.set_text(f"{JOB}hosts: node04\n# mine\n", now=True)
+        assert app.drafts == {again.draft.path: (JOB + "# mine\n", JOB)}
+
+
+async def test_hosts_that_cannot_be_put_into_a_text_are_said(open_app: Any, backend: FakeBackend) -> None:
+    """The field says what the text says, and the plan is for that."""
+    backend.job_texts["llm-pretrain"] = "{version: 1, name: a, image: i, hosts: node01, command: [x]}"
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend, marked=("node03",))
+        assert "node03 can't be put into this text" in problem_text(app)
+        assert value(screen, "hosts") == "node01"
+        assert screen.draft.preview.plan is not None and screen.draft.preview.plan.hosts == ("node01",)
 
 
 async def test_problems_stand_at_their_lines(open_app: Any, backend: FakeBackend) -> None:

@@ -709,7 +709,7 @@ async def test_the_launch_form_takes_nothing_that_was_not_allowed(backend: Clust
     folder.mkdir()
     (folder / "notes.txt").write_text("mine\n")
     text = JOB.format(python=sys.executable, program="hello.py", steps="1") + f"code: {folder}\n"
-    found = drafting.drafted(backend, text, "counting.yaml", None, (), "")
+    found = drafting.drafted(backend, text, "counting.yaml", None, "")
     assert isinstance(found.made, NoPlan)
     (problem,) = found.made.problems
     assert f"files of {folder}, which is outside the job's folder" in problem.message

@@ -20,6 +20,7 @@ from distui.doctor.images import ImageId
 from distui.errors import DistuiError, Problem, SpecError, UsageError
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
+from distui.spec.hosts.names import fold
 from distui.spec.job.job import Job
 from distui.spec.job.read_job import job_names
 from distui.tui.frame import files
@@ -58,7 +59,11 @@ class LaunchDraft(Part):
         self.files: tuple[JobFile, ...] = ()
         self.file = job
         self.marked = marked
-        """Hosts chosen on the Hosts screen; they win over the file's until the field is edited."""
+        """Hosts that were chosen on the Hosts screen, or that a run had: jobs opened here are for them."""
+        self._with_marks = ""
+        """The text as those hosts made it, and nothing else did."""
+        self._without_marks = ""
+        """The text before that."""
         self.new_path = ""
         """Where a job that has no file yet will be."""
         self._jobs_there = 0
@@ -142,8 +147,32 @@ class LaunchDraft(Part):
         self.past.clear()
         self.text, self.read_text = app_of(self.view).drafts.get(self.path, (text, text))
         self._jobs_there = _jobs_in(self.read_text, self.path)
+        self._with_marks = self._without_marks = ""
         self.reread()
+        self._put_marks()
         self._later(now=True)
+
+    def _put_marks(self) -> None:
+        """Write the hosts that were chosen into the text, where it says others: what is shown is what is saved."""
+        if not self.marked or self.marked == self._hosts():
+            return
+        made = job_form.changed(self.text, job_form.HOSTS, fold(self.marked), self.document)
+        if made is None:
+            app_of(self.view).tell(
+                f"{fold(self.marked)} can't be put into this text; use the YAML tab", level="warning"
+            )
+            return
+        self._with_marks, self._without_marks = made, self.text
+        self.past.append(self.text)
+        self.text = made
+
+    def _hosts(self) -> tuple[str, ...]:
+        """Where the text says that the job runs, as far as that is known."""
+        job = self.view.backend.draft(self.text, self.path, self.document).job
+        try:
+            return tuple(pick.name for pick in self.view.backend.pick(job, ())) if job is not None else ()
+        except DistuiError:
+            return ()
 
     def _up(self) -> tuple[str, ...]:
         """Two hosts that answered, else the first two."""
@@ -176,11 +205,13 @@ class LaunchDraft(Part):
         self._later(now=now)
 
     def _keep(self) -> None:
-        """What is not saved stays with the app."""
-        if self.text == self.read_text:
+        """What is not saved stays with the app; hosts that were only chosen do not, nobody would miss them."""
+        only_marks = self.text == self._with_marks != self.read_text
+        text = self._without_marks if only_marks else self.text
+        if text == self.read_text:
             app_of(self.view).drafts.pop(self.path, None)
         else:
-            app_of(self.view).drafts[self.path] = (self.text, self.read_text)
+            app_of(self.view).drafts[self.path] = (text, self.read_text)
 
     def remember(self, text: str) -> None:
         """The text before a change, for undo."""
@@ -218,9 +249,7 @@ class LaunchDraft(Part):
     async def _make(self) -> None:
         """Text -> job -> plan, in a thread -> what is shown."""
         text = self.text
-        made = await asyncio.to_thread(
-            drafted, self.view.backend, text, self.path, self.document, self.marked, self.run_id
-        )
+        made = await asyncio.to_thread(drafted, self.view.backend, text, self.path, self.document, self.run_id)
         self.run_id = made.run_id
         if made.job is not None:
             self.job, self.job_text = made.job, text

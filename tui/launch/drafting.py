@@ -4,7 +4,7 @@ few hundred tasks takes longer than a key press may.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from distui.doctor.images import ImageId, as_planned, short_id, usual_id
 from distui.errors import DistuiError, Problem
@@ -26,9 +26,7 @@ class Drafted:
     run_id: str = ""
 
 
-def drafted(
-    backend: Backend, text: str, path: str, document: str | None, marked: Sequence[str], run_id: str
-) -> Drafted:
+def drafted(backend: Backend, text: str, path: str, document: str | None, run_id: str) -> Drafted:
     """Text -> job -> plan. `run_id` is the name the run had in the plan before; it stays while the job's name does."""
     draft = backend.draft(text, path, document)
     job = draft.job
@@ -37,7 +35,7 @@ def drafted(
     try:
         if not run_id or not run_id.startswith(job.name[:4]):
             run_id = backend.run_name(job.name)
-        made = backend.preview(job, backend.pick(job, marked), run_id=run_id)
+        made = backend.preview(job, backend.pick(job, ()), run_id=run_id)
     except DistuiError as error:
         made = NoPlan((PlanProblem(None, error.message, error.hint),))
     return Drafted(job, (), made, run_id)

@@ -15,7 +15,6 @@ from distui.cluster.jobs.job_files import JobFile
 from distui.errors import DistuiError
 from distui.plan.text.compare import compare
 from distui.plan.text.render import render_text
-from distui.spec.hosts.names import fold
 from distui.tui.frame import files
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import View
@@ -88,8 +87,8 @@ class LaunchScreen(View):
         self.tab: Tab = "form"
         self._before_text = ""
         """The text when the YAML tab was opened: for undo, all that is typed there is one change."""
-        self._base: tuple[str, tuple[str, ...]] | None = None
-        """Text and marked hosts before a field was typed in: each key replaces what the key before it wrote."""
+        self._base: str | None = None
+        """The text before a field was typed in: each key replaces what the key before it wrote."""
 
     # What is on it.
 
@@ -211,7 +210,7 @@ class LaunchScreen(View):
         values = job_form.values(draft.text, draft.job, draft.job_text, draft.document)
         for key, words in self._known().items():
             self.form.field(key).words.known = words
-        self.form.show(name, count, draft.job, draft.preview.plan, draft.marked, wrong, values)
+        self.form.show(name, count, draft.job, draft.preview.plan, wrong, values)
 
     def _narrow(self, width: int, height: int) -> list[Line]:
         """Where the plan has no room: what will bite, in one line."""
@@ -231,12 +230,9 @@ class LaunchScreen(View):
         field = next((f for f in FIELDS if f.id == event.field.key), None)
         if field is None:
             return
-        base, marked = self._base or (self.draft.text, self.draft.marked)
-        self._base = None if event.done else (base, marked)
-        if field.id == "hosts":
-            self.draft.marked = marked if event.undone or (marked and event.value == fold(marked)) else ()
-        same = event.undone or (field.id == "hosts" and bool(self.draft.marked))
-        made = base if same else job_form.changed(base, field, event.value, self.draft.document)
+        base = self.draft.text if self._base is None else self._base
+        self._base = None if event.done else base
+        made = base if event.undone else job_form.changed(base, field, event.value, self.draft.document)
         if made is None and event.done:
             app_of(self).tell("the form can't change this text; use the YAML tab", level="warning")
         self.draft.set_text(base if made is None else made, now=event.done)

@@ -93,7 +93,6 @@ class JobForm(VerticalScroll, can_focus=False):
         count: str,
         job: Job | None,
         plan: RunPlan | None,
-        marked: tuple[str, ...],
         wrong: Collection[str],
         values: Mapping[str, str],
     ) -> None:
@@ -106,9 +105,8 @@ class JobForm(VerticalScroll, can_focus=False):
                 continue
             value, bad = values[field.id], field.key.split(".")[0] in wrong
             if field.id == "hosts":
-                count_ = str(len(plan.hosts)) if plan else str(len(marked) or "")
-                empty = fold(plan.hosts) if plan else ""
-                row.show(fold(marked) if marked else value, count_, wrong=bad, empty=empty)
+                hosts = plan.hosts if plan else ()
+                row.show(value, str(len(hosts) or ""), wrong=bad, empty=fold(hosts))
             else:
                 row.show(value, wrong=bad)
         rest = self.query_one("#rest", Painted)

@@ -131,6 +131,9 @@ FIELDS = (
 )  # fmt: skip
 
 
+HOSTS = FIELDS[0]
+
+
 def changed(text: str, field: Field, value: str, name: str | None) -> str | None:
     """The job file with the field set; None when the text can't be changed that way. A command that was text for a
     shell stays so."""
