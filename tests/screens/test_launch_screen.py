@@ -186,6 +186,24 @@ async def test_a_field_says_what_the_text_says_though_it_is_wrong(
         assert value(screen, name) == "1-"
 
 
+async def test_what_a_field_cannot_say_is_edited_in_the_text(open_app: Any, backend: FakeBackend) -> None:
+    """GPUs host by host: they are shown, enter leads to their line, and no key of the form is put over them."""
+    text = JOB.replace("gpus_per_host: 8", "gpus_per_host:\n  node01: [0, 1]\n  node02: 2")
+    backend.job_texts["llm-pretrain"] = text
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        row = next(line for line in screen_text(app).splitlines() if "GPUs " in line)
+        assert re.search(r"node01 \[0-1\]; node02 2 +YAML", row)
+        screen.form.field("gpus").focus()
+        await pilot.press("enter")
+        await settle(pilot)
+        assert screen.tab == "yaml" and not screen.form.field("gpus").typing
+        assert screen.query_one("JobText").cursor_location[0] == 5
+        await pilot.press("escape")
+        await settle(pilot)
+        assert screen.draft.text == text
+
+
 async def test_a_file_that_never_was_a_job_is_shown_as_it_is_written(open_app: Any, backend: FakeBackend) -> None:
     """Its fields are those of the text, and a change of one reaches the text; while it is no YAML none can."""
     async with open_app() as (app, pilot):

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from distui.errors import SpecError
 from distui.plan.command.docker import shell_command
+from distui.spec.job.job import Job
 from distui.spec.job.read_job import read_job
 from distui.spec.job.variables import expand_text
 from distui.spec.yaml.edit_text import values_at
-from distui.tui.launch.form.job_form import FIELDS, Field, changed, values
+from distui.tui.launch.form.job_form import FIELDS, Field, changed, only_in_text, values
 
 PLAIN = """\
 # a job
@@ -60,7 +61,8 @@ BARE = "name: a\nversion: 1\ncommand: x\n"
 SEVERAL = f"# first\n{BARE}---\n{PLAIN}...\n---\n# last\nname: z\nversion: 1\ncommand: y # z\n"
 TEXTS = {"plain": (PLAIN, None), "blocks": (BLOCKS, None), "bare": (BARE, None), "several": (SEVERAL, "llm")}
 TYPED = {
-    "hosts": st.sampled_from(["node01", "node[01-04,07]", "@h100", "@h100 x2", "gpu=h100", "a, b", "node01:0-3", ""]),
+    "hosts": st.sampled_from(["node01", "node[01-04,07]", "@h100", "@h100 x2", "gpu=h100", "gpu=h100,rack=r7",
+                              "a=b, 8=1 x2", "a, b", "node01:0-3", ""]),
     "gpus": st.sampled_from(["8", "all", "0-3", "0,2", "[1, 3]", "", "x", "1:2"]),
     "image": st.from_regex(r"[a-z]{1,8}(/[a-z0-9.-]{1,8})?(:[a-z0-9.]{1,8})?", fullmatch=True) | st.just(""),
     "command": st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=8),
@@ -276,3 +278,43 @@ def test_a_variable_of_the_caller_is_shown_and_kept_as_it_is_written() -> None:
     assert (shown["image"], shown["command"]) == ("a:${TAG}", "x '${TAG}' '$$A'")
     made = changed(text, COMMAND, f"{shown['command']} b", None)
     assert made is not None and yaml.safe_load(made)["command"] == ["x", "${TAG}", "$$A", "b"]
+
+
+def job_of(text: str) -> Job | None:
+    """The job of a text, if it is one."""
+    try:
+        return read_job(text, "job.yaml", environ={})
+    except SpecError:
+        return None
+
+
+def test_hosts_by_several_labels_stay_labels() -> None:
+    """Whatever is typed behind them, and before it."""
+    text = f"{BARE}hosts: {{label: {{gpu: h100, rack: r7}}, count: 4}}\n"
+    field = FIELDS[0]
+    assert values(text, job_of(text), text, None)["hosts"] == "gpu=h100,rack=r7 x4"
+    assert not only_in_text(text, job_of(text), text, None)
+    for typed, count in (("gpu=h100,rack=r7 x2", ", count: 2"), ("gpu=h100, rack=r7", "")):
+        made = changed(text, field, typed, None)
+        assert made == f"{BARE}hosts: {{label: {{gpu: h100, rack: r7}}{count}}}\n"
+        assert job_of(made) is not None
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "field", "shown"),
+    [
+        ("gpus_per_host", "\n  node01: [0, 1]\n  node02: 2\n", "gpus", "node01 [0-1]; node02 2"),
+        ("gpus_per_host", " {node01: all}\n", "gpus", "node01 all"),
+        ("hosts", " {label: {rack: row 7}}\n", "hosts", "rack=row 7"),
+        ("hosts", " {label: {rack: [r7]}}\n", "hosts", "{label: {rack: [r7]}}"),
+        ("image", " {a: b}\n", "image", "{a: b}"),
+    ],
+)
+def test_what_a_field_cannot_say_is_only_in_the_text(key: str, written: str, field: str, shown: str) -> None:
+    """A mapping without words for it, in a job or in what is none: with the line where it begins."""
+    text = f"{BARE}{key}:{written}"
+    found = only_in_text(text, job_of(text), text, None)
+    assert found == {field: 5 if written.startswith("\n") else 4}
+    assert values(text, job_of(text), text, None)[field] == shown
+    assert only_in_text(text, job_of(BARE), BARE, None) == found, "the job is of an older text"
+    assert not only_in_text("a: [", None, "", None)

@@ -57,7 +57,7 @@ def _facts(job: Job) -> list[tuple[str, str]]:
     gpus = gpus_text(job)
     return [
         ("hosts", hosts_text(job) or "those that are marked or named at the start"),
-        ("GPUs", f"{gpus} on each host" if gpus else "as hosts.yaml says"),
+        ("GPUs", gpus + " on each host" * (not job.gpus_by_host) if gpus else "as hosts.yaml says"),
         ("launcher", ", ".join(filter(None, [job.launcher, _layout(job)]))),
         ("network", f"backend {job.backend or 'auto'}, fabric {job.fabric.kind}, rendezvous {job.rendezvous.kind}"),
         ("image", job.image or "none: processes on the hosts"),

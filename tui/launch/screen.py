@@ -210,7 +210,11 @@ class LaunchScreen(View):
         values = job_form.values(draft.text, draft.job, draft.job_text, draft.document)
         for key, words in self._known().items():
             self.form.field(key).words.known = words
-        self.form.show(name, count, draft.job, draft.preview.plan, wrong, values)
+        self.form.show(name, count, draft.job, draft.preview.plan, wrong, values, self._only_in_text())
+
+    def _only_in_text(self) -> dict[str, int]:
+        draft = self.draft
+        return job_form.only_in_text(draft.text, draft.job, draft.job_text, draft.document)
 
     def _narrow(self, width: int, height: int) -> list[Line]:
         """Where the plan has no room: what will bite, in one line."""
@@ -241,6 +245,12 @@ class LaunchScreen(View):
             self._show_form()  # also where the text stays as it was: what the field says is what the text says
         if event.save:
             self.draft.action_save()
+
+    def on_form_field_in_text(self, event: FormField.InText) -> None:
+        """To where the text says what the field can't."""
+        event.stop()
+        self.action_show_tab("yaml")
+        self.query_one(YamlPane).go(self._only_in_text().get(event.field.key, 1))
 
     def on_yaml_pane_edited(self, event: YamlPane.Edited) -> None:
         """The text itself."""

@@ -87,6 +87,26 @@ def scalars(text: str) -> Iterator[str]:
                 yield event.value
 
 
+def nested_at(text: str, keys: Sequence[str], *, name: str | None = None) -> dict[str, int]:
+    """Of these dotted keys those whose value is a mapping, or a list with more than scalars in it: what one line of
+    words can't say. Each with the line where the value begins, from 1."""
+    try:
+        documents = list(yaml.compose_all(text, Loader=_LOADER))
+    except (yaml.YAMLError, RecursionError):
+        return {}
+    root = next((d for d in documents if _named(d, name)), None)
+    if not isinstance(root, yaml.MappingNode):
+        return {}
+    nodes = {key: _node(root, key.split(".")) for key in keys}
+    return {key: node.start_mark.line + 1 for key, node in nodes.items() if node is not None and _is_nested(node)}
+
+
+def _is_nested(node: yaml.Node) -> bool:
+    if isinstance(node, yaml.SequenceNode):
+        return not all(isinstance(item, yaml.ScalarNode) for item in node.value)
+    return isinstance(node, yaml.MappingNode)
+
+
 def _node(node: yaml.Node, keys: Sequence[str]) -> yaml.Node | None:
     """The node at a path of keys; where a value stands in the place of a mapping, that value."""
     if not keys or not isinstance(node, yaml.MappingNode):

@@ -91,7 +91,12 @@ class FormField(Horizontal, can_focus=True):
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         *FIELD_MOVES,
         Action(
-            "edit", "edit", ("enter",), "View", footer=True, help="Type in the field: each key is in the text at once."
+            "edit",
+            "edit",
+            ("enter",),
+            "View",
+            footer=True,
+            help="Type in the field: each key is in the text at once. What a field can't say is typed in the YAML tab.",
         ),
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
@@ -106,6 +111,13 @@ class FormField(Horizontal, can_focus=True):
     FormField.-typing Input { display: block; }
     FormField.-typing .value { display: none; }
     """
+
+    class InText(Message):
+        """It is to be edited in the text: the field can't say it."""
+
+        def __init__(self, field: FormField) -> None:
+            super().__init__()
+            self.field = field
 
     class Changed(Message):
         """The value is another now; `done` when typing has ended, `undone` when it is what it was before; with `save`
@@ -138,6 +150,8 @@ class FormField(Horizontal, can_focus=True):
         self.empty = ""
         """What holds while the field is empty."""
         self.wrong = False
+        self.only_in_text = False
+        """Whether the text says more than the field can: it is not edited here."""
         self.words = Words()
         """What may be completed here."""
 
@@ -147,9 +161,14 @@ class FormField(Horizontal, can_focus=True):
         yield Painted(self._value, classes="value")
         yield TypingInput(compact=True, placeholder=self.help_text, select_on_focus=False, suggester=self.words)
 
-    def show(self, value: str, note: str = "", *, wrong: bool = False, empty: str = "") -> None:
+    def show(
+        self, value: str, note: str = "", *, wrong: bool = False, empty: str = "", only_in_text: bool = False
+    ) -> None:
         """What the job says now; the text being typed stays as it is."""
         self.value, self.note, self.wrong, self.empty = value, note, wrong, empty
+        self.only_in_text = only_in_text
+        if only_in_text:
+            self.note = f"{note} YAML".lstrip()
         self.repaint()
 
     def repaint(self) -> None:
@@ -174,7 +193,7 @@ class FormField(Horizontal, can_focus=True):
 
     def _value(self, width: int, height: int) -> list[Line]:
         palette = palette_of(self)
-        style = palette.watch if self.wrong else palette.text
+        style = palette.watch if self.wrong else palette.muted if self.only_in_text else palette.text
         line = Line().gap(1)
         room = width - 2 - (len(self.note) + 1 if self.note else 0)
         if self.value:
@@ -205,7 +224,10 @@ class FormField(Horizontal, can_focus=True):
             self.action_edit()
 
     def action_edit(self) -> None:
-        """Type in place."""
+        """Type in place, or in the text."""
+        if self.only_in_text:
+            self.post_message(self.InText(self))
+            return
         self.before = self.value
         field = self.query_one(Input)
         with field.prevent(Input.Changed):

@@ -95,20 +95,22 @@ class JobForm(VerticalScroll, can_focus=False):
         plan: RunPlan | None,
         wrong: Collection[str],
         values: Mapping[str, str],
+        only_in_text: Collection[str] = (),
     ) -> None:
-        """The job as it stands, and what each field says of its text; `wrong` are keys with problems."""
+        """The job as it stands, and what each field says of its text; `wrong` are keys with problems, `only_in_text`
+        fields that can't say all of it."""
         self.job, self.plan = job, plan
         self.field("job").show(name, count)
         for field in FIELDS:
             row = self.field(field.id)
             if row.typing:
                 continue
-            value, bad = values[field.id], field.key.split(".")[0] in wrong
+            value, bad, more = values[field.id], field.key.split(".")[0] in wrong, field.id in only_in_text
             if field.id == "hosts":
                 hosts = plan.hosts if plan else ()
-                row.show(value, str(len(hosts) or ""), wrong=bad, empty=fold(hosts))
+                row.show(value, str(len(hosts) or ""), wrong=bad, empty=fold(hosts), only_in_text=more)
             else:
-                row.show(value, wrong=bad)
+                row.show(value, wrong=bad, only_in_text=more)
         rest = self.query_one("#rest", Painted)
         rest.styles.height = len(self._rest(46, 0)) or 1
         for part in self.query(Painted):

@@ -9,11 +9,14 @@ from itertools import count
 
 from distui.frozen import frozen
 from distui.plan.labels import format_ranks
+from distui.regex import regex
 from distui.spec.hosts.names import fold
-from distui.spec.job.job import Job
-from distui.spec.yaml.edit_text import scalar, set_value, values_at, words
+from distui.spec.job.job import GpuRequest, Job
+from distui.spec.yaml.edit_text import nested_at, scalar, set_value, values_at, words
 from distui.tui.launch.form.shell import uses_shell
 from distui.whole import whole
+
+_LABEL = regex(r"([\w.-]+)=([\w.-]+)")
 
 
 @frozen
@@ -54,24 +57,24 @@ def _hosts_yaml(text: str) -> str | None:
         return None
     many = re.fullmatch(r"(.+?)\s+x(\d+)", text)
     base, count = (many[1], f", count: {many[2]}") if many else (text, "")
-    if label := re.fullmatch(r"([\w.-]+)=([\w.-]+)", base):
-        return "{label: {" + f"{label[1]}: {scalar(label[2])}" + "}" + count + "}"
+    labels = [_LABEL.fullmatch(part.strip()) for part in base.split(",")]
+    if all(labels):
+        pairs = (f"{scalar(label[1])}: {scalar(label[2])}" for label in labels if label)
+        return "{label: {" + ", ".join(pairs) + "}" + count + "}"
     if group := re.fullmatch(r"@([\w.-]+)", base):
         return "{group: " + scalar(group[1]) + count + "}"
     return "{names: " + scalar(base) + count + "}" if count else scalar(base)
 
 
 def gpus_text(job: Job) -> str:
-    """GPUs of each host: `all`, `8`, `0-3`; `as hosts.yaml says` is empty."""
+    """GPUs of each host: `all`, `8`, `[0-3]`, host by host `node01 [0-3]; node02 2`; as hosts.yaml says is empty."""
     if job.gpus_by_host:
-        return "see YAML"
-    match job.gpus_per_host:
-        case None:
-            return ""
-        case tuple() as indices:
-            return f"[{format_ranks(indices)}]"
-        case value:
-            return str(value)
+        return "; ".join(f"{host} {_gpus_words(gpus)}" for host, gpus in job.gpus_by_host.items())
+    return "" if job.gpus_per_host is None else _gpus_words(job.gpus_per_host)
+
+
+def _gpus_words(gpus: GpuRequest) -> str:
+    return f"[{format_ranks(gpus)}]" if isinstance(gpus, tuple) else str(gpus)
 
 
 def _gpus_yaml(text: str) -> str | None:
@@ -150,6 +153,24 @@ def values(text: str, job: Job | None, job_text: str, name: str | None) -> dict[
         return dict.fromkeys((field.id for field in FIELDS), "")
     then = now if text == job_text else values_at(job_text, keys, name=name) or {}
     return {f.id: _value(f, job if now[f.key] == then.get(f.key) else None, now[f.key]) for f in FIELDS}
+
+
+def only_in_text(text: str, job: Job | None, job_text: str, name: str | None) -> dict[str, int]:
+    """The fields that can't say what is written, and the line of each: a key typed there would take the place of all of
+    it. `job` was made of `job_text`."""
+    texts = {field.key: field for field in FIELDS if not field.choices}
+    nested = nested_at(text, list(texts), name=name)
+    now = values_at(text, list(nested), name=name) or {}
+    then = now if text == job_text else values_at(job_text, list(nested), name=name) or {}
+    known = {key: job if now.get(key) == then.get(key) else None for key in nested}
+    return {texts[key].id: line for key, line in nested.items() if not _says_all(texts[key], known[key])}
+
+
+def _says_all(field: Field, job: Job | None) -> bool:
+    """Whether a field has words for all that a job says with a mapping."""
+    if job is None or field.id != "hosts":
+        return False
+    return job.hosts is None or all(_LABEL.fullmatch(f"{k}={v}") for k, v in job.hosts.label.items())
 
 
 def _value(field: Field, job: Job | None, written: str | tuple[str, ...]) -> str:
