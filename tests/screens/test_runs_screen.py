@@ -310,6 +310,37 @@ async def test_two_marked_runs_are_compared_wherever_the_cursor_is(open_app: Any
         assert app.screen.marked == ()
 
 
+async def test_marks_are_of_runs_that_a_filter_hides(open_app: Any, backend: FakeBackend) -> None:
+    """Of two marked runs the filter hides one: those two are compared, not the one under the cursor."""
+    for name in ("llm-7f2", "llm-7f3", "llm-7f1"):
+        backend.record(backend.plan(name), launching(backend.plan(name), 1.0))
+    backend.rows.append(replace(backend.rows[2], run="llm-7f1", started=1.0))
+    async with open_app(start="runs") as (app, pilot):
+        await press(pilot, "space")
+        app.screen.filter_text = "failed"
+        app.screen.filter_changed()
+        assert list(app.screen.shown) == ["llm-7f2", "llm-7f1"]
+        await press(pilot, "g", "space", "G")
+        assert (app.screen.marked, app.screen.chosen.run) == (("llm-7f3", "llm-7f2"), "llm-7f1")
+        await press(pilot, "d")
+        assert isinstance(app.screen, CompareScreen)
+        assert "llm-7f2 to llm-7f3" in screen_text(app)
+
+
+async def test_the_run_before_is_not_looked_for_in_a_filter(open_app: Any, backend: FakeBackend) -> None:
+    """Without a mark: of all the job's runs, not the nearest that the filter shows."""
+    for name in ("llm-7f2", "llm-7f3", "llm-7f1"):
+        backend.record(backend.plan(name), launching(backend.plan(name), 1.0))
+    backend.rows.append(replace(backend.rows[0], run="llm-7f1", live=False, started=1.0))
+    async with open_app(start="runs") as (app, pilot):
+        app.screen.filter_text = "running"
+        app.screen.filter_changed()
+        assert list(app.screen.shown) == ["llm-7f3", "vit-2b1", "llm-7f1"]
+        await press(pilot, "g", "d")
+        assert isinstance(app.screen, CompareScreen)
+        assert "llm-7f2 to llm-7f3" in screen_text(app)
+
+
 async def test_a_run_started_elsewhere_tells_what_its_labels_say(open_app: Any, backend: FakeBackend) -> None:
     """y shows tasks, ranks and owner of a run whose plan is not here, and says where the plan is."""
     labels = TaskLabels("vit-2b1", 0, (0, 1), "node04", "vit", "bob@desk", gpus=(0, 1), world_size=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from textual import on
@@ -70,6 +70,8 @@ class RunsScreen(View):
         self._listener = Listener(self)
         self.marked: tuple[str, ...] = ()
         """At most two runs, to be compared."""
+        self.known: dict[str, RunRow] = {}
+        """Every run, whatever the filter: marks are of these."""
         self.shown: dict[str, RunRow] = {}
         self.troubles: tuple[SharedTrouble, ...] = ()
         """Why hosts could not be asked for their runs, equal reasons once."""
@@ -120,10 +122,7 @@ class RunsScreen(View):
         """Runs whose name, job, state, hosts or owner have the text."""
         wanted = self.filter_text.lower()
         rows = [row for row in app_of(self).rows if wanted in _searched(row)]
-        self.shown = {}
-        for row in rows:
-            if _presence(row) > _presence(self.shown.get(row.run)):
-                self.shown[row.run] = row
+        self.known, self.shown = _by_name(app_of(self).rows), _by_name(rows)
         listed = [Row(run) for run in self.shown]
         if not rows:
             listed.append(Row("?", plain=True))
@@ -311,7 +310,7 @@ class RunsScreen(View):
         row = self._need()
         if row is None:
             return
-        marked = [self.shown[run] for run in self.marked if run in self.shown]
+        marked = [self.known[run] for run in self.marked if run in self.known]
         if len(marked) == 2:
             self.work(self._show_diff(*sorted(marked, key=lambda r: r.started or 0)), name="diff")
             return
@@ -323,8 +322,8 @@ class RunsScreen(View):
 
     def _before(self, row: RunRow) -> RunRow | None:
         """The job's recorded run before this one; for the oldest, the one after it."""
-        same = [r for r in self.shown.values() if r.job == row.job and (r.recorded or r.run == row.run)]
-        at = same.index(row)
+        same = [r for r in self.known.values() if r.job == row.job and (r.recorded or r.run == row.run)]
+        at = [r.run for r in same].index(row.run)
         return same[at + 1] if at + 1 < len(same) else same[at - 1] if at else None
 
     async def _show_diff(self, old: RunRow, new: RunRow) -> None:
@@ -400,6 +399,15 @@ class RunsScreen(View):
 
     async def _prune(self, row: RunRow) -> None:
         await run_change.prune(self, row.run, row.hosts)
+
+
+def _by_name(rows: Sequence[RunRow]) -> dict[str, RunRow]:
+    """The rows by their runs, each once."""
+    found: dict[str, RunRow] = {}
+    for row in rows:
+        if _presence(row) > _presence(found.get(row.run)):
+            found[row.run] = row
+    return found
 
 
 def _presence(row: RunRow | None) -> int:
