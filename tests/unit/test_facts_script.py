@@ -169,9 +169,9 @@ def test_a_mount_that_hangs_hides_no_other_disk(run: Run, shim: Shim, tmp_path: 
     everywhere = {d.path for d in run().disks}
     real = f'exec {shutil.which("df")} "$@"'
     shim("df", f"""case "$*" in *" / "* | */dev/shm) exec sleep {long(614)} ;; *) {real} ;; esac""")
-    assert {d.path for d in run(limit=1).disks} == everywhere - {"/dev/shm"}
+    assert {d.path for d in run(limit=4).disks} == everywhere - {"/dev/shm"}
     shim("df", f"""[ $# = 2 ] || exit 1; exec {shutil.which("df")} "$@" """)
-    assert {d.path for d in run(limit=1).disks} == everywhere
+    assert {d.path for d in run(limit=4).disks} == everywhere
     assert processes_with(long(614)) == []
 
 
@@ -401,7 +401,7 @@ def test_hanging_tools_are_ended_and_hide_nothing_else(run: Run, shim: Shim) -> 
     """nvidia-smi and docker that never answer cost their own facts only, and are gone afterwards."""
     shim("nvidia-smi", f"exec sleep {long(611)}")
     shim("docker", f"exec sleep {long(611)}")
-    facts = run(Host("node01"), limit=1)
+    facts = run(Host("node01"), limit=4)
     assert facts.gpu.problem is not None and facts.gpu.problem.code == "nvidia_smi_timeout"
     assert facts.engine.problem is not None and facts.engine.problem.code == "engine_timeout"
     assert facts.nics and facts.disks
@@ -413,7 +413,7 @@ def test_a_process_nobody_can_end_does_not_hold_the_probe(run: Run, shim: Shim, 
     pid_file = tmp_path / "pid"
     shim("nvidia-smi", f"setsid sleep {long(612)} & echo $! > {pid_file}; wait")
     try:
-        facts = run(limit=1)
+        facts = run(limit=4)
     finally:
         for pid in processes_with(long(612)):
             os.kill(pid, signal.SIGKILL)
@@ -426,7 +426,7 @@ def test_output_without_end_is_cut(run: Run, shim: Shim, tmp_path: Path, shell: 
     """Commands that print forever are cut off; the rest of the host is still read, and no shell goes on with them."""
     for name in ("nvidia-smi", "docker"):
         shim(name, "exec yes rubbish")
-    facts = run(Host("node01"), limit=1, shell=shell)
+    facts = run(Host("node01"), limit=4, shell=shell)
     assert facts.gpu.gpus == () and facts.gpu.problem is not None
     assert facts.nics
     end = time.monotonic() + 60
