@@ -9,6 +9,7 @@ from typing import Any
 
 from distui.facts.host import HostFacts, ProbeResult
 from distui.frozen import frozen
+from distui.regex import regex
 from distui.spec.hosts.inventory import Host
 
 _COMMON = frozenset({"root", "nobody", "localhost", "git", "admin", "ubuntu", "debian", "centos", "rocky", "ec2-user"})
@@ -31,13 +32,13 @@ _REGISTRY = r"(?<![\w./:-])[A-Za-z][\w-]*(?=:\d{2,5}/\w)"
 _PUBLIC = ("docker.io", "nvcr.io", "ghcr.io", "quay.io", "github.com", "nvidia.com", "pytorch.org")
 """Domains that everybody uses."""
 
-_FILES = re.compile(
+_FILES = regex(
     r".*\.(?:bin|cfg|conf|cu|current|db|deb|gz|json|ko|limit|lock|log|md|mode|pem|pub|py|service|sh|slice|so|sock"
     r"|socket|state|tar|target|tgz|tlimit|toml|txt|whl|yaml|yml|zip)"
 )
 """What looks like a domain name and is a file, a unit of systemd or a figure of a driver."""
 
-_TOP = re.compile(
+_TOP = regex(
     r".*\.(?:[a-z]{2}|com|net|org|edu|gov|mil|int|info|biz|cloud|dev|app|tech|systems|science|academy"
     r"|local|lan|internal|intranet|intra|corp|home|private|localdomain|test|example|invalid)"
 )
@@ -152,7 +153,7 @@ _BY_FORM = (
 )
 """What is known by its form, in this order."""
 
-_MADE = re.compile(r"(?:host|user|jump|key|print|mac|addr|id|name)\d+")
+_MADE = regex(r"(?:host|user|jump|key|print|mac|addr|id|name)\d+")
 
 
 def _is_no_domain(word: str) -> bool:
