@@ -153,10 +153,14 @@ _STATES = {
 
 def of_row(row: RunRow, now: float) -> Iterator[Problem]:
     """What the list of runs tells of one that is not followed here: that it stands still, as another distui of this
-    machine says that follows it; it may not be whole, or left something behind.
+    machine says that follows it; that it is quiet where nobody does; it may not be whole, or left something behind.
     """
     if row.stands and row.stalled is not None:
         yield Problem("run", row.run, "wrong", _stands(row.stalled, now), _ASK)
+    elif row.silent and row.quiet is not None:
+        since = duration(max(0.0, now - row.quiet), coarse=True)
+        words = f"no rank said a line for {since}, and nobody follows it here"
+        yield Problem("run", row.run, "watch", words, "enter follows it, and says whether it stands still")
     elif (problem := _STATES.get(row.state)) is not None and row.may_live:
         yield Problem("run", row.run, "watch", *problem)
     elif row.live and row.state in ENDED and (row.left or not row.cleaned):

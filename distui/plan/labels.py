@@ -151,9 +151,19 @@ class TaskLabels:
     """Whether its container stays once the run has ended (`run --keep`), whoever cleans up; only a stop removes it."""
 
     @property
+    def serves(self) -> bool:
+        """Whether the task only serves others: it may be silent for as long as it likes."""
+        return bool(self.done_when) and serves_others(self.role, self.done_when)
+
+    @property
     def attempt_key(self) -> tuple[str, ...]:
         """What all tasks of one attempt of one launch have in common: two launches may have one name."""
         return (self.run, self.owner, self.started, self.plan, self.launch, str(self.attempt))
+
+
+def serves_others(role: str, done_when: str | None) -> bool:
+    """Whether a task of this role only serves others in a run that is done when those are done."""
+    return role in ("ps", "evaluator") or (role == "worker" and done_when == "chief")
 
 
 def to_labels(t: TaskLabels) -> dict[str, str]:

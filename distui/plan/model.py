@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from distui.codec import Key
 from distui.frozen import frozen
-from distui.plan.labels import TaskLabels, task_from_labels, token_of
+from distui.plan.labels import TaskLabels, serves_others, task_from_labels, token_of
 from distui.spec.hosts.inventory import EngineName
 from distui.spec.job.job import Backend, DoneWhen, FabricKind, Launcher, OnHang, Success
 from distui.whole import whole
@@ -298,8 +298,8 @@ class RunPlan:
 
     def stall_after_of(self, task: Task) -> float:
         """Seconds of silence after which a rank of the task is quiet; 0, never, for tasks that only serve others."""
-        serves = task.role in ("ps", "evaluator") or (task.role == "worker" and self.done_when == "chief")
-        return 0.0 if serves and self.done_when is not None else self.stall_after
+        serves = self.done_when is not None and serves_others(task.role, self.done_when)
+        return 0.0 if serves else self.stall_after
 
     @property
     def secret_names(self) -> tuple[str, ...]:

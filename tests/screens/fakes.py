@@ -449,7 +449,9 @@ class FakeBackend:
         if self.slow is not None:
             await self.slow.wait()
         self._fail()
-        return tuple(self.rows), self.found_runs
+        own = self.following
+        rows = (dataclasses.replace(row, followed=True) if row.run in own else row for row in self.rows)
+        return tuple(rows), self.found_runs
 
     async def stop(
         self, run: str, *, grace: float | None = None, of: str = "", say: Callable[[str], None] = lambda words: None

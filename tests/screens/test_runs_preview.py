@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from every_key import a_run
-from fakes import FakeBackend, FakeLive, history, sample, screen_text, settle
+from fakes import FakeBackend, FakeLive, colours, history, sample, screen_text, settle
 from measuring import measured
 
 from distui.monitor.figures import HostNews
@@ -111,3 +111,39 @@ async def test_nobody_is_asked_for_the_log_of_a_run_that_another_distui_here_fol
     async with open_app((120, 36), start="runs") as (app, pilot):
         await until(pilot, lambda: asked and "last  step 39  loss 2.610" in screen_text(app))
         assert not any(call[0] == "last_line" for call in backend.calls)
+
+
+async def test_a_run_that_nobody_follows_is_never_green(backend: FakeBackend, open_app: Any) -> None:
+    """That it goes on is not known: muted, amber once it is quiet, in Runs, in its preview and among the problems.
+
+    Green it is when it is followed.
+    """
+    live = await a_run(backend, fails=False)
+    del backend.live[live.plan.run_id]
+    row = next(row for row in backend.rows if row.run == live.plan.run_id)
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        shown = app.screen.palette
+
+        async def look(**changes: Any) -> tuple[str, set[Any]]:
+            backend.rows = [dataclasses.replace(row, **changes)]
+            app.ask_runs()
+            await until(pilot, lambda: app.rows and (app.rows[0].quiet, app.rows[0].followed) == tuple(want))
+            await settle(pilot)
+            return screen_text(app), colours(app, words)
+
+        words, want = "RUNNING", [None, False]
+        text, seen = await look()
+        assert "RUNNING, on its hosts now, nobody follows it here" in text
+        assert shown.muted.color in seen and shown.good.color not in seen | colours(app, app.screen.glyphs.up)
+        words, want = "QUIET 9h", [time.time() - 9 * 3600 - 60, False]
+        text, seen = await look(quiet=want[0])
+        assert "QUIET 9h: no rank said a line since, and nobody follows it here" in text
+        assert shown.watch.color in seen and shown.good.color not in seen
+        await pilot.press("exclamation_mark")
+        await until(pilot, lambda: "no rank said a line for 9h" in screen_text(app))
+        await pilot.press("escape")
+        words, want = "RUNNING", [None, True]
+        await look(followed=True)
+        await until(pilot, lambda: words in screen_text(app))
+        text, seen = screen_text(app), colours(app, words)
+        assert shown.good.color in seen and "nobody follows" not in text

@@ -121,6 +121,15 @@ def test_rows_tell_of_runs_that_nobody_follows_here() -> None:
         assert "was not cleaned up on h[1-2]" in found.text
 
 
+def test_a_run_that_nobody_follows_and_that_is_quiet_is_to_be_watched() -> None:
+    """It may stand still, or say little: who follows it is told which. One that is followed is no problem by that."""
+    row = RunRow("a", "job", "running", ("h1", "h2"), 2, live=True, quiet=10.0)
+    (found,) = problems((), {}, (row,), 10.0 + 9 * 3600)
+    assert (found.level, found.text) == ("watch", "no rank said a line for 9h, and nobody follows it here")
+    assert found.hint.startswith("enter follows it")
+    assert not list(of_row(dataclasses.replace(row, followed=True), 1e5))
+
+
 def test_a_run_that_another_terminal_follows_stands_still_here_too() -> None:
     """What stands in the list of runs stands among the problems; once it is followed here, its events tell."""
     row = RunRow("a", "job", "running", ("h1", "h2"), 2, live=True, stalled=Standstill(2.0, 22))

@@ -99,10 +99,11 @@ def test_a_run_that_stands_still_is_told_while_somebody_follows_it(stored: Store
         row = stored_row(stored)
         assert row.stalled == Standstill(121.0, 22)
         assert not row.stands, "its hosts have not said that it runs"
+        assert row.followed
         journal.write([RunStalled(190.0, False, 190.0)])
         assert stored_row(stored).stalled is None
         journal.write([RunStalled(382.0, True, 321.0)])
-    assert stored_row(stored).stalled is None
+    assert stored_row(stored).stalled is None and not stored_row(stored).followed
     journal.write([RunOpened(400.0, "r1", "smoke", "env", None, {0: "h0"}, {0: (0,)}, attempt=2)])
     journal.close()
     assert summary(stored).stalled is None

@@ -68,7 +68,7 @@ class Glyphs:
 
 
 _STATES = {
-    "up": "up", "running": "up", "succeeded": "up", "back": "up",
+    "up": "up", "running": "up", "unfollowed": "up", "succeeded": "up", "back": "up",
     "down": "bad", "failed": "bad", "lost": "bad", "oom": "bad", "launch_failed": "bad", "degraded": "bad",
     "killed": "ended", "stopped": "ended", "exited": "ended", "ended": "ended", "removed": "ended", "gone": "ended",
     "never_started": "ended", "detached": "ended",

@@ -47,15 +47,22 @@ def gpu_words(gpus: Iterable[GpuReading], ranks: int) -> str:
     return f"{load:.0f} % at {watts:.0f} W{waiting}"
 
 
+def _unread(row: RunRow) -> bool:
+    """Whether it seems to run and nobody follows it here: that it goes on is not known."""
+    return row.state == "running" and not row.followed
+
+
 def sign_of(row: RunRow) -> str:
     """What its sign and its colour say."""
-    return "quiet" if row.stands else row.state
+    return "quiet" if row.stands or row.silent else "unfollowed" if _unread(row) else row.state
 
 
 def state_words(row: RunRow) -> str:
     """Uppercase while it lives, with its attempt where there are several; a failure with its exit status."""
     if row.stands and row.stalled is not None:
         return f"STALLED {duration(max(0.0, time.time() - row.stalled.since), coarse=True)}"
+    if row.silent and row.quiet is not None:
+        return f"QUIET {duration(max(0.0, time.time() - row.quiet), coarse=True)}"
     words = _STATES.get(row.state, row.state)
     if row.live and row.attempts > 1:
         return f"{words} {row.attempt}/{row.attempts}"
@@ -63,12 +70,12 @@ def state_words(row: RunRow) -> str:
 
 
 def state_style(row: RunRow, palette: Palette) -> Style:
-    """Of its state: wrong, live, or nothing to look at."""
+    """Of its state: wrong, to be watched, seen to go on, or nothing to look at."""
     if row.state in ("failed", "launch_failed", "lost"):
         return palette.wrong
-    if row.stands:
+    if row.stands or row.silent:
         return palette.watch
-    return palette.good if row.live and row.state == "running" else palette.muted
+    return palette.good if row.live and row.state == "running" and row.followed else palette.muted
 
 
 def started_words(at: float | None) -> str:

@@ -40,7 +40,10 @@ def _where(row: RunRow) -> str:
         return f", its folder is still on {fold(row.left)}; X removes it"
     if row.state == "starting":
         return ", no rank of it is there yet"
-    return ", on its hosts now" if row.live else ""
+    if row.silent:
+        return ": no rank said a line since, and nobody follows it here; enter does"
+    unread = ", nobody follows it here" if row.state == "running" and not row.followed else ""
+    return f", on its hosts now{unread}" if row.live else ""
 
 
 def _fact(label: str, message: str, palette: Palette) -> Line:

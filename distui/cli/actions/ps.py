@@ -99,7 +99,9 @@ def _cells(row: history.RunRow) -> tuple[str, ...]:
 
 
 def _state(row: history.RunRow) -> str:
-    """Its state in a word; of a run that stands still for how long, and after which step."""
+    """Its state in a word; of a run that stands still or is quiet for how long, and after which step."""
+    if row.silent and row.quiet is not None:
+        return f"quiet {duration(max(0.0, time.time() - row.quiet), coarse=True)}"
     if not row.stands or row.stalled is None:
         return row.state
     last = f", step {row.stalled.step:,.0f}" if row.stalled.step is not None else ""

@@ -31,6 +31,8 @@ def row_json(row: RunRow) -> dict[str, Any]:
         "attempts": row.attempts,
         "left": list(row.left),
         "stalled": {"since": row.stalled.since, "step": row.stalled.step} if row.stands and row.stalled else None,
+        "followed": row.followed,
+        "quiet": {"since": row.quiet} if row.silent else None,
     }
 
 

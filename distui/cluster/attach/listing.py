@@ -12,6 +12,7 @@ from distui.cluster.settings import ClusterSettings
 from distui.frozen import frozen
 from distui.identity import owner
 from distui.runs.hosts.discover import FoundRuns, find_runs
+from distui.runs.hosts.last_said import with_quiet
 from distui.runs.hosts.launches import Launch, find_launches
 from distui.runs.report import history
 from distui.runs.report.history import RunRow
@@ -59,7 +60,7 @@ async def ask_runs(places: Places, recorded: RecordedRuns, connect: Connect) -> 
     found, launches = _NOTHING
     if recorded.asked:
         async with connect(recorded.asked) as connector:
-            found, launches = await _find_all(connector, recorded.asked)
+            found, launches = await _find_all(connector, recorded)
     rows = await asyncio.to_thread(_joined, places.settings, recorded.rows, found, launches)
     return ListedRuns(tuple(rows), found, recorded.asked)
 
@@ -76,10 +77,16 @@ def _recorded(settings: ClusterSettings, before: Sequence[RunRow] = ()) -> list[
     return [over.get(one.run_id) or history.shown_row(one, variables) for one in settings.store.all()]
 
 
-async def _find_all(connector: Connector, hosts: Sequence[Host]) -> tuple[FoundRuns, tuple[Launch, ...]]:
-    """Runs with tasks on these hosts, and folders of launches on those that answered."""
-    found = await find_runs(connector, hosts)
-    return found, await find_launches(connector, [host for host in hosts if host.name in found.answered])
+async def _find_all(connector: Connector, recorded: RecordedRuns) -> tuple[FoundRuns, tuple[Launch, ...]]:
+    """Runs with tasks on these hosts, and folders of launches on those that answered. Hosts that have a run which
+    nobody follows here are asked once more: whether it is quiet.
+    """
+    found = await find_runs(connector, recorded.asked)
+    answered = [host for host in recorded.asked if host.name in found.answered]
+    launches = await find_launches(connector, answered)
+    followed = [row for row in recorded.rows if row.followed]
+    unread = [run for run in found.runs if not any(history.is_of(run, row) for row in followed)]
+    return await with_quiet(connector, answered, found, unread), launches
 
 
 def _joined(

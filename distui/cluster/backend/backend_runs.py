@@ -142,7 +142,7 @@ class RunBackend(ABC):
         if followed is None:
             return row
         state, stands = followed.state, standstill(followed.plan, followed.state, time.time())
-        return replace(row, state=state.summary, live=True, attempt=state.attempt, stalled=stands)
+        return replace(row, state=state.summary, live=True, attempt=state.attempt, stalled=stands, followed=True)
 
     async def stop(
         self, run: str, *, grace: float | None = None, of: str = "", say: Callable[[str], None] = lambda words: None

@@ -75,6 +75,10 @@ class FoundRun:
     tasks: tuple[FoundTask, ...]
     others: tuple[FoundTask, ...] = ()
     """Tasks of the same launch and owner that say they are of another attempt."""
+    quiet: float | None = None
+    """Since when none of its ranks said a line, on this machine's clock, where that was asked for (`last_said.py`) and
+    is longer than its `stall_after`.
+    """
 
     @property
     def job(self) -> str:

@@ -56,11 +56,20 @@ class RunRow:
     """Hosts that have its folder and none of its tasks any more: it has ended, and was not cleaned up to the end."""
     stalled: Standstill | None = None
     """That it stands still, as whoever follows it on this machine says; None also where nobody does."""
+    followed: bool = False
+    """Whether a distui of this machine reads it as it goes on. Of another run it is not known whether it goes on."""
+    quiet: float | None = None
+    """Since when no rank of a run that nobody follows here said a line, where that is longer than its `stall_after`."""
 
     @property
     def stands(self) -> bool:
         """Whether it seems to run and stands still."""
         return self.state == "running" and self.stalled is not None
+
+    @property
+    def silent(self) -> bool:
+        """Whether it seems to run, nobody follows it here, and its ranks are quiet: it may stand still."""
+        return self.state == "running" and not self.followed and self.quiet is not None
 
     @property
     def goes_on(self) -> bool:
@@ -102,7 +111,7 @@ def stored_row(stored: StoredRun) -> RunRow:
     recorded = summary(stored)
     result = recorded.result or {}
     left = result.get("state") == "detached"  # with the exit and the time of who left; those of the run are not known
-    followed = stored.is_followed if recorded.paused or recorded.stalled is not None else False
+    followed = stored.is_followed if recorded.paused or str(result.get("state")) not in ENDED else False
     resting = recorded.paused and followed
     return RunRow(
         run=stored.run_id,
@@ -123,6 +132,7 @@ def stored_row(stored: StoredRun) -> RunRow:
         cleaned=recorded.cleaned,
         launch=recorded.launch,
         stalled=recorded.stalled if followed else None,
+        followed=followed,
     )
 
 
@@ -168,6 +178,8 @@ def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
         cleaned=recorded is None or recorded.cleaned,
         launch=found.token,
         stalled=recorded.stalled if recorded is not None and runs else None,
+        followed=recorded is not None and recorded.followed and runs,
+        quiet=found.quiet,
     )
 
 

@@ -10,6 +10,9 @@ That GPUs are busy says nothing: NCCL's kernels spin at full load while they wai
    of it now, ranks are to be quiet (`watch/silence.py`);
 4. only what was recorded is known, and that says so (a run that is read beside its owner).
 `stall_after: 0` leaves the first.
+
+Of a run that nobody follows only the lines are known, by when its engines kept the last of each task: it is quiet
+(`quiet_since`), which may be a standstill, or a job that says little.
 """
 
 from __future__ import annotations
@@ -51,6 +54,18 @@ def standstill(plan: RunPlan, state: RunState, now: float) -> Standstill | None:
     if (since_quiet := _all_quiet(plan, state, now)) is not None:
         return Standstill(since_quiet, step)
     return Standstill(state.stalled.since, state.stalled.step) if state.stalled is not None else None
+
+
+def quiet_since(said: Iterable[tuple[float | None, float]], now: float) -> float | None:
+    """Since when no task said a line, where each that should speak is silent for longer than its `stall_after`.
+
+    `said` has of each task when it said its last line (None where that is not known: then nothing is), and how long it
+    may be silent (0: for ever).
+    """
+    times = [(at, after) for at, after in said if after]
+    if any(at is None or now - at <= after for at, after in times):
+        return None
+    return max((at for at, _ in times if at is not None), default=None)
 
 
 def steps_done(state: RunState) -> bool:
