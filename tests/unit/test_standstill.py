@@ -29,7 +29,7 @@ from distui.runs.lines.events import (
     RunOpened,
     RunStalled,
 )
-from distui.runs.lines.explanation import Explanation
+from distui.runs.lines.explanation import Explanation, RankPlace
 from distui.runs.state.load import waits
 from distui.runs.state.pages import Pages
 from distui.runs.state.reducer import RunState, apply
@@ -129,6 +129,31 @@ def test_one_of_two_left_behind_is_waited_for() -> None:
     state = running(stepped(120.0, 35), *(stepped(85.0 + i, i, 0) for i in range(36, 105)))
     state = apply(state, Progressed(189.0, 0, "h1", {"step": 104.0, "total": 104.0}))
     assert not steps_done(state) and stands(state, 500.0) == Standstill(189.0, 104)
+
+
+PLACES = (
+    RankPlace(1, "h2", "saves", "all_reduce #30", 1, culprit=True),
+    RankPlace(0, "h1", "waits", "all_reduce #31", 0),
+    RankPlace(2, "h2", "reads"),
+)
+
+
+@pytest.mark.parametrize(("ranks", "places"), [((0, 1), PLACES), ((1,), PLACES), ((2,), PLACES), ((0,), ())])
+def test_a_step_after_the_answer_refutes_it(ranks: tuple[int, ...], places: tuple[RankPlace, ...]) -> None:
+    """An evaluation was read as a hang and is over.
+
+    A rank that was in nothing that stood still tells nothing of it, nor does a step of before that is read late.
+    """
+    hang = Explanation("hang", "rank 1 holds up all", "certain", places, since=100.0)
+    state = apply(running(stepped(90.0, 1039), stepped(99.0, 1039, 2)), RanksAsked(300.0, hang))
+    assert stands(apply(state, stepped(120.0, 1040, *ranks)), 301.0) == Standstill(100.0, 1040)
+    later = apply(state, stepped(500.0, 1041, *ranks))
+    if ranks == (2,):
+        assert stands(later, 501.0) == Standstill(100.0, 1041) and later.why is not None
+    else:
+        assert stands(later, 501.0) is None and later.why is None
+    again = apply(later, RanksAsked(510.0, replace(hang, since=502.0)))
+    assert stands(again, 511.0) == Standstill(502.0, 1041)
 
 
 def test_stall_after_0_turns_it_off() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,6 +15,7 @@ from distui.cluster import why as why_module
 from distui.cluster.run import Run
 from distui.errors import NotFound
 from distui.plan import serialize
+from distui.runs.control import supervise
 from distui.runs.ending import ask_ranks
 from distui.runs.ending.ask_ranks import AskTurns, tell_why
 from distui.runs.insight.asking.look import Look
@@ -31,6 +33,8 @@ from distui.runs.lines.events import (
     Notice,
     PhaseBegun,
     RanksAsked,
+    RanksStepped,
+    RankStep,
     RunEnded,
     RunOpened,
 )
@@ -185,6 +189,28 @@ async def test_another_standstill_is_not_the_one_before(telling: Any) -> None:
     said, again, _ = await telling((140.0, HANG), (150.0, replace(HANG, since=145.0)))
     (first, second) = [event.found for event in said if isinstance(event, RanksAsked)]
     assert (first.kind, second.kind, second.culprits, again) == ("hang", "moving", (), [175.5])
+
+
+async def test_a_step_says_that_the_ranks_go_on(tmp_path: Path) -> None:
+    """At once, and not when they are asked the next time, two minutes later; they are asked at once, too."""
+    cluster, now = Cluster(tmp_path), [300.0]
+    run = cluster.controller(cluster.plan(stall_after=120.0), clock=lambda: now[0])
+    attempt, turns = run.attempt, AskTurns(0.0, 120.0, insight=True)
+    await attempt.emit(RunOpened(90.0, "r1", "j", "env", None, {0: "h1", 1: "h2"}, {0: (0,), 1: (1,)}))
+    await attempt.emit(RanksAsked(300.0, HANG))
+    attempt.explanation = HANG
+    assert turns.due(300.0, silent=True) and not turns.due(301.0, silent=True)
+    steps = iter([RanksStepped(301.0, (RankStep(1, 8, 299.0),)), RanksStepped(302.0, (RankStep(1, 9, 302.0),))])
+    attempt.steps = Mock(news=lambda *_: next(steps))
+    now[0] = 301.0
+    await supervise._tell_steps(attempt, turns)
+    assert attempt.state.why is not None and not turns.due(301.0, silent=True)
+    now[0] = 302.0
+    await supervise._tell_steps(attempt, turns)
+    await attempt.close()
+    assert (attempt.state.why, attempt.explanation) == (None, None) and turns.due(302.0, silent=True)
+    assert kept(run.stored)[-1].found.kind == "moving"
+    assert [notice.text for notice in attempt.state.notices] == ["the ranks go on: no collective stands still any more"]
 
 
 async def test_a_rank_stopped_by_a_signal_is_told_at_once(telling: Any) -> None:

@@ -11,7 +11,7 @@ from distui.errors import DistuiError, ExitCode
 from distui.plan.model import Task
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.ending.ask_before_stop import BeforeStop
-from distui.runs.ending.ask_ranks import AskTurns, any_silent, tell_why
+from distui.runs.ending.ask_ranks import AskTurns, any_silent, tell_going_on, tell_why
 from distui.runs.ending.circumstances import Turns, tell_network
 from distui.runs.hosts.stop_word import TO_END, StopWord
 from distui.runs.lines.events import RunStalled, StopAsked, StopReason
@@ -72,7 +72,7 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
         if tracker.stop_began is None and attempt.clock() - tracker.waited_at > AFTER_ROOM:
             for silence in attempt.silences.news(attempt.state, attempt.clock()):
                 await attempt.emit(silence)
-            await _tell_steps(attempt)
+            await _tell_steps(attempt, asking)
             if attempt.run.views:  # its owner asks hosts and ranks
                 continue
             if turns.due(attempt.clock(), quiet=any(rank.quiet for rank in attempt.state.ranks.values())):
@@ -83,10 +83,13 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
         _raise_bugs(stops)
 
 
-async def _tell_steps(attempt: Attempt) -> None:
-    """How far ranks are, and whether steps come."""
+async def _tell_steps(attempt: Attempt, asking: AskTurns) -> None:
+    """How far ranks are, whether steps come, and that those go on which were said to stand still."""
+    stood = attempt.state.why is not None
     if (steps := attempt.steps.news(attempt.tracker.tracks.values(), attempt.clock())) is not None:
         await attempt.emit(steps)
+        if stood and attempt.state.why is None:
+            await tell_going_on(attempt, asking)
     now, known = attempt.clock(), attempt.state.stalled
     stands = standstill(attempt.plan, replace(attempt.state, stalled=None), now)
     if (stands is None) != (known is None):

@@ -148,6 +148,14 @@ def _goes_on(found: Explanation) -> Explanation:
     return Explanation("moving", "no collective has stood still for long", found.certainty, places)
 
 
+async def tell_going_on(attempt: Attempt, turns: AskTurns) -> None:
+    """What was said to stand still was refuted by a step: say so, and see at once what ranks do now."""
+    found, attempt.explanation = attempt.explanation, None
+    turns.again(attempt.clock())
+    if found is not None:
+        await _tell(attempt, WhyRecord(attempt.clock(), "run", _goes_on(found)))
+
+
 def _ends(attempt: Attempt, found: Explanation) -> bool:
     """Whether the run is to be stopped for it (`on_hang`). What hosts out of reach do nobody knows: those are waited
     for, as long as for any run.

@@ -77,6 +77,12 @@ class Explanation:
         return tuple(sorted(found))
 
     @property
+    def standing(self) -> frozenset[int]:
+        """The ranks of the run that are in what stands still, as far as it names them."""
+        those = (place for place in self.ranks if place.culprit or place.behind is not None)
+        return frozenset(place.rank if place.within is None else place.within for place in those)
+
+    @property
     def summary(self) -> str:
         """In one line: what it is, and what to do about it."""
         return f"{self.headline}; {self.advice}" if self.advice else self.headline

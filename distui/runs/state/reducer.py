@@ -185,7 +185,7 @@ def apply(state: RunState, event: Event) -> RunState:
         case Progressed():
             return replace(state, progress=event)
         case RanksStepped():
-            return replace(state, steps=taken(state.steps, event.steps))
+            return _with_steps(state, event)
         case RunStalled():
             return replace(state, stalled=event if event.stalled else None)
         case RankSilent():
@@ -265,6 +265,16 @@ def _with_rank(state: RunState, event: RankChanged) -> RunState:
 def _with_silence(state: RunState, event: RankSilent) -> RunState:
     rank = state.ranks.get(event.rank, RankState(event.rank, event.host, event.rank))
     return replace(state, ranks=state.ranks.with_entry(event.rank, replace(rank, quiet=event.quiet)))
+
+
+def _with_steps(state: RunState, event: RanksStepped) -> RunState:
+    """A step of a rank that is in what stood still, said after the answer, refutes it: the run goes on."""
+    steps, why = taken(state.steps, event.steps), state.why
+    if why is not None:
+        meant = why.found.standing or steps.keys()
+        if any(steps[rank].last.at > why.at for rank in meant if rank in steps):
+            why = None
+    return replace(state, steps=steps, why=why)
 
 
 def _with_lines(state: RunState, event: LogLines) -> RunState:
