@@ -124,6 +124,45 @@ async def test_step_and_lag_in_the_list(open_app: Any, backend: FakeBackend) -> 
         assert row[:39].split()[-2:] == ["3", "17"]
 
 
+async def test_a_host_that_was_opened_by_hand_stays_open_when_it_has_a_problem(
+    open_app: Any, backend: FakeBackend
+) -> None:
+    """Whoever walked through its ranks sees the one that falls behind.
+
+    Folded by hand it stays so, until another one does.
+    """
+    live = await stuck(backend, ago=0.0)
+    async with open_app((120, 36)) as (_, pilot):
+        screen = await opened(pilot, live)
+        ranks: RankList = screen.panes.ranks
+
+        def keys() -> list[str]:
+            return [row.key for row in ranks.list.rows]
+
+        assert "13" not in keys()
+        ranks.go(13)
+        await settled(pilot)
+        assert "13" in keys() and keys()[1] == "host node01"
+        now = time.time()
+        await live.feed(*(steps(live.plan, now, 21 + i, r13=20) for i in range(20)))
+        await settled(pilot)
+        assert keys()[1] == "host node02" and "13" in keys() and "0" not in keys()
+        ranks.list.focus()
+        ranks.list.go("host node02")
+        await pilot.press("enter")
+        await settled(pilot)
+        assert "13" not in keys()
+        await live.feed(steps(live.plan, now + 1, 41, r13=20))
+        await settled(pilot)
+        assert "13" not in keys(), "the problem is the same"
+        await live.feed(*(steps(live.plan, now + 2 + i, 42 + i, r13=20, r12=41) for i in range(20)))
+        await settled(pilot)
+        assert "13" in keys() and "12" in keys()
+        await pilot.press("enter", "enter")
+        await settled(pilot)
+        assert "13" in keys()
+
+
 async def test_o_orders_by_lag(open_app: Any, backend: FakeBackend) -> None:
     """Who is furthest behind first, across hosts, and back; the cursor is on the first one."""
     live = await stuck(backend, ago=0.0, r13=3, r20=10)

@@ -81,8 +81,10 @@ class RankList(Vertical):
         """Host -> the number of its launcher's log, where a launcher has one of its own."""
         self.order: Order = "host"
         """By host and number, or who is furthest behind first."""
-        self.toggled: set[str] = set()
-        """Hosts that were folded or unfolded by hand."""
+        self.opened: set[str] = set()
+        """Hosts that were unfolded by hand."""
+        self.folded: set[str] = set()
+        """Hosts with trouble that were folded by hand; they open again when another rank there has some."""
         self._width = 2
         self._head = Painted(self._title)
         self.list = RankRows(self._paint)
@@ -96,6 +98,8 @@ class RankList(Vertical):
 
     def set_ranks(self, ranks: Sequence[RankRow], samples: Mapping[str, HostSampled], panes: Mapping[int, str]) -> None:
         """Show these ranks; `panes` says in which pane a rank is."""
+        before = {rank for rank, row in self.ranks.items() if row.trouble}
+        self.folded -= {row.host for row in ranks if row.trouble and row.rank not in before}
         self.ranks = {row.rank: row for row in ranks}
         self.samples, self.panes = samples, panes
         self._width = max(digits(self.ranks), *(len(row.name) for row in ranks), 0)
@@ -128,10 +132,27 @@ class RankList(Vertical):
             return rows + [Row(str(rank)) for rank in dict.fromkeys([*first, *(row.rank for row in rest)])]
         for host, ranks in self.by_host().items():
             rows.append(Row(f"host {host}", plain=not self.folding))
-            if not self.folding or any(r.trouble for r in ranks) != (host in self.toggled):
+            if not self.folding or self._is_open(host, ranks):
                 rows += [Row(str(r.rank)) for r in ranks]
                 rows += [Row(str(self.launchers[host]))] if host in self.launchers else []
         return rows
+
+    def _is_open(self, host: str, ranks: Sequence[RankRow]) -> bool:
+        """Whether the ranks of a host are listed where hosts fold."""
+        return host in self.opened or (host not in self.folded and any(r.trouble for r in ranks))
+
+    def _toggle(self, host: str) -> None:
+        """Fold a host by hand that is open, open one that is folded."""
+        if self._is_open(host, [r for r in self.ranks.values() if r.host == host]):
+            self.opened.discard(host)
+            self.folded.add(host)
+        else:
+            self._open(host)
+        self.list.set_rows(self._rows())
+
+    def _open(self, host: str) -> None:
+        self.opened.add(host)
+        self.folded.discard(host)
 
     @property
     def rank(self) -> int | None:
@@ -155,7 +176,7 @@ class RankList(Vertical):
         if host is None:
             return
         if self.folding and not any(r.key == str(rank) for r in self.list.rows):
-            self.toggled ^= {host}
+            self._open(host)
             self.list.set_rows(self._rows())
         self.list.go(str(rank))
 
@@ -169,8 +190,7 @@ class RankList(Vertical):
         """Enter or a double click."""
         event.stop()
         if event.key.startswith("host "):
-            self.toggled ^= {event.key[5:]}
-            self.list.set_rows(self._rows())
+            self._toggle(event.key[5:])
         elif event.key:
             self.post_message(self.Chosen(int(event.key)))
 
