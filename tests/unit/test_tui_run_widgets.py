@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from array import array
 from dataclasses import replace
 from functools import cache
@@ -107,6 +108,23 @@ def test_the_strip(palette: Palette) -> None:
     short = run_strip.strip_lines(palette, UNICODE, rows() * 4, 118, 3, end, full=False)
     assert short[-1].plain == " 7 more hosts"
     assert "lost" in short[1].plain
+
+
+def test_what_is_to_be_looked_at_has_a_place_in_the_strip(palette: Palette) -> None:
+    """Where not all hosts fit: what is lost or wrong first, then a remark, such as of a rank that is behind."""
+    quiet, lost = rows()
+    late = dataclasses.replace(quiet, host="node07", sign="quiet", remark="17 behind")
+    wrong = dataclasses.replace(quiet, host="node08", sign="failed", trouble=True, remark="20 exit 1")
+    hosts = [quiet, quiet, quiet, late, wrong, lost]
+    end = run_strip.Line()
+    for lines in (
+        run_strip.strip_lines(palette, UNICODE, hosts, 118, 5, end, full=False)[1:],
+        run_strip.narrow_lines(palette, UNICODE, hosts, 80, 4),
+    ):
+        first = [line.plain.removeprefix(f" {sign} ").split()[0] for line, sign in zip(lines, "××◐", strict=False)]
+        assert first == ["node08", "node02", "node07"] and lines[-1].plain == " 3 more hosts"
+    narrow = run_strip.narrow_lines(palette, UNICODE, [quiet, quiet, late], 80, 2)
+    assert "17 behind" in narrow[0].plain
 
 
 def gpus(*loads: float, at: int = 0) -> tuple[GpuReading, ...]:

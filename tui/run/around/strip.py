@@ -207,6 +207,11 @@ def top_rate(rows: Sequence[HostRow]) -> float:
     return max((v for row in rows for v in _history(row)[-HISTORY_S:] if v is not None), default=1.0)
 
 
+def _weight(row: HostRow) -> int:
+    """Its place where not all fit: what is lost or wrong, what is to be watched, the others."""
+    return 0 if row.lost or row.trouble else 1 if row.remark else 2
+
+
 def strip_lines(
     palette: Palette,
     glyphs: Glyphs,
@@ -218,11 +223,11 @@ def strip_lines(
     full: bool,
     used: NetworkUsed | None = None,
 ) -> list[Line]:
-    """Title and hosts in so many rows; hosts that do not fit are counted, those with trouble come first."""
+    """Title and hosts in so many rows; hosts that do not fit are counted, those with trouble or a remark come first."""
     if height <= 0:
         return []
     lines = [strip_title(palette, glyphs, rows, width, end, used)]
-    ordered = sorted(rows, key=lambda r: not (r.lost or r.trouble)) if len(rows) > height - 1 else list(rows)
+    ordered = sorted(rows, key=_weight) if len(rows) > height - 1 else list(rows)
     name, top = max((len(r.host) for r in rows), default=4), top_rate(rows)
     for row in ordered[: height - 1]:
         lines.append(host_line(palette, glyphs, row, width, name=min(12, name), top=top, history=full))
@@ -266,9 +271,9 @@ def narrow_line(palette: Palette, glyphs: Glyphs, row: HostRow, width: int, name
 
 
 def narrow_lines(palette: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: int, height: int) -> list[Line]:
-    """Those rows; hosts with trouble first when not all fit."""
+    """Those rows; hosts with trouble or a remark first when not all fit."""
     name = min(12, max((len(r.host) for r in rows), default=4))
-    ordered = sorted(rows, key=lambda r: not (r.lost or r.trouble)) if len(rows) > height else list(rows)
+    ordered = sorted(rows, key=_weight) if len(rows) > height else list(rows)
     ranks = min(10, max((len(r.remark or r.ranks) for r in rows), default=5))
     lines = [narrow_line(palette, glyphs, row, width, name, max(5, ranks)) for row in ordered[:height]]
     if len(rows) > height and lines:
