@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fakes import FakeBackend, FakeLive, colours, launching, lines, sample, screen_text, shot
 from measuring import measured
-from standing import answer
+from standing import answer, hang
 from training import PATTERN, opened, settled, until
 
 from distui.plan.model import RunPlan
@@ -93,6 +93,26 @@ async def test_n_goes_to_the_culprit(open_app: Any, backend: FakeBackend, size: 
         await pilot.press("w")
         await settled(pilot)
         assert isinstance(app.screen, WhyScreen)
+
+
+async def test_n_begins_with_the_culprit_though_a_pane_has_it(open_app: Any, backend: FakeBackend) -> None:
+    """Rank 0, which the view opens with, holds the others up, and 5 is behind: the worst is not passed over."""
+    live = await stuck(backend, r5=19)
+    await live.feed(RanksAsked(time.time(), hang(live.plan, rank=0, since=time.time() - 400)))
+    async with open_app((120, 36)) as (_, pilot):
+        screen = await opened(pilot, live)
+        assert screen.panes.log_pane.rank == 0 and screen.failures.suspects == [0, 5]
+        gone = []
+        for key in ("n", "n", "n", "N"):
+            await pilot.press(key)
+            await settled(pilot)
+            gone.append((screen.panes.log_pane.rank, screen.panes.ranks.rank))
+        assert gone == [(0, 0), (5, 5), (0, 0), (5, 5)]
+        screen.failures.command_number(7)
+        await settled(pilot)
+        await pilot.press("n")
+        await settled(pilot)
+        assert screen.panes.log_pane.rank == 0
 
 
 async def test_one_of_two_ranks_is_the_culprit(open_app: Any, backend: FakeBackend) -> None:

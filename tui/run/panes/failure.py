@@ -42,6 +42,8 @@ class FailureNavigator(Part):
         self.panes = panes
         self._shown = False
         """Whether a run that has failed was shown at its failure."""
+        self._gone_to: int | None = None
+        """The rank that was gone to last because it failed or is to be looked at."""
 
     @property
     def failed(self) -> list[int]:
@@ -55,6 +57,7 @@ class FailureNavigator(Part):
 
     def show_failed(self, rank: int) -> None:
         """A failed rank in the pane it has, else in the active one, at its own last words."""
+        self._gone_to = rank
         self.panes.leave_merged()
         pane = self.panes.pane_of(rank) or self.panes.log_pane
         self.panes.show_rank(rank, pane)
@@ -124,10 +127,10 @@ class FailureNavigator(Part):
         self.panes.changed()
 
     def step(self, step: int) -> None:
-        """To the next of the ranks to look at, or with -1 to the one before."""
-        found, pane = self.suspects, self.panes.log_pane
-        at = found.index(pane.rank) + step if pane.rank in found else 0
-        rank = found[at % len(found)]
+        """To the next rank to look at, or with -1 to the one before; to the worst first, also where a pane has it."""
+        found, here = self.suspects, self.panes.log_pane.rank
+        at = found.index(here) + step if here in found and here == self._gone_to else 0
+        rank = self._gone_to = found[at % len(found)]
         self.command_number(rank)
         if len(found) == 1:
             only = "that failed by itself" if self.failed else "to look at"
