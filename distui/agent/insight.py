@@ -4,9 +4,9 @@
 
 In, as one line of JSON on stdin: `tasks`, each with its number, its folder for the hook's files, and its engine's id or
 its folder (engine `process`); `engine`, its command; `most`, how many collectives of a group are wanted; `stacks`,
-whether they are; `left`, whether it is asked for what programs that have ended left behind, and nothing else; `gpus`
-and `ras`, how many seconds drivers of GPUs and NCCL's RAS may take, 0 for not asking them; `ras_talk`, what asks RAS in
-containers, as a program.
+whether they are, and with them what waits in the processes' connections; `left`, whether it is asked for what programs
+that have ended left behind, and nothing else; `gpus` and `ras`, how many seconds drivers of GPUs and NCCL's RAS may
+take, 0 for not asking them; `ras_talk`, what asks RAS in containers, as a program.
 """
 
 import json
@@ -20,6 +20,7 @@ from distui.agent.gpu_state import GpuHealth
 from distui.agent.hooked import ANSWER_SECONDS, hears, left, recorder, stacks, who
 from distui.agent.processes import Look, Stat, all_parents, family, inner_pid, of_task, pressure
 from distui.agent.ras import Networks
+from distui.agent.sockets import Sockets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
@@ -56,6 +57,7 @@ def all_seen(asked: "dict[str, Any]") -> "dict[str, Any]":
     networks = Networks(found if asked.get("ras") else [], asked)
     everybody = [pid for _, pids in found for pid in pids]
     gpus = GpuHealth(everybody, asked["gpus"]) if asked.get("gpus") else None
+    sockets = Sockets(everybody) if asked.get("stacks") else None
     before = [[Look(pid) for pid in pids] for _, pids in found]
     begun = time.monotonic()
     asking = [Asking(task["hook"], pid, asked) for task, pids in found for pid in pids]
@@ -66,6 +68,8 @@ def all_seen(asked: "dict[str, Any]") -> "dict[str, Any]":
         rows = [by_pid[task["hook"], pid].row(look, begun) for pid, look in zip(pids, looks)]
         seen.append({"task": task["task"], "processes": [row for row in rows if row]})
     answer = {"tasks": seen, "networks": networks.rows(asked.get("ras", 0))}  # type: dict[str, Any]
+    if sockets is not None:
+        answer["connections"] = sockets.rows()
     return answer if gpus is None else dict(answer, gpus=gpus.answer())
 
 

@@ -6,7 +6,8 @@ Of a run that has ended it is what its ranks answered while it lived.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 
 from distui.cluster.attach.leftover import run_there
 from distui.cluster.attach.places import RunLocation, find
@@ -20,6 +21,7 @@ from distui.runs.ending.ask_ranks import ranks_watched
 from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.runs.insight.asking.closer import look_and_watch
 from distui.runs.insight.asking.look import Asked, Look
+from distui.runs.insight.seen.answers import HostAnswer
 from distui.runs.insight.seen.ranks import RankSeen, TaskRanks
 from distui.runs.insight.seen.sick import gpus_of
 from distui.runs.insight.slow.slow import Slow
@@ -46,6 +48,8 @@ class Why:
     """Each rank as it was seen; none of a run that has ended."""
     slow: Slow | None = None
     """What was seen where the ranks were watched for some seconds, since nothing stands still."""
+    hosts: Mapping[str, HostAnswer] = field(default_factory=dict)
+    """What hosts said beside their ranks, where those were looked at once."""
     network: NetworkUsed | None = None
     """Which interface carried how much, as whoever followed the run said last; None where that is not kept here."""
     asked: bool = True
@@ -120,7 +124,8 @@ def _keep(stored: StoredRun, answer: Why) -> None:
 
 def _answer(run: str, mask: Mask, seen: Look, used: NetworkUsed | None) -> Why:
     record = WhyRecord(time.time(), "user", seen.explanation, seen.calls)
-    return Why(run, mask.event(record), tuple(map(mask.event, seen.ranks)), mask.event(seen.slow), mask.event(used))
+    ranks, hosts = tuple(map(mask.event, seen.ranks)), {host: mask.event(one) for host, one in seen.hosts.items()}
+    return Why(run, mask.event(record), ranks, mask.event(seen.slow), hosts, mask.event(used))
 
 
 def _ended(tasks: Sequence[FoundTask]) -> dict[int, str]:

@@ -140,6 +140,26 @@ def test_what_holds_the_others_up(hang: Hang, distui: Distui, lab: Any, way: str
     stop(distui)
 
 
+def test_a_network_that_carries_nothing(hang: Hang, distui: Distui, lab: Any) -> None:
+    """Every rank has entered, and nobody is to blame: which connections are not answered tells where to look."""
+    paced = program("pass", collective=hangs.PACED)
+    found = hang(paced, then=lambda: lab.host("h1").fault("cut", "h2"), stall_after="3s")
+
+    def tells() -> bool:
+        found.update(ask(distui))
+        return bool(found["advice"].startswith("look at the network between h1 and h2: what h"))
+
+    until(tells, seconds=120)
+    assert (found["kind"], found["culprits"]) == ("hang", []), found["headline"]
+    assert re.match(r"every rank has entered all_reduce #\d+ .*, and it does not end", found["headline"])
+    lost = re.compile(r"rank [0-3] on h[12]: .* for rank [0-3] on h[12] wait to be sent, sent again \d+ times without")
+    assert any(lost.match(line) for line in found["evidence"]), found["evidence"]
+    assert any(one["tries"] > 1 for host in found["hosts"].values() for one in host["connections"])
+    follower_says(hang, "every rank has entered all_reduce #")
+    lab.host("h1").fault("uncut")
+    stop(distui)
+
+
 def test_ranks_of_torchrun(hang: Hang, distui: Distui) -> None:
     """Several in one container: each is known by what it says of itself."""
     found = hang(program("time.sleep(600)"), launcher="torchrun", command=["/pytorch/hang.py"])

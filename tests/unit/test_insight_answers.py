@@ -182,7 +182,7 @@ def test_pressure_is_of_what_has_one() -> None:
 KEYS = [
     "tasks", "task", "processes", "pressure", "cpu", "io", "at", "pid", "parent", "name", "state", "read", "threads",
     "busy_with", "recorder", "stacks", "hook", "groups", "recent", "direct", "enqueued", "ranks", "about", "why",
-    "rank", "torch",
+    "rank", "torch", "connections", "own", "peer",
 ]  # fmt: skip
 TEXTS = st.text(max_size=8) | st.sampled_from(["0", "[0, 1]", "\x1b[4m"])
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXTS)

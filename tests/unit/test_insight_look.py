@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from distui.cli.actions.why_figures import hosts_json
 from distui.runs.insight.asking import look as looks
-from distui.runs.insight.seen.answers import Collective, Frame, Group, HostAnswer, Process, Stack
+from distui.runs.insight.seen.answers import Collective, Frame, Group, HostAnswer, Process, Stack, host_answer
 from distui.runs.insight.seen.ranks import TaskRanks, main_of
 
 NOW = 1000.0
@@ -131,6 +133,28 @@ async def test_a_host_that_does_not_answer_is_waited_for_once(monkeypatch: pytes
     assert (found.explanation.kind, found.explanation.culprits) == ("hang", (1,))
     assert [seen.why_not for seen in found.ranks] == ["", silent.why_not]
     assert found.ranks[0].main_stack == STACKS[0]
+
+
+async def test_what_stands_is_told_with_what_hosts_say_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits in connections comes with the stacks; that work waits for CPU is known from the first answer."""
+    row = [1, "10.0.0.1:500", "10.0.0.2:600", 64000, 64000, 0, 6, False, None, None]
+
+    async def answer(
+        hosts: Any, ids: Any, *, stacks: bool = False, ras: float = 0, gpus: float = 0
+    ) -> dict[str, HostAnswer]:
+        said = host_answer("h1", {"pressure": {"cpu": 90.0}, "connections": [row] if stacks else []})
+        return {"h1": replace(said, tasks={0: (process(group(60)),)}, at=NOW)}
+
+    monkeypatch.setattr(looks, "ask_hosts", answer)
+    found = await looks.look(looks.Asked([], [TaskRanks(0, "h1", (0,))], {0: "x"}))
+    assert found.explanation.evidence[1:] == (
+        "rank 0 on h1: 64 kB for 10.0.0.2:600 wait to be sent, sent again 6 times without an answer",
+        "h1: work waited for cpu 90 % of the last 10 s",
+    )
+    value = json.loads(json.dumps(hosts_json(found.hosts)))["hosts"]["h1"]
+    assert (value["pressure"], value["gpus"]) == ({"cpu": 90.0}, [])
+    assert [(one["queued"], one["tries"]) for one in value["connections"]] == [(64000, 6)]
+    assert found.hosts["h1"].tasks == {}
 
 
 @pytest.mark.parametrize("outermost", ["<module>", "_run_module_as_main"])

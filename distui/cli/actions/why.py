@@ -11,7 +11,7 @@ from typing import Any
 
 from distui.amounts import moment
 from distui.cli import wiring
-from distui.cli.actions.why_figures import figures_json
+from distui.cli.actions.why_figures import figures_json, hosts_json
 from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.cluster.attach import places
@@ -61,7 +61,7 @@ async def _ask(settings: Settings, place: places.RunLocation, *, stacks: bool) -
 def _json(found: Why) -> dict[str, Any]:
     answers = {"answers": [dataclasses.asdict(seen) for seen in found.ranks]}
     network = {"network": write(found.network) if found.network is not None else None}
-    figures = figures_json(found.slow) if found.slow is not None else {}
+    figures = figures_json(found.slow) if found.slow is not None else hosts_json(found.hosts)
     return record_json(found.record, found.run) | answers | network | figures
 
 

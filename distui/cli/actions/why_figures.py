@@ -1,10 +1,13 @@
-"""What the kernel counted of each rank while a run was watched, as JSON for `distui why`."""
+"""What kernels and drivers told of hosts and ranks, as JSON for `distui why`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from distui.runs.insight.seen.answers import HostAnswer
+from distui.runs.insight.seen.watched import gpu_cells
 from distui.runs.insight.slow.slow import Slow
 
 
@@ -31,4 +34,17 @@ def figures_json(slow: Slow) -> dict[str, Any]:
             for seen in slow.ranks
             if (figures := slow.figures(seen.rank)) is not None
         },
+    }  # fmt: skip
+
+
+def hosts_json(hosts: Mapping[str, HostAnswer]) -> dict[str, Any]:
+    """What hosts said beside their ranks when these were looked at once, bounded as it was read."""
+    return {
+        "hosts": {
+            host: {
+                "pressure": dict(answer.pressure), "ahead": answer.ahead, "doubt": answer.doubt,
+                "gpus": list(gpu_cells(answer.gpus)), "connections": [asdict(one) for one in answer.connections],
+            }
+            for host, answer in sorted(hosts.items())
+        }
     }  # fmt: skip

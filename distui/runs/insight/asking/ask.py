@@ -31,7 +31,10 @@ MOST_COLLECTIVES = 400
 MOST_RAS = 4
 """Hosts of a run on which NCCL's RAS is asked."""
 
-MODULES = (*("processes", "recorded", "hooked", "ras_talk", "ras", "gpu_query", "metrics", "gpu_state", "insight"),)
+MODULES = (
+    *("processes", "recorded", "hooked", "ras_talk", "ras", "connections", "sockets"),
+    *("gpu_query", "metrics", "gpu_state", "insight"),
+)
 """Of the program that is sent there, in the order of their imports."""
 
 MARK = b"DISTUI-INSIGHT:"
@@ -54,7 +57,8 @@ async def ask_hosts(
     `left` asks for what ranks that have ended left behind, in place of those that run.
 
     `stacks` sends each process a signal that it handles. Compiled code that sleeps may be woken by that, as by any
-    other signal, so whoever has no need of stacks leaves them.
+    other signal, so whoever has no need of stacks leaves them. With them comes what waits in the connections of the
+    processes: both are for what stands still.
     """
     some = {access.host for access in _spread(hosts)} if ras else set[str]()
     seconds = [ras if access.host in some else 0 for access in hosts]

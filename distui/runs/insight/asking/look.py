@@ -10,6 +10,7 @@ from distui.frozen import frozen
 from distui.runs.insight.asking.ask import ask_hosts
 from distui.runs.insight.hang.collectives import may_stand_from
 from distui.runs.insight.hang.explain import explain
+from distui.runs.insight.hang.explain_hosts import with_hosts
 from distui.runs.insight.hang.ras import Counted, counted, to_be_sure
 from distui.runs.insight.seen.answers import HostAnswer
 from distui.runs.insight.seen.ranks import RankSeen, TaskRanks, ranks_of
@@ -35,6 +36,8 @@ class Look:
     """What was seen where the ranks were watched for some seconds."""
     ras: tuple[Counted, ...] = ()
     """The communicators of NCCL, as it counts them."""
+    hosts: Mapping[str, HostAnswer] = field(default_factory=dict)
+    """What each host said beside its tasks: pressure, GPUs, and connections where something stands still."""
 
     @property
     def calls(self) -> tuple[Calls, ...]:
@@ -125,7 +128,19 @@ async def look(
         again = silent | await ask_hosts(there, those, stacks=True)
         after = {seen.rank: seen for seen in ranks_of(tasks, again, ended)}
         ranks = tuple(_with_stacks(seen, after[seen.rank]) for seen in ranks)
-    return Look(ranks, explain(ranks, ras, sick), ras=ras)
+        answers = {host: _with_connections(answer, again.get(host)) for host, answer in answers.items()}
+    found = with_hosts(explain(ranks, ras, sick), ranks, answers, asked.gpus)
+    return Look(ranks, found, ras=ras, hosts={host: _beside(answer) for host, answer in answers.items()})
+
+
+def _with_connections(before: HostAnswer, after: HostAnswer | None) -> HostAnswer:
+    """What a host said at first, with what waits in its connections."""
+    return replace(before, connections=after.connections) if after is not None else before
+
+
+def _beside(answer: HostAnswer) -> HostAnswer:
+    """A host's answer without what it says of its tasks, which is in the ranks."""
+    return replace(answer, tasks={}, networks=())
 
 
 def _traced(ranks: Sequence[RankSeen]) -> set[tuple[int, int]]:

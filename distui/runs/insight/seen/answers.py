@@ -23,6 +23,7 @@ MOST_RANKS = 1 << 12
 
 MOST_NETWORKS, MOST_ADDRESSES, MOST_SAMPLES = 16, 64, 2
 """Networks of a host, and RAS threads that answer in one; its addresses; answers of one."""
+MOST_SOCKETS = 128
 
 _RANKS = regex(r"\d{1,7}")
 
@@ -144,6 +145,29 @@ class Network:
 
 
 @frozen
+class Socket:
+    """A TCP connection of a rank's process, looked at twice."""
+
+    pid: int
+    """Whose it is; 0 where that can't be seen."""
+    own: str
+    peer: str
+    """Addresses with their ports."""
+    before: int
+    queued: int
+    """Bytes that waited to be sent or to be confirmed, at both looks."""
+    unread: int
+    """Bytes that came and were not read."""
+    tries: int
+    """How often what waits was sent again, or room was asked for, without any answer yet."""
+    full: bool
+    """Whether the other end has no room for more: nobody reads there."""
+    segments: int | None = None
+    again: int | None = None
+    """Segments sent since it was opened, and sent again; None where nobody counts."""
+
+
+@frozen
 class HostAnswer:
     """What one host says of a run's tasks on it."""
 
@@ -162,6 +186,8 @@ class HostAnswer:
     """Why there is no answer, in words."""
     gpus: Mapping[str, object] = field(default_factory=dict)
     """What its driver and the kernel's log say of its GPUs, as it came: see `sick`."""
+    connections: tuple[Socket, ...] = ()
+    """Those of the ranks' processes; asked for only where something stands still."""
 
 
 def host_answer(host: str, value: object) -> HostAnswer:
@@ -176,7 +202,14 @@ def host_answer(host: str, value: object) -> HostAnswer:
     pressure = {name: share for name in ("cpu", "io", "memory") if (share := number_of(shares.get(name))) is not None}
     networks = tuple(_network(one) for one in as_objects(said.get("networks"))[:MOST_NETWORKS])
     at, gpus = number_of(said.get("at")) or 0.0, as_object(said.get("gpus"))
-    return HostAnswer(host, tasks, pressure, networks, at, gpus=gpus)
+    sockets = tuple(_socket(row) for row in rows_of(said.get("connections"), 10)[:MOST_SOCKETS])
+    return HostAnswer(host, tasks, pressure, networks, at, gpus=gpus, connections=sockets)
+
+
+def _socket(row: Sequence[Any]) -> Socket:
+    pid, before, queued, unread, tries = (max(0, whole_of(row[at]) or 0) for at in (0, 3, 4, 5, 6))
+    own, peer = text_of(row[1]), text_of(row[2])
+    return Socket(pid, own, peer, before, queued, unread, tries, row[7] is True, whole_of(row[8]), whole_of(row[9]))
 
 
 def _network(said: Mapping[str, object]) -> Network:

@@ -101,6 +101,21 @@ def health(
     return Health(tuple(faults), tuple(unknown))
 
 
+def cells_of(
+    ranks: Sequence[RankSeen], answers: Mapping[str, HostAnswer], gpus: Mapping[int, Sequence[int]]
+) -> dict[int, tuple[Mapping[str, str], ...]]:
+    """What its driver says of each rank's GPUs just now, by nvidia-smi's names of its fields."""
+    own = _by_rank(ranks, gpus)
+    hosts = {host: _gpus(answer) for host, answer in answers.items() if answer.gpus}
+    found = {
+        seen.rank: tuple(
+            gpu.cells for index in own.get(seen.rank, ()) if (gpu := hosts.get(seen.host, {}).get(index)) is not None
+        )
+        for seen in ranks
+    }
+    return {rank: cells for rank, cells in found.items() if cells}
+
+
 def _by_rank(ranks: Sequence[RankSeen], gpus: Mapping[int, Sequence[int]]) -> dict[int, Sequence[int]]:
     """The GPUs of each rank. Of ranks that one of the run has started each has one, where that comes out even."""
     several: dict[int, list[int]] = {}

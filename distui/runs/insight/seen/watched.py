@@ -97,7 +97,7 @@ def watched(host: str, value: object) -> Watched:
         connections=tuple(connections[:MOST_CONNECTIONS]),
         segments=int(_above_zero(said.get("segments"))),
         again=int(_above_zero(said.get("again"))),
-        gpus=tuple(_gpus(as_object(said.get("gpus")))),
+        gpus=tuple(gpu_cells(as_object(said.get("gpus")))),
     )
 
 
@@ -125,7 +125,8 @@ def _connection(row: Sequence[object]) -> Connection | None:
     return Connection(own, peer, sent, segments, again, _above_zero(row[5]), queued) if own and peer else None
 
 
-def _gpus(said: Mapping[str, object]) -> Iterable[dict[str, str]]:
+def gpu_cells(said: Mapping[str, object]) -> Iterable[dict[str, str]]:
+    """Each GPU by nvidia-smi's names of its fields, of what a host says of its GPUs."""
     fields, rows = said.get("fields"), said.get("rows")
     if not isinstance(fields, list) or not isinstance(rows, list):
         return

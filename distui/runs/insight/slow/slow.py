@@ -17,6 +17,7 @@ from distui.frozen import frozen
 from distui.plan.labels import named_ranks
 from distui.runs.insight.hang.collectives import group_words
 from distui.runs.insight.seen.answers import Frame
+from distui.runs.insight.seen.pressure import pressed
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.seen.watched import Figures, Watched
 from distui.runs.insight.slow.lateness import Late, Lateness
@@ -28,8 +29,6 @@ HELD_SHARE = 0.1
 """Part of the time from which on a container's CPU limit counts as what holds it back."""
 SLOW_CLOCK = 0.85
 """Below this part of what the other ranks' GPUs run at, a GPU's clock counts as held down."""
-PRESSED = 30.0
-"""Percent of the time from which on it is reported that something of a host waited for CPU, disk or memory."""
 UNEVEN = 0.05
 
 
@@ -245,9 +244,7 @@ def _rest(slow: Slow) -> Iterator[str]:
             "compile makes it, no straggler"
         )
     for host, found in sorted(slow.watched.items()):
-        pressed = [f"{name} {share:.0f} %" for name, share in found.answer.pressure.items() if share >= PRESSED]
-        if pressed:
-            yield f"{host}: work waited for {', '.join(pressed)} of the last 10 s"
+        yield from pressed(host, found.answer.pressure)
         if found.answer.why_not:
             yield found.answer.why_not
 
