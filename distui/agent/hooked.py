@@ -11,6 +11,7 @@ import os
 import re
 import socket
 import stat
+import threading
 import time
 
 from distui.agent.processes import catches
@@ -20,8 +21,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
     from typing import Any, Optional
 
-ANSWER_SECONDS, ANSWER_BYTES = 5.0, 32 << 20
+ANSWER_SECONDS, ANSWER_BYTES = 5.0, 4 << 20
 """Of the answers of torch's worker server; a recorder with 2,000 entries takes 1 MB."""
+ONE_AT_A_TIME = threading.Lock()
+"""Held while a JSON answer is read: its every three bytes may be a list, which takes twenty times as much memory."""
 RECORDERS = (("fr_trace_json", ""), ("dump_nccl_trace_json", ":nccl"))
 """Handlers of torch's server, for collectives over gloo and over NCCL, and with what the names of groups are marked: a
 group that does both (`cpu:gloo,cuda:nccl`, as torch makes it when it is given no backend) counts each from one.
@@ -87,7 +90,7 @@ def recorder(folder: str, pid: int, most: int) -> "dict[str, Any]":
     answers, missing = [], []  # type: list[dict[str, Any]], list[Exception]
     for name, mark in RECORDERS:
         try:
-            answers.append(shorten(ask_recorder("%s/%d.sock" % (folder, pid), name, until), most, mark))
+            answers.append(ask_recorder("%s/%d.sock" % (folder, pid), name, until, most, mark))
         except NotServed as error:
             missing.append(error)
         except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, OverflowError) as error:
@@ -100,15 +103,16 @@ def recorder(folder: str, pid: int, most: int) -> "dict[str, Any]":
     return {"version": answers[0]["version"], "groups": groups}
 
 
-def ask_recorder(path: str, name: str, until: float) -> "dict[str, Any]":
-    """All that one recorder answers. Raises NotServed, OSError, ValueError, RecursionError."""
+def ask_recorder(path: str, name: str, until: float, most: int, mark: str) -> "dict[str, Any]":
+    """What one recorder answers, in short. Raises NotServed, OSError, ValueError, and what is no such answer raises."""
     try:
         text = ask_server(path, "/handler/" + name, until).decode("utf-8", "replace")
-        return json.loads(text)  # type: ignore[no-any-return]
     except NotServed:
         if "nccl" not in name:
             raise
-    return unpickle(ask_server(path, PICKLED, until))
+        return shorten(unpickle(ask_server(path, PICKLED, until)), most, mark)
+    with ONE_AT_A_TIME:
+        return shorten(json.loads(text), most, mark)
 
 
 def unpickle(data: bytes) -> "dict[str, Any]":

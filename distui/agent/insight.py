@@ -32,6 +32,12 @@ LIFE, ENGINE_SECONDS, WINDOW, TRACED = 40, 8, 0.5, 0.3
 """Seconds: of all of it; of the engine's answer; between two looks at each process; at one that is being traced."""
 MOST_PROCESSES = 128
 """Of one task."""
+ROW_BYTES, ALL_BYTES = 1 << 20, 8 << 20
+"""Of what is told of one process that says something itself, and of all of them: what a rank says at length is to
+leave room for the others. A rank with ten groups takes 0.4 MB.
+"""
+FEWER = 4
+"""By which part of its collectives less is told of a process, again and again, until it fits."""
 
 
 def main() -> None:
@@ -46,7 +52,9 @@ def main() -> None:
 
 def all_left(tasks: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
     """What the ended programs of each task left behind."""
-    return [{"task": task["task"], "processes": left(task["hook"])} for task in tasks]
+    found = [(task["task"], left(task["hook"])) for task in tasks]
+    most = room(sum(len(rows) for _, rows in found))
+    return [{"task": task, "processes": [fitted(row, most) for row in rows]} for task, rows in found]
 
 
 def all_seen(asked: "dict[str, Any]") -> "dict[str, Any]":
@@ -63,14 +71,37 @@ def all_seen(asked: "dict[str, Any]") -> "dict[str, Any]":
     asking = [Asking(task["hook"], pid, asked) for task, pids in found for pid in pids]
     time.sleep(max(0.0, WINDOW - (time.monotonic() - begun)))
     by_pid = {(one.folder, one.pid): one for one in asking}
+    most = room(sum(one.hook is not None for one in asking))
     seen = []
     for (task, pids), looks in zip(found, before):
-        rows = [by_pid[task["hook"], pid].row(look, begun) for pid, look in zip(pids, looks)]
+        rows = [fitted(by_pid[task["hook"], pid].row(look, begun), most) for pid, look in zip(pids, looks)]
         seen.append({"task": task["task"], "processes": [row for row in rows if row]})
     answer = {"tasks": seen, "networks": networks.rows(asked.get("ras", 0))}  # type: dict[str, Any]
     if sockets is not None:
         answer["connections"] = sockets.rows()
     return answer if gpus is None else dict(answer, gpus=gpus.answer())
+
+
+def room(processes: int) -> int:
+    """How many bytes may be told of each of so many processes that say something themselves."""
+    return min(ROW_BYTES, ALL_BYTES // max(1, processes))
+
+
+def fitted(row: "dict[str, Any]", most: int) -> "dict[str, Any]":
+    """What is told of a process in no more bytes: of its newest collectives fewer, in the end none; then no stacks."""
+    groups = row.get("recorder", {}).get("groups", {})
+    rows = max([len(group.get(name, ())) for group in groups.values() for name in ("recent", "direct")] or [0])
+    while rows > 1 and len(json.dumps(row)) > most:
+        rows //= FEWER
+        for group in groups.values():
+            group.update({name: group[name][-max(1, rows) :] for name in ("recent", "direct") if name in group})
+    for name, without in (("samples", []), ("stacks", TOO_LONG), ("recorder", TOO_LONG)):
+        if name in row and len(json.dumps(row)) > most:
+            row[name] = without
+    return row
+
+
+TOO_LONG = {"why": "its answer is too long"}
 
 
 def first_processes(engine: "list[str]", ids: "list[str]") -> "dict[str, int]":

@@ -17,7 +17,7 @@ import time
 from distui.agent.connections import connections, grown, host_counters
 from distui.agent.gpu_state import GpuHealth
 from distui.agent.hooked import hears, read_stacks, stacks_now, who
-from distui.agent.insight import LIFE, MARK, MOST_PROCESSES, Asking, first_processes, pids_of
+from distui.agent.insight import LIFE, MARK, MOST_PROCESSES, Asking, first_processes, fitted, pids_of, room
 from distui.agent.processes import Look, Stat, all_parents, inner_pid, open_file, pressure, read
 
 TYPE_CHECKING = False
@@ -52,8 +52,10 @@ def main() -> None:
     answer = host.since([pid for _, pids in found for pid in pids])
     answer["tasks"] = []
     answers = [[one.answer(asked) for one in each] for each in watched]
+    most = room(sum(one.asking is not None and one.asking.hook is not None for each in answers for one in each))
     for (task, _), each in zip(found, answers):
-        answer["tasks"].append({"task": task["task"], "processes": [row for row in (one.row() for one in each) if row]})
+        rows = [fitted(one.row(), most) for one in each]
+        answer["tasks"].append({"task": task["task"], "processes": [row for row in rows if row]})
     answer["at"] = time.time()
     out.say(answer)
 

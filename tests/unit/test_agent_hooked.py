@@ -361,6 +361,68 @@ def test_an_endless_answer_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyP
     assert "more than 1048576 bytes" in why(hooked.recorder(str(serve(OK, endless=True)), PID, 5))
 
 
+def flood(entries: int) -> bytes:
+    """Collectives of 64 groups in long words, whose every byte is told in six."""
+    word = b"\x80" * 300
+    rows = [
+        {**entry(number, group=number % 64), "process_group": [f"g{number % 64}", "WORD"], "profiling_name": "WORD"}
+        for number in range(entries)
+    ]
+    return json.dumps(recorded(*rows)).encode().replace(b"WORD", word)
+
+
+@pytest.fixture
+def sleepers() -> Iterator[list[int]]:
+    """Two processes that do nothing."""
+    with subprocess.Popen(["sleep", "600"]) as one, subprocess.Popen(["sleep", "600"]) as other:
+        yield [one.pid, other.pid]
+        one.kill()
+        other.kill()
+
+
+def test_what_one_rank_says_at_length_leaves_room_for_the_others(serve: Serve, sleepers: list[int]) -> None:
+    """The answer of a host is cut after so many bytes: then nothing of its other ranks would be known."""
+    bodies = [flood(3000), json.dumps(recorded(*(entry(n) for n in range(1, 40)))).encode()]
+    tasks = []
+    for number, pid in enumerate(sleepers):
+        folder = serve(OK + bodies[number], name=f"{pid}.sock")
+        (folder / f"{pid}.json").write_text(json.dumps({"rank": str(number), "torch": "2.13.0", "server": True}))
+        (folder / f"{number}").mkdir()
+        (folder / f"{number}/pid").write_text(str(pid))
+        tasks.append({"task": number, "id": "", "folder": str(folder / f"{number}"), "hook": str(folder)})
+
+    said = insight.all_seen({"tasks": tasks, "engine": [], "most": 400, "stacks": False})
+
+    (long,), (short,) = (task["processes"] for task in said["tasks"])
+    assert len(json.dumps(long)) <= insight.ROW_BYTES and len(long["recorder"]["groups"]) == 64
+    assert all(group["recent"] for group in long["recorder"]["groups"].values())
+    assert len(short["recorder"]["groups"]["0"]["recent"]) == 39
+
+
+def test_an_answer_that_unfolds_is_not_read(serve: Serve) -> None:
+    """Each list of nothing takes twenty times its bytes in memory, of every rank at once."""
+    body = b'{"entries": [' + b"[]," * (hooked.ANSWER_BYTES // 3) + b"[]]}"
+    assert "more than 4194304 bytes" in why(hooked.recorder(str(serve(OK, body)), PID, 5))
+
+
+@pytest.mark.parametrize(
+    ("most", "told"),
+    [(1 << 20, (8, True, True)), (3000, (2, True, True)), (1000, (1, False, True)), (300, (0, False, False))],
+)
+def test_what_is_told_of_a_process_is_made_to_fit(most: int, told: tuple[int, bool, bool]) -> None:
+    """Its newest collectives, then its stacks, then less and less of them."""
+    rows = [[number, "x" * 300, "", "", 1, True] for number in range(8)]
+    groups = {"0": {"about": "", "recent": rows, "enqueued": 7}}
+    frames = [["main", True, [["y" * 300, 1, "f"]] * 3]]
+    row = {"pid": 7, "recorder": {"groups": groups}, "stacks": {"threads": frames}, "hook": None}
+
+    found = insight.fitted(row, most)
+
+    kept = found["recorder"].get("groups", {}).get("0", {}).get("recent", [])
+    assert len(json.dumps(found)) <= most and kept == rows[8 - len(kept) :]
+    assert (len(kept), "threads" in found["stacks"], "groups" in found["recorder"]) == told
+
+
 def test_a_server_that_never_answers_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """After so many seconds, also when it has begun to."""
     monkeypatch.setattr(hooked, "ANSWER_SECONDS", 0.2)
