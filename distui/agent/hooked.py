@@ -229,20 +229,44 @@ def left(folder: str) -> "list[dict[str, Any]]":
                 begun.append((os.lstat(folder + "/" + name).st_mtime, int(name[:-5])))
     except OSError:
         return []
-    rows = [left_by(folder, pid) for _, pid in sorted(begun, reverse=True)[:MOST_LEFT]]
+    known = set()  # type: set[str]
+    rows = [left_by(folder, pid, since, known) for since, pid in sorted(begun, reverse=True)[:MOST_LEFT]]
     return [row for row in rows if row]
 
 
-def left_by(folder: str, pid: int) -> "dict[str, Any]":
-    """What one program left; empty where it said nothing at its end."""
+def left_by(folder: str, pid: int, since: float, known: "set[str]") -> "dict[str, Any]":
+    """What one program left that spoke at a time; empty where it said nothing at its end. `known`: ranks of which a
+    newer program has been seen, to which what torch itself wrote belongs.
+    """
     crash = read_regular("%s/%d.crash" % (folder, pid), STACK_BYTES)
     last = read_regular("%s/%d.last" % (folder, pid), LAST_BYTES)
-    row = {"pid": pid, "state": "X", "hook": who(folder, pid)}  # type: dict[str, Any]
+    hook = who(folder, pid)
+    traced = trace_of(folder, hook or {}, since, known)
+    row = {"pid": pid, "state": "X", "hook": hook}  # type: dict[str, Any]
+    if traced:
+        row["recorder"] = traced
     if last:
         row.update(last_words(last))
     if crash:
         row["stacks"] = {"threads": read_stacks(crash.decode("utf-8", "replace"))}
-    return row if crash or last else {}
+    return row if crash or last or traced else {}
+
+
+def trace_of(folder: str, hook: "dict[str, Any]", since: float, known: "set[str]") -> "dict[str, Any]":
+    """What torch wrote of a rank's collectives over NCCL before its watchdog ended it, which runs nothing of Python's
+    at the end (DebugInfoWriter in torch's NCCLUtils.cpp); empty where there is none, or it is an older program's.
+    """
+    rank = str(hook.get("torch_rank", hook.get("rank", "")))
+    path = "%s/trace_%s" % (folder, rank)
+    if not re.match(r"\d{1,7}\Z", rank) or rank in known:
+        return {}
+    known.add(rank)
+    try:
+        if os.lstat(path).st_mtime < since:
+            return {}
+        return shorten(unpickle(read_regular(path, PICKLE_BYTES + 1)), MOST_LAST, ":nccl")
+    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, OverflowError):
+        return {}
 
 
 def last_words(text: bytes) -> "dict[str, Any]":

@@ -848,6 +848,39 @@ def test_a_link_that_was_left_is_not_followed(tmp_path: Path) -> None:
     assert hooked.left(str(tmp_path)) == []
 
 
+def test_what_torch_wrote_before_its_watchdog_ended_a_rank(tmp_path: Path) -> None:
+    """It runs nothing of Python's then; of two programs with that rank it is the newer one's."""
+    leave(tmp_path, 7, crash='Thread 0x01 (most recent call first):\n  File "a.py", line 3 in f\n')
+    leave(tmp_path, 9)
+    os.utime(tmp_path / "7.json", (5, 5))
+    os.utime(tmp_path / "9.json", (6, 6))
+    (tmp_path / "trace_2").write_bytes(torch_pickle(recorded_by_2_4(29, 30, 31)))
+    rows = hooked.left(str(tmp_path))
+    assert [(row["pid"], "recorder" in row, "stacks" in row) for row in rows] == [(9, True, False), (7, False, True)]
+    group = rows[0]["recorder"]["groups"]["0:nccl"]
+    assert (group["enqueued"], [row[5] for row in group["recent"]]) == (31, [True, True, False])
+
+    (tmp_path / "9.json").write_text(json.dumps({"rank": "2", "torch_rank": 5, "torch": "2.13.0"}))
+    (tmp_path / "trace_2").rename(tmp_path / "trace_5")
+    assert [row["pid"] for row in hooked.left(str(tmp_path)) if "recorder" in row] == []  # it spoke after that
+    os.utime(tmp_path / "9.json", (6, 6))
+    assert [row["pid"] for row in hooked.left(str(tmp_path)) if "recorder" in row] == [9]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", WHOLE[:-1], pickle.dumps(print), torch_pickle([]), b"\x80\x02](" + b"]" * (2 << 20) + b"e."]
+)
+def test_what_torch_did_not_write_is_no_record(tmp_path: Path, data: bytes) -> None:
+    """The folder is the program's, which may put there whatever it likes, at any length."""
+    leave(tmp_path, 7)
+    os.utime(tmp_path / "7.json", (5, 5))
+    (tmp_path / "trace_2").write_bytes(data)
+    assert hooked.left(str(tmp_path)) == []
+    (tmp_path / "trace_2").unlink()
+    (tmp_path / "trace_2").symlink_to("/dev/zero")
+    assert hooked.left(str(tmp_path)) == []
+
+
 def test_a_folder_that_is_gone_has_nothing(tmp_path: Path) -> None:
     """Nor has one that holds a hundred thousand files more than that."""
     assert hooked.left(str(tmp_path / "none")) == []

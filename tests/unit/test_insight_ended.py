@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from distui.runs.insight.hang.ended import crashed_at, explain_difference
+from distui.runs.ending import ask_ended
+from distui.runs.insight.hang.ended import crashed_at, explain_difference, explain_time_out
 from distui.runs.insight.seen.answers import Collective, Frame, Group, Process, Stack
 from distui.runs.insight.seen.ranks import RankSeen
+from distui.runs.lines.events import Failure
+from distui.runs.store.why_records import kept
+from distui.runs.verdict.lines.causes import TIMED_OUT
+from fakehosts.runs import Cluster
 
 LOADS, STEPS = Frame("/work/train.py", 7, "load"), Frame("/work/train.py", 11, "<module>")
 TORCH = Frame("/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", 3252, "all_reduce")
@@ -122,3 +128,68 @@ def test_nothing_is_claimed_otherwise(ranks: Sequence[RankSeen]) -> None:
 def test_where_ranks_crashed() -> None:
     """In the program's own files."""
     assert crashed_at([GONE, rank(2, LOADS)]) == {2: LOADS}
+
+
+def traced(number: int, newest: int, sizes: str = "1000") -> RankSeen:
+    """One that NCCL's watchdog ended, with what torch wrote of it: in its newest collective it waited."""
+    recent = [
+        Collective(n, "nccl:all_reduce", sizes, "Float", 10**18 + n * 10**9, newest < 31 or n < newest)
+        for n in range(20, newest + 1)
+    ]
+    groups = {"0:nccl": Group("0:nccl", "default_pg", tuple(recent), newest, (0, 1, 2, 3))}
+    process = Process(7, 0, "", "X", 0.0, rank=number, torch="2.13.0", groups=groups)
+    return RankSeen(number, "h1", process, ended="exit 134", at=10**9 + 700)
+
+
+@pytest.mark.parametrize(
+    ("last", "certainty"), [(traced(3, 31), "certain"), (replace(GONE, rank=3), "likely")], ids=["all", "one is lost"]
+)
+def test_who_had_not_entered_what_timed_out(last: RankSeen, certainty: str) -> None:
+    """By what torch wrote as its watchdog ended all of them; who left nothing is not blamed."""
+    found = explain_time_out([traced(0, 31), traced(1, 31), traced(2, 30), last])
+    assert found is not None
+    assert (found.kind, found.culprits, found.certainty) == ("hang", (2,), certainty)
+    waited = "ranks 0-1,3" if certainty == "certain" else "ranks 0-1"
+    assert found.headline == (
+        f"rank 2 had not entered all_reduce #31 of 1000 Float in the default group, in which {waited} waited in vain"
+    )
+
+
+def test_what_timed_out_since_ranks_called_something_else() -> None:
+    """Then nobody has entered nothing."""
+    found = explain_time_out([traced(0, 31), traced(1, 31), traced(2, 31, "7"), traced(3, 31)])
+    assert found is not None and (found.kind, found.culprits) == ("mismatch", (2,))
+
+
+@pytest.mark.parametrize("ranks", [(), (GONE,), (traced(0, 31), traced(1, 31)), (traced(0, 30), traced(1, 29))])
+def test_a_time_out_of_which_nothing_tells(ranks: Sequence[RankSeen]) -> None:
+    """Nobody is blamed where all have entered, or none waits."""
+    assert explain_time_out(ranks) is None
+
+
+async def test_a_time_out_is_told_with_who_had_not_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every rank had ended before it could be asked; it is kept, too."""
+    cluster = Cluster(tmp_path)
+    run = cluster.controller(cluster.plan())
+    ranks = (traced(0, 31), traced(1, 30))
+
+    async def left(*_: object) -> tuple[RankSeen, ...]:
+        return ranks
+
+    async def emit(event: object) -> None:
+        said.append(event)
+
+    said: list[object] = []
+    monkeypatch.setattr(ask_ended, "_left", left)
+    monkeypatch.setattr(run.attempt, "emit", emit)
+    failure = Failure(0, "h1", 134, "exit 134", cause=TIMED_OUT.text, hint=TIMED_OUT.hint)
+    told = await ask_ended.with_places(run.attempt, failure)
+    ranks = ()
+    assert await ask_ended.with_places(run.attempt, failure) == failure
+    await run.attempt.close()
+    assert told is not None and told.hint == TIMED_OUT.hint
+    assert told.cause == (
+        "a collective timed out: another rank is late, stuck or gone; rank 1 had not entered all_reduce #31 of 1000 "
+        "Float in the default group, in which rank 0 waited in vain"
+    )
+    assert [one.found.culprits for one in kept(run.stored)] == [(1,)] and len(said) == 1

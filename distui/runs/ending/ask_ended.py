@@ -1,7 +1,7 @@
 """Where ranks were when they ended: read on the hosts once all have, for ends whose log does not tell.
 
 A program that crashed in compiled code says nothing of its own calls. One that gloo or torch ended since sizes differ
-tells neither which rank did something else, nor what.
+tells neither which rank did something else, nor what. Of a rank that NCCL's watchdog ended torch wrote where it was.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from dataclasses import replace
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.ending.ask_ranks import note, of_attempt
 from distui.runs.insight.asking.ask import ask_hosts
-from distui.runs.insight.hang.ended import crashed_at, explain_difference
+from distui.runs.insight.hang.ended import crashed_at, explain_difference, explain_time_out
 from distui.runs.insight.seen.ranks import RankSeen, ranks_of
 from distui.runs.lines.events import Failure
+from distui.runs.lines.explanation import Explanation
 from distui.runs.store.why_records import WhyRecord
-from distui.runs.verdict.lines.causes import MISMATCH
+from distui.runs.verdict.lines.causes import IN_VAIN, MISMATCH
 
 SECONDS = 10.0
 """How long an end waits for it at the most; it takes one."""
@@ -25,14 +26,17 @@ SECONDS = 10.0
 _CRASHES = frozenset(
     128 + number for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 )
+_TIME_OUTS = frozenset(cause.text for cause in IN_VAIN)
 
 
 async def with_places(attempt: Attempt, failure: Failure | None) -> Failure | None:
-    """The failure with where its rank crashed, or with who did another collective than the others."""
+    """The failure with where its rank crashed, or with who did another collective than the others, or not yet."""
     if failure is None or attempt.explanation is not None or not any(task.insight for task in attempt.plan.tasks):
         return failure
     if failure.cause == MISMATCH.text:
-        return await _with_difference(attempt, failure)
+        return await _with(attempt, failure, explain_difference(await _left(attempt), failure.excerpt))
+    if failure.cause in _TIME_OUTS and (found := explain_time_out(await _left(attempt))) is not None:
+        return await _with(attempt, failure, found)
     if failure.exit in _CRASHES and failure.rank is not None:
         frame = crashed_at(await _left(attempt)).get(failure.rank)
         where = f"at {frame}"
@@ -40,13 +44,13 @@ async def with_places(attempt: Attempt, failure: Failure | None) -> Failure | No
     return failure
 
 
-async def _with_difference(attempt: Attempt, failure: Failure) -> Failure:
-    found = explain_difference(await _left(attempt), failure.excerpt)
+async def _with(attempt: Attempt, failure: Failure, found: Explanation | None) -> Failure:
+    """The failure with what was found, which is kept and told."""
     if found is None:
         return failure
     found = attempt.run.mask.event(found)
     await note(attempt, WhyRecord(attempt.clock(), "run", found, ()))
-    return replace(failure, cause=f"{failure.cause}; {found.headline}", hint=found.advice)
+    return replace(failure, cause=f"{failure.cause}; {found.headline}", hint=found.advice or failure.hint)
 
 
 async def _left(attempt: Attempt) -> tuple[RankSeen, ...]:

@@ -10,7 +10,14 @@ from collections.abc import Mapping, Sequence
 from distui.plan.labels import named_ranks
 from distui.regex import regex
 from distui.runs.insight.hang.by_calls import collective_of
-from distui.runs.insight.hang.collectives import SAME_ORDER, collective_words, group_words, mismatches, odd_ones
+from distui.runs.insight.hang.collectives import (
+    SAME_ORDER,
+    collective_words,
+    group_words,
+    mismatches,
+    odd_ones,
+    standing,
+)
 from distui.runs.insight.hang.places import at_one_place
 from distui.runs.insight.seen.answers import Frame
 from distui.runs.insight.seen.doing import own_frame
@@ -30,6 +37,25 @@ def explain_difference(ranks: Sequence[RankSeen], said: Sequence[str] = ()) -> E
     `said` are the last words of the one that failed first, in which gloo counts bytes.
     """
     return _by_collective(ranks) or _by_place(ranks, _bytes(said))
+
+
+def explain_time_out(ranks: Sequence[RankSeen]) -> Explanation | None:
+    """Who had not entered a collective that timed out, or had called another one, by what torch wrote of each before
+    its watchdog ended it; None where that does not show.
+    """
+    told = [seen for seen in ranks if seen.groups]
+    first = next((one for one in standing(told) if one.missing and one.waiting), None)
+    if (differ := _by_collective(ranks)) is not None or first is None:
+        return differ
+    waited = f"in which {named_ranks(first.waiting)} waited in vain"
+    return Explanation(
+        "hang",
+        f"{named_ranks(first.missing)} had not entered {first.words}, {waited}",
+        "certain" if len(told) == len(ranks) else "likely",
+        _places(ranks, set(first.missing)),
+        since=first.since,
+        collective=first.words,
+    )
 
 
 def _by_collective(ranks: Sequence[RankSeen]) -> Explanation | None:
