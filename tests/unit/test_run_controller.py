@@ -36,6 +36,7 @@ from distui.runs.lines.events import (
 )
 from distui.runs.store.runs import AlreadyFollowed
 from distui.runs.store.secret_checks import keep_checks
+from distui.runs.watch import tracker
 from distui.runs.watch.tracker import RunTracker
 from distui.session import Completed
 from distui.spec.job.job import Success
@@ -343,6 +344,20 @@ async def test_on_fail_wait_lets_the_others_go_on(cluster: Cluster) -> None:
     ended = await cluster.run(cluster.plan(on_fail="wait"), finish())
     assert (ended.outcome, ended.exit) == ("failed", 1)
     assert cluster.of(StopAsked) == []
+
+
+async def test_a_failure_is_said_though_judging_takes_long(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of hundreds of ranks not every fact is judged at once: what was read last is judged a moment later."""
+    monkeypatch.setattr(tracker, "SLOW", -1.0)
+    monkeypatch.setattr(tracker, "AT_REST", 1000)
+    cluster.hosts[1].engine.exits[1] = 3
+
+    async def finish() -> None:
+        await until(lambda: bool(cluster.of(FailureFound)))
+        cluster.hosts[0].containers[0].end(0)
+
+    ended = await cluster.run(cluster.plan(on_fail="wait"), finish())
+    assert (ended.outcome, ended.exit) == ("failed", 1)
 
 
 async def test_a_second_stop_kills(cluster: Cluster) -> None:

@@ -68,6 +68,7 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
         if requests.count > begun and requests.stop is not None:
             begun = requests.count
             stops.append(asyncio.create_task(_stop(attempt, requests.stop, requests.grace)))
+        await attempt.watch.judged_ends.announce_read()
         await _wait_for_change(attempt)
         if tracker.stop_began is None and attempt.clock() - tracker.waited_at > AFTER_ROOM:
             for silence in attempt.silences.news(attempt.state, attempt.clock()):

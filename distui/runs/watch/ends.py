@@ -69,6 +69,8 @@ class WatchedEnds:
         self._reported: dict[int, tuple[object, ...]] = {}
         """Rank -> what was said of its end."""
         self._limit_reported = False
+        self._read = False
+        """Whether a task was read to its end since the last verdict that was looked at."""
 
     async def announce(self, failure: Failure | None) -> None:
         """Say which failure came first, when that is new."""
@@ -105,9 +107,18 @@ class WatchedEnds:
         track.phase = "drained"
         self._tracker.news()
         await self._tell(track)
-        if self._tracker.failed:
-            await self.announce(self._tracker.verdict().failure)
+        self._read = True
+        await self.announce_read()
         await self._say_left(track)
+
+    async def announce_read(self) -> None:
+        """Say which failure came first, once tasks were read to their end: a verdict on many may be a second late."""
+        if not self._read:
+            return
+        verdict = self._tracker.verdict()
+        self._read = self._tracker.judged_late
+        if verdict.failed:
+            await self.announce(verdict.failure)
 
     async def removed(self, track: TaskTrack) -> None:
         """Its container or folder is gone, though we did not remove it."""

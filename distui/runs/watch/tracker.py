@@ -20,7 +20,7 @@ from distui.runs.watch.host_clock import HostClock
 from distui.runs.watch.track import TaskTrack
 
 SLOW = 0.05
-"""Seconds of judging from which on it is not done for every fact."""
+"""Seconds of CPU that judging takes from which on it is not done for every fact; on a busy machine time says less."""
 AT_REST = 10
 """How many times as long as it took then, nothing is judged."""
 
@@ -128,11 +128,16 @@ class RunTracker:
         """
         late = self.all_in or time.monotonic() >= self._not_before
         if self._verdict is None or (self._news and late):
-            began = time.monotonic()
+            began, spent = time.monotonic(), time.thread_time()
             self._news, self._verdict = False, judge(self.evidence())
-            took = time.monotonic() - began
+            took = time.thread_time() - spent
             self._not_before = began + (AT_REST * took if took > SLOW else 0.0)
         return self._verdict
+
+    @property
+    def judged_late(self) -> bool:
+        """Whether something is known that the last verdict was not made of."""
+        return self._news
 
     def judged_alone(self, track: TaskTrack) -> Verdict:
         """How one task's ranks ended, taken by themselves."""
