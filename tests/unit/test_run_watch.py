@@ -184,6 +184,26 @@ async def test_progress_of_a_run_that_is_over_at_once(make: Any) -> None:
     assert [(one.rank, one.values["step"]) for one in watched.of(Progressed)] == [(1, 7)]
 
 
+@pytest.mark.parametrize(
+    ("said", "steps"),
+    [
+        ([(0.0, b"hello\n"), (0.5, b"step 7\n"), (2.0, b"bye\n")], [7]),
+        ([(2.0 * i, b"step %d\n" % i + b"a layer\n" * 80) for i in range(3)], [0, 1, 2]),
+    ],
+)
+async def test_no_step_of_rank_0_is_missed(make: Any, said: list[tuple[float, bytes]], steps: list[int]) -> None:
+    """One that comes within a second of another line, and one with many lines behind it."""
+    watched = make(dataclasses.replace(plan_for("h1", "h2"), progress=r"step (?P<step>\d+)"))
+    began = watched.now
+    async with watched.watch.following(watched.hosts, adopted=False):
+        for at, text in said:
+            watched.now = began + at
+            await watched.watch.take("h1", records(0, text))
+        await watched.watch.take("h1", Drained(0, ResumePoint()))
+    await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
+    assert [(one.rank, one.values["step"]) for one in watched.of(Progressed)] == [(0, step) for step in steps]
+
+
 async def test_a_pattern_that_is_too_slow_on_any_rank_is_given_up_once(make: Any) -> None:
     """With one warning; the lines are there all the same."""
     watched = make(dataclasses.replace(plan_for("h1", "h2"), progress=r"(?P<step>(a+)+)$"))

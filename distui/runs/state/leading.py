@@ -12,7 +12,9 @@ from distui.runs.lines.events import LogLine
 from distui.runs.state.progress import EVERY_S, Point, Progress, only_saved
 
 LOOKED_AT = 64
-"""Of what a rank said since it was looked at last so many lines count: behind its step many a program prints timers."""
+"""Of what a rank said since it was looked at last so many lines count: behind its step many a program prints timers. Of
+the lowest rank all do: most programs print their progress there.
+"""
 
 
 class LeadingRank:
@@ -22,7 +24,8 @@ class LeadingRank:
     at once a second, in one question; where rank 0 leads, none is.
     """
 
-    def __init__(self, regex: str) -> None:
+    def __init__(self, regex: str, lowest: int) -> None:
+        self._lowest = lowest
         self.rank: int | None = None
         """None until some rank has said progress."""
         self._steps = False
@@ -44,14 +47,15 @@ class LeadingRank:
         """Keep lines of a rank that may lead. Whether it is time to look at what is kept: once a second, and when a
         rank speaks for the first time.
         """
-        self._unread.setdefault(rank, deque(maxlen=LOOKED_AT)).append(lines[-LOOKED_AT:])
+        most = self._most(rank)
+        self._unread.setdefault(rank, deque(maxlen=most)).append(lines if most is None else lines[-most:])
         new = rank not in self._heard
         self._heard.add(rank)
         return new or now - self._looked >= EVERY_S
 
     def look(self, now: float) -> tuple[list[LogLine], list[Point]]:
         """Look at what is kept: the lines of the rank that leads now, and the checkpoints that others told of."""
-        unread = {rank: _last(parts) for rank, parts in self._unread.items()}
+        unread = {rank: _last(parts, self._most(rank)) for rank, parts in self._unread.items()}
         self._unread, self._looked = {}, now
         asked = [(rank, line) for rank, lines in unread.items() for line in lines]
         saved: list[tuple[int, Point]] = []
@@ -63,16 +67,21 @@ class LeadingRank:
         mine = unread.get(self.rank, []) if self.rank is not None else []
         return mine, [found for rank, found in saved if rank != self.rank]
 
+    def _most(self, rank: int) -> int | None:
+        return None if rank == self._lowest else LOOKED_AT
+
     def _found(self, rank: int, *, steps: bool) -> None:
         if self.rank is None or (steps, -rank) > (self._steps, -self.rank):
             self.rank, self._steps = rank, steps
 
 
-def _last(parts: Sequence[Sequence[LogLine]]) -> list[LogLine]:
+def _last(parts: Sequence[Sequence[LogLine]], most: int | None) -> list[LogLine]:
     """The last lines of what was said part by part; no more of them are made than are looked at."""
+    if most is None:
+        return [line for part in parts for line in part]
     found: list[LogLine] = []
     for part in reversed(parts):
         found = [*part, *found]
-        if len(found) >= LOOKED_AT:
+        if len(found) >= most:
             break
-    return found[-LOOKED_AT:]
+    return found[-most:]

@@ -20,7 +20,7 @@ class ProgressWatch:
         self._emit = emit
         self._tasks = {rank: task for task in tracker.plan.tasks for rank in task.ranks}
         regex = tracker.plan.progress
-        self._leading = LeadingRank(regex) if regex else None
+        self._leading = LeadingRank(regex, min(self._tasks, default=0)) if regex else None
         self._teller: ProgressTeller | None = None
 
     async def take(self, group: Written) -> None:
@@ -29,7 +29,7 @@ class ProgressWatch:
             return
         now = self._tracker.clock()
         if self._leading.may_be(group.rank) and self._leading.hear(group.rank, group.lines, now):
-            await self._look(self._leading, group.rank)
+            await self._look(self._leading, group.rank, len(group.lines))
         if self._teller is not None and self._teller.rank == group.rank:
             await self._read(self._teller, group.lines)
 
@@ -40,13 +40,16 @@ class ProgressWatch:
         if self._teller is not None and self._teller.rank in task.ranks:
             await self._tell(self._teller.tell(self._tracker.clock()))
 
-    async def _look(self, leading: LeadingRank, speaks: int | None = None) -> None:
-        """Whether another rank leads from now on; its lines are read but for those of the one that speaks just now."""
+    async def _look(self, leading: LeadingRank, speaks: int | None = None, said: int = 0) -> None:
+        """Whether another rank leads from now on; its lines are read but for the last `said`, which the one that
+        speaks says just now.
+        """
         lines, saved = leading.look(self._tracker.clock())
         if leading.rank is not None and (self._teller is None or self._teller.rank != leading.rank):
             self._teller = self._teller_of(leading.rank)
-            if leading.rank != speaks:
-                await self._read(self._teller, lines)
+            before = lines if leading.rank != speaks else lines[: max(0, len(lines) - said)]
+            if before:
+                await self._read(self._teller, before)
         if self._teller is not None:
             for found in saved:
                 self._teller.saved(found)
