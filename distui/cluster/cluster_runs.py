@@ -76,9 +76,10 @@ class ClusterRuns:
                 ended = await end_run(self.settings, connector, front, place, grace=grace)
             return ended.left
 
-        left = await self._at(name, end)
-        warn_of_plain(dict.fromkeys(front.plain))
-        return left
+        try:
+            return await self._at(name, end)
+        finally:
+            warn_of_plain(dict.fromkeys(front.plain))
 
     def logs(
         self, name: str, *, ranks: Collection[int] | None = None, tail: int | None = None, follow: bool = False

@@ -17,6 +17,9 @@ from distui.facts.host import ProbeResult
 from distui.facts.render_json import probe_json
 from distui.files import new_file, writing
 
+REPLACED = "names, addresses and serial numbers that are known or look like one are replaced"
+"""What a bundle with a redactor is."""
+
 
 def bundle(
     rows: tuple[CheckRow, ...],
@@ -27,12 +30,11 @@ def bundle(
     redactor: Redactor | None,
 ) -> dict[str, bytes]:
     """File name -> content. Without a redactor names and addresses stay."""
-    replaced = "names, addresses and serial numbers that are known or look like one are replaced"
     files = {
         "report.txt": report_text(rows, all_=True),
         "reach.txt": reach_table(reach, tuple(results)) if reach is not None else "not tried: fewer than two hosts",
         "about.txt": f"distui {version}, Python {platform.python_version()}, {platform.system()} {platform.machine()}\n"
-        + (replaced if redactor else "names and addresses are as they are"),
+        + (REPLACED if redactor else "names and addresses are as they are"),
     }
     values = {"doctor.json": to_json(rows), "probe.json": probe_json(results)}
     made = {name: (redactor.text(text) if redactor else text) + "\n" for name, text in files.items()}

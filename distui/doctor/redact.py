@@ -20,7 +20,7 @@ _MAC = r"\b(?:[0-9A-Fa-f]{2}:){5,}[0-9A-Fa-f]{2}\b"
 _IPV6 = r"(?<![\w:.])(?=[0-9A-Fa-f:]*::|(?:[0-9A-Fa-f]+:){7})(?!::1?(?![\w:]))[0-9A-Fa-f:]{3,}(?:\.\d+)*(?![\w:])"
 _SERIAL = r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b|\b[0-9a-f]{32}\b"
 _PRINT = r"\bSHA256:[A-Za-z0-9+/]{43}"
-_AGENT_KEY = r"(?:(?<=: )|(?<=, )|(?<=after ))[^,;:()]{1,200}(?= \(agent\))"
+_AGENT_KEY = r"(?:(?<=tried: )|(?<=, )|(?<=after ))[^,;]{1,200}?(?= \(agent\))"
 """What an ssh agent calls a key, as messages of a login have it: its comment, most often somebody's address."""
 _LOGIN = r"(?<![\w@.+-])(?!sha256:)[\w+-][\w.+-]*(?=@(?!sha256:|[\w-]+\.service\b)[\w\[])"
 _AT = r"(?<=@)(?!sha256:)[A-Za-z][\w-]*(?![\w.-])"
@@ -89,7 +89,7 @@ class Redactor:
         self._known = re.compile(rf"(?<![\w.-])(?:{'|'.join(longest)})(?![\w-])") if longest else None
 
     def _know(self, made: str, names: Iterable[str]) -> None:
-        for name in set(names) - _COMMON - {""}:
+        for name in set(names) - {"localhost", ""}:
             if not name.startswith(("127.", "::1")):
                 self._names.setdefault(name, made)
 
@@ -109,7 +109,8 @@ class Redactor:
 
     def _replaced(self, kind: str, found: re.Match[str]) -> str:
         word = found[0]
-        if word in _COMMON or _MADE.fullmatch(word) or (kind == "name" and _is_no_domain(word)):
+        login = found.string[max(0, found.start() - 1) : found.start()] == "@"
+        if word in _COMMON or _MADE.fullmatch(word) or (kind == "name" and _is_no_domain(word, login=login)):
             return word
         known = self._domains.get(word.lower()) if kind == "name" else None
         return known or self._number(kind, word)
@@ -156,11 +157,15 @@ _BY_FORM = (
 _MADE = regex(r"(?:host|user|jump|key|print|mac|addr|id|name)\d+")
 
 
-def _is_no_domain(word: str) -> bool:
-    """Whether it has the form of a domain name, and is a file, a key of distui's own, or everybody's domain."""
+def _is_no_domain(word: str, *, login: bool) -> bool:
+    """Whether it has the form of a domain name, and is a file, a key of distui's own, or everybody's domain. Behind the
+    `@` of a `login` a name of two parts is one.
+    """
     if "." not in word:
         return False
     low = word.lower()
     if low.startswith("distui.") or any(low == one or low.endswith("." + one) for one in _PUBLIC):
         return True
-    return _FILES.fullmatch(low) is not None or (low.count(".") == 1 and _TOP.fullmatch(low) is None)
+    if _FILES.fullmatch(low) is not None:
+        return True
+    return not login and low.count(".") == 1 and _TOP.fullmatch(low) is None

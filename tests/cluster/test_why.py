@@ -149,7 +149,7 @@ def test_a_network_that_carries_nothing(hang: Hang, distui: Distui, lab: Any) ->
         found.update(ask(distui))
         return bool(found["advice"].startswith("look at the network between h1 and h2: what h"))
 
-    until(tells, seconds=120)
+    until(tells)
     assert (found["kind"], found["culprits"]) == ("hang", []), found["headline"]
     assert re.match(r"every rank has entered all_reduce #\d+ .*, and it does not end", found["headline"])
     lost = re.compile(r"rank [0-3] on h[12]: .* for rank [0-3] on h[12] wait to be sent, sent again \d+ times without")

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+import pytest
+
+from distui.plan.network import rendezvous
+
+
+def own_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For runs of tests whose hosts are this machine, where others may test at once: runs of one name have one port."""
+    begin = rendezvous.PORTS.start + os.getpid() % 100 * 100
+    monkeypatch.setattr(rendezvous, "PORTS", range(begin, begin + 100))
 
 
 def free_port() -> int:

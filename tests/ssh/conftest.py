@@ -8,7 +8,6 @@ also be told to misbehave. `farm.demo(...)` starts hosts that really run command
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -20,17 +19,16 @@ from typing import Any
 import asyncssh
 import pytest
 
-from distui.plan.network import rendezvous
 from distui.remote.demo.demo import DemoHosts
 from distui.remote.pool import SshConnector
 from distui.spec.hosts.inventory import Host
+from fakehosts.ports import own_ports
 
 
 @pytest.fixture(autouse=True)
-def own_ports(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hosts of these tests are this machine, where others may test at the same time: runs of one name have one port."""
-    begin = rendezvous.PORTS.start + os.getpid() % 100 * 100
-    monkeypatch.setattr(rendezvous, "PORTS", range(begin, begin + 100))
+def ports_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts of these tests are this machine."""
+    own_ports(monkeypatch)
 
 
 SCRIPT = "sh-script"

@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import random
-import signal
-import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +10,7 @@ import pytest
 
 from distui.errors import HostCommandError, HostError
 from distui.remote.putting import put_argv
+from fakehosts.interrupted import interrupt, moments
 
 
 def names(folder: Path) -> list[str]:
@@ -108,15 +103,8 @@ async def test_a_connection_that_breaks_half_way_leaves_nothing(farm: Any) -> No
 
 def test_signals_at_any_moment_leave_nothing(tmp_path: Path) -> None:
     """One, as when a call is given up, or two in a row: the first ends `cat`, the second must not end `rm`."""
-    moments = random.Random(1)
-    for number in range(120):
-        argv = put_argv(f"{tmp_path}/file", 8_000_000, 0o600, f"nonce{number}")
-        with subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as put:
-            for _ in range(1 + number % 2):
-                time.sleep(moments.random() * 0.005)
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(put.pid, signal.SIGTERM)
-            put.wait(timeout=20)
+    for number, waits in enumerate(moments(120, 0.005)):
+        interrupt(put_argv(f"{tmp_path}/file", 8_000_000, 0o600, f"nonce{number}"), waits, b"")
         assert names(tmp_path) == []
 
 

@@ -68,7 +68,7 @@ def start(home: Path, *args: str) -> subprocess.Popen[str]:
 
 def distui(home: Path, *args: str) -> Any:
     """What it prints as JSON."""
-    out, err = start(home, *args, "-o", "json").communicate(timeout=6000)
+    out, err = start(home, *args, "-o", "json").communicate(timeout=600)
     assert out, err
     return json.loads(out)
 
@@ -86,6 +86,6 @@ def test_a_process_that_sleeps(home: Path) -> None:
             assert time.monotonic() < end, found
         assert (found["kind"], found["culprits"]) == ("hang", [1]), found["headline"]
         assert f"sleeps at {home}/hang.py:7 in <module>" in found["headline"]
-        start(home, "stop", "p", "-y").communicate(timeout=6000)
+        start(home, "stop", "p", "-y").communicate(timeout=600)
         run.communicate(timeout=600)
     assert not list(home.rglob("hosts/*/p"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ import pytest
 
 from distui.errors import HostUnreachable
 from distui.session import Completed, Session
+from fakehosts.ports import own_ports
 from fakehosts.runs import Cluster, use_fake_follower
 
 
@@ -137,16 +137,10 @@ def fake_hosts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeConnector]:
 
 @pytest.fixture
 def demo_home(tmp_path_factory: pytest.TempPathFactory, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A HOME from which `ssh demo1` and `ssh demo2` work: real ssh servers on loopback, in a thread.
-
-    Its ports are its own: these hosts are this machine, and runs of one name in two tests at once have one port.
-    """
-    from distui.plan.network import rendezvous
+    """A HOME from which `ssh demo1` and `ssh demo2` work: real ssh servers on loopback, in a thread."""
     from distui.remote.demo.demo import DemoHosts
 
-    begin = rendezvous.PORTS.start + os.getpid() % 100 * 100
-    monkeypatch.setattr(rendezvous, "PORTS", range(begin, begin + 100))
-
+    own_ports(monkeypatch)
     root = tmp_path_factory.mktemp("demo")
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)

@@ -380,8 +380,12 @@ def sleepers() -> Iterator[list[int]]:
         other.kill()
 
 
-def test_what_one_rank_says_at_length_leaves_room_for_the_others(serve: Serve, sleepers: list[int]) -> None:
+def test_what_one_rank_says_at_length_leaves_room_for_the_others(
+    serve: Serve, sleepers: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The answer of a host is cut after so many bytes: then nothing of its other ranks would be known."""
+    for module in (hooked, insight):
+        monkeypatch.setattr(module, "ANSWER_SECONDS", 60.0)
     bodies = [flood(3000), json.dumps(recorded(*(entry(n) for n in range(1, 40)))).encode()]
     tasks = []
     for number, pid in enumerate(sleepers):
@@ -868,7 +872,9 @@ def test_what_torch_wrote_before_its_watchdog_ended_a_rank(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"{", WHOLE[:-1], pickle.dumps(print), torch_pickle([]), b"\x80\x02](" + b"]" * (2 << 20) + b"e."]
+    "data",
+    [b"", b"{", WHOLE[:-1], pickle.dumps(print), torch_pickle([]), b"\x80\x02](" + b"]" * (2 << 20) + b"e."],
+    ids=["empty", "half JSON", "half a pickle", "a global", "a list", "lists of lists"],
 )
 def test_what_torch_did_not_write_is_no_record(tmp_path: Path, data: bytes) -> None:
     """The folder is the program's, which may put there whatever it likes, at any length."""

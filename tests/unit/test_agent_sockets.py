@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import os
 import socket
 from collections.abc import Iterator
@@ -53,7 +54,8 @@ async def test_what_nobody_reads_waits(pair: tuple[socket.socket, socket.socket]
             found.update({str(row[1]): row for row in sockets.Sockets([os.getpid()]).rows()})
         return bool(found[named(client)][7])
 
-    await until(full)
+    async with asyncio.timeout(60):
+        await until(full)
     pid, own, other, before, queued, unread, tries, *_ = found[named(client)]
     assert (pid, own, other, unread, tries) == (os.getpid(), named(client), named(peer), 0, 0)
     assert isinstance(before, int) and isinstance(queued, int) and min(before, queued) > 0

@@ -125,6 +125,19 @@ def test_what_only_looks_like_a_name_stays() -> None:
     assert Redactor((), {}).text(text) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "without"),
+    [
+        ("ops@login1.hpc refuses", "user1@name1 refuses"),
+        ("keys tried: cardno:000612345678 (agent), alice (work) (agent)", "keys tried: key1 (agent), key2 (agent)"),
+        ("git and ubuntu answer; so does rocky", "host1 and ubuntu answer; so does rocky"),
+    ],
+)
+def test_logins_keys_of_cards_and_hosts_with_common_names_are_replaced(text: str, without: str) -> None:
+    """A name of two parts behind an @, any comment of an agent's key, a host that is called as many users are."""
+    assert Redactor((Host("git"),), {}).text(text) == without
+
+
 def test_equal_names_are_one_and_different_ones_are_not() -> None:
     """Whatever their case, and whether they were known before."""
     known = {"n": SshNames(hosts=("a1.corp.example",), jumps=("b.corp.example",), users=("amy",))}
@@ -139,7 +152,7 @@ def test_the_verb_writes_it_even_when_hosts_are_down(cli: Any, fake_hosts: Any) 
     connector = fake_hosts()
     done = cli("doctor", "-H", "n1", "--bundle", "b.tgz")
     assert done.code == 3
-    assert "names, addresses and serial numbers are replaced" in done.err
+    assert "names, addresses and serial numbers that are known or look like one are replaced" in done.err
     with tarfile.open("b.tgz") as tar:
         output = tar.extractfile("distui-doctor/report.txt")
         assert output is not None

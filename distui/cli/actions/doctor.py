@@ -14,7 +14,7 @@ from distui.cli.settings import Settings, env_files
 from distui.cluster.checking import Checked, check
 from distui.cluster.hosts.connecting import ssh_names
 from distui.cluster.jobs.job_files import job_path
-from distui.doctor.bundle import bundle, write_bundle
+from distui.doctor.bundle import REPLACED, bundle, write_bundle
 from distui.doctor.checks import counts
 from distui.doctor.choice import Choice, choice
 from distui.doctor.finding import CheckRow, report_text, to_json
@@ -82,7 +82,7 @@ def _bundle(
         redactor = Redactor(hosts, checked.results, ssh=known, more_users=(me, machine))
     files = bundle(checked.rows, checked.results, checked.reach, version=__version__, redactor=redactor)
     write_bundle(settings.cwd / name, files, at=time.time())
-    what = "names, addresses and serial numbers are replaced" if redact else "with names and addresses"
+    what = REPLACED if redact else "with names and addresses"
     out.say(f"{name}: {', '.join(files)}; {what}. Look into it before you pass it on: `tar xzOf {name}`")
 
 
