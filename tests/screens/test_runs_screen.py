@@ -341,6 +341,22 @@ async def test_the_run_before_is_not_looked_for_in_a_filter(open_app: Any, backe
         assert "llm-7f2 to llm-7f3" in screen_text(app)
 
 
+async def test_the_run_before_of_one_whose_name_another_job_has(open_app: Any, backend: FakeBackend) -> None:
+    """A filter shows mine, not a colleague's of that name which lives."""
+    for name in ("llm-7f2", "llm-7f1"):
+        backend.record(backend.plan(name), launching(backend.plan(name), 1.0))
+    mine = next(row for row in backend.rows if row.run == "llm-7f2")
+    others = replace(backend.rows[0], run="llm-7f2", job="other", owner="bob@desk", recorded=False)
+    backend.rows = [others, *backend.rows, replace(mine, run="llm-7f1", started=1.0)]
+    async with open_app(start="runs") as (app, pilot):
+        app.screen.filter_text = "failed"
+        app.screen.filter_changed()
+        assert (app.screen.shown["llm-7f2"].job, app.screen.known["llm-7f2"].job) == ("llm-pretrain", "other")
+        await press(pilot, "g", "d")
+        assert isinstance(app.screen, CompareScreen)
+        assert "llm-7f1 to llm-7f2" in screen_text(app)
+
+
 async def test_a_run_started_elsewhere_tells_what_its_labels_say(open_app: Any, backend: FakeBackend) -> None:
     """y shows tasks, ranks and owner of a run whose plan is not here, and says where the plan is."""
     labels = TaskLabels("vit-2b1", 0, (0, 1), "node04", "vit", "bob@desk", gpus=(0, 1), world_size=2)

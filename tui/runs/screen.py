@@ -312,7 +312,7 @@ class RunsScreen(View):
             return
         marked = [self.known[run] for run in self.marked if run in self.known]
         if len(marked) == 2:
-            self.work(self._show_diff(*sorted(marked, key=lambda r: r.started or 0)), name="diff")
+            self.work(self._show_diff(*sorted(marked, key=_started)), name="diff")
             return
         other = marked[0] if marked else self._before(row)
         if other is None or other.run == row.run:
@@ -322,9 +322,10 @@ class RunsScreen(View):
 
     def _before(self, row: RunRow) -> RunRow | None:
         """The job's recorded run before this one; for the oldest, the one after it."""
-        same = [r for r in self.known.values() if r.job == row.job and (r.recorded or r.run == row.run)]
-        at = [r.run for r in same].index(row.run)
-        return same[at + 1] if at + 1 < len(same) else same[at - 1] if at else None
+        others = [r for r in self.known.values() if r.job == row.job and r.recorded and r.run != row.run]
+        others.sort(key=_started)
+        before = [r for r in others if _started(r) <= _started(row)]
+        return before[-1] if before else others[0] if others else None
 
     async def _show_diff(self, old: RunRow, new: RunRow) -> None:
         before, after = await asyncio.gather(self._live(old), self._live(new))
@@ -399,6 +400,10 @@ class RunsScreen(View):
 
     async def _prune(self, row: RunRow) -> None:
         await run_change.prune(self, row.run, row.hosts)
+
+
+def _started(row: RunRow) -> float:
+    return row.started or 0.0
 
 
 def _by_name(rows: Sequence[RunRow]) -> dict[str, RunRow]:
