@@ -89,8 +89,11 @@ async def test_a_run_that_failed_in_the_night_is_listed_until_it_was_opened(
         assert "llm-7f2" not in [one.name for one in app.screen.found]
 
 
-async def test_runs_are_asked_for_while_problems_are_shown(open_app: Any, backend: FakeBackend) -> None:
+async def test_runs_are_asked_for_while_problems_are_shown(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At once and again, also over Jobs and Doctor, which do not need them; not once it is closed there."""
+    monkeypatch.setattr("distui.tui.app.RUNS_EVERY", 3600.0)  # the app's own timer does not ask in between
     async with open_app(start="jobs") as (app, pilot):
         await settle(pilot)
         before = backend.calls.count(("runs",))

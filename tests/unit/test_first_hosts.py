@@ -101,6 +101,22 @@ def test_an_inventory_is_found_where_ansible_cfg_says(home: Path) -> None:
     assert names(look(home, Path.cwd())) == [("n1", "hosts.ini")]
 
 
+def test_an_inventory_in_a_folder_that_may_not_be_entered(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is as one that is not there."""
+    (Path.cwd() / "ansible.cfg").write_text("[defaults]\ninventory = locked/hosts\n")
+    (Path.cwd() / "hosts.ini").write_text("n1\n")
+    stat = os.stat
+
+    def refused(path: Any, **how: Any) -> os.stat_result:  # the user of the tests may be root, who may enter all
+        if "locked" in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **how)
+
+    monkeypatch.setattr(os, "stat", refused)
+    found = look(home, Path.cwd())
+    assert names(found) == [("n1", "hosts.ini")] and found.looked == ("hosts.ini",)
+
+
 def test_a_file_called_hosts_is_of_either_kind(home: Path) -> None:
     """With a section Ansible's, without one a hostfile."""
     (Path.cwd() / "hosts").write_text("a1 slots=4\na2 slots=4\n")

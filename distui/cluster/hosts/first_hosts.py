@@ -113,7 +113,7 @@ def look(home: Path, folder: Path) -> FirstHosts:
     places += [(folder / name, name, form) for name, form in FILES]
     places += _of_ansible(folder, home)
     for path, shown, form in places:
-        if not path.is_file() or shown in looked:
+        if not _so(path.is_file) or shown in looked:
             continue
         looked.append(shown)
         try:
@@ -127,10 +127,18 @@ def look(home: Path, folder: Path) -> FirstHosts:
     return FirstHosts(_once(hosts), groups, tuple(looked), tuple(remarks))
 
 
+def _so(looked: Callable[[], bool]) -> bool:
+    """Whether it is so; not where it may not be looked at."""
+    try:
+        return looked()
+    except OSError:
+        return False
+
+
 def _of_ansible(folder: Path, home: Path) -> Iterator[tuple[Path, str, Form]]:
     """Where an inventory is by ansible.cfg of the folder, and the files in a folder that is called `inventory`."""
     for place in (*(folder / word for word in _configured(folder / "ansible.cfg", home)), folder / "inventory"):
-        files = [place / name for name in IN_FOLDER] if place.is_dir() else [place]
+        files = [place / name for name in IN_FOLDER] if _so(place.is_dir) else [place]
         for path in files:
             shown = path.relative_to(folder) if path.is_relative_to(folder) else path
             yield path, str(shown), "ansible"
@@ -140,7 +148,7 @@ def _configured(path: Path, home: Path) -> Iterator[str]:
     """The `inventory` of `[defaults]`, several with commas; none where the file has none, or can't be read."""
     read = ConfigParser(interpolation=None, strict=False, allow_no_value=True)
     with contextlib.suppress(DistuiError, ConfigError):
-        if path.is_file():
+        if _so(path.is_file):
             read.read_string(read_text(str(path)))
     value = read.get("defaults", "inventory", fallback="") or ""
     for word in filter(None, (word.strip() for word in value.split(","))):
