@@ -229,18 +229,20 @@ def left(folder: str) -> "list[dict[str, Any]]":
                 begun.append((os.lstat(folder + "/" + name).st_mtime, int(name[:-5])))
     except OSError:
         return []
-    known = set()  # type: set[str]
+    known = {}  # type: dict[str, float]
     rows = [left_by(folder, pid, since, known) for since, pid in sorted(begun, reverse=True)[:MOST_LEFT]]
     return [row for row in rows if row]
 
 
-def left_by(folder: str, pid: int, since: float, known: "set[str]") -> "dict[str, Any]":
-    """What one program left that spoke at a time; empty where it said nothing at its end. `known`: ranks of which a
-    newer program has been seen, to which what torch itself wrote belongs.
+def left_by(folder: str, pid: int, since: float, known: "dict[str, float]") -> "dict[str, Any]":
+    """What one program left that spoke at a time; empty where it said nothing at its end. `known`: when the newest
+    program of each rank spoke that has been seen. To it belongs what torch itself wrote; what another one left before
+    that is of an earlier try of the rank.
     """
-    crash = read_regular("%s/%d.crash" % (folder, pid), STACK_BYTES)
-    last = read_regular("%s/%d.last" % (folder, pid), LAST_BYTES)
     hook = who(folder, pid)
+    until = known.get(rank_of(hook or {}), 0.0)
+    crash = read_after(until, "%s/%d.crash" % (folder, pid), STACK_BYTES)
+    last = read_after(until, "%s/%d.last" % (folder, pid), LAST_BYTES)
     traced = trace_of(folder, hook or {}, since, known)
     row = {"pid": pid, "state": "X", "hook": hook}  # type: dict[str, Any]
     if traced:
@@ -252,15 +254,28 @@ def left_by(folder: str, pid: int, since: float, known: "set[str]") -> "dict[str
     return row if crash or last or traced else {}
 
 
-def trace_of(folder: str, hook: "dict[str, Any]", since: float, known: "set[str]") -> "dict[str, Any]":
+def read_after(moment: float, path: str, most: int) -> bytes:
+    """What is in a file that was written after a moment."""
+    try:
+        return read_regular(path, most) if os.lstat(path).st_mtime >= moment else b""
+    except OSError:
+        return b""
+
+
+def rank_of(hook: "dict[str, Any]") -> str:
+    """The rank of a program that has the hook, as torch counts where that is known."""
+    return str(hook.get("torch_rank", hook.get("rank", "")))
+
+
+def trace_of(folder: str, hook: "dict[str, Any]", since: float, known: "dict[str, float]") -> "dict[str, Any]":
     """What torch wrote of a rank's collectives over NCCL before its watchdog ended it, which runs nothing of Python's
     at the end (DebugInfoWriter in torch's NCCLUtils.cpp); empty where there is none, or it is an older program's.
     """
-    rank = str(hook.get("torch_rank", hook.get("rank", "")))
+    rank = rank_of(hook)
     path = "%s/trace_%s" % (folder, rank)
     if not re.match(r"\d{1,7}\Z", rank) or rank in known:
         return {}
-    known.add(rank)
+    known[rank] = since
     try:
         if os.lstat(path).st_mtime < since:
             return {}

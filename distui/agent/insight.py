@@ -88,7 +88,11 @@ def room(processes: int) -> int:
 
 
 def fitted(row: "dict[str, Any]", most: int) -> "dict[str, Any]":
-    """What is told of a process in no more bytes: of its newest collectives fewer, in the end none; then no stacks."""
+    """What is told of a process in no more bytes: fewer of its sampled calls, then of its newest collectives, in the
+    end none; then no stacks.
+    """
+    while len(row.get("samples", ())) > FEWER and len(json.dumps(row)) > most:
+        row["samples"] = row["samples"][::FEWER]
     groups = row.get("recorder", {}).get("groups", {})
     rows = max([len(group.get(name, ())) for group in groups.values() for name in ("recent", "direct")] or [0])
     while rows > 1 and len(json.dumps(row)) > most:

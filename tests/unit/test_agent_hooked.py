@@ -427,6 +427,15 @@ def test_what_is_told_of_a_process_is_made_to_fit(most: int, told: tuple[int, bo
     assert (len(kept), "threads" in found["stacks"], "groups" in found["recorder"]) == told
 
 
+def test_sampled_calls_are_thinned_before_collectives() -> None:
+    """They are most of what a watched rank says, and a part of them tells as much."""
+    groups = {"0": {"recent": [[n, "all_reduce", "x" * 60] for n in range(400)]}}
+    samples = [[n, [["/work/train.py" * 20, n, "f"]] * 12] for n in range(80)]
+    found = insight.fitted({"pid": 7, "recorder": {"groups": groups}, "samples": samples}, 100_000)
+    assert len(found["recorder"]["groups"]["0"]["recent"]) == 400
+    assert 4 < len(found["samples"]) < 80 and found["samples"][0] == samples[0]
+
+
 def test_a_server_that_never_answers_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """After so many seconds, also when it has begun to."""
     monkeypatch.setattr(hooked, "ANSWER_SECONDS", 0.2)
@@ -810,9 +819,9 @@ def test_it_is_written_in_python_3_6(name: str) -> None:
 # what ended programs left
 
 
-def leave(folder: Path, pid: int, **files: str) -> None:
+def leave(folder: Path, pid: int, *, rank: str = "2", **files: str) -> None:
     """The files of one program."""
-    (folder / f"{pid}.json").write_text(json.dumps({"rank": "2", "torch": "2.13.0", "pid": pid}))
+    (folder / f"{pid}.json").write_text(json.dumps({"rank": rank, "torch": "2.13.0", "pid": pid}))
     for name, text in files.items():
         (folder / f"{pid}.{name}").write_text(text)
 
@@ -821,16 +830,27 @@ CALLS = [["/work/train.py", 7, "load"], ["/work/train.py", 11, "<module>"]]
 
 
 def test_what_was_left_is_told_newest_first(tmp_path: Path) -> None:
-    """Of an attempt of torchrun and of the one after it the latter counts."""
-    leave(tmp_path, 9, last=json.dumps({"calls": CALLS, "recorders": {"": None}}))
+    """Whatever their numbers; who said nothing is left out."""
+    leave(tmp_path, 9, rank="1", last=json.dumps({"calls": CALLS, "recorders": {"": None}}))
     leave(tmp_path, 7, crash='Thread 0x01 (most recent call first):\n  File "a.py", line 3 in f\n')
-    leave(tmp_path, 8, crash="")
+    leave(tmp_path, 8, rank="0", crash="")
     os.utime(tmp_path / "9.json", (1, 1))
     rows = hooked.left(str(tmp_path))
     assert [row["pid"] for row in rows] == [7, 9]
     assert rows[0]["stacks"] == {"threads": [["0x01", False, [["a.py", 3, "f"]]]]}
     assert rows[1]["stacks"] == {"threads": [["main", True, CALLS]]}
-    assert rows[1]["hook"]["rank"] == "2"
+    assert rows[1]["hook"]["rank"] == "1"
+
+
+def test_an_earlier_try_of_a_rank_tells_nothing_of_the_last_one(tmp_path: Path) -> None:
+    """Where torchrun has started the rank again; a program that it started itself while it lived changes nothing."""
+    leave(tmp_path, 9, last=json.dumps({"calls": CALLS, "recorders": {"": None}}), crash="Thread")
+    leave(tmp_path, 7)
+    for name, moment in (("9.json", 1), ("9.last", 2), ("9.crash", 2), ("7.json", 3)):
+        os.utime(tmp_path / name, (moment, moment))
+    assert hooked.left(str(tmp_path)) == []
+    os.utime(tmp_path / "9.last", (4, 4))
+    assert [row["pid"] for row in hooked.left(str(tmp_path))] == [9]
 
 
 @pytest.mark.parametrize(
@@ -857,6 +877,7 @@ def test_what_torch_wrote_before_its_watchdog_ended_a_rank(tmp_path: Path) -> No
     leave(tmp_path, 7, crash='Thread 0x01 (most recent call first):\n  File "a.py", line 3 in f\n')
     leave(tmp_path, 9)
     os.utime(tmp_path / "7.json", (5, 5))
+    os.utime(tmp_path / "7.crash", (7, 7))
     os.utime(tmp_path / "9.json", (6, 6))
     (tmp_path / "trace_2").write_bytes(torch_pickle(recorded_by_2_4(29, 30, 31)))
     rows = hooked.left(str(tmp_path))
@@ -866,6 +887,8 @@ def test_what_torch_wrote_before_its_watchdog_ended_a_rank(tmp_path: Path) -> No
 
     (tmp_path / "9.json").write_text(json.dumps({"rank": "2", "torch_rank": 5, "torch": "2.13.0"}))
     (tmp_path / "trace_2").rename(tmp_path / "trace_5")
+    os.utime(tmp_path / "trace_5", (8, 8))
+    os.utime(tmp_path / "9.json", (9, 9))
     assert [row["pid"] for row in hooked.left(str(tmp_path)) if "recorder" in row] == []  # it spoke after that
     os.utime(tmp_path / "9.json", (6, 6))
     assert [row["pid"] for row in hooked.left(str(tmp_path)) if "recorder" in row] == [9]

@@ -128,10 +128,10 @@ class RunTracker:
         """
         late = self.all_in or time.monotonic() >= self._not_before
         if self._verdict is None or (self._news and late):
-            began, spent = time.monotonic(), time.thread_time()
+            began = time.thread_time()
             self._news, self._verdict = False, judge(self.evidence())
-            took = time.thread_time() - spent
-            self._not_before = began + (AT_REST * took if took > SLOW else 0.0)
+            took = time.thread_time() - began
+            self._not_before = time.monotonic() + (AT_REST * took if took > SLOW else 0.0)
         return self._verdict
 
     @property
