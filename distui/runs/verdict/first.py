@@ -99,15 +99,23 @@ def settled(evidence: Evidence, parts: Sequence[Part]) -> list[Part]:
 
 
 def _begun_earlier(evidence: Evidence, parts: Sequence[Part]) -> Sequence[Part]:
-    """The parts, by their earlier errors where nobody's last words tell of one of its own."""
-    if not all(_weakness(part) for part in parts if part.how == "failed"):
+    """The parts, by their earlier errors where nobody's last words tell of one of its own.
+
+    An error may have been handled by a rank that lost the others only long after it. It counts where another waited
+    in vain, as for one that hangs in its error, unless a host that was lost is what they waited for.
+    """
+    failed = [part for part in parts if part.how == "failed"]
+    if not all(_weakness(part) for part in failed):
         return parts
-    return [_as_begun(evidence, part) if part.how == "failed" else part for part in parts]
+    waited = any(part.words is not None and part.words.weight == "waited" for part in failed)
+    lost = any(part.how == "open" and _lost(evidence, part.task.host) for part in parts)
+    most = math.inf if waited and not lost else HANDLED
+    return [_as_begun(evidence, part, most) if part.how == "failed" else part for part in parts]
 
 
-def _as_begun(evidence: Evidence, part: Part) -> Part:
+def _as_begun(evidence: Evidence, part: Part, most: float) -> Part:
     earlier = part.words.earlier if part.words is not None else None
-    if earlier is None or earlier.at is None:
+    if earlier is None or earlier.at is None or earlier.lingered > most:
         return part
     return replace(part, words=earlier, when=said(evidence, part.task, earlier.at))
 
