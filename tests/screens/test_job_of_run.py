@@ -98,11 +98,19 @@ async def test_where_only_the_name_speaks_for_a_file(
         job = backend.draft(JOB, "").job
         assert job is not None
         record_job(live.stored, job, PICKS)
-    why = "llm-7f3 was started without a job file" if recorded else "llm-7f3 did not record its job file"
+    why = "llm-7f3 was started without a job file" if recorded else "no job file of llm-7f3 is recorded here"
     async with open_app(start="runs") as (app, pilot):
         path, said = await its_job(app, pilot)
         assert path == str(backend.folder / "llm-pretrain.yaml")
         assert f"{why}: this is {path}, whose job has the same name, one of 2 files that have such a job" in said
+
+
+async def test_that_only_the_name_speaks_is_said_of_one_file_too(open_app: Any, backend: FakeBackend) -> None:
+    """A colleague's run may be of another job of that name than the only one here."""
+    async with open_app(start="runs") as (app, pilot):
+        path, said = await its_job(app, pilot)
+        assert path == str(backend.folder / "llm-pretrain.yaml")
+        assert said == f"no job file of llm-7f3 is recorded here: this is {path}, whose job has the same name"
 
 
 async def test_run_again_from_one_of_several_files_says_so(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:

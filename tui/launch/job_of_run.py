@@ -52,10 +52,10 @@ def _otherwise(own: JobFile, record: JobRecord, run: str) -> str:
 
 def _guessed(record: JobRecord | None, run: str, named: Sequence[JobFile]) -> str:
     """That only the name of a job speaks for the first of these files."""
-    if not named or (record is None and len(named) == 1):
+    if not named:
         return ""
     if record is None:
-        why = f"{run} did not record its job file"
+        why = f"no job file of {run} is recorded here"
     else:
         why = f"{record.file} has no such job any more" if record.file else f"{run} was started without a job file"
     several = f", one of {counted(len(named), 'file')} that have such a job" if len(named) > 1 else ""
