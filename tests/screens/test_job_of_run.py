@@ -9,7 +9,7 @@ import pytest
 from fakes import JOB, NOW, FakeBackend, FakeLive, launching, screen_text, settle
 from training import failing_loudly, opened
 
-from distui.runs.launch.job_record import record_job
+from distui.runs.launch.job_record import record_job, record_text
 from distui.spec.hosts.inventory import HostPick
 from distui.tui.launch.screen import LaunchScreen
 
@@ -54,6 +54,44 @@ async def test_a_file_that_has_changed_since(open_app: Any, backend: FakeBackend
     async with open_app(start="runs") as (app, pilot):
         path, said = await its_job(app, pilot)
         assert said == f"{path} has changed since llm-7f3 was started; R starts it as it was"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (JOB + "# edited\n", "llm-7f3 was started from a text that was not saved in {}; R starts it as it was"),
+        (JOB + "hosts: node[03-04]\n", ""),
+        (JOB, ""),
+    ],
+    ids=["edits that were thrown away", "other hosts", "saved"],
+)
+async def test_a_text_that_is_not_that_of_the_file(
+    open_app: Any, backend: FakeBackend, live: FakeLive, text: str, words: str
+) -> None:
+    """The file is as it was, and what was started is not in it; that it was for other hosts is not worth a word."""
+    file = backend.folder / "llm-pretrain.yaml"
+    started_from(backend, live, file)
+    record_text(live.stored, text, {})
+    async with open_app(start="runs") as (app, pilot):
+        assert await its_job(app, pilot) == (str(file), words.format(file))
+
+
+@pytest.mark.parametrize("other", [True, False])
+async def test_a_file_that_was_written_after_the_start(
+    open_app: Any, backend: FakeBackend, live: FakeLive, other: bool
+) -> None:
+    """The run was started unsaved: another job that has the file by now is not opened in its place."""
+    file = backend.folder / "llm-pretrain.yaml"
+    job = backend.draft(JOB, str(file)).job
+    assert job is not None and not file.exists()
+    record_job(live.stored, job, PICKS)
+    record_text(live.stored, JOB, {})
+    backend.job_texts["llm-pretrain"] = JOB + "# another\n" * other
+    async with open_app(start="runs") as (app, pilot):
+        path, said = await its_job(app, pilot)
+        words = f"{file} was written after llm-7f3 was started: this is the text that it was started from"
+        assert (path, said) == (str(file), words * other)
+        assert (app.screen.draft.text, app.screen.draft.saved) == (JOB, not other)
 
 
 async def test_a_file_of_another_folder(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:

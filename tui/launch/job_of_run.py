@@ -8,7 +8,10 @@ from pathlib import Path
 
 from distui.amounts import counted
 from distui.cluster.jobs.job_files import JobFile
+from distui.errors import DistuiError
 from distui.runs.launch.job_record import JobRecord
+from distui.spec.yaml.edit_text import set_value
+from distui.tui.frame import files
 from distui.tui.frame.backend import Backend
 from distui.tui.launch.unsaved import Drafts, unsaved_job, with_unsaved
 
@@ -16,14 +19,17 @@ from distui.tui.launch.unsaved import Drafts, unsaved_job, with_unsaved
 def job_of_run(backend: Backend, drafts: Drafts, run: str, job: str) -> tuple[JobFile | None, str]:
     """What to open for a run of this job, None where there is nothing; and what to say where that may be another job.
 
-    It is the file that the run was started from, else the text that was kept, else a file with a job of that name.
+    It is the file that the run was started from, else the text that was kept, else a file with a job of that name. A
+    file that was written since, by the name that a job without a file would have had, is not what it was started from.
     """
     jobs = with_unsaved(backend.jobs(), backend, drafts)
     record = backend.recorded_job(run)
-    own = _own(record, job, jobs)
+    own, kept = _own(record, job, jobs), _kept(backend, record)
     if own is not None and record is not None:
-        return own, _otherwise(own, record, run)
-    kept = _kept(backend, record)
+        edited = own.text is not None or str(own.path) in drafts
+        if kept is None or edited or not record.unsaved or _alike(_text(own, drafts), record.text):
+            return own, _otherwise(own, record, run, _text(own, drafts))
+        return kept, f"{own.path} was written after {run} was started: this is the text that it was started from"
     if kept is not None:
         return kept, ""
     named = [file for file in jobs if file.name == job]
@@ -42,11 +48,33 @@ def _own(record: JobRecord | None, job: str, jobs: Sequence[JobFile]) -> JobFile
     return named or (there[0] if len(there) == 1 else None)
 
 
-def _otherwise(own: JobFile, record: JobRecord, run: str) -> str:
-    """That the file is not what it was when the run was started."""
+def _text(own: JobFile, drafts: Drafts) -> str:
+    """What is opened of it: with the edits that it has here; empty where it can't be read."""
+    if own.text is not None:
+        return own.text
+    if str(own.path) in drafts:
+        return drafts[str(own.path)][0]
+    try:
+        return files.read(own.path)
+    except DistuiError:
+        return ""
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two texts of a job are the same but for its hosts, which may have been chosen for a run only."""
+    if one == other:
+        return True
+    without = set_value(one, "hosts", None)
+    return without is not None and without == set_value(other, "hosts", None)
+
+
+def _otherwise(own: JobFile, record: JobRecord, run: str, text: str) -> str:
+    """That the file, with this text, is not what the run was started from."""
     if own.name != record.job.name:
         return f"{own.path} has the job {own.name} now: {run} was started as {record.job.name}"
-    changed = record.changed if own.text is None else record.text not in ("", own.text)
+    changed = not _alike(text, record.text) if record.text else record.changed
+    if changed and own.text is None and not record.changed and not record.unsaved:
+        return f"{run} was started from a text that was not saved in {own.path}; R starts it as it was"
     return f"{own.path} has changed since {run} was started; R starts it as it was" if changed else ""
 
 

@@ -38,6 +38,8 @@ class JobRecord:
     """That file, as an absolute path."""
     text: str = ""
     """The text that the job was read from, where it was kept."""
+    unsaved: bool = False
+    """Whether that file was not there when the run was started: what is in it now was written since."""
 
 
 def record_job(stored: StoredRun, job: Job, picks: Sequence[HostPick]) -> None:
@@ -104,4 +106,5 @@ def recorded_job(stored: StoredRun) -> JobRecord | None:
     except ValueError:
         return None
     changed = bool(made.sha256) and _digest(Path(made.file)) != made.sha256
-    return JobRecord(made.job, made.picks, made.job.path, changed, made.file, stored.read_job_text())
+    unsaved = bool(made.file) and not made.sha256
+    return JobRecord(made.job, made.picks, made.job.path, changed, made.file, stored.read_job_text(), unsaved)
