@@ -44,6 +44,15 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("ibv_reg_mr_iova2 failed with error Cannot allocate memory", "locked memory"),
         ("OSError: [Errno 107] Transport endpoint is not connected: '/mnt/data/a'", "shared folder went away"),
         ("ls: cannot access '/mnt/data': Transport endpoint is not connected", "shared folder went away"),
+        ("cp: cannot stat 'data/a.bin': Transport endpoint is not connected", "shared folder went away"),
+        ("OSError: [Errno 107] Transport endpoint is not connected: 'data/a.bin'", "shared folder went away"),
+        ("OSError: [Errno 107] Transport endpoint is not connected: b'data/a.bin'", "shared folder went away"),
+        (
+            "  what():  filesystem error: cannot open directory: Transport endpoint is not connected [data]",
+            "shared folder went away",
+        ),
+        ("  what():  shutdown: Transport endpoint is not connected [system:107]", "a peer went away"),
+        ("RuntimeError: [gloo/transport/tcp/pair.cc:10] Transport endpoint is not connected", "a peer went away"),
         ("OSError: [Errno 107] Transport endpoint is not connected", "a peer went away"),
         ("RuntimeError: CUDA error: out of memory", "GPU ran out of memory"),
         (

@@ -181,8 +181,10 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("no more threads or processes may be started", "raise `--pids-limit` in `docker_args:` or `nproc`"),
         ),
         (
-            r"Stale file handle|/[^:]*: Transport endpoint is not connected"
-            r"|Transport endpoint is not connected: b?['\"]?/",
+            r"Stale file handle|/[^:]{0,999}: Transport endpoint is not connected"
+            r"|Transport endpoint is not connected: b?['\"/]"  # sockets name no file
+            r"|cannot \w+ ['‘][^:]{0,999}: Transport endpoint is not connected"
+            r"|filesystem(?: error|::\w+): .{0,999}Transport endpoint is not connected",
             Cause(
                 "a shared folder went away on this host", "mount it there again; `distui doctor --job` proves `data:`"
             ),

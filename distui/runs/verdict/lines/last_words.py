@@ -158,7 +158,7 @@ def _words(lines: Lines) -> LastWords | None:
     if end is None:
         return None
     start = _pointed_at(texts, lines, _first_error(texts, lines, end), end)
-    said = texts[start : end + 1 + int(end + 1 < len(texts) and texts[end + 1].startswith("  what():"))]
+    said = texts[start : end + 1 + int(end + 1 < len(texts) and texts[end + 1].lstrip().startswith("what():"))]
     named = [i for i in range(start, end + 1) if _names_error(texts, i) and not _announces(texts, i)]
     named = [i for i in named if not _ABOVE.search(texts[i])] or named
     meant = {i: _meant(texts, i) for i in named}
