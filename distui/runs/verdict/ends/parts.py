@@ -15,7 +15,7 @@ from distui.runs.verdict.ends.explain import KILLED, down_at, what_ended
 from distui.runs.verdict.ends.moments import NOTICED_LATE, SAID, Moment, ended, noticed, said
 from distui.runs.verdict.ends.stops import STOP_CODES, caused, fell, seen_before, spoke_before, stop_for
 from distui.runs.verdict.evidence import End, Evidence, Lines, Stop, TaskSeen, lines_of
-from distui.runs.verdict.lines.last_words import LastWords, last_words
+from distui.runs.verdict.lines.last_words import LastWords, last_words, numbers
 from distui.runs.verdict.lines.torchrun import AgentWords, agent_words
 
 AT_ONCE = 2.0
@@ -100,13 +100,18 @@ def parts_of(evidence: Evidence, stops: tuple[Stop, ...]) -> list[Part]:
 
 def _told_of_itself(evidence: Evidence, part: Part) -> Part:
     """A rank that only says that others failed has not failed by itself, though it repeats what they said. torchrun
-    may number its ranks in another way than distui does.
+    may number its ranks in another way than distui does, and other launchers may have several in one task.
     """
-    words = part.words
-    if words is None or not words.blamed or (words.number is None and evidence.rules.launcher == "torchrun"):
+    words, torchrun = part.words, evidence.rules.launcher == "torchrun"
+    if words is None or not words.blamed or (words.number is None and torchrun):
         return part
-    its = part.ranks if words.number is None else (words.number,)
-    return part if words.blamed & set(its) else replace(part, words=replace(words, weight="echo"))
+    its = {words.number} if torchrun else _numbers(part.task) or set(part.ranks)
+    return part if words.blamed & its else replace(part, words=replace(words, weight="echo"))
+
+
+def _numbers(task: TaskSeen) -> set[int]:
+    """The ranks that torch says a task's lines are from."""
+    return set().union(*(numbers(lines) for lines in task.lines.values()))
 
 
 def _stop_of(evidence: Evidence, task: TaskSeen, stops: tuple[Stop, ...]) -> Stop | None:

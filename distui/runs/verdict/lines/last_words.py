@@ -130,6 +130,11 @@ def last_words(lines: Lines) -> LastWords | None:
     return replace(words, earlier=_earlier(lines, words))
 
 
+def numbers(lines: Lines) -> set[int]:
+    """The ranks, as torch counts, that it says lines are from."""
+    return {int(found[1]) for line in lines if (found := _NUMBER.search(safe(line.text)))}
+
+
 def _earlier(lines: Lines, words: LastWords) -> LastWords | None:
     """What it had raised itself before it said these words, and nothing else since."""
     before: LastWords | None = words
