@@ -19,7 +19,7 @@ from distui.cluster.attach import listing
 from distui.cluster.attach.listing import RecordedRuns
 from distui.plan.labels import TaskLabels, to_labels
 from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
-from distui.runs.hosts.last_said import ages_of, with_quiet
+from distui.runs.hosts.last_said import AGAIN, LastSaid, ages_of, with_quiet
 from distui.runs.hosts.reuse import reusing
 from distui.runs.report.history import RunRow, found_row
 from distui.runs.state.standstill import quiet_since
@@ -147,12 +147,14 @@ class Sessions:
         pass
 
 
-async def quiet_of(sessions: Sessions, *tasks: FoundTask, followed: bool = False) -> float | None:
+async def quiet_of(
+    sessions: Sessions, *tasks: FoundTask, followed: bool = False, known: LastSaid | None = None
+) -> float | None:
     """Since how many seconds a run of these tasks is quiet."""
     run = FoundRun("r", tasks)
     found = FoundRuns((run,), {}, frozenset({"h1", "h2"}))
     asked = () if followed else (run,)
-    answer = await with_quiet(cast(Connector, sessions), [Host("h1"), Host("h2")], found, asked)
+    answer = await with_quiet(cast(Connector, sessions), [Host("h1"), Host("h2")], found, asked, known)
     quiet = answer.runs[0].quiet
     return None if quiet is None else time.time() - quiet
 
@@ -171,6 +173,40 @@ async def test_a_run_is_quiet_when_all_of_it_is() -> None:
     assert await quiet_of(Sessions(a=500), *TWO) is None, "of the other nothing is known"
     followed = Sessions(a=500, b=500)
     assert await quiet_of(followed, *TWO, followed=True) is None and not followed.asked
+
+
+async def test_a_run_is_asked_for_again_only_when_it_may_be_quiet() -> None:
+    """Not before its newest line is as old as it may be; one that is quiet, or not told of, once a minute."""
+    now = 1000.0
+    known = LastSaid(lambda: now)
+    run = tuple(dataclasses.replace(one, labels=dataclasses.replace(one.labels, launch="t0ken")) for one in TWO)
+
+    async def asked(at: float, **ages: float) -> tuple[int, bool]:
+        nonlocal now
+        now = 1000.0 + at
+        sessions = Sessions(**ages)
+        quiet = await quiet_of(sessions, *run, known=known)
+        return len(sessions.asked), quiet is not None
+
+    assert await asked(0, a=500, b=20) == (2, False)
+    assert await asked(30, a=500, b=500) == (0, False), "by what it said it can't be quiet yet"
+    assert await asked(45, a=500, b=65) == (2, True)
+    assert await asked(45 + AGAIN - 1, a=500, b=1) == (0, True)
+    assert await asked(45 + AGAIN + 1, a=500) == (2, False)
+    assert await asked(45 + 2 * AGAIN, a=500, b=500) == (0, False)
+    assert await asked(47 + 2 * AGAIN, a=500, b=500) == (2, True)
+    again = tuple(dataclasses.replace(one, labels=dataclasses.replace(one.labels, launch="other")) for one in run)
+    sessions = Sessions(a=500, b=500)
+    assert await quiet_of(sessions, *again, known=known) is not None and len(sessions.asked) == 2
+    assert len(known._known) == 1, "nothing is kept of what is not listed"
+
+
+async def test_a_run_without_a_token_is_asked_for_each_time() -> None:
+    """Another one of that name can't be told from it."""
+    known, sessions = LastSaid(), Sessions(a=500, b=5)
+    for _ in range(2):
+        assert await quiet_of(sessions, *TWO, known=known) is None
+    assert len(sessions.asked) == 4
 
 
 async def test_who_may_be_silent_makes_no_run_quiet() -> None:

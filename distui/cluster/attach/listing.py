@@ -12,7 +12,7 @@ from distui.cluster.settings import ClusterSettings
 from distui.frozen import frozen
 from distui.identity import owner
 from distui.runs.hosts.discover import FoundRuns, find_runs
-from distui.runs.hosts.last_said import with_quiet
+from distui.runs.hosts.last_said import LastSaid, with_quiet
 from distui.runs.hosts.launches import Launch, find_launches
 from distui.runs.report import history
 from distui.runs.report.history import RunRow
@@ -55,19 +55,26 @@ def unasked(places: Places, recorded: RecordedRuns) -> ListedRuns:
     return ListedRuns(tuple(_joined(places.settings, recorded.rows, *_NOTHING)), _NOTHING[0], ())
 
 
-async def ask_runs(places: Places, recorded: RecordedRuns, connect: Connect) -> ListedRuns:
-    """What is recorded here, joined with what the hosts say. No connection is made where there is none to ask."""
+async def ask_runs(
+    places: Places, recorded: RecordedRuns, connect: Connect, known: LastSaid | None = None
+) -> ListedRuns:
+    """What is recorded here, joined with what the hosts say. No connection is made where there is none to ask.
+
+    Who asks again and again keeps what is `known` of runs that nobody follows.
+    """
     found, launches = _NOTHING
     if recorded.asked:
         async with connect(recorded.asked) as connector:
-            found, launches = await _find_all(connector, recorded)
+            found, launches = await _find_all(connector, recorded, known)
     rows = await asyncio.to_thread(_joined, places.settings, recorded.rows, found, launches)
     return ListedRuns(tuple(rows), found, recorded.asked)
 
 
-async def list_runs(places: Places, hosts: Sequence[Host], connect: Connect) -> ListedRuns:
+async def list_runs(
+    places: Places, hosts: Sequence[Host], connect: Connect, known: LastSaid | None = None
+) -> ListedRuns:
     """Both, one after the other."""
-    return await ask_runs(places, await asyncio.to_thread(recorded_runs, places, hosts), connect)
+    return await ask_runs(places, await asyncio.to_thread(recorded_runs, places, hosts), connect, known)
 
 
 def _recorded(settings: ClusterSettings, before: Sequence[RunRow] = ()) -> list[RunRow]:
@@ -77,16 +84,18 @@ def _recorded(settings: ClusterSettings, before: Sequence[RunRow] = ()) -> list[
     return [over.get(one.run_id) or history.shown_row(one, variables) for one in settings.store.all()]
 
 
-async def _find_all(connector: Connector, recorded: RecordedRuns) -> tuple[FoundRuns, tuple[Launch, ...]]:
+async def _find_all(
+    connector: Connector, recorded: RecordedRuns, known: LastSaid | None = None
+) -> tuple[FoundRuns, tuple[Launch, ...]]:
     """Runs with tasks on these hosts, and folders of launches on those that answered. Hosts that have a run which
-    nobody follows here are asked once more: whether it is quiet.
+    nobody follows here are asked once more where it may be quiet: whether it is.
     """
     found = await find_runs(connector, recorded.asked)
     answered = [host for host in recorded.asked if host.name in found.answered]
     launches = await find_launches(connector, answered)
     followed = [row for row in recorded.rows if row.followed]
     unread = [run for run in found.runs if not any(history.is_of(run, row) for row in followed)]
-    return await with_quiet(connector, answered, found, unread), launches
+    return await with_quiet(connector, answered, found, unread, known), launches
 
 
 def _joined(

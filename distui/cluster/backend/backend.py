@@ -35,6 +35,7 @@ from distui.monitor.figures import HostNews, figures
 from distui.plan.model import NoPlan, RunPlan
 from distui.runs.control.controller import RunController
 from distui.runs.control.smoke import smoke
+from distui.runs.hosts.last_said import LastSaid
 from distui.runs.launch.gpu_users import GpuUser, gpu_users
 from distui.runs.launch.job_record import has_value
 from distui.runs.launch.preflight import Preflight, preflight, prove_on
@@ -88,6 +89,7 @@ class ClusterBackend(HostBackend, RunBackend):
         """What was planned last: the text may change before that plan is launched."""
         self._code = code_reader(settings)
         self._reruns: dict[str, FollowedRun] = {}
+        self._said = LastSaid()
 
     async def __aenter__(self) -> ClusterBackend:
         await self._stack.enter_async_context(self._manager)

@@ -29,6 +29,7 @@ from distui.cluster.why import Why, why, why_followed
 from distui.errors import UsageError
 from distui.runs.control.controller import RunController
 from distui.runs.hosts.discover import FoundRuns
+from distui.runs.hosts.last_said import LastSaid
 from distui.runs.hosts.remains import Remain, Remains, remains
 from distui.runs.launch.job_record import JobRecord, recorded_job
 from distui.runs.report.history import RunRow
@@ -53,6 +54,7 @@ class RunBackend(ABC):
     owner: str
     _manager: RunManager
     _connect: Connect
+    _said: LastSaid
 
     @abstractmethod
     def reaching(self, hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
@@ -125,7 +127,7 @@ class RunBackend(ABC):
 
     async def runs(self) -> tuple[tuple[RunRow, ...], FoundRuns]:
         """See the protocol."""
-        listed = await list_runs(self.places, self.hosts, self.reaching)
+        listed = await list_runs(self.places, self.hosts, self.reaching, self._said)
         known = {host.name for host in self.hosts}
         others = {host.name: host for host in (*self.others, *listed.asked) if host.name not in known}
         self.others = tuple(others.values())

@@ -1,12 +1,13 @@
 """When tasks of runs that nobody follows said their last line, as their engines know: one command a host for all.
 
-Times are told as ages by the host's own clock, so that one that goes wrong makes no run quiet.
+Times are told as ages by the host's own clock, so that one that goes wrong makes no run quiet. An engine needs a
+process for each task to tell: who lists runs again and again asks for those only that may be quiet by then.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -24,6 +25,9 @@ SECONDS, MOST = 15.0, 1 << 20
 
 MOST_TASKS = 128
 """Tasks of one host that are asked for; of a run with more nothing is said."""
+
+AGAIN = 60.0
+"""Seconds until a run is asked for again that is quiet, or of which nothing is told."""
 
 # $1 ids, the rest the engine's command for a last line with its time; a warning of the engine's has none.
 _OF_CONTAINERS = """
@@ -50,16 +54,58 @@ done
 _ID = regex(r"[0-9a-f]{12,64}")
 
 
+_Key = tuple[str, str, str]
+
+
+class LastSaid:
+    """What is known of runs that nobody follows, from one list of runs to the next: who said a line just now can't be
+    quiet before `stall_after` has passed. Pure; keeps nothing of a run that is not listed any more.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: dict[_Key, tuple[float, float | None]] = {}
+        """When to ask for a run again, and since when it is quiet."""
+
+    def due(self, runs: Collection[FoundRun]) -> list[FoundRun]:
+        """Those of all these that are to be asked for now."""
+        keys = {_key(run) for run in runs}
+        self._known = {key: known for key, known in self._known.items() if key in keys}
+        now = self._clock()
+        return [run for run in runs if self._known.get(_key(run), (now, None))[0] <= now]
+
+    def take(self, run: FoundRun, quiet: float | None, ages: Collection[tuple[float | None, float]]) -> None:
+        """What was told of a run: how many seconds ago each task said a line, and how long it may say none."""
+        may_be = max((limit - age for age, limit in ages if limit and age is not None), default=0.0)
+        wait = (may_be if may_be > 0 else AGAIN) if run.launch else 0.0  # without a token it may be another run
+        self._known[_key(run)] = (self._clock() + wait, quiet)
+
+    def quiet(self, run: FoundRun) -> float | None:
+        """Since when it is quiet, as far as was told."""
+        return self._known.get(_key(run), (0.0, None))[1]
+
+
+def _key(run: FoundRun) -> _Key:
+    return run.run, run.owner, run.token
+
+
 async def with_quiet(
-    connector: Connector, hosts: Sequence[Host], found: FoundRuns, runs: Collection[FoundRun]
+    connector: Connector,
+    hosts: Sequence[Host],
+    found: FoundRuns,
+    runs: Collection[FoundRun],
+    known: LastSaid | None = None,
 ) -> FoundRuns:
     """The same, with since when those of `runs` are quiet that seem to run. Where a host does not tell, none is.
 
-    Uses the connections that are there, and none to a host without such a run.
+    Uses the connections that are there, and none to a host without such a run, or with such only that can't be quiet
+    by what is `known`.
     """
+    known = LastSaid() if known is None else known
     asked = [run for run in runs if run.state == "running" and not run.unfound]
+    due = known.due(asked)
     tasks: dict[str, list[FoundTask]] = {}
-    for task in (task for run in asked for task in run.tasks if _limit(task)):
+    for task in (task for run in due for task in run.tasks if _limit(task)):
         tasks.setdefault(task.host, []).append(task)
     by_name = {host.name: host for host in hosts if host.name in tasks}
 
@@ -69,12 +115,12 @@ async def with_quiet(
 
     answers, _ = await ask_each(connector, by_name, ask)
     now = time.time()
-
-    def quiet(run: FoundRun) -> float | None:
+    for run in due:
         ages = [(answers.get(task.host, {}).get(task.id), _limit(task)) for task in run.tasks]
-        return quiet_since([(now - age if age is not None else None, limit) for age, limit in ages], now)
-
-    return replace(found, runs=tuple(replace(run, quiet=quiet(run)) if run in asked else run for run in found.runs))
+        said = [(now - age if age is not None else None, limit) for age, limit in ages]
+        known.take(run, quiet_since(said, now), ages)
+    told = (replace(run, quiet=known.quiet(run)) if run in asked else run for run in found.runs)
+    return replace(found, runs=tuple(told))
 
 
 def _limit(task: FoundTask) -> float:
