@@ -169,8 +169,14 @@ def of_row(row: RunRow, now: float) -> Iterator[Problem]:
 
 
 def of_end(row: RunRow, now: float) -> Iterator[Problem]:
-    """That a run has failed within the last day: what happened at night is here in the morning."""
-    if row.state not in FAILED or row.started is None or row.may_retry:
+    """That a run has failed within the last day: what happened at night is here in the morning.
+
+    Not of a colleague's of which only folders are left, which `of_row` tells of: nothing here shows why. Nor where
+    another attempt may be about to begin.
+    """
+    if row.state not in FAILED or row.started is None or (row.leftover and not row.recorded):
+        return
+    if row.live and not row.collected and row.attempt < row.attempts:
         return
     ago = max(0.0, now - row.started - (row.took or 0.0))
     if ago <= FAILED_S:

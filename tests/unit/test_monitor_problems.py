@@ -161,8 +161,19 @@ def test_a_run_that_failed_is_told_for_a_day_unless_somebody_looked() -> None:
     others = ({"state": "stopped"}, {"started": 100.0 - 90_000}, {"started": None}, {"state": "succeeded"})
     for changed in others:
         assert problems((), {}, (dataclasses.replace(row, **changed),), 7400.0) == []  # type: ignore[arg-type]
-    retried = dataclasses.replace(row, attempt=1, attempts=3, left=("h1",), live=True)
-    assert not [one for one in problems((), {}, (retried,), 7400.0) if "ago" in one.text]
+    retried = dataclasses.replace(row, attempt=1, attempts=3, live=True)
+    for there in (retried, dataclasses.replace(retried, left=("h1",))):  # its containers have ended, or are gone, too
+        assert not [one for one in problems((), {}, (there,), 7400.0) if "ago" in one.text]
+    for last in ({"attempt": 3}, {"collected": True}, {"live": False}):
+        assert problems((), {}, (dataclasses.replace(retried, **last),), 7400.0) == [found]  # type: ignore[arg-type]
+
+
+def test_of_a_failed_run_that_is_not_recorded_here_only_folders_are_told() -> None:
+    """Enter has nothing to show of it, and X removes it: one problem, not two."""
+    row = RunRow("a", "job", "failed", ("h1",), 2, started=100.0, took=50.0, live=True, left=("h1",))
+    (found,) = problems((), {}, (row,), 7400.0)
+    assert (found.text, found.hint) == ("it has ended, and was not cleaned up on h1", "X in Runs removes what is left")
+    assert len(problems((), {}, (dataclasses.replace(row, recorded=True),), 7400.0)) == 2
 
 
 def test_hosts_with_the_same_problem_are_told_once() -> None:
