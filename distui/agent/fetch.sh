@@ -86,6 +86,7 @@ work() {
   child=$!
   wait "$child"; status=$?
   child=
+  [ "$status" = 0 ] || mine || fail "another fetch has taken this one over"  # no word of the client's, which may not have run
   return $status
 }
 last_words() { grep -v '^[[:space:]]*$' "$lock/said" 2>/dev/null | tail -n 1 | cut -c 1-400; }

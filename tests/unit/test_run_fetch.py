@@ -9,6 +9,7 @@ import http.server
 import ipaddress
 import os
 import re
+import shutil
 import signal
 import ssl
 import subprocess
@@ -374,6 +375,20 @@ def test_a_lock_whose_owner_is_gone(host: Host, web: Web) -> None:
     (lock / "owner").write_text("somebody\n")
     os.utime(lock, (1, 1))
     assert host.fetch(f"{web.url}/a").returncode == 0
+
+
+@pytest.mark.parametrize("client", ["curl", "aws"])
+def test_a_lock_that_is_taken_over(host: Host, client: str) -> None:
+    """The host stood still, and another fetch goes on: that is said, no word of a client that is not started."""
+    lock = host.cache / "k.lock"
+    host.stub(client, f"echo another >'{lock}/owner'; exit 22")
+    host.stub("sleep", f"while [ -d '{lock}' ]; do /bin/sleep 0.1; done")  # the beat would end it at once
+    env = {**os.environ, "HOME": str(host.home), "PATH": f"{host.home}:{os.environ['PATH']}"}
+    argv = host.argv("https://h/f", client=(client,))
+    done = subprocess.run(argv, input="", capture_output=True, text=True, env=env, timeout=60)
+    assert (done.returncode, done.stderr) == (1, "another fetch has taken this one over\n")
+    assert (lock / "owner").read_text() == "another\n"
+    shutil.rmtree(lock)
 
 
 def test_killed_in_the_middle(host: Host, web: Web) -> None:
