@@ -44,6 +44,16 @@ def test_what_is_sent_and_never_answered() -> None:
     assert replace(found, evidence=FOUND.evidence, advice=NETWORK) == FOUND
 
 
+def test_what_two_ranks_of_one_host_send_each_other() -> None:
+    """No network between hosts carries it: the advice names another connection's, or stays as it was."""
+    own = [100, "10.0.0.1:500", "10.0.0.1:700", 64000, 64000, 0, 9, False, 900, 46]
+    end = [101, "10.0.0.1:700", "10.0.0.1:500", 0, 0, 0, 0, False, 900, 0]
+    found = told(own, end)
+    assert "rank 0 on h1: 64 kB for rank 1 on h1 wait to be sent, sent again 9 times" in found.evidence[1]
+    assert found.advice == NETWORK
+    assert told(own, end, ROW).advice == "look at the network between h1 and h2: what h1 sends is not answered"
+
+
 def test_what_nobody_makes_room_for() -> None:
     """The network carries, and nobody reads at the other end: that is no reason to look at the network."""
     found = told([*ROW[:6], 0, True, None, None])

@@ -41,7 +41,7 @@ def with_hosts(
         return found
     stuck = tuple(_stuck(ranks, answers))
     lines = [*_connections(stuck), *_gpus(cells_of(ranks, answers, gpus)), *_pressure(answers)]
-    lost = next((one for one in stuck if one.lost and one.other), None)
+    lost = next((one for one in stuck if one.lost and one.other not in ("", one.host)), None)
     if found.advice == NETWORK and lost is not None:
         between = " and ".join(sorted((lost.host, lost.other)))
         advice = f"look at the network between {between}: what {lost.host} sends is not answered"
