@@ -27,7 +27,7 @@ from distui.monitor.figures import HostNews
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.hosts.uses import uses_of
 from distui.runs.report.attention import Attention
-from distui.runs.report.history import RunRow
+from distui.runs.report.history import Launched, RunRow
 from distui.tui.app_commands import AppCommands
 from distui.tui.frame import history
 from distui.tui.frame.actions import Action, bindings
@@ -114,8 +114,8 @@ class DistuiApp(Places):
         self.board = Board(backend.hosts, backend.groups)
         self.rows: tuple[RunRow, ...] = ()
         self._found: FoundRuns | None = None
-        self.looked_at: set[str] = set()
-        """Runs whose end was on the screen."""
+        self.looked_at: set[Launched] = set()
+        """Runs whose end was on the screen in this session."""
         self.runs_known = False
         self.glyphs: Glyphs = ASCII if ascii else UNICODE
         self.keymap, self._complaints = keymap

@@ -13,7 +13,7 @@ from distui.monitor.remarks import remarks
 from distui.plan.labels import named_ranks
 from distui.runs.lines.events import RunStalled
 from distui.runs.lines.explanation import HANGS
-from distui.runs.report.history import RunRow
+from distui.runs.report.history import Launched, RunRow, launch_of
 from distui.runs.report.run_words import failure_words
 from distui.runs.report.states import ENDED
 from distui.runs.state.reducer import RunState
@@ -78,19 +78,19 @@ def problems(
     followed: Mapping[str, RunState],
     rows: Iterable[RunRow],
     now: float,
-    looked_at: Collection[str] = (),
+    looked_at: Collection[Launched] = (),
 ) -> list[Problem]:
     """Every problem, the worst first, equal ones in the order of the inventory and of the list of runs.
 
     `followed` are the runs whose events are seen here: of them more is known than `rows` tell while they go on. The
-    ends of the runs in `looked_at` are known.
+    ends of the launches in `looked_at` are known.
     """
     going = {run: state for run, state in followed.items() if state.ended is None}
     found = [problem for host in hosts for problem in of_host(host, now)]
     found += [problem for run, state in going.items() for problem in of_run(run, state, now)]
     others = [row for row in rows if row.run not in going]
     found += [problem for row in others for problem in of_row(row, now)]
-    found += [problem for row in others if row.run not in looked_at for problem in of_end(row, now)]
+    found += [problem for row in others if not _known(row, looked_at) for problem in of_end(row, now)]
     return sorted(found, key=lambda problem: problem.weight)
 
 
@@ -184,6 +184,12 @@ def of_end(row: RunRow, now: float) -> Iterator[Problem]:
         end = "could not be started" if row.state == "launch_failed" else "failed"
         text = f"it {end} {duration(ago, coarse=True)} ago"
         yield Problem("run", row.run, "watch", f"{text}: {what}" if what else text, "enter shows why")
+
+
+def _known(row: RunRow, looked_at: Collection[Launched]) -> bool:
+    """Whether the end of that launch was looked at; where one of both is not known, that of its name."""
+    launch = launch_of(row)
+    return any(run == row.run and (not launch or seen in ("", launch)) for run, seen in looked_at)
 
 
 def folded(found: Iterable[Problem]) -> list[Alike]:

@@ -155,7 +155,7 @@ def test_a_run_that_failed_is_told_for_a_day_unless_somebody_looked() -> None:
     ended = state(FailureFound(9.0, failure), RunEnded(150.0, "failed", 1, failure))
     assert problems((), {"a": ended}, (row,), 7400.0) == [found], "also while it is still open here"
     assert problems((), {"a": state()}, (row,), 7400.0) == [], "a run of this name that goes on"
-    assert problems((), {}, (row,), 7400.0, {"a"}) == []
+    assert problems((), {}, (row,), 7400.0, {("a", "")}) == []
     (start,) = problems((), {}, (dataclasses.replace(row, state="launch_failed", failure=None),), 7400.0)
     assert start.text == "it could not be started 2h ago"
     others = ({"state": "stopped"}, {"started": 100.0 - 90_000}, {"started": None}, {"state": "succeeded"})
@@ -166,6 +166,14 @@ def test_a_run_that_failed_is_told_for_a_day_unless_somebody_looked() -> None:
         assert not [one for one in problems((), {}, (there,), 7400.0) if "ago" in one.text]
     for last in ({"attempt": 3}, {"collected": True}, {"live": False}):
         assert problems((), {}, (dataclasses.replace(retried, **last),), 7400.0) == [found]  # type: ignore[arg-type]
+
+
+def test_a_name_that_was_used_again_is_another_failure() -> None:
+    """Who looked at the first one's end has not seen the second's; of its attempts one end is looked at."""
+    row = RunRow("a", "job", "failed", ("h1",), 2, started=100.0, took=50.0, recorded=True, launch="beef-2")
+    for seen, told in (("beef", 0), ("cafe", 1), ("", 0)):
+        assert len(problems((), {}, (row,), 7400.0, {("a", seen), ("b", "beef")})) == told
+    assert problems((), {}, (dataclasses.replace(row, launch=""),), 7400.0, {("a", "cafe")}) == []
 
 
 def test_of_a_failed_run_that_is_not_recorded_here_only_folders_are_told() -> None:

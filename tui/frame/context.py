@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from distui.cluster.jobs.job_files import JobFile
     from distui.monitor.board import Board
     from distui.runs.hosts.discover import FoundRuns
-    from distui.runs.report.history import RunRow
+    from distui.runs.report.history import Launched, RunRow
     from distui.tui.frame.backend import Backend
     from distui.tui.frame.leaving import Leaving
 
@@ -33,8 +33,8 @@ class AppLike(Protocol):
     backend: Backend
     board: Board
     rows: tuple[RunRow, ...]
-    looked_at: set[str]
-    """Runs whose end was on the screen."""
+    looked_at: set[Launched]
+    """Runs whose end was on the screen in this session."""
     runs_known: bool
     glyphs: Glyphs
     keymap: Mapping[str, str]

@@ -193,7 +193,8 @@ class RunScreen(View):
         if self.feed.over:
             self.failures.over()
             if self.is_current:
-                app_of(self).looked_at.add(self.live.plan.run_id)
+                labels = self.live.plan.own_labels
+                app_of(self).looked_at.add((self.live.plan.run_id, labels.launch if labels else ""))
         for steady in (*self._painted, *self.query(Bar)):
             steady.refresh_changed()
 

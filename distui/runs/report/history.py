@@ -19,6 +19,9 @@ from distui.runs.store.masking import Mask, stored_secrets
 from distui.runs.store.recorded import told_failure, warnings_of
 from distui.runs.store.runs import StoredRun
 
+Launched = tuple[str, str]
+"""The name of a run, and what tells its launch from others of that name; "" where that is not known."""
+
 
 @frozen
 class RunRow:
@@ -211,7 +214,7 @@ def is_of(found: FoundRun, recorded: RunRow) -> bool:
     """Whether what was found is the launch that is recorded: others of its name, forged ones too, are other runs."""
     if found.run != recorded.run:
         return False
-    launch = _launch_of(recorded)
+    launch = launch_of(recorded)
     return not launch or (found.launch, found.owner) == (launch, recorded.owner)
 
 
@@ -235,7 +238,7 @@ def with_launches(
     """
     there, launches = launches, [one for one in launches if _tells(one, here, answered)]
     rows = [_as_written(row, launches) for row in rows]
-    known = {(row.run, _launch_of(row)) for row in rows if row.live}
+    known = {(row.run, launch_of(row)) for row in rows if row.live}
     by_run: dict[str, list[Launch]] = {}
     for one in launches:
         if not known & {(one.run, one.attempt[0]), (one.run, "")}:
@@ -250,11 +253,11 @@ def _is_nowhere(row: RunRow, launches: Sequence[Launch], answered: Collection[st
     """Whether none of its hosts has a task or a folder of it any more: all of them said so."""
     if row.live or row.state not in ENDED or not row.hosts or not set(row.hosts) <= set(answered):
         return False
-    ours = _launch_of(row)
+    ours = launch_of(row)
     return not any(one.run == row.run and (not ours or one.attempt[0] in ("", ours)) for one in launches)
 
 
-def _launch_of(row: RunRow) -> str:
+def launch_of(row: RunRow) -> str:
     """What all attempts of a row's launch have in common; "" where that is not known."""
     return row.launch.rpartition("-")[0]
 
@@ -262,7 +265,7 @@ def _launch_of(row: RunRow) -> str:
 def _recorded(run: str, found: Sequence[Launch], rows: Sequence[RunRow]) -> RunRow | None:
     """What is recorded here of one of these launches; what does not say of which it is may be of any."""
     of = {"", *(one.attempt[0] for one in found)}
-    return next((row for row in rows if row.run == run and not row.live and _launch_of(row) in of), None)
+    return next((row for row in rows if row.run == run and not row.live and launch_of(row) in of), None)
 
 
 def _as_written(row: RunRow, launches: Sequence[Launch]) -> RunRow:
@@ -311,7 +314,7 @@ def _ended_row(run: str, found: Sequence[Launch], recorded: RunRow | None, owner
     if launch is None or launch.record is None:
         return None
     end, ranks = launch.record.ended, launch.record.ranks
-    same = recorded is not None and _launch_of(recorded) == launch.attempt[0]
+    same = recorded is not None and launch_of(recorded) == launch.attempt[0]
     row = recorded if recorded is not None and same else RunRow(run, "", "", (), 0, owner=launch.owner)
     return replace(
         row,
