@@ -314,6 +314,23 @@ async def test_hosts_that_were_only_chosen_are_not_kept(open_app: Any, backend: 
         assert app.drafts == {again.draft.path: (JOB + "# mine\n", JOB)}
 
 
+@pytest.mark.parametrize("mine", ["", "# mine\n"], ids=["hosts only", "beside an edit"])
+async def test_hosts_that_were_only_chosen_are_not_kept_when_the_file_changes(
+    open_app: Any, backend: FakeBackend, mine: str
+) -> None:
+    """What another program wrote is put into the text; of what is not saved only the edit stays."""
+    theirs = JOB.replace("per_host: 8}", "per_host: 4}")
+    async with open_app() as (app, pilot):
+        first = await opened(app, pilot, backend)
+        first.draft.set_text(mine + JOB, now=True)
+        screen = await opened(app, pilot, backend, marked=("node03",))
+        assert screen.draft.text == f"{mine}{JOB}hosts: node03\n"
+        write(screen.draft.path, theirs)
+        screen.draft.reread()
+        assert screen.draft.text == f"{mine}{theirs}hosts: node03\n"
+        assert app.drafts == ({screen.draft.path: (mine + theirs, theirs)} if mine else {})
+
+
 async def test_hosts_that_cannot_be_put_into_a_text_are_said(open_app: Any, backend: FakeBackend) -> None:
     """The field says what the text says, and the plan is for that."""
     backend.job_texts["llm-pretrain"] = "{version: 1, name: a, image: i, hosts: node01, command: [x]}"

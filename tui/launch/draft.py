@@ -353,6 +353,9 @@ class LaunchDraft(Part):
         both = merged(self.read_text, self.text, theirs)
         if both is None:
             return False
+        if self.text == self._with_marks:  # nothing was typed since the hosts were put in: so it stays
+            without = merged(self.read_text, self._without_marks, theirs)
+            self._with_marks, self._without_marks = (both, without) if without is not None else ("", "")
         edited, self.read_text = self.text != self.read_text, theirs
         self.remember(both)
         if both != self.text:
