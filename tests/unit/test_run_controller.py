@@ -541,6 +541,25 @@ async def test_a_follower_that_cannot_go_on_is_no_success(cluster: Cluster) -> N
     assert [c.status for h in cluster.hosts for c in h.containers] == ["running", "running"]
 
 
+async def test_a_run_that_can_not_be_followed_on_any_host_is_left_at_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody comes back of whom nothing is read any more: there is nothing to wait ten minutes for. The ranks go on."""
+    monkeypatch.setattr("distui.runs.task.host_access.RECONNECT_TIMEOUT", 0.0)
+
+    async def fail() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, told: None)
+        await until(running(cluster))
+        for host in cluster.hosts:
+            host.news.put_nowait(OverflowError("timestamp out of range"))
+
+    ended = await cluster.run(cluster.plan(), fail())
+    assert (ended.outcome, ended.exit) == ("unknown", int(ExitCode.CONTACT_LOST))
+    assert cluster.of(StopAsked) == []
+    assert [c.status for h in cluster.hosts for c in h.containers] == ["running", "running"]
+    assert [left for left in ended.leftovers if left.startswith("h1")], ended.leftovers
+
+
 async def test_a_host_that_says_what_cannot_be_borne_costs_that_host_alone(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,7 +134,11 @@ def _stop_by_itself(attempt: Attempt, ready: Callable[[], bool]) -> None:
 
 
 def _timeout(attempt: Attempt) -> float:
-    """How long a lost host is waited for: less once the run is being stopped anyway."""
+    """How long a lost host is waited for: less once the run is being stopped anyway, not at all where nothing more can
+    come of it.
+    """
+    if attempt.tracker.only_unfollowed and attempt.run.requests.stop is None:
+        return 0.0
     if attempt.recorded is not None:
         return min(attempt.run.limits.lost, NEVER_MET)
     if attempt.tracker.done_without:

@@ -214,8 +214,16 @@ class RunTracker:
     @property
     def only_unmet(self) -> bool:
         """Whether all that is left is on hosts that this distui never reached."""
+        return self._all_left_on(self.unmet)
+
+    @property
+    def only_unfollowed(self) -> bool:
+        """Whether all that is left is on hosts that are not followed any more: of those nothing else will come."""
+        return self._all_left_on(self.unfollowed)
+
+    def _all_left_on(self, hosts: set[str]) -> bool:
         waiting = {t.task.host for t in self.tracks.values() if not t.over}
-        return bool(waiting) and waiting <= self.unmet
+        return bool(waiting) and waiting <= hosts
 
     @property
     def lost_hosts(self) -> frozenset[str]:
