@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lab.program import LIMIT
-from lab.runs import LET_END, let_end, until
+from lab.runs import LET_END, let_end, log_of, until
 
 pytestmark = pytest.mark.cluster
 
@@ -74,22 +74,30 @@ def assert_clean(lab: Any) -> None:
 # the daemon
 
 
-def test_a_daemon_with_live_restore_is_killed(lab: Any, start: Callable[..., Any]) -> None:
-    """Its ranks are out of reach, not ended, and then run on; the run succeeds with every line of its log."""
+def test_a_daemon_with_live_restore_is_killed(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """Its ranks are out of reach, not ended, and then run on; the run succeeds with every line of its log.
+
+    They say nothing as it is killed: a line that it has read and not written is lost with it. Nobody reads until it is
+    back, and what they say meanwhile is there then.
+    """
     h2 = lab.host("h2")
     live = 'sed -i \'s/"live-restore": %s/"live-restore": %s/\' /etc/docker/daemon.json && pkill -HUP -x dockerd'
     h2.exec(live % ("false", "true"))
     until(lambda: "true" in h2.out("docker", "info", "--format", "{{.LiveRestoreEnabled}}"))
     try:
-        script = f"{TICKS % 250}; until [ -e {LET_END} ]; do sleep 0.1; done"
-        program = start(script, "-o", "ndjson", "--log-to", "none")
-        read_until(program, "phase", phase="follow")
+        pause = "[ $i != 100 ] || until [ -e /shared/go ]; do sleep 0.1; done"
+        script = f"{TICKS.replace('; done', f'; {pause}; done') % 250}; until [ -e {LET_END} ]; do sleep 0.1; done"
+        flags = ("--name", "live", "-o", "ndjson", "--log-to", "none")
+        program = start(script, *flags, volumes=["/mnt/pytorch:/shared"])
+        until(lambda: all(f"tick 99 of {rank}\n".encode() in log_of(home, "live", rank) for rank in range(2)))
         h2.fault("docker-kill")
         read_until(program, "rank", rank=1, state="lost")
+        (lab.share / "go").touch()
         h2.fault("docker-up")
         let_end(lab)
         result = rest_of(program)
     finally:
+        (lab.share / "go").unlink(missing_ok=True)
         h2.exec(live % ("true", "false"))
     until(lambda: "false" in h2.out("docker", "info", "--format", "{{.LiveRestoreEnabled}}"))
 
