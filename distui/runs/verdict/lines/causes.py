@@ -59,6 +59,10 @@ SERVICE = Cause(
     "the last error names its client; where a rank serves it, look at that one",
     unclear=True,
 )
+MEMORY = Cause("the host's memory, or what the container may use of it, is used up", "use less, or raise `--memory`")
+HEAP = Cause(
+    "the heap that its runtime may use is full", "`-Xmx` for Java, `--max-old-space-size` for Node; or use less"
+)
 IN_VAIN = (TIMED_OUT, WATCHDOG)
 """Causes of ranks that waited in a collective in vain."""
 
@@ -92,7 +96,23 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("the port is already in use", "pick another with `master_port:`, or stop what holds it"),
         ),
         (
-            r"\b(?:CUDA|HIP|NPU|XPU|MPS backend)(?: error:)? out of memory|OutOfMemoryError|OOM when allocating tensor"
+            r"OOM when allocating tensor .*\b(?:device:CPU:|allocator (?:mkl)?_?cpu\b)"
+            r"|insufficient memory for the Java Runtime"
+            r"|OutOfMemoryError: (?:Direct buffer|Cannot reserve \d+ bytes of direct)"
+            r"|^fatal error: (?:runtime: )?(?:out of memory|cannot allocate memory)"  # Go
+            r"|\bmemory allocation of \d+ bytes failed"  # Rust
+            r"|OutOfMemoryError\(\)|: cannot allocate vector of size [\d.]+ [KMGT]b"  # Julia, R
+            r"|Task was killed due to the node running low on memory"  # Ray
+            r"|ArrowMemoryError|\bfork: (?:retry: )?Cannot allocate memory",
+            MEMORY,
+        ),
+        (
+            r"java\.lang\.OutOfMemoryError: (?!unable to create)|JavaScript heap out of memory",
+            HEAP,
+        ),
+        (
+            r"\b(?:CUDA|HIP|NPU|XPU|MPS backend)(?: error:)? out of memory|OOM when allocating tensor"
+            r"|\b(?:torch|cupy|numba)(?:\.\w+)*\.OutOfMemoryError|^OutOfMemoryError: Out of memory allocating"
             r"|RESOURCE_EXHAUSTED: Out of memory|Cuda failure (\d+ )?'out of memory'",
             Cause("the GPU ran out of memory", "smaller batch, or `nvidia-smi` for who else uses it"),
         ),
@@ -167,9 +187,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         (
             r"DefaultCPUAllocator: (can't allocate|not enough) memory|Unable to allocate [\d.]+ [KMGT]?iB for an array"
             r"|std::bad_alloc|^(\[rank\d+\]: )?MemoryError\b|OSError: \[Errno 12\]",
-            Cause(
-                "the host's memory, or what the container may use of it, is used up", "use less, or raise `--memory`"
-            ),
+            MEMORY,
         ),
         (
             r"Too many open files|\[Errno 24\]|received 0 items of ancdata",
@@ -177,6 +195,8 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
         (
             r"can't start new thread|pthread_create failed|blas_thread_init: .*failed"
+            r"|unable to create (?:new )?native thread"
+            r"|\bfork: (?:retry: )?Resource temporarily unavailable"
             r"|libgomp: Thread creation failed",
             Cause("no more threads or processes may be started", "raise `--pids-limit` in `docker_args:` or `nproc`"),
         ),
