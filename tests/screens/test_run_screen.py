@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import NOW, FakeBackend, FakeLive, colours, launching, sample, screen_text, shot
+from fakes import NOW, FakeBackend, FakeLive, colours, launching, sample, screen_text, settle, shot
 from training import PATTERN, body, failing_loudly, opened, say, settled, train
 
 from distui.runs.lines.events import Carried, LogLine, LogLines, NetworkUsed, Notice, Progressed, RankChanged, RunEnded
@@ -139,6 +139,24 @@ async def test_every_size(open_app: Any, live: FakeLive, size: tuple[int, int]) 
         await settled(pilot)
         await pilot.resize_terminal(120, 36)
         await settled(pilot)
+
+
+async def test_a_run_is_opened_in_place_of_one_that_was_resized_unseen(
+    open_app: Any, backend: FakeBackend, live: FakeLive
+) -> None:
+    """The window was resized while Jobs was looked at: the older view, laid out again as it goes, ends nothing."""
+    await live.feed(*launching(live.plan, NOW))
+    other = backend.follow(dataclasses.replace(backend.plan(), run_id="llm-8a4"))
+    await other.feed(*launching(other.plan, NOW))
+    async with open_app((120, 36)) as (app, pilot):
+        app.open_run(live)
+        await settled(pilot)
+        await pilot.press("2")
+        await settle(pilot)
+        await pilot.resize_terminal(80, 24)
+        app.open_run(other)
+        await settled(pilot)
+        assert app.screen.crumbs == ("Runs", "llm-8a4")
 
 
 async def test_at_80_by_24_hosts_are_rows(open_app: Any, live: FakeLive) -> None:

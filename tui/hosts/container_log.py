@@ -148,7 +148,7 @@ class ContainerLogScreen(View):
 
     def _to_the_end(self) -> None:
         """Show the last line, unless the cursor was moved meanwhile."""
-        if self.rows.key == self._left_on:
+        if not self.closing and self.rows.key == self._left_on:
             self.rows.action_last()
             self._left_on = self.rows.key
 

@@ -178,6 +178,8 @@ class HostsScreen(View):
 
     def _arrange(self) -> None:
         """Which rows, which columns, and where the preview is."""
+        if self.closing:
+            return
         hosts = select.chosen(
             self.board.hosts.values(), select.Filter(self.filter_text), self.sort, reverse=self.reverse
         )

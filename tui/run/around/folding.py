@@ -41,7 +41,9 @@ class Folding(Part):
         return self.folded is not None and self.folded.history
 
     def fit(self) -> None:
-        """Share the rows again."""
+        """Share the rows again; a view that goes may be laid out once more, where the window was resized."""
+        if self.view.closing:
+            return
         size = self.view.query_one("#body").size
         if not size.width:
             return
