@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fakes import JOB, NOW, FakeBackend, FakeLive, launching, screen_text, shot
 from textual.events import MouseScrollDown, MouseScrollUp
-from training import TRACEBACK, body, hint, opened, saved, say, settled, train
+from training import TRACEBACK, body, hint, opened, saved, say, settled, train, until
 
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import RunEnded
@@ -282,6 +282,20 @@ async def test_the_merged_log(open_app: Any, live: FakeLive) -> None:
         await pilot.press("escape")
         await settled(pilot)
         assert not screen.panes.merged_only
+
+
+async def test_a_merged_log_that_is_read_to_its_end_says_so(open_app: Any, live: FakeLive) -> None:
+    """Also where the last look found nothing new: its title goes with what is still to be read, not only with rows."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        pane = next(pane for pane in screen.panes.merged if pane.display)
+        read, more = pane.reader, [True]
+        pane.reader = lambda budget: read(budget) or more[0]
+        await until(pilot, lambda: "reading on" in screen_text(app))
+        more[0] = False
+        await until(pilot, lambda: "reading on" not in screen_text(app))
 
 
 async def test_launchers_have_their_log(open_app: Any, backend: FakeBackend) -> None:

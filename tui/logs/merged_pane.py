@@ -178,8 +178,8 @@ class MergedPane(Pane):
 
     @property
     def content(self) -> object:
-        """See Pane; rows that were joined look different, too."""
-        return self.rows, self.merged.version
+        """See Pane; rows that were joined look different, too, and the title says whether there is more to read."""
+        return self.rows, self.merged.version, self.behind
 
     def grow(self, budget: float) -> bool:
         """See Pane."""
