@@ -68,10 +68,39 @@ async def test_where_nothing_is_found_hosts_are_added_by_name(backend: FakeBacke
         await pilot.press("right_square_bracket", "enter")
         await settle(pilot)
         assert app.screen.picked == {"n1", "n2"}
+        assert "These hosts were added by name." in screen_text(app)
         assert start.asked[-1] == ["n1", "n2"]
         await pilot.press("enter")
         await settle(pilot)
         assert start.written == [["n1", "n2"]]
+
+
+async def test_the_footer_has_what_works(backend: FakeBackend) -> None:
+    """Without a host only what adds some; enter, once one is picked. The other views say what is to be done first."""
+    async with first(backend, FakeFirst(hosts=()), (80, 24)) as (app, pilot):
+        assert _keys(app) == "a add by name   d demo   ? help"
+        await pilot.press("2")
+        await settle(pilot)
+        assert "first add hosts by name with a" in _told(app)
+        await pilot.press("a", *"n1", "enter")
+        await settle(pilot)
+        assert _keys(app).startswith("enter write hosts.yaml   space pick   A pick all   a add by name")
+    async with first(backend, FakeFirst()) as (app, pilot):
+        assert _keys(app) == "space pick   A pick all   a add by name   d demo   / filter   ? help"
+        await pilot.press("3", "space")
+        await settle(pilot)
+        assert "first pick hosts" in _told(app)
+        assert _keys(app).startswith("enter write hosts.yaml")
+
+
+def _told(app: Any) -> str:
+    """What stands in the corner."""
+    return " ".join(notice.message for notice in app._notifications)
+
+
+def _keys(app: Any) -> str:
+    """The last row."""
+    return screen_text(app).rstrip("\n").splitlines()[-1].strip()
 
 
 async def test_what_was_looked_for_is_said_in_full_on_a_narrow_window(backend: FakeBackend) -> None:

@@ -16,6 +16,7 @@ class FirstApp(DistuiApp):
     def __init__(self, backend: Backend, start: Start, **look: Any) -> None:
         self.MODES = {**DistuiApp.MODES, "hosts": lambda: FirstScreen(start, self._done)}  # type: ignore[misc]  # its own
         super().__init__(backend, start="hosts", **look)
+        self.first = start
         self.outcome: Outcome | None = None
 
     def _begin(self) -> None:
@@ -24,7 +25,8 @@ class FirstApp(DistuiApp):
     def show_view(self, name: ViewName) -> None:
         """The other views need hosts."""
         if name != "hosts":
-            self.tell("first pick hosts, or look at the demo with d")
+            first = "pick hosts" if self.first.found.hosts else "add hosts by name with a"
+            self.tell(f"first {first}, or look at the demo with d")
 
     def action_view(self, name: str) -> None:
         """As by keys."""

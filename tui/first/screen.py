@@ -116,6 +116,12 @@ class FirstScreen(View):
         line.put(len(self.picked), palette.bold).put(" picked", palette.muted).gap(3)
         line.put(answer, palette.bold).put(f" of {counted(len(self.start.found.hosts), 'host')} answer", palette.muted)
 
+    def offers(self, action: Action) -> bool:
+        """See View: without a host there is none to pick, to look for or to try; what is written is what was picked."""
+        if action.id == "choose":
+            return bool(self.picked)
+        return bool(self.start.found.hosts) or action.id not in ("pick", "pick_all", "filter", "try_again")
+
     def filter_changed(self) -> None:
         """Only hosts with the text in their row."""
         self._show()
@@ -135,11 +141,13 @@ class FirstScreen(View):
 
     def _about(self, width: int, height: int) -> list[Line]:
         palette, found = self.palette, self.start.found
-        where = " and ".join(found.looked) or "~/.ssh/config, an Ansible inventory or a hostfile here"
         if found.hosts:
-            first = _wrapped(f"There is no hosts.yaml yet. These hosts stand in {where}.", width, palette)
+            where = " and ".join(dict.fromkeys(one.source for one in found.hosts if one.source != "typed"))
+            stand = f"These hosts stand in {where}." if where else "These hosts were added by name."
+            first = _wrapped(f"There is no hosts.yaml yet. {stand}", width, palette)
             keys = [("space", "picks"), ("enter", f"writes {self.start.target} with them"), ("d", "opens the demo")]
             return [*first, _keys(keys, palette), Line().gap(1).put(TRIED, palette.muted)]
+        where = " and ".join(found.looked) or "~/.ssh/config, an Ansible inventory or a hostfile here"
         first = _wrapped(f"There is no hosts.yaml yet, and no host in {where}.", width, palette)
         keys = [("a", "adds hosts by name"), ("d", "opens the demo: two hosts made on this machine")]
         return [*first, _keys(keys, palette), Line()]
