@@ -101,6 +101,43 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("[rank1]: MemoryError", "host's memory"),
         ("malloc(): invalid size (unsorted)", "crashed in compiled code"),
         ("double free or corruption (!prev)", "crashed in compiled code"),
+        ("slurmstepd: error: *** STEP 7.1 ON h1 CANCELLED AT 2026-01-05T14:27:50 DUE TO TIME LIMIT ***", "time limit"),
+        ("slurmstepd: error: *** JOB 7 ON h1 CANCELLED AT 2026-01-05T14:27:50 DUE TO PREEMPTION ***", "another job"),
+        ("RuntimeError: unable to open shared memory object </torch_1_2> in read-write mode", "shared memory is too"),
+        (
+            "RuntimeError: unable to open shared memory object </torch_1_2> in mode: No space (28)",
+            "shared memory is too",
+        ),
+        (
+            "RuntimeError: unable to open shared memory object </torch_1_2> in mode: Too many open files (24)",
+            "too many files",
+        ),
+        ("CUDA error: the provided PTX was compiled with an unsupported toolchain.", "do not fit"),
+        ("RuntimeError: CUDA error: misaligned address", "GPU kernel crashed"),
+        ("Cuda failure 715 'an illegal instruction was encountered'", "GPU kernel crashed"),
+        ("RuntimeError: CUDA error: the launch timed out and was terminated", "ran for too long"),
+        ("CUDA error: uncorrectable NVLink error detected during the execution", "GPU is broken"),
+        ("RuntimeError: CUDA error: device kernel image is invalid", "not built for this"),
+        (
+            "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before? "
+            "Error 802: system not yet initialized",
+            "does not run on this host",
+        ),
+        ("RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable", "has this GPU for itself"),
+        (
+            "ValueError: Free memory on device (12.4/79.1 GiB) on startup is less than desired GPU memory utilization",
+            "too little of the GPU's memory",
+        ),
+        (
+            "NCCL WARN Mismatched NCCL version detected : rank 0 version 22105 rank 1 version 22005",
+            "different versions",
+        ),
+        (
+            "ImportError: /x/flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDeviceEi",
+            "built for other versions",
+        ),
+        ("ImportError: libc.so.6: version `GLIBC_2.34' not found (required by a.so)", "built for other versions"),
+        ("AssertionError: Rank 3: found NaN in local forward loss calculation. Device: 3", "no number"),
         ("Fatal Python error: Segmentation fault", "crashed in compiled code"),
         (
             "[h2:12345:0:12399] Caught signal 11 (Segmentation fault: address not mapped to object)",
@@ -211,7 +248,9 @@ def test_a_launcher_that_tells_how_its_process_ended(line: str) -> None:
 
     assert killed is not None and "was killed" in killed.text
     assert crashed is not None and "crashed" in crashed.text
+    bus = cause_of([line.format(name="SIGBUS", number=7, words="Bus error")])
     assert (killed.killed or killed.vague) and crashed.vague
+    assert bus is not None and "shared memory" in bus.text and bus.vague
     assert ended is None
 
 
@@ -314,12 +353,17 @@ def test_a_line_that_says_why_is_better_than_a_later_one_that_does_not(lines: li
     [
         "UserWarning: CUDA initialization: Found no NVIDIA driver on your system. Please check that",
         "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11040).",
+        "h1:41:88 [0] NCCL INFO NET/IB : No device found.",
+        "h1:41:41 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0",
+        "INFO: CUDA out of memory was handled",
+        "2026-11-22 20:18:55,123 - data - INFO - FileNotFoundError: [Errno 2] is tried elsewhere",
+        "2026-11-22 20:18:55.123 | DEBUG    | data:get:7 - Connection reset by peer",
         "[W socket.cpp:663] The IPv6 network addresses of (h1, 29400) cannot be retrieved (gai error: -2 - Name or "
         "service not known).",
     ],
 )
 def test_a_warning_is_no_cause(line: str) -> None:
-    """Programs that need no GPU print these, too, and fail for other reasons."""
+    """Programs that need no GPU print these, too, and fail for other reasons; so it is with what is only told."""
     assert cause_of([line, "ValueError: 7"]) is None
 
 

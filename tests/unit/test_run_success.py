@@ -23,6 +23,7 @@ TRACEBACK = ("Traceback (most recent call last):", '  File "t.py", line 3, in <m
         (["Unable to locate sufficient 2 gpus to run this example. Exiting."], "fewer GPUs than it uses"),
         (["AssertionError: Torch not compiled with CUDA enabled", "bye"], "built without CUDA"),
         (["ERROR: no such dataset"], "said last: ERROR: no such dataset"),
+        (["error: 404"], "said last: error: 404"),
     ],
 )
 def test_last_words_that_do_not_go_with_success(lines: list[str], words: str) -> None:
@@ -43,6 +44,11 @@ def test_last_words_that_do_not_go_with_success(lines: list[str], words: str) ->
         ["UserWarning: CUDA initialization: Found no NVIDIA driver on your system."],
         ["Connection closed by peer"],
         ["error rate 0.02"],
+        ["error: 0.0312"],
+        ["Error: 3.1 %"],
+        ["CUDA out of memory. Tried to allocate 2 GiB; skipping batch", "epoch 3 done"],
+        ["HTTPSConnectionPool(host='h', port=443): Read timed out.", "Retrying in 1s [Retry 1/5].", "pushed"],
+        ["h1:41:88 [0] NCCL INFO NET/IB : No device found."],
         ["Error analysis written to out.csv"],
     ],
 )

@@ -166,6 +166,34 @@ def test_an_error_that_points_to_none_stands_for_itself() -> None:
         assert (found.failure.at, found.failure.cause) == (lines[-1].at, "")
 
 
+@pytest.mark.parametrize(
+    "points",
+    [
+        "[2024-02-11 22:38:43,716] [ERROR] [launch.py:321:sigkill_handler] ['x.py'] exits with return code = 1",
+        "subprocess.CalledProcessError: Command '['python3', 'x.py']' returned non-zero exit status 1.",
+        "[rank: 1] Child process with PID 4103 terminated with code 1. Forcefully terminating all other processes",
+        "E1122 20:31:50.640000 7 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) rank: 0",
+    ],
+    ids=["deepspeed", "accelerate", "lightning", "torchrun"],
+)
+def test_what_a_launcher_says_of_its_child_points_to_the_child_s_error(points: str) -> None:
+    """Seconds later, when it has ended the others; not where the child had worked on after its error."""
+    error = said(10.0, "torch.OutOfMemoryError: CUDA out of memory")
+    for work, cause in ((10.2, "the GPU ran out of memory"), (20.0, "")):
+        lines = *error, Line(work, "step 41 loss 0.3"), Line(29.0, points)
+        found = verdict(task(0, ended(29.5), *lines), task(1, ended(29.9), *said(29.2, ECHO)))
+        assert found.failure is not None
+        assert (found.first, found.failure.cause) == ((0,), cause)
+
+
+def test_a_service_that_is_not_reached_is_no_peer() -> None:
+    """By whichever words of NCCL or torch it is said, too."""
+    error = 'psycopg2.OperationalError: connection to server at "10.0.0.9", port 5432 failed: Connection timed out'
+    found = verdict(task(0, ended(29.5), *said(29.0, error)), task(1, ended(29.9), *said(29.2, ECHO)))
+    assert found.failure is not None
+    assert (found.first, found.failure.cause) == ((0,), "a service that it uses could not be reached")
+
+
 def test_an_echo_alone_claims_no_certainty() -> None:
     """Something went first that nobody saw."""
     found = verdict(task(0, ended(10.0), *said(9.0, ECHO)), task(1, ended(99.0, 0)))

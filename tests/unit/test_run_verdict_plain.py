@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distui.runs.verdict.lines.plain import bare, heard, plain
+from distui.runs.verdict.lines.plain import bare, heard, plain, without_own_pipes
 from distui.runs.verdict.success import suspicious
 
 
@@ -72,3 +72,18 @@ def test_what_python_ignored_is_not_heard() -> None:
     assert heard(["done", IGNORED[0]]) == ["done", ""]
     assert suspicious(["done", *IGNORED]) is None
     assert suspicious(["done", *IGNORED[1:]]) is not None
+
+
+@pytest.mark.parametrize("package", ["multiprocessing", "multiprocess"])
+def test_a_broken_pipe_to_a_process_of_its_own_is_no_peer(package: str) -> None:
+    """Only what was raised in the module for such pipes: sockets of others are read elsewhere."""
+    error = "ConnectionResetError: [Errno 104] Connection reset by peer"
+    frames = [
+        "Traceback (most recent call last):",
+        f'  File "/x/{package}/connection.py", line 3, in _recv',
+        "    read()",
+    ]
+    other = [frames[0], frames[1], "    f()", '  File "/x/redis.py", line 3, in read', "    read()"]
+    assert without_own_pipes([*frames, "    ^^^^^^", error]) == [*frames, "    ^^^^^^", "ConnectionResetError"]
+    assert without_own_pipes([*other, error]) == [*other, error]
+    assert without_own_pipes([error]) == [error]

@@ -16,6 +16,7 @@ from distui.runs.lines.event_json import failure_json
 from distui.runs.verdict.evidence import Evidence
 from distui.runs.verdict.judge import judge
 from distui.runs.verdict.outcome import RankEnd, Verdict
+from distui.runs.verdict.success import LastWords, suspicions
 from verdict.load import evidence_of
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
@@ -39,6 +40,14 @@ def said(verdict: Verdict) -> list[str]:
     return [*lines, *(f"rank {end.rank} {end.relation} {end.of} {end.words}" for end in verdict.ranks.values())]
 
 
+def warned(case: Mapping[str, Any]) -> Iterator[str]:
+    """What is found odd about the last lines of a run that ended well."""
+    said = [(rank, task) for task in evidence_of(case).tasks for rank in task.ranks if task.end and not task.end.code]
+    yield from suspicions(
+        [LastWords(rank, task.host, [line.text for line in task.lines.get(rank, ())][-50:]) for rank, task in said]
+    )
+
+
 def wrong(case: Mapping[str, Any]) -> Iterator[str]:
     """What the verdict on a case says that is not true, and what it keeps quiet."""
     truth, verdict = case["truth"], judge(evidence_of(case))
@@ -50,7 +59,7 @@ def wrong(case: Mapping[str, Any]) -> Iterator[str]:
     cause = verdict.failure.cause if verdict.failure is not None else ""
     if not re.search(truth["cause"] or "^$", cause):
         yield f"cause {cause!r}, truly {truth['cause'] or 'none that anybody knows'!r}"
-    words = said(verdict)
+    words = [*said(verdict), *(warned(case) if truth["outcome"] == "succeeded" else ())]
     yield from (f"says {found!r}" for p in truth["never"] for line in words if (found := line) and re.search(p, line))
     yield from (f"does not say {p!r}" for p in truth.get("says") or () if not any(re.search(p, w) for w in words))
 

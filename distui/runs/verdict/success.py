@@ -14,6 +14,7 @@ from distui.frozen import frozen
 from distui.regex import regex
 from distui.runs.lines.events import rank_words
 from distui.runs.verdict.lines.diagnose import cause_of
+from distui.runs.verdict.lines.last_words import WENT_ON
 from distui.runs.verdict.lines.plain import heard, plain
 from distui.spec.job.job import Success
 
@@ -23,7 +24,8 @@ _HEAD = "Traceback (most recent call last)"
 _OF_SEVERAL = ("Traceback (", "Exception ignored", "Error in atexit", "\x1b")
 """What is in a line of a traceback's head or of what Python ignored; colours may stand within."""
 _EXCEPTION = regex(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Failure|Timeout)\w*(?::|$)")
-_ERROR = regex(r"(?:fatal|error|critical)\b\s*[:\]!-]", re.IGNORECASE)
+_METRIC = r"\s*[-+]?(?:0|\d*\.\d+(?:e[-+]?\d+)?|\d+(?:\.\d+)? ?%)\s*$"
+_ERROR = regex(rf"(?:fatal|error|critical)\b\s*[:\]!-](?!{_METRIC})", re.IGNORECASE)
 
 
 @frozen
@@ -100,6 +102,8 @@ def suspicious(lines: Sequence[str]) -> str | None:
         return f"its last words are a traceback: {texts[-1].strip()}"
     last = texts[-LAST_WORDS:]
     for line in reversed(last):
+        if WENT_ON.search(line):
+            break
         cause = cause_of([line])
         if cause is not None and not (cause.secondary or cause.vague):
             return f"said at the end: {line.strip()} ({cause.text})"

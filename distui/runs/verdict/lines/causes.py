@@ -54,6 +54,11 @@ MISMATCH = Cause(
     "the ranks did not do the same collectives with tensors of the same size",
     "TORCH_DISTRIBUTED_DEBUG=DETAIL in `env:` names them",
 )
+UNREACHED = Cause(
+    "a service that it uses could not be reached",
+    "the last error names its client; whether this host reaches it at all",
+    unclear=True,
+)
 SERVICE = Cause(
     "a service that it uses closed a connection",
     "the last error names its client; where a rank serves it, look at that one",
@@ -118,7 +123,8 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
         (
             r"No space left on device.*(/dev/shm|\bshm\b|'/psm_)|(/dev/shm|</torch_).*No space left on device"
-            r"|unable to open shared memory|creating shared memory segment /dev/shm|bus error.*(shm|shared memory)"
+            r"|(?:unable to open shared memory|creating shared memory segment /dev/shm)(?!.*\((?:[12]|1[237]|2[34])\)$)"
+            r"|bus error.*(shm|shared memory)"
             r"|insufficient shared memory|shared memory ?\(shm\)",
             Cause("shared memory is too small", "raise `shm_size:` or set `ipc: host`"),
         ),
@@ -157,14 +163,29 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("Slurm killed a process of it for lack of memory", "ask Slurm for more, or use less", killed=True),
         ),
         (
+            r"slurmstepd\S*: error: \*\*\* .*CANCELLED AT .*DUE TO TIME LIMIT",
+            Cause("Slurm's time limit was reached", "ask Slurm for more time, or save checkpoints and go on from them"),
+        ),
+        (
+            r"slurmstepd\S*: error: \*\*\* .*CANCELLED AT .*DUE TO PREEMPTION",
+            Cause("Slurm gave its place to another job", "go on from its last checkpoint"),
+        ),
+        (
             r"^(?:malloc|realloc|free|munmap_chunk)\(\): |double free or corruption|stack smashing detected"
             r"|^corrupted (?:size vs\. prev_size|double-linked list)"
             r"|Fatal Python error: Segmentation fault|Caught signal 11 \(",
             CRASH,
         ),
         (
-            f"{_child('4|6|7|8|11|SIG(?:ILL|ABRT|BUS|FPE|SEGV)')}|"
-            f"{_any_child('4|6|7|8|11', 'Segmentation fault|Aborted|Bus error')}",
+            f"{_child('7|SIGBUS')}|{_any_child('7', 'Bus error')}",
+            Cause(
+                "a process that it had started had a bus error: shared memory is probably too small",
+                "raise `shm_size:` or set `ipc: host`",
+                vague=True,
+            ),
+        ),
+        (
+            f"{_child('4|6|8|11|SIG(?:ILL|ABRT|FPE|SEGV)')}|{_any_child('4|6|8|11', 'Segmentation fault|Aborted')}",
             Cause(
                 "a process that it had started crashed in compiled code",
                 "the first error above; PYTHONFAULTHANDLER=1 in `env:` prints where",
@@ -223,7 +244,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("wrong RoCE GID or partition", "leave NCCL_IB_GID_INDEX unset, check `show_gids` on both hosts"),
         ),
         (
-            r"NET/IB : No device found|No IB device|NCCL_NET.*IB.*not",
+            r"NET/IB : No device found|network IB not found|No IB device|NCCL_NET.*IB.*not",
             Cause("NCCL found no InfiniBand device in the container", "`fabric: {kind: ib}` adds /dev/infiniband"),
         ),
         (
@@ -233,7 +254,8 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
         (
             r"CUDA driver version is insufficient|forward compatibility was attempted"
-            r"|driver/library version mismatch|NVIDIA driver on your system is too old",
+            r"|driver/library version mismatch|NVIDIA driver on your system is too old"
+            r"|PTX was compiled with an unsupported toolchain|unsupported display driver / cuda driver combination",
             Cause("CUDA in the image and the host's driver do not fit", "update the driver or use an older image"),
         ),
         (
@@ -252,7 +274,8 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             ),
         ),
         (
-            r"no kernel image is available for execution on the device",
+            r"no kernel image is available for execution on the device"
+            r"|CUDA error: (?:device kernel image is invalid|invalid device function)",
             Cause("torch in the image was not built for this GPU", "use an image whose CUDA build knows this GPU"),
         ),
         (
@@ -263,13 +286,29 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             ),
         ),
         (
-            r"uncorrectable ECC error encountered|GPU is lost|GPU has fallen off the bus",
+            r"uncorrectable ECC error encountered|GPU is lost|GPU has fallen off the bus|uncorrectable NVLink error",
             Cause("the GPU is broken or lost", "`dmesg -T | grep -i xid` there; leave this host out until it is reset"),
         ),
         (
-            r"an illegal memory access was encountered|CUDA error: unspecified launch failure",
+            r"an illegal memory access was encountered"
+            r"|(?:CUDA error: |Cuda failure (?:\d+ )?')(?:unspecified launch failure|misaligned address"
+            r"|an illegal instruction was encountered|invalid program counter|hardware stack error)",
             Cause(
                 "a GPU kernel crashed", "CUDA_LAUNCH_BLOCKING=1 in `env:` shows which; `dmesg -T | grep -i xid` there"
+            ),
+        ),
+        (
+            r"the launch timed out and was terminated",
+            Cause(
+                "a GPU kernel ran for too long, and the driver ended it",
+                "a GPU that shows a display, too, allows some seconds: use another, or do less at once",
+            ),
+        ),
+        (
+            r"cudaGetDeviceCount.*\b802\b|CUDA error: system not yet initialized",
+            Cause(
+                "a service of the NVIDIA driver does not run on this host",
+                "`systemctl status nvidia-fabricmanager` there, where its GPUs have an NVSwitch",
             ),
         ),
         (
@@ -277,8 +316,16 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("the GPU ran out of memory", "smaller batch, or `nvidia-smi` for who else uses it"),
         ),
         (
-            r"CUDA-capable device\(s\) is/are busy or unavailable",
+            r"CUDA-capable device(?:\(s\) is/are|s are) busy or unavailable",
             Cause("another process has this GPU for itself", "`nvidia-smi` there tells which, and the compute mode"),
+        ),
+        (
+            r"Free memory on device .* is less than desired GPU memory utilization",  # vLLM
+            Cause("too little of the GPU's memory is free", "`nvidia-smi` there tells who uses it"),
+        ),
+        (
+            r"Mismatched NCCL version detected",
+            Cause("the ranks have different versions of NCCL", "use the same image on all hosts"),
         ),
         (
             r"Duplicate GPU detected",
@@ -306,6 +353,13 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("a shared library is missing in the image", "install it in the image"),
         ),
         (
+            r"ImportError: .*(?:undefined symbol: |version `GLIBC(?:XX)?_[\d.]+' not found)",
+            Cause(
+                "a compiled module was built for other versions of its libraries",
+                "install the build of it that fits the image's",
+            ),
+        ),
+        (
             r"FileNotFoundError: \[Errno 2\]",
             Cause("a file the program needs is not there", "check `volumes:`, `data:` and `workdir:` on this host"),
         ),
@@ -319,7 +373,9 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("the checkpoint does not fit the model", "load one of this very model"),
         ),
         (
-            r"Loss is nan, stopping|FloatingPointError: .*(nan|inf)",
+            r"Loss is nan, stopping|FloatingPointError: .*(nan|inf)"
+            r"|: found (?:NaN|Inf) in local |loss returned in `training_step` is (?:nan|inf)"
+            r"|Minimum loss scale reached|loss scale already at minimum",
             Cause("the loss is no number any more", "a lower learning rate, gradient clipping, or a look at the data"),
         ),
         (

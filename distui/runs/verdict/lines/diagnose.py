@@ -9,7 +9,11 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable
 
+from distui.regex import regex
 from distui.runs.verdict.lines.causes import CRASH, CRASH_HINT, RULES, Cause
+
+_TOLD = regex(r"Warning:|\bNCCL (?:INFO|TRACE)\b|^\[?(?:INFO|DEBUG)\b|(?: - |\| |\[)(?:INFO|DEBUG)(?: *\||\]| - )")
+"""Lines that by their level tell of no error."""
 
 SIGNAL_WORDS = {
     signal.SIGABRT: "abort: an assertion or NCCL gave up",
@@ -106,10 +110,11 @@ def _named(lines: Iterable[str]) -> tuple[str, Cause] | None:
     """The last line that names a cause; an echo, or what is only vague, when there is nothing better.
 
     Warnings of Python (`UserWarning: CUDA initialization: ...`) name none: programs that need no GPU print them, too.
+    Neither does what is only told, as NCCL that has no InfiniBand and takes sockets.
     """
     best: tuple[str, Cause] | None = None
     for line in reversed(list(lines)):
-        found = [] if "Warning:" in line else [cause for pattern, cause in RULES if pattern.search(line)]
+        found = [] if _TOLD.search(line) else [cause for pattern, cause in RULES if pattern.search(line)]
         told = [cause for cause in found if cause.told]
         cause = min(told or found, key=_weakness, default=None)
         if cause is not None and (best is None or _weakness(cause) < _weakness(best[1])):

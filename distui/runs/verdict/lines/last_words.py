@@ -19,9 +19,9 @@ from distui.runs.lines.severity import severity
 from distui.runs.lines.text import safe
 from distui.runs.lines.traceback import RANK_PREFIX
 from distui.runs.verdict.evidence import Line, Lines
-from distui.runs.verdict.lines.causes import SERVICE, Cause
+from distui.runs.verdict.lines.causes import SERVICE, UNREACHED, Cause
 from distui.runs.verdict.lines.diagnose import cause_of
-from distui.runs.verdict.lines.plain import bare, heard, plain
+from distui.runs.verdict.lines.plain import bare, heard, plain, without_own_pipes
 
 Weight = Literal["own", "unclear", "waited", "echo"]
 """`own`: something went wrong here. `unclear`: here, or a peer went away. `waited`: it waited for others in vain.
@@ -66,18 +66,23 @@ _AROUND = regex(
 )
 _ABOVE = regex(
     r"\b(?:cause|stack ?trace|traceback|logs?|errors?|exceptions?|output)\b[^.]{0,40}\babove\b"
-    r"|\babove (?:logs?|errors?|output|stack ?trace|traceback)\b|\bsee stack ?trace for root cause",
+    r"|\babove (?:logs?|errors?|output|stack ?trace|traceback)\b|\bsee stack ?trace for root cause"
+    r"|\bexits with return code = [1-9]|\breturned non-zero exit status [1-9]|\(exitcode: [1-9]"
+    r"|\bChild process with PID \d+ terminated with code [1-9]|\bChildFailedError\b",
     re.IGNORECASE,
 )
+"""Errors that only point to others above them; launchers among them, a child of which has ended badly."""
 _WATCHDOG = regex(r"watchdog|NCCL|taking the entire process down", re.IGNORECASE)
 _WORK = regex(r"\b(?:step|epoch|iter(?:ation)?|batch|loss|acc(?:uracy)?)\b\W{0,4}\d|\bit/s\b|\bs/it\b", re.IGNORECASE)
-_WENT_ON = regex(r"\b(?:retry|retrying|ignored|ignoring|skipp(?:ed|ing)|recover(?:ed|ing))\b", re.IGNORECASE)
+WENT_ON = regex(r"\b(?:retry|retrying|ignored|ignoring|skipp(?:ed|ing)|recover(?:ed|ing))\b", re.IGNORECASE)
+"""Words of a program that gets over an error."""
 _BELOW = regex(r"\bNCCL error\b|\bRPC that terminated with:$|\berror stack:$")
 """Lines that name an error whose reason stands in the lines below it."""
 _OVER = regex(r"^\[?[EWIF] ?\d{3,4} |^$|Traceback \(most recent call last\)")
 """Where such lines are over."""
 _CLIENT = regex(
-    r"^(?:requests|urllib3|aiohttp|httpx|httpcore|botocore|s3fs|gcsfs|google|huggingface_hub|redis|pymongo|psycopg2?|kafka)"
+    r"^(?:requests|urllib3|aiohttp|httpx|httpcore|botocore|s3fs|gcsfs|google|huggingface_hub|redis|pymongo|psycopg2?|asyncpg|pymysql"
+    r"|sqlalchemy|clickhouse_\w+|kafka|minio|azure|boto3|mlflow|wandb)"
     r"\.[\w.]+(?::|$)"
 )
 """Exceptions of clients of services that are no ranks, as a rule."""
@@ -158,7 +163,7 @@ def _worked_on(lines: Lines, words: LastWords, error: float | None) -> bool:
 
 
 def _words(lines: Lines) -> LastWords | None:
-    texts = heard(bare([plain(line.text) for line in lines]))
+    texts = without_own_pipes(heard(bare([plain(line.text) for line in lines])))
     end = _last_error(texts, lines)
     if end is None:
         return None
@@ -175,8 +180,9 @@ def _words(lines: Lines) -> LastWords | None:
         named = [i for i in named if _of(meant[i]) == "own"]
         cause = cause_of([texts[i] for i in named])
     heads = [texts[i] for i in named]
-    if weight == "echo" and _of_service(heads):
-        weight, cause = "unclear", SERVICE
+    if cause is not None and (weight == "echo" or cause.network) and _of_service(heads):
+        cause = SERVICE if weight == "echo" else UNREACHED
+        weight = "unclear"
     raised = any("Traceback (" in text or _RAISED.match(text) for text in said)
     own = _own_lines(texts, lines, start, end)
     later = _later(texts, lines, end)
@@ -255,7 +261,7 @@ def _last_error(texts: Sequence[str], lines: Sequence[Line]) -> int | None:
 
 def _went_on(texts: Sequence[str], lines: Sequence[Line], error: int, after: Sequence[int]) -> bool:
     """Whether lines that are later than the error, not only flushed after it, tell of ordinary work."""
-    if any(_WENT_ON.search(text) and "[c10d]" not in text for text in texts[error + 1 :]):
+    if any(WENT_ON.search(text) and "[c10d]" not in text for text in texts[error + 1 :]):
         return True  # torch that tries its rendezvous again still waits for it
     later = [i for i in after if _apart(lines[error].at, lines[i].at, unknown=FLUSH + 1) > FLUSH]
     work = [lines[i].at for i in after if _WORK.search(texts[i])]
@@ -320,8 +326,13 @@ def _pointed_at(texts: Sequence[str], lines: Sequence[Line], start: int, end: in
     if not any(_ABOVE.search(texts[i]) and _names_error(texts, i) for i in range(start, end + 1)):
         return start
     spare = MESSAGE
+    worked: float | None = None
     for i in range(start - 1, -1, -1):
+        if _WORK.search(texts[i]) and worked is None:
+            worked = lines[i].at
         if _names_error(texts, i):
+            if _apart(lines[i].at, worked) > FLUSH:
+                break  # it had worked on since
             near = _apart(lines[i].at, lines[start].at) <= POINTED
             return _first_error(texts, lines, i) if near else start
         spare -= not _stands_around(texts[i])

@@ -32,6 +32,10 @@ _IGNORED = regex(
 _TRACEBACK = "Traceback (most recent call last)"
 _HEADED = regex(r"^(\S.{0,119}?)( *)Traceback \(most recent call last\)")
 _DIGITS = regex(r"\d+")
+_PIPE = regex(r"^(ConnectionResetError|BrokenPipeError|ConnectionAbortedError|ConnectionRefusedError): \[Errno ")
+_OWN_PROCESSES = regex(r"/(?:multiprocessing|multiprocess)/connection\.py\"")
+FRAME = 6
+"""Lines of a frame: its file, its source, marks below it, and what Python leaves out."""
 DEEPEST = 4
 """Prefixes in a row: a launcher's, a logger's, torch's."""
 
@@ -91,3 +95,23 @@ def _end_of_ignored(texts: Sequence[str], at: int) -> int:
     while end < len(texts) and texts[end][:1] in (" ", "\t"):
         end += 1
     return end + 1
+
+
+def without_own_pipes(texts: Sequence[str]) -> list[str]:
+    """The lines, of broken pipes to processes of the program's own only the exception's name: those are no peers."""
+    kept = list(texts)
+    for i, text in enumerate(texts):
+        found = _PIPE.match(text)
+        if found is not None and _raised_in(texts, i, _OWN_PROCESSES):
+            kept[i] = found[1]
+    return kept
+
+
+def _raised_in(texts: Sequence[str], at: int, where: re.Pattern[str]) -> bool:
+    """Whether the innermost frame of the traceback that ends here is in such a file."""
+    for text in reversed(texts[max(0, at - FRAME) : at]):
+        if text[:1] not in (" ", "\t"):
+            return False
+        if text.lstrip().startswith('File "'):
+            return where.search(text) is not None
+    return False
