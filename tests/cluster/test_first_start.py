@@ -77,3 +77,27 @@ def test_hosts_of_the_ssh_config_are_picked_and_used(lab: Any, home: Path) -> No
         assert not any(host.out("docker", "ps", "-q", "--filter", "label=distui.run").split() for host in lab.hosts)
         term.keys("C-q")
         term.wait_shell()
+
+
+@pytest.mark.usefixtures("trainers")
+def test_the_first_run_is_the_template_s_as_it_is(lab: Any, home: Path) -> None:
+    """From no hosts.yaml: pick the hosts, take the first template, launch it. It has a rank on each host that was
+    picked, and the image of the job here.
+    """
+    (home / "hosts.yaml").unlink()
+    (home / "job.yaml").write_text(JOB.replace("lab/python:1", "lab/pytorch:1"))
+    with Terminal(lab, home) as term:
+        term.enter("distui")
+        term.wait(re.compile(r"3 of \d+ hosts answer"))
+        term.keys("A", "Enter")
+        term.wait("A new job that runs as it is", "torchrun")
+        term.keys("Enter")
+        term.wait("Jobs › new-job.yaml", "lab/pytorch:1", "L  launch")
+        term.keys("L")
+        term.wait(re.compile(r"Launch \S+\?"), "Cancel")
+        term.keys("Right", "Enter")
+        term.wait(re.compile(r"step \d+ of 20: sum of all ranks 3"), seconds=240)
+        term.wait("SUCCEEDED")
+        assert not any(host.out("docker", "ps", "-q", "--filter", "label=distui.run").split() for host in lab.hosts)
+        term.keys("C-q")
+        term.wait_shell()
