@@ -20,6 +20,7 @@ from distui.runs.verdict.lines.diagnose import cause_of, cause_of_exit, exit_wor
         (126, False, "the command can't be executed (exit 126)"),
         (125, False, "docker could not start it (exit 125)"),
         (None, False, "ended without an exit status"),
+        (174, False, "exit 174"),
     ],
 )
 def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:

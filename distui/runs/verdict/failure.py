@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from distui.regex import regex
 from distui.runs.lines.events import Failure
 from distui.runs.lines.text import excerpt
-from distui.runs.verdict.ends.parts import Part
+from distui.runs.verdict.ends.parts import CRASHES, Part
 from distui.runs.verdict.ends.stops import KILLED, STOP_CODES
 from distui.runs.verdict.evidence import Evidence
 from distui.runs.verdict.first import First
@@ -93,9 +93,14 @@ def cause_of_part(part: Part) -> Cause | None:
         return cause_of_exit(part.code, oom=True, host_full=full)
     if said is not None and not said.secondary:
         return said
-    if part.outlived or _ended_itself(part):
+    if (part.outlived and not _crashed(part)) or _ended_itself(part):
         return said
     return (None if _by_its_own_status(part) else cause_of_exit(part.code, error=part.error)) or said
+
+
+def _crashed(part: Part) -> bool:
+    """Whether it crashed, or was killed without a word: no stop and no traceback explains such an end."""
+    return part.words is None or (part.code in CRASHES and not part.words.raised)
 
 
 def _ended_itself(part: Part) -> bool:

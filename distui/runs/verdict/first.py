@@ -40,6 +40,8 @@ ECHO_LEAD = 30.0
 """Seconds by which an echo may be heard before the failure it echoes: a program may take leave of its peers first, and
 print its traceback last.
 """
+ECHO = 3
+"""How weak it is that a rank tells of another's end."""
 LONG = 100.0
 """Seconds beyond which two times are not known at all."""
 NAMED = 3
@@ -89,7 +91,7 @@ def settled(evidence: Evidence, parts: Sequence[Part]) -> list[Part]:
     Where the others only waited, or lost a peer, such an error explains more than theirs do: then it counts. So does
     one that a rank raised before it said that it lost the others, too.
     """
-    parts = _begun_earlier(evidence, parts)
+    parts = _with_crashes(evidence, _begun_earlier(evidence, parts))
     went_on = [p for p in parts if p.how == "failed" and p.ended_for_it and _quiet_for(p) > WORKED_ON]
     others = [p for p in _without(parts, went_on) if p.how == "failed"]
     if others and all(_weakness(p) for p in others):
@@ -111,6 +113,17 @@ def _begun_earlier(evidence: Evidence, parts: Sequence[Part]) -> Sequence[Part]:
     lost = any(part.how == "open" and _lost(evidence, part.task.host) for part in parts)
     most = math.inf if waited and not lost else HANDLED
     return [_as_begun(evidence, part, most) if part.how == "failed" else part for part in parts]
+
+
+def _with_crashes(evidence: Evidence, parts: Sequence[Part]) -> Sequence[Part]:
+    """The parts, with a crash that was over only after the stop began as a failure, where all that failed before only
+    tell that a peer had gone and no other is known to have.
+    """
+    failed = [part for part in parts if part.how == "failed"]
+    echoes = bool(failed) and all(part.words is not None and _weakness(part) == ECHO for part in failed)
+    if not echoes or any(_suspects(evidence, parts, part) for part in failed):
+        return parts
+    return [replace(part, how="failed") if part.crashed_in_the_stop else part for part in parts]
 
 
 def _as_begun(evidence: Evidence, part: Part, most: float) -> Part:
@@ -184,7 +197,7 @@ def _leading(failed: Sequence[Part]) -> list[Part]:
 def _weakness(part: Part) -> int:
     if part.words is None or part.killed:
         return 0
-    return {"own": 0, "unclear": 1, "waited": 2, "echo": 3}[part.words.weight]
+    return {"own": 0, "unclear": 1, "waited": 2, "echo": ECHO}[part.words.weight]
 
 
 def _at(part: Part) -> float:

@@ -6,6 +6,7 @@ status of its own.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
@@ -13,6 +14,7 @@ from typing import Literal
 from distui.frozen import frozen
 from distui.runs.verdict.ends.explain import KILLED, down_at, what_ended
 from distui.runs.verdict.ends.moments import NOTICED_LATE, SAID, Moment, ended, noticed, said
+from distui.runs.verdict.ends.stops import KILLED as KILL
 from distui.runs.verdict.ends.stops import STOP_CODES, caused, fell, seen_before, spoke_before, stop_for
 from distui.runs.verdict.evidence import End, Evidence, Lines, Stop, TaskSeen, lines_of
 from distui.runs.verdict.lines.last_words import LastWords, last_words, numbers
@@ -23,6 +25,9 @@ AT_ONCE = 2.0
 
 HANDLED = 10.0
 """Seconds that a program may take to end by its error; one that is there for longer hangs, or has handled it."""
+
+CRASHES = frozenset(128 + one for one in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE))
+"""Statuses of crashes, which nothing but the program itself brings about, as a rule."""
 
 How = Literal["failed", "succeeded", "stopped", "taken", "open"]
 """`taken`: torchrun ended it, since others of its node had failed. `open`: not known to have ended."""
@@ -82,6 +87,18 @@ class Part:
         if not self.code or self.code in STOP_CODES or self.code != end.code:
             return False
         return _by_itself(self.task, end, stop)
+
+    @property
+    def crashed_in_the_stop(self) -> bool:
+        """Whether a rank counted as stopped ended by what no stop sends it: a crash, whose core may take long to be
+        written, or SIGKILL of which its engine knows nothing.
+        """
+        end, stop = self.task.end, self.stop
+        if self.how != "stopped" or end is None or stop is None or stop.reason != "failure":
+            return False
+        if self.words is not None and self.words.weight != "own":
+            return False
+        return self.code in CRASHES or (self.code == KILL and self.words is None and _by_itself(self.task, end, stop))
 
     @property
     def outlived(self) -> bool:

@@ -143,7 +143,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("a DataLoader worker crashed", "`num_workers=0` in the program shows where"),
         ),
         (
-            _child("9|SIGKILL"),
+            rf"{_child('9|SIGKILL')}|: line \d+: +\d+ Killed\b",  # the last by bash
             Cause(
                 "a process that it had started was killed, most likely for lack of memory",
                 "`dmesg -T | grep -i 'killed process'` there tells whether the host ran out of memory",
@@ -173,7 +173,11 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         (
             r"^(?:malloc|realloc|free|munmap_chunk)\(\): |double free or corruption|stack smashing detected"
             r"|^corrupted (?:size vs\. prev_size|double-linked list)"
-            r"|Fatal Python error: Segmentation fault|Caught signal 11 \(",
+            r"|Fatal Python error: Segmentation fault|Caught signal 11 \("
+            r"|^\*\*\* SIG(?:SEGV|BUS|ILL|FPE) \(@|^# +SIG(?:SEGV|BUS|ILL|FPE) \(0x"  # glog, Java
+            r"|\bsignal \((?:11|7|8|4)(?:\.\d+)?\): |\bSignal: .{0,40} \((?:11|7|8|4)\)$"  # Julia, Open MPI
+            r"|^forrtl: severe \(174\)|^Program received signal SIG(?:SEGV|BUS|ILL|FPE)"
+            r"|ERROR: AddressSanitizer: (?!out.of.memory|allocation.size)",
             CRASH,
         ),
         (
@@ -538,6 +542,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             r"|SocketException: Connection reset|Software caused connection abort"
             r"|Socket recv failed while polling for opId"
             r"|Transport endpoint is not connected|Transport retry count exceeded"
+            r"|handle_cq_error[:)].{0,99}(?:Input/output error|CANCELED|canceled|Connection|Transport endpoint)"
             r"|MPI_ERR_PROC_FAILED|Communication error with rank \d+|actor died unexpectedly"
             r"|(eof|end of file|pipe closed|connection refused) \(this error originated at tensorpipe/"
             r"|expects a different device incarnation|incarnation doesn't match"

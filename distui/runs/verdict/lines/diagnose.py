@@ -57,8 +57,8 @@ def _because(error: str) -> str:
 
 def _signal_words(code: int) -> str:
     name = signal_name(code)
-    if name is None:
-        return f"killed by signal {code - 128} (exit {code})"
+    if name is None:  # forrtl's 174 and the like: a program's own status, as a rule
+        return f"exit {code}"
     words = SIGNAL_WORDS.get(signal.Signals[name], "")
     return f"killed by {name}" + (f" ({words})" if words else "") + f", exit {code}"
 

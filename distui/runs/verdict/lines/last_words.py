@@ -47,21 +47,38 @@ REASON = 8
 MESSAGE = 20
 """Lines of an exception's message that stand above the next exception of its chain."""
 
-_HEAD = regex(r"Traceback \(most recent call last\)|^terminate called|^Fatal Python error|^Exception in thread")
+_HEAD = regex(
+    r"Traceback \(most recent call last\)|^terminate called|^Fatal Python error|^Exception in thread"
+    r"|^thread '.{0,99}' (?:\(\d+\) )?panicked at|^# A fatal error has been detected by the Java"
+    r"|^(?:\[\S{1,99}\] )?\*\*\* (?:Aborted at \d|An error occurred in |Process received signal)"  # glog, Open MPI
+)
 _NATIVE = regex(
     r"Segmentation fault|Bus error|Illegal instruction|core dumped|^Killed$|^Aborted|\[FATAL tini"
     r"|: (?:command )?not found$|can't open file '|cannot (?:create|open) |Permission denied$|error: unrecognized"
-    r"|mpirun noticed that|srun: error|Check failed:|^panic:|: F (?:tensorflow|external)/"
+    r"|mpirun noticed that|srun: error|Check failed:|^panic:|: F (?:tensorflow|external)/|: Assertion `.{0,999}' failed"
+    r"|^\*\*\* SIG[A-Z]{2,6} \(@"  # glog
+    r"|^Abort\(\d+\) on node|\bFatal error in (?:internal_|P?MPI_)|^MPI_ABORT was invoked|^=+ +BAD TERMINATION"
+    r"|^fatal error: |^SIGSEGV: segmentation violation|\bsignal \(\d+(?:\.\d+)?\): "  # Go, Julia
+    r"|^forrtl: (?:severe|error)|^Program received signal SIG|^Fortran runtime error:"
+    r"|: line \d+: +\d+ (?:Killed|Aborted|Terminated|Floating point exception)\b"  # bash
 )
+_ABORTED = regex(r"^(?:\S+: line \d+: +\d+ )?Aborted\b")
+"""What a shell says of a process that gave up: why stands in its own words."""
 _RAISED = regex(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Closed|Expired)(?::|$)")
-_LAUNCHER = regex(r"\b(?:ChildFailedError|CalledProcessError|ProcessExitedException)\b")
-"""What torchrun, accelerate and `mp.spawn` raise when a rank that they started has ended badly."""
+_LAUNCHER = regex(
+    r"\b(?:ChildFailedError|CalledProcessError|ProcessExitedException)\b|\bHorovod detected that one or more processes"
+)
+"""What torchrun, accelerate, horovodrun and `mp.spawn` raise when a rank that they started has ended badly."""
 _CHAINED = regex(r"^During handling of the above exception|^The above exception was the direct cause")
 _WARNING = regex(r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} |: [IW] (?:tensorflow|external)/|failed call to cuInit")
 _AROUND = regex(
     r"^\s|^$|^frame #\d+|^Exception raised from |^CUDA kernel errors|^For debugging consider|^Compile with |^<\w"
     r"|: E (?:tensorflow|external)/|^Additional GRPC error information|^:\{\"created\""  # TensorFlow's
     r"|^\[?E ?\d{3,4} |^\+ |resource_tracker|^Current thread|^Thread 0x|^Extension modules|^[│╭╰]"
+    r"|^-{3,} [\w+ ]{0,40}stack ?trace -{3,}$|^\d{1,3}: 0x[0-9a-f]|^<--- |^#(?!.{0,999}\b(?:epoch|step|iter|loss)\b)"  # Node, Java
+    r"|^in expression starting at |^Stacktrace:$|^Allocations: \d| \(unknown line\)$| \[inlined\]$"  # Julia
+    r"|^(?:goroutine \d+ \[|runtime stack:$|created by )|^note: run with `RUST_BACKTRACE"
+    r"|^Process \d+ exit with status code \d|^Terminating remaining workers"  # horovodrun
     r"|^[=-]{40,}$|^\S+ FAILED$|^Failures:$|^Root Cause \(first observed failure\):$|^\[\d+\]:$"  # torchrun's report
 )
 _ABOVE = regex(
@@ -171,6 +188,8 @@ def _words(lines: Lines) -> LastWords | None:
     said = texts[start : end + 1 + int(end + 1 < len(texts) and texts[end + 1].lstrip().startswith("what():"))]
     named = [i for i in range(start, end + 1) if _names_error(texts, i) and not _announces(texts, i)]
     named = [i for i in named if not _ABOVE.search(texts[i])] or named
+    if any(_HEAD.search(text) for text in said):
+        named = [i for i in named if not _ABORTED.match(texts[i])]
     meant = {i: _meant(texts, i) for i in named}
     cause = cause_of(said)
     weight = _weight(meant.values(), cause)

@@ -11,7 +11,7 @@ from distui.runs.lines.traceback import RANK_PREFIX
 
 _PREFIX = regex(
     rf"{RANK_PREFIX.pattern}"
-    r"|^\[\d+,\d+\]<std(?:out|err)>: ?"  # mpirun --tag-output
+    r"|^\[\d+(?:,\d+)?\]<std(?:out|err)>: ?"  # mpirun --tag-output, horovodrun
     r"|^\[?\d{4}-\d\d-\d\d[T_ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?(?: |$)"
     r"|^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,64} [^\s:]{1,64}: ?"  # journald and syslog
     r"|^\(\w{1,64} pid=\d+(?:, ip=[\w.:]+)?\) ?"  # Ray
