@@ -105,7 +105,7 @@ def suspicious(lines: Sequence[str]) -> str | None:
         if WENT_ON.search(line):
             break
         cause = cause_of([line])
-        if cause is not None and not (cause.secondary or cause.vague):
+        if cause is not None and not (cause.secondary or cause.vague or cause.unclear):
             return f"said at the end: {line.strip()} ({cause.text})"
     return f"said last: {texts[-1].strip()}" if _ERROR.match(texts[-1].strip()) else None
 

@@ -68,6 +68,9 @@ MEMORY = Cause("the host's memory, or what the container may use of it, is used 
 HEAP = Cause(
     "the heap that its runtime may use is full", "`-Xmx` for Java, `--max-old-space-size` for Node; or use less"
 )
+CUT_OFF = Cause(
+    "what it read was cut off: a peer had ended, or a file is not whole", "the line above tells what", unclear=True
+)
 IN_VAIN = (TIMED_OUT, WATCHDOG)
 """Causes of ranks that waited in a collective in vain."""
 
@@ -529,6 +532,15 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             ),
         ),
         (
+            r"\bUnexpectedEof\b|\bjava\.io\.EOFException|^EOFError$|\bIncompleteReadError: "
+            r"|UnpicklingError: pickle data was truncated",
+            CUT_OFF,
+        ),
+        (
+            r"\bError: socket hang up$|\bwebsockets\.exceptions\.ConnectionClosed",
+            SERVICE,
+        ),
+        (
             r"Error reported from /job:",  # by TensorFlow's coordination service
             Cause("another task failed", "look at the task that it names", secondary=True, told=True),
         ),
@@ -539,10 +551,16 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             r"|RPC Request was cancelled|AbortedError: .*Cleanup \d|has lost communication with a remote daemon"
             r"|PMIX ERROR: (?:PMIX_ERR_)?LOST[-_]CONNECTION"
             r"|heartbeat timeout\b|heartbeat has timed out|failed to connect to all addresses|\[Errno (32|104)\]"
+            r"|(?:Read|Write) error \[.{1,99}\]:\d+: (?:Connection timed out|No route to host)"
             r"|SocketException: Connection reset|Software caused connection abort"
             r"|Socket recv failed while polling for opId"
             r"|Transport endpoint is not connected|Transport retry count exceeded"
             r"|handle_cq_error[:)].{0,99}(?:Input/output error|CANCELED|canceled|Connection|Transport endpoint)"
+            r"|\bEndpoint timeout\b|: unhandled timeout error|\[asio\.misc:2\]"
+            r"|\bcode = Unavailable\b|\bUNAVAILABLE: io exception|errors_impl\.UnavailableError\b"
+            r"|ray\.exceptions\.(?:(?:Ray|Worker|Node|Owner|Object|Actor|LocalRaylet)\w*(?:Died|Crashed|Unavailable|Lost)"
+            r"Error|RayActorError)(?!: The actor died because of an error raised in its creation)"
+            r"|\bCommClosedError\b|\bKilledWorker\b|^Worker \d+ terminated\.$|\bProcessExitedException\(\d+\)"
             r"|MPI_ERR_PROC_FAILED|Communication error with rank \d+|actor died unexpectedly"
             r"|(eof|end of file|pipe closed|connection refused) \(this error originated at tensorpipe/"
             r"|expects a different device incarnation|incarnation doesn't match"

@@ -125,4 +125,4 @@ def _named(lines: Iterable[str]) -> tuple[str, Cause] | None:
 
 
 def _weakness(cause: Cause) -> int:
-    return 3 if cause.vague else 2 if cause.secondary else int(cause.killed)
+    return 3 if cause.vague or cause.unclear else 2 if cause.secondary else int(cause.killed)

@@ -44,12 +44,14 @@ EARLIER = 3
 """How often words about others may stand between an error of its own and the end."""
 REASON = 8
 """Lines below an error in which its reason may stand."""
+LONG_REASON = 60
+"""The same where all that led to it is listed before."""
 MESSAGE = 20
 """Lines of an exception's message that stand above the next exception of its chain."""
 
 _HEAD = regex(
     r"Traceback \(most recent call last\)|^terminate called|^Fatal Python error|^Exception in thread"
-    r"|^thread '.{0,99}' (?:\(\d+\) )?panicked at|^# A fatal error has been detected by the Java"
+    r"|^thread '.{0,99}' (?:\(\d+\) )?panicked at|^Unhandled exception[.:]|^# A fatal error has been detected by "
     r"|^(?:\[\S{1,99}\] )?\*\*\* (?:Aborted at \d|An error occurred in |Process received signal)"  # glog, Open MPI
 )
 _NATIVE = regex(
@@ -58,13 +60,15 @@ _NATIVE = regex(
     r"|mpirun noticed that|srun: error|Check failed:|^panic:|: F (?:tensorflow|external)/|: Assertion `.{0,999}' failed"
     r"|^\*\*\* SIG[A-Z]{2,6} \(@"  # glog
     r"|^Abort\(\d+\) on node|\bFatal error in (?:internal_|P?MPI_)|^MPI_ABORT was invoked|^=+ +BAD TERMINATION"
-    r"|^fatal error: |^SIGSEGV: segmentation violation|\bsignal \(\d+(?:\.\d+)?\): "  # Go, Julia
+    r"|^Error: (?!\W{0,3}\d)|^fatal error: |^SIGSEGV: segmentation violation|\bsignal \(\d+(?:\.\d+)?\): "
     r"|^forrtl: (?:severe|error)|^Program received signal SIG|^Fortran runtime error:"
     r"|: line \d+: +\d+ (?:Killed|Aborted|Terminated|Floating point exception)\b"  # bash
 )
 _ABORTED = regex(r"^(?:\S+: line \d+: +\d+ )?Aborted\b")
 """What a shell says of a process that gave up: why stands in its own words."""
 _RAISED = regex(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Closed|Expired)(?::|$)")
+_EXCEPTION = regex(r"Traceback \(|^Unhandled exception[.:]|^Exception in thread")
+"""What a runtime says of an exception that nobody caught."""
 _LAUNCHER = regex(
     r"\b(?:ChildFailedError|CalledProcessError|ProcessExitedException)\b|\bHorovod detected that one or more processes"
 )
@@ -75,7 +79,8 @@ _AROUND = regex(
     r"^\s|^$|^frame #\d+|^Exception raised from |^CUDA kernel errors|^For debugging consider|^Compile with |^<\w"
     r"|: E (?:tensorflow|external)/|^Additional GRPC error information|^:\{\"created\""  # TensorFlow's
     r"|^\[?E ?\d{3,4} |^\+ |resource_tracker|^Current thread|^Thread 0x|^Extension modules|^[│╭╰]"
-    r"|^-{3,} [\w+ ]{0,40}stack ?trace -{3,}$|^\d{1,3}: 0x[0-9a-f]|^<--- |^#(?!.{0,999}\b(?:epoch|step|iter|loss)\b)"  # Node, Java
+    r"|^-{3,} [\w+ ]{0,40}stack ?trace -{3,}$|^\d{1,3}: 0x[0-9a-f]|^<--- "  # Node
+    r"|^#(?!.{0,999}\b(?:epoch|step|iter|loss)\b)"  # Java
     r"|^in expression starting at |^Stacktrace:$|^Allocations: \d| \(unknown line\)$| \[inlined\]$"  # Julia
     r"|^(?:goroutine \d+ \[|runtime stack:$|created by )|^note: run with `RUST_BACKTRACE"
     r"|^Process \d+ exit with status code \d|^Terminating remaining workers"  # horovodrun
@@ -95,6 +100,10 @@ WENT_ON = regex(r"\b(?:retry|retrying|ignored|ignoring|skipp(?:ed|ing)|recover(?
 """Words of a program that gets over an error."""
 _BELOW = regex(r"\bNCCL error\b|\bRPC that terminated with:$|\berror stack:$")
 """Lines that name an error whose reason stands in the lines below it."""
+_GRAPH = regex(r"\bGraph execution error:$|\broot error\(s\) found\.$")
+"""How TensorFlow begins an error whose reason stands below all that led to it."""
+_CAUSED_BY = "Caused by:"
+"""How anyhow and uv begin the reasons of an error, in lines below it."""
 _OVER = regex(r"^\[?[EWIF] ?\d{3,4} |^$|Traceback \(most recent call last\)")
 """Where such lines are over."""
 _CLIENT = regex(
@@ -202,7 +211,7 @@ def _words(lines: Lines) -> LastWords | None:
     if cause is not None and (weight == "echo" or cause.network) and _of_service(heads):
         cause = SERVICE if weight == "echo" else UNREACHED
         weight = "unclear"
-    raised = any("Traceback (" in text or _RAISED.match(text) for text in said)
+    raised = any(_EXCEPTION.search(text) or _RAISED.match(text) for text in said)
     own = _own_lines(texts, lines, start, end)
     later = _later(texts, lines, end)
     number = _NUMBER.search(safe(lines[start].text))
@@ -235,6 +244,8 @@ def _of_service(heads: Sequence[str]) -> bool:
 def _meant(texts: Sequence[str], i: int) -> Cause | None:
     """The cause that a line names; where its reason stands below it, that one."""
     cause = cause_of([texts[i]])
+    if cause is None and (_GRAPH.search(texts[i]) or _CAUSED_BY in texts[i + 1 : i + 3]):
+        return cause_of(takewhile(lambda text: not _HEAD.search(text), texts[i + 1 : i + 1 + LONG_REASON]))
     if not _BELOW.search(texts[i]) or not (cause is None or cause.unclear):
         return cause
     below = list(takewhile(lambda text: not _OVER.search(text), texts[i + 1 : i + 1 + REASON]))
@@ -373,7 +384,7 @@ def _headline(heads: Sequence[str], said: Sequence[str]) -> str:
 
 def _weight(meant: Iterable[Cause | None], cause: Cause | None) -> Weight:
     """The first error of a chain decides: later ones are what came of it. A cause of its own anywhere outweighs."""
-    if cause is not None and not (cause.secondary or cause.waited or cause.vague):
+    if cause is not None and not (cause.secondary or cause.waited or cause.vague or cause.unclear):
         return "own"
     first = next((one for one in meant if one is None or not one.vague), cause)
     return _of(first)
