@@ -65,7 +65,8 @@ class ClusterRuns:
 
         Raises NotFound when there is no such run, ContactLost when it may be on a host that did not answer, UsageError
         for somebody else's run, and with read-only settings. What is still to be read of the run is kept here first:
-        secrets whose values can't be hidden in it are a SecretWarning.
+        secrets whose values can't be hidden in it are a SecretWarning. Where that is an error, its `left` has what this
+        would have returned.
         """
         self.settings.refuse_readonly("a stop")
 
@@ -76,10 +77,12 @@ class ClusterRuns:
                 ended = await end_run(self.settings, connector, front, place, grace=grace)
             return ended.left
 
+        left: tuple[str, ...] = ()
         try:
-            return await self._at(name, end)
+            left = await self._at(name, end)
         finally:
-            warn_of_plain(dict.fromkeys(front.plain))
+            warn_of_plain(dict.fromkeys(front.plain), left)
+        return left
 
     def logs(
         self, name: str, *, ranks: Collection[int] | None = None, tail: int | None = None, follow: bool = False

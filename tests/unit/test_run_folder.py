@@ -13,6 +13,7 @@ import pytest
 
 from distui.errors import HostCommandError
 from distui.runs.hosts.folder import _TAKE, TOKEN_IN, Claim, Take, take
+from distui.runs.task.host_run import _REMOVE_FOLDER
 from distui.session import Completed
 from fakehosts.interrupted import interrupt, moments
 
@@ -122,3 +123,17 @@ def test_a_launch_that_is_given_up_leaves_no_folder_that_is_nobodys(tmp_path: Pa
         if folder.exists():
             assert (folder / "launch").read_text().rstrip() in (ANN.text, BOB.text)
         shutil.rmtree(folder.parent, ignore_errors=True)
+
+
+async def test_a_stale_folder_whose_removal_was_killed_goes_with_the_next_launch_or_its_end(tmp_path: Path) -> None:
+    """It is nobody's: SIGKILL left it, moved aside."""
+    folder, left = tmp_path / "h/r", tmp_path / "h/.replaced-r-77"
+    for what in ("launch", "end"):
+        (left / "rank-0").mkdir(parents=True)
+        (left / "launch").write_text(BOB.text)
+        if what == "launch":
+            assert await take(here, "h", str(folder), ANN) == Take("taken")
+        else:
+            await here(("sh", "-c", _REMOVE_FOLDER, "sh", str(folder), ANN.token, ""))
+            assert not folder.exists()
+        assert not left.exists()

@@ -12,6 +12,7 @@ from typing import Any
 
 from distui.plan.serialize import from_json
 from distui.runs.lines.times import times_of
+from verdict.load import clock_until
 
 RAISED = re.compile(r"Traceback \(most recent|Exception raised from|terminate called")
 LOST = 255
@@ -45,7 +46,7 @@ def build_case(folder: Path, tap: Path, *, since: float) -> dict[str, Any]:
     plan = json.loads((folder / "plan.json").read_text())
     output = [json.loads(line) for line in tap.read_text().splitlines()]
     events = [json.loads(line) for line in (folder / "events.ndjson").read_text().splitlines()]
-    hosts = {host: _host(host, output, since) for host in sorted({task["host"] for task in plan["tasks"]})}
+    hosts = {host: host_of(host, output, since) for host in sorted({task["host"] for task in plan["tasks"]})}
     tasks = [_task(task, folder, output, hosts, since) for task in plan["tasks"]]
     for task in tasks:
         if task["end"] is not None and set(task["ranks"]) & set(_removed(events)):
@@ -68,22 +69,56 @@ def _rules(plan: dict[str, Any]) -> dict[str, Any]:
     return judges | {key: plan[key] for key in ("min_nodes", "max_duration") if plan.get(key)}
 
 
-def _host(host: str, events: list[dict[str, Any]], since: float) -> dict[str, Any]:
+def host_of(host: str, events: list[dict[str, Any]], since: float) -> dict[str, Any]:
+    """What was learned of one host."""
     its = [t for t in events if t["host"] == host]
     clock = [t for t in its if t["kind"] == "clock" and t["offset_ms"] is not None]
     rounded = {key: round(clock[-1][key] or 0.0, 3) if clock else None for key in ("offset_ms", "rtt_ms")}
     boots = any(t["kind"] == "Back" and t["rebooted"] for t in its)
-    return rounded | {
-        "rebooted": boots,
-        **({"away_at": _away(its, since)} if boots else {}),
-        "lost_at": _lost(its, "host", since),
-        "engine_lost_at": _lost(its, "engine", since),
-    }
+    return (
+        rounded
+        | {
+            "rebooted": boots,
+            **({"away_at": _away(its, since)} if boots else {}),
+            "lost_at": _lost(its, "host", since),
+            "engine_lost_at": _lost(its, "engine", since),
+        }
+        | _clock(its, clock, since)
+        | _absences(its, since)
+    )
+
+
+def _clock(its: list[dict[str, Any]], measured: list[dict[str, Any]], since: float) -> dict[str, Any]:
+    """Its clock as it was read again and again, once it was measured."""
+    readings = [t for t in its if t["kind"] == "reading" and measured and t["heard"] >= measured[-1]["now"]]
+    if not readings:
+        return {}
+    said = [[_seconds(t[key], since) for key in ("asked", "said", "heard")] for t in readings]
+    return {"measured_at": _seconds(measured[-1]["now"], since), "clock": said}
+
+
+def _absences(its: list[dict[str, Any]], since: float) -> dict[str, Any]:
+    """From when to when it, or its engine, was out of reach, each time that both came back."""
+    found: list[list[float | None]] = []
+    missing: set[str] = set()
+    gone = 0.0
+    for event in its:
+        if event["kind"] == "Lost":
+            gone = gone if missing else event["now"]
+            missing.add(event["what"])
+        elif event["kind"] == "Back" and missing:
+            missing.discard(event["what"])
+            found += [] if missing else [[_seconds(gone, since), _seconds(event["now"], since)]]
+    return {"away": found} if found else {}
 
 
 def _lost(its: list[dict[str, Any]], what: str, since: float) -> float | None:
-    lost = [t["now"] for t in its if t["kind"] == "Lost" and t["what"] == what]
-    return _seconds(lost[-1], since) if lost else None
+    """When it was lost last; None where it came back without a restart."""
+    lost = [t for t in its if t["kind"] in ("Lost", "Back") and t["what"] == what]
+    gone = [t["now"] for t in lost if t["kind"] == "Lost"]
+    if not gone or (lost[-1]["kind"] == "Back" and not lost[-1]["rebooted"]):
+        return None
+    return _seconds(gone[-1], since)
 
 
 def _away(its: list[dict[str, Any]], since: float) -> float | None:
@@ -95,10 +130,14 @@ def _away(its: list[dict[str, Any]], since: float) -> float | None:
 
 
 def _task(task: dict[str, Any], folder: Path, events: list[dict[str, Any]], hosts: Any, since: float) -> dict[str, Any]:
-    ahead = (hosts[task["host"]]["offset_ms"] or 0.0) / 1000
+    host = hosts[task["host"]]
     logs = {rank: folder / "logs" / f"rank-{rank:05d}.log" for rank in task["ranks"]}
     logs[None] = folder / "logs" / f"node-{task['index']:05d}.log"
-    lines = [[_seconds(at + ahead, since), rank, text] for rank, log in logs.items() for at, text in _lines(log)]
+    lines = [
+        [round(at - since + ahead_of(host, at - since), 4), rank, text]
+        for rank, log in logs.items()
+        for at, text in _lines(log)
+    ]
     end = _end(task["index"], events, since)
     return {
         "index": task["index"],
@@ -109,6 +148,12 @@ def _task(task: dict[str, Any], folder: Path, events: list[dict[str, Any]], host
         "end": end,
         "lines": sorted(lines, key=lambda line: line[0]),
     }
+
+
+def ahead_of(host: dict[str, Any], at: float) -> float:
+    """By how many seconds distui took a host's clock to be ahead at this time of ours."""
+    offset = (host["offset_ms"] or 0.0) / 1000
+    return clock_until(host, at).offset if "clock" in host else offset
 
 
 def _end(task: int, events: list[dict[str, Any]], since: float) -> dict[str, Any] | None:

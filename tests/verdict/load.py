@@ -55,7 +55,7 @@ def _live(stop: Case, case: Case) -> Iterator[int]:
             yield task["index"]
 
 
-def _clock(host: Case, until: float | None = None) -> HostClock:
+def clock_until(host: Case, until: float | None = None) -> HostClock:
     """A host's clock as it was known by then; at the end of the run without `until`."""
     known = HostClock((host.get("offset_ms") or 0.0) / 1000, clock_doubt(host.get("rtt_ms")), host["measured_at"])
     for asked, said, heard in host["clock"]:
@@ -69,12 +69,12 @@ def _on_ours(at: float | None, host: Case, learned: float | None = None) -> floa
     """A time of a host's clock as distui corrects it: by what is known of that clock when it is learned."""
     offset = host.get("offset_ms") or 0.0
     if at is not None and "clock" in host:
-        offset = 1000 * _clock(host, learned if learned is not None else at - offset / 1000).offset
+        offset = 1000 * clock_until(host, learned if learned is not None else at - offset / 1000).offset
     return corrected(at, offset)
 
 
 def _host(host: Case) -> HostSeen:
-    known = _clock(host) if "clock" in host else None
+    known = clock_until(host) if "clock" in host else None
     return HostSeen(
         doubt=known.doubt if known else clock_doubt(host.get("rtt_ms")),
         unsteady=known.unsteady if known else (),

@@ -1,7 +1,8 @@
 """distui as it is, and beside it what its followers said: `VERDICT_TAP=FILE python3 tap.py run job.yaml ...`.
 
-The file gets one JSON object a line: each host's clock as the probe measured it, and each end, loss and return that a
-follower told, with the moment on our clock. What ranks print is in the run's own folder.
+The file gets one JSON object a line: each host's clock as the probe measured it and as each ping read it again, and
+each end, loss and return that a follower told, with the moment on our clock. What ranks print is in the run's own
+folder.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ REPORTED = (Exited, Removed, Lost, Back)
 
 def tap(path: Path) -> None:
     """From now on write to `path` what is learnt of hosts and their tasks."""
-    out = path.open("a", buffering=1)
 
     def write(kind: str, **values: object) -> None:
-        out.write(json.dumps({"kind": kind, "now": time.time(), **values}) + "\n")
+        with path.open("a") as out:
+            out.write(json.dumps({"kind": kind, "now": time.time(), **values}) + "\n")
 
     follow, know = HostFollower.__init__, HostFacts.__init__
 
@@ -37,7 +38,14 @@ def tap(path: Path) -> None:
                 write(type(event).__name__, host=link.host, **dataclasses.asdict(event))
             await emit(event)
 
-        follow(self, link, engine, on_event, **options)
+        told = options.get("on_clock")
+
+        def on_clock(asked: float, said: float, heard: float) -> None:
+            write("reading", host=link.host, asked=asked, said=said, heard=heard)
+            if told is not None:
+                told(asked, said, heard)
+
+        follow(self, link, engine, on_event, **options | {"on_clock": on_clock})
 
     def knowing(self: HostFacts, *values: Any, **named: Any) -> None:
         know(self, *values, **named)

@@ -28,7 +28,7 @@ STALE_MINUTES = 10
 # $1 folder, $2 the claim, $3 "over" to take over a stale folder, $4 minutes. Without its `launch` file a folder was
 # started from (or is half a moment old), and without tasks nobody needs it: a minute is enough.
 # Env files of other launches that are older than any start takes were left by a distui that was killed: they hold
-# secrets, and go.
+# secrets, and go. So do stale folders whose removal was killed; no run has a name that begins with a dot.
 # The parents may be removed by another run that ends just now, so making them is tried again.
 _TAKE = (
     AGED
@@ -42,7 +42,8 @@ fail() {
   rmdir -- "${d%/*}" "${d%/*/*}" "${d%/*/*/*}" 2>/dev/null
   echo "$1" >&2; exit 1
 }
-replace() { mv -- "$d" "$d.old-$$" && rm -rf -- "$d.old-$$"; }
+replaced=${d%/*}/.replaced-${d##*/}-$$
+replace() { mv -- "$d" "$replaced" && rm -rf -- "$replaced"; }
 if [ "$over" = over ] && stale; then (whole replace); fi
 for try in 1 2 3; do
   said=$(mkdir -p -- "${d%/*}" 2>&1) && said=$(whole make "$d" "$claim" 2>&1) && taken=yes
@@ -50,6 +51,7 @@ for try in 1 2 3; do
 done
 [ -d "$d" ] || fail "$said"
 if [ -n "$taken" ]; then
+  rm -rf -- "${d%/*}"/.replaced-* 2>/dev/null
   find "${d%/*}" -mindepth 2 -maxdepth 2 -type f \( -name 'env-*' -o -name '.distui-*' \) \
     -mmin "+$minutes" -exec rm -f {} + 2>/dev/null
   echo taken; exit
