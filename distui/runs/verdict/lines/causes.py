@@ -69,7 +69,9 @@ HEAP = Cause(
     "the heap that its runtime may use is full", "`-Xmx` for Java, `--max-old-space-size` for Node; or use less"
 )
 CUT_OFF = Cause(
-    "what it read was cut off: a peer had ended, or a file is not whole", "the line above tells what", unclear=True
+    "what it read was cut off: a peer had ended, or a file is not whole",
+    "its traceback tells what it was reading",
+    unclear=True,
 )
 IN_VAIN = (TIMED_OUT, WATCHDOG)
 """Causes of ranks that waited in a collective in vain."""
