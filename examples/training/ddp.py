@@ -7,6 +7,7 @@ import os
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # before the group is there: imported later, as DDP does, it would hold it to the end
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
@@ -22,16 +23,21 @@ def points() -> TensorDataset:
 
 
 def main() -> None:
-    """Join the others, train, leave."""
+    """Join the others, train, leave: without a model that holds the group, leaving it ends its threads, too."""
     cuda = torch.cuda.is_available()
     dist.init_process_group("nccl" if cuda else "gloo")
-    rank, local = dist.get_rank(), int(os.environ["LOCAL_RANK"])
-    device = torch.device("cuda", local) if cuda else torch.device("cpu")
+    local = int(os.environ["LOCAL_RANK"])
     if cuda:
-        torch.cuda.set_device(device)
+        torch.cuda.set_device(local)
+    train(torch.device("cuda", local) if cuda else torch.device("cpu"))
+    dist.destroy_process_group()
 
+
+def train(device: torch.device) -> None:
+    """Fit the line, and say which it is."""
+    rank = dist.get_rank()
     torch.manual_seed(0)
-    model = DistributedDataParallel(nn.Linear(1, 1).to(device), device_ids=[local] if cuda else None)
+    model = DistributedDataParallel(nn.Linear(1, 1).to(device), device_ids=[device] if device.type == "cuda" else None)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     data = points()
     sampler: DistributedSampler[tuple[torch.Tensor, ...]] = DistributedSampler(data)
@@ -49,7 +55,6 @@ def main() -> None:
 
     weight, bias = (parameter.item() for parameter in model.parameters())
     print(f"rank {rank} of {dist.get_world_size()}: y = {weight:.3f} x + {bias:.3f}", flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

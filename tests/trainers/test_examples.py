@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -69,6 +71,24 @@ async def test_the_plain_loop(cluster: distui.Cluster, name: str, ranks: int) ->
     assert float(words[2]) == pytest.approx(3, abs=0.2)
     assert float(words[5]) == pytest.approx(1, abs=0.2)
     assert any(line.startswith("epoch 6 step ") for line in logs[0])
+
+
+def test_the_plain_loop_ends_its_threads(tmp_path: Path) -> None:
+    """A thread of gloo's that is still there as Python ends aborts the rank now and then, after its last line."""
+    look = "print('threads', sorted(p.read_text().strip() for p in Path('/proc/self/task').glob('*/comm')))"
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import atexit, runpy\nfrom pathlib import Path\n"
+        f"atexit.register(lambda: {look})\nrunpy.run_path({str(EXAMPLES / 'ddp.py')!r}, run_name='__main__')\n"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0"}
+    ended = subprocess.run(
+        [sys.executable, program], env=os.environ | group, capture_output=True, text=True, timeout=300, check=True
+    )
+    (threads,) = [line for line in ended.stdout.splitlines() if line.startswith("threads ")]
+    assert "gloo" not in threads
 
 
 async def test_fully_sharded(cluster: distui.Cluster) -> None:

@@ -388,10 +388,11 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("the loss is no number any more", "a lower learning rate, gradient clipping, or a look at the data"),
         ),
         (
-            r"^(\[rank\d+\]: ?)?terminate called without an active exception$",  # pytorch issue 190489
+            r"^(\[rank\d+\]: ?)?terminate called without an active exception$",  # pytorch issues 117762, 190489
             Cause(
                 "a thread of compiled code still ran when the process ended",
-                "with torch: torch.distributed.destroy_process_group() at the end of the program",
+                "with torch: torch.distributed.destroy_process_group() at the end of the program, once its model is"
+                " gone; with DDP also `import torch.distributed.nn` before init_process_group()",
             ),
         ),
         (
