@@ -19,6 +19,7 @@ from distui.errors import UsageError
 from distui.facts.host import Gpus
 from distui.plan.model import RunPlan
 from distui.runs.launch.gpu_users import GpuUser
+from distui.spec.completion import describe
 from distui.spec.hosts.inventory import Host, Inventory
 from distui.tui.app import DistuiApp
 from distui.tui.launch.form.form_confirm import LaunchConfirm
@@ -598,13 +599,29 @@ async def test_processes_of_no_run_are_said_in_the_question(open_app: Any, backe
 
 
 async def test_without_a_plan_nothing_is_launched(open_app: Any, backend: FakeBackend) -> None:
-    """L says where the reason is."""
+    """L says where the reason is: beside the form, or in a tab of its own."""
     async with open_app() as (app, pilot):
         screen = await opened(app, pilot, backend, job=1)
         await pilot.press("L")
         await settle(pilot)
         assert app.screen is screen
-        assert "there is no plan yet" in problem_text(app)
+        assert "there is no plan yet: the right side says why" in problem_text(app)
+    async with open_app((80, 24)) as (app, pilot):
+        await opened(app, pilot, backend, job=1)
+        await pilot.press("L")
+        await settle(pilot)
+        assert "there is no plan yet: the tab Plan says why" in problem_text(app)
+
+
+async def test_all_that_the_schema_says_of_a_field_stands_below(open_app: Any, backend: FakeBackend) -> None:
+    """Also where it takes more rows than that of most fields."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        for key in ("hosts", "launcher", "on_hang"):
+            screen.form.field(key).focus()
+            await settle(pilot)
+            left = " ".join(" ".join(row[:53] for row in screen_text(app).splitlines()).split())
+            assert describe(key) in left
 
 
 async def test_readonly_refuses(open_app: Any, backend: FakeBackend) -> None:

@@ -56,6 +56,8 @@ class LaunchDraft(Part):
         self.view = view
         self.show = show
         """Shows job and preview as they are now."""
+        self.place = "the right side"
+        """Where the plan stands, or why there is none."""
         self.files: tuple[JobFile, ...] = ()
         self.file = job
         self.marked = marked
@@ -314,7 +316,7 @@ class LaunchDraft(Part):
         await self._fresh.wait()
         plan = self.preview.plan
         if plan is None:
-            app_of(self.view).tell("there is no plan yet: the right side says why", level="warning")
+            app_of(self.view).tell(f"there is no plan yet: {self.place} says why", level="warning")
         return plan
 
     # The file.

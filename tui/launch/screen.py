@@ -266,6 +266,7 @@ class LaunchScreen(View):
 
     def on_resize(self, event: Resize) -> None:
         """Where there is room for both, the plan is no tab."""
+        self.draft.place = "the tab Plan" if "plan" in self._tabs() else "the right side"
         if self.tab not in self._tabs():
             self.action_show_tab("form")
 

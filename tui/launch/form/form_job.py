@@ -121,13 +121,15 @@ class JobForm(VerticalScroll, can_focus=False):
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         """What the schema says of the field that has the keys."""
-        self.query_one("#hint", Painted).repaint()
+        hint = self.query_one("#hint", Painted)
+        hint.styles.height = max(2, len(self._hint(hint.size.width, 0)))
+        hint.repaint()
 
     def _hint(self, width: int, height: int) -> list[Line]:
         row = next((r for r in self.query(FormField) if r.has_focus_within), None)
         field = next((f for f in FIELDS if row is not None and f.id == row.key), None)
         words = describe(field.key) if field is not None else ""
-        return [Line().gap(2).put(part, palette_of(self).faint) for part in wrap(words, max(20, width - 4))[:2]]
+        return [Line().gap(2).put(part, palette_of(self).faint) for part in wrap(words, max(20, width - 4))]
 
     def _rest(self, width: int, height: int) -> list[Line]:
         return rest_lines(self.job, self.plan, width, palette_of(self), glyphs_of(self)) if self.job else []
