@@ -720,6 +720,19 @@ def verdict(own: str, echo: str, later: float) -> Verdict:
     )
 
 
+@pytest.mark.parametrize("before", ["1: ", "[1]<stderr>:", "2024-05-01T10:00:00.123Z "])
+def test_what_a_launcher_puts_before_each_line_changes_nothing(before: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever lost its peer is told by the same words."""
+    for words in (ECHOES, OWN):
+        for name, (code, text) in words.items():
+            labelled = "\n".join(before + line for line in text.split("\n")) if text else ""
+            monkeypatch.setitem(words, name, (code, labelled))
+
+    found = {echo: verdict("py", echo, 0.02) for echo in ECHOES}
+
+    assert {echo: one.first for echo, one in found.items()} == dict.fromkeys(ECHOES, (1,))
+
+
 def task(rank: int, code: int, text: str, said: float, over: float) -> dict[str, Any]:
     """A task that worked until it said these words and ended."""
     work = [[float(at), rank, f"step {at} loss {3 / at:.3f}"] for at in range(2, 29, 3)]

@@ -16,6 +16,7 @@ _PREFIX = regex(
     r"|^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,64} [^\s:]{1,64}: ?"  # journald and syslog
     r"|^\(\w{1,64} pid=\d+(?:, ip=[\w.:]+)?\) ?"  # Ray
     r"|^\s+\| "  # an exception group's margin
+    r"|^\d{1,5}:$"  # srun --label before a blank line
 )
 _TAG = (
     r"\[(?!WARN|INFO|DEBUG)[^\]\s]{1,40}(?: \d{1,6})?\]:?"
@@ -23,7 +24,10 @@ _TAG = (
     r"|[EF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [^\s\]]{1,99}\]"  # glog, absl
     r"|\d{1,5}:"  # srun --label
 )
-_TAGGED = regex(rf"^(?:(?:{_TAG}) )+(?=  |Traceback \(most recent|[A-Za-z_][\w.]*(?:Error|Exception)(?::|$))")
+_TAGGED = regex(
+    rf"^(?:(?:{_TAG}) )+(?=  |Traceback \(most recent|[A-Za-z_][\w.]*(?:Error|Exception)(?::|$)"
+    r"|terminate called |Error: |Caused by:|Aborted\b)"
+)
 """Levels and ranks before a part of a logged traceback: they say no more than it does."""
 _IGNORED = regex(
     r"^Exception ignored (?:in|while)\b|^Error in atexit\._run_exitfuncs"
