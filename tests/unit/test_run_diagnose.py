@@ -192,6 +192,10 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ),
         ("NCCL WARN socketStartConnect: Connect to 10.0.0.2<4242> failed : No route to host", "can't be reached"),
         (
+            "NCCL WARN socketPollConnect: Connect to 10.0.0.4<56849> returned 113(No route to host) errno 115",
+            "can't be reached",
+        ),
+        (
             "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has "
             "failed. See inner exception for details.",
             "rendezvous",
@@ -357,6 +361,7 @@ def test_a_line_that_says_why_is_better_than_a_later_one_that_does_not(lines: li
         "h1:41:88 [0] NCCL INFO NET/IB : No device found.",
         "h1:41:41 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0",
         "INFO: CUDA out of memory was handled",
+        "CUDA out of memory at batch size 64. Retrying with batch size 32.",
         "2026-11-22 20:18:55,123 - data - INFO - FileNotFoundError: [Errno 2] is tried elsewhere",
         "2026-11-22 20:18:55.123 | DEBUG    | data:get:7 - Connection reset by peer",
         "[W socket.cpp:663] The IPv6 network addresses of (h1, 29400) cannot be retrieved (gai error: -2 - Name or "
@@ -366,6 +371,12 @@ def test_a_line_that_says_why_is_better_than_a_later_one_that_does_not(lines: li
 def test_a_warning_is_no_cause(line: str) -> None:
     """Programs that need no GPU print these, too, and fail for other reasons; so it is with what is only told."""
     assert cause_of([line, "ValueError: 7"]) is None
+
+
+def test_an_exception_that_was_raised_for_good_has_its_cause() -> None:
+    """Though its words tell of what was tried before."""
+    cause = cause_of(["RuntimeError: CUDA out of memory, and retrying did not help"])
+    assert cause is not None and "GPU ran out" in cause.text
 
 
 def test_an_echo_does_not_hide_the_cause() -> None:

@@ -46,6 +46,7 @@ def test_last_words_that_do_not_go_with_success(lines: list[str], words: str) ->
         ["error rate 0.02"],
         ["error: 0.0312"],
         ["Error: 3.1 %"],
+        ["WARNING:root:No space left on device for the cache, going on without it", "bye"],
         ["CUDA out of memory. Tried to allocate 2 GiB; skipping batch", "epoch 3 done"],
         ["HTTPSConnectionPool(host='h', port=443): Read timed out.", "Retrying in 1s [Retry 1/5].", "pushed"],
         ["h1:41:88 [0] NCCL INFO NET/IB : No device found."],

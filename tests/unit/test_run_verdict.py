@@ -171,10 +171,12 @@ def test_an_error_that_points_to_none_stands_for_itself() -> None:
     [
         "[2024-02-11 22:38:43,716] [ERROR] [launch.py:321:sigkill_handler] ['x.py'] exits with return code = 1",
         "subprocess.CalledProcessError: Command '['python3', 'x.py']' returned non-zero exit status 1.",
-        "[rank: 1] Child process with PID 4103 terminated with code 1. Forcefully terminating all other processes",
         "E1122 20:31:50.640000 7 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) rank: 0",
+        "ERROR:composer.cli.launcher:Rank 2 crashed with exit code 1.",
+        "Error: failed to run torchrun train.py on 127.0.0.1, exception: Encountered a bad command exit code!",
+        "[rank: 1] Child process with PID 4103 terminated with code 1. Forcefully terminating all other processes",
     ],
-    ids=["deepspeed", "accelerate", "lightning", "torchrun"],
+    ids=["deepspeed", "accelerate", "torchrun", "composer", "colossalai", "lightning"],
 )
 def test_what_a_launcher_says_of_its_child_points_to_the_child_s_error(points: str) -> None:
     """Seconds later, when it has ended the others; not where the child had worked on after its error."""
@@ -186,12 +188,42 @@ def test_what_a_launcher_says_of_its_child_points_to_the_child_s_error(points: s
         assert (found.first, found.failure.cause) == ((0,), cause)
 
 
+@pytest.mark.parametrize(
+    "points",
+    [
+        "subprocess.CalledProcessError: Command '['ffmpeg', 'a.mp4']' returned non-zero exit status 1.",
+        "RuntimeError: ffmpeg exited with code 1",
+    ],
+)
+def test_a_program_that_fails_is_not_told_with_an_error_that_was_handled(points: str) -> None:
+    """Half a minute before, when the rank went on."""
+    handled = (
+        *said(10.0, "FileNotFoundError: [Errno 2] No such file or directory: 'i'"),
+        Line(15.0, "index is built anew"),
+    )
+    found = verdict(task(0, ended(41.0), *handled, *said(40.0, points)), task(1, ended(41.5), *said(40.2, ECHO)))
+    assert found.failure is not None
+    assert (found.first, found.failure.at, found.failure.cause) == ((0,), 40.0, "")
+
+
 def test_a_service_that_is_not_reached_is_no_peer() -> None:
     """By whichever words of NCCL or torch it is said, too."""
     error = 'psycopg2.OperationalError: connection to server at "10.0.0.9", port 5432 failed: Connection timed out'
     found = verdict(task(0, ended(29.5), *said(29.0, error)), task(1, ended(29.9), *said(29.2, ECHO)))
     assert found.failure is not None
     assert (found.first, found.failure.cause) == ((0,), "a service that it uses could not be reached")
+
+
+def test_a_thread_that_loses_its_service_is_no_echo_of_a_peer() -> None:
+    """Though the rank raises in another way a second later."""
+    aborted = "requests.exceptions.ConnectionError: ('Connection aborted.', OSError('Connection reset by peer'))"
+    service = said(28.0, aborted)
+    found = verdict(
+        task(0, ended(29.5), *service, *said(29.0, "ValueError: expected 3 columns, got 2")),
+        task(1, ended(29.9), *said(29.2, ECHO)),
+    )
+    assert found.failure is not None
+    assert (found.first, found.failure.cause) == ((0,), "a service that it uses closed a connection")
 
 
 def test_an_echo_alone_claims_no_certainty() -> None:

@@ -14,7 +14,7 @@ from distui.frozen import frozen
 from distui.regex import regex
 from distui.runs.lines.events import rank_words
 from distui.runs.verdict.lines.diagnose import cause_of
-from distui.runs.verdict.lines.last_words import WENT_ON
+from distui.runs.verdict.lines.last_words import WARNING, WENT_ON
 from distui.runs.verdict.lines.plain import heard, plain
 from distui.spec.job.job import Success
 
@@ -104,7 +104,7 @@ def suspicious(lines: Sequence[str]) -> str | None:
     for line in reversed(last):
         if WENT_ON.search(line):
             break
-        cause = cause_of([line])
+        cause = cause_of([line]) if not WARNING.search(line) else None
         if cause is not None and not (cause.secondary or cause.vague or cause.unclear):
             return f"said at the end: {line.strip()} ({cause.text})"
     return f"said last: {texts[-1].strip()}" if _ERROR.match(texts[-1].strip()) else None

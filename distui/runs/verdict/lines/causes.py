@@ -56,7 +56,7 @@ MISMATCH = Cause(
 )
 UNREACHED = Cause(
     "a service that it uses could not be reached",
-    "the last error names its client; whether this host reaches it at all",
+    "the last error names its client; see whether this host reaches the service",
     unclear=True,
 )
 SERVICE = Cause(
@@ -416,7 +416,10 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
         (
             r"HTTPS?ConnectionPool|couldn't connect to 'https?://|urlopen error",
-            Cause("the program could not download something", "give it as `data:`, or let this host reach the network"),
+            Cause(
+                "a download, or something else that it asked a web service for, failed",
+                "let this host reach the network, or give it as `data:`",
+            ),
         ),
         (
             r"\[FATAL tini.*exec .* failed: No such file",
@@ -477,7 +480,8 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("the rendezvous was closed: another node has ended or given up", "look at that one", secondary=True),
         ),
         (
-            r"(Connect|connection|connecting) to .*failed.*(timed out|No route to host|Network is unreachable)"
+            r"(Connect|connection|connecting) to .*(failed|returned).*"
+            r"(timed out|No route to host|Network is unreachable)"
             r"|pair\.cc:\d+\] connect \[.*: (No route to host|Connection timed out|Network is unreachable)"
             r"|SO_ERROR: (No route to host|Connection timed out|Network is unreachable)",
             Cause(

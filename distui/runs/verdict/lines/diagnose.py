@@ -12,8 +12,11 @@ from collections.abc import Iterable
 from distui.regex import regex
 from distui.runs.verdict.lines.causes import CRASH, CRASH_HINT, RULES, Cause
 
-_TOLD = regex(r"Warning:|\bNCCL (?:INFO|TRACE)\b|^\[?(?:INFO|DEBUG)\b|(?: - |\| |\[)(?:INFO|DEBUG)(?: *\||\]| - )")
-"""Lines that by their level tell of no error."""
+_TOLD = regex(
+    r"Warning:|\bNCCL (?:INFO|TRACE)\b|^\[?(?:INFO|DEBUG)\b|(?: - |\| |\[)(?:INFO|DEBUG)(?: *\||\]| - )"
+    r"|^(?!.*(?:Error|Exception): ).*\b(?:[Rr]etrying|[Ss]kipping|[Ii]gnoring)\b"
+)
+"""Lines that by their level tell of no error, or of one that the program gets over."""
 
 SIGNAL_WORDS = {
     signal.SIGABRT: "abort: an assertion or NCCL gave up",

@@ -74,7 +74,8 @@ _LAUNCHER = regex(
 )
 """What torchrun, accelerate, horovodrun and `mp.spawn` raise when a rank that they started has ended badly."""
 _CHAINED = regex(r"^During handling of the above exception|^The above exception was the direct cause")
-_WARNING = regex(r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} |: [IW] (?:tensorflow|external)/|failed call to cuInit")
+WARNING = regex(r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} |: [IW] (?:tensorflow|external)/|failed call to cuInit")
+"""Lines that only warn."""
 _AROUND = regex(
     r"^\s|^$|^frame #\d+|^Exception raised from |^CUDA kernel errors|^For debugging consider|^Compile with |^<\w"
     r"|: E (?:tensorflow|external)/|^Additional GRPC error information|^:\{\"created\""  # TensorFlow's
@@ -88,12 +89,17 @@ _AROUND = regex(
 )
 _ABOVE = regex(
     r"\b(?:cause|stack ?trace|traceback|logs?|errors?|exceptions?|output)\b[^.]{0,40}\babove\b"
-    r"|\babove (?:logs?|errors?|output|stack ?trace|traceback)\b|\bsee stack ?trace for root cause"
-    r"|\bexits with return code = [1-9]|\breturned non-zero exit status [1-9]|\(exitcode: [1-9]"
-    r"|\bChild process with PID \d+ terminated with code [1-9]|\bChildFailedError\b",
+    r"|\babove (?:logs?|errors?|output|stack ?trace|traceback)\b|\bsee stack ?trace for root cause",
     re.IGNORECASE,
 )
-"""Errors that only point to others above them; launchers among them, a child of which has ended badly."""
+_CHILD = regex(
+    r"\bexits with return code = [1-9]|\breturned non-zero exit status [1-9]|\(exitcode: [1-9]"
+    r"|\bbad command exit code\b|\b(?:exited|crashed|terminated) with (?:exit )?code [1-9]|\bChildFailedError\b",
+    re.IGNORECASE,
+)
+"""Launchers, of a child that has ended badly."""
+_ENDING = regex(r"\b(?:kill|terminat|clos|stopp)(?:e|ed|ing)\b|\bSIG[A-Z]+\b|\bexit", re.IGNORECASE)
+"""What launchers say while they end their children."""
 _WATCHDOG = regex(r"watchdog|NCCL|taking the entire process down", re.IGNORECASE)
 _WORK = regex(r"\b(?:step|epoch|iter(?:ation)?|batch|loss|acc(?:uracy)?)\b\W{0,4}\d|\bit/s\b|\bs/it\b", re.IGNORECASE)
 WENT_ON = regex(r"\b(?:retry|retrying|ignored|ignoring|skipp(?:ed|ing)|recover(?:ed|ing))\b", re.IGNORECASE)
@@ -208,7 +214,8 @@ def _words(lines: Lines) -> LastWords | None:
         named = [i for i in named if _of(meant[i]) == "own"]
         cause = cause_of([texts[i] for i in named])
     heads = [texts[i] for i in named]
-    if cause is not None and (weight == "echo" or cause.network) and _of_service(heads):
+    others = [texts[i] for i, one in meant.items() if one is not None and (one.secondary or one.network)]
+    if cause is not None and (weight == "echo" or cause.network) and _of_service(others):
         cause = SERVICE if weight == "echo" else UNREACHED
         weight = "unclear"
     raised = any(_EXCEPTION.search(text) or _RAISED.match(text) for text in said)
@@ -308,7 +315,7 @@ def _names_error(texts: Sequence[str], i: int) -> bool:
     text = texts[i]
     if text[:1] in ("", " ", "\t"):
         return False
-    if _WARNING.search(text):
+    if WARNING.search(text):
         return "NCCL WARN" in text and cause_of([text]) is not None
     if _RAISED.match(text) or severity(text) == "error" or _NATIVE.search(text) or cause_of([text]) is not None:
         return True
@@ -331,7 +338,7 @@ def _closes_traceback(texts: Sequence[str], i: int) -> bool:
 
 def _stands_around(text: str) -> bool:
     """Whether a line is of the kind that stands between errors and says nothing by itself."""
-    return bool(_AROUND.search(text) or _WARNING.search(text) or _CHAINED.match(text))
+    return bool(_AROUND.search(text) or WARNING.search(text) or _CHAINED.match(text))
 
 
 def _first_error(texts: Sequence[str], lines: Sequence[Line], end: int) -> int:
@@ -351,21 +358,31 @@ def _first_error(texts: Sequence[str], lines: Sequence[Line], end: int) -> int:
     return start
 
 
+def _points(text: str) -> bool:
+    """Whether an error only points to another above it: a launcher's, too, a child of which has ended badly."""
+    if _ABOVE.search(text):
+        return True
+    return _CHILD.search(text) is not None and (not _RAISED.match(text) or _LAUNCHER.search(text) is not None)
+
+
 def _pointed_at(texts: Sequence[str], lines: Sequence[Line], start: int, end: int) -> int:
     """Where the errors begin to which these point: a process of theirs had printed them a little before."""
-    if not any(_ABOVE.search(texts[i]) and _names_error(texts, i) for i in range(start, end + 1)):
+    points = [texts[i] for i in range(start, end + 1) if _points(texts[i]) and _names_error(texts, i)]
+    if not points:
         return start
+    launched = not any(_ABOVE.search(text) for text in points)
     spare = MESSAGE
-    worked: float | None = None
+    said: float | None = None
     for i in range(start - 1, -1, -1):
-        if _WORK.search(texts[i]) and worked is None:
-            worked = lines[i].at
         if _names_error(texts, i):
-            if _apart(lines[i].at, worked) > FLUSH:
-                break  # it had worked on since
+            went_on = launched and _apart(lines[i].at, said) > FLUSH
             near = _apart(lines[i].at, lines[start].at) <= POINTED
-            return _first_error(texts, lines, i) if near else start
-        spare -= not _stands_around(texts[i])
+            return _first_error(texts, lines, i) if near and not went_on else start
+        if _stands_around(texts[i]):
+            continue
+        if said is None and not _ENDING.search(texts[i]):
+            said = lines[i].at
+        spare -= 1
         if not spare:
             break
     return start
