@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -80,7 +81,9 @@ def _verdict(taken: Mapping[str, Sequence[Spent]], mine: str, target: Target) ->
 
 def machine() -> str:
     """The machine and the versions that matter, in one line."""
-    ssh = subprocess.run(("ssh", "-V"), capture_output=True, text=True, check=False).stderr.split(",")[0]
+    ssh = "no ssh"
+    if shutil.which("ssh"):
+        ssh = subprocess.run(("ssh", "-V"), capture_output=True, text=True, check=False).stderr.split(",")[0]
     load = " ".join(f"{value:.1f}" for value in os.getloadavg())
     return (
         f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, Python {platform.python_version()}, "

@@ -22,7 +22,8 @@ MOST_TEXT, MOST_GROUPS, MOST_DIRECT, MOST_NAMED = 300, 64, 100, 8
 
 def shorten(said: "dict[str, Any]", most: int, mark: str = "") -> "dict[str, Any]":
     """Of torch's answer what tells where a process is: for each group how far it is, its newest collectives, and its
-    sends and receives, which torch counts apart. Groups get their name and `mark`.
+    sends and receives, which torch counts apart; and when torch last noticed that a collective was over. Groups get
+    their name and `mark`.
 
     A row is number, name, sizes and types in words, nanoseconds of its beginning, whether it is over.
     """
@@ -51,7 +52,7 @@ class Recorded:
 
     def __init__(self, about: str, nccl: bool) -> None:
         self.about, self.ranks, self.nccl = about, "", nccl
-        self.enqueued = 0
+        self.enqueued, self.ended = 0, 0
         self.done = None  # type: Optional[int]
         self.collectives, self.direct, self.batches = [], [], []  # type: list[list[Any]], list[list[Any]], list[list[Any]]
         self.open = []  # type: list[dict[str, Any]]
@@ -60,6 +61,8 @@ class Recorded:
     def take(self, entry: "dict[str, Any]") -> None:
         """Note an entry. Sends and receives, too, have the number of the newest collective."""
         self.enqueued = max(self.enqueued, int(entry["collective_seq_id"]))
+        if not is_direct(entry):
+            self.ended = max(self.ended, int(entry.get("time_discovered_completed_ns") or 0))
         if not self.nccl:
             self.collectives.append(row_of(entry))
         elif ends_batch(entry):
@@ -111,7 +114,7 @@ class Recorded:
             row[5] = row[5] or row[0] < last
         found = {"about": self.about, "recent": sorted(self.collectives)[-most:], "enqueued": self.enqueued}
         direct = sorted(self.direct + self.batches, key=lambda row: row[4])[-MOST_DIRECT:]
-        more = {"direct": direct, "ranks": self.ranks, "mixed": self.mixed}
+        more = {"direct": direct, "ranks": self.ranks, "mixed": self.mixed, "ended": self.ended}
         found.update({name: value for name, value in more.items() if value})
         return found
 

@@ -72,3 +72,12 @@ def record(request: pytest.FixtureRequest) -> Any:
             (Path(folder) / name).write_text(text)
 
     return keep
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(cluster: Cluster) -> Iterator[None]:
+    """After each test no run lives and the hosts hold nothing of one."""
+    yield
+    done = cluster.distui("ps", "-a", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert [path for path in cluster.home.glob("gpu*/.local/state/distui/hosts/*/*") if path.is_dir()] == []

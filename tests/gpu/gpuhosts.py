@@ -9,12 +9,17 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 REPO = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
+SHARED: dict[str, Any] = {"gpus_per_host": 0, "env": {"CUDA_VISIBLE_DEVICES": "0"}}
+"""Keys of a job whose ranks use GPU 0 although the plan gives them none: both hosts are one machine with one GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +95,33 @@ class Loop:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(10)
         self.loop.close()
+
+
+def until(condition: Callable[[], object], seconds: float = 120) -> None:
+    """Return as soon as `condition` holds; fail after `seconds`."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+@contextmanager
+def burning(machine: Machine) -> Iterator[int]:
+    """A program of nobody's run that keeps the GPU busy; its pid."""
+    argv = (machine.python, str(PROGRAMS / "burn.py"))
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "warm\n"
+            yield program.pid
+        finally:
+            program.kill()
+
+
+def top(cluster: Cluster) -> dict[str, Any]:
+    """What `distui top` says of the first host's first GPU."""
+    done = cluster.distui("top", "gpu1", "--once", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    host = json.loads(done.stdout)["hosts"][0]
+    assert host["gpus"], done.stdout + done.stderr
+    return dict(host["gpus"][0])

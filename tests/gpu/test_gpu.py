@@ -9,51 +9,20 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import pytest
-from gpuhosts import PROGRAMS, Cluster, Machine
+from gpuhosts import SHARED, Cluster, Machine, burning, top, until
 
 from distui.agent import ras_talk
+from distui.agent.gpu_query import FIELDS
 from distui.runs.insight.hang.ras_report import read_report
 
-SHARED: dict[str, Any] = {"gpus_per_host": 0, "env": {"CUDA_VISIBLE_DEVICES": "0"}}
-"""Keys of a job whose ranks use GPU 0 although the plan gives them none: both hosts are one machine with one GPU."""
-
+PROBED = (
+    "index", "uuid", "name", "pci.bus_id", "memory.total", "memory.used", "utilization.gpu", "temperature.gpu",
+    "power.draw", "driver_version", "mig.mode.current",
+)  # fmt: skip
+"""What a probe asks for."""
 ALIVE = ("utilization.gpu", "memory.used", "power.draw", "clocks.sm", "clocks.max.sm")
-
-
-def until(condition: Callable[[], object], seconds: float = 120) -> None:
-    """Return as soon as `condition` holds; fail after `seconds`."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.1)
-
-
-@contextmanager
-def burning(machine: Machine) -> Iterator[int]:
-    """A program of nobody's run that keeps the GPU busy; its pid."""
-    argv = (machine.python, str(PROGRAMS / "burn.py"))
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as program:
-        try:
-            assert program.stdout is not None
-            assert program.stdout.readline() == "warm\n"
-            yield program.pid
-        finally:
-            program.kill()
-
-
-def top(cluster: Cluster) -> dict[str, Any]:
-    """What `distui top` says of the first host's first GPU."""
-    done = cluster.distui("top", "gpu1", "--once", "-o", "json")
-    assert done.returncode == 0, done.stderr
-    host = json.loads(done.stdout)["hosts"][0]
-    assert host["gpus"], done.stdout + done.stderr
-    return dict(host["gpus"][0])
 
 
 def test_probe_says_what_the_driver_says(cluster: Cluster, machine: Machine, record: Any) -> None:
@@ -62,6 +31,10 @@ def test_probe_says_what_the_driver_says(cluster: Cluster, machine: Machine, rec
     done = cluster.distui("probe", "-o", "json")
     record("probe.json", done.stdout)
     record("nvidia-smi.txt", subprocess.check_output([machine.smi], text=True))
+    for name, fields in {"probe": PROBED, "sample": FIELDS}.items():
+        argv = (machine.smi, f"--query-gpu={','.join(fields)}", "--format=csv")
+        record(f"query-{name}.csv", subprocess.check_output(argv, text=True))
+    record("topo.txt", subprocess.check_output([machine.smi, "topo", "-m"], text=True))
     record("nvidia-smi-q.txt", subprocess.check_output([machine.smi, "-q"], text=True))
     record("versions.txt", f"{machine.versions}\ndriver {output['driver_version']}\n{output['name']}\n")
     hosts = json.loads(done.stdout)["hosts"]
@@ -77,6 +50,8 @@ def test_top_agrees_with_the_driver_while_a_kernel_runs(cluster: Cluster, machin
     """Load, memory, power and clock between what nvidia-smi says before and after; then the same at rest."""
     with burning(machine):
         before, seen, after = machine.query(*ALIVE), top(cluster), machine.query(*ALIVE)
+        argv = (machine.smi, f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader,nounits")
+        record("sample-busy.csv", subprocess.check_output(argv, text=True))
     record("top-busy.json", json.dumps({"before": before, "top": seen, "after": after}, indent=1))
     memory = [int(part["memory.used"]) for part in (before, after)]
     powers = [float(part["power.draw"]) for part in (before, after)]
@@ -115,7 +90,7 @@ def test_ddp_over_nccl(cluster: Cluster, record: Any) -> None:
 
 def test_nccl_s_status_port_answers_while_a_rank_runs(cluster: Cluster, record: Any) -> None:
     """RAS of NCCL (2.24 and later) at 127.0.0.1:28028, read only; the run goes on."""
-    cluster.job("nccl.py", "20", hosts="gpu1", backend="nccl", gpus_per_host=1, env={"NCCL_DEBUG": "INFO"})
+    cluster.job("nccl.py", "12", hosts="gpu1", backend="nccl", gpus_per_host=1, env={"NCCL_DEBUG": "INFO"})
     program = cluster.start("run", "job.yaml", "--headless", "-y", "-o", "json", "--name", "ras")
     log = cluster.home / ".local/state/distui/runs/ras/logs/rank-00000.log"
     until(lambda: program.poll() is not None or (log.exists() and "step 20" in log.read_text()))
@@ -135,7 +110,7 @@ def test_why_while_a_kernel_spins(cluster: Cluster, machine: Machine, record: An
     """torch's flight recorder of NCCL names the collective that waits for a kernel, NCCL's RAS can be read, the driver
     calls the GPU busy meanwhile; asking leaves the run as it is.
     """
-    cluster.job("spins.py", "40", hosts="gpu1", backend="nccl", gpus_per_host=1)
+    cluster.job("spins.py", "30", hosts="gpu1", backend="nccl", gpus_per_host=1)
     program = cluster.start("run", "job.yaml", "--headless", "-y", "-o", "json", "--name", "spins")
     log = cluster.home / ".local/state/distui/runs/spins/logs/rank-00000.log"
     until(lambda: program.poll() is not None or (log.exists() and "spins" in log.read_text()))
@@ -197,6 +172,21 @@ def test_a_real_device_assert(cluster: Cluster, record: Any) -> None:
     assert "device-side assert" in first["cause"] + " ".join(first["excerpt"])
 
 
+def test_a_write_to_nowhere_and_the_driver_s_own_number_for_it(cluster: Cluster, machine: Machine, record: Any) -> None:
+    """A kernel crashes: the rank is named, and the XID that the driver wrote to the kernel's log is the GPU's."""
+    first, _ = failed(cluster, "illegal")
+    record("cuda-illegal.log", (cluster.home / ".local/state/distui/runs/illegal/logs/rank-00001.log").read_text())
+    seen = top(cluster)
+    record("top-xid.json", json.dumps(seen, indent=1))
+    known = XID.findall(subprocess.run(["dmesg"], capture_output=True, text=True, check=False).stdout)
+
+    assert (first["rank"], first["host"]) == (1, "gpu2")
+    assert "a GPU kernel crashed" in first["cause"]
+    assert not known or seen["xid"] == int(known[-1])
+
+
+XID = re.compile(r"NVRM: Xid \(PCI:[^)]*\): (\d+)")
+
 REFUSING = """#!{python}
 # Asks the real driver, by a name that it does not know in the place of one field, which its answer then names.
 import subprocess, sys
@@ -223,8 +213,8 @@ def test_a_field_that_the_driver_refuses_costs_only_that_field(cluster: Cluster,
     assert seen["temp_c"] is None
 
 
-def test_ctrl_c_frees_the_gpu(cluster: Cluster, machine: Machine) -> None:
-    """A run that uses the GPU is stopped: its memory is free again and nothing is left."""
+def test_ctrl_c_frees_the_gpu(cluster: Cluster, machine: Machine, record: Any) -> None:
+    """A run that uses the GPU, which is named as its rank's, is stopped: its memory is free and nothing is left."""
     cluster.job("burn.py", hosts="gpu1", gpus_per_host=1)
     idle = int(machine.query("memory.used")["memory.used"])
     program = cluster.start("run", "job.yaml", "--headless", "-y", "--name", "burn")
@@ -232,17 +222,11 @@ def test_ctrl_c_frees_the_gpu(cluster: Cluster, machine: Machine) -> None:
     until(lambda: program.poll() is not None or (log.exists() and "warm" in log.read_text()))
     assert program.poll() is None, program.communicate()
     assert int(machine.query("memory.used")["memory.used"]) > idle
+    seen = top(cluster)
+    record("top-run.json", json.dumps(seen, indent=1))
+    assert (seen["run"], seen["ranks"]) == ("burn", [0])
     os.kill(program.pid, signal.SIGINT)
     _, err = program.communicate(timeout=120)
 
     assert program.returncode == 130, err
     until(lambda: int(machine.query("memory.used")["memory.used"]) <= idle + 16, 30)
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(cluster: Cluster) -> Iterator[None]:
-    """After each test no run lives and the hosts hold nothing of one."""
-    yield
-    done = cluster.distui("ps", "-a", "-o", "json")
-    assert done.returncode == 0, done.stderr
-    assert [path for path in cluster.home.glob("gpu*/.local/state/distui/hosts/*/*") if path.is_dir()] == []

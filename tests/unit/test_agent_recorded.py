@@ -39,6 +39,10 @@ class Recorder:
             "timeout_ms": 600000, "is_p2p": p2p,
         })  # fmt: skip
 
+    def ends(self, ago: float) -> None:
+        """The watchdog notices the end of the newest entry, so many seconds before now."""
+        self.entries[-1] |= {"time_discovered_completed_ns": int((NOW - ago) * 1e9)}
+
     def _hand_over(self, number: int, *, over: bool) -> None:
         """`workEnqueue`, and the watchdog after it: the number is of a collective, or of a send or a receive."""
         self.handed["enqueued"] = number
@@ -108,6 +112,20 @@ def explained(*recorders: Recorder) -> Explanation:
 def verdict(found: Explanation) -> tuple[str, str, tuple[int, ...]]:
     """What is claimed, how surely, of whom."""
     return found.kind, found.certainty, found.culprits
+
+
+def test_what_was_begun_long_before_its_turn_does_not_stand_still() -> None:
+    """Both ranks began all of it a minute ago, and their GPUs go on: the last end counts, not the beginning."""
+    ranks = [Recorder(rank) for rank in range(2)]
+    for one in ranks:
+        one.all_reduce(60)
+        one.all_reduce(60)
+        one.ends(1.0)
+        one.all_reduce(60, over=False)
+    assert verdict(explained(*ranks)) == ("moving", "certain", ())
+    for one in ranks:
+        one.entries[1]["time_discovered_completed_ns"] = int((NOW - 50) * 1e9)
+    assert verdict(explained(*ranks)) == ("hang", "likely", ())
 
 
 # batches of collectives

@@ -21,12 +21,15 @@ NOW = 1_000_000.0
 
 MAIN = Frame("/work/train.py", 7, "<module>")
 
+OVER_S = 1000.0
+"""How long ago a rank began its newest collective that is over: before any that others wait in."""
+
 
 def group(
     newest: int, pending: float | None = None, *, every: float = 0.1, name: str = "0", ahead: float = 0.0, **more: Any
 ) -> Group:
     """A rank's place in a group: `newest` is its newest collective, over, or begun `pending` seconds ago."""
-    last = NOW + ahead - (pending if pending is not None else 0.05)
+    last = NOW + ahead - (pending if pending is not None else OVER_S)
     what, sizes = more.get("what", "gloo:all_reduce"), more.get("sizes", "1000")
     row = [
         Collective(n, what, sizes, "Float", int((last - every * (newest - n)) * 1e9), n < newest or pending is None)
@@ -92,6 +95,34 @@ def test_programs_run_ahead_of_their_gpus() -> None:
     found = explain([*ranks, rank(2, group(1), over_nccl(30, done=30))])
     assert verdict(found) == ("hang", "certain", (2,))
     assert "rank 2 has not entered all_reduce #31 of 1000 Float in the default group" in found.headline
+
+
+def begun(newest: int, *, ago: float, every: float, done: int, ended: float = 0.0) -> Group:
+    """Collectives of NCCL that a rank began one after the other; so many are over, the last one since `ended`."""
+    rows = (
+        Collective(n, "nccl:all_reduce", "1000", "Float", int((NOW - ago - every * (newest - n)) * 1e9), n <= done)
+        for n in range(60, newest + 1)
+    )
+    ended_ns = int((NOW - ended) * 1e9) if ended else 0
+    return Group("0:nccl", "default_pg", tuple(rows), newest, ended_ns=ended_ns)
+
+
+def test_a_rank_that_has_run_ahead_waits_for_nobody_who_goes_on() -> None:
+    """As two ranks on an H200 answered: one began #86 to #101 seven seconds ago, since it does not wait for its GPU;
+    the other enters one every 0.22 s. It hangs once it has entered none for long, from then on.
+    """
+    far = rank(0, begun(101, ago=6.7, every=0.02, done=85))
+    assert verdict(explain([far, rank(1, begun(85, ago=0.1, every=0.22, done=85))]))[0] == "moving"
+    found = explain([far, rank(1, begun(85, ago=6.0, every=0.22, done=85))])
+    assert verdict(found) == ("hang", "certain", (1,))
+    assert found.since == pytest.approx(NOW - 6.0)
+
+
+@pytest.mark.parametrize(("ended", "kind"), [(0.4, "moving"), (30.0, "hang")])
+def test_all_have_run_ahead_of_their_gpus(ended: float, kind: str) -> None:
+    """Each began 40 s ago what its GPU has not come to: whether that stands still is told by the last one's end."""
+    found = explain([rank(n, begun(101, ago=40.0, every=0.02, done=85, ended=ended)) for n in range(2)])
+    assert found.kind == kind
 
 
 def test_two_ranks_have_not_entered() -> None:
@@ -461,6 +492,9 @@ def test_a_compiled_model_is_no_compilation(file: str, stall: bool) -> None:
         ({"cpu": 1.0, "stacks": calls()}, "is busy with code of its own at /work/train.py:7 in <module>"),
         ({"cpu": 0.1, "threads": (Thread("python", "R", "", 0.1),), "stacks": calls()},
          "is busy with code of its own at /work/train.py:7 in <module>"),
+        ({"cpu": 2.0, "threads": (Thread("python3", "R", "", 1.0),),
+          "stacks": calls(Frame("/usr/lib/python3.12/site-packages/torch/cuda/__init__.py", 1162, "synchronize"))},
+         "waits for its GPU at /work/train.py:7 in <module>"),
         ({"threads": (Thread("python", "S", "do_wait", 0.0),)}, "waits for a process that it started"),
         ({"state": "Z"}, "has ended"),
         ({}, "waits"),

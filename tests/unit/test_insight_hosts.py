@@ -54,6 +54,12 @@ def test_what_two_ranks_of_one_host_send_each_other() -> None:
     assert told(own, end, ROW).advice == "look at the network between h1 and h2: what h1 sends is not answered"
 
 
+def test_ranks_of_one_host_have_no_network_between_them() -> None:
+    """As where a kernel of the only rank does not end."""
+    found = with_hosts(FOUND, RANKS[:2], {"h1": host_answer("h1", {})}, GPUS)
+    assert found.advice.startswith("all ranks are on h1: look at what its GPUs were given before")
+
+
 def test_what_nobody_makes_room_for() -> None:
     """The network carries, and nobody reads at the other end: that is no reason to look at the network."""
     found = told([*ROW[:6], 0, True, None, None])

@@ -170,7 +170,11 @@ def test_what_makes_two_hosts_one_machine() -> None:
     assert not same_machine(a, dataclasses.replace(a, boot_id="other"))
     assert not same_machine(a, dataclasses.replace(a, machine_id="other"))
     assert not same_machine(a, host("c", nic("eth0", "10.0.0.2/24"), machine_id="m", boot_id="b"))
-    assert not same_machine(dataclasses.replace(a, machine_id=None), dataclasses.replace(a, machine_id=None))
+    nameless = dataclasses.replace(a, machine_id=None)
+    assert same_machine(nameless, dataclasses.replace(a, host="x", machine_id=None))
+    assert not same_machine(nameless, dataclasses.replace(nameless, boot_id="other"))
+    unknown = dataclasses.replace(nameless, boot_id=None)
+    assert not same_machine(unknown, unknown)
 
 
 # what is pinned

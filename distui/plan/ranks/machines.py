@@ -13,12 +13,12 @@ from distui.plan.ranks.placement import HostPlacement
 def same_machine(a: HostFacts, b: HostFacts) -> bool:
     """Whether two hosts are one machine and one network namespace.
 
-    machine-id alone proves nothing (cloned images share it), nor does boot-id (namespaces share it):
-    both must agree, and so must the addresses.
+    machine-id alone proves nothing (cloned images share it), nor does boot-id (namespaces share it): what both tell
+    must agree, and so must the addresses. Small images have no machine-id.
     """
-    if a.machine_id is None or a.machine_id != b.machine_id:
-        return False
-    if a.boot_id is not None and b.boot_id is not None and a.boot_id != b.boot_id:
+    pairs = [(a.machine_id, b.machine_id), (a.boot_id, b.boot_id)]
+    known = [(one, other) for one, other in pairs if one is not None and other is not None]
+    if not known or any(one != other for one, other in known):
         return False
     ours, theirs = _addresses(a), _addresses(b)
     return bool(ours & theirs) or not (ours or theirs)

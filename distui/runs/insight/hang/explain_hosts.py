@@ -29,6 +29,9 @@ BUSY, REST, LOW_POWER = 90.0, 5.0, 0.4
 of its power limit below which a kernel computes little: NCCL's spin while they wait for others.
 """
 
+ONE_HOST = "all ranks are on {host}: look at what its GPUs were given before, and at the links between them"
+"""Advice where no network of hosts is between the ranks."""
+
 
 def with_hosts(
     found: Explanation,
@@ -46,6 +49,8 @@ def with_hosts(
         between = " and ".join(sorted((lost.host, lost.other)))
         advice = f"look at the network between {between}: what {lost.host} sends is not answered"
         found = replace(found, advice=advice)
+    elif len(hosts := {seen.host for seen in ranks}) == 1:
+        found = replace(found, advice=found.advice.replace(NETWORK, ONE_HOST.format(host=min(hosts))))
     return replace(found, evidence=(*found.evidence, *lines))
 
 

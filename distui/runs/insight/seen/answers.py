@@ -62,6 +62,8 @@ class Group:
     """Its newest sends and receives, oldest first: each rank counts its own, apart from its collectives."""
     mixed: bool = False
     """Whether batches of those took numbers of its collectives, which are no other rank's then."""
+    ended_ns: int = 0
+    """When torch last noticed that one of its collectives was over; 0 where it does not tell, as for gloo."""
 
     @property
     def pending(self) -> Collective | None:
@@ -264,7 +266,8 @@ def _group(name: str, value: object) -> Group:
     if enqueued is None:
         enqueued = max((one.number for one in recent), default=0)
     ranks = tuple(sorted({int(word) for word in _RANKS.findall(text_of(said.get("ranks"), 4096))}))
-    return Group(text_of(name), text_of(said.get("about")), recent, enqueued, ranks, direct, said.get("mixed") is True)
+    mixed, ended = said.get("mixed") is True, _whole_ns(said.get("ended")) or 0
+    return Group(text_of(name), text_of(said.get("about")), recent, enqueued, ranks, direct, mixed, ended)
 
 
 def _collectives(value: object) -> Iterator[Collective]:

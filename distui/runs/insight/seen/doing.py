@@ -50,6 +50,7 @@ STALLS = (
 )  # fmt: skip
 """What takes long now and then, by files of the stack."""
 
+_CUDA = regex(r"/torch/(cuda|xpu|accelerator)/")
 LOADER = regex(r"torch/utils/data/|/dataloader\.py|webdataset/|/tensorflow/.*/data/")
 
 WAITS = {
@@ -106,6 +107,8 @@ def doing(seen: RankSeen) -> Doing:
     main = process.threads[0] if process.threads else None
     if main is not None and main.state == "D":
         return Doing("waits for a disk", frame, busy=True)
+    if _waits_for_gpu(stack):
+        return Doing("waits for its GPU", frame, busy=True)
     if _at_work(process):
         return Doing("is busy with code of its own", frame, busy=True)
     waits = (WAITS | LOCKED).get(main.waits, "") if main is not None else ""
@@ -116,6 +119,12 @@ def _at_file(process: Process) -> str:
     """What it does with which file just now: `writing /nfs/step100.pt`."""
     does, path = process.busy_with or ("", "")
     return f"{does} {path}" if path.startswith("/") and not path.startswith("/dev/") else ""
+
+
+def _waits_for_gpu(stack: Stack | None) -> bool:
+    """Whether it waits for what it gave its GPU to do: the main thread of CUDA asks again and again meanwhile."""
+    inner = stack.frames[0] if stack is not None and stack.frames else None
+    return inner is not None and inner.function == "synchronize" and bool(_CUDA.search(inner.file))
 
 
 def _at_work(process: Process) -> bool:

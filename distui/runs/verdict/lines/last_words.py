@@ -78,6 +78,7 @@ WARNING = regex(r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} |: [IW] (?:tensorf
 """Lines that only warn."""
 _AROUND = regex(
     r"^\s|^$|^frame #\d+|^Exception raised from |^CUDA kernel errors|^For debugging consider|^Compile with |^<\w"
+    r"|^#\d+ .{1,200} from .*:\d+$"  # where a collective was called that timed out, by torch's flight recorder
     r"|: E (?:tensorflow|external)/|^Additional GRPC error information|^:\{\"created\""  # TensorFlow's
     r"|^\[?E ?\d{3,4} |^\+ |resource_tracker|^Current thread|^Thread 0x|^Extension modules|^[│╭╰]"
     r"|^-{3,} [\w+ ]{0,40}stack ?trace -{3,}$|^\d{1,3}: 0x[0-9a-f]|^<--- "  # Node
