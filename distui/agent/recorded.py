@@ -61,10 +61,8 @@ class Recorded:
     def take(self, entry: "dict[str, Any]") -> None:
         """Note an entry. Sends and receives, too, have the number of the newest collective."""
         self.enqueued = max(self.enqueued, int(entry["collective_seq_id"]))
-        if not is_direct(entry):
-            self.ended = max(self.ended, int(entry.get("time_discovered_completed_ns") or 0))
         if not self.nccl:
-            self.collectives.append(row_of(entry))
+            self.take_collective(entry, row_of(entry))
         elif ends_batch(entry):
             self.end_batch(entry)
         else:
@@ -72,11 +70,18 @@ class Recorded:
                 self.end_one()
             self.open.append(entry)
 
+    def take_collective(self, entry: "dict[str, Any]", row: "list[Any]") -> None:
+        """Note a collective, and when torch noticed that it was over, if it has."""
+        self.ended = max(self.ended, int(entry.get("time_discovered_completed_ns") or 0))
+        self.collectives.append(row)
+
     def end_one(self) -> None:
         """What was open is one operation of its own; or a batch whose end was not recorded, which says nothing."""
         opened, self.open = self.open, []
-        if len(opened) == 1:
-            (self.direct if is_direct(opened[0]) else self.collectives).append(row_of(opened[0]))
+        if len(opened) == 1 and is_direct(opened[0]):
+            self.direct.append(row_of(opened[0]))
+        elif len(opened) == 1:
+            self.take_collective(opened[0], row_of(opened[0]))
 
     def end_batch(self, end: "dict[str, Any]") -> None:
         """What was open is a batch that ends with this, if that has its number; a batch of sends and receives ends with
@@ -95,7 +100,7 @@ class Recorded:
             self.last_batch = row[0]
             self.batches.append(row)
         else:
-            self.collectives.append(row)
+            self.take_collective(end, row)
 
     def newest_handed_over(self, status: "dict[str, Any]") -> None:
         """Note the number of what was handed to NCCL last, if that is over: of a collective, of a send or a receive.

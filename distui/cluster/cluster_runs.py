@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import TypeVar
 
 from distui.cluster.attach.ending import end_run
@@ -17,7 +17,7 @@ from distui.cluster.logs.sink import LogSink
 from distui.cluster.logs.wanted import Wanted
 from distui.cluster.run import Run
 from distui.cluster.run_list import RunList
-from distui.cluster.secret_warning import warn_of_plain
+from distui.cluster.secret_warning import SecretWarning, warn_of_plain
 from distui.cluster.settings import ClusterSettings
 from distui.cluster.unasked import Unasked
 from distui.spec.hosts.inventory import Inventory
@@ -77,11 +77,13 @@ class ClusterRuns:
                 ended = await end_run(self.settings, connector, front, place, grace=grace)
             return ended.left
 
-        left: tuple[str, ...] = ()
         try:
             left = await self._at(name, end)
-        finally:
-            warn_of_plain(dict.fromkeys(front.plain), left)
+        except BaseException:
+            with suppress(SecretWarning):  # the error is more
+                warn_of_plain(dict.fromkeys(front.plain))
+            raise
+        warn_of_plain(dict.fromkeys(front.plain), left)
         return left
 
     def logs(

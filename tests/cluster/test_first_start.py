@@ -96,7 +96,7 @@ def test_the_first_run_is_the_template_s_as_it_is(lab: Any, home: Path) -> None:
         term.keys("L")
         term.wait(re.compile(r"Launch \S+\?"), "Cancel")
         term.keys("Right", "Enter")
-        term.wait(re.compile(r"step \d+ of 20: sum of all ranks 3"), seconds=240)
+        term.wait(re.compile(r"step \d+ of 20: sum of all ranks 3"))
         term.wait("SUCCEEDED")
         assert not any(host.out("docker", "ps", "-q", "--filter", "label=distui.run").split() for host in lab.hosts)
         term.keys("C-q")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -178,7 +179,8 @@ def test_a_write_to_nowhere_and_the_driver_s_own_number_for_it(cluster: Cluster,
     record("cuda-illegal.log", (cluster.home / ".local/state/distui/runs/illegal/logs/rank-00001.log").read_text())
     seen = top(cluster)
     record("top-xid.json", json.dumps(seen, indent=1))
-    known = XID.findall(subprocess.run(["dmesg"], capture_output=True, text=True, check=False).stdout)
+    log = shutil.which("dmesg")
+    known = XID.findall(subprocess.run([log], capture_output=True, text=True, check=False).stdout) if log else []
 
     assert (first["rank"], first["host"]) == (1, "gpu2")
     assert "a GPU kernel crashed" in first["cause"]

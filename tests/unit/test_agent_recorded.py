@@ -128,6 +128,19 @@ def test_what_was_begun_long_before_its_turn_does_not_stand_still() -> None:
     assert verdict(explained(*ranks)) == ("hang", "likely", ())
 
 
+def test_the_end_of_a_batch_of_sends_is_none_of_a_collective() -> None:
+    """Two ranks that send each other batches keep no hang of the others hidden."""
+    ranks = [Recorder(rank, world=3) for rank in range(3)]
+    for one in ranks:
+        one.all_reduce(60)
+        one.ends(50)
+    for one in ranks[:2]:
+        one.all_reduce(45, over=False)
+    ranks[2].batch("send 2->1", "recv 2<-1", ago=1.0)
+    ranks[2].ends(0.1)
+    assert verdict(explained(*ranks)) == ("hang", "certain", (2,))
+
+
 # batches of collectives
 
 

@@ -46,6 +46,16 @@ def verdict(found: Explanation) -> tuple[str, str, tuple[int, ...]]:
 # over NCCL
 
 
+def test_who_takes_one_by_one_what_another_began_ahead_of_its_gpu_is_no_hang() -> None:
+    """Rank 0 began its sends long ago; rank 1 is between two of its receives, and took the last a moment ago."""
+    ahead = stage(0, "send 0->1", ago=7.0)
+    own = [one(n, "recv 1<-0", 0.1 + 0.3 * (12 - n)) for n in range(13)]
+    group = replace(ahead.groups["0:nccl"], direct=tuple(own))
+    process = replace(stage(1, **SLEEPS).process, groups={group.name: group})  # type: ignore[type-var]
+    between = replace(stage(1), process=process)
+    assert explain([ahead, between, stage(2)]).kind == "moving"
+
+
 def test_a_receive_that_does_not_end_names_its_other_end() -> None:
     """As likely: nothing that both ranks count alike says that it has not sent."""
     found = explain([stage(0, "recv 0<-1"), stage(1, **SLEEPS), stage(2, "recv 2<-1", ago=15.0)])

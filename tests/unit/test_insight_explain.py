@@ -118,6 +118,20 @@ def test_a_rank_that_has_run_ahead_waits_for_nobody_who_goes_on() -> None:
     assert found.since == pytest.approx(NOW - 6.0)
 
 
+def test_another_group_of_the_same_name_goes_on() -> None:
+    """An old torch's `split_group` calls both halves "1": what the other one does tells nothing of those that wait."""
+    waits, missing = (replace(one, ranks=(0, 1)) for one in (group(31, 300.0, name="1"), group(30, name="1")))
+    other = replace(begun(900, ago=0.05, every=0.1, done=900, ended=0.05), name="1", ranks=(2, 3))
+    found = explain([rank(0, waits), rank(1, missing), rank(2, other), rank(3, other)])
+    assert found.kind == "hang" and found.since == pytest.approx(NOW - 300.0)
+
+
+def test_a_clock_that_was_set_back_hides_no_hang() -> None:
+    """What the missing rank began lies an hour ahead of what its host's clock says now."""
+    ahead = rank(1, begun(85, ago=-3600.0, every=0.22, done=85))
+    assert verdict(explain([rank(0, begun(101, ago=60.0, every=0.02, done=85)), ahead])) == ("hang", "certain", (1,))
+
+
 @pytest.mark.parametrize(("ended", "kind"), [(0.4, "moving"), (30.0, "hang")])
 def test_all_have_run_ahead_of_their_gpus(ended: float, kind: str) -> None:
     """Each began 40 s ago what its GPU has not come to: whether that stands still is told by the last one's end."""

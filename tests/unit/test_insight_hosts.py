@@ -56,8 +56,11 @@ def test_what_two_ranks_of_one_host_send_each_other() -> None:
 
 def test_ranks_of_one_host_have_no_network_between_them() -> None:
     """As where a kernel of the only rank does not end."""
-    found = with_hosts(FOUND, RANKS[:2], {"h1": host_answer("h1", {})}, GPUS)
-    assert found.advice.startswith("all ranks are on h1: look at what its GPUs were given before")
+    answers = {"h1": host_answer("h1", {})}
+    assert with_hosts(FOUND, RANKS[:2], answers, GPUS).advice == (
+        "look at what the GPUs of h1 were given before, and at the links between them: all ranks are there"
+    )
+    assert with_hosts(FOUND, RANKS[:2], answers, {}).advice == "look at what ranks do on h1"
 
 
 def test_what_nobody_makes_room_for() -> None:

@@ -173,6 +173,10 @@ def test_what_makes_two_hosts_one_machine() -> None:
     nameless = dataclasses.replace(a, machine_id=None)
     assert same_machine(nameless, dataclasses.replace(a, host="x", machine_id=None))
     assert not same_machine(nameless, dataclasses.replace(nameless, boot_id="other"))
+    tunnel = host("t", nic("tap0", "10.0.2.100/24", kind="tunnel"), machine_id="m", boot_id="b")
+    assert same_machine(tunnel, tunnel)
+    container = dataclasses.replace(tunnel, machine_id=None)
+    assert not same_machine(container, container)
     unknown = dataclasses.replace(nameless, boot_id=None)
     assert not same_machine(unknown, unknown)
 

@@ -40,7 +40,8 @@ for name in launch launched; do
 done
 if [ -n "$3" ] && begun_by_another "$1" "$3"; then echo begins; exit 0; fi
 waiters_in "$1"
-rm -rf -- "$1" "${1%/*}"/.replaced-* 2>/dev/null; [ ! -d "$1" ] || { echo left; exit 0; }
+rm -rf -- "$1" 2>/dev/null; [ ! -d "$1" ] || { echo left; exit 0; }
+timeout 20 rm -rf -- "${1%/*}"/.replaced-* 2>/dev/null
 rmdir -- "${1%/*}" "${1%/*/*}" "${1%/*/*/*}" 2>/dev/null; :
 """
 ).strip()

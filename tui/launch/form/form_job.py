@@ -121,6 +121,13 @@ class JobForm(VerticalScroll, can_focus=False):
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         """What the schema says of the field that has the keys."""
+        self._fit_hint()
+
+    def on_resize(self) -> None:
+        """All of it in another width, too."""
+        self._fit_hint()
+
+    def _fit_hint(self) -> None:
         hint = self.query_one("#hint", Painted)
         hint.styles.height = max(2, len(self._hint(hint.size.width, 0)))
         hint.repaint()

@@ -168,29 +168,39 @@ def _wait(name: str, ranks: Sequence[RankSeen]) -> _Wait | None:
     unknown = tuple(r for r in absent if not _is_seen(by_rank[r]))
     waits = [_waited(by_rank[rank], pending[rank]) for rank in waiting]
     waited = max(waits) if missing or unknown else min(waits)  # the last to enter has all of them go on
-    still = _still(inside, by_rank, collective.number)
+    last, still = _went_on(waiting, inside, by_rank, collective.number)
     usual = max(STANDING_S, SLOWER * _usual(inside.values()))
     held = bool(in_vain) or any(by_rank[rank].stopped for rank in (*missing, *unknown))
-    since = max(
-        min(_moment(by_rank[rank], pending[rank]) for rank in waiting), max(by_rank[r].at for r in waiting) - still
-    )
+    since = max(last, min(_moment(by_rank[rank], pending[rank]) for rank in waiting))
     about = next(iter(inside.values())).about
     waiting = tuple(sorted((*waiting, *in_vain)))
     stand = Standing(name, about, collective, waiting, tuple(sorted(missing)), unknown, since)
     return _Wait(stand, min(waited, still) - _apart(inside, by_rank), usual, held)
 
 
-def _still(inside: Mapping[int, Group], by_rank: Mapping[int, RankSeen], number: int) -> float:
-    """For how many seconds no rank has entered or ended a collective of the group before this one, each by its own
-    clock: nobody waits in this one for longer. Programs begin collectives of NCCL long before their turn.
+def _went_on(
+    waiting: Sequence[int], inside: Mapping[int, Group], by_rank: Mapping[int, RankSeen], number: int
+) -> tuple[float, float]:
+    """When a rank last entered or ended a collective of the group before this one, on our clock; and seconds since, by
+    that rank's own. Nobody waits in this one for longer: programs begin collectives of NCCL long before their turn.
+
+    Only ranks that belong with those who wait: an old torch has several groups of one name.
     """
-    newest = ((by_rank[rank], _newest_ns(group, number)) for rank, group in inside.items())
-    return min((seen.at + seen.ahead - moment / 1e9 for seen, moment in newest if moment), default=math.inf)
+    members = {rank for one in waiting for rank in inside[one].ranks}
+    last, still = -math.inf, math.inf
+    for rank, group in inside.items():
+        if not members or not group.ranks or rank in members:
+            moment = _newest(by_rank[rank], group, number)
+            last, still = max(last, moment), min(still, by_rank[rank].at - moment)
+    return last, still
 
 
-def _newest_ns(group: Group, number: int) -> int:
-    """When a rank last entered or ended a collective before this one, by its host's clock; 0 where nobody knows."""
-    return max((group.ended_ns, *(one.began_ns for one in group.recent if one.number < number)))
+def _newest(seen: RankSeen, group: Group, number: int) -> float:
+    """When a rank last entered or ended a collective before this one, on our clock. What lies in its future tells
+    nothing: its host's clock was set back.
+    """
+    known = (group.ended_ns, *(one.began_ns for one in group.recent if one.number < number))
+    return max((at for ns in known if (at := ns / 1e9 - seen.ahead) <= seen.at), default=-math.inf)
 
 
 def _apart(ranks: Iterable[int], by_rank: Mapping[int, RankSeen]) -> float:

@@ -126,10 +126,14 @@ def _missing(one: Waits, waits: Mapping[int, Waits], by_rank: Mapping[int, RankS
 
 
 def _has_come(seen: RankSeen, waits: Waits) -> bool:
-    """Whether a rank is in a send or a receive with the one that waits."""
+    """Whether a rank is in a send or a receive with the one that waits, or was a moment ago: it takes one by one what
+    the other began ahead of its GPU.
+    """
     group = seen.groups.get(waits.group)
     return group is not None and any(
-        waits.rank in _others(one, waits.group, group) for one in group.direct if not one.over
+        waits.rank in _others(one, waits.group, group)
+        for one in group.direct
+        if not one.over or seen.at - _moment(seen, one) < STANDING_S
     )
 
 

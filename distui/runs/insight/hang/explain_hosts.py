@@ -29,8 +29,8 @@ BUSY, REST, LOW_POWER = 90.0, 5.0, 0.4
 of its power limit below which a kernel computes little: NCCL's spin while they wait for others.
 """
 
-ONE_HOST = "all ranks are on {host}: look at what its GPUs were given before, and at the links between them"
-"""Advice where no network of hosts is between the ranks."""
+ONE_HOST = "look at what the GPUs of {host} were given before, and at the links between them: all ranks are there"
+"""Advice where no network of hosts is between the ranks, and they have GPUs."""
 
 
 def with_hosts(
@@ -50,7 +50,8 @@ def with_hosts(
         advice = f"look at the network between {between}: what {lost.host} sends is not answered"
         found = replace(found, advice=advice)
     elif len(hosts := {seen.host for seen in ranks}) == 1:
-        found = replace(found, advice=found.advice.replace(NETWORK, ONE_HOST.format(host=min(hosts))))
+        advice = ONE_HOST.format(host=min(hosts)) if any(gpus.values()) else f"look at what ranks do on {min(hosts)}"
+        found = replace(found, advice=found.advice.replace(NETWORK, advice))
     return replace(found, evidence=(*found.evidence, *lines))
 
 
