@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distui.runs.verdict.lines.plain import bare, heard, plain, without_own_pipes
+from distui.runs.verdict.lines.plain import bare, heard, plain, without_own_ends
 from distui.runs.verdict.success import suspicious
 
 
@@ -84,6 +84,6 @@ def test_a_broken_pipe_to_a_process_of_its_own_is_no_peer(package: str) -> None:
         "    read()",
     ]
     other = [frames[0], frames[1], "    f()", '  File "/x/redis.py", line 3, in read', "    read()"]
-    assert without_own_pipes([*frames, "    ^^^^^^", error]) == [*frames, "    ^^^^^^", "ConnectionResetError"]
-    assert without_own_pipes([*other, error]) == [*other, error]
-    assert without_own_pipes([error]) == [error]
+    assert without_own_ends([*frames, "    ^^^^^^", error]) == [*frames, "    ^^^^^^", "ConnectionResetError"]
+    assert without_own_ends([*other, error]) == [*other, error]
+    assert without_own_ends([error]) == [error]

@@ -17,6 +17,7 @@ from distui.runs.verdict.evidence import Evidence
 from distui.runs.verdict.judge import judge
 from distui.runs.verdict.outcome import RankEnd, Verdict
 from distui.runs.verdict.success import LastWords, suspicions
+from distui.runs.watch.track import TAIL_LINES
 from verdict.load import evidence_of
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
@@ -42,9 +43,10 @@ def said(verdict: Verdict) -> list[str]:
 
 def warned(case: Mapping[str, Any]) -> Iterator[str]:
     """What is found odd about the last lines of a run that ended well."""
-    said = [(rank, task) for task in evidence_of(case).tasks for rank in task.ranks if task.end and not task.end.code]
+    well = [task for task in evidence_of(case).tasks if task.end and not task.end.code]
+    said = [(rank, task, task.lines.get(rank, ())) for task in well for rank in (*task.ranks, None)]
     yield from suspicions(
-        [LastWords(rank, task.host, [line.text for line in task.lines.get(rank, ())][-50:]) for rank, task in said]
+        [LastWords(rank, task.host, [line.text for line in lines][-TAIL_LINES:]) for rank, task, lines in said if lines]
     )
 
 

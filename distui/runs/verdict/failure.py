@@ -109,7 +109,7 @@ def _ended_itself(part: Part) -> bool:
         return False
     if part.words.lingered:
         return True  # it had lost the others by then
-    return part.code == 137 or (part.code == 134 and (part.words.cause is not None or part.words.raised))
+    return part.code in (134, 137) and (part.words.cause is not None or part.words.raised)
 
 
 def _said(part: Part) -> Sequence[str]:

@@ -98,7 +98,14 @@ class Part:
             return False
         if self.words is not None and self.words.weight != "own":
             return False
+        if self.words is None and (end.signalled or self._spoke_after(stop.at)):
+            return False  # it was well, and crashed since it was ended
         return self.code in CRASHES or (self.code == KILL and self.words is None and _by_itself(self.task, end, stop))
+
+    def _spoke_after(self, at: float) -> bool:
+        """Whether it said anything later than that."""
+        lines = (line for rank in self.ranks for line in self.task.lines.get(rank, ()))
+        return any(line.at is not None and line.at > at for line in lines)
 
     @property
     def outlived(self) -> bool:

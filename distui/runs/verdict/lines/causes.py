@@ -148,7 +148,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("a DataLoader worker crashed", "`num_workers=0` in the program shows where"),
         ),
         (
-            rf"{_child('9|SIGKILL')}|: line \d+: +\d+ Killed\b",  # the last by bash
+            _child("9|SIGKILL"),
             Cause(
                 "a process that it had started was killed, most likely for lack of memory",
                 "`dmesg -T | grep -i 'killed process'` there tells whether the host ran out of memory",
@@ -156,7 +156,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             ),
         ),
         (
-            _any_child("9", "Killed"),
+            rf"{_any_child('9', 'Killed')}|: line \d+: +\d+ Killed\b",  # the last by bash
             Cause(
                 "a process that it had started was killed",
                 "`dmesg -T | grep -i 'killed process'` there tells whether the host ran out of memory",
@@ -253,7 +253,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("wrong RoCE GID or partition", "leave NCCL_IB_GID_INDEX unset, check `show_gids` on both hosts"),
         ),
         (
-            r"NET/IB : No device found|network IB not found|No IB device|NCCL_NET.*IB.*not",
+            r"NET/IB : No device found|network IB not found|No IB device|NCCL_NET.{0,99}?IB.{0,99}?not",
             Cause("NCCL found no InfiniBand device in the container", "`fabric: {kind: ib}` adds /dev/infiniband"),
         ),
         (
@@ -480,8 +480,9 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("the rendezvous was closed: another node has ended or given up", "look at that one", secondary=True),
         ),
         (
-            r"(Connect|connection|connecting) to .*(failed|returned).*"
-            r"(timed out|No route to host|Network is unreachable)"
+            r"(?:connect|connection|connecting) to .{0,200}?"
+            r"(?:failed.{0,200}?|returned (?:-?\d{1,9} ?\()?(?:Connection )?)"
+            r"(?:timed out|No route to host|Network is unreachable)"
             r"|pair\.cc:\d+\] connect \[.*: (No route to host|Connection timed out|Network is unreachable)"
             r"|SO_ERROR: (No route to host|Connection timed out|Network is unreachable)",
             Cause(
@@ -490,7 +491,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
         (
             r"Timed out after \d+ seconds waiting for (clients|workers)|DistStoreError|client socket has timed out"
-            r"|Connection to .* timed out|RendezvousTimeoutError|RendezvousConnectionError"
+            r"|Connection to (?:(?!returned ).){1,99} timed out|RendezvousTimeoutError|RendezvousConnectionError"
             r"|connection to the C10d store has failed|in store based barrier|Timeout waiting for key"
             r"|failed to connect to any network address|failed to connect/validate to host .*timed out"
             r"|got error: (Socket Timeout|wait timeout)"
@@ -557,17 +558,18 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             r"|Connection was likely closed|Collective ops is aborted by"
             r"|RPC Request was cancelled|AbortedError: .*Cleanup \d|has lost communication with a remote daemon"
             r"|PMIX ERROR: (?:PMIX_ERR_)?LOST[-_]CONNECTION"
-            r"|heartbeat timeout\b|heartbeat has timed out|failed to connect to all addresses|\[Errno (32|104)\]"
+            r"|heartbeat timeout\b(?! ?[:=\d])|heartbeat has timed out"
+            r"|failed to connect to all addresses|\[Errno (32|104)\]"
             r"|(?:Read|Write) error \[.{1,99}\]:\d+: (?:Connection timed out|No route to host)"
             r"|SocketException: Connection reset|Software caused connection abort"
             r"|Socket recv failed while polling for opId"
             r"|Transport endpoint is not connected|Transport retry count exceeded"
             r"|handle_cq_error[:)].{0,99}(?:Input/output error|CANCELED|canceled|Connection|Transport endpoint)"
-            r"|\bEndpoint timeout\b|: unhandled timeout error|\[asio\.misc:2\]"
+            r"|\bEndpoint timeout(?! ?[:=\d])|: unhandled timeout error|\[asio\.misc:2\]"
             r"|\bcode = Unavailable\b|\bUNAVAILABLE: io exception|errors_impl\.UnavailableError\b"
             r"|ray\.exceptions\.(?:(?:Ray|Worker|Node|Owner|Object|Actor|LocalRaylet)\w*(?:Died|Crashed|Unavailable|Lost)"
             r"Error|RayActorError)(?!: The actor died because of an error raised in its creation)"
-            r"|\bCommClosedError\b|\bKilledWorker\b|^Worker \d+ terminated\.$|\bProcessExitedException\(\d+\)"
+            r"|\bCommClosedError\b|\bKilledWorker\b|\bProcessExitedException\(\d+\)"
             r"|MPI_ERR_PROC_FAILED|Communication error with rank \d+|actor died unexpectedly"
             r"|(eof|end of file|pipe closed|connection refused) \(this error originated at tensorpipe/"
             r"|expects a different device incarnation|incarnation doesn't match"

@@ -97,6 +97,10 @@ _BY_EXIT = {
 }
 
 
+MOST = 4000
+"""Characters of a line that are looked at: some patterns take longer than in proportion."""
+
+
 def cause_of(lines: Iterable[str]) -> Cause | None:
     """The cause that a rank's last lines name. A root cause wins over an echo of a peer's failure."""
     found = _named(lines)
@@ -116,7 +120,7 @@ def _named(lines: Iterable[str]) -> tuple[str, Cause] | None:
     Neither does what is only told, as NCCL that has no InfiniBand and takes sockets.
     """
     best: tuple[str, Cause] | None = None
-    for line in reversed(list(lines)):
+    for line in reversed([line[:MOST] for line in lines]):
         found = [] if _TOLD.search(line) else [cause for pattern, cause in RULES if pattern.search(line)]
         told = [cause for cause in found if cause.told]
         cause = min(told or found, key=_weakness, default=None)

@@ -21,7 +21,7 @@ from distui.runs.lines.traceback import RANK_PREFIX
 from distui.runs.verdict.evidence import Line, Lines
 from distui.runs.verdict.lines.causes import SERVICE, UNREACHED, Cause
 from distui.runs.verdict.lines.diagnose import cause_of
-from distui.runs.verdict.lines.plain import bare, heard, plain, without_own_pipes
+from distui.runs.verdict.lines.plain import bare, heard, plain, without_own_ends
 
 Weight = Literal["own", "unclear", "waited", "echo"]
 """`own`: something went wrong here. `unclear`: here, or a peer went away. `waited`: it waited for others in vain.
@@ -60,12 +60,13 @@ _NATIVE = regex(
     r"|mpirun noticed that|srun: error|Check failed:|^panic:|: F (?:tensorflow|external)/|: Assertion `.{0,999}' failed"
     r"|^\*\*\* SIG[A-Z]{2,6} \(@"  # glog
     r"|^Abort\(\d+\) on node|\bFatal error in (?:internal_|P?MPI_)|^MPI_ABORT was invoked|^=+ +BAD TERMINATION"
-    r"|^Error: (?!\W{0,3}\d)|^fatal error: |^SIGSEGV: segmentation violation|\bsignal \(\d+(?:\.\d+)?\): "
-    r"|^forrtl: (?:severe|error)|^Program received signal SIG|^Fortran runtime error:"
-    r"|: line \d+: +\d+ (?:Killed|Aborted|Terminated|Floating point exception)\b"  # bash
+    r"|^Error: (?!\W{0,3}\d)|^fatal error: |^SIGSEGV: segmentation violation"
+    r"|(?:^|\] )signal \((?!1[05]\)|2\)|12\))\d+(?:\.\d+)?\): "  # Julia
+    r"|^forrtl: (?:severe|error)|^Program received signal SIG(?!TERM|USR|INT)|^Fortran runtime error:"
+    r"|: line \d+: +\d+ (?:Killed|Aborted|Floating point exception)\b"  # bash
 )
-_ABORTED = regex(r"^(?:\S+: line \d+: +\d+ )?Aborted\b")
-"""What a shell says of a process that gave up: why stands in its own words."""
+_BY_SHELL = regex(r"^(?:\S+: line \d+: +\d+ (?:Aborted|Killed)\b|Aborted\b)")
+"""What a shell says of a process that gave up, or that it killed: why the program failed stands in its own words."""
 _RAISED = regex(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Closed|Expired)(?::|$)")
 _EXCEPTION = regex(r"Traceback \(|^Unhandled exception[.:]|^Exception in thread")
 """What a runtime says of an exception that nobody caught."""
@@ -82,7 +83,7 @@ _AROUND = regex(
     r"|: E (?:tensorflow|external)/|^Additional GRPC error information|^:\{\"created\""  # TensorFlow's
     r"|^\[?E ?\d{3,4} |^\+ |resource_tracker|^Current thread|^Thread 0x|^Extension modules|^[│╭╰]"
     r"|^-{3,} [\w+ ]{0,40}stack ?trace -{3,}$|^\d{1,3}: 0x[0-9a-f]|^<--- "  # Node
-    r"|^#(?!.{0,999}\b(?:epoch|step|iter|loss)\b)"  # Java
+    r"|: line \d+: +\d+ Terminated\b|^#(?!.{0,999}\b(?:epoch|step|iter|loss)\b)"  # Java
     r"|^in expression starting at |^Stacktrace:$|^Allocations: \d| \(unknown line\)$| \[inlined\]$"  # Julia
     r"|^(?:goroutine \d+ \[|runtime stack:$|created by )|^note: run with `RUST_BACKTRACE"
     r"|^Process \d+ exit with status code \d|^Terminating remaining workers"  # horovodrun
@@ -196,7 +197,7 @@ def _worked_on(lines: Lines, words: LastWords, error: float | None) -> bool:
 
 
 def _words(lines: Lines) -> LastWords | None:
-    texts = without_own_pipes(heard(bare([plain(line.text) for line in lines])))
+    texts = without_own_ends(heard(bare([plain(line.text) for line in lines])))
     end = _last_error(texts, lines)
     if end is None:
         return None
@@ -205,7 +206,8 @@ def _words(lines: Lines) -> LastWords | None:
     named = [i for i in range(start, end + 1) if _names_error(texts, i) and not _announces(texts, i)]
     named = [i for i in named if not _ABOVE.search(texts[i])] or named
     if any(_HEAD.search(text) for text in said):
-        named = [i for i in named if not _ABORTED.match(texts[i])]
+        named = [i for i in named if not _BY_SHELL.match(texts[i])]
+        said = [text for text in said if not _BY_SHELL.match(text)]
     meant = {i: _meant(texts, i) for i in named}
     cause = cause_of(said)
     weight = _weight(meant.values(), cause)

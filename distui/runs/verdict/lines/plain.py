@@ -25,8 +25,8 @@ _TAG = (
     r"|\d{1,5}:"  # srun --label
 )
 _TAGGED = regex(
-    rf"^(?:(?:{_TAG}) )+(?=  |Traceback \(most recent|[A-Za-z_][\w.]*(?:Error|Exception)(?::|$)"
-    r"|terminate called |Error: |Caused by:|Aborted\b)"
+    rf"^(?:(?>{_TAG}) )++(?=  |Traceback \(most recent|[A-Za-z_][\w.]*(?:Error|Exception)(?::|$)"
+    r"|terminate called |Error: (?!\W{0,3}\d)|Caused by:|Aborted\b)"
 )
 """Levels and ranks before a part of a logged traceback: they say no more than it does."""
 _IGNORED = regex(
@@ -36,8 +36,17 @@ _IGNORED = regex(
 _TRACEBACK = "Traceback (most recent call last)"
 _HEADED = regex(r"^(\S.{0,119}?)( *)Traceback \(most recent call last\)")
 _DIGITS = regex(r"\d+")
-_PIPE = regex(r"^(ConnectionResetError|BrokenPipeError|ConnectionAbortedError|ConnectionRefusedError): \[Errno ")
-_OWN_PROCESSES = regex(r"/(?:multiprocessing|multiprocess)/connection\.py\"")
+_OWN_ENDS = (
+    (
+        regex(r"^(ConnectionResetError|BrokenPipeError|ConnectionAbortedError|ConnectionRefusedError): \[Errno "),
+        regex(r"/(?:multiprocessing|multiprocess)/connection\.py\""),
+    ),
+    (
+        regex(r"^((?:_?pickle\.)?UnpicklingError): "),
+        regex(r"/torch/serialization\.py\"|/numpy/lib/|/joblib/|/pandas/io/"),
+    ),
+)
+"""What is raised, and the files of Python's innermost frame by which it is of the program's own."""
 FRAME = 6
 """Lines of a frame: its file, its source, marks below it, and what Python leaves out."""
 DEEPEST = 4
@@ -101,13 +110,16 @@ def _end_of_ignored(texts: Sequence[str], at: int) -> int:
     return end + 1
 
 
-def without_own_pipes(texts: Sequence[str]) -> list[str]:
-    """The lines, of broken pipes to processes of the program's own only the exception's name: those are no peers."""
+def without_own_ends(texts: Sequence[str]) -> list[str]:
+    """The lines, with the exception's name alone of broken pipes to processes of the program's own, and of data of its
+    own files that ends too early: no peer has gone there.
+    """
     kept = list(texts)
     for i, text in enumerate(texts):
-        found = _PIPE.match(text)
-        if found is not None and _raised_in(texts, i, _OWN_PROCESSES):
-            kept[i] = found[1]
+        for end, where in _OWN_ENDS:
+            found = end.match(text)
+            if found is not None and _raised_in(texts, i, where):
+                kept[i] = found[1]
     return kept
 
 
