@@ -51,7 +51,7 @@ for try in 1 2 3; do
 done
 [ -d "$d" ] || fail "$said"
 if [ -n "$taken" ]; then
-  timeout 20 rm -rf -- "${d%/*}"/.replaced-* 2>/dev/null
+  for old in "${d%/*}"/.replaced-*; do [ ! -d "$old" ] || timeout 20 rm -rf -- "$old" 2>/dev/null; done
   find "${d%/*}" -mindepth 2 -maxdepth 2 -type f \( -name 'env-*' -o -name '.distui-*' \) \
     -mmin "+$minutes" -exec rm -f {} + 2>/dev/null
   echo taken; exit

@@ -41,7 +41,7 @@ done
 if [ -n "$3" ] && begun_by_another "$1" "$3"; then echo begins; exit 0; fi
 waiters_in "$1"
 rm -rf -- "$1" 2>/dev/null; [ ! -d "$1" ] || { echo left; exit 0; }
-timeout 20 rm -rf -- "${1%/*}"/.replaced-* 2>/dev/null
+for old in "${1%/*}"/.replaced-*; do [ ! -d "$old" ] || timeout 20 rm -rf -- "$old" 2>/dev/null; done
 rmdir -- "${1%/*}" "${1%/*/*}" "${1%/*/*/*}" 2>/dev/null; :
 """
 ).strip()
