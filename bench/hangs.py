@@ -88,7 +88,7 @@ def _said(program: Any, hang: Any, begun: float) -> tuple[float, str]:
         event = json.loads(line)
         failure = event.get("first_failure") or {}
         said = str(failure.get("cause", "") if hang.ends else event.get("headline", ""))
-        if all(words in said for words in hang.words):
+        if all(words in said for words in (hang.said or hang.words)):
             return _at(event) - begun, said
     raise Failed("it was never named")
 

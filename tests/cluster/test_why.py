@@ -135,7 +135,7 @@ def test_what_holds_the_others_up(hang: Hang, distui: Distui, lab: Any, way: str
     assert (found["kind"], found["culprits"]) == (one.kind, list(one.culprits)), found["headline"]
     assert all(words in found["headline"] for words in one.words), found["headline"]
     assert any(line.startswith(one.evidence) for line in found["evidence"]), found["evidence"]
-    follower_says(hang, *one.words)
+    follower_says(hang, *(one.said or one.words))
     one.end(lab)
     stop(distui)
 

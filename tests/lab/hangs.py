@@ -63,6 +63,8 @@ class Hang:
     begin: Callable[[Lab], object] = field(default=lambda lab: None)
     """What is done to the hosts once the ranks work together."""
     end: Callable[[Lab], object] = field(default=lambda lab: None)
+    said: tuple[str, ...] = ()
+    """Of what whoever follows the run says, where that is less: it is said once, perhaps before others wait for it."""
     evidence: str = ""
     """Where the line of a rank can't be seen: what is said of it."""
     ends: bool = False
@@ -103,6 +105,7 @@ HANGS: Mapping[str, Hang] = {
         (" in all_reduce #", f"at {FILE}:{CALL} in <module> for rank 3: it is stopped by a signal"),
         lambda lab: lab.host("h2").fault("rank-stop", "distui-stuck-3"),
         lambda lab: lab.host("h2").fault("rank-cont"),
+        ("rank 3", "is stopped by a signal"),
         "where in the program rank 3 is can't be seen while that is stopped",
     ),
     "spins with the interpreter's lock": Hang(
@@ -124,7 +127,7 @@ HANGS: Mapping[str, Hang] = {
         (" in all_reduce #", f"at {FILE}:{CALL} in <module> for ranks 2-3: host h2 can't be asked"),
         lambda lab: lab.host("h2").fault("unplug"),
         lambda lab: lab.host("h2").fault("plug"),
-        "where in the program ranks 2-3 are can't be seen: host h2 can't be asked",
+        evidence="where in the program ranks 2-3 are can't be seen: host h2 can't be asked",
     ),
     "one group of two": Hang(
         program("time.sleep(600)", who=1, collective="dist.all_reduce(x, group=pair); time.sleep(0.01)"),
