@@ -704,8 +704,7 @@ ECHOES: dict[str, tuple[int, str]] = {
 
 
 def verdict(own: str, echo: str, later: float) -> Verdict:
-    """Of two ranks: rank 1 fails by itself, and tells of it so many seconds later than rank 0 "
-    "tells that it lost it."""
+    """Of two ranks: rank 1 fails by itself, and says so `later` seconds after rank 0 says that it lost it."""
     hosts = {host: {"offset_ms": 0.2, "rtt_ms": 6.0, "rebooted": False, "lost_at": None} for host in ("h1", "h2")}
     return judge(
         evidence_of(

@@ -117,7 +117,7 @@ def _named(lines: Iterable[str]) -> tuple[str, Cause] | None:
     """The last line that names a cause; an echo, or what is only vague, when there is nothing better.
 
     Warnings of Python (`UserWarning: CUDA initialization: ...`) name none: programs that need no GPU print them, too.
-    Neither does what is only told, as NCCL that has no InfiniBand and takes sockets.
+    Neither do lines that only inform, as of NCCL that has no InfiniBand and takes sockets.
     """
     best: tuple[str, Cause] | None = None
     for line in reversed([line[:MOST] for line in lines]):
