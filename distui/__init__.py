@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
         LaunchFailed,
         NotFound,
         PlanError,
+        PlanProblem,
         Problem,
         SessionLost,
         SpecError,
@@ -107,7 +108,8 @@ _HOMES = {
     "distui.cluster.settings": "ClusterSettings",
     "distui.cluster.unusable": "HostsFailed HostsUnreachable",
     "distui.errors": "CheckFailed ContactLost DistuiError ExitCode HostAuthError HostCommandError HostError "
-    "HostKeyError HostUnreachable LaunchFailed NotFound PlanError Problem SessionLost SpecError UsageError",
+    "HostKeyError HostUnreachable LaunchFailed NotFound PlanError PlanProblem Problem SessionLost SpecError "
+    "UsageError",
     "distui.facts.host": "Address Disk Engine Gpu GpuProcess Gpus HostDown HostFacts IbPort MigDevice Nic ProbeResult "
     "Trouble",
     "distui.plan.model": "RunPlan",
@@ -173,6 +175,7 @@ __all__ = [
     "Notice",
     "PhaseBegun",
     "PlanError",
+    "PlanProblem",
     "PlannedRun",
     "ProbeResult",
     "Problem",

@@ -113,12 +113,34 @@ class CheckFailed(DistuiError):
     exit_code = ExitCode.CHECK_FAILED
 
 
-class PlanError(CheckFailed):
-    """Job, inventory and facts do not give a plan; carries every reason at once."""
+@frozen
+class PlanProblem:
+    """One reason why there is no plan: on which host (None: the job as a whole), what, and what to do about it.
 
-    def __init__(self, reasons: tuple[str, ...]) -> None:
+    `code` is a stable word for scripts: `job`, `hosts`, `nodes`, `not_probed`, `home`, `engine`, `gpus`, `gpus_busy`,
+    `same_machine`, `ranks`, `roles`, `env`, `data`, `network`, `rdma`, `rendezvous`, `port`, `port_taken`, `not_read`,
+    `attempt`, or the code of the HostError of a host that did not answer.
+    """
+
+    code: str
+    host: str | None
+    message: str
+    hint: str = ""
+    port: int = 0
+    """The port that somebody listens on there."""
+
+    def __str__(self) -> str:
+        where = f"{self.host}: " if self.host else ""
+        return f"{where}{self.message}" + (f" ({self.hint})" if self.hint else "")
+
+
+class PlanError(CheckFailed):
+    """Job, inventory and facts do not give a plan: every problem, and the same in words, equal ones of hosts as one."""
+
+    def __init__(self, reasons: tuple[str, ...], problems: tuple[PlanProblem, ...]) -> None:
         super().__init__("\n".join(reasons))
         self.reasons = reasons
+        self.problems = problems
 
 
 class HostError(DistuiError):

@@ -137,5 +137,6 @@ def plan_error(found: NoPlan) -> PlanError:
         tuple(
             (f"{fold(filter(None, names))}: " if any(names) else "") + message + (f" (try: {hint})" if hint else "")
             for (message, hint), names in hosts.items()
-        )
+        ),
+        found.problems,
     )

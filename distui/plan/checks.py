@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from distui.amounts import counted
+from distui.errors import PlanProblem
 from distui.facts.host import HostFacts
 from distui.plan.command import torchrun
 from distui.plan.content import mounts
-from distui.plan.model import HostNetwork, PlanProblem
+from distui.plan.model import HostNetwork
 from distui.plan.ranks.placement import HostPlacement, busy_words, is_busy
 from distui.regex import regex
 from distui.spec.hosts.inventory import EngineName, Host, Inventory
@@ -29,7 +30,7 @@ def engine_of(host: Host, facts: HostFacts) -> EngineName:
 
 def check_job(job: Job, hosts: Sequence[Host], run_id: str) -> list[PlanProblem]:
     """What is wrong with the job whatever the hosts are."""
-    return [PlanProblem(None, what, hint) for what, hint in _job_faults(job, hosts, run_id)]
+    return [PlanProblem("job", None, what, hint) for what, hint in _job_faults(job, hosts, run_id)]
 
 
 def _job_faults(job: Job, hosts: Sequence[Host], run_id: str) -> Iterator[tuple[str, str]]:
@@ -92,15 +93,17 @@ def check_engine(job: Job, host: Host, facts: HostFacts) -> list[PlanProblem]:
     """Why a host can't start this job's tasks."""
     problems = []
     if not facts.home:
-        problems.append(PlanProblem(host.name, "the login has no home folder, where distui keeps the run's files"))
+        problems.append(
+            PlanProblem("home", host.name, "the login has no home folder, where distui keeps the run's files")
+        )
     if host.engine == "process":
         return problems
     engine = facts.engine
     if engine.problem is not None:
-        problems.append(PlanProblem(host.name, engine.problem.message, engine.problem.hint))
+        problems.append(PlanProblem("engine", host.name, engine.problem.message, engine.problem.hint))
     elif engine.kind == "none":
         hint = f"install {host.engine}, or set `docker: process` for the host to run without containers"
-        problems.append(PlanProblem(host.name, f"no {host.engine} found", hint))
+        problems.append(PlanProblem("engine", host.name, f"no {host.engine} found", hint))
     return problems
 
 
@@ -108,6 +111,7 @@ def check_gpu_engine(places: Sequence[HostPlacement]) -> list[PlanProblem]:
     """Hosts whose docker can't hand out the NVIDIA GPUs the run asks for."""
     return [
         PlanProblem(
+            "engine",
             p.name,
             f"GPUs {', '.join(map(str, p.gpu_indices))} asked, but docker there has no NVIDIA runtime",
             "install nvidia-container-toolkit on the host and restart docker",
@@ -122,7 +126,7 @@ def check_gpu_engine(places: Sequence[HostPlacement]) -> list[PlanProblem]:
 def check_gpu_map(job: Job, inventory: Inventory) -> list[PlanProblem]:
     """Hosts in `gpus_per_host: {...}` that do not exist: a typing error would pass in silence."""
     return [
-        PlanProblem(name, "gpus_per_host names it, but it is not in the inventory")
+        PlanProblem("hosts", name, "gpus_per_host names it, but it is not in the inventory")
         for name in job.gpus_by_host
         if inventory.get(name) is None
     ]
@@ -137,7 +141,9 @@ def check_nodes(job: Job, places: Sequence[HostPlacement]) -> list[PlanProblem]:
     fit = f"{min(low, len(places))}:{len(places)}" if low < high else str(len(places))
     has = counted(len(places), "host")
     return [
-        PlanProblem(None, f"torchrun.nnodes {asked} names {counted(high, 'node')}, the run has {has}", f"write {fit}")
+        PlanProblem(
+            "nodes", None, f"torchrun.nnodes {asked} names {counted(high, 'node')}, the run has {has}", f"write {fit}"
+        )
     ]
 
 
@@ -150,10 +156,12 @@ def check_preflight(job: Job, places: Sequence[HostPlacement], networks: Sequenc
     if "gpus_idle" in job.preflight:
         busy = [(p.host.name, g) for p in places for g in p.gpus if is_busy(g)]
         hint = "wait, take other GPUs, or leave gpus_idle out of preflight:"
-        found += [PlanProblem(host, f"GPU {g.index} is {busy_words(g)}", hint) for host, g in busy]
+        found += [PlanProblem("gpus_busy", host, f"GPU {g.index} is {busy_words(g)}", hint) for host, g in busy]
     if "ib" in job.preflight:
         hint = "see `distui probe`, or leave ib out of preflight:"
-        found += [PlanProblem(n.host, "has no InfiniBand for this run", hint) for n in networks if n.fabric == "tcp"]
+        found += [
+            PlanProblem("rdma", n.host, "has no InfiniBand for this run", hint) for n in networks if n.fabric == "tcp"
+        ]
     return found
 
 

@@ -7,26 +7,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from distui.codec import Key
+from distui.errors import PlanProblem
 from distui.frozen import frozen
 from distui.plan.labels import TaskLabels, serves_others, task_from_labels, token_of
 from distui.spec.hosts.inventory import EngineName
 from distui.spec.job.job import Backend, DoneWhen, FabricKind, Launcher, OnHang, Success
 from distui.whole import whole
-
-
-@frozen
-class PlanProblem:
-    """One reason why there is no plan: on which host (None: the job as a whole), what, and what to do about it."""
-
-    host: str | None
-    message: str
-    hint: str = ""
-    port: int = 0
-    """The port that somebody listens on there."""
-
-    def __str__(self) -> str:
-        where = f"{self.host}: " if self.host else ""
-        return f"{where}{self.message}" + (f" ({self.hint})" if self.hint else "")
 
 
 @frozen
@@ -44,9 +30,9 @@ class Notes:
     warnings: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
-    def problem(self, host: str | None, message: str, hint: str = "", port: int = 0) -> None:
+    def problem(self, code: str, host: str | None, message: str, hint: str = "", port: int = 0) -> None:
         """One reason why there is no plan."""
-        self.problems.append(PlanProblem(host, message, hint, port))
+        self.problems.append(PlanProblem(code, host, message, hint, port))
 
     def add(self, other: Notes) -> None:
         """What was found in another part."""

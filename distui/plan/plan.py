@@ -8,13 +8,14 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 
 from distui.codec import write
+from distui.errors import PlanProblem
 from distui.facts.host import HostDown, HostFacts, ProbeResult
 from distui.plan import checks
 from distui.plan.command import limit, tf, torchrun
 from distui.plan.command.env import check_env
 from distui.plan.content import mounts
 from distui.plan.content.build import built_name
-from distui.plan.model import BuildPlan, CodePlan, HostNetwork, NoPlan, Notes, PlanProblem, RunPlan
+from distui.plan.model import BuildPlan, CodePlan, HostNetwork, NoPlan, Notes, RunPlan
 from distui.plan.network.rendezvous import RendezvousPoint, asked_port, meet
 from distui.plan.network.routes import choose_routes
 from distui.plan.ranks.machines import check_machines
@@ -64,7 +65,7 @@ def plan(
     notes.problems += checks.check_gpu_map(job, inventory)
     if placement.world_size == 0:
         if not notes.problems:
-            notes.problem(None, "no host gets any rank, so there is nothing to run", "see ranks:")
+            notes.problem("ranks", None, "no host gets any rank, so there is nothing to run", "see ranks:")
         return notes.no_plan()
     who = RunId(run_id, owner, version, attempt, spent, started, launch, keep)
     return _planned(job, placement, who, notes, code, build)
@@ -75,14 +76,14 @@ def _candidates(
 ) -> tuple[Candidate, ...]:
     """The picked hosts that can be planned for; each other one is a problem."""
     if not picks:
-        notes.problem(None, "no hosts to run on", "name hosts in the job, or with -H")
+        notes.problem("hosts", None, "no hosts to run on", "name hosts in the job, or with -H")
     found: dict[str, Candidate] = {}
     for pick in picks:
         candidate = _candidate(inventory, pick, facts.get(pick.name))
         if isinstance(candidate, PlanProblem):
             notes.problems.append(candidate)
         elif pick.name in found:
-            notes.problem(pick.name, "is named twice", "name each host once")
+            notes.problem("hosts", pick.name, "is named twice", "name each host once")
         else:
             found[pick.name] = candidate
     return tuple(found.values())
@@ -92,12 +93,12 @@ def _candidate(inventory: Inventory, pick: HostPick, result: ProbeResult | None)
     host = inventory.get(pick.name)
     if host is None:
         known = ", ".join(h.name for h in inventory.hosts[:8]) or "none"
-        return PlanProblem(pick.name, f"is not in the inventory (known: {known})", "add it to hosts.yaml")
+        return PlanProblem("hosts", pick.name, f"is not in the inventory (known: {known})", "add it to hosts.yaml")
     match result:
         case None:
-            return PlanProblem(pick.name, "was not probed", f"run `distui probe -H {pick.name}`")
+            return PlanProblem("not_probed", pick.name, "was not probed", f"run `distui probe -H {pick.name}`")
         case HostDown(error=error):
-            return PlanProblem(pick.name, error.message, error.hint)
+            return PlanProblem(error.code, pick.name, error.message, error.hint)
         case HostFacts():
             return Candidate(host, result, pick.gpus)
 
@@ -114,11 +115,11 @@ def _planned(
     """The rest, once ranks have hosts: networks, rendezvous point, tasks."""
     places = placement.places
     if job.code is not None and code is None:
-        notes.problem(None, "the job's code was not read", "give plan() what `code:` stands for")
+        notes.problem("not_read", None, "the job's code was not read", "give plan() what `code:` stands for")
     if build is not None:
         job = dataclasses.replace(job, image=job.image or built_name(job.name, build.content))
     elif job.build is not None:
-        notes.problem(None, "the job's build was not read", "give plan() what `build:` stands for")
+        notes.problem("not_read", None, "the job's build was not read", "give plan() what `build:` stands for")
     backend = _backend(job, places, notes)
     check_machines(places, notes)
     networks = choose_routes(job, backend, [(p.host, p.facts) for p in places], notes)

@@ -208,8 +208,9 @@ async def test_what_is_wrong_is_said_before_anything_is_contacted(tmp_path: Path
         await cluster.plan(good, {})
     with pytest.raises(UsageError, match="unknown host"):
         await cluster.plan(job(tmp_path, "5"), {}, hosts=["h3"])
-    with pytest.raises(PlanError, match="h1"):
+    with pytest.raises(PlanError, match="h1") as unasked:
         await cluster.plan(job(tmp_path, "5"), {}, hosts=["h1"])
+    assert [(p.code, p.host) for p in unasked.value.problems] == [("not_probed", "h1")]
     job(tmp_path, "5", more="code: {path: /}\n")
     with pytest.raises(UsageError):
         await cluster.plan(tmp_path / "job.yaml", {}, hosts=["h1"])

@@ -15,8 +15,8 @@ from distui.cluster import beside
 from distui.cluster.attach import leftover, taking_up
 from distui.cluster.attach.places import RunLocation
 from distui.cluster.settings import ClusterSettings
-from distui.errors import ContactLost
-from distui.plan.model import NoPlan, PlanProblem, RunPlan
+from distui.errors import ContactLost, PlanProblem
+from distui.plan.model import NoPlan, RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.control.controller import RunController
@@ -151,7 +151,7 @@ class Attempts:
     async def __call__(self, attempt: int, spent: float, taken: object = None) -> NextAttempt | NoPlan:
         """See AttemptPlanner."""
         if not self.begins:
-            return NoPlan((PlanProblem(None, "no host is left"),))
+            return NoPlan((PlanProblem("hosts", None, "no host is left"),))
         for number, host in enumerate(self.cluster.hosts):
             host.engine.exits = dict.fromkeys((0, 1), 0)
             host.files[f"log-{number}"] = b"again\n"

@@ -253,8 +253,9 @@ def test_what_is_wrong_is_raised_with_its_type(demo_home: Path) -> None:
     assert noted.value.__notes__ == ["try: " + noted.value.hint], "a traceback shows the hint"
     with pytest.raises(distui.UsageError, match="read-only"):
         distui.run(job("true"), settings=distui.ClusterSettings.load(readonly=True))
-    with pytest.raises(distui.PlanError, match="GPU"):
+    with pytest.raises(distui.PlanError, match="GPU") as unfit:
         distui.run(distui.load_job(job("true")), hosts=["demo1:0-3"])
+    assert [(problem.code, problem.host) for problem in unfit.value.problems] == [("gpus", "demo1")]
     Path("hosts.yaml").write_text(
         "version: 1\ndefaults: {docker: process}\nhosts:\n  gone: {addr: 127.0.0.1, port: 1}\n"
     )

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from distui.errors import PlanProblem
 from distui.facts.host import HostDown, HostFacts, ProbeResult, Trouble
-from distui.plan.model import NoPlan, PlanProblem, RunPlan
+from distui.plan.model import NoPlan, RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.attempt import replan, requests
 from distui.runs.attempt.limits import Limits
@@ -307,7 +308,7 @@ async def test_without_a_plan_there_is_no_other_attempt(cluster: Cluster) -> Non
     again = Planner(cluster, retries=1)
 
     async def none(attempt: int, spent: float) -> NextAttempt | NoPlan:
-        return NoPlan((PlanProblem("h1", "has no free port"),))
+        return NoPlan((PlanProblem("port", "h1", "has no free port"),))
 
     ended = await cluster.run(again.first, planner=none)
     assert (ended.outcome, ended.attempt) == ("failed", 1)

@@ -17,11 +17,11 @@ import pytest
 
 from distui.cli.console import Console
 from distui.cli.runs import planview
-from distui.errors import HostCommandError, SessionLost
+from distui.errors import HostCommandError, PlanProblem, SessionLost
 from distui.facts.host import Gpu, Gpus, HostFacts
 from distui.plan.command.tf import own_ports
 from distui.plan.labels import task_from_labels
-from distui.plan.model import NoPlan, PlanProblem, RunPlan
+from distui.plan.model import NoPlan, RunPlan
 from distui.plan.serialize import from_json
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.hosts.discover import FoundRuns, FoundTask, Runner, find_runs
@@ -419,7 +419,10 @@ def _without_ports(cluster: Cluster, wanted: RunPlan, other: RunPlan) -> dict[st
 async def test_a_port_that_is_listened_on_is_its_run_s(cluster: Cluster) -> None:
     """The plan knows that it is taken; who has it is found on its host, and nothing is said of a stranger's."""
     other, host = cluster.plan(run_id="other", master_port=7777), cluster.hosts[0]
-    reasons = (PlanProblem("h1", "port 7777 is taken", "name another", 7777), PlanProblem("h2", "no home"))
+    reasons = (
+        PlanProblem("port_taken", "h1", "port 7777 is taken", "name another", 7777),
+        PlanProblem("home", "h2", "no home"),
+    )
     asked = [Host("h1"), Host("h2")]
     assert await with_holders(cluster.connector, NoPlan(reasons), asked) == NoPlan(reasons)
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from distui.doctor.images import ImageId, as_planned, short_id, usual_id
-from distui.errors import DistuiError, Problem
+from distui.errors import DistuiError, PlanProblem, Problem
 from distui.facts.host import Trouble
 from distui.frozen import frozen
-from distui.plan.model import NoPlan, PlanProblem, RunPlan
+from distui.plan.model import NoPlan, RunPlan
 from distui.spec.hosts.names import fold
 from distui.spec.job.job import Job
 from distui.tui.frame.backend import Backend
@@ -37,7 +37,7 @@ def drafted(backend: Backend, text: str, path: str, document: str | None, run_id
             run_id = backend.run_name(job.name)
         made = backend.preview(job, backend.pick(job, ()), run_id=run_id)
     except DistuiError as error:
-        made = NoPlan((PlanProblem(None, error.message, error.hint),))
+        made = NoPlan((PlanProblem("job", None, error.message, error.hint),))
     return Drafted(job, (), made, run_id)
 
 

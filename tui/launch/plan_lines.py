@@ -9,12 +9,12 @@ from collections.abc import Collection, Sequence
 from rich.style import Style
 
 from distui.amounts import counted
-from distui.errors import Problem
+from distui.errors import PlanProblem, Problem
 from distui.frozen import frozen
 from distui.monitor.board import Board, GpuOwner
 from distui.plan.command.process import program
 from distui.plan.labels import format_ranks, named_ranks
-from distui.plan.model import HostNetwork, NoPlan, PlanProblem, RunPlan, Task
+from distui.plan.model import HostNetwork, NoPlan, RunPlan, Task
 from distui.plan.text.render import env_heredoc, folded, groups, held, quoted
 from distui.plan.visible import visible
 from distui.runs.state.load import used_networks

@@ -9,10 +9,11 @@ from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.jobs.request import read_request
 from distui.cli.runs.launching import prepare
-from distui.cli.runs.planview import show_diff, show_plan, tell_images
+from distui.cli.runs.planview import show_diff, show_plan, show_problems, tell_images
 from distui.cli.settings import Settings
 from distui.cluster.attach.places import recorded_plan
 from distui.cluster.request import RunRequest
+from distui.errors import PlanError
 
 
 def act(settings: Settings, out: Console, job: str | None, full: bool, words: tuple[str, ...], **flags: Any) -> int:
@@ -27,7 +28,11 @@ async def dry_run(
     """Ask, plan, print: the plan, or what is different from the recorded run `before`."""
     old = recorded_plan(settings.cluster, before) if before is not None else None
     async with wiring.connected(settings, request.hosts) as connector:
-        planned = await prepare(connector, settings, out, request)
+        try:
+            planned = await prepare(connector, settings, out, request)
+        except PlanError as error:
+            show_problems(out, settings, error)
+            raise
         await tell_images(connector, out, request.hosts, planned.plan)
     if old is not None:
         show_diff(out, settings, old, planned.plan)

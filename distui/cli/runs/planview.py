@@ -10,6 +10,7 @@ from distui.amounts import counted
 from distui.cli.console import Console, confirm_async
 from distui.cli.settings import Settings
 from distui.doctor.images import image_facts, image_words
+from distui.errors import PlanError
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.plan.text.compare import compare
@@ -37,6 +38,13 @@ def show_diff(out: Console, settings: Settings, old: RunPlan, new: RunPlan) -> N
         out.print(found)
     else:
         out.say(f"distui: {new.run_id} would run the same as {old.run_id}")
+
+
+def show_problems(out: Console, settings: Settings, error: PlanError) -> None:
+    """Why there is no plan, as JSON where that was asked for: the words are the error's own."""
+    if settings.output in ("json", "ndjson"):
+        values = [{"code": p.code, "host": p.host, "message": p.message, "hint": p.hint} for p in error.problems]
+        out.json({"schema": "distui/no-plan/v1", "problems": values})
 
 
 def text_width(out: Console) -> int:

@@ -15,11 +15,12 @@ from distui.cluster.beside import Beside
 from distui.cluster.hosts.connecting import Connect
 from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings
+from distui.errors import PlanProblem
 from distui.facts.host import HostFacts, Trouble
 from distui.facts.probe import probe_all
 from distui.frozen import frozen
 from distui.identity import owner
-from distui.plan.model import NoPlan, PlanProblem, RunPlan
+from distui.plan.model import NoPlan, RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt, Ports
 from distui.runs.control.beside import StoredReader
@@ -147,10 +148,10 @@ def _begun_elsewhere(
                     try:
                         live = await take_up(settings, connector, place, asked)
                     except places.Disputed as exc:
-                        return NoPlan((PlanProblem(None, exc.message),))
+                        return NoPlan((PlanProblem("attempt", None, exc.message),))
                     return NextAttempt(live.plan, live.facts)
             await asyncio.sleep(leftover.POLL_SECONDS)
-        return NoPlan((PlanProblem(None, "the distui that started the run has not begun it in time"),))
+        return NoPlan((PlanProblem("attempt", None, "the distui that started the run has not begun it in time"),))
 
     return planner
 

@@ -193,9 +193,10 @@ def check_env(job: Job, notes: Notes, *, process: bool, world_size: int) -> None
     lines = [("env", k, v) for k, v in _all_env(job)] + [("secret", k, "") for k in job.secrets]
     for kind, k, v in lines:
         for why in line_faults(k, v, process):
-            notes.problem(None, f"{kind} {k!r}: {why}")
+            notes.problem("env", None, f"{kind} {k!r}: {why}")
     if "RANK" in job.env and world_size > 1 and job.launcher == "env":
         notes.problem(
+            "env",
             None,
             f"env sets RANK={job.env['RANK']} for all {world_size} ranks, so it would be given twice",
             "drop RANK: distui sets it for each rank",

@@ -55,14 +55,14 @@ def meet_tf(
             taken.add(ports[rank])
             chosen.setdefault(task.host, []).append(ports[rank])
             if not ports[rank] and not blank:
-                notes.problem(task.host, "no free port outside the ephemeral range", "name ports")
+                notes.problem("port", task.host, "no free port outside the ephemeral range", "name ports")
     addresses = {n.host: n.addr for n in networks}
     listed = tuple(ports[rank] for rank in range(len(placement.roles)))
     cluster = _cluster(placement.roles, addresses, listed)
     longest = len(config(placement.roles[0], cluster))
     if longest > LINE_LIMIT - len(VARIABLE) - 1:
         why = f"TF_CONFIG of {len(ports)} tasks is {longest} bytes, more than docker reads in one line ({LINE_LIMIT})"
-        notes.problem(None, why, "use fewer tasks, each with more GPUs")
+        notes.problem("roles", None, why, "use fewer tasks, each with more GPUs")
     notes.reasons.extend(_free_words(places[host], found) for host, found in chosen.items())
     return RendezvousPoint(addresses.get(placement.roles[0].host, ""), listed[0], METHOD, ports=listed, cluster=cluster)
 
@@ -82,14 +82,16 @@ def _asked(job: Job, tasks: Sequence[RoleTask]) -> dict[int, int]:
 def _check_port(task: RoleTask, port: int, place: HostPlacement, holder: RoleTask, notes: Notes) -> None:
     """Note why a task can't listen on the port that the job names; `holder` is the first task that would."""
     if port > 65535:
-        notes.problem(place.name, f"{task.name} would listen on port {port}; ports end at 65535", "name a lower one")
+        notes.problem(
+            "port", place.name, f"{task.name} would listen on port {port}; ports end at 65535", "name a lower one"
+        )
     if port in place.facts.ports_in_use:
         why = f"port {port} is taken: somebody listens on it on this host, where {task.name} runs"
         hint = f"name another roles.{task.role}.port, or drop it and let the plan choose"
-        notes.problem(place.name, why, hint, port)
+        notes.problem("port_taken", place.name, why, hint, port)
     if holder is not task:
         why = f"{holder.name} and {task.name} would both listen on port {port}"
-        notes.problem(place.name, why, "give the roles ports further apart")
+        notes.problem("port", place.name, why, "give the roles ports further apart")
 
 
 def _free_words(place: HostPlacement, ports: Sequence[int]) -> str:

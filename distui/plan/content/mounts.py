@@ -13,9 +13,10 @@ import io
 import posixpath
 from collections.abc import Iterator, Sequence
 
+from distui.errors import PlanProblem
 from distui.frozen import frozen
 from distui.plan.content import fetch
-from distui.plan.model import Mount, PlanProblem
+from distui.plan.model import Mount
 from distui.plan.ranks.placement import HostPlacement
 from distui.spec.hosts.inventory import EngineName
 from distui.spec.job.data_keys import nfs_parts
@@ -97,7 +98,7 @@ def bind_of(mount: Mount, home: str | None) -> tuple[str, str]:
 def check(job: Job, places: Sequence[tuple[HostPlacement, EngineName]]) -> list[PlanProblem]:
     """Why mounts can't be made on these hosts."""
     return [
-        PlanProblem(place.name, *fault)
+        PlanProblem("data", place.name, *fault)
         for place, engine in places
         for mount in mounts_of(job)
         if (fault := _fault(job, mount, engine, place)) is not None

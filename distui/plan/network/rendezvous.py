@@ -56,6 +56,7 @@ def meet(
     file = _file(job, run_id, attempt)
     if job.rendezvous.kind != "env" and job.launcher == "torchrun":
         notes.problem(
+            "rendezvous",
             None,
             f"torchrun only feeds env://, the job asks for rendezvous {job.rendezvous.kind}",
             "use launcher: env, or drop rendezvous",
@@ -103,6 +104,7 @@ def _master_addr(
         whose = f"it is {owner}'s" if owner else "no host of the run has it"
         has, shown = ", ".join(sorted(own)) or "none", asked or "''"
         notes.problem(
+            "rendezvous",
             first.name,
             f"MASTER_ADDR {shown} can't be reached: rank 0 runs here, and {whose} (addresses here: {has})",
             f"drop MASTER_ADDR from env (the plan would use {chosen or 'the chosen address'})",
@@ -124,9 +126,10 @@ def _master_port(job: Job, first: HostPlacement, seed: str, notes: Notes) -> int
     if asked is None:
         return _free_port(first, seed, notes)
     if not 1 <= asked <= 65535:
-        notes.problem(None, f"master port {asked} is not a port (1 to 65535)")
+        notes.problem("port", None, f"master port {asked} is not a port (1 to 65535)")
     elif asked in first.facts.ports_in_use:
         notes.problem(
+            "port_taken",
             first.name,
             f"port {asked} is taken: somebody listens on it on this host, where rank 0 runs",
             "name another master_port, or drop it and let the plan choose",
@@ -159,7 +162,7 @@ def _free_port(first: HostPlacement, seed: str, notes: Notes) -> int:
     """A port for rank 0, with the reason for it."""
     port = free_port(first, seed)
     if port is None:
-        notes.problem(first.name, "no free port outside the ephemeral range", "name a master_port")
+        notes.problem("port", first.name, "no free port outside the ephemeral range", "name a master_port")
         return 0
     low, high = first.facts.ephemeral_ports
     notes.reasons.append(f"port {port}: free on {first.name}, outside its ephemeral range {low}-{high}")
@@ -199,6 +202,7 @@ def _host_file(job: Job, file: str, places: Sequence[HostPlacement], notes: Note
     """The rendezvous file on the hosts, when it is the same path on all of them."""
     if not file.startswith("/"):
         notes.problem(
+            "rendezvous",
             None,
             f"rendezvous directory {job.rendezvous.directory or ''!r} is not an absolute path",
             "give the shared folder as the ranks see it: rendezvous: {file: /mnt/shared}",
@@ -209,6 +213,7 @@ def _host_file(job: Job, file: str, places: Sequence[HostPlacement], notes: Note
     for name, path in paths.items():
         if path is None and ranks > 1:
             notes.problem(
+                "rendezvous",
                 name,
                 f"rendezvous directory {job.rendezvous.directory!r} is in no mounted volume: ranks can't share it",
                 "mount the shared folder with volumes: or data:",

@@ -124,7 +124,7 @@ def _by_name(run: _Run, host: Host, facts: HostFacts, name: str) -> tuple[Offer,
         what = f"no interface {name!r} (has {_names(facts)})"
     else:
         what = f"interface {name!r} is down or has no address"
-    run.notes.problem(host.name, f"{what}, asked for by {source}")
+    run.notes.problem("network", host.name, f"{what}, asked for by {source}")
     return ()
 
 
@@ -137,7 +137,7 @@ def _at_address(run: _Run, host: Host, facts: HostFacts, pool: tuple[Offer, ...]
     if not found and pool:
         has = ", ".join(a.ip for nic in facts.nics if nic.name in names for a in nic.addresses)
         what = f"{addr} is not an address of the host (has {has})"
-        run.notes.problem(host.name, what, "correct data.addr in hosts.yaml")
+        run.notes.problem("network", host.name, what, "correct data.addr in hosts.yaml")
     return found
 
 
@@ -216,7 +216,7 @@ def _asked_but_lacking(run: _Run, pools: Pools, label: str, link_layer: str) -> 
         return _tcp(run, pools)
     hint = "set fabric: {kind: auto}, or require: any to fall back to TCP"
     for name, why in lacking:
-        run.notes.problem(name, why, hint)
+        run.notes.problem("network", name, why, hint)
     return None
 
 
@@ -276,7 +276,7 @@ def _unshared(run: _Run, pools: Pools) -> _Choice | None:
             chosen[host.name] = offer
     if len(chosen) < len(run.hosts) or not _distinct(run, chosen):
         hint = "name the interface of each host with data: {ifname: ...} in hosts.yaml"
-        run.notes.problem(None, f"hosts share no subnet: {_candidates(pools)}", hint)
+        run.notes.problem("network", None, f"hosts share no subnet: {_candidates(pools)}", hint)
         return None
     listed = ", ".join(f"{name} {o.words}" for name, o in chosen.items())
     if all(_is_pinned(run.job, h) for h in run.hosts):
@@ -327,7 +327,7 @@ def _pinned_ports(run: _Run, host: Host, facts: HostFacts, pattern: str) -> tupl
         return active
     if not active or (down and run.job.fabric.require == "all"):
         has = ", ".join(f"{fabric.port_name(p)} {p.state or 'unreadable'}" for p in facts.ib) or "none"
-        run.notes.problem(host.name, f"RDMA ports {pattern!r} are not all ACTIVE (has {has})")
+        run.notes.problem("rdma", host.name, f"RDMA ports {pattern!r} are not all ACTIVE (has {has})")
     elif down:
         run.notes.warnings.append(f"{host.name}: {', '.join(down)} not ACTIVE, left out")
     return active
@@ -354,7 +354,7 @@ def _check_rails(run: _Run, hcas: Mapping[str, tuple[str, ...]], kind: FabricKin
             continue
         what = f"{len(ports)} ACTIVE RDMA ports where other hosts have {most}"
         if strict:
-            run.notes.problem(name, what, "repair the link, name hcas, or set require: any")
+            run.notes.problem("rdma", name, what, "repair the link, name hcas, or set require: any")
         else:
             run.notes.warnings.append(f"{name}: {what}")
 

@@ -44,6 +44,7 @@ def check_machines(places: Sequence[HostPlacement], notes: Notes) -> None:
         if shared:
             listed = ", ".join(map(str, shared))
             notes.problem(
+                "same_machine",
                 b.name,
                 f"is the same machine as {a.name}, and both would use GPU {listed}",
                 "name each machine once, or give each name its own GPUs (-H host:0-3)",

@@ -151,7 +151,7 @@ def _usable(c: Candidate, notes: Notes) -> tuple[Gpu, ...] | None:
     """Healthy GPUs that the inventory allows; None when the driver or the inventory says there are not enough."""
     host, found = c.host, c.facts.gpu
     if found.problem is not None:
-        notes.problem(host.name, f"GPUs asked, but {found.problem.message}", found.problem.hint)
+        notes.problem("gpus", host.name, f"GPUs asked, but {found.problem.message}", found.problem.hint)
         return None
     healthy = tuple(sorted((g for g in found.gpus if g.problem is None), key=lambda g: g.index))
     match host.gpus:
@@ -160,6 +160,7 @@ def _usable(c: Candidate, notes: Notes) -> tuple[Gpu, ...] | None:
         case int() as declared:
             if len(healthy) < declared:
                 notes.problem(
+                    "gpus",
                     host.name,
                     f"hosts.yaml declares {counted(declared, 'GPU')}, found {_found(c, healthy)}",
                     "repair the host, or set its `gpus:` to what it has",
@@ -185,7 +186,7 @@ def _found(c: Candidate, usable: Sequence[Gpu]) -> str:
 
 def _all(c: Candidate, usable: tuple[Gpu, ...], notes: Notes) -> tuple[Gpu, ...] | None:
     if not usable:
-        notes.problem(c.host.name, f"all GPUs asked, found {_found(c, usable)}", "set gpus_per_host: 0")
+        notes.problem("gpus", c.host.name, f"all GPUs asked, found {_found(c, usable)}", "set gpus_per_host: 0")
         return None
     if len(usable) < len(c.facts.gpu.gpus):
         notes.reasons.append(f"{c.host.name}: all GPUs means {_found(c, usable)}")
@@ -196,6 +197,7 @@ def _first_idle(c: Candidate, usable: tuple[Gpu, ...], count: int, notes: Notes)
     """The `count` lowest GPUs that nobody uses; busy ones only when there are not enough idle ones."""
     if count < 0 or count > len(usable):
         notes.problem(
+            "gpus",
             c.host.name,
             f"{counted(count, 'GPU')} asked, found {_found(c, usable)}",
             "ask for fewer with gpus_per_host, or take another host",
@@ -215,9 +217,10 @@ def _by_index(c: Candidate, usable: tuple[Gpu, ...], wanted: tuple[int, ...], no
     twice = [i for i, n in Counter(wanted).items() if n > 1]
     missing = [i for i in dict.fromkeys(wanted) if i not in by_index]
     if twice:
-        notes.problem(c.host.name, f"GPU {_commas(twice)} asked twice", "name each GPU once")
+        notes.problem("gpus", c.host.name, f"GPU {_commas(twice)} asked twice", "name each GPU once")
     if missing:
         notes.problem(
+            "gpus",
             c.host.name,
             f"GPU {_commas(missing)} asked, found {_found(c, usable)}" + (f": {_commas(by_index)}" if by_index else ""),
             "name GPUs that the host has (`distui probe` lists them)",
@@ -283,7 +286,9 @@ def _rank_count(job: Job, c: Candidate, chosen: tuple[Gpu, ...] | None, notes: N
     layout, slots, gpus = job.ranks, c.host.slots, len(chosen or ())
     if layout is not None and layout.per_gpu is not None:
         if chosen == ():
-            notes.problem(c.host.name, "ranks per GPU asked, but the run has no GPU on it", "use ranks: {per_host: N}")
+            notes.problem(
+                "ranks", c.host.name, "ranks per GPU asked, but the run has no GPU on it", "use ranks: {per_host: N}"
+            )
         return layout.per_gpu * gpus
     if layout is not None and layout.per_host is not None:
         if slots is not None and layout.per_host > slots:
@@ -299,6 +304,7 @@ def _rank_count(job: Job, c: Candidate, chosen: tuple[Gpu, ...] | None, notes: N
         return gpus
     if gpus % job.gpus_per_rank:
         notes.problem(
+            "ranks",
             c.host.name,
             f"{counted(gpus, 'GPU')} can't be divided into ranks of {counted(job.gpus_per_rank, 'GPU')}",
             "change gpus_per_host or gpus_per_rank",
@@ -313,19 +319,22 @@ def _listed_ranks(
     names = [c.host.name for c in candidates]
     for name in by_host:
         if name not in names:
-            notes.problem(name, "the job gives it ranks, but it is not a host of this run", "add it to hosts:")
+            notes.problem("ranks", name, "the job gives it ranks, but it is not a host of this run", "add it to hosts:")
     for name in names:
         if not by_host.get(name):
-            notes.problem(name, "the job lists ranks for other hosts but none for it", "add it to ranks:")
+            notes.problem("ranks", name, "the job lists ranks for other hosts but none for it", "add it to ranks:")
     listed = Counter(r for name in names for r in by_host.get(name, ()))
     for rank, times in sorted(listed.items()):
         if times > 1:
             holders = [n for n in names if rank in by_host.get(n, ())]
-            notes.problem(None, f"rank {rank} is given {times} times ({', '.join(holders)})", "give each rank once")
+            notes.problem(
+                "ranks", None, f"rank {rank} is given {times} times ({', '.join(holders)})", "give each rank once"
+            )
     outside = [r for r in listed if r < 0 or r >= len(listed)]
     if outside:
         gaps = [r for r in range(len(listed)) if r not in listed]
         notes.problem(
+            "ranks",
             None,
             f"ranks must be 0 to {len(listed) - 1} without a gap; missing {_commas(gaps)}, found {_commas(outside)}",
         )
@@ -353,6 +362,7 @@ def _shares(job: Job, c: Candidate, gpus: tuple[int, ...], ranks: int, notes: No
     if each:
         if each * ranks > len(gpus):
             notes.problem(
+                "ranks",
                 c.host.name,
                 f"{counted(ranks, 'rank')} with {counted(each, 'GPU')} each: that is {each * ranks}, "
                 f"the run has {len(gpus)} on it",
@@ -377,6 +387,7 @@ def _check_torchrun(places: Sequence[HostPlacement], notes: Notes) -> None:
     expected = [r for p in places for r in p.ranks]
     if expected != list(range(len(expected))):
         notes.problem(
+            "ranks",
             None,
             "torchrun numbers ranks host by host; the ranks listed in the job are in another order",
             "list neighbouring ranks on each host, or use launcher: env",

@@ -36,7 +36,9 @@ def place_roles(
         "evaluator",
     ):  # only shows once hosts are known: `per_host: 1` is several tasks on several hosts
         if (count := sum(t.role == one for t in tasks)) > 1:
-            notes.problem(None, f"{count} tasks are {one}, and TensorFlow allows one", f"roles.{one}: {{count: 1}}")
+            notes.problem(
+                "roles", None, f"{count} tasks are {one}, and TensorFlow allows one", f"roles.{one}: {{count: 1}}"
+            )
     ranks: dict[str, list[int]] = {c.host.name: [] for c in candidates}
     for rank, task in enumerate(tasks):
         ranks[task.host].append(rank)
@@ -59,11 +61,13 @@ def _hosts(
     try:
         wanted = [pick.name for expr in role.hosts for pick in names.picks(expr, {"all": tuple(run), **groups})]
     except UsageError as error:
-        notes.problem(None, f"roles.{name}.hosts: {error.message}", error.hint)
+        notes.problem("roles", None, f"roles.{name}.hosts: {error.message}", error.hint)
         return []
     for host in dict.fromkeys(wanted):
         if host not in run:
-            notes.problem(host, f"roles.{name}.hosts names it, but it is not a host of this run", "add it to hosts:")
+            notes.problem(
+                "roles", host, f"roles.{name}.hosts names it, but it is not a host of this run", "add it to hosts:"
+            )
     return [host for host in run if host in wanted]
 
 
@@ -123,7 +127,10 @@ def _dealt(
     if asked > len(gpus):
         shares = ", ".join(f"{t.name} {w}" for t, w in zip(tasks, wants, strict=True) if w)
         notes.problem(
-            host, f"{counted(asked, 'GPU')} asked ({shares}), the run has {len(gpus)} on it", "see gpus_per_host"
+            "gpus",
+            host,
+            f"{counted(asked, 'GPU')} asked ({shares}), the run has {len(gpus)} on it",
+            "see gpus_per_host",
         )
         return ((),) * len(tasks)
     sharers = sum(w is None for w in wants)

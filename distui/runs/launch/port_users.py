@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from distui.errors import HostError
-from distui.plan.model import NoPlan, PlanProblem
+from distui.errors import HostError, PlanProblem
+from distui.plan.model import NoPlan
 from distui.runs.hosts.lease import Resource, holders
 from distui.runs.hosts.marks import tasks_on
 from distui.session import Connector, session_on
