@@ -198,7 +198,10 @@ def test_a_rank_that_waits_elsewhere_for_the_culprit_is_none() -> None:
 def test_ranks_that_wait_for_each_other_in_two_groups() -> None:
     """Nobody is outside all of it."""
     a, b = {"name": "1", "ranks": (0, 1)}, {"name": "2", "ranks": (0, 1)}
-    found = explain([rank(0, group(5, 20, **a), group(4, **b)), rank(1, group(4, **a), group(5, 20, **b))])
+    waits = {"stacks": calls(TORCH, STEP)}
+    found = explain(
+        [rank(0, group(5, 20, **a), group(4, **b), **waits), rank(1, group(4, **a), group(5, 20, **b), **waits)]
+    )
     assert verdict(found) == ("deadlock", "certain", (0, 1))
     assert found.headline == (
         "ranks wait for each other in different groups: "

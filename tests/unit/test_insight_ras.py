@@ -420,6 +420,23 @@ def test_ranks_that_wait_for_each_other() -> None:
     assert "rank 0 in AllReduce #5 of communicator 0000000000000007 for rank 2" in found.headline
 
 
+def test_who_waits_for_ranks_of_a_deadlock_is_none_of_it() -> None:
+    """Ranks 0 and 2 wait for each other; 1 waits for 0, and nobody for it."""
+    pair = [PLACES[0], PLACES[2]]
+    both = [report(all_reduced(5, 4), pair, comm=7), report(all_reduced(4, 5), pair, comm=8)]
+    outside = report(all_reduced(8, 9), [PLACES[0], PLACES[1]], comm=9)
+    found = stood(merged(*both, outside), merged(*both, outside))
+    assert (found.kind, found.culprits) == ("deadlock", (0, 2)) and "rank 1" not in found.headline
+
+
+def test_who_may_wait_in_another_communicator_is_not_certain() -> None:
+    """Rank 2 has launched there what the others have, and it does not end; in the other one it lacks."""
+    pairs = [PLACES[0], PLACES[2]], [PLACES[2], PLACES[3]]
+    both = merged(report(all_reduced(5, 4), pairs[0], comm=7), report(all_reduced(9, 9), pairs[1], comm=8))
+    found = stood(both, both)
+    assert (found.kind, found.certainty, found.culprits) == ("hang", "likely", (2,))
+
+
 def merged(*texts: str) -> str:
     """Communicators of several answers in one."""
     head, tail = texts[0].split('"communicators": [', 1)

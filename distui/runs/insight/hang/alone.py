@@ -35,10 +35,10 @@ class Alone:
 def alone(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing]) -> Alone | None:
     """What is said of collectives that are known to lack nobody; None where all who belong there are known."""
     waiting = {rank for one in stands for rank in one.waiting}
-    unknown = any(not _tells_members(ranks, one) for one in stands)
+    unknown = any(not tells_members(ranks, one) for one in stands)
     if unknown and len(stands) > 1 and any(set(one.waiting) != waiting for one in stands):
         return _apart(ranks, stands)
-    if len(stands) == 1 and not _tells_members(ranks, stands[0]):
+    if len(stands) == 1 and not tells_members(ranks, stands[0]):
         return _unused(ranks, acts, stands[0])
     return None
 
@@ -70,7 +70,8 @@ def _waits(ranks: Sequence[RankSeen], one: Standing) -> str:
     return f"{named_ranks(one.waiting)} {'waits' if len(one.waiting) == 1 else 'wait'} in {one.words}{at}"
 
 
-def _tells_members(ranks: Sequence[RankSeen], one: Standing) -> bool:
+def tells_members(ranks: Sequence[RankSeen], one: Standing) -> bool:
+    """Whether it is known who belongs to its group."""
     return is_default(one.group, one.about) or any(
         seen.groups[one.group].ranks for seen in ranks if one.group in seen.groups
     )

@@ -150,17 +150,17 @@ def _nothing_done(
 
 def collective_of(seen: RankSeen) -> str:
     """The collective that its main thread is in, as the program called it; empty where it is in none."""
-    called = [name for name in _called(seen) if _COLLECTIVE.fullmatch(name)]
+    called = [name for name in functions_of(seen) if _COLLECTIVE.fullmatch(name)]
     return called[-1] if called else ""
 
 
 def waits_in(seen: RankSeen) -> str:
     """The same of all that waits for other ranks, what makes a group among it."""
-    called = [name for name in _called(seen) if name in JOINS]
+    called = [name for name in functions_of(seen) if name in JOINS]
     return called[-1] if called else collective_of(seen)
 
 
-def _called(seen: RankSeen) -> list[str]:
+def functions_of(seen: RankSeen) -> list[str]:
     """The functions of torch's own file of collectives that its main thread is in, innermost first."""
     frames: tuple[Frame, ...] = seen.main_stack.frames if seen.main_stack is not None else ()
     return [one.function for one in frames if _FILE.search(one.file)]

@@ -105,6 +105,14 @@ def standing(ranks: Sequence[RankSeen]) -> tuple[Standing, ...]:
     return tuple(sorted(found, key=lambda one: one.since))
 
 
+def short_waits(ranks: Sequence[RankSeen]) -> tuple[Standing, ...]:
+    """Collectives in which ranks have waited for a moment, too short to count as standing still: a group with long
+    steps, beside one with short ones that waits for the same rank.
+    """
+    waits = [wait for name in _names(ranks) if (wait := _wait(name, ranks)) is not None]
+    return tuple(wait.stand for wait in waits if not wait.stands and wait.waited >= LONG_S)
+
+
 def may_stand_from(ranks: Sequence[RankSeen]) -> float | None:
     """When the first of the collectives that now take longer than usual will count as one that stands still, on our
     clock; None where none does.
@@ -141,6 +149,11 @@ class _Wait:
     """Whether it can't go on by itself, however short that is."""
 
     @property
+    def stands(self) -> bool:
+        """Whether it counts as one that stands still."""
+        return self.held or self.waited >= self.least
+
+    @property
     def is_long(self) -> bool:
         """Whether it takes longer than usual, and does not count as one that stands still."""
         return not self.held and max(LONG_S, self.least / SLOWER) <= self.waited < self.least
@@ -148,7 +161,7 @@ class _Wait:
 
 def _standing(name: str, ranks: Sequence[RankSeen]) -> Standing | None:
     wait = _wait(name, ranks)
-    return wait.stand if wait is not None and (wait.held or wait.waited >= wait.least) else None
+    return wait.stand if wait is not None and wait.stands else None
 
 
 def _wait(name: str, ranks: Sequence[RankSeen]) -> _Wait | None:

@@ -6,18 +6,22 @@ torch and gloo say at best that sizes differ, in the words of a rank that may ha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from distui.plan.labels import named_ranks
 from distui.regex import regex
 from distui.runs.insight.hang.by_calls import collective_of
+from distui.runs.insight.hang.chains import chain_ends, cycle_parts, cycle_words
 from distui.runs.insight.hang.collectives import (
     SAME_ORDER,
     collective_words,
     group_words,
     mismatches,
     odd_ones,
+    short_waits,
     standing,
 )
+from distui.runs.insight.hang.elsewhere import may_wait
 from distui.runs.insight.hang.places import at_one_place
 from distui.runs.insight.seen.answers import Frame
 from distui.runs.insight.seen.doing import own_frame
@@ -43,16 +47,25 @@ def explain_time_out(ranks: Sequence[RankSeen]) -> Explanation | None:
     """Who had not entered a collective that timed out, or had called another one, by what torch wrote of each before
     its watchdog ended it; None where that does not show.
     """
-    told = [seen for seen in ranks if seen.groups]
-    first = next((one for one in standing(told) if one.missing and one.waiting), None)
-    if (differ := _by_collective(ranks)) is not None or first is None:
+    if (differ := _by_collective(ranks)) is not None:
         return differ
-    waited = f"in which {named_ranks(first.waiting)} waited in vain"
+    told = [replace(seen, ended="") for seen in ranks if seen.groups]  # as they were before
+    stands = standing(told)
+    ends = chain_ends(told, stands, short_waits(told))
+    if parts := cycle_parts(ends):
+        places, (one, *_) = _places(ranks, set(ends.cycle)), parts
+        return Explanation("deadlock", cycle_words(parts), "likely", places, since=one.since, collective=one.words)
+    first = next((each for each in ends.through if set(ends.free) & set(each.missing)), None)
+    if first is None:
+        return None
+    those = [rank for rank in ends.free if rank in first.missing]
+    waits = any(may_wait(seen, told) for seen in told if seen.rank in ends.free)
+    sure = ends.sure and first in stands and not waits and len(told) == len(ranks)
     return Explanation(
         "hang",
-        f"{named_ranks(first.missing)} had not entered {first.words}, {waited}",
-        "certain" if len(told) == len(ranks) else "likely",
-        _places(ranks, set(first.missing)),
+        f"{named_ranks(those)} had not entered {first.words}, in which {named_ranks(first.waiting)} waited in vain",
+        "certain" if sure else "likely",
+        _places(ranks, set(ends.free)),
         since=first.since,
         collective=first.words,
     )

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from distui.plan.labels import format_ranks, named_ranks
-from distui.runs.insight.hang.alone import NETWORK, alone
+from distui.runs.insight.hang.alone import NETWORK, alone, tells_members
+from distui.runs.insight.hang.chains import Ends, chain_ends, cycle_parts, cycle_words
 from distui.runs.insight.hang.collectives import (
     SAME_ORDER,
     Mismatch,
@@ -18,10 +19,12 @@ from distui.runs.insight.hang.collectives import (
     group_words,
     mismatches,
     newest_of,
+    short_waits,
     standing,
     unlike,
 )
 from distui.runs.insight.hang.direct import Direct, direct, unsure
+from distui.runs.insight.hang.elsewhere import elsewhere, may_wait
 from distui.runs.insight.hang.explain_gpus import with_gpus
 from distui.runs.insight.hang.explain_ras import with_ras
 from distui.runs.insight.hang.places import called_at, said_once, untold
@@ -78,27 +81,21 @@ def _own_numbers(ranks: Sequence[RankSeen]) -> Iterator[str]:
 def _stands(
     ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing], apart: Direct | None
 ) -> Explanation:
-    waiting = {rank for one in stands for rank in one.waiting}
-    held_up = {rank for one in stands for rank in one.missing}
-    culprits = sorted(held_up - waiting)
-    if culprits and apart is not None and apart.culprits and set(culprits) <= set(apart.waits):
-        return _direct(ranks, acts, apart, stands)  # whoever lacks there waits for others itself
-    first = next((one for one in stands if set(one.missing) & set(culprits)), stands[0])
-    if culprits:
-        return _hang(ranks, acts, stands, first, tuple(culprits))
-    if held_up:
-        return _deadlock(ranks, acts, stands)
-    return _all_entered(ranks, acts, stands, first)
+    ends = chain_ends(ranks, stands, short_waits(ranks), elsewhere(ranks, acts))
+    if ends.free and apart is not None:
+        ends = replace(ends, free=tuple(rank for rank in ends.free if rank not in apart.waits))
+        if not ends.free:  # they wait themselves, in sends and receives
+            return _direct(ranks, acts, apart, stands)
+    if ends.free:
+        return _hang(ranks, acts, stands, ends)
+    if parts := cycle_parts(ends):
+        return _deadlock(ranks, acts, stands, ends, parts)
+    return _all_entered(ranks, acts, stands, ends)
 
 
-def _hang(
-    ranks: Sequence[RankSeen],
-    acts: Mapping[int, Doing],
-    stands: Sequence[Standing],
-    first: Standing,
-    culprits: tuple[int, ...],
-) -> Explanation:
-    those = [rank for rank in culprits if rank in first.missing] or list(culprits)
+def _hang(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing], ends: Ends) -> Explanation:
+    first = next(one for one in ends.through if set(one.missing) & set(ends.free))
+    those = [rank for rank in ends.free if rank in first.missing]
     leader = acts[those[0]]
     number = len(those)
     verb = "has" if number == 1 else "have"
@@ -108,16 +105,29 @@ def _hang(
     stall = all(acts[rank].stall for rank in those)
     early = not stall and _prepare(ranks, acts, first, those)
     next_step = advice(leader, stall=stall)
+    sure = first in stands and not early and _are_sure(ranks, acts, ends)
     return Explanation(
         kind="stall" if stall or early else "hang",
         headline=headline,
-        certainty="likely" if first.unknown or early else "certain",
-        ranks=_places(ranks, acts, first, set(culprits)),
-        evidence=_evidence(stands),
+        certainty="certain" if sure else "likely",
+        ranks=_places(ranks, acts, first, set(ends.free)),
+        evidence=_evidence(_with(stands, ends)),
         advice="; ".join(part for part in (FIRST_STEPS, next_step) if part) if early else next_step,
         since=first.since,
         collective=first.words,
     )
+
+
+def _are_sure(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], ends: Ends) -> bool:
+    """Whether it is known of all on the way for whom they wait, and of those at the end that they wait for nobody."""
+    plain = elsewhere(ranks, acts).plain
+    those = [seen for seen in ranks if seen.rank in ends.free and seen.rank not in plain]
+    return ends.sure and not any(may_wait(seen, ranks) for seen in those)
+
+
+def _with(stands: Sequence[Standing], ends: Ends) -> tuple[Standing, ...]:
+    """All that stands still, and what else is on the way to who is named."""
+    return (*stands, *(one for one in ends.through if one not in stands))
 
 
 def _prepare(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], first: Standing, those: Sequence[int]) -> bool:
@@ -130,33 +140,38 @@ def _prepare(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], first: Standi
     )
 
 
-def _deadlock(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing]) -> Explanation:
-    parts = [
-        f"{named_ranks(one.waiting)} {_waits(one)} in {one.words} for {named_ranks(one.missing)}"
-        for one in stands
-        if one.missing
-    ]
-    culprits = {rank for one in stands for rank in one.missing}
+def _deadlock(
+    ranks: Sequence[RankSeen],
+    acts: Mapping[int, Doing],
+    stands: Sequence[Standing],
+    ends: Ends,
+    parts: Sequence[Standing],
+) -> Explanation:
+    first = parts[0]
     return Explanation(
         kind="deadlock",
-        headline="ranks wait for each other in different groups: " + "; ".join(parts),
-        certainty="certain",
-        ranks=_places(ranks, acts, stands[0], culprits),
-        evidence=_evidence(stands),
+        headline=cycle_words(parts),
+        certainty="certain" if ends.sure else "likely",
+        ranks=_places(ranks, acts, first, set(ends.cycle)),
+        evidence=_evidence(_with(stands, ends)),
         advice="call the collectives of these groups in the same order on every rank",
-        since=stands[0].since,
-        collective=stands[0].words,
+        since=first.since,
+        collective=first.words,
     )
 
 
 def _all_entered(
-    ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing], first: Standing
+    ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing], ends: Ends
 ) -> Explanation:
-    """All that are known have begun it, and it does not end: somebody unseen has not, or nothing gets through."""
-    stopped = {seen.rank for seen in ranks if seen.stopped}
-    lost = {rank for one in stands for rank in one.unknown}
-    culprits = stopped or lost
-    if not culprits and (known := alone(ranks, acts, stands)) is not None:
+    """All that are known have begun what is at the end of the chains, and it does not end: somebody unseen has not, or
+    nothing gets through.
+    """
+    stopped = _stopped(ranks, ends)
+    culprits = stopped or set(ends.lost)
+    each = (*ends.last, *ends.through)
+    first = next((one for one in each if culprits & {*one.waiting, *one.unknown}), each[0])
+    stands = _with(stands, ends)
+    if not culprits and (known := alone(ranks, acts, ends.last or (first,))) is not None:
         return Explanation(
             kind="hang", headline=known.headline, certainty="likely",
             ranks=_places(ranks, acts, first, set(known.culprits)), evidence=_evidence(stands),
@@ -169,16 +184,24 @@ def _all_entered(
         headline = f"{waits}: {_who(ranks, culprits)}{acts[min(culprits)].text}"
     else:
         headline = f"every rank has entered {first.words}{at}, and it does not end"
+    next_step = advice(acts[min(stopped)], stall=False) if stopped else ""
     return Explanation(
         kind="hang",
         headline=headline,
         certainty="likely",
         ranks=_places(ranks, acts, first, culprits),
         evidence=(*_evidence(stands), *untold(ranks, sorted(culprits))),
-        advice="" if _is_there(ranks, culprits) else NETWORK,
+        advice=next_step if _is_there(ranks, culprits) else NETWORK,
         since=first.since,
         collective=first.words,
     )
+
+
+def _stopped(ranks: Sequence[RankSeen], ends: Ends) -> set[int]:
+    """The ranks that are stopped and belong, as far as anybody knows, to what is at the end of the chains."""
+    inside = {rank for one in ends.through for rank in (*one.waiting, *one.unknown)}
+    any_rank = not all(tells_members(ranks, one) for one in ends.last)
+    return {seen.rank for seen in ranks if seen.stopped and (any_rank or seen.rank in inside)}
 
 
 def _is_there(ranks: Sequence[RankSeen], culprits: set[int]) -> bool:

@@ -12,6 +12,7 @@ from itertools import islice, pairwise
 
 from distui.frozen import frozen
 from distui.plan.labels import named_ranks
+from distui.runs.insight.hang.chains import Node, cycle_of
 from distui.runs.insight.hang.collectives import SAME_ORDER, STANDING_S
 from distui.runs.insight.hang.ras import Counted, torch_tells
 from distui.runs.insight.hang.ras_report import DEAD, SILENT, Communicator
@@ -62,7 +63,7 @@ def _by_ras(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], known: Sequenc
             return _mismatch(ranks, acts, one, differ)
     lags = [lag for one in stands if (lag := _lag(one)) is not None]
     if lags:
-        return _held_up(ranks, acts, lags)
+        return _held_up(ranks, acts, lags, stands)
     lost = next((one for one in stands if _lost(one.one)), None)
     return _gone(ranks, acts, lost) if lost is not None else None
 
@@ -101,7 +102,9 @@ def _lag(known: Counted) -> Lag | None:
     return Lag(known, names[at], least[at] + 1, tuple(behind), waiting)
 
 
-def _held_up(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], lags: Sequence[Lag]) -> Explanation:
+def _held_up(
+    ranks: Sequence[RankSeen], acts: Mapping[int, Doing], lags: Sequence[Lag], stands: Sequence[Counted]
+) -> Explanation:
     """The ranks that hold up others and wait for nobody; where all of them wait, for each other."""
     waiting = {_id(lag.known, rank) for lag in lags for rank in lag.waiting}
     first = next((lag for lag in lags if any(_id(lag.known, rank) not in waiting for rank in lag.behind)), None)
@@ -117,7 +120,7 @@ def _held_up(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], lags: Sequenc
         kind="hang",
         headline=f"{_who(first.known, those)} {verb} not launched {what}, for which {_who(first.known, first.waiting)} "
         f"{wait}{does}",
-        certainty="certain" if _is_whole(first) else "likely",
+        certainty="certain" if _is_whole(first) and not _may_wait(first, culprits, stands) else "likely",
         ranks=_places(ranks, acts, first, set(culprits)),
         advice=advice(acts[culprits[0]], stall=False) if culprits else "",
         since=first.known.since,
@@ -131,7 +134,13 @@ def _is_whole(lag: Lag) -> bool:
     return len(lag.behind) + len(lag.waiting) == one.size and all(r in lag.known.ranks for r in range(one.size))
 
 
+def _may_wait(lag: Lag, culprits: Sequence[int], stands: Sequence[Counted]) -> bool:
+    """Whether one of them is in another communicator that stands still: it may wait there in what all have launched."""
+    return any(set(culprits) & set(one.ranks.values()) for one in stands if one is not lag.known)
+
+
 def _deadlock(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], lags: Sequence[Lag]) -> Explanation:
+    lags = _in_cycle(lags)
     parts = [
         f"{_who(lag.known, lag.waiting)} in {lag.what} of communicator {lag.known.one.name} for "
         f"{_who(lag.known, lag.behind)}"
@@ -147,6 +156,30 @@ def _deadlock(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], lags: Sequen
         since=min(lag.known.since for lag in lags),
         collective=f"{lags[0].what} in {_words(lags[0].known, len(ranks))}",
     )
+
+
+def _in_cycle(lags: Sequence[Lag]) -> list[Lag]:
+    """Of all that wait, those that wait for each other."""
+    numbers: dict[object, int] = {}
+    graph: dict[Node, list[Node]] = {}
+    for at, lag in enumerate(lags):
+        graph[("in", at)] = [_node(lag, rank, numbers) for rank in lag.behind]
+        for rank in lag.waiting:
+            graph.setdefault(_node(lag, rank, numbers), []).append(("in", at))
+    those = {("rank", number) for number in cycle_of(graph)}
+    parts = (
+        replace(
+            lag,
+            behind=tuple(rank for rank in lag.behind if _node(lag, rank, numbers) in those),
+            waiting=tuple(rank for rank in lag.waiting if _node(lag, rank, numbers) in those),
+        )
+        for lag in lags
+    )
+    return [lag for lag in parts if lag.behind and lag.waiting]
+
+
+def _node(lag: Lag, rank: int, numbers: dict[object, int]) -> Node:
+    return "rank", numbers.setdefault(_id(lag.known, rank), len(numbers))
 
 
 def _mismatch(
