@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -108,9 +109,9 @@ def test_nobody_is_blamed_without_one_that_waits(ranks: list[tuple[tuple[Frame, 
     assert set(found.culprits) == (outside if waits else set())
 
 
-def counted(number: int, *frames: Frame, over: bool = True) -> RankSeen:
+def counted(number: int, *frames: Frame, over: bool = True, ago: float = 20.0) -> RankSeen:
     """A rank of torch 2.13, which counts its collectives: it has begun 20."""
-    last = Collective(20, "gloo:all_reduce", "1000", "Float", int((NOW - 20.0) * 1e9), over)
+    last = Collective(20, "gloo:all_reduce", "1000", "Float", int((NOW - ago) * 1e9), over)
     groups = {"0": Group("0", "default_pg", (last,), 20)}
     return rank(number, *frames, torch="2.13.0", groups=groups, unasked=(), threads=SLEEPS)
 
@@ -135,9 +136,77 @@ def test_a_barrier_that_torch_does_not_count() -> None:
 
 def test_what_torch_counts_is_not_judged_by_calls() -> None:
     """A rank is in an all_reduce that takes no longer than usual: the run goes on."""
-    found = explained(counted(0, *IN_ALL_REDUCE), counted(1, *IN_LOAD), turns={0: 0, 1: 0})
+    found = explained(counted(0, *IN_ALL_REDUCE, ago=3.0, over=False), counted(1, *IN_LOAD), turns={0: 0, 1: 0})
     assert (found.kind, found.culprits) == ("moving", ())
     assert [place.place for place in found.ranks] == ["all_reduce #20", "all_reduce #20"]
+
+
+# the first collective of a group over NCCL
+
+
+def over_nccl(number: int, *frames: Frame, ago: float = 3600.0, ended: float = 3599.0, **process: Any) -> RankSeen:
+    """A rank that used the default group as the run began; what it is in now torch records once all are there."""
+    last = Collective(12, "nccl:all_reduce", "1000", "Float", int((NOW - ago) * 1e9), True)
+    group = Group("0:nccl", "default_pg", (last,), 12, (0, 1, 2, 3), ended_ns=int((NOW - ended) * 1e9))
+    return rank(number, *frames, **({"torch": "2.13.0", "groups": {"0:nccl": group}, "unasked": ()} | process))
+
+
+SPINS: dict[str, Any] = {"cpu": 1.0, "threads": (Thread("python", "R", "", 1.0),)}
+
+
+@pytest.mark.parametrize(("does", "turns"), [({}, 0), (SPINS, 9)], ids=["waits for a store", "spins"])
+def test_the_first_collective_of_a_group_over_nccl(does: dict[str, Any], turns: int) -> None:
+    """Nothing stands still as far as torch records, and three ranks are in a call for long: by the calls, as likely."""
+    waiting = [over_nccl(number, *IN_ALL_REDUCE, **does) for number in (0, 1, 3)]
+    ranks = (waiting[0], waiting[1], over_nccl(2, *IN_LOAD, threads=SLEEPS), waiting[2])
+    assert (explain(ranks).kind, explain(ranks).certainty) == ("moving", "likely")
+    found = explained(*ranks, turns={0: turns, 1: turns, 2: 0, 3: turns})
+    assert (found.kind, found.certainty, found.culprits) == ("hang", "likely", (2,))
+    assert found.headline == (
+        "rank 2 is in no collective, while ranks 0-1,3 wait in all_reduce: it sleeps at /work/train.py:8 in load"
+    )
+    assert found.evidence[0].startswith("ranks 0-1,3: in all_reduce, ") and found.since == NOW - 4.0
+
+
+def test_who_goes_on_is_not_blamed_for_the_first_collective_of_another_group() -> None:
+    """Ranks 0 and 1 train on in their own; of the other group nobody else is there."""
+    apart = [over_nccl(number, *IN_LOAD, ago=0.5, ended=0.3, **SPINS) for number in (0, 1)]
+    waiting = [over_nccl(number, *IN_ALL_REDUCE, **SPINS) for number in (2, 3)]
+    found = explained(*apart, *waiting, turns=dict.fromkeys(range(4), 9))
+    assert (found.kind, found.certainty, found.culprits) == ("moving", "likely", ())
+    assert found.evidence[0].startswith("ranks 2-3: in all_reduce, which torch has not recorded")
+
+
+@pytest.mark.parametrize(
+    "times", [{"ago": 0.5}, {"ended": 3.0}, {"ago": 8.0, "ended": 7.9}], ids=["begun", "ended", "just before"]
+)
+def test_a_call_that_may_be_one_that_is_recorded_is_none(times: dict[str, float]) -> None:
+    """The rank was in it as its calls were asked for, and has gone on since."""
+    ranks = (over_nccl(0, *IN_ALL_REDUCE, **SPINS, **times), over_nccl(1, *IN_LOAD))
+    assert explained(*ranks, turns={0: 9, 1: 0}).kind == "moving"
+
+
+def test_who_lacks_may_be_in_the_first_collective_of_another_group() -> None:
+    """Rank 1 has not entered #9 of group 1, since it waits for rank 2 in what torch does not record."""
+
+    def in_pair(seen: RankSeen, newest: int) -> RankSeen:
+        rows = (
+            Collective(n, "nccl:all_reduce", "10", "Float", int((NOW - 60) * 1e9), n < 9) for n in range(1, newest + 1)
+        )
+        pair = Group("1:nccl", "undefined", tuple(rows), newest, (0, 1))
+        assert seen.process is not None
+        return replace(seen, process=replace(seen.process, groups={**seen.groups, "1:nccl": pair}))
+
+    waits, lacks = in_pair(over_nccl(0, *IN_ALL_REDUCE), 9), in_pair(over_nccl(1, *IN_ALL_REDUCE), 8)
+    found = explain([waits, lacks, over_nccl(2, *IN_LOAD, threads=SLEEPS)])
+    assert (found.kind, found.certainty, found.culprits) == ("hang", "likely", (2,))
+    assert found.headline == (
+        "rank 1 has not entered all_reduce #9 of 10 Float in group 1, for which rank 0 waits: it is in all_reduce, "
+        "which torch has not recorded, and rank 2 is in no collective: it sleeps at /work/train.py:8 in load"
+    )
+    found = explain([waits, lacks])
+    assert (found.certainty, found.culprits) == ("likely", (1,))
+    assert found.headline.endswith("it is in all_reduce, which torch has not recorded")
 
 
 # what makes a group

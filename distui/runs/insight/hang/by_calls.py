@@ -1,18 +1,21 @@
 """Who holds the others up where torch records no collectives, by the calls of main threads. Pure.
 
 An older torch has no flight recorder for gloo (2.4: none), a job may turn it off, and none counts what makes a group:
-`init_process_group`, `new_group`. Then this is left: a rank whose main thread was in such a call, and was given no core
-since, still waits in it; a rank that was in none at that time is one that it may wait for. Which group it is nobody
-knows, so nothing of it is certain.
+`init_process_group`, `new_group`. Nor is the first collective of a group over NCCL recorded before all of the group
+have come to it: its call connects them first, and waits for them. Then this is left: a rank whose main thread was in
+such a call, and was given no core since, still waits in it; a rank that was in none at that time is one that it may
+wait for. Which group it is nobody knows, so nothing of it is certain.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from distui.plan.labels import named_ranks
 from distui.regex import regex
+from distui.runs.insight.hang.collectives import STANDING_S
 from distui.runs.insight.seen.answers import Frame
 from distui.runs.insight.seen.doing import Doing, advice, at_work, doing
 from distui.runs.insight.seen.ranks import RankSeen
@@ -53,6 +56,7 @@ def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Map
     stand = [rank for rank in inside if _stands(figures.get(rank))]
     rest = [seen for seen in ranks if seen.rank not in inside and not seen.ended]
     apart = all(_does_nothing(seen, figures.get(seen.rank)) for seen in rest)
+    first_calls = [seen.rank for seen in ranks if counts and is_not_recorded(seen, _seconds(figures.get(seen.rank)))]
     waiting = [rank for rank in stand if not counts or _leaves_out(inside[rank], apart=apart)]
     outside = [seen.rank for seen in ranks if seen.rank not in inside and seen.main_stack is not None]
     starting = [seen.rank for seen in ranks if seen.rank not in inside and _polls(seen, figures.get(seen.rank))]
@@ -61,16 +65,21 @@ def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Map
         outside = [rank for rank in outside if rank not in ready]
         inside |= dict.fromkeys(starting, INIT)
         waiting = sorted((*waiting, *starting))
+    if first_calls and not waiting:  # of a group, and nobody knows of which one
+        gone_on = {seen.rank for seen in ranks if _quiet_for(seen) < _seconds(figures.get(seen.rank))}
+        outside = [rank for rank in outside if rank not in gone_on]
+    waiting = sorted({*waiting, *first_calls})
     culprits = outside if waiting else []
     if counts and not culprits:
-        unsure = any(inside[rank].startswith(DIRECT) for rank in stand)
-        found = replace(first, certainty="likely") if unsure else first
+        unsure = waiting or any(inside[rank].startswith(DIRECT) for rank in stand)
+        lines = tuple(_seen_to_wait(inside, waiting, figures))
+        found = replace(first, certainty="likely", evidence=(*lines, *first.evidence)) if unsure else first
         return _nothing_done(found, ranks, acts, figures)
     places = [_place(seen, acts[seen.rank], inside, waiting, culprits) for seen in ranks]
     first = replace(first, ranks=tuple(sorted(places, key=lambda place: (not place.culprit, place.rank))))
     if not culprits:
         return first
-    seconds = min(figures[rank].seconds for rank in waiting)
+    seconds = min(_seconds(figures.get(rank)) for rank in waiting)
     start = all(inside[rank] == INIT for rank in waiting)
     stall = all(
         acts[one.rank].stall or (start and at_work(one, acts[one.rank])) for one in ranks if one.rank in culprits
@@ -88,11 +97,51 @@ def _seen_to_wait(inside: Mapping[int, str], waiting: Sequence[int], figures: Ma
     """By what it is known who waits in what, each reason once."""
     reasons: dict[str, list[int]] = {}
     for rank in waiting:
-        own = figures[rank]
-        does = f"did not run for {own.seconds:.0f} s" if _stands(own) else "only slept again and again"
-        reasons.setdefault(f"in {inside[rank]}, main thread {does}", []).append(rank)
+        own, does = figures.get(rank), "which torch has not recorded: a group's first one over NCCL connects its ranks"
+        if own is not None and _stands(own):
+            does = f"main thread did not run for {own.seconds:.0f} s"
+        elif inside[rank] == INIT:
+            does = "main thread only slept again and again"
+        reasons.setdefault(f"in {inside[rank]}, {does}", []).append(rank)
     for why, who in reasons.items():
         yield f"{named_ranks(who)}: {why}"
+
+
+def is_not_recorded(seen: RankSeen, seconds: float = 0.0) -> bool:
+    """Whether its main thread was, so many seconds before its positions were asked for, in the call of a collective
+    that is none of those: all of them were over long before.
+    """
+    name = collective_of(seen)
+    told = seen.process is not None and seen.process.groups is not None
+    if not told or not name or name in UNCOUNTED or name.startswith(DIRECT):
+        return False
+    begun = (one for group in seen.groups.values() for one in (*group.recent, *group.direct))
+    return all(one.over for one in begun) and _quiet_for(seen) >= seconds + STANDING_S
+
+
+def outside_of_calls(ranks: Sequence[RankSeen]) -> list[int]:
+    """Ranks that are in no call that waits for others, and have entered nothing for long."""
+    return [
+        seen.rank
+        for seen in ranks
+        if seen.main_stack is not None and not seen.ended and not waits_in(seen) and _quiet_for(seen) >= STANDING_S
+    ]
+
+
+def _quiet_for(seen: RankSeen) -> float:
+    """For how many seconds a rank has entered and ended nothing, as far as torch records that."""
+    moments = (
+        moment
+        for group in seen.groups.values()
+        for moment in (group.ended_ns, *(one.began_ns for one in (*group.recent[-1:], *group.direct[-1:])))
+        if moment
+    )
+    return seen.at - max((ns / 1e9 - seen.ahead for ns in moments), default=-math.inf)
+
+
+def _seconds(own: Figures | None) -> float:
+    """For how long a rank was watched."""
+    return own.seconds if own is not None else 0.0
 
 
 def _leaves_out(name: str, *, apart: bool) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from distui.plan.labels import format_ranks, named_ranks
 from distui.runs.insight.hang.alone import NETWORK, alone, tells_members
+from distui.runs.insight.hang.by_calls import is_not_recorded, outside_of_calls, waits_in
 from distui.runs.insight.hang.chains import Ends, chain_ends, cycle_parts, cycle_words
 from distui.runs.insight.hang.collectives import (
     SAME_ORDER,
@@ -87,7 +88,11 @@ def _stands(
         if not ends.free:  # they wait themselves, in sends and receives
             return _direct(ranks, acts, apart, stands)
     if ends.free:
-        return _hang(ranks, acts, stands, ends)
+        in_calls = {seen.rank: name for seen in ranks if seen.rank in ends.free and (name := _not_recorded(seen))}
+        outside = tuple(rank for rank in ends.free if rank not in in_calls)
+        if outside:
+            return _hang(ranks, acts, stands, replace(ends, free=outside))
+        return _held_in_call(_hang(ranks, acts, stands, ends), ranks, acts, in_calls)
     if parts := cycle_parts(ends):
         return _deadlock(ranks, acts, stands, ends, parts)
     return _all_entered(ranks, acts, stands, ends)
@@ -115,6 +120,35 @@ def _hang(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence
         advice="; ".join(part for part in (FIRST_STEPS, next_step) if part) if early else next_step,
         since=first.since,
         collective=first.words,
+    )
+
+
+def _not_recorded(seen: RankSeen) -> str:
+    """The call in which a rank waits for others and of which torch tells nothing; empty where it is in none."""
+    begun = (one for group in seen.groups.values() for one in (*group.recent, *group.direct))
+    return waits_in(seen) if not seen.stopped and all(one.over for one in begun) else ""
+
+
+def _held_in_call(
+    found: Explanation, ranks: Sequence[RankSeen], acts: Mapping[int, Doing], in_calls: Mapping[int, str]
+) -> Explanation:
+    """Who lacks waits itself, in what torch does not record: those are named that do not, if there are any."""
+    waiting = {seen.rank for seen in ranks if any(group.pending is not None for group in seen.groups.values())}
+    those = sorted(set(outside_of_calls(ranks)) - waiting)
+    names = " and ".join(sorted(set(in_calls.values())))
+    headline = found.headline.partition(": it ")[0]
+    headline += f": {'it is' if len(in_calls) == 1 else 'they are'} in {names}, which torch has not recorded"
+    if not those:
+        return replace(found, headline=headline)
+    one = len(those) == 1
+    places = (replace(place, culprit=place.rank in those) for place in found.ranks)
+    return replace(
+        found,
+        kind="stall" if all(acts[rank].stall for rank in those) else "hang",
+        headline=f"{headline}, and {named_ranks(those)} {'is' if one else 'are'} in no collective"
+        + (f": it {acts[those[0]].text}" if one else ""),
+        ranks=tuple(sorted(places, key=lambda place: (not place.culprit, place.rank))),
+        advice=advice(acts[those[0]], stall=acts[those[0]].stall),
     )
 
 
@@ -301,7 +335,8 @@ def _nothing_stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Exp
         headline = alone if len(stopped) == 1 else f"{named_ranks(stopped)} are stopped {by}"
         return Explanation("hang", headline, "certain", places, advice=advice(acts[stopped[0]], stall=False))
     if any(seen.groups for seen in ranks):
-        sure: Certainty = "likely" if unsure(ranks) else "certain"
+        first_calls = any(map(is_not_recorded, ranks))
+        sure: Certainty = "likely" if first_calls or unsure(ranks) else "certain"
         mixed = tuple(_of_types(one) for one in unlike(ranks))
         headline = "no collective stands still" + (", but ranks mixed types of tensors in one" if mixed else "")
         return Explanation("moving", headline, sure, places, mixed, SAME_ORDER if mixed else "")
