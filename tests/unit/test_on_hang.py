@@ -106,6 +106,29 @@ def test_the_rank_that_held_the_others_up_is_the_failure() -> None:
     assert found.ranks[1].words == "stopped by distui (exit 143)"
 
 
+def test_what_is_said_in_the_stop_is_no_evidence() -> None:
+    """What a program, or torchrun, says because it was stopped tells nothing of why it stood still."""
+    said = Line(39.0, "step 30"), Line(200.2, "KeyboardInterrupt")
+    found = judge(replace(STOPPED, tasks=(STOPPED.tasks[0], task(1, stopped(200.4), *said)), explanation=HANG))
+    assert found.failure is not None and found.failure.excerpt == ("step 30",)
+    agent = Line(200.2, "torch.distributed.elastic.multiprocessing.api.SignalException: Process 9 got signal: 15")
+    mute = TaskSeen(1, "h2", (1,), end=stopped(200.4), lines={None: (agent,)})
+    found = judge(replace(STOPPED, tasks=(STOPPED.tasks[0], mute), explanation=HANG))
+    assert found.failure is not None and (found.failure.rank, found.failure.excerpt) == (1, ())
+
+
+def test_whoever_ended_well_before_its_peers_lost_it_is_to_be_looked_at() -> None:
+    """A rank that only tells that another had gone is the first known failure, and no place to look at."""
+    lost = tuple(Line(30.0, text) for text in ("Traceback (most recent call last):", ECHO))
+    tasks = task(0, End(1, 30.5, seen_at=30.6), *lost), task(1, End(0, 29.0, seen_at=29.1))
+    found = judge(Evidence(tasks)).failure
+    assert found is not None and (found.rank, found.cause) == (0, "a peer went away")
+    assert found.hint == "find out why rank 1 on h2 ended before the others"
+    stop = Stop(31.0, "failure")
+    alone = judge(Evidence((tasks[0], task(1, stopped(31.3))), stops=(stop,))).failure
+    assert alone is not None and alone.hint == "look at what the other ranks said last"
+
+
 def test_several_that_held_the_others_up() -> None:
     """The first of them is named, the others beside it; what is not certain is said."""
     places = tuple(replace(place, culprit=True) for place in HANG.ranks)

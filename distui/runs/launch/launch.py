@@ -264,7 +264,7 @@ def _raise_held(attempt: Attempt, results: Mapping[str, str | DistuiError]) -> N
 
 
 async def _start(attempt: Attempt) -> None:
-    await phase(attempt, "start", f"{len(attempt.plan.tasks)} task(s)")
+    await phase(attempt, "start", counted(len(attempt.plan.tasks), "task"))
     attempt.tracker.starting()
 
     async def start(host: HostRun) -> None:

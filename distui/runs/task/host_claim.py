@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
+from distui.amounts import counted
 from distui.errors import HostError
 from distui.plan.command import docker
 from distui.plan.labels import task_from_labels, token_of
@@ -44,7 +45,8 @@ class HostClaim:
             return ""
         labels = found[0].labels
         since = f", since {safe(labels.started)}" if labels.started else ""
-        return f"of {labels.owner or '?'}, job {labels.job or '?'}{since}, {len(found)} task(s), {found[0].status}"
+        tasks = counted(len(found), "task")
+        return f"of {labels.owner or '?'}, job {labels.job or '?'}{since}, {tasks}, {found[0].status}"
 
     async def take(self, claim: folder.Claim) -> str:
         """Take the run's folder here for the launch; returns who has it, in words, and "" when it is taken.

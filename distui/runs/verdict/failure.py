@@ -11,8 +11,8 @@ from distui.runs.lines.text import excerpt
 from distui.runs.verdict.ends.parts import CRASHES, Part
 from distui.runs.verdict.ends.stops import KILLED, STOP_CODES
 from distui.runs.verdict.evidence import Evidence
-from distui.runs.verdict.first import First
-from distui.runs.verdict.lines.causes import CRASH_HINT, IN_VAIN, Cause
+from distui.runs.verdict.first import First, named
+from distui.runs.verdict.lines.causes import CRASH_HINT, IN_VAIN, OTHERS, Cause
 from distui.runs.verdict.lines.diagnose import cause_of_exit, exit_words
 
 START_CODES = (125, 126, 127)
@@ -34,7 +34,7 @@ def failure_of(evidence: Evidence, group: First) -> Failure:
         exit=part.code,
         words=how_it_ended(part),
         cause="; ".join(text for text in (cause.text if cause else "", held.headline if held else "") if text),
-        hint=(held.advice if held else "") or _hint(part, cause),
+        hint=(held.advice if held else "") or _hint(group, cause),
         excerpt=excerpt((part.words.own if part.words is not None else ()) or _said(part)),
         at=part.when.at if part.when is not None else None,
         name=task.name if len(part.ranks) == 1 else "",
@@ -76,9 +76,11 @@ def _told(part: Part) -> str:
     return "it raised" if part.words is None or part.words.raised else "it reported an error"
 
 
-def _hint(part: Part, cause: Cause | None) -> str:
+def _hint(group: First, cause: Cause | None) -> str:
     """What to do about the cause; nothing that was done already."""
-    if cause is None or cause.hint != CRASH_HINT or not any(_DUMPED in text for text in _said(part)):
+    if cause is not None and cause.hint == OTHERS and group.ended_well:
+        return f"find out why {named(group.ended_well)} ended before the others"
+    if cause is None or cause.hint != CRASH_HINT or not any(_DUMPED in text for text in _said(group.first)):
         return cause.hint if cause else ""
     return "faulthandler's lines in its log tell where"
 
@@ -117,9 +119,13 @@ def _said(part: Part) -> Sequence[str]:
     return said_last(part, *part.ranks)
 
 
-def said_last(part: Part, *ranks: int) -> Sequence[str]:
-    """The last lines of some of its ranks; of their launcher where they said nothing."""
-    lines = [line.text for rank in ranks for line in part.task.lines.get(rank, ())]
-    if not any(text.strip() for text in lines):
-        lines = [line.text for line in part.task.lines.get(None, ())]
-    return lines
+def said_last(part: Part, *ranks: int, until: float | None = None) -> Sequence[str]:
+    """The last lines of some of its ranks; of their launcher where they said nothing. None of those stamped later than
+    `until`, on our clock.
+    """
+    own = [line for rank in ranks for line in part.task.lines.get(rank, ())]
+    for lines in (own, part.task.lines.get(None, ())):
+        told = [line.text for line in lines if until is None or line.at is None or line.at < until]
+        if any(text.strip() for text in told):
+            return told
+    return ()

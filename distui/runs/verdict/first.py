@@ -56,6 +56,8 @@ class First:
     alike: tuple[Part, ...]
     near: tuple[Part, ...]
     unsure: str
+    ended_well: tuple[Part, ...] = ()
+    """Where the first one only tells that others had gone: ranks that had ended with exit 0 by then."""
 
     @property
     def members(self) -> tuple[Part, ...]:
@@ -162,7 +164,8 @@ def first_of(evidence: Evidence, parts: Sequence[Part]) -> First | None:
     handled = _without(handled, alike)
     mute = [p for p in _without((*failed, *late), alike, near) if _mute_beside(evidence, first, p)]
     unsure = _unsure(evidence, parts, first, near, mute, handled)
-    return First(first, tuple(alike), (*near, *mute, *handled), unsure)
+    done = tuple(_done_before(parts, first)) if _weakness(first) else ()
+    return First(first, tuple(alike), (*near, *mute, *handled), unsure, done)
 
 
 def _handled(failed: Sequence[Part]) -> list[Part]:
@@ -264,11 +267,11 @@ def _unsure(
 ) -> str:
     """Why it is not sure that this one was first, in words; "" when it is."""
     if near:
-        return f"{_named(near)} failed at the same time as far as can be known ({_clocks(first, near)})"
+        return f"{named(near)} failed at the same time as far as can be known ({_clocks(first, near)})"
     if mute:
-        return f"{_named(mute)} ended no later, and said nothing of when and why"
+        return f"{named(mute)} ended no later, and said nothing of when and why"
     if handled:
-        return f"{_named(handled)} reported an error long before, and had not ended by it"
+        return f"{named(handled)} reported an error long before, and had not ended by it"
     if not _weakness(first):
         return _may_have_handled(parts, first)
     words = (UNCLEAR, WAITED, ECHOED)[_weakness(first) - 1]
@@ -293,11 +296,15 @@ def _may_have_handled(parts: Sequence[Part], first: Part) -> str:
 
 def _suspects(evidence: Evidence, parts: Sequence[Part], first: Part) -> str:
     """Who may have brought a rank down that only tells of others: ranks that had ended well, hosts out of reach."""
-    done = [p for p in parts if p.how == "succeeded" and p.when is not None and p.when.early <= _at(first)]
+    done = _done_before(parts, first)
     away = [p.task.host for p in parts if p.how == "open" and _lost(evidence, p.task.host)]
-    words = [f"{_named(done)} had ended with exit 0 by then"] if done else []
+    words = [f"{named(done)} had ended with exit 0 by then"] if done else []
     words += [f"{', '.join(sorted(set(away))[:NAMED])} went out of reach"] if away else []
     return " and ".join(words)
+
+
+def _done_before(parts: Sequence[Part], first: Part) -> list[Part]:
+    return [p for p in parts if p.how == "succeeded" and p.when is not None and p.when.early <= _at(first)]
 
 
 def _lost(evidence: Evidence, host: str) -> bool:
@@ -305,7 +312,7 @@ def _lost(evidence: Evidence, host: str) -> bool:
     return known is not None and known.lost_at is not None
 
 
-def _named(parts: Sequence[Part]) -> str:
+def named(parts: Sequence[Part]) -> str:
     """`rank 1 on h1, rank 3 on h2`, the first of them."""
     on = [who(p) if len(p.ranks) > 1 else f"{who(p)} on {p.task.host}" for p in parts[:NAMED]]
     return ", ".join(on) + (f" and {len(parts) - NAMED} more" if len(parts) > NAMED else "")

@@ -45,7 +45,7 @@ def failure_of_hang(evidence: Evidence, parts: Sequence[Part]) -> Failure:
         words="it held the others up, and the run was stopped",
         cause=cause,
         hint=hint,
-        excerpt=excerpt(said_last(part, rank)),
+        excerpt=excerpt(said_last(part, rank, until=part.stop.at if part.stop is not None else None)),
         at=since,
         name=part.task.name,
         alike=found.culprits[1:],

@@ -33,6 +33,8 @@ class Cause:
     """What else its line names is told of another task, in that one's words."""
 
 
+OTHERS = "look at what the other ranks said last"
+"""What to do about an end that only follows from another's, where nobody knows whose."""
 CRASH_HINT = "run it once with PYTHONFAULTHANDLER=1 in `env:`, which prints where"
 CRASH = Cause("the program crashed in compiled code", CRASH_HINT)
 
@@ -141,7 +143,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
         (
             r"DataLoader worker .*is killed by signal: (Terminated|Interrupt)",
-            Cause("a DataLoader worker was stopped from outside", "look at the rank that failed first", secondary=True),
+            Cause("a DataLoader worker was stopped from outside", OTHERS, secondary=True),
         ),
         (
             r"DataLoader worker .*is killed by signal: (?!Terminated|Interrupt)",
@@ -351,7 +353,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
         (
             r"ModuleNotFoundError: No module named '?([\w.]+)'?",
-            Cause("a Python module is missing in the image", "install it in the image, or mount it"),
+            Cause("a Python module is missing", "install it in the image; on the host where the job has no container"),
         ),
         (
             r"exec format error",
@@ -359,7 +361,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
         (
             r"ImportError: .*cannot open shared object file",
-            Cause("a shared library is missing in the image", "install it in the image"),
+            Cause("a shared library is missing", "install it in the image; on the host where the job has no container"),
         ),
         (
             r"ImportError: .*(?:undefined symbol: |version `GLIBC(?:XX)?_[\d.]+' not found)",
@@ -470,7 +472,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             r"NCCL communicator was aborted",
             Cause(
                 "NCCL gave its connections up after an error",
-                "look at the rank that failed first",
+                OTHERS,
                 secondary=True,
                 network=True,
             ),
@@ -574,7 +576,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             r"|(eof|end of file|pipe closed|connection refused) \(this error originated at tensorpipe/"
             r"|expects a different device incarnation|incarnation doesn't match"
             r"|Horovod has been shut down|most likely indicates that another task died|tasks are unhealthy",
-            Cause("a peer went away", "look at the rank that failed first", secondary=True, network=True),
+            Cause("a peer went away", OTHERS, secondary=True, network=True),
         ),
     )
 )
