@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
 
 from distui.regex import regex
+from distui.tui.logs.spreads import NONE_YET, Ends, Shape, names, widened, written_as
 
 Step = tuple[str, str, tuple[int, ...]]
 """What a row says but for its numbers, the same but for whole ones that don't count, and those that count."""
@@ -33,7 +34,6 @@ _BAR = r"(?<=%\|)[^|]*(?=\|)"
 """The bar that tqdm paints."""
 _VARYING = regex(r"(?<![\w.])[-+]?\d+(?:\.\d+(?:[eE][-+]?\d+)?[a-zA-Z%]{0,2}|[kMGT]\b|(?:ms|us|s)\b)")
 _SPACES = regex(r" +")
-_PARTS = regex(r"([-+]?\d+(?:\.\d+(?:[eE][-+]?\d+)?)?)(.*)")
 _COUNTS = (
     r"(?<![A-Za-z])(?i:(?:global[ _]?)?(?:steps?|iter(?:ation)?s?|it|epochs?|batch(?:es)?|updates?))[ =:#\[(]*"
     r"\d[\d,_]*(?:(?:\s*/\s*|\s+of\s+)\d[\d,_]*)?"
@@ -70,13 +70,12 @@ class Group:
     ranks: array[int] = field(default_factory=lambda: array("i"))
     lines: array[int] = field(default_factory=lambda: array("Q"))
     times: array[float] = field(default_factory=lambda: array("d"))
-    low: float = 0.0
-    high: float = 0.0
-    """Range of the first number with a point or a unit."""
     common: str = ""
     """The text without the number of the rank that says it, where that is another one."""
-    differs: dict[int, tuple[float, float]] = field(default_factory=dict)
-    """Which of its numbers differ, in their order, and the lowest and highest of whole ones."""
+    differs: dict[int, Ends] = field(default_factory=dict)
+    """Which of its numbers differ, by their places in the line, and the lowest and the highest."""
+    shape: Shape | None = None
+    """Which numbers of lines like this one differ; None while none of its own does."""
     key: str = ""
     """What its lines have in common, which makes them one."""
     shift: float = 0.0
@@ -97,16 +96,18 @@ class Group:
         """What stands for all members."""
         if len(self.ranks) == 1 or self.parts:
             return self.text
-        return starred(self.common or self.text, self.differs, (self.low + self.high) / 2)
+        return starred(self.common or self.text, self.differs)
 
-    def compare(self, text: str) -> None:
-        """Note which numbers of another member's line differ from those of the first."""
+    def compare(self, text: str) -> list[int]:
+        """Note which numbers of another member's line differ from those of the first; the places of new ones."""
         pairs = zip(numbers(self.common or self.text), numbers(text), strict=False)
+        fresh = []
         for at, (mine, other) in enumerate(pairs):
             if mine.group() != other.group():
-                both = [float(m.group()) if m.lastgroup == "whole" else 0.0 for m in (mine, other)]
-                low, high = self.differs.get(at, (both[0], both[0]))
-                self.differs[at] = min(low, *both), max(high, *both)
+                if at not in self.differs:
+                    fresh.append(at)
+                self.differs[at] = widened(self.differs.get(at, NONE_YET), mine.group(), other.group())
+        return fresh
 
     @property
     def members(self) -> int:
@@ -117,9 +118,26 @@ class Group:
         """The ranks that said it."""
         return frozenset(self.ranks)
 
-    def spread(self) -> float:
-        """Half the range of the first number that differs, 0 when all are equal."""
-        return (self.high - self.low) / 2
+    @property
+    def spread_at(self) -> int | None:
+        """The place of the number whose spread is shown."""
+        return (self.shape or Shape()).chosen(self.differs) if self.differs else None
+
+    def spread(self) -> str:
+        """How far the number at `spread_at` differs, by its name: `loss ± 0.002` where its middle stands in the line,
+        `gnorm 1.08 to 1.18` where a `*` does; empty when all are equal."""
+        at = self.spread_at
+        ends = self.differs.get(at) if at is not None else None
+        if at is None or ends is None:
+            return ""
+        text = self.common or self.text
+        found = numbers(text)
+        number, (low, high) = found[at], ends
+        words = f"± {(high - low) / 2:.3g}"
+        if at != _middle_at(found):
+            low_words, high_words = (written_as(number.group(), value) for value in ends)
+            words = f"{low_words} to {high_words}"
+        return f"{names(text, found)[at]} {words}".lstrip()
 
     def each(self) -> Iterator[tuple[int, int, float]]:
         """(rank, line number, time) of every member, in time."""
@@ -131,24 +149,21 @@ def numbers(text: str) -> list[re.Match[str]]:
     return [match for match in numbers_in(text).finditer(text) if match.lastgroup != "counts"]
 
 
-def starred(text: str, differs: Collection[int], middle: float) -> str:
-    """A line with `*` for its numbers that differ; the first with a point or a unit is the `middle` of its range."""
-    kept, parts, seen = True, [], 0
-    for at, match in enumerate(numbers(text)):
-        first = kept and match.lastgroup == "varies"
-        kept = kept and not first
+def _middle_at(found: list[re.Match[str]]) -> int | None:
+    """The place of the number that is shown as the middle of its range: the first with a point or a unit."""
+    return next((at for at, match in enumerate(found) if match.lastgroup == "varies"), None)
+
+
+def starred(text: str, differs: Mapping[int, Ends]) -> str:
+    """A line with `*` for its numbers that differ; the first with a point or a unit is the middle of its range."""
+    parts, seen, found = [], 0, numbers(text)
+    middle_at = _middle_at(found)
+    for at, match in enumerate(found):
         if at in differs:
-            parts += [text[seen : match.start()], written_as(match.group(), middle) if first else "*"]
+            ends = differs[at] if at == middle_at else None
+            parts += [text[seen : match.start()], written_as(match.group(), sum(ends) / 2) if ends else "*"]
             seen = match.end()
     return "".join(parts) + text[seen:]
-
-
-def written_as(text: str, value: float) -> str:
-    """A value with the digits, exponent and unit of a number: 0.5 as `0.1438s` is `0.5000s`."""
-    found = _PARTS.fullmatch(text)
-    number, unit = found.groups() if found is not None else (text, "")
-    mantissa, exponent, _ = number.lower().partition("e")
-    return f"{value:.{len(mantissa.partition('.')[2])}{'e' if exponent else 'f'}}{unit}"
 
 
 def loose_key(text: str) -> str:
@@ -161,16 +176,14 @@ def unpadded(text: str) -> str:
     return _SPACES.sub(" ", text) if "  " in text else text
 
 
-def fold_key(text: str) -> tuple[str, float]:
-    """What makes lines one, and the value of the first number that may differ (0 without one)."""
-    pattern, first = _VARYING, _VARYING.search(text)
-    if _may_be_timed(text):
-        pattern = _FOLDED
-        first = next((match for match in pattern.finditer(text) if match.lastgroup == "varies"), None)
-    elif first is None:
-        return text, 0.0
-    value = first.group().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ%") if first is not None else 0
-    return pattern.sub("#", text), float(value)
+def shapeless(text: str) -> str:
+    """A line without any of its numbers."""
+    return unpadded(numbers_in(text).sub("#", text))
+
+
+def fold_key(text: str) -> str:
+    """What makes lines one: a line without the numbers that may differ."""
+    return (_FOLDED if _may_be_timed(text) else _VARYING).sub("#", text)
 
 
 @lru_cache(4096)

@@ -20,7 +20,8 @@ from distui.runs.lines.severity import severity
 from distui.runs.lines.text import safe
 from distui.runs.report.timeline import Placed, Source, Timeline
 from distui.tui.logs.buffer import LogBuffer
-from distui.tui.logs.groups import FOLD_S, Group, fold_key, loose_key, unranked
+from distui.tui.logs.groups import FOLD_S, Group, fold_key, loose_key, shapeless, unranked
+from distui.tui.logs.spreads import Shapes
 from distui.tui.logs.step_ranges import StepRanges
 
 LATE_S = 120.0
@@ -91,6 +92,7 @@ class MergedLog:
         self.trimmed = 0
         """Rows dropped from the front to bound memory; the files have them."""
         self.members = 0
+        self._shapes = Shapes()
         self._open: dict[str, Group] = {}
         self._alike: dict[str, Group] = {}
         """What lines with other numbers, of other ranks, may be folded with."""
@@ -197,21 +199,21 @@ class MergedLog:
         self.members += 1
         self._newest = max(self._newest, at)
         common_text = unranked(text, rank)
-        key, value = fold_key(common_text)
+        key = fold_key(common_text)
         if rank < 0:  # a launcher's words are never folded with those of a rank
             key = "launcher\n" + key
         group = self._open.get(key)
         if group is not None and self.fold and not group.folded and abs(at - group.last) <= FOLD_S and text:
-            self._join(group, at, rank, line, value, common_text)
+            self._join(group, at, rank, line, common_text)
             return
         alike = loose_key(common_text) if self.fold and rank >= 0 else ""
         if (other := self._other(alike, at, rank)) is not None:
             self._open[key] = other
-            self._join(other, at, rank, line, value, common_text)
+            self._join(other, at, rank, line, common_text)
             return
         shown = safe(text)
         common = safe(common_text) if common_text != text else ""
-        made = Group(at, at, shown, severity(shown), low=value, high=value, common=common, key=key)
+        made = Group(at, at, shown, severity(shown), common=common, key=key)
         if alike and made.level != "error":
             self._alike[alike] = made
         made.ranks.append(rank)
@@ -234,15 +236,22 @@ class MergedLog:
             return None
         return found
 
-    def _join(self, group: Group, at: float, rank: int, line: int, value: float, text: str) -> None:
+    def _join(self, group: Group, at: float, rank: int, line: int, text: str) -> None:
         if text != (group.common or group.text):
-            group.compare(safe(text))
+            self._compare(group, safe(text))
         group.ranks.append(rank)
         group.lines.append(line)
         group.times.append(at)
         group.at, group.last = min(group.at, at), max(group.last, at)
-        group.low, group.high = min(group.low, value), max(group.high, value)
         self.version += 1
+
+    def _compare(self, group: Group, text: str) -> None:
+        """Note which numbers of a row differ, for the row and for all that look like it."""
+        fresh = group.compare(text)
+        if fresh and group.shape is None:
+            group.shape = self._shapes.of(shapeless(group.common or group.text))
+        if group.shape is not None:
+            group.shape.note(fresh)
 
     def _insert(self, group: Group) -> None:
         if not self.groups or group.at >= self.groups[-1].at:
@@ -286,9 +295,7 @@ class MergedLog:
         if group.members > said_by:
             return f"{group.members} times"
         if spread := group.spread():
-            return f"± {spread:.3g}"
-        if whole := [ends for ends in group.differs.values() if ends[0] != ends[1]]:
-            return f"{whole[0][0]:g} to {whole[0][1]:g}"
+            return spread
         return "~" if group.inserted else ""
 
 

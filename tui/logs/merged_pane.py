@@ -226,7 +226,8 @@ class MergedPane(Pane):
         group, part = self.item(row)
         palette = palette_of(self)
         unfolded, shape = self.open.get(id(group), 0), (self.size.width, self.full, self.times)
-        key = (id(group), group.at, group.members, part, unfolded, shape, id(palette), self.pattern)
+        said = group.at, group.members, group.spread_at
+        key = (id(group), *said, part, unfolded, shape, id(palette), self.pattern)
         strip = self._strips.get(key)
         if strip is None:
             strip = self._strips[key] = self._make(group, part, palette)

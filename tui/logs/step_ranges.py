@@ -12,7 +12,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 
 from distui.regex import regex
-from distui.tui.logs.groups import Group, Step, numbers_in, unpadded, written_as
+from distui.tui.logs.groups import Group, Step, numbers_in, shapeless, unpadded
+from distui.tui.logs.spreads import written_as
 
 LEAST = 4
 """Fewer steps are no range."""
@@ -107,7 +108,7 @@ def step_of(row: Group) -> Step:
         if not numbers or row.level or row.shift or row.inserted:
             row.step = NO_STEP
         else:
-            row.step = unpadded(pattern.sub(_shape, text)), unpadded(pattern.sub("#", text)), numbers
+            row.step = unpadded(pattern.sub(_shape, text)), shapeless(text), numbers
     return row.step
 
 
@@ -155,8 +156,8 @@ def range_text(first: Group, last: Group) -> str:
         said = (mine.group(), other.group())
         if mine.lastgroup == "counts":
             words = _counted(*said)
-        elif at == figure and (ends := _ends(at, pairs, (first, last), number in starred)):
-            words = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+        elif at == figure and (begin := _end(mine, number, first)) and (end := _end(other, number, last)):
+            words = begin if begin == end else f"{begin} to {end}"
         else:
             words = "*" if said[0] != said[1] or number in starred else said[0]
         parts += [text[seen : mine.start()], words]
@@ -173,14 +174,12 @@ def _figure(text: str, pairs: Sequence[Pair]) -> int | None:
     return next(iter([*losses, *varies, *whole]), None)
 
 
-def _ends(at: int, pairs: Sequence[Pair], rows: tuple[Group, Group], starred: bool) -> tuple[str, str] | None:
-    """What is said of a figure by the first and by the last row; of several ranks the middle, which is known of the
-    first number with a point or a unit."""
-    mine, other = pairs[at]
-    if not any(one.lastgroup == "varies" for one, _ in pairs[:at]) and mine.lastgroup == "varies":
-        first, last = ((row.low + row.high) / 2 for row in rows)
-        return written_as(mine.group(), first), written_as(other.group(), last)
-    return None if starred else (mine.group(), other.group())
+def _end(number: re.Match[str], at: int, row: Group) -> str | None:
+    """What is said of a figure by a row; of several ranks the middle, None where there is none."""
+    if at not in row.differs:
+        return number.group()
+    ends = row.differs[at] if number.lastgroup == "varies" else None
+    return written_as(number.group(), sum(ends) / 2) if ends is not None else None
 
 
 def _both(first: str, last: str) -> Iterator[Pair]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distui.tui.logs.groups import FOLD_S, Group, fold_key, loose_key, numbers_in, unpadded
+from distui.tui.logs.groups import FOLD_S, Group, fold_key, loose_key, shapeless
 
 NEAR = 200
 """So many rows before it and after it are looked at."""
@@ -20,11 +20,11 @@ def why_apart(rows: Sequence[Group], row: Group, *, fold: bool) -> str:
         return ""
     rank = row.ranks[0]
     near = [one for one in rows[max(0, at - NEAR) : at + NEAR + 1] if one is not row and not one.parts]
-    same = [one for one in near if fold_key(one.common or one.text)[0] == fold_key(text)[0]]
+    same = [one for one in near if fold_key(one.common or one.text) == fold_key(text)]
     if words := _by_time(same, row, rank):
         return words
-    shape = _shape(text)
-    alike = [one for one in near if _shape(one.common or one.text) == shape and rank not in one.ranks]
+    shape = shapeless(text)
+    alike = [one for one in near if shapeless(one.common or one.text) == shape and rank not in one.ranks]
     if not alike:
         return ""
     other = min(alike, key=lambda one: abs(one.at - row.at))
@@ -51,8 +51,3 @@ def _by_time(same: Sequence[Group], row: Group, rank: int) -> str:
 def _apart(other: Group, row: Group) -> str:
     seconds = row.at - other.at
     return f"{abs(seconds):.1f} s {'before' if seconds >= 0 else 'after'}"
-
-
-def _shape(text: str) -> str:
-    """A line without any of its numbers."""
-    return unpadded(numbers_in(text).sub("#", text))
