@@ -241,6 +241,66 @@ def test_a_time_out_of_a_chain_names_its_end() -> None:
     assert cycle is not None and verdict(cycle) == ("deadlock", "likely", (0, 1, 2))
 
 
+# after a collective has timed out
+
+
+def gave_up(number: int) -> RankSeen:
+    """A rank that told of a time-out and ended."""
+    return RankSeen(number, f"h{number}", ended="exit 1", in_vain=True)
+
+
+def going_on(name: str, ranks: tuple[int, ...] = ()) -> Group:
+    """A group whose newest collective has just ended."""
+    own = place(name, 500, 0.1, ranks)
+    return replace(own, recent=(*own.recent[:-1], replace(own.recent[-1], over=True)))
+
+
+def test_a_time_out_in_a_group_is_judged_in_that_group() -> None:
+    """Ranks 0 and 1 train on in another one: rank 3 sleeps."""
+    sleeps = rank(3, place("2", 30), **ASLEEP)
+    found = explain([rank(0, going_on("1")), rank(1, going_on("1")), gave_up(2), sleeps])
+    assert verdict(found) == ("hang", "likely", (3,))
+    assert found.headline == (
+        "rank 3 had not entered the collective after all_reduce #30 in group 2, in which rank 2 waited in vain: it "
+        f"sleeps at {LOADS}"
+    )
+    assert found.collective == "#31 in group 2"
+
+
+def test_who_had_not_entered_where_it_is_not_known_in_which_group() -> None:
+    """All used the default group as they began: who is behind in each of the groups, or nobody."""
+    every, right = (0, 1, 2, 3), (2, 3)
+    start = place("0:nccl", 5, None, every)
+    train = [rank(n, start, going_on("1:nccl", (0, 1)), **SPINS) for n in (0, 1)]
+    sleeps = rank(3, start, place("2:nccl", 30, None, right), **ASLEEP)
+    found = explain([*train, gave_up(2), sleeps])
+    assert verdict(found) == ("hang", "likely", (3,))
+    assert found.headline.startswith(
+        "rank 3 had not entered the collective in which rank 2 waited in vain, of group 2 or the default group: it "
+    )
+    behind = rank(0, place("0:nccl", 4, None, every), going_on("1:nccl", (0, 1)), **SPINS)
+    found = explain([behind, train[1], gave_up(2), sleeps])
+    assert found.culprits == () and "in vain" not in found.headline
+
+
+def test_who_is_gone_may_have_waited_in_another_group() -> None:
+    """Rank 0 waits for it, and it waited for rank 3: neither is blamed, whoever else tells."""
+    ranks = [rank(0, place("1:nccl", 9, 60, (0, 2)), **IN_CALL), gave_up(2)]
+    found = explain([*ranks, rank(3, place("2:nccl", 30, None, (2, 3)), **ASLEEP)])
+    assert verdict(found) == ("hang", "likely", (3,))
+    found = explain([*ranks, rank(3, place("2:nccl", 30, 60, (2, 3)), **IN_CALL)])
+    assert verdict(found) == ("hang", "likely", ())
+    assert found.headline.endswith("for rank 2, which waited in vain itself")
+
+
+def test_who_computes_for_a_moment_is_not_blamed_for_a_time_out_elsewhere() -> None:
+    """Rank 1 is behind in the default group for two seconds; rank 3 timed out in another one, and is gone."""
+    pair = (2, 3)
+    ranks = [rank(0, place("0", 31, 2.0)), rank(1, place("0", 30), **SPINS), gave_up(3)]
+    found = explain([*ranks, rank(2, place("0", 30), place("1", 8, None, pair), **ASLEEP)])
+    assert verdict(found) == ("hang", "likely", (2,))
+
+
 # whatever groups there are, and whoever it is
 
 
@@ -387,3 +447,21 @@ def test_the_one_that_sleeps_is_named_where_all_tell(job: Job, fault: Fault) -> 
     )  # fmt: skip
     found = explain(seen(simple))
     assert (found.kind, found.culprits) == ("hang", (job.culprit,)), found
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(jobs(), st.integers(0, 5))
+def test_nobody_who_only_waits_is_blamed_for_a_time_out(job: Job, first: int) -> None:
+    """One of those that wait gives up and is gone; what it had begun is not known any more."""
+    waits = run(job)[2]
+    ranks = seen(job)
+    able = [rank for rank in range(job.size) if waits[rank] and rank != job.culprit]
+    assume(able)
+    gone = able[first % len(able)]
+    found = explain([gave_up(gone) if one.rank == gone else one for one in ranks])
+    guilty = {job.culprit} if job.fault != "network" else set()
+    if found.certainty == "certain":
+        assert set(found.culprits) <= guilty, found
+    plain = job.fault in ("asleep", "in its loader") and not any((job.unread, job.no_calls, *job.behind))
+    if plain and job.told and min(job.every) == max(job.every) == 0.1:
+        assert set(found.culprits) <= guilty, found

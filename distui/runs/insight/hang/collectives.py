@@ -175,10 +175,10 @@ def _wait(name: str, ranks: Sequence[RankSeen]) -> _Wait | None:
     members = _members(name, inside, ranks)
     missing = tuple(r for r in members if r in inside and r not in pending and newest_of(inside[r]) < collective.number)
     absent = [r for r in members if r not in inside]
-    in_vain = tuple(r for r in absent if by_rank[r].in_vain)
-    absent = [r for r in absent if not by_rank[r].in_vain]
-    missing += tuple(r for r in absent if _is_seen(by_rank[r]))
-    unknown = tuple(r for r in absent if not _is_seen(by_rank[r]))
+    in_vain = tuple(r for r in absent if by_rank[r].in_vain and not _may_be_elsewhere(r, name, ranks))
+    absent = [r for r in absent if r not in in_vain]
+    missing += tuple(r for r in absent if _is_seen(by_rank[r]) and not by_rank[r].in_vain)
+    unknown = tuple(r for r in absent if r not in missing)
     waits = [_waited(by_rank[rank], pending[rank]) for rank in waiting]
     waited = max(waits) if missing or unknown else min(waits)  # the last to enter has all of them go on
     last, still = _went_on(waiting, inside, by_rank, collective.number)
@@ -189,6 +189,16 @@ def _wait(name: str, ranks: Sequence[RankSeen]) -> _Wait | None:
     waiting = tuple(sorted((*waiting, *in_vain)))
     stand = Standing(name, about, collective, waiting, tuple(sorted(missing)), unknown, since)
     return _Wait(stand, min(waited, still) - _apart(inside, by_rank), usual, held)
+
+
+def _may_be_elsewhere(rank: int, name: str, ranks: Sequence[RankSeen]) -> bool:
+    """Whether a rank may be in another group, too, as far as torch tells: it may have waited there in vain."""
+    base = name.removesuffix(NCCL)
+    return any(
+        other.removesuffix(NCCL) != base and (not group.ranks or rank in group.ranks)
+        for seen in ranks
+        for other, group in seen.groups.items()
+    )
 
 
 def _went_on(

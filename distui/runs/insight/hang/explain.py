@@ -28,12 +28,14 @@ from distui.runs.insight.hang.direct import Direct, direct, unsure
 from distui.runs.insight.hang.elsewhere import elsewhere, may_wait
 from distui.runs.insight.hang.explain_gpus import with_gpus
 from distui.runs.insight.hang.explain_ras import with_ras
+from distui.runs.insight.hang.in_vain import in_vain
 from distui.runs.insight.hang.places import called_at, said_once, untold
 from distui.runs.insight.hang.ras import Counted
+from distui.runs.insight.hang.rows import places_of
 from distui.runs.insight.seen.doing import Doing, advice, at_work, doing
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.seen.sick import Health
-from distui.runs.lines.explanation import Certainty, Explanation, RankPlace
+from distui.runs.lines.explanation import Certainty, Explanation
 
 FEW_COLLECTIVES = 10
 """Who has done no more in any group may still prepare its data, or compile for the first time."""
@@ -61,7 +63,7 @@ def _by_torch(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Explanati
     apart = direct(ranks, acts)
     if stands:
         return _stands(ranks, acts, stands, apart)
-    return _in_vain(ranks, acts) or (_direct(ranks, acts, apart) if apart else _nothing_stands(ranks, acts))
+    return in_vain(ranks, acts) or (_direct(ranks, acts, apart) if apart else _nothing_stands(ranks, acts))
 
 
 def _own_numbers(ranks: Sequence[RankSeen]) -> Iterator[str]:
@@ -95,6 +97,8 @@ def _stands(
         return _held_in_call(_hang(ranks, acts, stands, ends), ranks, acts, in_calls)
     if parts := cycle_parts(ends):
         return _deadlock(ranks, acts, stands, ends, parts)
+    if any(seen.in_vain and seen.rank in ends.lost for seen in ranks) and (found := in_vain(ranks, acts)) is not None:
+        return replace(found, evidence=_evidence(_with(stands, ends)))
     return _all_entered(ranks, acts, stands, ends)
 
 
@@ -115,7 +119,7 @@ def _hang(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence
         kind="stall" if stall or early else "hang",
         headline=headline,
         certainty="certain" if sure else "likely",
-        ranks=_places(ranks, acts, first, set(ends.free)),
+        ranks=places_of(ranks, acts, first, set(ends.free)),
         evidence=_evidence(_with(stands, ends)),
         advice="; ".join(part for part in (FIRST_STEPS, next_step) if part) if early else next_step,
         since=first.since,
@@ -186,7 +190,7 @@ def _deadlock(
         kind="deadlock",
         headline=cycle_words(parts),
         certainty="certain" if ends.sure else "likely",
-        ranks=_places(ranks, acts, first, set(ends.cycle)),
+        ranks=places_of(ranks, acts, first, set(ends.cycle)),
         evidence=_evidence(_with(stands, ends)),
         advice="call the collectives of these groups in the same order on every rank",
         since=first.since,
@@ -201,14 +205,15 @@ def _all_entered(
     nothing gets through.
     """
     stopped = _stopped(ranks, ends)
-    culprits = stopped or set(ends.lost)
+    gone = {seen.rank for seen in ranks if seen.in_vain} & set(ends.lost)
+    culprits = stopped or set(ends.lost) - gone
     each = (*ends.last, *ends.through)
-    first = next((one for one in each if culprits & {*one.waiting, *one.unknown}), each[0])
+    first = next((one for one in each if (culprits or gone) & {*one.waiting, *one.unknown}), each[0])
     stands = _with(stands, ends)
-    if not culprits and (known := alone(ranks, acts, ends.last or (first,))) is not None:
+    if not culprits and not gone and (known := alone(ranks, acts, ends.last or (first,))) is not None:
         return Explanation(
             kind="hang", headline=known.headline, certainty="likely",
-            ranks=_places(ranks, acts, first, set(known.culprits)), evidence=_evidence(stands),
+            ranks=places_of(ranks, acts, first, set(known.culprits)), evidence=_evidence(stands),
             advice=known.advice, since=first.since, collective=first.words,
         )  # fmt: skip
     others = replace(first, waiting=tuple(rank for rank in first.waiting if rank not in culprits) or first.waiting)
@@ -216,6 +221,9 @@ def _all_entered(
     if culprits:
         waits = f"{named_ranks(others.waiting)} {_waits(others)} in {first.words}{at} for {named_ranks(culprits)}"
         headline = f"{waits}: {_who(ranks, culprits)}{acts[min(culprits)].text}"
+    elif gone:
+        headline = f"{named_ranks(others.waiting)} {_waits(others)} in {first.words}{at} for {named_ranks(gone)}"
+        headline += f", which waited in vain {'itself' if len(gone) == 1 else 'themselves'}"
     else:
         headline = f"every rank has entered {first.words}{at}, and it does not end"
     next_step = advice(acts[min(stopped)], stall=False) if stopped else ""
@@ -223,9 +231,9 @@ def _all_entered(
         kind="hang",
         headline=headline,
         certainty="likely",
-        ranks=_places(ranks, acts, first, culprits),
+        ranks=places_of(ranks, acts, first, culprits),
         evidence=(*_evidence(stands), *untold(ranks, sorted(culprits))),
-        advice=next_step if _is_there(ranks, culprits) else NETWORK,
+        advice=next_step if gone or _is_there(ranks, culprits) else NETWORK,
         since=first.since,
         collective=first.words,
     )
@@ -263,7 +271,7 @@ def _mismatch(
         kind="mismatch",
         headline=f"ranks called different collectives as #{first.number} of {where}: {', '.join(parts)}",
         certainty="certain",
-        ranks=_places(ranks, acts, stands[0] if stands else None, odd),
+        ranks=places_of(ranks, acts, stands[0] if stands else None, odd),
         evidence=_evidence(stands),
         advice=SAME_ORDER,
         since=stands[0].since if stands else None,
@@ -275,7 +283,7 @@ def _direct(
     ranks: Sequence[RankSeen], acts: Mapping[int, Doing], found: Direct, stands: Sequence[Standing] = ()
 ) -> Explanation:
     """Ranks wait for others in what torch does not count together: never certain."""
-    places = _places(ranks, acts, stands[0] if stands else None, set(found.culprits))
+    places = places_of(ranks, acts, stands[0] if stands else None, set(found.culprits))
     waits = {rank: f"waits in {one.words}{acts[rank].at}" for rank, one in found.waits.items()}
     return Explanation(
         kind="stall" if found.stall else "hang",
@@ -289,46 +297,12 @@ def _direct(
     )
 
 
-# nobody waits any more
-
-
-def _in_vain(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Explanation | None:
-    """Some waited in vain, and nobody is left in their collective: who is behind and in none had not entered it."""
-    group = _main_group(ranks)
-    gone = [seen.rank for seen in ranks if seen.in_vain]
-    there = [seen for seen in ranks if group in seen.groups and not seen.in_vain and not seen.groups[group].pending]
-    if not gone or not there:
-        return None
-    reached = min(seen.groups[group].enqueued for seen in there)
-    late = [seen for seen in there if seen.groups[group].enqueued == reached]
-    those, newest = [seen.rank for seen in late], _newest_in(late[0], group)
-    which = f"the collective after {newest} in" if newest else "the first collective of"
-    leader = acts[those[0]]
-    where = group_words(group, late[0].groups[group].about)
-    stall = all(acts[rank].stall for rank in those)
-    return Explanation(
-        kind="stall" if stall else "hang",
-        headline=f"{named_ranks(those)} had not entered {which} {where}, in which {named_ranks(gone)} waited in vain"
-        + (f": it {leader.text}" if len(those) == 1 else ""),
-        certainty="likely",
-        ranks=_places(ranks, acts, None, set(those)),
-        advice=advice(leader, stall=stall),
-        collective=f"#{reached + 1} in {where}",
-    )
-
-
-def _newest_in(seen: RankSeen, group: str) -> str:
-    """The newest collective that a rank has begun in a group, in words."""
-    recent = seen.groups[group].recent
-    return f"{recent[-1].what} #{recent[-1].number}" if recent else ""
-
-
 # nobody waits
 
 
 def _nothing_stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Explanation:
     stopped = tuple(seen.rank for seen in ranks if seen.stopped)
-    places = _places(ranks, acts, None, set(stopped))
+    places = places_of(ranks, acts, None, set(stopped))
     if stopped:
         by = "by a signal" if not any(seen.held for seen in ranks) else "by a signal or a debugger"
         alone = f"{named_ranks(stopped)} {acts[stopped[0]].text}"
@@ -382,38 +356,3 @@ def _evidence(stands: Sequence[Standing]) -> tuple[str, ...]:
         parts += [f"of {named_ranks(one.unknown)} nothing is known"] if one.unknown else []
         found.append(f"{one.words}: {', '.join(parts)}")
     return tuple(found)
-
-
-def _places(
-    ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stand: Standing | None, culprits: set[int]
-) -> tuple[RankPlace, ...]:
-    """Every rank, those that others wait for first."""
-    group = stand.group if stand is not None else _main_group(ranks)
-    most = max((s.groups[group].enqueued for s in ranks if group in s.groups), default=0)
-    places = [_place(seen, acts[seen.rank], group, most, culprit=seen.rank in culprits) for seen in ranks]
-    return tuple(sorted(places, key=lambda place: (not place.culprit, place.rank)))
-
-
-def _main_group(ranks: Sequence[RankSeen]) -> str:
-    """The group that most ranks are in."""
-    names = [name for seen in ranks for name in seen.groups]
-    return max(sorted(set(names)), key=names.count, default="")
-
-
-def _place(seen: RankSeen, act: Doing, group: str, most: int, *, culprit: bool) -> RankPlace:
-    own = seen.groups.get(group)
-    newest = own.recent[-1] if own is not None and own.recent else None
-    place = f"{newest.what} #{newest.number}" if newest is not None else ""
-    behind = most - own.enqueued if own is not None else None
-    waits = "" if culprit else _waits_in(seen, group)
-    does = f"{waits}{act.at}" if waits else act.text
-    return RankPlace(seen.rank, seen.host, does, place, behind, culprit, within=seen.within)
-
-
-def _waits_in(seen: RankSeen, group: str) -> str:
-    """In which collective a rank waits, of this group or else of another one, which is named; empty where in none."""
-    for name, own in sorted(seen.groups.items(), key=lambda item: (item[0] != group, item[0])):
-        if own.pending is not None:
-            where = f" in {group_words(name, own.about)}" if name != group else ""
-            return f"waits in {own.pending.what} #{own.pending.number}{where}"
-    return ""
