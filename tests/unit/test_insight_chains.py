@@ -67,6 +67,12 @@ def unseen(number: int) -> RankSeen:
     return RankSeen(number, "h9", why_not=WHY)
 
 
+def going_on(name: str, ranks: tuple[int, ...] = ()) -> Group:
+    """A group whose newest collective has just ended."""
+    own = place(name, 500, 0.1, ranks)
+    return replace(own, recent=(*own.recent[:-1], replace(own.recent[-1], over=True)))
+
+
 def verdict(found: Explanation) -> tuple[str, str, tuple[int, ...]]:
     """What is claimed, how surely, of whom."""
     return found.kind, found.certainty, found.culprits
@@ -224,6 +230,49 @@ def test_something_unknown_on_the_way_is_not_certain() -> None:
     assert verdict(explain([*ranks, rank(3, place("1", 31, 60, three), **IN_CALL)])) == ("hang", "certain", (2,))
 
 
+# a group of gloo's, of which torch tells no members
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (unseen(4), f"of rank 4 nothing is known: {WHY}"),
+        (
+            rank(4, groups=None, unasked=("collectives: an answer of more than 4194304 bytes",)),
+            "of rank 4 nothing is known: collectives: an answer of more than 4194304 bytes",
+        ),
+        (RankSeen(4, "h4", ended="exit 0"), "rank 4 has ended: exit 0"),
+    ],
+    ids=["out of reach", "not to be read", "ended"],
+)
+def test_who_belongs_to_a_group_is_not_known_of_ranks_that_tell_nothing(other: RankSeen, words: str) -> None:
+    """Then not every rank has entered, as far as anybody knows; who lacks nobody knows either."""
+    inside = [rank(n, place("2", 31, 60), **IN_CALL) for n in (2, 3)]
+    apart = [rank(n, going_on("1"), **SPINS) for n in (0, 1)]
+    found = explain([*apart, *inside, other])
+    assert verdict(found) == ("hang", "likely", ())
+    entered = f"all that are known have entered all_reduce #31 of 1000 Float in group 2 at {STEP}"
+    assert found.headline == f"{entered}, and it does not end; {words}"
+    assert ("distui doctor" in found.advice) == (other.process is None and not other.ended)
+    found = explain([*apart, *inside])
+    assert found.headline.startswith("all that are known have entered all_reduce #31") and "doctor" in found.advice
+
+
+def test_a_host_that_is_cut_off_is_no_matter_of_the_order_of_groups() -> None:
+    """A mesh of two by two: each rank that is there waits in another group for one that is not."""
+    ranks = [rank(n, place("1", 31), place(f"{3 + n}", 31, 60), world=4, torch_rank=n, **IN_CALL) for n in (0, 1)]
+    found = explain([*ranks, unseen(2), unseen(3)])
+    assert verdict(found) == ("hang", "likely", ())
+    assert found.headline.startswith("ranks wait in different groups: rank 0 waits in all_reduce #31")
+    assert found.headline.endswith(f"; of ranks 2-3 nothing is known: {WHY}")
+    assert "new_group" not in found.advice and "distui doctor" in found.advice
+    assert f"where in the program ranks 2-3 are can't be seen: {WHY}" in found.evidence
+    logger = rank(2, torch="", groups=None)
+    ranks = [rank(n, place(f"{3 + n}", 1, 60), world=2, torch_rank=n, **IN_CALL) for n in (0, 1)]
+    found = explain([*ranks, logger])
+    assert "nothing is known" not in found.headline and "new_group" in found.advice
+
+
 def ended(seen: RankSeen) -> RankSeen:
     """What a rank left behind that its watchdog ended."""
     assert seen.process is not None
@@ -247,12 +296,6 @@ def test_a_time_out_of_a_chain_names_its_end() -> None:
 def gave_up(number: int) -> RankSeen:
     """A rank that told of a time-out and ended."""
     return RankSeen(number, f"h{number}", ended="exit 1", in_vain=True)
-
-
-def going_on(name: str, ranks: tuple[int, ...] = ()) -> Group:
-    """A group whose newest collective has just ended."""
-    own = place(name, 500, 0.1, ranks)
-    return replace(own, recent=(*own.recent[:-1], replace(own.recent[-1], over=True)))
 
 
 def test_a_time_out_in_a_group_is_judged_in_that_group() -> None:

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from distui.frozen import frozen
 from distui.plan.labels import named_ranks
 from distui.runs.insight.hang.collectives import Standing, is_default
-from distui.runs.insight.hang.places import called_at
+from distui.runs.insight.hang.places import called_at, untold
+from distui.runs.insight.hang.unseen import of_nothing, silent
 from distui.runs.insight.seen.doing import Doing, advice
 from distui.runs.insight.seen.ranks import RankSeen
 
@@ -30,17 +31,35 @@ class Alone:
     headline: str
     advice: str
     culprits: frozenset[int] = frozenset()
+    evidence: tuple[str, ...] = ()
 
 
 def alone(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence[Standing]) -> Alone | None:
     """What is said of collectives that are known to lack nobody; None where all who belong there are known."""
     waiting = {rank for one in stands for rank in one.waiting}
-    unknown = any(not tells_members(ranks, one) for one in stands)
-    if unknown and len(stands) > 1 and any(set(one.waiting) != waiting for one in stands):
+    if all(tells_members(ranks, one) for one in stands):
+        return None
+    lost = [rank for rank in silent(ranks) if rank not in waiting]
+    apart = len(stands) > 1 and any(set(one.waiting) != waiting for one in stands)
+    if lost:
+        return _lacks_unseen(ranks, _apart(ranks, stands).headline if apart else _known(ranks, stands[0]), lost)
+    if apart:
         return _apart(ranks, stands)
-    if len(stands) == 1 and not tells_members(ranks, stands[0]):
-        return _unused(ranks, acts, stands[0])
-    return None
+    return _unused(ranks, acts, stands[0]) if len(stands) == 1 else None
+
+
+def _lacks_unseen(ranks: Sequence[RankSeen], headline: str, lost: Sequence[int]) -> Alone:
+    """Ranks that tell nothing may belong there: whether they have entered nobody knows, and nobody is blamed."""
+    away = [seen.rank for seen in ranks if seen.rank in lost and seen.process is None and not seen.ended]
+    why = list(of_nothing(ranks, lost))
+    more = "; ..." if len(why) > MOST_PARTS else ""
+    evidence = (*why[MOST_PARTS:], *untold(ranks, away))
+    return Alone("; ".join((headline, *why[:MOST_PARTS])) + more, NETWORK if away else "", evidence=evidence)
+
+
+def _known(ranks: Sequence[RankSeen], one: Standing) -> str:
+    at = called_at(ranks, one.waiting, one.group, one.collective.number)
+    return f"all that are known have entered {one.words}{at}, and it does not end"
 
 
 def _apart(ranks: Sequence[RankSeen], stands: Sequence[Standing]) -> Alone:
@@ -52,10 +71,12 @@ def _apart(ranks: Sequence[RankSeen], stands: Sequence[Standing]) -> Alone:
 
 
 def _unused(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], one: Standing) -> Alone | None:
+    """Ranks that have not used a group yet may belong to it; not where others have done several collectives in it."""
     rest = [seen.rank for seen in ranks if seen.rank not in one.waiting and one.group not in seen.groups]
-    known = {seen.rank for seen in ranks if seen.process is not None and seen.process.groups is not None}
-    if not rest or not known.issuperset(rest):
+    if not rest:
         return None
+    if one.collective.number > 1 and len(one.waiting) > 1:
+        return Alone(_known(ranks, one), NETWORK)
     headline = (
         f"{_waits(ranks, one)}, a group that {named_ranks(rest)} {'has' if len(rest) == 1 else 'have'} not used yet"
     )

@@ -32,6 +32,7 @@ from distui.runs.insight.hang.in_vain import in_vain
 from distui.runs.insight.hang.places import called_at, said_once, untold
 from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.hang.rows import places_of
+from distui.runs.insight.hang.unseen import reasons
 from distui.runs.insight.seen.doing import Doing, advice, at_work, doing
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.seen.sick import Health
@@ -213,7 +214,8 @@ def _all_entered(
     if not culprits and not gone and (known := alone(ranks, acts, ends.last or (first,))) is not None:
         return Explanation(
             kind="hang", headline=known.headline, certainty="likely",
-            ranks=places_of(ranks, acts, first, set(known.culprits)), evidence=_evidence(stands),
+            ranks=places_of(ranks, acts, first, set(known.culprits)),
+            evidence=(*_evidence(stands), *known.evidence),
             advice=known.advice, since=first.since, collective=first.words,
         )  # fmt: skip
     others = replace(first, waiting=tuple(rank for rank in first.waiting if rank not in culprits) or first.waiting)
@@ -314,30 +316,15 @@ def _nothing_stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Exp
         mixed = tuple(_of_types(one) for one in unlike(ranks))
         headline = "no collective stands still" + (", but ranks mixed types of tensors in one" if mixed else "")
         return Explanation("moving", headline, sure, places, mixed, SAME_ORDER if mixed else "")
-    return Explanation("unseen", "no rank tells where it is in its collectives", "unknown", places, _why_unseen(ranks))
+    return Explanation(
+        "unseen", "no rank tells where it is in its collectives", "unknown", places, tuple(reasons(ranks))
+    )
 
 
 def _of_types(one: Mismatch) -> str:
     """`all_reduce #21 ...: rank 2 called all_reduce of 1000 Int, ranks 0-1,3 called ...`; who is odd comes first."""
     parts = ", ".join(f"{named_ranks(who)} called {what}" for what, who in one.kinds.items())
     return f"#{one.number} of {group_words(one.group, one.about)} went through with different types: {parts}"
-
-
-def _why_unseen(ranks: Sequence[RankSeen]) -> tuple[str, ...]:
-    """Why positions are not known, each reason once."""
-    reasons: dict[str, list[int]] = {}
-    for seen in ranks:
-        reasons.setdefault(_why(seen), []).append(seen.rank)
-    return tuple(f"{named_ranks(who)}: {why}" for why, who in reasons.items())
-
-
-def _why(seen: RankSeen) -> str:
-    process = seen.process
-    if process is None:
-        return seen.ended or seen.why_not or "can't be seen"
-    if not process.torch:
-        return "no torch.distributed in use, or started with `insight: off` or as `python -I`"
-    return "; ".join(process.unasked) or "has begun no collective yet"
 
 
 # words

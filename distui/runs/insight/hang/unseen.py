@@ -1,0 +1,49 @@
+"""Ranks of which nobody knows where they are in their collectives, and why. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from distui.plan.labels import named_ranks
+from distui.runs.insight.seen.ranks import RankSeen
+
+
+def silent(ranks: Sequence[RankSeen]) -> tuple[int, ...]:
+    """Ranks that tell no positions, or have ended and left none; nobody where all tell that torch counts: a logger does
+    nothing in collectives.
+    """
+    told = [seen.process for seen in ranks if seen.process is not None and seen.process.groups is not None]
+    world = max((process.world or 0 for process in told), default=0)
+    if 0 < world <= sum(process.torch_rank is not None for process in told):
+        return ()
+    return tuple(seen.rank for seen in ranks if seen.process is None or seen.process.groups is None)
+
+
+def why_silent(seen: RankSeen) -> str:
+    """Why a rank tells no positions."""
+    process = seen.process
+    if process is None:
+        return seen.ended or seen.why_not or "can't be seen"
+    if not process.torch:
+        return "no torch.distributed in use, or started with `insight: off` or as `python -I`"
+    return "; ".join(process.unasked) or "has begun no collective yet"
+
+
+def reasons(ranks: Sequence[RankSeen]) -> Iterator[str]:
+    """`rank 1: it was not asked`, each reason once."""
+    found: dict[str, list[int]] = {}
+    for seen in ranks:
+        found.setdefault(why_silent(seen), []).append(seen.rank)
+    yield from (f"{named_ranks(who)}: {why}" for why, who in found.items())
+
+
+def of_nothing(ranks: Sequence[RankSeen], those: Iterable[int]) -> Iterator[str]:
+    """`of ranks 4-5 nothing is known: host h4 can't be asked`, each reason once; `rank 4 has ended: exit 0`."""
+    found: dict[tuple[str, bool], list[int]] = {}
+    wanted = set(those)
+    for seen in ranks:
+        if seen.rank in wanted:
+            found.setdefault((why_silent(seen), bool(seen.ended)), []).append(seen.rank)
+    for (why, ended), who in found.items():
+        has = "has" if len(who) == 1 else "have"
+        yield f"{named_ranks(who)} {has} ended: {why}" if ended else f"of {named_ranks(who)} nothing is known: {why}"
