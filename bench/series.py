@@ -6,12 +6,12 @@ import math
 import random
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from distui.runs.series.late import keep_lateness
-from distui.runs.series.level import LEVELS, LevelFile
+from distui.runs.series.level import LEVELS, RANKS, Level, LevelFile
 from distui.runs.series.reader import SeriesReader
 from distui.runs.series.values import Bin, Row, Series
 from distui.tui.metrics.painting import Looks, Page, page_lines
@@ -22,36 +22,59 @@ from distui.tui.paint.glyphs import UNICODE
 from distui.tui.paint.theme import DARK, palette
 
 STEP_S = 2.3
+MakeBins = Callable[[float, float], Iterator[tuple[Series, Bin]]]
+"""Of a row: seconds since the run began, its width."""
 
 
 def write_week(folder: Path, end: float, *, ranks: int = 64, days: float = 7.0) -> None:
     """All levels full, as they are after so many days up to `end`."""
     chance = random.Random(4)
-    for level in LEVELS:
-        file = LevelFile(folder, level, last=level is LEVELS[-1])
-        file.open()
-        kept = min(2 * level.rows - 1 if level is not LEVELS[-1] else level.rows, int(days * 86400 / level.width))
-        last = math.floor(end / level.width) * level.width
-        for number in range(kept):
-            start = last - (kept - number) * level.width
-            file.append(_row(start, level.width, start - (end - days * 86400), ranks, chance))
+    _write(folder, LEVELS, end, days, partial(_bins, ranks=ranks, chance=chance))
+    _write(folder, RANKS, end, days, partial(_bins_of_ranks, ranks=ranks, chance=chance))
     for number in range(200):
         late = {rank: chance.expovariate(40) for rank in range(ranks)}
         keep_lateness(folder, end - (200 - number) * days * 86400 / 200, 10.0, late)
 
 
-def _row(start: float, width: float, since: float, ranks: int, chance: random.Random) -> Row:
+def _write(folder: Path, levels: Sequence[Level], end: float, days: float, bins: MakeBins) -> None:
+    """Levels as full as they may be."""
+    for level in levels:
+        file = LevelFile(folder, level, last=level is levels[-1])
+        file.open()
+        kept = min(2 * level.rows - 1 if level is not levels[-1] else level.rows, int(days * 86400 / level.width))
+        last = math.floor(end / level.width) * level.width
+        for number in range(kept):
+            start = last - (kept - number) * level.width
+            file.append(_row(start, level.width, start - (end - days * 86400), bins))
+
+
+def _row(start: float, width: float, since: float, bins: MakeBins) -> Row:
     first, last = since / STEP_S, (since + width) / STEP_S
-    return Row(start, width, float(int(first)), float(int(last)), dict(_bins(since, width, ranks, chance)))
+    return Row(start, width, float(int(first)), float(int(last)), dict(bins(since, width)))
+
+
+def _around(mean: float, spread: float, width: float, chance: random.Random) -> Bin:
+    mean += chance.gauss(0, spread / 4)
+    wide = spread * (1 + math.log10(max(1.0, width)))
+    return Bin(max(1, int(width)), mean, mean - wide * chance.random(), mean + wide * chance.random())
+
+
+def _loss(since: float) -> float:
+    return 1.9 + 8.5 / (1 + since / 9000)
+
+
+def _bins_of_ranks(since: float, width: float, ranks: int, chance: random.Random) -> Iterator[tuple[Series, Bin]]:
+    for rank in range(ranks):
+        yield Series("loss", rank), _around(_loss(since), 0.05, width, chance)
+        yield Series("step_time", rank), _around(STEP_S, 0.1, width, chance)
+        yield Series("tokens_per_s", rank), _around(41_000 / ranks, 20, width, chance)
 
 
 def _bins(since: float, width: float, ranks: int, chance: random.Random) -> Iterator[tuple[Series, Bin]]:
     def around(mean: float, spread: float) -> Bin:
-        mean += chance.gauss(0, spread / 4)
-        wide = spread * (1 + math.log10(max(1.0, width)))
-        return Bin(max(1, int(width)), mean, mean - wide * chance.random(), mean + wide * chance.random())
+        return _around(mean, spread, width, chance)
 
-    yield Series("loss"), around(1.9 + 8.5 / (1 + since / 9000), 0.05)
+    yield Series("loss"), around(_loss(since), 0.05)
     yield Series("step_time"), around(STEP_S, 0.1)
     yield Series("tokens_per_s"), around(41_000, 900)
     for rank in range(ranks):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 
 from distui.frozen import frozen
 from distui.runs.series.measure import EPOCH
 from distui.runs.series.older import series_of
 from distui.runs.series.reader import SeriesReader
-from distui.runs.series.values import Series
+from distui.runs.series.values import Row, Series
 from distui.runs.store.runs import StoredRun
 from distui.tui.plot.curve import Point
 
@@ -32,6 +33,8 @@ class Readings:
     span: tuple[float, float] | None = None
     epochs: Sequence[tuple[float, float]] = ()
     """(when, epoch), by time, of a job that tells it."""
+    said: Sequence[Row] = ()
+    """What was said of each step, by the step; empty unless it was asked for, and of runs of an older distui."""
 
     def step_at(self, at: float) -> float | None:
         """The step that the run was at."""
@@ -71,6 +74,10 @@ class RunReader:
     def _reader(self) -> SeriesReader:
         return self._make()
 
+    @cached_property
+    def _ranks(self) -> SeriesReader:
+        return self._reader.of_ranks()
+
     def span(self) -> tuple[float, float] | None:
         """From the first to the last measurement there is now."""
         self._reader.refresh()
@@ -79,8 +86,12 @@ class RunReader:
     def read(
         self, low: float = -math.inf, high: float = math.inf, *, finest: float = 0.0, each: Sequence[str] = ()
     ) -> Readings:
-        """All between two moments; of the names in `each` every rank and host, too."""
+        """All between two moments; of the names in `each` every rank and host, too.
+
+        What several ranks said of their own progress stands for what the leading one said.
+        """
         self._reader.refresh()
+        self._ranks.refresh()
         points: dict[str, list[Point]] = {}
         steps: list[tuple[float, float]] = []
         epochs: list[tuple[float, float]] = []
@@ -95,11 +106,14 @@ class RunReader:
             if row.last_step == row.last_step:
                 steps.append((row.start, row.last_step))
             width = max(width, row.width)
-        known = self._reader.series
+        known, ranks = self._reader.series, self._ranks.series
+        several = {name for name, count in Counter(series.name for series in ranks).items() if count > 1}
+        if several:
+            points |= self._folded_ranks(several, low, high, finest)
         members: dict[str, dict[Series, list[Point]]] = {}
-        if each:
-            wanted = [series for series in known if series.name in each]
-            for full in self._reader.rows(wanted, since=low, until=high, finest=finest):
+        for reader, there in ((self._reader, known), (self._ranks, ranks)):
+            wanted = [s for s in there if s.name in each and (s.name in several) == (reader is self._ranks)]
+            for full in reader.rows(wanted, since=low, until=high, finest=finest) if wanted else ():
                 at = full.start + full.width / 2
                 for series, one in full.bins.items():
                     curve = members.setdefault(series.name, {}).setdefault(series, [])
@@ -108,3 +122,15 @@ class RunReader:
             curve.sort()
         names = tuple(dict.fromkeys(series.name for series in known if series.name != EPOCH))
         return Readings(points, members, tuple(sorted(steps)), width, names, self._reader.span, tuple(sorted(epochs)))
+
+    def _folded_ranks(self, names: Collection[str], low: float, high: float, finest: float) -> dict[str, list[Point]]:
+        found: dict[str, list[Point]] = {name: [] for name in names}
+        for row in self._ranks.folded(since=low, until=high, finest=finest):
+            for name, spread in row.values.items():
+                if name in names:
+                    found[name].append(Point(row.middle, spread.mid, spread.low, spread.high))
+        return {name: points for name, points in found.items() if points}
+
+    def by_step(self) -> list[Row]:
+        """What was said of each step."""
+        return self._reader.of_steps()

@@ -18,7 +18,7 @@ from distui.tui.metrics.panels import panels_of
 from distui.tui.metrics.reading import Readings
 from distui.tui.plot.curve import Point
 from distui.tui.run.words import state_words
-from distui.tui.runs.same_step import Steps, placed_points, same_step, steps_of
+from distui.tui.runs.same_step import Steps, placed_points, said_points, same_said, same_step, steps_of
 
 
 @frozen
@@ -66,6 +66,14 @@ def by_step(readings: Readings, name: str, steps: Steps) -> list[Point]:
     return [point for _, point in placed_points(readings, name, steps)]
 
 
+def curves_of(old: Readings, new: Readings, name: str, steps: Steps) -> tuple[list[Point], list[Point]]:
+    """Both by their steps: as they were said where that is known, else as they were at the end of each second."""
+    said = said_points(old, new, name, steps)
+    if said is None:
+        return by_step(old, name, steps), by_step(new, name, steps)
+    return [point for *_, point in said[0]], [point for *_, point in said[1]]
+
+
 def by_time(readings: Readings, name: str) -> list[Point]:
     """The points of a name over the seconds since its begin."""
     begin = readings.span[0] if readings.span is not None else 0.0
@@ -94,7 +102,9 @@ def _at_same_step(old: Readings, new: Readings, steps: Steps) -> Iterator[Fact]:
     name = figure_of(old, new)
     if name is None:
         return
-    at = same_step(*(placed_points(side, name, steps) for side in (old, new)))
+    said = said_points(old, new, name, steps)
+    at = same_said(*said) if said is not None else None
+    at = at or same_step(*(placed_points(side, name, steps) for side in (old, new)))
     if at is None:
         yield Fact(f"{name} at the same step", "-", "-", "no step in common")
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from textwrap import TextWrapper
 from typing import ClassVar
 
@@ -25,7 +26,7 @@ from distui.tui.plot.curve import usual_gap
 from distui.tui.plot.dots import WIDE
 from distui.tui.plot.plot import AXIS, Curve, Plot, axis_line, plot_lines
 from distui.tui.plot.scale import Scale, length_words, tick_words, ticks, time_ticks
-from distui.tui.runs.compare import Side, by_step, by_time, changed_keys, facts, figure_of
+from distui.tui.runs.compare import Side, by_time, changed_keys, curves_of, facts, figure_of
 from distui.tui.runs.same_step import steps_of
 from distui.tui.widgets.painted import Painted
 from distui.tui.widgets.rows import Row, RowList
@@ -143,7 +144,8 @@ class CompareScreen(View):
         if name is None or height < 4:
             return [Line().gap(1).put("" if name else "neither has a curve that the other has, too", palette.muted)]
         steps = steps_of(*(side.readings for side in sides))
-        points = [by_time(side.readings, name) if self.timed else by_step(side.readings, name, steps) for side in sides]
+        both = sides[0].readings, sides[1].readings
+        points = [by_time(side, name) for side in both] if self.timed else curves_of(*both, name, steps)
         known = [point.x for line in points for point in line]
         low, high = min(known, default=0.0), max(known, default=1.0)
         high = high if high > low else low + 1
@@ -211,4 +213,6 @@ def _readings(live: LiveRun, columns: int) -> Readings:
     """All of a run, as fine as the plot is."""
     reader = RunReader.of(live.stored)
     span = reader.span()
-    return reader.read(finest=(span[1] - span[0]) / columns) if span is not None else NOTHING
+    if span is None:
+        return NOTHING
+    return replace(reader.read(finest=(span[1] - span[0]) / columns), said=reader.by_step())

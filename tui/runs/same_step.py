@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from distui.frozen import frozen
+from distui.runs.series.steps import by_width, epoch_of
+from distui.runs.series.values import Row, Series
 from distui.tui.metrics.reading import Readings
 from distui.tui.plot.curve import Point, nearest
 
 Place = tuple[float, float]
 """Epoch and step; the epoch is 0 where steps go on through all of them."""
+Said = Sequence[tuple[Place, Place, Point]]
+"""First step, last step, and their value."""
 
 
 @frozen
@@ -84,6 +88,37 @@ def placed_points(readings: Readings, name: str, steps: Steps) -> list[tuple[Pla
             place = places[at][1]
             found.append((place, point._replace(x=steps.along(place))))
     return sorted(found)
+
+
+def said_points(old: Readings, new: Readings, name: str, steps: Steps) -> tuple[Said, Said] | None:
+    """What both said of a name by the step, in rows of as many steps; None where one of them has none of it, or where
+    only its order in time tells the epoch that a step is of.
+    """
+    if steps.length is not None and not steps.told:
+        return None
+    width = max((row.width for side in (old, new) for row in side.said), default=1.0)
+    both = tuple(_said(side.said, width, name, steps) for side in (old, new))
+    return (both[0], both[1]) if all(both) else None
+
+
+def _said(rows: Sequence[Row], width: float, name: str, steps: Steps) -> Said:
+    found = []
+    for row in by_width(rows, width):
+        one = row.bins.get(Series(name))
+        if one is not None and math.isfinite(one.mean):
+            epoch = epoch_of(row) if steps.length is not None else 0.0
+            x = (steps.along((epoch, row.first_step)) + steps.along((epoch, row.last_step))) / 2
+            found.append(((epoch, row.first_step), (epoch, row.last_step), Point(x, one.mean, one.low, one.high)))
+    return sorted(found)
+
+
+def same_said(old: Said, new: Said) -> tuple[Place, float, float] | None:
+    """The last steps that both said, all of them in one row, and the values of both."""
+    theirs = {(first, last): point for first, last, point in new}
+    return next(
+        ((last, one.mid, theirs[first, last].mid) for first, last, one in reversed(old) if (first, last) in theirs),
+        None,
+    )
 
 
 def same_step(

@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 from distui.plan.model import RunPlan
 from distui.runs.attempt.outbox import Outbox
-from distui.runs.lines.events import Event, HostSampled, Notice, Progressed, RunEnded
-from distui.runs.series.measure import Measure
-from distui.runs.series.writer import SeriesWriter
+from distui.runs.lines.events import Event, Notice, RunEnded
+from distui.runs.series.keeper import SeriesKeeper
 from distui.runs.state.reducer import RunState, apply
 from distui.runs.store.journal import Journal
 from distui.runs.store.masking import Mask
@@ -26,8 +25,8 @@ class Emitter:
         self._clock = clock
         self._outbox = Outbox()
         self._journal: Journal | None = None
-        self._series: SeriesWriter | None = None
-        self._measure: Measure | None = None
+        self._series: SeriesKeeper | None = None
+        self._plan: RunPlan | None = None
         self._unwritten = False
         """Whether events wait for space on the disk here."""
 
@@ -46,7 +45,9 @@ class Emitter:
             self._journal = journal = Journal(self._stored)
         except OSError as exc:
             raise cannot_write(self._stored.path, exc) from exc
-        self._series = series = SeriesWriter(self._stored.series_dir)
+        self._series = series = SeriesKeeper(self._stored.series_dir)
+        if self._plan is not None:
+            series.measure(self._plan)
         try:
             yield
         finally:
@@ -56,16 +57,17 @@ class Emitter:
 
     def measure(self, plan: RunPlan) -> None:
         """What comes is of this plan from now on: whose GPU it is, and which network."""
-        self._measure = Measure(plan)
+        self._plan = plan
+        if self._series is not None:
+            self._series.measure(plan)
 
     async def emit(self, event: Event) -> None:
         """Fold, store and hand on one event, without values of secrets; waits while the reader is behind."""
         event = self._mask.event(event)
         self.state = apply(self.state, event)
         news = self._write(self._journal, event) if self._journal is not None else None
-        if isinstance(event, HostSampled | Progressed) and self._series is not None and self._measure is not None:
-            step = event.values.get("step") if isinstance(event, Progressed) else None
-            self._series.put(event.at, self._measure.figures(event), step)
+        if self._series is not None:
+            self._series.take(event)
         await self._outbox.put(event)
         if news is not None and not isinstance(event, RunEnded):
             await self.emit(news)

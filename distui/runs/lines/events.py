@@ -52,6 +52,8 @@ Moment = Annotated[float, Form(iso, moment)]
 At = Annotated[Moment, Key("ts")]
 Tenths = Annotated[float, Form(lambda seconds: round(seconds, 1), float, float)]
 Thousandths = Annotated[float, Form(lambda seconds: round(seconds, 3), float, float)]
+Figure = Annotated[float, Form(lambda value: value if math.isfinite(value) else str(value), float, float | str)]
+"""JSON knows no NaN and no infinity: these stand as words."""
 Folder = Annotated[str, Form(lambda path: path or None, lambda path: path or "", str | None)]
 """None in JSON where there is none."""
 
@@ -211,6 +213,8 @@ class Progressed:
     words: Mapping[str, str] = field(default_factory=dict)
     """Named groups that are none."""
     seconds_per_step: float | None = None
+    passed: tuple[Mapping[str, float], ...] = field(default=(), compare=False, repr=False)
+    """The values of each step that it said since the event before, the oldest first; not part of its JSON."""
 
 
 @frozen
@@ -222,6 +226,8 @@ class RankStep:
     at: Moment
     """When it said so, on our clock."""
     epoch: Annotated[float | None, Key(brief=True)] = None
+    values: Annotated[Mapping[str, Figure], Key(brief=True)] = field(default_factory=dict)
+    """What else it said with it that is a number: `loss`, which may be NaN or infinite."""
 
 
 @frozen

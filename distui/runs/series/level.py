@@ -22,7 +22,7 @@ from zlib import crc32
 from distui.facts.values import loads
 from distui.files import make_private, open_private, open_to_read, read_bytes, write_private
 from distui.frozen import frozen
-from distui.runs.series.values import Bin, Folded, OpenRow, Row, Series, spread_of, start_of
+from distui.runs.series.values import Bin, Folded, OpenRow, Places, Row, Series, start_of
 
 MAGIC = b"distui series "
 HEADER = MAGIC + b"1\n"
@@ -50,6 +50,11 @@ class Level:
 
 LEVELS = (Level("1s", 1, 900), Level("10s", 10, 1080), Level("1m", 60, 720), Level("10m", 600, 1008))
 """A quarter of an hour by the second, three hours, half a day; all of a run in a thousand rows that become wider."""
+
+RANKS = (
+    Level("ranks-1s", 1, 300), Level("ranks-10s", 10, 180), Level("ranks-2m", 120, 180), Level("ranks-20m", 1200, 504),
+)  # fmt: skip
+"""What each rank says of its progress, coarser than what is measured: 7 MB at most for 64 ranks with three figures."""
 
 
 class LaterVersion(OSError):
@@ -111,7 +116,7 @@ class Content:
         self.size = 0
         """Bytes that are whole; what is behind them is torn."""
         self._places: dict[bytes, dict[int, Series]] = {}
-        self._groups: dict[bytes, dict[str, tuple[int, ...]]] = {}
+        self._groups: dict[bytes, dict[str, Places]] = {}
 
     def read(self, data: bytes) -> None:
         """Take more of the file in, from `size` on. Raises LaterVersion."""
@@ -162,9 +167,10 @@ class Content:
             by_name: dict[str, list[int]] = {}
             for i, series in self._placed(numbers).items():
                 by_name.setdefault(series.name, []).append(i)
-            groups = self._groups[numbers] = {name: tuple(found) for name, found in by_name.items()}
-        floats, count = packed.floats(), len(numbers) // 2
-        spreads = {name: spread_of(floats, places, count) for name, places in groups.items()}
+            count = len(numbers) // 2
+            groups = self._groups[numbers] = {name: Places(found, count) for name, found in by_name.items()}
+        floats = packed.floats()
+        spreads = {name: places.spread(floats) for name, places in groups.items()}
         return Folded(packed.start, packed.width, packed.last_step, spreads)
 
     def _placed(self, numbers: bytes) -> dict[int, Series]:
@@ -189,6 +195,8 @@ class LevelFile:
     def __init__(self, folder: Path, level: Level, *, last: bool) -> None:
         self.path = folder / level.name
         self.width = level.width
+        self.widest = level.width
+        """How wide the widest of its rows are."""
         self._level = level
         self._last = last
         self._ids: dict[Series, int] = {}
@@ -201,6 +209,7 @@ class LevelFile:
         content = read_content(self.path)
         self._ids = {series: number for number, series in content.names.items()}
         self._rows, self._size = len(content.rows), content.size
+        self.widest = max((row.width for row in content.rows), default=self.width)
         return content
 
     def append(self, row: Row) -> None:
@@ -247,6 +256,7 @@ class LevelFile:
         end = max((row.end for row in content.rows), default=0.0)
         while width < end and len({_wide(row, width, end) for row in content.rows}) > 3 * most // 4:
             width *= 2
+        self.widest = max(self.widest, width)
         found: dict[tuple[float, float], OpenRow] = {}
         for packed in content.rows:
             key = _wide(packed, width, end)

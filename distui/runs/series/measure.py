@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import Event, GpuReading, HostSampled, Progressed
+from distui.runs.series.figures import Figure, Told, figures_of
 from distui.runs.series.values import Series
 from distui.runs.state.load import data_rate, placed, used_networks
-from distui.runs.state.progress import COUNTS
-
-Figure = tuple[Series, float]
 
 EPOCH = "epoch"
 """The one count that is kept: steps may begin anew in each."""
-THROUGHPUT = ("tokens", "samples")
 
 
 class Measure:
-    """Knows the plan: whose GPU it is, and what the data goes over.
-
-    Throughput is known by the names of the job's `progress`: `tokens_per_s` is taken as it is, `tokens_per_step` is
-    divided by the time of a step, of `tokens`, a count so far, it is how fast that grows; `samples` likewise.
-    """
+    """Knows the plan: whose GPU it is, and what the data goes over."""
 
     def __init__(self, plan: RunPlan) -> None:
         self._networks = used_networks(plan)
@@ -69,25 +62,9 @@ def _gpus(rank: int, gpus: Sequence[GpuReading]) -> Iterator[Figure]:
 
 
 def _progress(event: Progressed, before: Progressed | None) -> Iterator[Figure]:
-    """The job's own values and its epoch, no other count; then time of a step and throughput, where it tells none."""
-    values, seconds = event.values, event.seconds_per_step
-    for name, value in values.items():
-        if name not in COUNTS or name == EPOCH:
-            yield Series(name), value
-    if "step_time" not in values and seconds is not None and seconds > 0:
-        yield Series("step_time"), seconds
-    for name in THROUGHPUT:
-        if f"{name}_per_s" not in values and (rate := _rate(name, values, seconds, event.at, before)) is not None:
-            yield Series(f"{name}_per_s"), rate
-
-
-def _rate(
-    name: str, values: Mapping[str, float], seconds: float | None, at: float, before: Progressed | None
-) -> float | None:
-    per_step = values.get(f"{name}_per_step")
-    if per_step is not None:
-        return per_step / seconds if seconds is not None and seconds > 0 else None
-    now, last = values.get(name), before.values.get(name) if before is not None else None
-    if now is None or last is None or before is None or at <= before.at or now < last:
-        return None
-    return (now - last) / (at - before.at)
+    """What the run says of itself, and its epoch."""
+    last = Told(before.at, before.values) if before is not None else None
+    for name, value in figures_of(Told(event.at, event.values), last, event.seconds_per_step):
+        yield Series(name), value
+    if EPOCH in event.values:
+        yield Series(EPOCH), event.values[EPOCH]

@@ -10,10 +10,8 @@ from pathlib import Path
 from weakref import finalize
 
 from distui.copies import copy_folder
-from distui.runs.lines.events import Progressed
-from distui.runs.series.measure import Measure
+from distui.runs.series.keeper import SeriesKeeper
 from distui.runs.series.reader import SeriesReader
-from distui.runs.series.writer import SeriesWriter
 from distui.runs.store.recorded import stored_figures, stored_plan
 from distui.runs.store.runs import StoredRun
 
@@ -39,13 +37,13 @@ def _made_again(stored: StoredRun) -> SeriesReader | None:
     plan, figures = stored_plan(stored), stored_figures(stored)
     if plan is None or not figures:
         return None
-    kept, measure = ExitStack(), Measure(plan)
+    kept = ExitStack()
     folder = kept.enter_context(copy_folder())
     reader = _Older(folder, kept)
-    writer = SeriesWriter(folder)
+    keeper = SeriesKeeper(folder)
+    keeper.measure(plan)
     for event in figures:
-        step = event.values.get("step") if isinstance(event, Progressed) else None
-        writer.put(event.at, measure.figures(event), step)
-    writer.close()
+        keeper.take(event)
+    keeper.close()
     reader.refresh()
     return reader

@@ -8,7 +8,8 @@ from itertools import groupby
 from pathlib import Path
 
 from distui.runs.series.late import LATE
-from distui.runs.series.level import LEVELS, Content, Level, LevelView, Packed
+from distui.runs.series.level import LEVELS, RANKS, Content, Level, LevelView, Packed
+from distui.runs.series.steps import read_steps
 from distui.runs.series.values import Folded, OpenRow, Row, Series, start_of
 
 Chosen = tuple[Content, Packed]
@@ -17,25 +18,36 @@ Chosen = tuple[Content, Packed]
 class SeriesReader:
     """The files of a run as they are now; `refresh` reads on."""
 
-    def __init__(self, folder: Path, levels: Sequence[Level] = LEVELS) -> None:
+    def __init__(self, folder: Path, levels: Sequence[Level] = LEVELS, *, late: bool = True) -> None:
+        self._folder = folder
         self._views = [LevelView(folder, level) for level in levels]
-        self._late = LevelView(folder, LATE)
+        self._lates = [LevelView(folder, LATE)] if late else []
+
+    def of_ranks(self) -> SeriesReader:
+        """What each rank said of its own progress, in files of their own: its figures, step time and throughput."""
+        found = SeriesReader(self._folder, RANKS, late=False)
+        found.refresh()
+        return found
+
+    def of_steps(self) -> list[Row]:
+        """The figures of the run by its steps (`runs/series/steps.py`), in the order in which they came."""
+        return read_steps(self._folder)
 
     def refresh(self) -> bool:
         """Read what is new; whether anything was."""
-        new = [view.refresh() for view in (*self._views, self._late)]
+        new = [view.refresh() for view in (*self._views, *self._lates)]
         return any(new)
 
     @property
     def series(self) -> tuple[Series, ...]:
         """All that was measured, by name, rank and host."""
-        found = {series for view in (*self._views, self._late) for series in view.content.names.values()}
+        found = {series for view in (*self._views, *self._lates) for series in view.content.names.values()}
         return tuple(sorted(found, key=lambda s: (s.name, -1 if s.rank is None else s.rank, s.host)))
 
     @property
     def span(self) -> tuple[float, float] | None:
         """When the first row begins and the last one ends; None where there is none."""
-        rows = [*(row for _, row in self._chosen(0.0)), *self._late.content.rows]
+        rows = [*(row for _, row in self._chosen(0.0)), *(row for late in self._lates for row in late.content.rows)]
         return (min(row.start for row in rows), max(row.end for row in rows)) if rows else None
 
     def rows(
@@ -60,7 +72,8 @@ class SeriesReader:
 
     def _within(self, since: float, until: float, finest: float) -> list[Chosen]:
         """Rows between two moments, oldest first."""
-        chosen = [*self._chosen(finest), *((self._late.content, row) for row in self._late.content.rows)]
+        lates = [late.content for late in self._lates]
+        chosen = [*self._chosen(finest), *((content, row) for content in lates for row in content.rows)]
         within = [(content, row) for content, row in chosen if row.end > since and row.start < until]
         within.sort(key=lambda pair: (pair[1].start, pair[1].width))
         return within

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from distui.frozen import frozen
@@ -88,19 +89,25 @@ class Spread(NamedTuple):
     high: float
 
 
-def spread_of(floats: Sequence[float], places: Sequence[int], count: int) -> Spread:
-    """The series at `places` of a row with `count` of them: means, lowest, highest, one after the other."""
-    if len(places) == 1:
-        at = places[0]
-        return Spread(floats[at], floats[count + at], floats[2 * count + at])
-    given = [(floats[at], at) for at in places if floats[at] == floats[at]]
-    if not given:
-        return Spread(NAN, NAN, NAN)
-    given.sort()
-    middle = len(given) // 2
-    mid = given[middle][0] if len(given) % 2 else (given[middle - 1][0] + given[middle][0]) / 2
-    low = min([floats[count + at] for _, at in given])
-    return Spread(mid, low, max([floats[2 * count + at] for _, at in given]))
+class Places:
+    """Where the series of one name stand in a row of `count` series: all means, then all lowest, then all highest."""
+
+    def __init__(self, places: Sequence[int], count: int) -> None:
+        self._places = places
+        self._count = count
+        self._mids, self._lows, self._highs = (itemgetter(*(at + more * count for at in places)) for more in range(3))
+
+    def spread(self, floats: Sequence[float]) -> Spread:
+        """Of all of them; what is no number has no part in it."""
+        if len(self._places) == 1:
+            return Spread(self._mids(floats), self._lows(floats), self._highs(floats))
+        mids = self._mids(floats)
+        if sum(mids) != sum(mids):
+            given = [at for at in self._places if floats[at] == floats[at]]
+            return Places(given, self._count).spread(floats) if given else Spread(NAN, NAN, NAN)
+        ordered, middle = sorted(mids), len(mids) // 2
+        mid = ordered[middle] if len(mids) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+        return Spread(mid, min(self._lows(floats)), max(self._highs(floats)))
 
 
 @frozen

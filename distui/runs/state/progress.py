@@ -45,8 +45,12 @@ POINTS = 16
 """So many points at most are taken of lines that come at once and were said over a longer time."""
 NEAR = 4
 """Of the last lines of each such part so many are looked at: most say their step in one of them."""
-LINES_FOR_CHECKPOINTS = 200
-"""Of the lines that come at once so many are looked at for a checkpoint; of the others the newest match counts."""
+LINES_FOR_EACH = 200
+"""Of the lines that come at once so many are looked at for each step and checkpoint; of the others the newest match
+counts.
+"""
+MOST_PASSED = 4000
+"""Steps that one event says at most."""
 _NUMBER = regex(r"[-+]?(?:\d[\d_,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)", re.IGNORECASE)
 
 
@@ -178,6 +182,8 @@ class ProgressTeller:
         """When what is new was said, where that is long ago."""
         self._odd_values = OddValues()
         self._saves = any(f"(?P<{name}>" in regex for name in CHECKPOINTS)
+        self._counts = "(?P<step>" in regex
+        self._passed: list[Mapping[str, float]] = before._passed if before is not None else []
         self._saved: Point = before._saved if before is not None else Point({}, {}, None)
         """What was saved last: said once, and true until the next one."""
         self._odd: list[str] = []
@@ -222,8 +228,7 @@ class ProgressTeller:
         now.
         """
         texts = [line.text for line in lines]
-        if self._saves:
-            self._look_for_checkpoints(texts[-LINES_FOR_CHECKPOINTS:])
+        self._look_at_each(texts[-LINES_FOR_EACH:])
         newest = self._progress.newest(texts)
         if newest is not None:
             said = self._said(lines[newest[0]])
@@ -234,9 +239,15 @@ class ProgressTeller:
         self._taken = None
         return self.tell(now) if now - self._told >= EVERY_S else None
 
-    def _look_for_checkpoints(self, texts: Sequence[str]) -> None:
+    def _look_at_each(self, texts: Sequence[str]) -> None:
+        """Each step, for the curve over the steps, and each checkpoint."""
+        if not self._saves and not self._counts:
+            return
         for _, found in self._progress.each(texts):
-            self.saved(found)
+            if self._saves:
+                self.saved(found)
+            if "step" in found.values and len(self._passed) < MOST_PASSED:
+                self._passed.append(found.values)
 
     def saved(self, found: Point) -> None:
         """Take in what this says of a checkpoint; another rank than the one that says steps may have saved it."""
@@ -260,15 +271,16 @@ class ProgressTeller:
             return None
         at = now if self._at is None else self._at
         self._told, self._new, self._at = now, False, None
-        return self._event(at)
+        passed, self._passed = tuple(self._passed), []
+        return self._event(at, passed)
 
-    def _event(self, at: float) -> Progressed:
+    def _event(self, at: float, passed: tuple[Mapping[str, float], ...] = ()) -> Progressed:
         """The newest point, as said then."""
         last = self._progress.last
         assert last is not None
         values = {**last.values, **self._saved.values}
         words = {name: text for name, text in {**last.words, **self._saved.words}.items() if name not in values}
-        return Progressed(at, self.rank, self._host, values, words, self._progress.seconds_per_step())
+        return Progressed(at, self.rank, self._host, values, words, self._progress.seconds_per_step(), passed)
 
 
 def _of(values: Mapping[str, V], names: Sequence[str]) -> dict[str, V]:

@@ -79,4 +79,5 @@ def _step(rank: int, groups: dict[str, str | None], at: float | None, now: float
     values = {name: value for name, text in groups.items() if text and (value := number(text)) is not None}
     if not math.isfinite(values.get("step", math.nan)) or not math.isfinite(values.get("epoch", 0.0)):
         return None
-    return RankStep(rank, values["step"], now if at is None else min(at, now), values.get("epoch"))
+    step, epoch = values.pop("step"), values.pop("epoch", None)
+    return RankStep(rank, step, now if at is None else min(at, now), epoch, values)
