@@ -75,7 +75,7 @@ def train(args: argparse.Namespace, device: torch.device, train_set: TensorDatas
             step += 1
             losses.append(loss.detach())
             if step == 1 or step % args.log_every == 0:
-                say(f"epoch {epoch} step {step} loss {loss.item():.4f}")
+                say(f"epoch {epoch} step {step} loss {loss.item():.4f}, {args.epochs * len(batches)} steps in all")
         schedule.step()
         mean = torch.stack(losses).mean()
         dist.all_reduce(mean)

@@ -20,7 +20,7 @@ LAST = {
     "torchrun": "step 20 of 20: sum of all ranks 2",
     "tf": "step 20 of 20: sum of all workers 2",
     "tf-ps": "step 20 of 20: counted by workers 20",
-    "command": "step 10: node 1 of 2",
+    "command": "step 10 of 10: node 1 of 2",
 }
 
 

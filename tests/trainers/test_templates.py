@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,14 @@ def command(template: str) -> list[str]:
     return [sys.executable if word == "python3" else word for word in words]
 
 
+def figures(template: str, line: str) -> dict[str, str]:
+    """What the job's `progress` reads in a line."""
+    job = read_job(blank_job(template, "x", ("h1", "h2"), "an/image"), "x.yaml", environ={})
+    found = re.search(job.progress or "nothing", line)
+    assert found is not None, line
+    return found.groupdict()
+
+
 @pytest.mark.parametrize("template", list(TEMPLATES))
 @pytest.mark.parametrize("image", [None, "an/image:1"])
 def test_it_is_a_job(template: str, image: str | None) -> None:
@@ -50,7 +59,9 @@ def test_torch(tmp_path: Path) -> None:
     ]
     for rank in ranks:
         out, err = rank.communicate(timeout=600)
-        assert (rank.returncode, out.splitlines()[-1:]) == (0, ["step 20 of 20: sum of all ranks 2"]), err
+        last = out.splitlines()[-1:]
+        assert (rank.returncode, last) == (0, ["step 20 of 20: sum of all ranks 2, loss 0.0019"]), err
+        assert figures("torch", last[0]) == {"step": "20", "total": "20", "loss": "0.0019"}
 
 
 def test_torchrun(tmp_path: Path) -> None:
@@ -61,12 +72,24 @@ def test_torchrun(tmp_path: Path) -> None:
         env=environment() | {"PYTHONUNBUFFERED": "1", "TMPDIR": str(tmp_path)},  # where torchrun leaves a folder
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == sorted(
+    assert sorted(line.split(", loss ")[0] for line in done.stdout.splitlines()) == sorted(
         2 * [f"step {step} of 20: sum of all ranks 2" for step in range(1, 21)]
     )
+    assert all(figures("torchrun", line)["loss"] for line in done.stdout.splitlines())
 
 
 def test_command() -> None:
     """A shell loop, told where it is."""
     done = subprocess.run(command("command"), check=True, text=True, capture_output=True, timeout=600)
-    assert done.stdout.splitlines()[-1] == "step 10: node 0 of 1, the first is 127.0.0.1:29611"
+    last = done.stdout.splitlines()[-1]
+    assert last == "step 10 of 10: node 0 of 1, the first is 127.0.0.1:29611"
+    assert figures("command", last) == {"step": "10", "total": "10"}
+
+
+@pytest.mark.parametrize(
+    ("template", "line"),
+    [("tf", "step 7 of 20: sum of all workers 2"), ("tf-ps", "step 7 of 20: counted by workers 7")],
+)
+def test_what_tensorflow_prints_is_read(template: str, line: str) -> None:
+    assert line.split(":")[1].split()[0] in TEMPLATES[template].text
+    assert figures(template, line) == {"step": "7", "total": "20"}

@@ -35,7 +35,7 @@ def digits(*, epochs: int, image: str | None) -> dict[str, Any]:
         "command": [*program, *meet.split(), "--epochs", str(epochs), "--log-every", "20"],
         "env": {"PYTHONDONTWRITEBYTECODE": "1"},
         "stop_grace": "10s",
-        "progress": {"regex": r"epoch (?P<epoch>\d+) step (?P<step>\d+) loss (?P<loss>[\d.]+)"},
+        "progress": {"regex": r"step (?P<step>\d+) loss (?P<loss>[\d.]+), (?P<total>\d+) steps"},
     }
     return values | ({"image": image, "volumes": [f"{trainers}:/trainers:ro"]} if image else {})
 

@@ -31,7 +31,7 @@ import math, os, sys, time
 rank, steps, fail = int(os.environ["RANK"]), int(sys.argv[1]), sys.argv[2:] == ["--fail"]
 print(f"[rank{rank}] {os.environ['WORLD_SIZE']} ranks, master {os.environ['MASTER_ADDR']}", flush=True)
 for step in range(1, steps + 1):
-    print(f"step {step} loss {2.5 * math.exp(-step / steps * 2):.3f}", flush=True)
+    print(f"step {step}/{steps} loss {2.5 * math.exp(-step / steps * 2):.3f}", flush=True)
     if step % 50 == 0 and rank == 0:
         print(f"checkpoint saved at step {step}", flush=True)
     if fail and rank == 1 and step == steps // 2:
@@ -39,6 +39,7 @@ for step in range(1, steps + 1):
     time.sleep(0.2)
 '''
 """Needs only Python, so that every screen can be tried where torch is not."""
+COUNTED = r"step (?P<step>\d+)/(?P<total>\d+) loss (?P<loss>[\d.]+)|saved at step (?P<checkpoint>\d+)"
 
 
 async def open_demo(settings: Settings, count: int, *, docker: bool, image: str, epochs: int) -> int:
@@ -91,6 +92,6 @@ def _counting(folder: Path, *words: str) -> dict[str, Any]:
         "gpus_per_host": 0,
         "fabric": {"kind": "tcp"},
         "command": [sys.executable, str(folder / "counting.py"), *words],
-        "progress": {"regex": r"step (?P<step>\d+) loss (?P<loss>[\d.]+)"},
+        "progress": {"regex": COUNTED},
         "stop_grace": "5s",
     }

@@ -33,13 +33,22 @@ _TORCH = """\
     device = "cuda" if "{backend}" == "nccl" else "cpu"
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    weight = torch.zeros(1, device=device)
     for step in range(1, 21):
         one = torch.ones(1000, device=device)
         dist.all_reduce(one)
-        print("step %d of 20: sum of all ranks %d\\n" % (step, one[0]), end="", flush=True)
+        loss, gradient = (weight - 3) ** 2, 2 * (weight - 3)
+        dist.all_reduce(gradient)
+        weight -= 0.1 * gradient / one[0]
+        print("step %d of 20: sum of all ranks %d, loss %.4f\\n" % (step, one[0], loss), end="", flush=True)
         time.sleep(0.5)
     dist.destroy_process_group()
 """
+_STEPS = """\
+# How its lines tell how far it is: each group is a figure, `step`, `total` and `loss` mean something to distui.
+progress: {regex: 'step (?P<step>\\d+) of (?P<total>\\d+)'}
+"""
+_LOSS = _STEPS.replace("(?P<total>\\d+)", "(?P<total>\\d+): .*loss (?P<loss>\\S+)")
 _OWN = (
     "# Put your own program in the place of this one; `code: ./` sends this folder, which lies at `workdir: /work`.\n"
 )
@@ -49,19 +58,19 @@ TEMPLATES = {
         "PyTorch: distui starts a process for each rank",
         "torch",
         TORCH_IMAGE,
-        "launcher: env\nranks: {per_host: 1}\n" + _OWN + "command:\n  - python3\n  - -c\n  - |\n" + _TORCH,
+        "launcher: env\nranks: {per_host: 1}\n" + _LOSS + _OWN + "command:\n  - python3\n  - -c\n  - |\n" + _TORCH,
     ),
     "torchrun": Template(
         "PyTorch: torchrun on each host starts the ranks",
         "torch",
         TORCH_IMAGE,
-        "launcher: torchrun\n" + _OWN + "command:\n  - --no-python\n  - python3\n  - -c\n  - |\n" + _TORCH,
+        "launcher: torchrun\n" + _LOSS + _OWN + "command:\n  - --no-python\n  - python3\n  - -c\n  - |\n" + _TORCH,
     ),
     "tf": Template(
         "TensorFlow: each task with its TF_CONFIG",
         "tensorflow",
         TF_IMAGE,
-        "launcher: tf\nroles:\n  worker: {per_host: 1}\n" + _OWN + """\
+        "launcher: tf\nroles:\n  worker: {per_host: 1}\n" + _STEPS + _OWN + """\
 command:
   - python3
   - -c
@@ -87,7 +96,7 @@ roles:
   worker: {per_host: 1}
   ps: {count: 1, env: {CUDA_VISIBLE_DEVICES: ""}}
 done_when: chief   # workers and ps never end by themselves: they are stopped then
-""" + _OWN + """\
+""" + _STEPS + _OWN + """\
 command:
   - python3
   - -c
@@ -113,13 +122,13 @@ command:
         "any other launcher or program, one on each host",
         "torch",
         TORCH_IMAGE,
-        "launcher: command\n" + _OWN + """\
+        "launcher: command\n" + _STEPS + _OWN + """\
 command:
   - sh
   - -c
   - |
     for step in 1 2 3 4 5 6 7 8 9 10; do
-      echo "step $step: node {node_rank} of {nnodes}, the first is {master_addr}:{master_port}"
+      echo "step $step of 10: node {node_rank} of {nnodes}, the first is {master_addr}:{master_port}"
       sleep 0.5
     done
 """,
@@ -130,7 +139,6 @@ command:
 def blank_job(template: str, name: str, hosts: Sequence[str], image: str | None) -> str:
     """The text of a new job file. `image` is None where hosts run processes, not containers."""
     lines = [
-        "# yaml-language-server: $schema=./.distui/job-v1.json",
         "version: 1",
         f"name: {name}",
         *([f"hosts: {scalar(fold(tuple(hosts)))}"] if hosts else []),

@@ -275,7 +275,10 @@ COURSE = (
                 Key(
                     "regex",
                     leaves.text("a regular expression", check=forms.progress),
-                    "With named groups, such as (?P<loss>...).",
+                    "With named groups, each a figure: `step`, `total` (or `steps`: the last step), `epoch` and "
+                    "`epochs`, `loss`, `checkpoint` (a step, or a file), `tokens_per_s`, `samples_per_s` (or `tokens`, "
+                    "a count so far, or `tokens_per_step`), `step_time`; others are plotted, too. "
+                    "Such as step (?P<step>\\d+)/(?P<total>\\d+) loss (?P<loss>\\S+).",
                     required=True,
                 ),
             ),
