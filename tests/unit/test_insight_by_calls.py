@@ -209,6 +209,18 @@ def test_who_lacks_may_be_in_the_first_collective_of_another_group() -> None:
     assert found.headline.endswith("it is in all_reduce, which torch has not recorded")
 
 
+def test_ranks_whose_recorder_can_t_be_read_are_judged_by_their_calls() -> None:
+    """Also where another one tells, of which all collectives are over: it is the one that sleeps."""
+    ranks = (counted(0, *IN_LOAD), *(rank(number, *IN_ALL_REDUCE, torch="2.13.0") for number in (1, 2, 3)))
+    found = explained(*ranks, turns=dict.fromkeys(range(4), 0))
+    assert (found.kind, found.certainty, found.culprits) == ("hang", "likely", (0,))
+    assert found.headline.startswith("rank 0 is in no collective, while ranks 1-3 wait in all_reduce: it sleeps")
+    assert "of ranks 1-3 nothing is known: collectives: no flight recorder" in found.evidence
+    goes_on = replace(ranks[0], process=counted(0, *IN_LOAD, ago=0.5).process)
+    found = explained(goes_on, *ranks[1:], turns=dict.fromkeys(range(4), 0))
+    assert (found.kind, found.certainty, found.culprits) == ("moving", "likely", ())
+
+
 # what makes a group
 
 IN_INIT = (

@@ -556,6 +556,23 @@ def test_a_healthy_run_moves() -> None:
     assert [place.rank for place in found.ranks] == [0, 1, 2, 3]
 
 
+def test_a_run_of_which_most_ranks_are_not_seen_is_not_certain_to_go_on() -> None:
+    """Who waits for others there nobody knows: of which ranks that is so is said, and why."""
+    why = "host h9 can't be asked: no route"
+    found = explain([rank(0, group(30)), *(RankSeen(n, "h9", why_not=why) for n in range(1, 16))])
+    assert verdict(found) == ("moving", "likely", ()) and found.headline == "no collective stands still"
+    assert found.evidence == (f"of ranks 1-15 nothing is known: {why}",)
+    silent = rank(1, groups=None, unasked=("collectives: an answer of more than 4194304 bytes",))
+    found = explain([rank(0, group(30)), silent])
+    assert verdict(found) == ("moving", "likely", ())
+    assert found.evidence == ("of rank 1 nothing is known: collectives: an answer of more than 4194304 bytes",)
+    over = RankSeen(1, "h0", ended="exit 0")
+    assert verdict(explain([rank(0, group(30)), over])) == ("moving", "certain", ()), "it waits for nobody"
+    logger = rank(2, torch="", groups=None)
+    both = [rank(n, group(30), world=2, torch_rank=n) for n in (0, 1)]
+    assert verdict(explain([*both, logger])) == ("moving", "certain", ()), "torch does not count it"
+
+
 def test_slow_steps_are_no_standstill() -> None:
     """Half a minute from one to the next: twenty seconds say nothing."""
     ranks = [rank(n, group(31, 20, every=30)) for n in range(3)]

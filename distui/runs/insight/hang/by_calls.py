@@ -56,7 +56,7 @@ def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Map
     stand = [rank for rank in inside if _stands(figures.get(rank))]
     rest = [seen for seen in ranks if seen.rank not in inside and not seen.ended]
     apart = all(_does_nothing(seen, figures.get(seen.rank)) for seen in rest)
-    first_calls = [seen.rank for seen in ranks if counts and is_not_recorded(seen, _seconds(figures.get(seen.rank)))]
+    untold = [seen.rank for seen in ranks if counts and _waits_untold(seen, figures.get(seen.rank))]
     waiting = [rank for rank in stand if not counts or _leaves_out(inside[rank], apart=apart)]
     outside = [seen.rank for seen in ranks if seen.rank not in inside and seen.main_stack is not None]
     starting = [seen.rank for seen in ranks if seen.rank not in inside and _polls(seen, figures.get(seen.rank))]
@@ -65,10 +65,10 @@ def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Map
         outside = [rank for rank in outside if rank not in ready]
         inside |= dict.fromkeys(starting, INIT)
         waiting = sorted((*waiting, *starting))
-    if first_calls and not waiting:  # of a group, and nobody knows of which one
+    if untold and not waiting:  # of a group, and nobody knows of which one
         gone_on = {seen.rank for seen in ranks if _quiet_for(seen) < _seconds(figures.get(seen.rank))}
         outside = [rank for rank in outside if rank not in gone_on]
-    waiting = sorted({*waiting, *first_calls})
+    waiting = sorted({*waiting, *untold})
     culprits = outside if waiting else []
     if counts and not culprits:
         unsure = waiting or any(inside[rank].startswith(DIRECT) for rank in stand)
@@ -126,6 +126,13 @@ def outside_of_calls(ranks: Sequence[RankSeen]) -> list[int]:
         for seen in ranks
         if seen.main_stack is not None and not seen.ended and not waits_in(seen) and _quiet_for(seen) >= STANDING_S
     ]
+
+
+def _waits_untold(seen: RankSeen, own: Figures | None) -> bool:
+    """Whether a rank waits in a collective of which torch does not tell, though it tells of those of others."""
+    silent = seen.process is not None and seen.process.groups is None and _stands(own)
+    name = collective_of(seen)
+    return (silent and bool(name) and not name.startswith(DIRECT)) or is_not_recorded(seen, _seconds(own))
 
 
 def _quiet_for(seen: RankSeen) -> float:

@@ -32,7 +32,7 @@ from distui.runs.insight.hang.in_vain import in_vain
 from distui.runs.insight.hang.places import called_at, said_once, untold
 from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.hang.rows import places_of
-from distui.runs.insight.hang.unseen import reasons
+from distui.runs.insight.hang.unseen import of_nothing, reasons, silent
 from distui.runs.insight.seen.doing import Doing, advice, at_work, doing
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.seen.sick import Health
@@ -311,11 +311,14 @@ def _nothing_stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Exp
         headline = alone if len(stopped) == 1 else f"{named_ranks(stopped)} are stopped {by}"
         return Explanation("hang", headline, "certain", places, advice=advice(acts[stopped[0]], stall=False))
     if any(seen.groups for seen in ranks):
+        ended = {seen.rank for seen in ranks if seen.ended}
+        lost = [rank for rank in silent(ranks) if rank not in ended]  # who waits for others there, nobody knows
         first_calls = any(map(is_not_recorded, ranks))
-        sure: Certainty = "likely" if first_calls or unsure(ranks) else "certain"
+        sure: Certainty = "likely" if lost or first_calls or unsure(ranks) else "certain"
         mixed = tuple(_of_types(one) for one in unlike(ranks))
         headline = "no collective stands still" + (", but ranks mixed types of tensors in one" if mixed else "")
-        return Explanation("moving", headline, sure, places, mixed, SAME_ORDER if mixed else "")
+        evidence = (*mixed, *of_nothing(ranks, lost))
+        return Explanation("moving", headline, sure, places, evidence, SAME_ORDER if mixed else "")
     return Explanation(
         "unseen", "no rank tells where it is in its collectives", "unknown", places, tuple(reasons(ranks))
     )
