@@ -130,8 +130,14 @@ def test_another_interface(talk: Callable[..., str], distui: Distui) -> None:
     """
 
     def asked() -> None:
-        until(lambda: "\nnetwork: eth0 " in distui("why", "talk").stdout)
-        told = distui("why", "talk").stdout
+        told = ""
+
+        def tells() -> bool:
+            nonlocal told
+            told = distui("why", "talk").stdout
+            return "\nnetwork: eth0 " in told
+
+        until(tells)
         assert "went over eth0, hardly any over ib0" in told and " (until " in told, told
 
     said = talk("network so far: ", 'os.environ["GLOO_SOCKET_IFNAME"] = "eth0"', during=asked)
