@@ -12,8 +12,9 @@ from measuring import measured
 from standing import answer, hang
 from training import PATTERN, opened, settled, until
 
+from distui.monitor.problems import of_run
 from distui.plan.model import RunPlan
-from distui.runs.lines.events import GpuReading, Progressed, RanksAsked, RankSilent, RanksStepped, RankStep
+from distui.runs.lines.events import GpuReading, Progressed, RanksAsked, RankSilent, RanksStepped, RankStep, RunStalled
 from distui.runs.lines.explanation import Explanation, RankPlace
 from distui.runs.state.standstill import Standstill, standstill
 from distui.tui.metrics.screen import MetricsScreen
@@ -93,6 +94,22 @@ async def test_n_goes_to_the_culprit(open_app: Any, backend: FakeBackend, size: 
         await pilot.press("w")
         await settled(pilot)
         assert isinstance(app.screen, WhyScreen)
+
+
+async def test_the_culprit_is_named_though_the_others_differ_by_a_step(open_app: Any, backend: FakeBackend) -> None:
+    """Half of 24 are a step ahead of the others, and one is far behind: the banner and `n` know only that one."""
+    live = await stuck(backend, **{f"r{rank}": 19 for rank in range(12)}, r13=9)
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        assert "STALLED" in screen_text(app) and "Rank 13 is 11 steps behind the others" in screen_text(app)
+        assert screen.failures.suspects == [13] and "culprit" in screen_text(app)
+        await pilot.press("n")
+        await settled(pilot)
+        assert screen.panes.log_pane.rank == 13
+    await live.feed(RunStalled(time.time(), True, time.time() - 3.5 * 3600, 20))
+    assert [problem.text.partition("; ")[2] for problem in of_run("big", live.state, time.time())] == [
+        "rank 13 is behind"
+    ]
 
 
 async def test_n_begins_with_the_culprit_though_a_pane_has_it(open_app: Any, backend: FakeBackend) -> None:

@@ -322,6 +322,34 @@ def test_half_of_the_ranks_are_named_only_in_a_run_that_stands() -> None:
     assert behind(most, standing=True) == frozenset()
 
 
+@pytest.mark.parametrize(
+    ("steps", "late"),
+    [
+        ([23, 22, 22, 22, 22, 15], {5}),
+        ([104] * 11 + [103] * 12 + [35], {23}),
+        ([104] + [103] * 22 + [35], {23}),
+        ([104] * 12 + [103] * 11 + [35], {23}),
+        ([104] * 10 + [103] * 10 + [60, 50, 40, 35], {20, 21, 22, 23}),
+        ([104] * 12 + [103] * 11 + [100], {23}),
+        ([104] * 8 + [103] * 8 + [102] * 7 + [101], {23}),
+        ([110] + [104] * 22 + [35], {23}),
+        ([23, 22, 22, 22, 22, 22], set()),
+    ],
+)
+def test_the_others_need_not_stand_at_one_step(steps: list[int], late: set[int]) -> None:
+    """Ranks rarely stop all at the same one: who is behind is further from them than they are from each other."""
+    paces = taken(Pages(), (RankStep(rank, step, 0.0) for rank, step in enumerate(steps)))
+    assert behind(paces, standing=True) == late
+
+
+def test_who_is_behind_stays_so_when_the_run_stalls() -> None:
+    """Named while it goes on, named when it stands."""
+    steps = [41] * 12 + [40] * 12
+    steps[13] = 30
+    paces = taken(Pages(), (RankStep(rank, step, 0.0) for rank, step in enumerate(steps)))
+    assert behind(paces) == behind(paces, standing=True) == {13}
+
+
 def test_epochs_come_first() -> None:
     """A step that counts from zero in each epoch: who is in an epoch before is behind, and is not the first."""
     paces = taken(Pages(), (RankStep(0, 3, 0.0, 2), RankStep(1, 99, 0.0, 1), RankStep(2, 3, 0.0, 2)))

@@ -8,6 +8,7 @@ reports every hundred steps, and is not late in between.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 from distui.frozen import frozen
 from distui.runs.lines.events import RankStep
@@ -80,18 +81,28 @@ def _lag(pace: Pace, front: Pace) -> int:
 def behind(paces: Mapping[int, Pace], *, standing: bool = False) -> frozenset[int]:
     """Ranks that are too far behind the first one; none where that is so of half of them or more.
 
-    Where the run stands still (`standing`), one report behind is too far: others wait for whoever is, also where that
-    is one of two, or one host of two.
+    Where the run stands still (`standing`), others wait for whoever is behind, by however little, also where that is
+    one of two, or one host of two. Not all ranks stop at the same step then: who is no further behind than the others
+    are apart is one of those who wait.
     """
-    found = _further(paces, 0.0) if standing else far_behind(paces)
-    return found if 2 * len(found) < len(paces) + standing else frozenset()
+    most = (len(paces) + standing - 1) // 2
+    far = far_behind(paces)
+    if far and len(far) <= most:
+        return far
+    return _apart(lags(paces), most) if standing else frozenset()
+
+
+def _apart(lag: Mapping[int, int], most: int) -> frozenset[int]:
+    """The ranks behind the widest gap, at most so many; of gaps that are equal, behind the last one."""
+    found: frozenset[int] = frozenset()
+    widest, furthest = 0, sorted(lag, key=lambda rank: (-lag[rank], rank))
+    for count, (rank, ahead) in enumerate(pairwise(furthest), 1):
+        if count <= most and lag[rank] - lag[ahead] > widest:
+            found, widest = frozenset(furthest[:count]), lag[rank] - lag[ahead]
+    return found
 
 
 def far_behind(paces: Mapping[int, Pace]) -> frozenset[int]:
     """Ranks that are so many reports behind the first one that more is to come of them, however many they are."""
-    usual = [pace.steps for pace in paces.values() if pace.steps]
-    return _further(paces, STEPS * max(usual, default=1.0))
-
-
-def _further(paces: Mapping[int, Pace], far: float) -> frozenset[int]:
+    far = STEPS * max((pace.steps for pace in paces.values() if pace.steps), default=1.0)
     return frozenset(rank for rank, lag in lags(paces).items() if lag > far)
