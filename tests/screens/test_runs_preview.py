@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from every_key import a_run
 from fakes import FakeBackend, FakeLive, colours, history, sample, screen_text, settle
-from measuring import measured
+from measuring import measured, write
+from training import say
 
 from distui.monitor.figures import HostNews
 from distui.plan.labels import TaskLabels
@@ -55,6 +56,24 @@ async def test_a_run_that_nobody_follows_here_says_what_is_recorded(backend: Fak
         await pilot.press("down")
         await settle(pilot)
         assert "progress" not in screen_text(app)
+
+
+async def test_a_run_that_ended_since_it_was_looked_at_says_its_end(backend: FakeBackend, open_app: Any) -> None:
+    """What was read while it lived is not its end; nor is what was read before its logs were fetched."""
+    live = await a_run(backend, fails=False)
+    measured(live, end=time.time() - 60, loss=6.0)
+    del backend.live[live.plan.run_id]
+    backend.rows = [next(row for row in backend.rows if row.run == live.plan.run_id)]
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        await until(pilot, lambda: "last step 599   loss 0.8584" in screen_text(app))
+        begin = time.time() - 660
+        for steps, state in ((700, "ended"), (800, "succeeded")):
+            write(live.stored.series_dir, begin + steps - 100, 100, since=steps - 100)
+            say(live, 0, f"step {steps - 1}")
+            backend.rows = [dataclasses.replace(backend.rows[0], live=False, state=state, took=42.0)]
+            app.ask_runs()
+            await until(pilot, lambda want=steps - 1: f"last step {want}" in screen_text(app))
+            assert f"last  step {steps - 1}" in screen_text(app)
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,8 @@ class RunsScreen(View):
         self._lookers: dict[str, Looker] = {}
         self._looks: dict[str, Look] = {}
         """What was read of the folders of runs that the cursor was on."""
+        self._looked_as: dict[str, RunRow] = {}
+        """What the list said of them then."""
         self._looking = False
         self._listener = Listener(self)
         self.marked: tuple[str, ...] = ()
@@ -209,23 +211,26 @@ class RunsScreen(View):
         return preview(row, app_of(self).found, width, self.palette, self.glyphs, goes)
 
     def _look(self) -> None:
-        """Read the folder of the run under the cursor, in a thread: one at a time, and an ended one once."""
+        """Read the folder of the run under the cursor, in a thread: one at a time, and an ended one once. What was read
+        while it lived, or before its logs were here, is not its end.
+        """
         row = self.chosen
-        if row is None or self._looking or (row.run in self._looks and not row.live):
+        if row is None or self._looking or (self._looked_as.get(row.run) == row and not row.live):
             return
         followed = self.backend.following.get(row.run)  # who only looks on may do that in a folder of its own
         stored = followed.stored if followed is not None else self.backend.stored(row.run) if row.recorded else None
         if stored is None:
             return
         self._looking = True
-        self.work(self._looked(row.run, stored), name="look", alone=False)
+        self.work(self._looked(row, stored), name="look", alone=False)
 
-    async def _looked(self, run: str, stored: StoredRun) -> None:
+    async def _looked(self, row: RunRow, stored: StoredRun) -> None:
         try:
-            looker = self._lookers.get(run)
-            if looker is None or looker.stored != stored:
-                looker = self._lookers[run] = Looker(stored)
-            self._looks[run] = await asyncio.to_thread(looker.look, self.size.width)
+            looker = self._lookers.get(row.run)
+            if looker is None or looker.stored != stored or not row.live:
+                looker = self._lookers[row.run] = Looker(stored)
+            self._looks[row.run] = await asyncio.to_thread(looker.look, self.size.width)
+            self._looked_as[row.run] = row
         finally:
             self._looking = False
         if not self.closing:
