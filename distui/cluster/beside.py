@@ -130,12 +130,12 @@ class Beside:
 
     def _with_steps(self, events: list[Event]) -> list[Event]:
         """These, and how far ranks are by what they said; an end stays the last one."""
-        self._steps.take(events)
-        steps = self._steps.news(self._clock())
-        if steps is None:
-            return events
-        at = next((i for i, event in enumerate(events) if isinstance(event, AttemptEnded | RunEnded)), len(events))
-        return [*events[:at], steps, *events[at:]]
+        end = next((i for i, event in enumerate(events) if isinstance(event, AttemptEnded | RunEnded)), None)
+        before, after = events[:end], events[end:] if end is not None else []
+        self._steps.take(before)
+        steps = self._steps.news(self._clock(), last=end is not None)
+        self._steps.take(after)
+        return [*before, *([steps] if steps is not None else []), *after]
 
     def _taken(self, events: list[Event]) -> tuple[Event, ...]:
         events = [self._masked(event) for event in events]

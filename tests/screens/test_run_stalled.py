@@ -322,6 +322,19 @@ async def test_its_metrics_and_its_preview_have_no_speed(open_app: Any, backend:
         assert colours(app, "STALLED 3h, last step 20") == {app.screen.palette.watch.color}
 
 
+async def test_its_metrics_end_with_what_the_run_said_last(open_app: Any, backend: FakeBackend) -> None:
+    """The same step and loss in the headline, in the title of the curve and below it."""
+    live, now = await stuck(backend), time.time()
+    measured(live, end=now - 100)
+    await live.feed(Progressed(now - 98.5, 0, "node01", {"step": 604.0, "loss": 0.0625}, {}, 2.0))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        await pilot.press("p")
+        await until(pilot, lambda: isinstance(app.screen, MetricsScreen) and "Step time" in screen_text(app))
+        assert line_of(app, "Loss").endswith(" 0.0625") and "loss 0.0625" in line_of(app, "STALLED")
+        assert "step 604" in line_of(app, "smooth")
+
+
 async def test_the_fake_runs_really_stand(backend: FakeBackend) -> None:
     """What these tests show is what the rule of the core says."""
     live = await stuck(backend)

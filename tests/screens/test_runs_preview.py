@@ -15,7 +15,8 @@ from training import say
 from distui.monitor.figures import HostNews
 from distui.plan.labels import TaskLabels
 from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
-from distui.runs.lines.events import Progressed
+from distui.runs.lines.events import Progressed, RunEnded
+from distui.runs.store.journal import Journal
 from distui.runs.store.runs import StoredRun
 
 
@@ -74,6 +75,22 @@ async def test_a_run_that_ended_since_it_was_looked_at_says_its_end(backend: Fak
             app.ask_runs()
             await until(pilot, lambda want=steps - 1: f"last step {want}" in screen_text(app))
             assert f"last  step {steps - 1}" in screen_text(app)
+
+
+async def test_the_last_step_is_the_one_that_show_has(backend: FakeBackend, open_app: Any) -> None:
+    """What was measured is a mean, where it is coarse; what was said last stands in the result, with its checkpoint."""
+    live = await a_run(backend, fails=False)
+    measured(live)
+    said = Progressed(time.time(), 0, "node01", {"step": 600.0, "total": 600.0, "loss": 0.25, "checkpoint": 600.0})
+    journal = Journal(live.stored)
+    journal.write([RunEnded(time.time(), "succeeded", 0, progress=said)])
+    journal.close()
+    del backend.live[live.plan.run_id]
+    row = next(row for row in backend.rows if row.run == live.plan.run_id)
+    backend.rows = [dataclasses.replace(row, live=False, state="succeeded")]
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        await until(pilot, lambda: "progress" in screen_text(app))
+        assert "progress  last step 600 of 600   loss 0.25   checkpoint 600" in screen_text(app)
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,22 @@ async def test_who_reads_beside_the_owner_knows_them(stored: StoredRun) -> None:
     assert steps_in(last) == [{1: 7}] and isinstance(last[-1], RunEnded)
 
 
+async def test_the_last_steps_are_known_though_the_end_comes_within_a_second(stored: StoredRun) -> None:
+    """Whoever reads beside the owner is at the same steps as that one when the run ends."""
+    record(stored, OPENED)
+    beside = Beside(PLAN, contextlib.nullcontext, looks=True, reader=StoredReader(stored), clock=lambda: 9e9)
+    batches = beside.batches()
+    await anext(batches)
+    for step in (6, 7):
+        with stored.rank_log(0).open("a") as file:
+            file.write(f"step {step}\n")
+        if step == 6:
+            assert steps_in(list(await anext(batches))) == [{0: 6}]
+    record(stored, RunEnded(99.0, "failed", 1))
+    last = [event async for batch in batches for event in batch]
+    assert steps_in(last) == [{0: 7}] and isinstance(last[-1], RunEnded)
+
+
 def test_a_plan_without_ranks_is_none(tmp_path: Path) -> None:
     """As a torn one may be."""
     plan: RunPlan = replace(PLAN, tasks=())

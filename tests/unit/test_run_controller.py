@@ -18,9 +18,10 @@ from distui.runs.attempt import outbox
 from distui.runs.attempt.limits import Limits
 from distui.runs.control.controller import RunController
 from distui.runs.ending import review
-from distui.runs.follow.followed import Back, Drained, Exited, Lost, Note, Removed
+from distui.runs.follow.followed import Back, Drained, Exited, Lost, Note, Records, Removed
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.hosts.stop_word import StopWord, read_word
+from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import (
     FailureFound,
     HostChanged,
@@ -33,6 +34,7 @@ from distui.runs.lines.events import (
     RunEnded,
     RunOpened,
     StopAsked,
+    iso,
 )
 from distui.runs.store.runs import AlreadyFollowed
 from distui.runs.store.secret_checks import keep_checks
@@ -287,6 +289,37 @@ async def test_progress_and_silence_are_told(cluster: Cluster) -> None:
     ended = await cluster.drive(controller, stop())
     assert ended.progress is not None and ended.progress.values == {"step": 7.0, "loss": 2.5}
     assert [e.values["step"] for e in cluster.of(Progressed)][-1] == 7.0
+
+
+async def test_a_rank_that_says_nothing_more_stands_at_its_last_step(cluster: Cluster) -> None:
+    """Of three steps within a second, then silence, the last one is told and dated as it was said; and so are those of
+    all ranks that are said just before the end.
+    """
+    plan = dataclasses.replace(cluster.plan(), progress=r"step (?P<step>\d+)")
+    controller, began = cluster.controller(plan), time.time() - 0.5
+
+    def say(task: int, step: int) -> None:
+        stamp = iso(began + step / 100).encode()
+        batch = Batch((1,), (stamp,), (b"step %d\n" % step,))
+        cluster.hosts[task].news.put_nowait(Records(task, batch, ResumePoint(written=8 * step)))
+
+    async def talk() -> None:
+        await until(running(cluster))
+        for step in (1, 2, 3):
+            say(0, step)
+        await until(lambda: controller.state.progress is not None and controller.state.progress.values["step"] == 3)
+        await until(lambda: 0 in controller.state.steps)
+        for task in (0, 1):
+            say(task, 4)
+        await until(lambda: sum(len(e.lines) for e in cluster.of(LogLines)) == 5)
+        controller.request_stop("user", grace=0)
+
+    ended = await cluster.drive(controller, talk())
+    assert [(e.values["step"], e.at) for e in cluster.of(Progressed)] == [
+        (step, pytest.approx(began + step / 100, abs=1e-3)) for step in (1, 3, 4)
+    ]
+    assert ended.progress is not None and ended.progress.values == {"step": 4.0}
+    assert {rank: pace.last.step for rank, pace in controller.state.steps.items()} == {0: 4, 1: 4}
 
 
 async def test_a_loss_that_is_no_number_is_told(cluster: Cluster) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from distui.cli.printing.words import progress_words
+from distui.patterns import LimitedPattern
 from distui.runs.lines.event_json import progress_json, progress_of
 from distui.runs.lines.events import LogLine, Progressed, RunEnded
 from distui.runs.state.progress import POINTS, ProgressTeller, figure_name, number
@@ -97,12 +99,41 @@ def test_a_line_that_is_read_late_is_one_point(first: int) -> None:
 
 @pytest.mark.parametrize("times", [[NIGHT + i / 2 for i in range(9)], [None] * 9], ids=["of now", "without times"])
 def test_what_is_said_now_is_one_point_of_now(times: list[float | None]) -> None:
-    """Also where an engine gives no times, for all that is known."""
+    """Of its line, and of the moment it is read where an engine gives no times."""
     teller = ProgressTeller(PATTERN, 0, "h1")
     lines = [LogLine("stdout", f"step {i} loss 1", stamp(at) if at else "") for i, at in enumerate(times)]
     assert not list(teller.earlier(lines, NIGHT + 4.9)) and not list(teller.earlier([], NIGHT))
     told = teller.take(lines, NIGHT + 4.9)
-    assert told is not None and (told.at, told.values["step"]) == (NIGHT + 4.9, 8)
+    assert told is not None and (told.at, told.values["step"]) == (NIGHT + (4.9 if times[0] is None else 4.0), 8)
+
+
+def test_what_waits_for_its_second_is_told_without_another_line() -> None:
+    """Dated as it was said, and never ahead of our clock: three steps in the second before a rank hangs."""
+    teller = ProgressTeller(PATTERN, 0, "h1")
+    began = teller.take(said("step 1 loss 3", stamp=stamp(NIGHT)), NIGHT + 0.1)
+    assert began is not None and began.at == NIGHT
+    assert teller.take(said("step 2 loss 2", stamp="2023-11-14T22:13:20.400000000Z"), NIGHT + 0.5) is None
+    assert teller.take(said("step 3 loss 1", stamp="2023-11-14T22:13:20.700000000Z"), NIGHT + 0.8) is None
+    assert teller.due(NIGHT + 1.0) is None
+    told = teller.due(NIGHT + 1.2)
+    assert told is not None and (told.at, told.values["step"]) == (NIGHT + 0.7, 3)
+    assert teller.due(NIGHT + 9) is None and teller.tell(NIGHT + 120) is None
+    assert teller.take(said("step 4 loss 1", stamp=stamp(NIGHT + 300)), NIGHT + 10) == replace(
+        told, at=NIGHT + 10, values={"step": 4.0, "loss": 1.0}, seconds_per_step=100.0
+    )
+    late = teller.take(said("step 5 loss 1", stamp=stamp(NIGHT + 301)), NIGHT - 3600)
+    assert late is not None, "a clock that is set back holds nothing back"
+
+
+def test_what_waited_is_told_before_what_came_late() -> None:
+    """It keeps its own date, and is not told again with another one's."""
+    teller = ProgressTeller(PATTERN, 0, "h1")
+    teller.take(said("step 1 loss 3", stamp=stamp(NIGHT)), NIGHT)
+    assert teller.take(said("step 2 loss 2", stamp=stamp(NIGHT)), NIGHT + 0.5) is None
+    lines = [LogLine("stdout", f"step {i} loss 1", stamp(NIGHT + i)) for i in range(3, 60)]
+    found = [*teller.earlier(lines, NIGHT + 90), teller.take(lines, NIGHT + 90), teller.tell(NIGHT + 91)]
+    told = [(one.at - NIGHT, one.values["step"]) for one in found if one is not None]
+    assert told[0] == (0, 2) and told[-1] == (59, 59) and all(at == step for at, step in told[1:])
 
 
 SAVES = r"step (?P<step>\d+)/(?P<total>\d+) loss (?P<loss>\S+)|saved (?P<checkpoint>\S+)"
@@ -129,6 +160,52 @@ def test_a_checkpoint_stands_until_the_next_one_and_takes_no_step_away(
     assert after.seconds_per_step == 2.0
     among = teller.take(said("saved b.pt", "step 4/9 loss 1"), 40.0)
     assert among is not None and (among.values["step"], among.words) == (4.0, {"checkpoint": "b.pt"})
+
+
+@pytest.mark.parametrize(
+    ("lines", "step", "saved"),
+    [
+        (["step 200/200 loss 1", "saved 200"], 200, 200),
+        (["saved 190", "step 199/200 loss 1", "step 200/200 loss 1", "saved 200", "bye"], 200, 200),
+        (["step 200/200 loss 1", *["saved 200"] * 500, "bye"], 200, 200),
+        (["step 200/200 loss 1", "saved 200", *["bye"] * 500], 200, 200),
+        (["step 199/200 loss 1", "saved 199", "step 200/200 loss 1"], 200, 199),
+    ],
+)
+def test_a_step_and_what_is_saved_at_it_count_though_they_are_read_at_once(
+    lines: list[str], step: float, saved: float
+) -> None:
+    """As every run ends that saves at its end. A step is dated by its own line, not by that of the checkpoint."""
+    teller = ProgressTeller(SAVES, 0, "h1")
+    teller.take(said("step 198/200 loss 1"), NIGHT - 10)
+    at = next(i for i in reversed(range(len(lines))) if lines[i].startswith("step"))
+    stamped = [LogLine("stdout", text, stamp(NIGHT + i)) for i, text in enumerate(lines)]
+    told = teller.take(stamped, NIGHT + 4.5) if len(lines) < 10 else teller.take(said(*lines), NIGHT)
+    assert told is not None and (told.values["step"], told.values["checkpoint"]) == (step, saved)
+    assert told.at == NIGHT + (at if len(lines) < 10 else 0)
+
+
+def test_a_checkpoint_alone_is_dated_by_its_own_line() -> None:
+    """It may be saved long after its step."""
+    teller = ProgressTeller(SAVES, 0, "h1")
+    teller.take(said("step 5/9 loss 1", stamp=stamp(NIGHT)), NIGHT)
+    told = teller.take(said("saved 5", stamp=stamp(NIGHT + 40)), NIGHT + 41)
+    assert told is not None and (told.at, told.values["step"], told.values["checkpoint"]) == (NIGHT + 40, 5, 5)
+
+
+@pytest.mark.parametrize("regex", [PATTERN, SAVES])
+def test_lines_that_come_at_once_are_asked_about_once(regex: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each question goes to another process: one for a batch, whatever the pattern tells; none as time goes by."""
+    asked = []
+    ask = LimitedPattern._ask
+    monkeypatch.setattr(LimitedPattern, "_ask", lambda self, *given: asked.append(given[1]) or ask(self, *given))
+    teller = ProgressTeller(regex, 0, "h1")
+    told = []
+    for i in range(100):
+        lines = [f"step {i}/99 loss 1" if "saved" in regex else f"step {i} loss 1", "saved 1", *["other"] * 8]
+        told += [teller.take(said(*lines), 10 + i / 10), teller.due(10 + i / 10 + 0.05)]
+    assert len(asked) == 100 and sum(map(len, asked)) <= 1000
+    assert sum(one is not None for one in told) == 10
 
 
 def test_progress_as_json_and_back() -> None:

@@ -124,6 +124,29 @@ async def test_what_was_said_before_it_was_followed_is_progress_of_then(make: An
     assert told[-1].values["step"] == 599
 
 
+async def test_progress_is_told_though_nobody_says_another_line(make: Any) -> None:
+    """A step that waited for its second, and one of a rank of which nobody knew yet that it leads; once a second."""
+    watched = make(dataclasses.replace(plan_for("h1", "h2"), progress=r"step (?P<step>\d+)"))
+    began = watched.now
+    async with watched.watch.following(watched.hosts, adopted=False):
+        for at, rank, line in (
+            (0.0, 0, "hi"),
+            (0.1, 1, "hi"),
+            (0.2, 1, "step 1"),
+            (1.5, 1, "step 2"),
+            (1.8, 1, "step 3"),
+        ):
+            while watched.now < began + at:
+                watched.now += 0.1
+                await watched.watch.time_passed()
+            await watched.watch.take(f"h{rank + 1}", records(rank, f"{line}\n".encode()))
+        for _ in range(100):
+            watched.now += 0.1
+            await watched.watch.time_passed()
+    await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
+    assert [(one.rank, one.values["step"]) for one in watched.of(Progressed)] == [(1, 1), (1, 3)]
+
+
 MEGATRON = r"iteration (?P<step>\d+)/\s*(?P<total>\d+) .*lm loss: (?P<loss>\S+)|saved checkpoint at (?P<checkpoint>\d+)"
 
 

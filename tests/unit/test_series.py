@@ -153,6 +153,24 @@ def test_what_came_late_stands_where_it_was_said(tmp_path: Path) -> None:
     assert len(read_content(tmp_path / "10m").rows) < 80
 
 
+def test_a_step_that_is_told_a_second_later_stands_in_its_own_second(tmp_path: Path) -> None:
+    """Between figures of now, and older by two seconds at most: each second has one row, written in its turn."""
+    writer = SeriesWriter(tmp_path)
+    for i in range(100):
+        writer.put(T0 + i, [(LOAD, 97.0)])
+        if i >= 2:
+            writer.put(T0 + i - 1 - i % 2, [(LOSS, float(i - 1 - i % 2))], i - 1 - i % 2)
+        assert [row.start for row in read_content(tmp_path / "1s").rows] == [T0 + n for n in range(i - 2)]
+    writer.close()
+    content = read_content(tmp_path / "1s")
+    assert [row.start - T0 for row in content.rows] == [*range(100)]
+    told = [
+        (row.start - T0, row.last_step, content.row(row).bins[LOSS].mean) for row in content.rows if row.last_step >= 0
+    ]
+    assert len(told) == 49 and all(at == step == loss for at, step, loss in told)
+    assert len(read_content(tmp_path / "10s").rows) == 9, "nor has a coarse one two rows"
+
+
 def test_what_is_no_number_has_no_part_in_a_mean() -> None:
     """Unless nothing else was said; beyond what four bytes hold it is the largest they do."""
     assert joined(bin_of(float("nan")), bin_of(2.0)) == Bin(1, 2.0, 2.0, 2.0)
@@ -227,7 +245,7 @@ def test_a_full_disk_costs_the_rows_of_that_time(tmp_path: Path, monkeypatch: py
         writer.put(T0 + i, [(LOSS, float(i))])
     writer.close()
     seconds = [row.start - T0 for row in rows_of(tmp_path) if row.width == 1]
-    assert seconds == [*range(11), *range(15, 40)]
+    assert seconds == [*range(9), *range(13, 40)], "a row is written when its second is over for two"
     (second,) = [row for row in read_content(tmp_path / "10s").rows if row.start == T0 + 10]
     content = read_content(tmp_path / "10s")
     assert content.row(second).bins[LOSS] == Bin(10, 14.5, 10.0, 19.0)
@@ -270,15 +288,17 @@ def test_many_ranks_are_kept_for_less_time_by_the_second(tmp_path: Path, monkeyp
 
 
 def test_somebody_reads_while_it_is_written(tmp_path: Path) -> None:
-    """Row by row, also when the file is replaced by a shorter one."""
+    """Row by row, also when the file is replaced by a shorter one; what may still grow is not there yet."""
     writer, reader = SeriesWriter(tmp_path, SMALL), SeriesReader(tmp_path, SMALL)
     for i in range(300):
         writer.put(T0 + i, [(LOSS, float(i))], i)
         reader.refresh()
-        assert all_of(reader.rows(), LOSS).samples == i
+        assert all_of(reader.rows(), LOSS).samples == max(0, i - 2)
     assert reader.refresh() is False
     assert reader.series == (LOSS,)
-    assert reader.span == (min(row.start for row in reader.rows()), T0 + 299)
+    assert reader.span == (min(row.start for row in reader.rows()), T0 + 297)
+    writer.close()
+    assert reader.refresh() is True and reader.span[1] == T0 + 300
 
 
 def test_what_is_asked_for(tmp_path: Path) -> None:

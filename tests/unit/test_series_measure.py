@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from distui.plan.model import HostNetwork, RunPlan
-from distui.runs.lines.events import GpuReading, HostSampled, Notice, Progressed
+from distui.runs.lines.events import GpuReading, HostSampled, Notice, Progressed, RunEnded
 from distui.runs.series.measure import Measure
 from distui.runs.series.reader import SeriesReader
 from distui.runs.series.values import Series, unit_of
@@ -81,18 +81,36 @@ async def test_who_follows_a_run_keeps_what_it_measures(cluster: Cluster) -> Non
 
 
 async def test_samples_are_kept_by_the_second(cluster: Cluster, tmp_path: Path) -> None:
-    """What the emitter gets is on the disk as soon as the second is over."""
+    """What the emitter gets is on the disk as soon as the second is over for two, and all of it once the run has ended:
+    before that is said.
+    """
     controller = cluster.controller(plan_for("h1", facts={"h1": facts_of("h1")}))
     events = controller._run.events
     events.measure(controller.plan)
     reader = SeriesReader(controller.stored.series_dir)
     with events.writing():
-        for i in range(3):
+        for i in range(4):
             await events.emit(HostSampled(1_700_000_000.0 + i, "h1", cpu_pct=10.0 * i))
         reader.refresh()
-        assert [row.bins[Series("cpu_load", host="h1")].mean for row in reader.rows()] == [0.0, 10.0]
-    reader.refresh()
-    assert len(reader.rows()) == 3
+        assert [row.bins[Series("cpu_load", host="h1")].mean for row in reader.rows()] == [0.0]
+        await events.emit(RunEnded(1_700_000_004.0, "succeeded", 0))
+        reader.refresh()
+        assert len(reader.rows()) == 4
+
+
+def test_a_checkpoint_measures_no_loss_again(plan: RunPlan) -> None:
+    """It is said with the step of before, maybe long after it: then nothing was learned."""
+    measure = Measure(plan)
+
+    def names(event: Progressed) -> list[str]:
+        return [series.name for series, _ in measure.figures(event)]
+
+    assert names(told(T0, 1.0, step=5.0, loss=2.0)) == ["loss", "step_time"]
+    assert names(told(T0 + 40, 1.0, step=5.0, loss=2.0, checkpoint=5.0)) == ["checkpoint"]
+    named = dataclasses.replace(told(T0 + 60, 1.0, step=5.0, loss=2.0, checkpoint=5.0), words={"ckpt": "a.pt"})
+    assert names(named) == ["checkpoint"]
+    assert names(told(T0 + 61, 1.0, step=6.0, loss=2.0, checkpoint=5.0)) == ["loss", "checkpoint", "step_time"]
+    assert names(told(T0 + 62, 1.0, step=6.0, loss=2.0, checkpoint=5.0)) == ["loss", "checkpoint", "step_time"]
 
 
 def test_the_epoch_is_kept_and_no_other_count_is(plan: RunPlan, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.plan.model import RunPlan
+from distui.runs.lines.events import Progressed
 from distui.runs.report.history import RunRow
-from distui.tui.metrics.reading import NOTHING, Readings
+from distui.tui.metrics.reading import NOTHING, Readings, with_last
 from distui.tui.plot.curve import point
 from distui.tui.runs import compare
 from distui.tui.runs.compare import Side, by_step, by_time, changed_keys, facts, figure_of
@@ -88,6 +90,21 @@ def test_steps_that_begin_anew_in_each_epoch_are_compared_with_those_of_the_same
     curve = by_step(long, "loss", steps_of(long, short))
     assert [p.x for p in curve] == [*range(12)]
     assert [p.mid for p in curve] == PER_EPOCH[1]
+
+
+def test_the_last_value_is_the_one_that_the_run_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of several steps has their mean; `show` and the run view have what the last one said."""
+    rows = told([0.0, 10, 20], [3.0, 2.0, 1.5])
+    said = Progressed(T0 + 60, 0, "h1", {"step": 20.0, "loss": 1.25})
+    for goes_on in (True, False):
+        exact = with_last(rows, said, goes_on=goes_on)
+        assert loss_row(exact, rows, monkeypatch) == ("loss at step 20", "1.25", "1.5")
+        assert (exact.steps, exact.span) == (rows.steps, rows.span), "it is no newer one"
+    newer = replace(said, at=T0 + 5, values={"step": 25.0, "loss": 1.125, "epoch": 1.0})
+    assert with_last(rows, newer, goes_on=False) == rows, "when that was said is not known"
+    seen = with_last(rows, newer, goes_on=True)
+    assert (seen.steps[-1], seen.points["loss"][-1], seen.span) == ((T0 + 5, 25), point(T0 + 5, 1.125), (T0, T0 + 5))
+    assert with_last(NOTHING, said, goes_on=True) == NOTHING and with_last(rows, None, goes_on=True) == rows
 
 
 def test_a_run_that_began_in_a_later_epoch_is_compared_there(monkeypatch: pytest.MonkeyPatch) -> None:

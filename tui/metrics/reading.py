@@ -6,15 +6,17 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 
 from distui.frozen import frozen
+from distui.runs.lines.events import Progressed
 from distui.runs.series.measure import EPOCH
 from distui.runs.series.older import series_of
 from distui.runs.series.reader import SeriesReader
 from distui.runs.series.values import Row, Series
 from distui.runs.store.runs import StoredRun
-from distui.tui.plot.curve import Point
+from distui.tui.plot.curve import Point, point
 
 
 @frozen
@@ -33,6 +35,8 @@ class Readings:
     span: tuple[float, float] | None = None
     epochs: Sequence[tuple[float, float]] = ()
     """(when, epoch), by time, of a job that tells it."""
+    several: frozenset[str] = frozenset()
+    """The names that several ranks say, each for itself."""
     said: Sequence[Row] = ()
     """What was said of each step, by the step; empty unless it was asked for, and of runs of an older distui."""
 
@@ -121,7 +125,8 @@ class RunReader:
         for curve in (*points.values(), *(one for curves in members.values() for one in curves.values())):
             curve.sort()
         names = tuple(dict.fromkeys(series.name for series in known if series.name != EPOCH))
-        return Readings(points, members, tuple(sorted(steps)), width, names, self._reader.span, tuple(sorted(epochs)))
+        span, told = self._reader.span, tuple(sorted(epochs))
+        return Readings(points, members, tuple(sorted(steps)), width, names, span, told, frozenset(several))
 
     def _folded_ranks(self, names: Collection[str], low: float, high: float, finest: float) -> dict[str, list[Point]]:
         found: dict[str, list[Point]] = {name: [] for name in names}
@@ -134,3 +139,31 @@ class RunReader:
     def by_step(self) -> list[Row]:
         """What was said of each step."""
         return self._reader.of_steps()
+
+
+def with_last(readings: Readings, said: Progressed | None, *, goes_on: bool) -> Readings:
+    """The same, and at its end what the run said of its progress last, as it said it.
+
+    A row may have the mean of several steps, and is written seconds later. Of a run that has ended it is not known when
+    that was said: it belongs to the row of its step. What several ranks say is of all of them.
+    """
+    step = said.values.get("step") if said is not None else None
+    if said is None or step is None or not readings.steps or readings.span is None:
+        return readings
+    at, last = readings.steps[-1]
+    newer = step != last and goes_on and said.at > at
+    if step != last and not newer:
+        return readings
+    points = dict(readings.points)
+    for name, curve in readings.points.items():
+        value = said.values.get(name) if name not in readings.several else None
+        if value is not None and newer:
+            points[name] = [*curve, point(said.at, value)]
+        elif value is not None and curve and curve[-1].x >= at:
+            points[name] = [*curve[:-1], point(curve[-1].x, value)]
+    if not newer:
+        return replace(readings, points=points)
+    epoch, (begin, end) = said.values.get(EPOCH), readings.span
+    epochs = [*readings.epochs, (said.at, epoch)] if epoch is not None else readings.epochs
+    steps = [*readings.steps, (said.at, step)]
+    return replace(readings, points=points, steps=steps, epochs=epochs, span=(begin, max(end, said.at)))

@@ -22,7 +22,7 @@ from distui.tui.frame.context import app_of
 from distui.tui.metrics.painting import SMOOTH, Looks, Page, members_of, page_lines, shares, state_line, value_at
 from distui.tui.metrics.panels import Panel, panels_of
 from distui.tui.metrics.progress import progress_line
-from distui.tui.metrics.reading import NOTHING, Readings, RunReader
+from distui.tui.metrics.reading import NOTHING, Readings, RunReader, with_last
 from distui.tui.metrics.window import Window
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
@@ -207,7 +207,10 @@ class MetricsScreen(View):
         every = window.span / dots
         names = [name for panel in self.panels for name in panel.names] if looks.each else []
         margin = max(every * 4, 60.0)
-        return self._reader.read(window.low - margin, window.high + margin, finest=every, each=names)
+        found = self._reader.read(window.low - margin, window.high + margin, finest=every, each=names)
+        state = self.live.state
+        at_end = window.high >= window.end
+        return with_last(found, state.progress, goes_on=state.ended is None) if at_end else found
 
     def _take(self, found: Readings) -> None:
         self.readings = found

@@ -16,11 +16,12 @@ from distui.cluster.backend.values import LiveRun
 from distui.plan.text.compare import compare
 from distui.runs.lines.text import safe
 from distui.runs.report.history import RunRow
+from distui.runs.store.recorded import stored_progress
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
 from distui.tui.metrics.painting import SMOOTH
-from distui.tui.metrics.reading import NOTHING, Readings, RunReader
+from distui.tui.metrics.reading import NOTHING, RunReader, with_last
 from distui.tui.paint.paint import Line
 from distui.tui.plot.curve import usual_gap
 from distui.tui.plot.dots import WIDE
@@ -89,11 +90,10 @@ class CompareScreen(View):
 
     async def _read(self) -> None:
         width = max(1, WIDE * (self.size.width - AXIS - 1))
-        found = await asyncio.gather(*(asyncio.to_thread(_readings, live, width) for _, live in self.runs))
+        found = await asyncio.gather(*(asyncio.to_thread(_side, row, live, width) for row, live in self.runs))
         if self.closing:
             return
-        now = time.time()
-        self.sides = tuple(Side(row, live.plan, read, now) for (row, live), read in zip(self.runs, found, strict=True))
+        self.sides = tuple(found)
         self.lines = self._differences()
         self._wrap()
         self.set_class(figure_of(*(side.readings for side in self.sides)) is None, "-no-curve")
@@ -209,10 +209,12 @@ def _job(live: LiveRun) -> Mapping[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _readings(live: LiveRun, columns: int) -> Readings:
+def _side(row: RunRow, live: LiveRun, columns: int) -> Side:
     """All of a run, as fine as the plot is."""
-    reader = RunReader.of(live.stored)
+    reader, now = RunReader.of(live.stored), time.time()
     span = reader.span()
     if span is None:
-        return NOTHING
-    return replace(reader.read(finest=(span[1] - span[0]) / columns), said=reader.by_step())
+        return Side(row, live.plan, NOTHING, now)
+    read = replace(reader.read(finest=(span[1] - span[0]) / columns), said=reader.by_step())
+    said = live.state.progress or stored_progress(live.stored)
+    return Side(row, live.plan, with_last(read, said, goes_on=live.state.ended is None), now)

@@ -10,6 +10,7 @@ from distui.runs.lines.events import Progressed
 from distui.runs.lines.text import text_of
 from distui.runs.report.history import RunRow
 from distui.runs.state.reducer import RunState
+from distui.runs.store.recorded import stored_progress
 from distui.runs.store.runs import StoredRun
 from distui.tui.metrics.panels import panels_of
 from distui.tui.metrics.progress import progress_line
@@ -37,6 +38,8 @@ class Look:
 
     readings: Readings
     last_line: str = ""
+    progress: Progressed | None = None
+    """What it said of its progress last, as `show` has it; the readings are means, where they are coarse."""
 
 
 class Looker:
@@ -51,7 +54,8 @@ class Looker:
         span = self._reader.span()
         every = (span[1] - span[0]) / max(1, cells) if span is not None else 0.0
         lines = tail_lines(self.stored.rank_log(0), TAIL)
-        return Look(self._reader.read(finest=every), text_of(lines[-1]) if lines else "")
+        last = text_of(lines[-1]) if lines else ""
+        return Look(self._reader.read(finest=every), last, stored_progress(self.stored))
 
 
 def last_line(state: RunState | None, look: Look | None, heard: str = "") -> str:
@@ -106,8 +110,8 @@ def _label(label: str, palette: Palette) -> Line:
 
 def _measured(look: Look | None) -> Progressed | None:
     """The newest values of a run that nobody follows here."""
-    if look is None or not look.readings.steps:
-        return None
+    if look is None or look.progress is not None or not look.readings.steps:
+        return look.progress if look is not None else None
     points = {name: line[-1].mid for name, line in look.readings.points.items() if line}
     name = _figure(look.readings)
     figure = {name: points[name]} if name in points else {}

@@ -65,6 +65,8 @@ class Emitter:
         """Fold, store and hand on one event, without values of secrets; waits while the reader is behind."""
         event = self._mask.event(event)
         self.state = apply(self.state, event)
+        if isinstance(event, RunEnded) and self._series is not None:
+            self._series.close()  # whoever reads that it has ended reads all that was measured
         news = self._write(self._journal, event) if self._journal is not None else None
         if self._series is not None:
             self._series.take(event)

@@ -70,6 +70,7 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
             stops.append(asyncio.create_task(_stop(attempt, requests.stop, requests.grace)))
         await attempt.watch.judged_ends.announce_read()
         await _wait_for_change(attempt)
+        await attempt.watch.time_passed()
         if tracker.stop_began is None and attempt.clock() - tracker.waited_at > AFTER_ROOM:
             for silence in attempt.silences.news(attempt.state, attempt.clock()):
                 await attempt.emit(silence)
@@ -82,6 +83,9 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
             if asking.due(attempt.clock(), silent=stuck or any_silent(attempt, attempt.clock())):
                 stops.append(asyncio.create_task(tell_why(attempt, asking)))
         _raise_bugs(stops)
+    await attempt.watch.left()
+    if (steps := attempt.steps.news(attempt.tracker.tracks.values(), attempt.clock(), last=True)) is not None:
+        await attempt.emit(steps)
 
 
 async def _tell_steps(attempt: Attempt, asking: AskTurns) -> None:

@@ -203,7 +203,9 @@ class HostSampled:
 
 @frozen
 class Progressed:
-    """What the rank that leads said of its progress last, by the job's own pattern; once a second at most."""
+    """What the rank that leads said of its progress last, by the job's own pattern; once a second at most. `at` is when
+    its line was said.
+    """
 
     at: At
     rank: int

@@ -9,8 +9,10 @@ from pathlib import Path
 from distui.runs.series.level import LEVELS, LaterVersion, Level, LevelFile, is_moment
 from distui.runs.series.values import OpenRow, Row, Series, start_of
 
-LATE_S = 5.0
-"""What is older than the newest by more than that has rows of its own."""
+HELD_S = 2.0
+"""Rows are written so long after their second: a step is told a second after it was said, between figures of now. What
+is older has rows of its own.
+"""
 
 
 class SeriesWriter:
@@ -24,7 +26,10 @@ class SeriesWriter:
 
     def __init__(self, folder: Path, levels: tuple[Level, ...] = LEVELS) -> None:
         self._files = [LevelFile(folder, level, last=level is levels[-1]) for level in levels]
+        self._recent: list[OpenRow] = []
+        """The finest rows that are not written yet, by time."""
         self._now: list[OpenRow | None] = [None] * len(levels)
+        """Of each coarser level the one that grows."""
         self._late: list[OpenRow | None] = [None] * len(levels)
         self._newest = float("-inf")
         self._ready = False
@@ -35,22 +40,42 @@ class SeriesWriter:
         """What was measured at a moment."""
         if self._refused or not is_moment(at):
             return
-        late = at < self._newest - LATE_S
         self._newest = max(self._newest, at)
+        late = start_of(at, self._files[0].width) < self._oldest
         if step is not None and not late:
             self._settle()
-        row = self._row(self._late if late else self._now, 0, at)
+        row = self._row(self._late, 0, at) if late else self._recent_row(at)
         for series, value in figures:
             row.put(series, value)
         if step is not None:
             row.at_step(step, step)
 
     def close(self) -> None:
-        """Write what the last second has so far."""
+        """Write what the last seconds have so far."""
         self._settle()
-        if (row := self._now[0]) is not None:
-            self._now[0] = None
-            self._write(self._now, 0, row.row())
+        self._write_recent(float("inf"))
+
+    @property
+    def _oldest(self) -> float:
+        """When the first of the seconds began whose rows are not written yet."""
+        return start_of(self._newest, self._files[0].width) - HELD_S
+
+    def _recent_row(self, at: float) -> OpenRow:
+        """The row of the second that a moment is in; those before the last ones are written."""
+        self._write_recent(self._oldest)
+        width = self._files[0].width
+        start = start_of(at, width)
+        for row in self._recent:
+            if row.start == start:
+                return row
+        made = OpenRow(start, width)
+        self._recent = sorted([*self._recent, made], key=lambda row: row.start)
+        return made
+
+    def _write_recent(self, until: float) -> None:
+        """Write the rows that began before that."""
+        while self._recent and self._recent[0].start < until:
+            self._write(self._now, 0, self._recent.pop(0).row())
 
     def _settle(self) -> None:
         """Write all rows of what came late: no more of it is to come."""

@@ -51,7 +51,11 @@ class LeadingRank:
         self._unread.setdefault(rank, deque(maxlen=most)).append(lines if most is None else lines[-most:])
         new = rank not in self._heard
         self._heard.add(rank)
-        return new or now - self._looked >= EVERY_S
+        return new or self.due(now)
+
+    def due(self, now: float) -> bool:
+        """Whether something is kept that is to be looked at now."""
+        return bool(self._unread) and not 0 <= now - self._looked < EVERY_S
 
     def look(self, now: float) -> tuple[list[LogLine], list[Point]]:
         """Look at what is kept: the lines of the rank that leads now, and the checkpoints that others told of."""

@@ -46,8 +46,8 @@ POINTS = 16
 NEAR = 4
 """Of the last lines of each such part so many are looked at: most say their step in one of them."""
 LINES_FOR_EACH = 200
-"""Of the lines that come at once so many are looked at for each step and checkpoint; of the others the newest match
-counts.
+"""Of the lines that come at once so many are looked at for each step and checkpoint; those before them only where none
+of these tells a step.
 """
 MOST_PASSED = 4000
 """Steps that one event says at most."""
@@ -162,10 +162,11 @@ class Progress:
 
 
 class ProgressTeller:
-    """Lines of one rank -> one event a second at most, while its pattern matches.
+    """Lines of one rank -> one event a second at most, while its pattern matches, dated as the line was said.
 
-    `offset` is how far the host's clock is ahead of ours, in seconds: stamps are the host's. `before` told of the same
-    run until now, from another rank's lines.
+    What comes before a second is over waits: `due` tells it then, also when the rank says nothing more. `offset` is how
+    far the host's clock is ahead of ours, in seconds: stamps are the host's. `before` told of the same run until now,
+    from another rank's lines.
     """
 
     def __init__(
@@ -177,9 +178,8 @@ class ProgressTeller:
         self._stamps = Stamps()
         self._progress = Progress(regex)
         self._told: float = before._told if before is not None else float("-inf")
-        self._new = False
-        self._at: float | None = None
-        """When what is new was said, where that is long ago."""
+        self._new: float | None = None
+        """When what was not told yet was said; None where all was told."""
         self._odd_values = OddValues()
         self._saves = any(f"(?P<{name}>" in regex for name in CHECKPOINTS)
         self._counts = "(?P<step>" in regex
@@ -204,16 +204,23 @@ class ProgressTeller:
         near = [(part, i) for part, span in enumerate(spans) for i in span]
         each = self._progress.each([lines[i].text for _, i in near])
         newest = {part: (i, found) for (part, i), found in ((near[at], found) for at, found in each)}
+        if newest and (waited := self.tell(now)) is not None:
+            yield waited
         for i, found in newest.values():
             at = self._said(lines[i])
             if at is not None and self._take(found, at):
-                self._taken = i
+                self._taken, self._new = i, None
                 yield self._event(at)
 
     def _said(self, line: LogLine) -> float | None:
         """When a line was said, in our clock; None where the engine gives no time."""
         at = self._stamps.parse(line.stamp)
         return None if at is None else at - self._offset
+
+    def _when(self, line: LogLine, now: float) -> float:
+        """The same, of a line that is read now."""
+        said = self._said(line)
+        return now if said is None else said
 
     def _take(self, found: Point, at: float) -> bool:
         """Take a point in; whether it is one of progress."""
@@ -224,36 +231,42 @@ class ProgressTeller:
         return True
 
     def take(self, lines: Sequence[LogLine], now: float) -> Progressed | None:
-        """The newest line of these that matches counts, unless `earlier` took it; None when nothing is to be reported
-        now.
+        """The newest line of these that tells how far it is counts, unless `earlier` took it, and each that tells of a
+        checkpoint; None when nothing is to be reported now.
         """
-        texts = [line.text for line in lines]
-        self._look_at_each(texts[-LINES_FOR_EACH:])
-        newest = self._progress.newest(texts)
-        if newest is not None:
-            said = self._said(lines[newest[0]])
-            known = newest[0] == self._taken
-            if known or self._take(newest[1], now if said is None else said):
-                self._new = self._new or not known
-                self._at = said if self._new and said is not None and now - said > LATE_S else None
-        self._taken = None
-        return self.tell(now) if now - self._told >= EVERY_S else None
-
-    def _look_at_each(self, texts: Sequence[str]) -> None:
-        """Each step, for the curve over the steps, and each checkpoint."""
-        if not self._saves and not self._counts:
-            return
-        for _, found in self._progress.each(texts):
-            if self._saves:
-                self.saved(found)
+        newest, each = self._matches([line.text for line in lines])
+        for i, found in each:
+            self.saved(found, self._when(lines[i], now))
             if "step" in found.values and len(self._passed) < MOST_PASSED:
                 self._passed.append(found.values)
+        if newest is not None and newest[0] != self._taken:
+            at = self._when(lines[newest[0]], now)
+            if self._take(newest[1], at):
+                self._new = at
+        self._taken = None
+        return self.due(now)
 
-    def saved(self, found: Point) -> None:
+    def _matches(self, texts: Sequence[str]) -> tuple[tuple[int, Point] | None, list[tuple[int, Point]]]:
+        """The newest of these lines that tells more than of a checkpoint, or of such a one where none does; and each
+        that tells of a step, for the curve over the steps, or of a checkpoint.
+        """
+        if not self._saves and not self._counts:
+            return self._progress.newest(texts), []
+        begin, each = len(texts), list[tuple[int, Point]]()
+        while begin > 0:
+            end, begin = begin, max(0, begin - LINES_FOR_EACH)
+            found = [(begin + i, one) for i, one in self._progress.each(texts[begin:end])]
+            each = found + each
+            if steps := [one for one in found if not only_saved(one[1])]:
+                return steps[-1], each
+        return (each[-1] if each else None), each
+
+    def saved(self, found: Point, at: float) -> None:
         """Take in what this says of a checkpoint; another rank than the one that says steps may have saved it."""
         values, words = _of(found.values, CHECKPOINTS), _of(found.words, CHECKPOINTS)
         if words:
-            self._saved, self._new = Point(values, words, None), True
+            self._saved = Point(values, words, None)
+            self._new = at if self._new is None else self._new
 
     @property
     def given_up(self) -> str:
@@ -265,12 +278,15 @@ class ProgressTeller:
         values, self._odd = tuple(self._odd), []
         return values
 
+    def due(self, now: float) -> Progressed | None:
+        """What was not told yet, unless something was less than a second ago. A clock may be set back."""
+        return None if 0 <= now - self._told < EVERY_S else self.tell(now)
+
     def tell(self, now: float) -> Progressed | None:
-        """What was not returned yet: for the end of the log, when nobody waits for the next second."""
-        if not self._new or self._progress.last is None:
+        """What was not told yet: for the end of the log, when nobody waits for the next second."""
+        if self._new is None or self._progress.last is None:
             return None
-        at = now if self._at is None else self._at
-        self._told, self._new, self._at = now, False, None
+        at, self._told, self._new = min(self._new, now), now, None  # no clock is ahead of ours
         passed, self._passed = tuple(self._passed), []
         return self._event(at, passed)
 

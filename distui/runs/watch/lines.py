@@ -30,7 +30,7 @@ class WatchedLines:
         self._network = network
         self.room = DiskFullRetry(tracker, emit)
         self._seen_secrets: set[tuple[int | None, str]] = set()
-        self._progress = ProgressWatch(tracker, emit)
+        self.progress = ProgressWatch(tracker, emit)
 
     async def records(self, track: TaskTrack, event: Records) -> None:
         """Write what a task printed, show it, and now and then note how far its log was read."""
@@ -50,7 +50,7 @@ class WatchedLines:
     async def drained(self, track: TaskTrack, resume: ResumePoint) -> None:
         """A task is read to its end."""
         await self.end(track)
-        await self._progress.drained(track.task)
+        await self.progress.drained(track.task)
         track.unsaved = resume
         track.save()
         await self.room.look(track)
@@ -66,7 +66,7 @@ class WatchedLines:
                 self._network.heard(task.host, group.lines.data, clock())
             await self._emit(LogLines(clock(), task.index, group.rank, task.host, group.lines))
             await self._say_hidden(group, task)
-            await self._progress.take(group)
+            await self.progress.take(group)
 
     async def _say_hidden(self, group: Written, task: Task) -> None:
         """Once for each rank and secret: whoever reads `***` in a log must know where it comes from."""

@@ -55,9 +55,9 @@ class LoggedSteps:
                 kept = self._said.setdefault(event.rank, deque(maxlen=MOST_LINES))
                 kept.extendleft((event.at, line.text.encode(errors="replace")) for line in event.lines)
 
-    def news(self, now: float) -> RanksStepped | None:
-        """What is new since this was asked last; None also less than a second after that."""
-        if not self._said or not self._watch.due(now):
+    def news(self, now: float, *, last: bool = False) -> RanksStepped | None:
+        """What is new since this was asked last; None also less than a second after that, unless this is the `last`."""
+        if not self._said or not (last or self._watch.due(now)):
             return None
         said, self._said = self._said, {}
         return self._watch.of_lines({rank: tuple(lines) for rank, lines in said.items()}, now)

@@ -33,11 +33,20 @@ class ProgressWatch:
         if self._teller is not None and self._teller.rank == group.rank:
             await self._read(self._teller, group.lines)
 
-    async def drained(self, task: Task) -> None:
-        """A task is read to its end: nobody waits for the next second."""
+    async def time_passed(self) -> None:
+        """Tell what waited for its second to be over: whoever says nothing more stands at its last step, not at one
+        before.
+        """
+        if self._leading is not None and self._leading.due(self._tracker.clock()):
+            await self._look(self._leading)
+        if self._teller is not None:
+            await self._tell(self._teller.due(self._tracker.clock()))
+
+    async def drained(self, task: Task | None = None) -> None:
+        """A task is read to its end, or the run is left: nobody waits for the next second."""
         if self._leading is not None:
             await self._look(self._leading)
-        if self._teller is not None and self._teller.rank in task.ranks:
+        if self._teller is not None and (task is None or self._teller.rank in task.ranks):
             await self._tell(self._teller.tell(self._tracker.clock()))
 
     async def _look(self, leading: LeadingRank, speaks: int | None = None, said: int = 0) -> None:
@@ -52,7 +61,7 @@ class ProgressWatch:
                 await self._read(self._teller, before)
         if self._teller is not None:
             for found in saved:
-                self._teller.saved(found)
+                self._teller.saved(found, self._tracker.clock())
         await self._give_up(leading.given_up)
 
     def _teller_of(self, rank: int) -> ProgressTeller:

@@ -28,15 +28,17 @@ class StepWatch:
         self._told = float("-inf")
         self._known: dict[int, tuple[float, float | None]] = {}
 
-    def news(self, tracks: Iterable[TaskTrack], now: float) -> RanksStepped | None:
-        """What is new since this was asked last; None where nothing is, or the last time was less than a second ago."""
-        if not self.due(now):
+    def news(self, tracks: Iterable[TaskTrack], now: float, *, last: bool = False) -> RanksStepped | None:
+        """What is new since this was asked last; None where nothing is, or the last time was less than a second ago,
+        unless this is the `last`.
+        """
+        if not (last or self.due(now)):
             return None
         return self.of_lines({rank: said for track in tracks for rank, said in track.news_of_ranks().items()}, now)
 
     def due(self, now: float) -> bool:
         """Whether it is to be asked again: steps are looked for, and the last time was a second ago."""
-        return self._pattern is not None and now - self._told >= EVERY_S
+        return self._pattern is not None and not 0 <= now - self._told < EVERY_S
 
     def of_lines(self, said: Mapping[int, Said], now: float) -> RanksStepped | None:
         """What is new in what these ranks said last."""

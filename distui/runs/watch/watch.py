@@ -121,6 +121,14 @@ class Watch:
             if isinstance(result, BaseException):
                 raise result
 
+    async def time_passed(self) -> None:
+        """Asked twice a second and more: tell what waited to be told."""
+        await self._lines.progress.time_passed()
+
+    async def left(self) -> None:
+        """The run is not followed any more: tell what was not told yet."""
+        await self._lines.progress.drained()
+
     def _has_more(self, host: HostRun) -> bool:
         """Whether anything may still come of a task there."""
         return any(not self.tracker.tracks[task.index].over for task in host.tasks)
