@@ -14,7 +14,17 @@ import pytest
 from fakes import NOW, FakeBackend, FakeLive, colours, launching, sample, screen_text, settle, shot
 from training import PATTERN, body, failing_loudly, opened, say, settled, train
 
-from distui.runs.lines.events import Carried, LogLine, LogLines, NetworkUsed, Notice, Progressed, RankChanged, RunEnded
+from distui.runs.lines.events import (
+    Carried,
+    LogLine,
+    LogLines,
+    NetworkUsed,
+    Notice,
+    Progressed,
+    RankChanged,
+    RunEnded,
+    RunOpened,
+)
 from distui.runs.store.runs import StoredRun
 from distui.tui.logs.feed import RunFeed
 
@@ -33,6 +43,18 @@ async def test_a_healthy_run(open_app: Any, live: FakeLive) -> None:
     assert "RUNNING" in text and "16 of 16 ranks" in text and "step 39" in text and "loss 2.610" in text
     assert "step 39  loss 2.610" in text and "×16" in text
     assert "node01 gpu 0" in text and "all ranks  merged" in text and "96%" in text
+
+
+async def test_a_run_that_was_taken_up_took_what_the_lists_say(open_app: Any, live: FakeLive) -> None:
+    """What its end has recorded: its log is read to the end, and it is said, seconds after it was over."""
+    events = [
+        dataclasses.replace(e, adopted=True) if isinstance(e, RunOpened) else e for e in launching(live.plan, NOW)
+    ]
+    await live.feed(*events, RunEnded(NOW + 83, "succeeded", 0, took=81.0))
+    say(live, 0, "hello", at=NOW - 1)
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        assert "SUCCEEDED  after 1m 21s" in screen_text(app)
 
 
 async def test_progress_of_the_rank_that_says_it(open_app: Any, backend: FakeBackend) -> None:

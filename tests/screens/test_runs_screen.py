@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fakes import FakeBackend, failing, launching, screen_text, settle, shot
+from measuring import measured
 
 from distui.errors import ContactLost, DistuiError, NotFound
 from distui.facts.host import Trouble
@@ -271,6 +272,22 @@ async def test_a_plan_is_a_text_and_two_are_compared(open_app: Any, backend: Fak
         text = screen_text(app)
         assert "llm-7f3 to llm-7f2" in text
         assert "node01" in text and "neither has a curve" in text
+
+
+async def test_over_time_both_curves_begin_where_their_run_did(open_app: Any, backend: FakeBackend) -> None:
+    """One was taken up ten minutes after its start, and measured from then on for ten."""
+    for number, started in (("llm-7f2", 600.0), ("llm-7f3", 1200.0)):
+        live = backend.follow(backend.plan(number))
+        measured(live)
+        at = next(i for i, row in enumerate(backend.rows) if row.run == number)
+        backend.rows[at] = replace(backend.rows[at], started=time.time() - started)
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        await press(pilot, "space", "j", "j", "d")
+        while not app.screen.sides:
+            await pilot.pause(0.02)
+        await press(pilot, "t")
+        axis = next((line for line in screen_text(app).splitlines() if " 15m" in line), screen_text(app))
+        assert axis.split()[:1] == ["0"]
 
 
 async def test_a_long_difference_is_read_whole(open_app: Any, backend: FakeBackend) -> None:

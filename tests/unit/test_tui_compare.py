@@ -56,8 +56,13 @@ def test_the_last_step_that_both_were_at_is_compared() -> None:
 
 def test_curves_are_over_steps_or_over_the_time_since_the_begin() -> None:
     assert [(p.x, p.mid) for p in by_step(NEW, "loss", Steps())] == [(0, 5), (10, 3.5), (20, 2.5)]
-    assert [(p.x, p.mid) for p in by_time(NEW, "loss")] == [(0, 5), (2, 3.5), (4, 2.5)]
-    assert by_step(NOTHING, "loss", Steps()) == by_time(NOTHING, "loss") == []
+    assert [(p.x, p.mid) for p in by_time(NEW, "loss", None)] == [(0, 5), (2, 3.5), (4, 2.5)]
+    assert by_step(NOTHING, "loss", Steps()) == by_time(NOTHING, "loss", T0) == []
+
+
+def test_a_run_that_was_taken_up_late_is_not_drawn_too_early() -> None:
+    """Nothing was measured before: its curve begins that much after the run did."""
+    assert [p.x for p in by_time(NEW, "loss", T0 - 40)] == [40, 42, 44]
 
 
 def test_a_run_that_went_on_behind_where_the_other_ended_has_no_step_in_common() -> None:

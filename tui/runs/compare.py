@@ -74,9 +74,9 @@ def curves_of(old: Readings, new: Readings, name: str, steps: Steps) -> tuple[li
     return [point for *_, point in said[0]], [point for *_, point in said[1]]
 
 
-def by_time(readings: Readings, name: str) -> list[Point]:
-    """The points of a name over the seconds since its begin."""
-    begin = readings.span[0] if readings.span is not None else 0.0
+def by_time(readings: Readings, name: str, began: float | None) -> list[Point]:
+    """The points of a name over the seconds since the run began; since the first of them where that is not known."""
+    begin = began if began is not None else readings.span[0] if readings.span is not None else 0.0
     return [point._replace(x=point.x - begin) for point in readings.points.get(name, ()) if math.isfinite(point.mid)]
 
 

@@ -144,9 +144,11 @@ class CompareScreen(View):
         if name is None or height < 4:
             return [Line().gap(1).put("" if name else "neither has a curve that the other has, too", palette.muted)]
         steps = steps_of(*(side.readings for side in sides))
-        both = sides[0].readings, sides[1].readings
-        points = [by_time(side, name) for side in both] if self.timed else curves_of(*both, name, steps)
-        known = [point.x for line in points for point in line]
+        if self.timed:
+            points = [by_time(side.readings, name, side.row.started) for side in sides]
+        else:
+            points = [*curves_of(sides[0].readings, sides[1].readings, name, steps)]
+        known = [0.0] * self.timed + [point.x for line in points for point in line]
         low, high = min(known, default=0.0), max(known, default=1.0)
         high = high if high > low else low + 1
         curves = [

@@ -41,7 +41,7 @@ class RunHeader:
         if summary == "launching" and state.phase:
             line.gap(2).put(state.phase, palette.muted).gap(1).put(state.detail[:40], palette.faint)
         elif (began := self.feed.started) is not None and (stands is None or self.view.size.width >= 100):
-            reported = state.ended.took if state.ended is not None and not state.adopted else 0.0
+            reported = state.ended.took if state.ended is not None else 0.0  # as the lists and `show` have it
             took = reported if reported > 0 else self.feed.now - began
             line.gap(2).put(("after " if state.ended is not None else "") + duration(took), palette.muted)
 
