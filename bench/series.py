@@ -97,7 +97,7 @@ def main() -> None:
             began, cpu = time.perf_counter(), time.process_time()
             reader = RunReader(partial(SeriesReader, Path(name)))
             window = Window.of(*(reader.span() or (0.0, 1.0)))
-            found = reader.read(finest=window.span / (2 * size[0]))
+            found = reader.read(finest=window.span / (2 * size[0]), ranks=True)
             page_lines(look, UNICODE, Page(found, panels_of(found.names), window, Looks()), size[0], size[1] - 5)
             took, used = time.perf_counter() - began, time.process_time() - cpu
             print(f"{size[0]}x{size[1]}: a week of 64 ranks read and painted in {took:.2f} s, {used:.2f} s of CPU")

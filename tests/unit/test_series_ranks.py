@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -66,11 +67,13 @@ async def test_who_follows_a_run_keeps_what_each_of_its_ranks_says(cluster: Clus
         host.files[f"log-{task}"] = f"step 7 loss {1 + task}.5\n".encode()
     controller = cluster.controller(dataclasses.replace(cluster.plan(), progress=REGEX))
     assert (await cluster.drive(controller)).outcome == "succeeded"
-    found = reader_of(cluster.store.need("r1").series_dir).read(each=["loss"])
+    found = reader_of(cluster.store.need("r1").series_dir).read(each=["loss"], ranks=True)
     assert {series.rank: [p.mid for p in points] for series, points in found.members["loss"].items()} == {
         0: [1.5], 1: [2.5],
     }  # fmt: skip
     assert [point[1:] for point in found.points["loss"]] == [(2.0, 1.5, 2.5)]
+    leading = reader_of(cluster.store.need("r1").series_dir).read()
+    assert [point.mid for point in leading.points["loss"]] == [1.5], "elsewhere the loss is that of the leading rank"
 
 
 def test_the_page_shows_loss_step_time_and_throughput_folded_and_by_rank(tmp_path: Path, plan: RunPlan) -> None:
@@ -83,7 +86,7 @@ def test_the_page_shows_loss_step_time_and_throughput_folded_and_by_rank(tmp_pat
         keeper.take(stepped(T0 + second + 0.5, step, tokens_per_step=64.0))
     keeper.close()
     names = ("loss", "step_time", "tokens_per_s")
-    found = reader_of(tmp_path).read(each=names)
+    found = reader_of(tmp_path).read(each=names, ranks=True)
     assert {name: sorted(s.rank for s in found.members[name]) for name in names} == {name: [0, 1, 2] for name in names}
     assert found.points["loss"][-1][1:] == (2.0, 1.0, 4.0)
     assert found.points["step_time"][-1].mid == found.members["step_time"][Series("step_time", 2)][-1].mid == 2.0
@@ -113,7 +116,7 @@ def test_what_a_rank_said_long_ago_is_of_then(tmp_path: Path, plan: RunPlan) -> 
     keeper.measure(plan)
     keeper.take(RanksStepped(T0 + 100, tuple(RankStep(r, 5.0, T0 + 100 - 90 * r, None, {"loss": 1.0}) for r in (0, 1))))
     keeper.close()
-    found = reader_of(tmp_path).read(each=["loss"])
+    found = reader_of(tmp_path).read(each=["loss"], ranks=True)
     assert [points[0].x for points in found.members["loss"].values()] == [T0 + 10.5, T0 + 100.5]
 
 
@@ -215,7 +218,9 @@ def test_however_many_steps_the_file_stays_small(count: int, apart: int) -> None
         rows = read_steps(Path(name))
         assert sum(row.bins[Series("loss")].samples for row in rows) == count
         assert len(rows) <= 34
-        assert [row.last_step for row in by_width(rows, 1.0)][-1] == (count - 1) * apart
+        whole = by_width(rows, 1.0)
+        assert whole[-1].last_step == (count - 1) * apart
+        assert all(a.last_step < b.first_step for a, b in pairwise(whole))
 
 
 def test_steps_that_begin_anew_in_each_epoch_stay_apart(tmp_path: Path) -> None:

@@ -88,14 +88,19 @@ class RunReader:
         return self._reader.span
 
     def read(
-        self, low: float = -math.inf, high: float = math.inf, *, finest: float = 0.0, each: Sequence[str] = ()
+        self,
+        low: float = -math.inf,
+        high: float = math.inf,
+        *,
+        finest: float = 0.0,
+        each: Sequence[str] = (),
+        ranks: bool = False,
     ) -> Readings:
         """All between two moments; of the names in `each` every rank and host, too.
 
-        What several ranks said of their own progress stands for what the leading one said.
+        With `ranks` what several ranks said of their own progress stands for what the leading one said.
         """
         self._reader.refresh()
-        self._ranks.refresh()
         points: dict[str, list[Point]] = {}
         steps: list[tuple[float, float]] = []
         epochs: list[tuple[float, float]] = []
@@ -110,13 +115,13 @@ class RunReader:
             if row.last_step == row.last_step:
                 steps.append((row.start, row.last_step))
             width = max(width, row.width)
-        known, ranks = self._reader.series, self._ranks.series
-        several = {name for name, count in Counter(series.name for series in ranks).items() if count > 1}
+        known, by_rank = self._reader.series, self._series_of_ranks() if ranks else []
+        several = {series.name for series in by_rank}
         if several:
             points |= self._folded_ranks(several, low, high, finest)
         members: dict[str, dict[Series, list[Point]]] = {}
-        for reader, there in ((self._reader, known), (self._ranks, ranks)):
-            wanted = [s for s in there if s.name in each and (s.name in several) == (reader is self._ranks)]
+        for reader, there in ((self._reader, [s for s in known if s.name not in several]), (self._ranks, by_rank)):
+            wanted = [series for series in there if series.name in each]
             for full in reader.rows(wanted, since=low, until=high, finest=finest) if wanted else ():
                 at = full.start + full.width / 2
                 for series, one in full.bins.items():
@@ -127,6 +132,13 @@ class RunReader:
         names = tuple(dict.fromkeys(series.name for series in known if series.name != EPOCH))
         span, told = self._reader.span, tuple(sorted(epochs))
         return Readings(points, members, tuple(sorted(steps)), width, names, span, told, frozenset(several))
+
+    def _series_of_ranks(self) -> list[Series]:
+        """What more than one rank said of itself."""
+        self._ranks.refresh()
+        said = self._ranks.series
+        counts = Counter(series.name for series in said)
+        return [series for series in said if counts[series.name] > 1]
 
     def _folded_ranks(self, names: Collection[str], low: float, high: float, finest: float) -> dict[str, list[Point]]:
         found: dict[str, list[Point]] = {name: [] for name in names}

@@ -207,7 +207,7 @@ class MetricsScreen(View):
         every = window.span / dots
         names = [name for panel in self.panels for name in panel.names] if looks.each else []
         margin = max(every * 4, 60.0)
-        found = self._reader.read(window.low - margin, window.high + margin, finest=every, each=names)
+        found = self._reader.read(window.low - margin, window.high + margin, finest=every, each=names, ranks=True)
         state = self.live.state
         at_end = window.high >= window.end
         return with_last(found, state.progress, goes_on=state.ended is None) if at_end else found

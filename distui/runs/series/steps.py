@@ -91,9 +91,10 @@ def read_steps(folder: Path) -> list[Row]:
 
 
 def by_width(rows: Sequence[Row], width: float) -> list[Row]:
-    """One row for each `width` steps, by their places."""
+    """One row for each `width` steps, or for as many as the widest row has, by their places."""
     found: dict[float, OpenRow] = {}
+    width = max([width, *(row.width for row in rows)])
     for row in rows:
-        start = start_of(row.start, max(width, row.width))
-        found.setdefault(start, OpenRow(start, max(width, row.width))).take(row)
+        start = start_of(row.start, width)
+        found.setdefault(start, OpenRow(start, width)).take(row)
     return [found[start].row() for start in sorted(found)]
