@@ -10,6 +10,15 @@ CLOCK_MS, CLOCK_BAD_MS = 50.0, 5000.0
 WARM_C, HOT_C = 80.0, 90.0
 """A GPU above the first is watched (all-smi's default); above the second something is wrong."""
 
+TAKEN = 0.05
+"""A GPU of whose memory more than this part is taken is somebody's, though no process is seen (those of containers are
+not, for many logins) and it computes nothing."""
+
+
+def is_taken(used_mib: float | None, total_mib: float | None) -> bool:
+    """Whether so much of a GPU's memory is taken that somebody has it; False when it is unknown."""
+    return used_mib is not None and bool(total_mib) and used_mib > TAKEN * (total_mib or 0)
+
 
 def is_clock_off(facts: HostFacts) -> bool:
     """Whether its clock is off; nobody can tell closer than the way there and back takes. False when it is unknown."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from distui.amounts import counted
 from distui.facts.gpus.gpu import with_processes
 from distui.facts.host import Gpu, GpuProcess, HostDown, HostFacts, IbPort, Nic, ProbeResult, Trouble
-from distui.facts.limits import WARM_C
+from distui.facts.limits import WARM_C, is_taken
 from distui.facts.network import kind_of, main_nic
 from distui.frozen import frozen
 from distui.monitor import notes
@@ -251,9 +251,17 @@ class HostBoard:
         return next((u for u in self.uses if container and u.container and _same_id(container, u.container)), None)
 
     def busy(self, gpu: GpuHistory) -> bool:
-        """Whether a run has this GPU, somebody's process is on it, or it works."""
+        """Whether a run has this GPU, somebody's process is on it, it works, or its memory is taken (as in plans)."""
         owner = self.owner(gpu)
-        return owner.use is not None or bool(owner.foreign) or (gpu.utilization or 0.0) >= BUSY_PCT
+        if owner.use is not None or owner.foreign or (gpu.utilization or 0.0) >= BUSY_PCT:
+            return True
+        return is_taken(gpu.memory_used, gpu.memory_total)
+
+    def unowned_words(self, gpu: GpuHistory) -> str:
+        """What a GPU is that no run and no process is seen on: `free`, `in use`, `memory taken`."""
+        if (gpu.utilization or 0.0) >= BUSY_PCT:
+            return "in use"
+        return "memory taken" if self.busy(gpu) else "free"
 
     def average(self) -> float | None:
         """Mean utilisation of its GPUs in percent."""

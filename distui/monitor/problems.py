@@ -121,7 +121,8 @@ def of_run(run: str, state: RunState, now: float) -> Iterator[Problem]:
     for host in (host for host in state.hosts.values() if host.connection == "lost"):
         yield Problem("run", run, "wrong", f"contact with {host.host} is lost: {host.reason}")
     if silent := [rank.rank for rank in state.ranks.values() if rank.quiet]:
-        what = f"{named_ranks(silent)} say{'s' * (len(silent) == 1)} nothing, and the GPUs do nothing"
+        idle = ", and the GPUs do nothing" if any(state.ranks[rank].idle for rank in silent) else ""
+        what = f"{named_ranks(silent)} say{'s' * (len(silent) == 1)} nothing{idle}"
         yield Problem("run", run, "watch", what, _ASK)
     for warning in state.network.warnings if state.network is not None else ():
         what, _, hint = warning.partition("; ")

@@ -133,9 +133,6 @@ def _links(host: HostBoard) -> Iterator[Remark]:
 def _machine(facts: HostFacts) -> Iterator[Remark]:
     if clock := clock_words(facts):
         yield Remark("watch", clock, "run ntp or chrony there")
-    if facts.name_is_loopback:
-        message = "its own name resolves to 127.0.x.1, which breaks gloo"
-        yield Remark("watch", message, "distui names an interface instead")
     room = disk(facts)
     if room.verdict in ("warn", "fail"):
         yield Remark("wrong" if room.verdict == "fail" else "watch", f"disk: only {room.saw}", room.do)

@@ -11,6 +11,8 @@ from fakes import FakeBackend, facts, sample, screen_text, settle, shot
 
 from distui.facts.host import Engine, Gpus, HostDown, Trouble
 from distui.monitor.figures import HostNews
+from distui.monitor.problem_count import HOSTS, ProblemCount
+from distui.monitor.problems import problems
 from distui.spec.hosts.inventory import Host
 from distui.tui.app import DistuiApp
 from distui.tui.dialogs.text import TextScreen
@@ -62,6 +64,23 @@ async def test_hosts_that_are_gone_come_first(open_app: Any, backend: FakeBacken
         assert names(app)[:3] == ["node03", "node05", "node01"]
         app.screen.command_sort("file")
         assert names(app) == ["node01", "node02", "node03", "node04", "node05", "gw1"]
+
+
+@pytest.mark.parametrize("count", [6, 40])
+async def test_the_key_to_the_problems_says_how_many_there_are(open_app: Any, backend: FakeBackend, count: int) -> None:
+    """Of hosts and runs, as the list has them, also where not all hosts are looked at in one second."""
+    async with open_app((120, 40)) as (app, pilot):
+        hosts = tuple(app.board.hosts.values())
+        backend.rows = []
+        app.rows = ()
+        found = ProblemCount()
+        for _ in range(1 + count // HOSTS):
+            found.look(hosts * (count // 6), {}, (), time.time(), ())
+        app.screen._tick()
+        await settle(pilot)
+        want = problems(hosts, {}, app.rows, time.time(), app.looked_at)
+        assert found.all == len(want) > 1 and found.wrong == sum(one.level == "wrong" for one in want)
+        assert f"! {len(want)} problems" in screen_text(app)
 
 
 NO_DOCKER = Trouble("engine_missing", "docker is not installed", "install it, or set `docker: podman`")

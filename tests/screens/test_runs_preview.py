@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,6 +44,11 @@ async def test_a_run_that_lives_shows_how_it_goes(backend: FakeBackend, open_app
         assert "progress  step 300 of 600   10m left   loss 0.75   2.00 s/it" in text
         assert "    loss       3" in text and "8m" in text
         assert all(f"{host}  " in text and "21.3  tx 20.9 GB/s" in text for host in ("node01", "node02"))
+        one = sample("node01", time.time())
+        gpus = tuple(replace(gpu, utilization_pct=3.0 if gpu.index == 7 else 99.0) for gpu in one.gpus)
+        await backend.say(HostNews("node01", "sample", sample=replace(one, gpus=gpus)))
+        await settle(pilot)
+        assert "  99%" in next(row for row in screen_text(app).splitlines() if "node01  " in row), "the median"
 
 
 async def test_a_run_that_nobody_follows_here_says_what_is_recorded(backend: FakeBackend, open_app: Any) -> None:

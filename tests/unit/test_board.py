@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distui.doctor.host_checks import data_address
 from distui.facts.host import Address, Gpu, GpuProcess, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
 from distui.monitor.board import HISTORY, Board, Ring
 from distui.monitor.links import grouped, links
 from distui.monitor.remarks import Remark, remarks
 from distui.plan.labels import TaskLabels
 from distui.plan.model import RunPlan, Task
+from distui.plan.ranks.placement import is_busy
 from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
 from distui.runs.hosts.uses import Use, dealt, uses_of
 from distui.runs.lines.events import GpuReading, HostSampled
@@ -186,6 +189,31 @@ def test_totals() -> None:
     t = b.totals()
 
     assert (t.up, t.down, t.unknown, t.gpus, t.busy, t.runs) == (1, 2, 1, 4, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("load", "used", "words", "busy"),
+    [
+        (0.0, 10, "free", False), (0.0, 40_000, "memory taken", True), (97.0, 10, "in use", True),
+        (None, None, "free", False),
+    ],
+)  # fmt: skip
+def test_a_gpu_with_memory_taken_is_no_free_one(load: float | None, used: int | None, words: str, busy: bool) -> None:
+    """Nobody's process is seen on it, as where a login doesn't see those of containers: plans pass it over, too."""
+    b = board()
+    b.sampled(HostSampled(2, "h1", (GpuReading(0, load, used, 80_000),)))
+    host = b["h1"]
+    assert (host.unowned_words(host.gpus[0]), host.busy(host.gpus[0])) == (words, busy)
+    assert (b.totals().gpus, b.totals().busy) == (1, busy)
+    assert load or is_busy(Gpu(0, "u", "H100", memory_total_mib=80_000, memory_used_mib=used)) == busy
+
+
+def test_a_name_that_is_loopback_is_no_problem() -> None:
+    """Doctor calls it ok: distui pins the interface."""
+    b = board()
+    b.probed("h1", facts(name_is_loopback=True), 1)
+    assert not list(remarks(b["h1"], 1.0))
+    assert data_address(facts(name_is_loopback=True)).verdict == "ok"
 
 
 # who uses what

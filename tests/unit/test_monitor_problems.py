@@ -88,8 +88,9 @@ def test_a_run_says_what_failed_which_hosts_are_lost_and_who_is_silent() -> None
     runs = {
         "failed": state(RanksAsked(8.0, HANG), FailureFound(9.0, failure)),
         "lost": state(
-            HostChanged(9.0, "h2", "lost", "no answer for 15 s"), RankSilent(9.0, 1, "h2", quiet=True, seconds=40.0)
+            HostChanged(9.0, "h2", "lost", "no answer for 15 s"), RankSilent(9.0, 1, "h2", True, 40.0, util=0.0)
         ),
+        "cpu": state(RankSilent(9.0, 1, "h2", quiet=True, seconds=40.0)),
         "still": state(RunStalled(9.0, True, 2.0, 22)),
         "late": state(
             RanksStepped(2.0, (RankStep(0, 22, 2.0), RankStep(1, 9, 1.0), RankStep(2, 22, 2.0))),
@@ -104,6 +105,7 @@ def test_a_run_says_what_failed_which_hosts_are_lost_and_who_is_silent() -> None
         ("still", "wrong", "it stands still: no step for 8s, the last was 22"),
         ("late", "wrong", "it stands still: no step for 8s, the last was 22; rank 1 is behind"),
         ("lost", "watch", "rank 1 says nothing, and the GPUs do nothing"),
+        ("cpu", "watch", "rank 1 says nothing"),
     ]
 
 

@@ -99,7 +99,7 @@ def gpu_row(host: HostBoard, gpu: GpuHistory, at: GpuColumns, palette: Palette, 
     degrees = "-" if gpu.temperature is None else f"{gpu.temperature:.0f}{glyphs.degree}C"
     line.put(degrees, figures.heat(palette, gpu.temperature), width=4, right=True).gap(2)
     _health(line, gpu, at, palette, glyphs)
-    nobody = "in use" if host.busy(gpu) else "free"
+    nobody = host.unowned_words(gpu)
     return owner_words(
         line, host.owner(gpu), palette, wide=at.wide_words, room=at.width - line.width - 1, nobody=nobody
     )

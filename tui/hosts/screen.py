@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from importlib import import_module
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 from textual.events import Resize
 
+from distui.amounts import counted
 from distui.monitor import groups
 from distui.monitor.board import HostBoard
 from distui.monitor.groups import GroupBoard
@@ -27,6 +29,9 @@ from distui.tui.paint.theme import Palette
 from distui.tui.terminal import shell
 from distui.tui.widgets.painted import Painted
 from distui.tui.widgets.rows import RowList
+
+if TYPE_CHECKING:
+    from distui.monitor.problem_count import ProblemCount
 
 PREVIEW_LEAST = 6
 """Rows below which a preview says too little."""
@@ -81,6 +86,8 @@ class HostsScreen(View):
         """The folded groups by their rows' keys."""
         self._columns: host_rows.Columns | None = None
         self._stale = False
+        self._count: ProblemCount | None = None
+        """How many problems there are, of runs too; None before the first host has answered."""
 
     # What is on it.
 
@@ -97,6 +104,13 @@ class HostsScreen(View):
         """Samples are painted once a second, however many come."""
         self.set_interval(1.0, self._tick)
         self._arrange()
+
+    def _look_for_problems(self) -> None:
+        if self._count is None:  # not needed for the first picture
+            self._count = import_module("distui.monitor.problem_count").ProblemCount()
+        app = app_of(self)
+        states = {name: live.state for name, live in self.backend.following.items()}
+        self._count.look(tuple(self.board.hosts.values()), states, app.rows, time.time(), app.looked_at)
 
     @property
     def table(self) -> HostTable:
@@ -135,9 +149,10 @@ class HostsScreen(View):
         """The totals are the headline."""
         bar = 16 if self.size.width >= 110 else 0
         if bar:
-            line.put("!", palette.key, click="app.problems").put(" problems", palette.muted, click="app.problems").gap(
-                4
-            )
+            count = self._count
+            words = counted(count.all, "problem") if count is not None and count.all else "problems"
+            style = palette.muted if count is None or not count.all else palette.wrong if count.wrong else palette.watch
+            line.put("!", palette.key, click="app.problems").gap(1).put(words, style, click="app.problems").gap(4)
         line.add(host_rows.totals(self.board.totals(), palette, self.glyphs, bar=bar))
 
     def offers(self, action: Action) -> bool:
@@ -160,6 +175,7 @@ class HostsScreen(View):
         if self.closing or (not self.is_current and self._shown):
             return
         self._stale = False
+        self._look_for_problems()
         self._arrange()
         self.table.repaint()
         self.query_one("#head", Painted).repaint()

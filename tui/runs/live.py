@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from distui.amounts import duration
 from distui.files import tail_lines
 from distui.frozen import frozen
@@ -138,14 +140,15 @@ def _curve(palette: Palette, glyphs: Glyphs, look: Look | None, width: int) -> l
 
 
 def _host(palette: Palette, glyphs: Glyphs, row: RunRow, host: HostBoard) -> Line:
-    """Its GPUs that the run has, and what its data links carry."""
+    """Its GPUs that the run has, the median of their load as in the view of the run, and what its data links carry."""
     line = _label(host.name, palette)
     gpus = [gpu for gpu in host.gpus_in_order() if (use := host.owner(gpu).use) is not None and use.run == row.run]
     for gpu in gpus:
         figures.tank(line, palette, glyphs, gpu.utilization, 2).gap(1)
     loads = [gpu.utilization for gpu in gpus]
     if gpus:
-        line.gap(1).put(figures.percent(figures.mean(loads)), palette.bold, width=4, right=True)
+        known = [load for load in loads if load is not None]
+        line.gap(1).put(figures.percent(median(known) if known else None), palette.bold, width=4, right=True)
         memory = [gpu.memory_used for gpu in gpus if gpu.memory_used is not None]
         line.gap(2).put(figures.gib(sum(memory) if memory else None), palette.text).put(" GiB", palette.faint).gap(3)
     (rx, tx), unit = figures.rates(*(host.rates() or (None, None)))

@@ -149,7 +149,7 @@ def owner(host: HostBoard, gpu: GpuHistory) -> str:
         words.append(f"{found.use.run} r{ranks}" if ranks else found.use.run)
     for process in found.foreign:
         words.append(f"{process.user or '?'} {_program(process)}!")
-    return ", ".join(words) or ("in use" if host.busy(gpu) else "free")
+    return ", ".join(words) or host.unowned_words(gpu)
 
 
 def _program(process: GpuProcess) -> str:

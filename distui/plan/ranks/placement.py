@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from distui.amounts import counted, memory_words
 from distui.facts.host import Gpu, GpuProcess, HostFacts
+from distui.facts.limits import is_taken
 from distui.frozen import frozen
 from distui.plan.model import Notes
 from distui.spec.hosts.inventory import Host
@@ -237,8 +238,7 @@ def is_busy(gpu: Gpu) -> bool:
     """
     if gpu.processes:
         return True
-    used, total = gpu.memory_used_mib, gpu.memory_total_mib
-    return used is not None and bool(total) and used > 0.05 * (total or 0)
+    return is_taken(gpu.memory_used_mib, gpu.memory_total_mib)
 
 
 def busy_words(gpu: Gpu) -> str:

@@ -75,6 +75,8 @@ class RankState:
     """The rank that it followed, or failed like."""
     quiet: bool = False
     """Whether it was said to be silent too long."""
+    idle: bool = False
+    """Whether its GPUs were seen to do nothing then; False where it has none, or nobody knows."""
     name: str = ""
     """What it is called where it is more than a number: `worker/1`."""
 
@@ -264,7 +266,8 @@ def _with_rank(state: RunState, event: RankChanged) -> RunState:
 
 def _with_silence(state: RunState, event: RankSilent) -> RunState:
     rank = state.ranks.get(event.rank, RankState(event.rank, event.host, event.rank))
-    return replace(state, ranks=state.ranks.with_entry(event.rank, replace(rank, quiet=event.quiet)))
+    idle = event.quiet and event.util is not None
+    return replace(state, ranks=state.ranks.with_entry(event.rank, replace(rank, quiet=event.quiet, idle=idle)))
 
 
 def _with_steps(state: RunState, event: RanksStepped) -> RunState:
