@@ -127,6 +127,7 @@ class DistuiApp(Places):
         """What is waited for before the app quits."""
         self.command_history: list[str] = history.load(backend.history)
         self.drafts: dict[str, tuple[str, str]] = {}
+        self.past_texts: dict[str, list[str]] = {}
         self._changed: set[str] = set()
         self._runs_changed = False
         self._look: tuple[str, Palette] | None = None

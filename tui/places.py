@@ -34,6 +34,7 @@ class Places(PacedApp, Typed):
     rows: tuple[RunRow, ...]
     board: Board
     drafts: dict[str, tuple[str, str]]
+    past_texts: dict[str, list[str]]
 
     def tell(self, message: str, *, level: Literal["info", "warning", "error"] = "info") -> None:
         """Say something in the corner of the screen."""

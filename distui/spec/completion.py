@@ -17,6 +17,9 @@ from distui.spec.yaml.shapes import Schema
 
 _KEY = regex(r"""^(\s*(?:-\s+)*)["']?([\w.-]+)["']?\s*:(?=\s|$)""")
 _BLOCK_TEXT = regex(r":\s*[|>][-+0-9]*\s*(?:#.*)?$|^\s*-\s+[|>][-+0-9]*\s*$")
+_LAUNCHER = regex(r"""launcher\s*:\s*["']?(\w+)""")
+OF_LAUNCHER = {"roles": "tf", "done_when": "tf", "task_per": "command", "torchrun": "torchrun"}
+"""Keys that only mean something with one launcher: offered last with another one."""
 _WORD = regex(r"[\w./@+-]*$")
 _IN_FLOW = regex(r"""([\w.-]+)["']?\s*:\s*$""")
 ITEM = "[]"
@@ -65,9 +68,21 @@ def complete(text: str, row: int, column: int, known: Mapping[str, Sequence[str]
         found = list(_values(place.path, (known or {}).get(".".join(place.path), ())))
     else:
         found = [o for o in _keys(place.path) if o.word.rstrip(": ") not in place.present]
+        if not place.path:
+            launcher = _launcher(lines, row)
+            found.sort(key=lambda option: OF_LAUNCHER.get(option.word.rstrip(": "), launcher) != launcher)
         found += _values(place.path, ()) if place.path[-1:] == (ITEM,) else ()
     about = describe(".".join(place.path)) if place.value else ""
     return Completion(start, tuple(_likely(place.word, found)), about)
+
+
+def _launcher(lines: Sequence[str], row: int) -> str:
+    """The launcher of the job that a line is of."""
+    begin = max((at for at, line in enumerate(lines[:row]) if line.startswith("---")), default=0)
+    for line in lines[begin:]:
+        if (found := _LAUNCHER.match(line)) is not None:
+            return found[1]
+    return "env"
 
 
 def describe(key: str) -> str:
@@ -151,7 +166,9 @@ def _properties(path: tuple[str, ...]) -> list[Schema]:
 def _place(lines: Sequence[str], row: int, column: int) -> _Place | None:
     """Where row and column are in the job; None in a comment, a block of text or a line that begins a document."""
     before = lines[row][:column] if row < len(lines) else ""
-    if before.lstrip().startswith("#") or " #" in before or before.startswith(("---", "%")):
+    if row < len(lines) and lines[row].lstrip().startswith("#"):
+        return None  # also with the cursor before the sign: a key would be written in front of it
+    if " #" in before or before.startswith(("---", "%")):
         return None
     above = _above(lines, row, _indent(before), item=before.lstrip().startswith("-"))
     if any(_BLOCK_TEXT.search(line) for line in above):

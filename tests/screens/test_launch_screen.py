@@ -23,6 +23,7 @@ from distui.spec.completion import describe
 from distui.spec.hosts.inventory import Host, Inventory
 from distui.tui.app import DistuiApp
 from distui.tui.launch.form.form_confirm import LaunchConfirm
+from distui.tui.launch.form.form_field import Words
 from distui.tui.launch.form.form_yaml import YamlPane
 from distui.tui.launch.screen import LaunchScreen
 from distui.tui.launch.template_choice import TemplateChoice
@@ -986,6 +987,64 @@ async def test_undo_goes_back_change_by_change(open_app: Any, backend: FakeBacke
         assert not app.drafts
 
 
+async def test_the_way_back_is_kept_when_an_edited_job_is_left(open_app: Any, backend: FakeBackend) -> None:
+    """As the edits are, also those of the YAML tab; once they are saved there is nothing to go back to."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        screen.form.field("fabric").focus()
+        await pilot.press("right")
+        await pilot.press("]", *"# up", "enter")
+        await until(pilot, lambda: screen.draft.text.startswith("# up"))
+        app.pop_screen()
+        await settle(pilot)
+        app.push_screen(again := LaunchScreen(next(f for f in backend.jobs() if str(f.path) == screen.draft.path)))
+        await settle(pilot)
+        await until(pilot, lambda: again.draft.text.startswith("# up"))
+        await pilot.press("u")
+        await until(pilot, lambda: not again.draft.text.startswith("# up") and value(again, "fabric") == "ib")
+        await pilot.press("u")
+        await until(pilot, lambda: again.draft.text == JOB)
+        assert not app.drafts and not app.past_texts
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        (("right", "right"), JOB.replace("gpus_per_host: 8", "gpus_per_host: 16")),
+        (
+            ("right", "right", "right"),
+            JOB.replace(
+                "gpus_per_host: 8\n",
+                "# <<<<<<< yours\ngpus_per_host: 2\n# =======\ngpus_per_host: 16\n# >>>>>>> theirs\n",
+            ),
+        ),
+    ],
+    ids=["theirs", "both"],
+)
+async def test_a_conflict_may_take_theirs_or_keep_both(
+    open_app: Any, backend: FakeBackend, keys: tuple[str, ...], text: str
+) -> None:
+    """Nothing is written by that; u has what was here, and what is saved next is no surprise any more."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        mine = JOB.replace("gpus_per_host: 8", "gpus_per_host: 2")
+        theirs = JOB.replace("gpus_per_host: 8", "gpus_per_host: 16")
+        screen.draft.set_text(mine, now=True)
+        write(screen.draft.path, theirs)
+        await pilot.press("w")
+        await settle(pilot)
+        assert "Take theirs" in screen_text(app) and "Keep both" in screen_text(app)
+        await pilot.press(*keys, "enter")
+        await until(pilot, lambda: screen.draft.text == text)
+        assert read(screen.draft.path) == theirs
+        assert (screen.draft.read_text, screen.draft.past[-1]) == (theirs, mine)
+        if "# <<<<<<<" in text:
+            assert screen.tab == "yaml"
+            area = screen.query_one("JobText")
+            await until(pilot, lambda: area.text == text)
+            assert text.splitlines()[area.cursor_location[0]] == "# <<<<<<< yours"
+
+
 async def test_the_last_row_says_what_works_while_one_types(open_app: Any, backend: FakeBackend) -> None:
     """In a field and in the text: no key of the form, no chip, no help."""
     async with open_app() as (app, pilot):
@@ -1065,6 +1124,16 @@ async def test_a_field_is_completed_by_what_is_known(open_app: Any, backend: Fak
         assert not screen.form.field("hosts").typing
         assert screen.form.field("gpus").has_focus
         assert 'hosts: "node04,gw1"\n' in screen.draft.text
+
+
+async def test_a_host_that_is_named_already_is_not_suggested_again() -> None:
+    """Nor one of a range."""
+    words = Words()
+    words.known = ("node01", "node02", "node03", "@h100")
+    assert await words.get_suggestion("node01,node") == "node01,node02"
+    assert await words.get_suggestion("node[01-02], node") == "node[01-02], node03"
+    assert await words.get_suggestion("node[01-03],node") is None
+    assert await words.get_suggestion("node") == "node01"
 
 
 async def test_wrong_lines_are_marked_and_words_have_colours(open_app: Any, backend: FakeBackend) -> None:

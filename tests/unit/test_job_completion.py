@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.spec.completion import Completion, complete, describe
+from distui.spec.completion import OF_LAUNCHER, Completion, complete, describe
 from distui.spec.job.job_keys import JOB
 
 KNOWN = {"hosts": ("node01", "node02", "@h100")}
@@ -43,6 +43,8 @@ def at(text: str) -> Completion:
         ("preflight:\n- ib\n- gp^", ["gpus_idle"]),
         ("a: 1\n---\nlaun^", ["launcher: "]),
         ("# laun^", []),
+        ("^# a job\nversion: 1\n", []),  # it would be written before the sign
+        ("version: 1\n  ^# more\n", []),
         ("name: x # laun^", []),
         ("command:\n  - |\n    laun^", []),
         ("command: |\n  laun^", []),
@@ -54,6 +56,18 @@ def at(text: str) -> Completion:
 def test_options(text: str, options: list[str]) -> None:
     """Whatever the text around is, valid or not."""
     assert [option.word for option in at(text).options] == options
+
+
+def test_keys_of_another_launcher_come_last() -> None:
+    """`roles` only means something with tf, `task_per` with command."""
+    job = "version: 1\nname: x\nhosts: a\nimage: i\n^\n"
+    for launcher, wanted in (("env", ""), ("torchrun", "torchrun"), ("tf", "roles"), ("command", "task_per")):
+        words = [option.word.rstrip(": ") for option in at(f"launcher: {launcher}\n{job}").options]
+        of_launchers = [word for word in words if word in OF_LAUNCHER]
+        last = words[-sum(OF_LAUNCHER[word] != launcher for word in of_launchers) :]
+        assert {OF_LAUNCHER[word] for word in last} == set(OF_LAUNCHER.values()) - {launcher}
+        assert not wanted or words.index(wanted) < words.index(last[0])
+    assert [option.word for option in at("ro^").options] == ["roles: "], "it is there all the same"
 
 
 def test_the_help_is_the_schema_s() -> None:

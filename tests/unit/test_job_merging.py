@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.tui.launch.merging import merged
+from distui.tui.launch.merging import YOURS, marked, merged
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "c: 1", ""]), max_size=8).map("\n".join)
 
@@ -28,6 +28,23 @@ TEXTS = st.lists(st.sampled_from(["a", "b", "c: 1", ""]), max_size=8).map("\n".j
 def test_both_or_none(ours: str, theirs: str, both: str | None) -> None:
     """`1 2 3` changed by two."""
     assert merged("1\n2\n3\n", ours, theirs) == both
+
+
+def test_both_stand_in_the_text_where_they_differ() -> None:
+    """Between comments; what only one of them changed is taken."""
+    found = marked("1\n2\n3\n4\n", "1\n2!\n3\n4\n", "1\n2?\n3\n4!")
+    assert found == "1\n# <<<<<<< yours\n2!\n# =======\n2?\n# >>>>>>> theirs\n3\n4!"
+    assert marked("1\n", "1\n2", "1\n3") == "1\n# <<<<<<< yours\n2\n# =======\n3\n# >>>>>>> theirs\n"
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_what_can_be_merged_needs_no_marks(base: str, ours: str, theirs: str) -> None:
+    """And with them every new line of both is there."""
+    found, both = marked(base, ours, theirs), merged(base, ours, theirs)
+    assert both is None or found == both
+    assert (both is None) == (YOURS in found)
+    lines = {line.strip() for line in found.splitlines()}
+    assert {line.strip() for text in (ours, theirs) for line in text.splitlines()} - set(base.splitlines()) <= lines
 
 
 @given(TEXTS, TEXTS)

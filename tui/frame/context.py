@@ -41,6 +41,8 @@ class AppLike(Protocol):
     leaving: Leaving | None
     drafts: dict[str, tuple[str, str]]
     """Path -> edits that are not saved, and the text that they were made in."""
+    past_texts: dict[str, list[str]]
+    """Path -> the texts of such a job before each change."""
 
     @property
     def palette(self) -> Palette: ...

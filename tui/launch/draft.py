@@ -23,6 +23,7 @@ from distui.plan.model import RunPlan
 from distui.spec.hosts.names import fold
 from distui.spec.job.job import Job
 from distui.spec.job.read_job import job_names
+from distui.tui.dialogs.confirm import Dialog
 from distui.tui.frame import files
 from distui.tui.frame.actions import Action
 from distui.tui.frame.base import View
@@ -32,11 +33,13 @@ from distui.tui.launch import plan_lines
 from distui.tui.launch.before_lines import Checked
 from distui.tui.launch.drafting import drafted, image_state
 from distui.tui.launch.form import job_form
-from distui.tui.launch.merging import merged
+from distui.tui.launch.merging import YOURS, marked, merged
 from distui.tui.launch.plan_lines import Preview
 from distui.tui.launch.unsaved import with_unsaved
 from distui.tui.terminal import shell
 
+CONFLICT = (("cancel", "Cancel"), ("yes", "Write mine"), ("theirs", "Take theirs"), ("both", "Keep both"))
+"""Under the question before another program's change is overwritten."""
 PAUSE = 0.12
 """Seconds without a key before the plan is made again."""
 
@@ -56,6 +59,8 @@ class LaunchDraft(Part):
         self.view = view
         self.show = show
         """Shows job and preview as they are now."""
+        self.to_line: Callable[[int], None] = lambda line: None
+        """Shows a line of the text."""
         self.place = "the right side"
         """Where the plan stands, or why there is none."""
         self.files: tuple[JobFile, ...] = ()
@@ -146,8 +151,9 @@ class LaunchDraft(Part):
     def _begin_with(self, file: JobFile | None, text: str) -> None:
         self.file, self.run_id, self.job, self._checked = file, "", None, None
         self._opened, self.saved, self._announced = True, file is not None, ""
-        self.past.clear()
-        self.text, self.read_text = app_of(self.view).drafts.get(self.path, (text, text))
+        app = app_of(self.view)
+        self.past = app.past_texts.get(self.path, []) if self.path in app.drafts else []
+        self.text, self.read_text = app.drafts.get(self.path, (text, text))
         self._jobs_there = _jobs_in(self.read_text, self.path)
         self._with_marks = self._without_marks = ""
         self.reread()
@@ -210,10 +216,13 @@ class LaunchDraft(Part):
         """What is not saved stays with the app; hosts that were only chosen do not, nobody would miss them."""
         only_marks = self.text == self._with_marks != self.read_text
         text = self._without_marks if only_marks else self.text
+        app = app_of(self.view)
         if text == self.read_text:
-            app_of(self.view).drafts.pop(self.path, None)
+            app.drafts.pop(self.path, None)
+            app.past_texts.pop(self.path, None)
         else:
-            app_of(self.view).drafts[self.path] = (text, self.read_text)
+            app.drafts[self.path] = (text, self.read_text)
+            app.past_texts[self.path] = self.past
 
     def remember(self, text: str) -> None:
         """The text before a change, for undo."""
@@ -347,8 +356,27 @@ class LaunchDraft(Part):
         theirs = files.read(path)
         if self.saved and self._merge(theirs):
             return True
-        lines = files.difference(theirs, self.text)
-        return await app_of(self.view).confirm(f"{path.name} was changed by another program", lines, "Write mine")
+        lines = tuple(files.difference(theirs, self.text))
+        asked = Dialog(f"{path.name} was changed by another program", lines, CONFLICT)
+        answer = await self.view.app.push_screen_wait(asked)
+        if answer == "theirs":
+            self._settle(theirs, theirs)
+            app_of(self.view).tell(f"{path.name} as the other program wrote it; u has yours")
+        elif answer == "both":
+            self._settle(marked(self.read_text, self.text, theirs), theirs)
+            self.to_line(1 + self.text.splitlines(keepends=True).index(YOURS) if YOURS in self.text else 1)
+            app_of(self.view).tell(
+                "both stand in the text where they differ: keep one of each, then save", level="warning"
+            )
+        return answer == "yes"
+
+    def _settle(self, text: str, theirs: str) -> None:
+        """Go on with a text that knows what the other program wrote."""
+        before, self.read_text, self.saved = self.text, theirs, True
+        self.set_text(text, now=True)
+        self.remember(before)
+        self._keep()
+        self._listed(Path(self.path))
 
     def _merge(self, theirs: str) -> bool:
         """Both changes in one text, where they are at different lines. Whether they are."""

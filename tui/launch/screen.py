@@ -82,6 +82,7 @@ class LaunchScreen(View):
     def __init__(self, job: JobFile | None, marked: tuple[str, ...] = (), *, new: bool = False) -> None:
         super().__init__()
         self.draft = LaunchDraft(self, job, marked, self._show)
+        self.draft.to_line = self._to_line
         self.parts = (self.draft,)
         self.new = new
         self.tab: Tab = "form"
@@ -261,8 +262,18 @@ class LaunchScreen(View):
 
     def on_plan_view_place(self, event: PlanView.Place) -> None:
         """A problem was chosen: show its line."""
+        self._to_line(event.line)
+
+    def _to_line(self, line: int) -> None:
         self.action_show_tab("yaml")
-        self.query_one(YamlPane).go(event.line)
+        pane = self.query_one(YamlPane)
+        pane.load(self.draft.text)
+        pane.go(line)
+
+    def on_unmount(self) -> None:
+        """What was typed in the YAML tab is one change for undo, also when the job is left from there."""
+        if self.tab == "yaml":
+            self.draft.remember(self._before_text)
 
     def on_resize(self, event: Resize) -> None:
         """Where there is room for both, the plan is no tab."""

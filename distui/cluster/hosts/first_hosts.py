@@ -44,6 +44,7 @@ AT_ONCE = 16
 """Hosts that are knocked at side by side."""
 SECONDS = 5.0
 """For one host."""
+_APART = regex(r"(?<=[,\[])\s+|\s+(?=[,\]])")
 _TYPED = regex(r"(?:(?P<user>[^@\s]+)@)?(?P<names>[^@:\s]+(?:\[[^\]]*\])?)(?::(?P<port>\d+))?")
 
 
@@ -81,8 +82,14 @@ class FirstHosts:
     """What could not be read or taken, and why."""
 
     def with_typed(self, text: str) -> FirstHosts:
-        """The same and what somebody typed: `node[01-04]`, `ubuntu@10.0.0.7:2222`. Raises UsageError."""
-        match = _TYPED.fullmatch(text.strip())
+        """The same and what somebody typed: `node[01-04]`, `h1 h2`, `ubuntu@10.0.0.7:2222`. Raises UsageError."""
+        words = _APART.sub("", text).split()
+        if len(words) > 1:
+            found = self
+            for word in reversed(words):  # what was typed last comes first
+                found = found.with_typed(word)
+            return found
+        match = _TYPED.fullmatch(" ".join(words))
         if match is None:
             raise UsageError(f"{text!r} names no host", hint="node01, node[01-04], user@10.0.0.7:2222")
         given = {"user": match["user"], "port": match["port"]}

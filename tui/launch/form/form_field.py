@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -14,6 +15,8 @@ from textual.message import Message
 from textual.suggester import Suggester
 from textual.widgets import Input
 
+from distui.spec.hosts.names import expand, split
+from distui.spec.yaml.problems import Wrong
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.context import glyphs_of, palette_of
 from distui.tui.paint.paint import Line, cut
@@ -40,8 +43,22 @@ class Words(Suggester):
         begun, comma, word = value.rpartition(",")
         start = word.lstrip()
         space = word[: len(word) - len(start)]
-        found = next((known for known in self.known if start and known.startswith(start) and known != start), None)
+        there = _listed(begun) if comma else set()
+        found = next(
+            (word for word in self.known if start and word.startswith(start) and word != start and word not in there),
+            None,
+        )
         return None if found is None else f"{begun}{comma}{space}{found}"
+
+
+def _listed(text: str) -> set[str]:
+    """The names that stand there already, those of ranges too; as far as they can be read."""
+    found = set()
+    for piece in split(text):
+        found.add(piece.strip())
+        with contextlib.suppress(Wrong):
+            found.update(expand(piece))
+    return found
 
 
 class TypingInput(Input):
