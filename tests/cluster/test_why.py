@@ -169,6 +169,23 @@ def test_ranks_of_torchrun(hang: Hang, distui: Distui) -> None:
     stop(distui)
 
 
+def test_hosts_that_torchrun_numbers_in_another_order(hang: Hang, distui: Distui) -> None:
+    """With c10d by their addresses as text: who sleeps is named as in logs, on its host, and torch's number is told."""
+    text = program("print('sleeps as', rank, flush=True); time.sleep(600)", who=1)
+    torchrun = {"launcher": "torchrun", "torchrun": {"rdzv": "c10d"}, "command": ["/pytorch/hang.py"]}
+    found = hang(text, hosts="h2,h1", stall_after="3s", **torchrun)
+
+    assert (found["kind"], found["culprits"], found["certainty"]) == ("hang", [3], "certain"), found["headline"]
+    assert (
+        "rank 3 has not entered all_reduce #21" in found["headline"] and f"hang.py:{LINE} in load" in found["headline"]
+    )
+    assert [(one["rank"], one["host"]) for one in found["ranks"]] == [(3, "h1"), (0, "h2"), (1, "h2"), (2, "h1")]
+    assert any("rank 0 is torch's 2, rank 1 is torch's 3" in line for line in found["evidence"]), found["evidence"]
+    follower_says(hang, "rank 3 has not entered all_reduce #21", f"sleeps at /pytorch/hang.py:{LINE} in load")
+    stop(distui)
+    assert "sleeps as 1" in distui("logs", "stuck", "--rank", "3").stdout
+
+
 FORKS = """
 import torch.multiprocessing as mp
 def work(local):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from distui.runs.insight.seen.answers import Collective, Group, HostAnswer, Process
-from distui.runs.insight.seen.ranks import RankSeen, TaskRanks, ranks_of
+from distui.runs.insight.seen.ranks import RankSeen, TaskRanks, counted_otherwise, ranks_of
 
 GROUP = {"0": Group("0", "default_pg", (Collective(1, "gloo:all_reduce", "1", "Float", 1, True),), 1)}
 
@@ -167,3 +167,54 @@ def test_ranks_come_in_their_order() -> None:
     found = ranks_of(tasks, {"h": host, "g": HostAnswer("g", {2: (process(7),)})}, {})
     assert [(seen.rank, seen.host) for seen in found] == [(0, "h"), (1, "g"), (2, "h")]
     assert pids(found) == [5, 7, 6]
+
+
+def elastic(
+    pid: int, number: int, local: int, *, known: bool = True, members: tuple[int, ...] = (0, 1, 2, 3)
+) -> Process:
+    """A rank that torchrun has started and numbered, at its place among those of its host."""
+    groups = {"0": GROUP["0"], "1": Group("1", "", (), 1, members)}
+    told: dict[str, Any] = {"torch_rank": number, "world": 4} if known else {}
+    return process(pid, 2, rank=number, local_rank=local, torch="2.13", groups=groups, **told)
+
+
+def of_nodes(here: list[Process], there: list[Process] | None, ended: dict[int, str] | None = None) -> Any:
+    """The ranks of two nodes of two ranks; the second host does not answer where it has no processes."""
+    answers = {"h0": HostAnswer("h0", {0: tuple(here)}), "h1": HostAnswer("h1", {1: tuple(there or ())})}
+    if there is None:
+        answers["h1"] = HostAnswer("h1", why_not="host h1 can't be asked")
+    return ranks_of([TaskRanks(0, "h0", (0, 1)), TaskRanks(1, "h1", (2, 3))], answers, ended or {})
+
+
+AGENT = process(2, torch="2.13", groups={})
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["torch 2.3", "before"])
+def test_ranks_of_torchrun_are_places_whatever_their_numbers(*, known: bool) -> None:
+    """With c10d torch may number the second host first; who belongs to a group is told in the run's numbers."""
+    here = [AGENT, elastic(4, 2, 0, known=known, members=(1, 2)), elastic(5, 3, 1, known=known)]
+    there = [AGENT, elastic(6, 0, 0, known=known), elastic(7, 1, 1, known=known, members=(1, 2))]
+    found = of_nodes(here, there)
+    assert [seen.rank for seen in found] == [0, 1, 2, 3] and pids(found) == [4, 5, 6, 7]
+    assert found[0].groups["1"].ranks == found[3].groups["1"].ranks == (0, 3)
+    words = "torch numbers the ranks otherwise: rank 0 is torch's 2, rank 1 is torch's 3, rank 2 is torch's 0, "
+    assert not known or list(counted_otherwise(found)) == [words + "rank 3 is torch's 1"]
+
+
+def test_members_on_a_host_that_can_not_be_asked_are_those_that_are_left() -> None:
+    """torch's numbers that nobody has told are the ranks of the host that is left, in its order."""
+    found = of_nodes([elastic(4, 2, 0, members=(1, 2)), elastic(5, 3, 1)], None)
+    assert found[0].groups["1"].ranks == (0, 3) and not list(counted_otherwise(of_nodes([elastic(4, 0, 0)], [])))
+
+
+def test_a_member_that_may_be_on_several_hosts_may_be_any_of_their_ranks() -> None:
+    """With two hosts out of reach nobody knows which of them torch numbered first."""
+    hosts = {"h0": HostAnswer("h0", {0: (elastic(4, 4, 0, members=(1, 4)), elastic(5, 5, 1))})}
+    tasks = [TaskRanks(n, f"h{n}", (2 * n, 2 * n + 1)) for n in range(3)]
+    found = ranks_of(tasks, hosts, {2: "exit 1"})
+    assert found[0].groups["1"].ranks == (0, 3, 4, 5), "not one that has ended: it would be said to be missing"
+
+
+def test_a_place_that_a_task_does_not_have_is_no_rank_of_it() -> None:
+    """A program may write whatever it likes into its environment."""
+    assert pids(of_task(TaskRanks(0, "h", (2, 3)), elastic(4, 2, 7), elastic(5, 0, 1))) == [None, 5]

@@ -34,7 +34,7 @@ from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.hang.rows import places_of
 from distui.runs.insight.hang.unseen import of_nothing, reasons, silent
 from distui.runs.insight.seen.doing import Doing, advice, at_work, doing
-from distui.runs.insight.seen.ranks import RankSeen
+from distui.runs.insight.seen.ranks import RankSeen, counted_otherwise
 from distui.runs.insight.seen.sick import Health
 from distui.runs.lines.explanation import Certainty, Explanation
 
@@ -52,7 +52,7 @@ def explain(ranks: Sequence[RankSeen], ras: Sequence[Counted] = (), health: Heal
     found = with_ras(_by_torch(ranks, acts), ranks, acts, ras)
     if health is not None:
         found = with_gpus(found, health, max((seen.at for seen in ranks), default=0.0))
-    found = replace(found, evidence=(*found.evidence, *_own_numbers(ranks)))
+    found = replace(found, evidence=(*found.evidence, *_own_numbers(ranks), *counted_otherwise(ranks)))
     return said_once(found, ranks)
 
 

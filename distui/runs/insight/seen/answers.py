@@ -121,6 +121,8 @@ class Process:
     threads: tuple[Thread, ...] = ()
     rank: int | None = None
     """What its environment says its rank is."""
+    local_rank: int | None = None
+    """What that says its place among the ranks of its host is."""
     torch_rank: int | None = None
     """Its rank in the default group, as torch counts; None before that group is made, or where the hook can't tell."""
     world: int | None = None
@@ -244,6 +246,7 @@ def _process(said: Mapping[str, object]) -> Process:
         busy_with=(busy[0], busy[1]) if len(busy) == 2 else None,
         threads=tuple(_thread(row) for row in rows_of(said.get("threads"), 5)),
         rank=_rank(hook.get("rank")),
+        local_rank=_rank(hook.get("local_rank")),
         torch_rank=_count(hook.get("torch_rank")),
         world=_count(hook.get("torch_world")) or _world(groups),
         torch=text_of(hook.get("torch")),

@@ -1,4 +1,9 @@
-"""Each rank with the process that is it, out of what all hosts answered."""
+"""Each rank with the process that is it, out of what all hosts answered.
+
+Where torchrun starts several ranks in one task, a rank is a place there, as in logs and in the verdict: with `c10d`
+torchrun numbers the hosts itself, by their addresses as text, and may do so again. What torch counts by those numbers,
+the members of groups, is told in the run's.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,8 @@ from distui.runs.insight.seen.workers import absent, furthest_behind, own_ranks,
 
 INIT = frozenset({"docker-init", "tini", "catatonit", "podman-init", "sh", "bash", "dash", "conmon", "timeout"})
 """Names of first processes that only start another one."""
+MOST_NUMBERS = 4
+"""Ranks of which it is said which number torch gives them."""
 
 
 @frozen
@@ -101,7 +108,8 @@ def ranks_of(
         seen = _as_torch_counts(tasks, answers, ended, found, own)
     else:
         each = (_of_task(task, answers.get(task.host), ended, found.get(task.index, ())) for task in tasks)
-        seen = _in_the_runs_numbers([rank for ranks in each for rank in ranks], found)
+        places = frozenset(rank for task in tasks if len(task.ranks) > 1 for rank in task.ranks)
+        seen = _in_the_runs_numbers([rank for ranks in each for rank in ranks], found, places)
     return tuple(sorted(seen, key=lambda one: one.rank))
 
 
@@ -139,21 +147,54 @@ def _as_torch_counts(
         yield RankSeen(number, task.host, why_not=why, ended=seen.ended, within=task.ranks[0])
 
 
-def _in_the_runs_numbers(ranks: Sequence[RankSeen], found: Mapping[int, Sequence[Process]]) -> Sequence[RankSeen]:
-    """With the members of groups as ranks of the run, where the program counts in another way; else as they are."""
+def _in_the_runs_numbers(
+    ranks: Sequence[RankSeen], found: Mapping[int, Sequence[Process]], places: frozenset[int]
+) -> Sequence[RankSeen]:
+    """With the members of groups as ranks of the run, where the program counts in another way; else as they are.
+
+    `places` are ranks that torchrun started, several in a task.
+    """
     several = any(len(each) > 1 for each in found.values())
-    own = {one.process.torch_rank: one.rank for one in ranks if one.process is not None} if not several else {}
-    if not several and all(number is None or number == rank for number, rank in own.items()):
+    own = {number: one.rank for one in ranks if (number := _number(one, places)) is not None} if not several else {}
+    if not several and all(number == rank for number, rank in own.items()):
         return ranks
-    return [replace(seen, process=_with_members(seen.process, own)) if seen.process else seen for seen in ranks]
+    left = () if several else tuple(one for one in ranks if one.rank not in own.values())
+    world = max((one.process.world or 0 for one in ranks if one.process is not None), default=0)
+    absent = [number for number in range(world) if number not in own]
+    if len(left) == len(absent) and len({one.host for one in left}) == 1:  # one host is left for them, in its order
+        own |= {number: one.rank for number, one in zip(absent, left, strict=True)}
+    unsure = {one.rank for one in left if not one.ended and one.rank not in own.values()}
+    return [replace(seen, process=_with_members(seen.process, own, unsure)) if seen.process else seen for seen in ranks]
 
 
-def _with_members(process: Process, own: Mapping[int | None, int]) -> Process:
+def _number(seen: RankSeen, places: frozenset[int] = frozenset()) -> int | None:
+    """Its number as torch counts; before torch 2.3 the one that torchrun put into its environment."""
+    process = seen.process
+    if process is None or process.torch_rank is not None:
+        return process.torch_rank if process is not None else None
+    return process.rank if seen.rank in places and process.torch else None
+
+
+def _with_members(process: Process, own: Mapping[int, int], unsure: set[int]) -> Process:
+    """Of a member that may be any of the ranks of which nothing is seen, all of those are said to be members."""
     groups = {
-        name: replace(group, ranks=tuple(sorted(own[number] for number in group.ranks if number in own)))
+        name: replace(group, ranks=tuple(sorted(_members(group, own, unsure))))
         for name, group in (process.groups or {}).items()
     }
     return replace(process, groups=groups if process.groups is not None else None)
+
+
+def _members(group: Group, own: Mapping[int, int], unsure: set[int]) -> set[int]:
+    known = {own[number] for number in group.ranks if number in own}
+    return known | unsure if len(known) < len(group.ranks) and own else known
+
+
+def counted_otherwise(ranks: Sequence[RankSeen]) -> Iterator[str]:
+    """Which numbers torch gives the ranks, where that are others: what programs print."""
+    own = {seen.rank: number for seen in ranks if seen.within is None and (number := _number(seen)) is not None}
+    if any(number != rank for rank, number in own.items()):
+        shown = [f"rank {rank} is torch's {number}" for rank, number in sorted(own.items())[:MOST_NUMBERS]]
+        yield f"torch numbers the ranks otherwise: {', '.join(shown)}{', ...' if len(own) > MOST_NUMBERS else ''}"
 
 
 def _of_task(
@@ -180,15 +221,26 @@ def _by_rank(task: TaskRanks, processes: Sequence[Process]) -> dict[int, Process
     """The ranks that said so themselves; where nobody did, a task of one rank has its first own process for it."""
     found: dict[int, Process] = {}
     for process in processes:
-        if process.rank in task.ranks and process.torch and process.rank is not None:
-            known = found.get(process.rank)
+        rank = _said(task, process)
+        if rank is not None:
+            known = found.get(rank)
             if known is None or (not known.groups and process.groups):
-                found[process.rank] = process
+                found[rank] = process
     if not found and len(task.ranks) == 1:
         first = next((p for p in processes if p.name not in INIT and p.state not in ("Z", "X")), None)
         first = first or next(iter(processes), None)
         return {task.ranks[0]: first} if first is not None else {}
     return found
+
+
+def _said(task: TaskRanks, process: Process) -> int | None:
+    """Which rank of its task a process is, by what it says: by its place where torchrun started several ranks."""
+    local = process.local_rank
+    if not process.torch or process.rank is None:
+        return None
+    if len(task.ranks) > 1 and local is not None:
+        return task.ranks[local] if local < len(task.ranks) else None
+    return process.rank if process.rank in task.ranks else None
 
 
 def _below(process: Process, processes: Sequence[Process], others: set[int]) -> Iterator[Process]:
