@@ -116,8 +116,8 @@ class Look:
             "name": self.stat.name[:64],
             "state": self.stat.state,
             "cpu": round((self.stat.ticks - before.stat.ticks) / ticks, 3),
-            "read": grown(self.io, before.io, "rchar"),
-            "written": grown(self.io, before.io, "wchar"),
+            "read": grown(self.io, before.io, "rchar", "read_bytes"),
+            "written": grown(self.io, before.io, "wchar", "write_bytes"),
             "threads": [thread.row(earlier.get(thread.tid), ticks) for thread in self.threads],
             "busy_with": open_file(self.pid),
         }
@@ -152,9 +152,12 @@ def counters(text: str) -> "Optional[dict[str, int]]":
     return {name: int(value) for name, value in rows if value.isdigit()} or None
 
 
-def grown(now: "Optional[dict[str, int]]", before: "Optional[dict[str, int]]", name: str) -> "Optional[int]":
-    """By how much a counter grew; None when it can't be read."""
-    return now[name] - before.get(name, 0) if now and before and name in now else None
+def grown(now: "Optional[dict[str, int]]", before: "Optional[dict[str, int]]", *names: str) -> "Optional[int]":
+    """By how much a counter grew, of several the one that grew most; None when none can be read.
+
+    Bytes of a file that is mapped are in no system call, and those of a long call are counted at its end.
+    """
+    return max([now[name] - before.get(name, 0) for name in names if name in now] or [0]) if now and before else None
 
 
 READS = {"x86_64": {0: "reading", 1: "writing", 17: "reading", 18: "writing", 19: "reading", 20: "writing",

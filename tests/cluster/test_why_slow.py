@@ -40,6 +40,10 @@ class Slow:
         while not os.path.exists("/pytorch/saved"):
             time.sleep(0.1)
         return {{}}
+def save_checkpoint():
+    with open("/tmp/checkpoint", "wb", buffering=0) as file:
+        while not os.path.exists("/pytorch/saved"):
+            file.seek(0); file.write(bytes(1 << 20)); time.sleep(0.05)
 model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Linear(256, 1)))
 learn = torch.optim.SGD(model.parameters(), 0.001)
 for x in DataLoader(Data(), batch_size=1):
@@ -135,13 +139,20 @@ def test_a_link_that_loses(slow: Slow, distui: Distui, lab: Any) -> None:
     stop(distui)
 
 
-def test_a_checkpoint(slow: Slow, distui: Distui, lab: Any) -> None:
+@pytest.mark.parametrize(
+    ("save", "words"),
+    [
+        ("torch.save(Slow(), '/tmp/checkpoint')", "it saves or loads a checkpoint"),
+        ("save_checkpoint()", "it saves to a file at /pytorch/slow.py"),
+    ],
+    ids=["torch.save", "by hand"],
+)
+def test_a_checkpoint(slow: Slow, distui: Distui, lab: Any, save: str, words: str) -> None:
     """While it is written the others wait, which is no fault; afterwards it is told as a pause."""
-    save = "rank == 0 and step == 40 and torch.save(Slow(), '/tmp/checkpoint')"
-    found = slow(program(then=save), kind="stall")
+    found = slow(program(then=f"rank == 0 and step == 40 and {save}"), kind="stall")
 
     assert (found["kind"], found["culprits"]) == ("stall", [0]), found["headline"]
-    assert "saves or loads a checkpoint" in found["headline"]
+    assert words in found["headline"], found["headline"]
     (lab.share / "saved").touch()
     found = ask(distui, "moving")
     (lab.share / "saved").unlink()

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from distui.agent import hooked, insight
+from distui.agent import hooked, insight, processes
 from distui.agent.processes import Look
 from distui.agent.recorded import shorten
 
@@ -913,3 +913,10 @@ def test_what_torch_did_not_write_is_no_record(tmp_path: Path, data: bytes) -> N
 def test_a_folder_that_is_gone_has_nothing(tmp_path: Path) -> None:
     """Nor has one that holds a hundred thousand files more than that."""
     assert hooked.left(str(tmp_path / "none")) == []
+
+
+def test_bytes_count_by_the_one_of_two_counters_that_grew_most() -> None:
+    """A file that is mapped is read without a system call, and a long call is counted at its end."""
+    before, now = {"rchar": 10, "read_bytes": 0}, {"rchar": 20, "read_bytes": 4096}
+    assert processes.grown(now, before, "rchar", "read_bytes") == 4096 and processes.grown(now, before, "rchar") == 10
+    assert processes.grown(None, before, "rchar") is None and processes.grown(before, before, "wchar") == 0

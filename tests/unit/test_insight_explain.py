@@ -21,7 +21,7 @@ NOW = 1_000_000.0
 
 MAIN = Frame("/work/train.py", 7, "<module>")
 
-OVER_S = 1000.0
+OVER_S = 500.0
 """How long ago a rank began its newest collective that is over: before any that others wait in."""
 
 
@@ -29,7 +29,7 @@ def group(
     newest: int, pending: float | None = None, *, every: float = 0.1, name: str = "0", ahead: float = 0.0, **more: Any
 ) -> Group:
     """A rank's place in a group: `newest` is its newest collective, over, or begun `pending` seconds ago."""
-    last = NOW + ahead - (pending if pending is not None else OVER_S)
+    last = NOW + ahead - (pending if pending is not None else more.get("over", OVER_S))
     what, sizes = more.get("what", "gloo:all_reduce"), more.get("sizes", "1000")
     row = [
         Collective(n, what, sizes, "Float", int((last - every * (newest - n)) * 1e9), n < newest or pending is None)
@@ -409,7 +409,7 @@ def test_all_have_entered_and_it_does_not_end() -> None:
 def test_a_checkpoint_is_a_stall() -> None:
     """The others wait for it, and will go on."""
     saves = calls(Frame("/x/site-packages/torch/serialization.py", 900, "_save"), Frame("/work/save.py", 3, "save"))
-    found = explain([*waiting(4, without=(0,)), rank(0, group(30), stacks=saves)])
+    found = explain([*waiting(4, without=(0,)), rank(0, group(30), stacks=saves, written=5_000_000)])
     assert verdict(found) == ("stall", "certain", (0,))
     assert "a checkpoint at /work/save.py:3 in save" in found.headline and "wait" in found.advice
 
@@ -467,14 +467,95 @@ SAVE = tuple(
         ({"busy_with": ("writing", "/nfs/ckpt/step100.pt")}, " (it is writing /nfs/ckpt/step100.pt)"),
         ({"busy_with": ("writing", "socket:[5]")}, ""),
         ({"threads": (Thread("python", "D", "", 0.0),)}, ""),
+        ({"threads": (Thread("python", "D", "", 0.0),), "written": 4096}, ""),
+        ({"threads": (Thread("python", "R", "", 0.02),)}, ""),
     ],
 )
 def test_a_checkpoint_that_is_being_written_is_a_stall(process: dict[str, Any], words: str) -> None:
     """`on_hang: stop` would end the run in the middle of it."""
     found = explain([*waiting(4, without=(0,)), rank(0, group(30), stacks=calls(*SAVE), **process)])
-    assert verdict(found) == ("stall", "certain", (0,))
+    moved = process.get("written") or any(thread.cpu for thread in process.get("threads", ()))
+    assert verdict(found) == ("stall", "certain" if moved else "likely", (0,))
     assert found.headline.endswith(f"it saves or loads a checkpoint{words} at {MAIN}")
     assert "wait, or raise" in found.advice
+
+
+LONG = 700.0
+"""Seconds after which what never moves is called a hang."""
+DATA_SET = (
+    Frame("/x/site-packages/torch/serialization.py", 1500, "load"),
+    Frame("/work/data.py", 12, "__getitem__"),
+    Frame("/x/site-packages/torch/utils/data/_utils/fetch.py", 54, "fetch"),
+    Frame("/x/site-packages/torch/utils/data/dataloader.py", 700, "__next__"),
+)
+"""A data set of `.pt` files, each loaded as a checkpoint is."""
+POSTS = (
+    Frame("/usr/lib/python3.11/ssl.py", 1, "read"),
+    Frame("/x/site-packages/urllib3/connection.py", 1, "getresponse"),
+    Frame("/x/site-packages/requests/api.py", 1, "post"),
+    Frame("/work/log.py", 5, "report"),
+)
+
+
+def held_up_for(seconds: float, *frames: Frame, quiet: float | None = None, **process: Any) -> Explanation:
+    """Three ranks wait for rank 0, which does this."""
+    others = [rank(n, group(31, seconds)) for n in (1, 2, 3)]
+    late = rank(0, group(30, over=seconds), stacks=calls(*frames), **process)
+    return explain([replace(late, quiet=quiet), *others])
+
+
+def test_a_data_set_on_a_file_server_that_is_gone_is_no_checkpoint() -> None:
+    """Though its files are loaded as checkpoints are: at once a hang, and which file it reads."""
+    disk = (Thread("python", "D", "nfs_wait_bit", 0.0),)
+    found = held_up_for(30, *DATA_SET, busy_with=("reading", "/nfs/x/0001.pt"), threads=disk)
+    assert verdict(found) == ("hang", "certain", (0,))
+    assert found.headline.endswith("it is reading /nfs/x/0001.pt at /work/data.py:12 in __getitem__")
+
+
+def test_a_data_loader_that_is_saved_in_a_checkpoint_is_a_checkpoint() -> None:
+    """Which of the two calls the other tells."""
+    assert held_up_for(30, *reversed(DATA_SET), written=9000).kind == "stall"
+
+
+@pytest.mark.parametrize("frames", [POSTS, SAVE], ids=["downloads", "saves"])
+def test_what_takes_long_and_never_moves_is_a_hang_in_the_end(frames: tuple[Frame, ...]) -> None:
+    """For some minutes a slow disk may show nothing; never as certain, and nothing that gets on is called one."""
+    assert verdict(held_up_for(30, *frames)) == ("stall", "likely", (0,))
+    found = held_up_for(LONG, *frames)
+    assert verdict(found) == ("hang", "likely", (0,)) and ", but nothing moves at /work/" in found.headline
+    assert found.advice.startswith("look at /work/")
+    for moved in ({"read": 5000}, {"written": 5000}, {"threads": (Thread("python", "S", "", 0.02),)}):
+        assert verdict(held_up_for(LONG, *frames, **moved)) == ("stall", "certain", (0,)), moved
+
+
+def test_what_has_moved_in_an_earlier_look_is_no_hang() -> None:
+    """Whoever asks again and again knows for how long nothing has moved."""
+    assert held_up_for(LONG, *SAVE, quiet=60.0).kind == "stall" and held_up_for(LONG, *SAVE, quiet=LONG).kind == "hang"
+    assert held_up_for(60, *SAVE, quiet=LONG).kind == "stall", "it has entered a collective since"
+
+
+@pytest.mark.parametrize(
+    ("frame", "process"),
+    [
+        (Frame("/x/site-packages/numpy/lib/npyio.py", 1, "save"), {"busy_with": ("writing", "/nfs/ck/step1.npy")}),
+        (Frame("/work/train.py", 9, "save_checkpoint"), {"busy_with": ("syncing", "/nfs/ck/step1.pkl")}),
+        (Frame("/usr/lib/python3.11/shutil.py", 1, "copyfile"), {"busy_with": ("reading", "/nfs/ck/step1.pt")}),
+        (Frame("/work/train.py", 9, "step"), {"busy_with": ("writing", "/nfs/ck/step1.bin"), "written": 1 << 20}),
+    ],
+)
+def test_a_checkpoint_that_is_not_torch_s_is_one(frame: Frame, process: dict[str, Any]) -> None:
+    """By its calls, or by how much it writes; `on_hang` never ends the run while it gets on."""
+    at_once = held_up_for(30, frame, **process)
+    assert (at_once.kind, at_once.culprits) == ("stall", (0,))
+    assert held_up_for(LONG, frame, **process | {"written": 1 << 20}).kind == "stall"
+    assert held_up_for(LONG, frame, **process | {"written": 0}).kind == "hang"
+
+
+def test_a_line_of_a_log_is_no_checkpoint() -> None:
+    """One that reads, or writes little in a function of another name, is as it is."""
+    for does in ("writing", "reading"):
+        found = held_up_for(30, Frame("/work/train.py", 9, "step"), busy_with=(does, "/nfs/log.txt"))
+        assert verdict(found) == ("hang", "certain", (0,)), does
 
 
 @pytest.mark.parametrize(

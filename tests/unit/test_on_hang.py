@@ -273,10 +273,11 @@ def test_ranks_get_a_signal_for_their_calls_only_where_none_of_them_speaks() -> 
     [
         ({"on_hang": "tell"}, {}),
         ({"on_hang": "stop"}, {"kind": "stall"}),
+        ({"on_hang": "stop"}, {"kind": "stall", "certainty": "likely"}),
         ({"on_hang": "stop"}, {"kind": "moving"}),
         ({"on_hang": "stop"}, {"since": None}),
     ],
-    ids=["only told", "a checkpoint", "it goes on", "not known since when"],
+    ids=["only told", "a checkpoint", "one of which nothing moves", "it goes on", "not known since when"],
 )
 async def test_what_stops_no_run(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, job: dict[str, Any], changes: dict[str, Any]

@@ -17,6 +17,7 @@ from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.attempt.requests import Requests
 from distui.runs.hosts.readers import reader_id
 from distui.runs.insight.hang.ras import Counted
+from distui.runs.insight.seen.quiet import Quiet
 from distui.runs.lines.events import Event, Level, Notice
 from distui.runs.lines.explanation import Explanation
 from distui.runs.state.reducer import RunState
@@ -95,6 +96,8 @@ class Attempt:
         """What was found of the network when ranks were silent."""
         self.explanation: Explanation | None = None
         """Who holds the others up, when that was looked at last."""
+        self.quiet = Quiet()
+        """Since when nothing of ranks has moved, as far as they were looked at."""
         self.ras: tuple[Counted, ...] = ()
         """What NCCL counted of its communicators by then."""
         self.watch = Watch(plan, emit=run.events.emit, stored=run.stored, facts=facts, clock=run.clock, mask=run.mask)

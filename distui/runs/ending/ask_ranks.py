@@ -201,7 +201,8 @@ def _asked(attempt: Attempt) -> Asked:
     over = {index for host in hosts for index in host.missing}
     over |= {track.task.index for track in attempt.tracker.tracks.values() if track.end is not None}
     ids = {index: ref for host in hosts for index, ref in host.ids.items() if index not in over}
-    return Asked(hosts, tasks, ids, ended, gpus=gpus, errors=first_errors(attempt.run.stored) if gpus else {})
+    errors = first_errors(attempt.run.stored) if gpus else {}
+    return Asked(hosts, tasks, ids, ended, gpus=gpus, errors=errors, quiet=attempt.quiet)
 
 
 def of_attempt(attempt: Attempt) -> tuple[list[HostRun], list[TaskRanks], dict[int, str]]:

@@ -13,6 +13,7 @@ from distui.runs.insight.hang.explain import explain
 from distui.runs.insight.hang.explain_hosts import with_hosts
 from distui.runs.insight.hang.ras import Counted, counted, to_be_sure
 from distui.runs.insight.seen.answers import HostAnswer
+from distui.runs.insight.seen.quiet import Quiet
 from distui.runs.insight.seen.ranks import RankSeen, TaskRanks, ranks_of
 from distui.runs.insight.seen.sick import Errors, health
 from distui.runs.insight.slow.slow import Slow
@@ -81,6 +82,8 @@ class Asked:
     """The GPUs of each rank, on its host."""
     errors: Errors = field(default_factory=dict)
     """What those had counted when the run began."""
+    quiet: Quiet | None = None
+    """Since when nothing of ranks has moved, for who asks again and again."""
 
     @property
     def silent(self) -> dict[str, HostAnswer]:
@@ -119,6 +122,7 @@ async def look(
         ranks = ranks_of(tasks, answers, ended)
         held = traced & _traced(ranks)
         ranks = tuple(replace(seen, held=_who(seen) in held) for seen in ranks)
+    ranks = asked.quiet.noted(ranks) if asked.quiet is not None else ranks
     ras = counted(ranks, answers, before)
     sick = health(ranks, answers, asked.gpus, asked.errors)
     if stacks or explain(ranks, ras).kind in STANDS:

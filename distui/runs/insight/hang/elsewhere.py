@@ -12,8 +12,9 @@ from distui.frozen import frozen
 from distui.runs.insight.hang.by_calls import functions_of, waits_in
 from distui.runs.insight.hang.collectives import NCCL, Standing
 from distui.runs.insight.seen.answers import Collective
-from distui.runs.insight.seen.doing import LOADER, LOCKED, WAITS, Doing
+from distui.runs.insight.seen.doing import LOCKED, WAITS, Doing
 from distui.runs.insight.seen.ranks import RankSeen
+from distui.runs.insight.seen.stalls import LOADER
 
 _ALSO_WHO_WAITS = frozenset(
     {"sleeps", "waits for data from the network", "waits for data from a socket", "is being traced", *LOCKED.values()}

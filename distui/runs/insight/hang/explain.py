@@ -158,10 +158,13 @@ def _held_in_call(
 
 
 def _are_sure(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], ends: Ends) -> bool:
-    """Whether it is known of all on the way for whom they wait, and of those at the end that they wait for nobody."""
+    """Whether it is known of all on the way for whom they wait, and of those at the end that they wait for nobody;
+    and of a checkpoint that it gets on, or hangs.
+    """
     plain = elsewhere(ranks, acts).plain
     those = [seen for seen in ranks if seen.rank in ends.free and seen.rank not in plain]
-    return ends.sure and not any(may_wait(seen, ranks) for seen in those)
+    unsure = any(acts[rank].unsure for rank in ends.free)
+    return ends.sure and not unsure and not any(may_wait(seen, ranks) for seen in those)
 
 
 def _with(stands: Sequence[Standing], ends: Ends) -> tuple[Standing, ...]:

@@ -6,6 +6,7 @@ from distui.frozen import frozen
 from distui.regex import regex
 from distui.runs.insight.seen.answers import Frame, Process, Stack
 from distui.runs.insight.seen.ranks import RankSeen
+from distui.runs.insight.seen.stalls import LOADER, hangs, moves, saves, stall_of
 
 _TORCH = r"/torch/(distributed|nn|autograd|optim|utils|multiprocessing|_\w+)[/.]"
 _FOREIGN = regex(rf"(^<|/site-packages/|/dist-packages/|/lib/python3[.0-9]*/|/importlib/|distui_insight|{_TORCH})")
@@ -24,6 +25,8 @@ class Doing:
     """The innermost call in the user's own files."""
     stall: bool = False
     """Whether it is something that takes long now and then and is no fault: a checkpoint, a compile, a download."""
+    unsure: bool = False
+    """Whether nothing of that was seen to move, so that it may also hang."""
     seen: bool = True
     """Whether anything is known at all."""
     busy: bool = False
@@ -40,18 +43,7 @@ class Doing:
         return self.words + self.at
 
 
-_COMPILER = "_dynamo/convert_frame|_inductor/(compile_fx|async_compile|codecache|graph)|utils/cpp_extension"
-"""Files of torch that compile; through others of the same folders each call of a compiled model goes."""
-
-STALLS = (
-    ("saves or loads a checkpoint", regex(r"torch/(serialization|distributed/checkpoint)|safetensors/")),
-    ("compiles", regex(rf"torch/({_COMPILER})|triton/(compiler/|runtime/autotuner)")),
-    ("downloads", regex(r"urllib/request|/(requests|urllib3|huggingface_hub|fsspec)/|torch/hub\.py")),
-)  # fmt: skip
-"""What takes long now and then, by files of the stack."""
-
 _CUDA = regex(r"/torch/(cuda|xpu|accelerator)/")
-LOADER = regex(r"torch/utils/data/|/dataloader\.py|webdataset/|/tensorflow/.*/data/")
 
 WAITS = {
     "hrtimer_nanosleep": "sleeps",
@@ -97,9 +89,10 @@ def doing(seen: RankSeen) -> Doing:
         return Doing("has ended")
     stack, at_file = seen.main_stack, _at_file(process)
     files = [one.file for one in stack.frames] if stack else []
-    for words, pattern in STALLS:
-        if any(pattern.search(file) for file in files):
-            return Doing(f"{words} (it is {at_file})" if at_file else words, frame, stall=True)
+    if stall := stall_of(files):
+        return _stalls(seen, f"{stall} (it is {at_file})" if at_file else stall, frame)
+    if saves(process, stack):
+        return _stalls(seen, f"is {at_file}" if at_file else "saves to a file", frame)
     if at_file:
         return Doing(f"is {at_file}", frame, busy=True)
     if any(LOADER.search(file) for file in files):
@@ -113,6 +106,13 @@ def doing(seen: RankSeen) -> Doing:
         return Doing("is busy with code of its own", frame, busy=True)
     waits = (WAITS | LOCKED).get(main.waits, "") if main is not None else ""
     return Doing(waits or ("is" if frame else "waits"), frame, seen=bool(waits or frame))
+
+
+def _stalls(seen: RankSeen, words: str, frame: Frame | None) -> Doing:
+    """What takes long now and then; once nothing of it has moved for long, that is what is said of it."""
+    if hangs(seen):
+        return Doing(f"{words}, but nothing moves", frame, unsure=True)
+    return Doing(words, frame, stall=True, unsure=not moves(seen))
 
 
 def _at_file(process: Process) -> str:

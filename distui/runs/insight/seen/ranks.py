@@ -55,6 +55,8 @@ class RankSeen:
     """Whether a program that traces it (a debugger) had stopped it in two answers some seconds apart. In one, that is
     how strace and py-spy look at a program that goes on.
     """
+    quiet: float | None = None
+    """Seconds for which nothing of it moved in any look of who asks again and again (`quiet`); None for one look."""
     within: int | None = None
     """The run's rank that it is part of, where that one has started several of torch's ranks: see `workers`."""
 

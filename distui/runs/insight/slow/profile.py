@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from distui.frozen import frozen
 from distui.regex import regex
 from distui.runs.insight.seen.answers import Frame
-from distui.runs.insight.seen.doing import LOADER, STALLS, WAITS, own_of
+from distui.runs.insight.seen.doing import WAITS, own_of
 from distui.runs.insight.seen.ranks import main_of
+from distui.runs.insight.seen.stalls import LOADER, stall_of
 from distui.runs.insight.seen.watched import Sample
 
 FEWEST = 10
@@ -81,9 +82,8 @@ def _place(sample: Sample) -> tuple[Place, Frame | None] | None:
     does = _does(sample)
     if any(_COLLECTIVE.search(file) for file in files) or (_IN_ENGINE.search(files[0]) and does == "waits"):
         return ("in a collective", ""), frame
-    for words, pattern in STALLS:
-        if any(pattern.search(file) for file in files):
-            return (f"it {words}", ""), frame
+    if stall := stall_of(files):
+        return (f"it {stall}", ""), frame
     if any(LOADER.search(file) for file in files):
         return ("in its data loader", does), frame
     if any(_BACKWARD.search(file) for file in files):
