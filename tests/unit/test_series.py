@@ -321,6 +321,14 @@ def test_lateness_is_kept_whenever_it_was_measured(tmp_path: Path) -> None:
     assert [(row.start, row.width, round(row.bins[Series("late", 3)].mean, 6)) for row in rows] == [(T0 + 52, 8.0, 0.2)]
 
 
+def test_lateness_of_a_run_of_weeks_becomes_coarser_and_is_never_lost(tmp_path: Path) -> None:
+    """Whoever follows the run measures it every two minutes."""
+    for number in range(1100):
+        keep_lateness(tmp_path, T0 + 120 * (number + 1), 30.0, {3: 0.2})
+    rows = rows_of(tmp_path, wanted={Series("late", 3)})
+    assert len(rows) <= 1000 and sum(row.bins[Series("late", 3)].samples for row in rows) == 1100
+
+
 def test_the_begin_of_a_run_is_as_fine_as_it_was_measured(tmp_path: Path) -> None:
     """Rows of a minute and of ten begin before the run does: they stand for nothing as long as seconds are kept."""
     put(tmp_path, [float(i) for i in range(700)], at=T0 + 7)

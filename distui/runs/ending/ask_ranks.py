@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from distui.runs.attempt.attempt import Attempt
+from distui.runs.ending.keep_late import keep_late
 from distui.runs.insight.asking.closer import look_and_watch
 from distui.runs.insight.asking.look import PATIENCE_S, Asked, Look, look
 from distui.runs.insight.asking.watching import SECONDS
@@ -116,6 +117,7 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     seen = await ranks_seen(attempt)
     if _is_ending(attempt, seen):
         return
+    await keep_late(attempt, seen)
     if _calls_may_tell(seen) and all_silent(attempt, attempt.clock()):
         seen = _since_silence(attempt, await ranks_watched(attempt, stacks=False, seconds=SILENT_S))
     found, before = seen.explanation, attempt.explanation

@@ -1,5 +1,5 @@
-"""How late ranks enter their collectives, each time that somebody measured it: a file of its own, since others than
-the process that follows the run ask for it (`distui why`).
+"""How late ranks enter their collectives, each time that it was measured: a file of its own, since others than the
+process that follows the run ask for it, too (`distui why`). Of a run of weeks older rows become wider.
 """
 
 from __future__ import annotations
@@ -21,4 +21,4 @@ def keep_lateness(folder: Path, at: float, seconds: float, late: Mapping[int, fl
     width = max(LATE.width, seconds)
     bins = {Series("late", rank): bin_of(value) for rank, value in late.items()}
     with contextlib.suppress(OSError):
-        LevelFile(folder, LATE, last=False).append(Row(max(0.0, at - width), width, NAN, NAN, bins))
+        LevelFile(folder, LATE, last=True).append(Row(max(0.0, at - width), width, NAN, NAN, bins))

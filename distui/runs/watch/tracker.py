@@ -258,6 +258,11 @@ class RunTracker:
         """By how much a host's clock is ahead of ours now; 0 where nobody measured it."""
         return 1000 * self._clocks[host].offset
 
+    def clock_of(self, host: str) -> tuple[float, float] | None:
+        """By how many seconds a host's clock is ahead of ours now, and by how much that may be wrong."""
+        known = self._clocks.get(host)
+        return (known.offset, known.doubt) if known is not None else None
+
     def clock_told(self, host: str, reading: Reading) -> None:
         """Note what a host's clock said: times that come from now on are corrected by it."""
         known = self._clocks[host]
