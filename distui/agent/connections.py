@@ -19,9 +19,14 @@ SECONDS, BYTES = 3, 4 << 20
 MOST = 256
 """Connections that are reported: those that have sent the most."""
 
-FIGURES = ("bytes_sent", "data_segs_out", "retrans", "dsack_dups")
-"""Counters of a connection."""
-_FIGURE = re.compile(r"\b(bytes_sent|data_segs_out|dsack_dups):(\d+)|\bretrans:\d+/(\d+)|\brtt:([0-9.]+)")
+FIGURES = ("bytes_sent", "data_segs_out", "retrans", "dsack_dups", "busy", "rwnd_limited")
+"""Counters of a connection; the last two are milliseconds in which it had something to send, and in which the other end
+had no room for it (`tcp_get_info_chrono_stats` of Linux's tcp.c).
+"""
+_FIGURE = re.compile(
+    r"\b(bytes_sent|data_segs_out|dsack_dups|busy|rwnd_limited):(\d+)"
+    r"|\bretrans:\d+/(\d+)|\brtt:([0-9.]+)|\bdelivery_rate (\d+)bps"
+)
 
 
 def connections() -> "dict[tuple[str, str], dict[str, float]]":
@@ -59,25 +64,32 @@ def address(word: str) -> str:
 def figures(line: str) -> "dict[str, float]":
     """Of the line that follows a connection."""
     found = {}  # type: dict[str, float]
-    for name, count, again, trip in _FIGURE.findall(line):
+    for name, count, again, trip, rate in _FIGURE.findall(line):
         if name:
             found[name] = int(count)
         elif again:
             found["retrans"] = int(again)
+        elif rate:
+            found["rate"] = int(rate) / 8
         else:
             found.setdefault("rtt", float(trip))
     return found
 
 
 def grown(before: "dict[tuple[str, str], dict[str, float]]", now: "dict[tuple[str, str], dict[str, float]]") -> "Any":
-    """Rows of own address, peer, bytes sent, segments sent, segments sent again, round trip (ms), bytes that wait."""
-    rows = []  # type: list[tuple[str, str, float, float, float, float, float]]
+    """Rows of own address, peer, bytes sent, segments sent, segments sent again, round trip (ms), bytes that wait,
+    ms in which there was something to send that the other end had room for, and bytes a second as the kernel measured
+    last how fast they got there.
+    """
+    rows = []  # type: list[tuple[str, str, float, float, float, float, float, float, float]]
     for ends, figure in now.items():
         old = before.get(ends, {})
-        sent, segments, again, twice = [max(0, figure.get(name, 0) - old.get(name, 0)) for name in FIGURES]
+        counts = [max(0, figure.get(name, 0) - old.get(name, 0)) for name in FIGURES]
+        sent, segments, again, twice, busy, full = counts
         if sent:
             lost = max(0, again - twice)  # what the peer says to have got twice was never lost
-            rows.append((ends[0], ends[1], sent, segments, lost, figure.get("rtt", 0.0), figure["queued"]))
+            trip, rate = figure.get("rtt", 0.0), figure.get("rate", 0.0)
+            rows.append((*ends, sent, segments, lost, trip, figure["queued"], max(0, busy - full), rate))
     return sorted(rows, key=lambda row: -row[2])[:MOST]
 
 

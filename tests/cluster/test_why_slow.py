@@ -68,11 +68,13 @@ def program(loader: str = "pass", backward: str = "pass", then: str = "pass") ->
 def slow(lab: Any, start: Any, distui: Distui) -> Slow:
     """Runs a program as four ranks on two hosts, and asks why it is slow once it has done thirty steps."""
 
-    def run(text: str, *, until_line: str = "step 30", kind: str = "", then: Any = lambda: None) -> dict[str, Any]:
+    def run(
+        text: str, *, until_line: str = "step 30", kind: str = "", then: Any = lambda: None, **job: Any
+    ) -> dict[str, Any]:
         (lab.share / "slow.py").write_text(text)
         keys = {"ranks": {"per_host": 2}, "image": "lab/pytorch:1", "volumes": ["/mnt/pytorch:/pytorch:ro"]}
         keys |= {"command": ["python3", "/pytorch/slow.py"], "stop_grace": "1s"}
-        going = start("", "--name", "slow", job=keys)
+        going = start("", "--name", "slow", job=keys | job)
         for line in going.stdout:
             if until_line in line:
                 break
@@ -136,6 +138,20 @@ def test_a_link_that_loses(slow: Slow, distui: Distui, lab: Any) -> None:
     assert (found["kind"], found["culprits"]) == ("link", []), found["headline"]
     assert found["headline"].startswith("what h1 sends to h2 gets lost on the way")
     lab.host("h2").fault("uncut")
+    stop(distui)
+
+
+def test_a_link_that_is_slow(slow: Slow, distui: Distui, lab: Any) -> None:
+    """Though nothing is lost on it: beside one that carries as much. Nothing is claimed of the network before that."""
+    found = slow(program(then="dist.all_reduce(torch.ones(1 << 19))"), hosts="h[1-3]", ranks={"per_host": 1})
+    assert found["kind"] != "link", found["headline"]
+    lab.host("h2").fault("rate", "40")
+    found = ask(distui, "link")
+
+    assert (found["culprits"], found["certainty"]) == ([], "likely"), found["headline"]
+    assert found["headline"].startswith(("what h2 sends to h1 goes slowly:", "what h3 sends to h2 goes slowly:"))
+    assert ", and h1 to h3 " in found["headline"] and "look at the network between h" in found["advice"]
+    lab.host("h2").fault("unshape")
     stop(distui)
 
 

@@ -40,10 +40,10 @@ def rank(number: int, late: float = 0.0) -> RankSeen:
 
 
 def slow(figures: dict[int, Figures], *, late: float = 0.2, **hosts: Any) -> Slow:
-    """Four ranks on two hosts; rank 2 is late."""
+    """Four ranks on two hosts; rank 2 is late. A further host may have connections of the run, too."""
     ranks = tuple(rank(number, late if number == 2 else 0.0) for number in range(4))
     watched = {}
-    for host in ("h1", "h2"):
+    for host in dict.fromkeys(("h1", "h2", *hosts)):
         those = {100 + number: one for number, one in figures.items() if f"h{number // 2 + 1}" == host}
         watched[host] = Watched(HostAnswer(host), 4.0, those, **hosts.get(host, {}))
     return Slow(ranks, watched, lateness(ranks), links(watched), {number: (number % 2,) for number in range(4)})
@@ -183,6 +183,63 @@ def test_what_is_lost_now_and_then_is_no_slow_link(segments: int, again: int) ->
     other = {"connections": (connection("10.0.0.2:5", "10.0.0.1:4"),)}
     found = slow({}, late=0.0, h1=one, h2=other)
     assert len(found.links) == 2 and losing(found.links) == () and told(found).kind == "moving"
+
+
+def ring(**changes: Any) -> dict[str, Any]:
+    """What three hosts sent each other in four seconds, each to the next one; h1 to h2 is slow, but for `changes`."""
+    slow_one = Connection("10.0.0.1:4", "10.0.0.2:5", 8_000_000, 900, 0, 50.0, 0, 3200.0, 5e6)
+    fast = Connection("10.0.0.2:6", "10.0.0.3:7", 8_000_000, 900, 0, 0.1, 0, 20.0, 5e9)
+    rest = replace(fast, own="10.0.0.3:8", peer="10.0.0.1:9", busy_ms=80.0)
+    given = {"h1": replace(slow_one, **changes), "h2": fast, "h3": rest}
+    return {host: {"connections": (one,)} for host, one in given.items()}
+
+
+def test_a_link_that_is_slow() -> None:
+    """Nothing is lost on it, and it takes much longer for as much as another one; nobody is blamed."""
+    found = told(slow({}, late=0.0, **ring()))
+    assert (found.kind, found.culprits, found.certainty) == ("link", (), "likely")
+    assert found.headline == (
+        "what h1 sends to h2 goes slowly: 2.5 MB/s while there is something to send, 80% of the time, and h2 to h3 "
+        "400 MB/s; a round trip takes 50 ms there, 0.1 ms here"
+    )
+    assert found.evidence[0] == "h1 -> h2: 2 MB/s, round trip 50 ms, sending 80% of the time"
+    assert found.evidence[1] == "h2 -> h3: 2 MB/s, round trip 0.1 ms"
+    assert found.advice.startswith("look at the network between h1 and h2: speed of its ports")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"busy_ms": 1100.0},
+        {"busy_ms": 0.0},
+        {"sent": 400_000},
+        {"sent": 40_000_000},
+        {"trip_ms": 2.0},
+        {"rate": 5e9},
+        {"rate": 0.0},
+        {"peer": "9.9.9.9:5"},
+    ],
+    ids=["seldom", "nobody knows", "little", "others carry less", "no longer", "not by the kernel", "nor", "elsewhere"],
+)
+def test_a_link_of_which_it_is_not_clear_that_it_is_slow(changes: dict[str, Any]) -> None:
+    """A peer may confirm late, a link may have more to do than others, and a host may be busy."""
+    assert told(slow({}, late=0.0, **ring(**changes))).kind == "moving"
+
+
+def test_of_two_hosts_no_link_is_called_slow() -> None:
+    """There is nothing to compare it with: what goes back goes over the same cable."""
+    two = ring()
+    two["h2"] = {"connections": (replace(two["h2"]["connections"][0], peer="10.0.0.1:4", own="10.0.0.2:5"),)}
+    del two["h3"]
+    assert told(slow({}, late=0.0, **two)).kind == "moving"
+
+
+def test_a_link_that_is_slow_explains_a_rank_that_is_late_only_where_its_stacks_do_not() -> None:
+    """As one that loses does."""
+    own = figures([sample(LOADER, waits="hrtimer_nanosleep")] * 20 + [sample(WAITING)] * 10)
+    waits = {0: ALL_WAIT, 1: ALL_WAIT, 3: ALL_WAIT}
+    assert told(slow({**waits, 2: own}, **ring())).kind == "straggler"
+    assert told(slow({**waits, 2: ALL_WAIT}, **ring())).kind == "link"
 
 
 def test_a_healthy_run_is_only_told_what_is_special() -> None:

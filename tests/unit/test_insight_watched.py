@@ -28,7 +28,7 @@ from distui.runs.task.host_access import HostAccess
 REAL = {
     "seconds": 4.05,
     "pressure": {"cpu": 99.57, "io": 0.62, "memory": 0.0},
-    "connections": [["10.77.0.11:41234", "10.77.0.12:38111", 2689212, 1567, 58, 0.482, 0]],
+    "connections": [["10.77.0.11:41234", "10.77.0.12:38111", 2689212, 1567, 58, 0.482, 0, 480, 2.5e8]],
     "segments": 4100,
     "again": 58,
     "gpus": {
@@ -58,7 +58,9 @@ def test_a_real_answer() -> None:
     figures = found.figures[7729]
     assert found.answer.tasks[2][0].pid == 7729 and found.answer.pressure["cpu"] == 99.57
     assert (found.seconds, found.segments, found.again) == (4.05, 4100, 58)
-    assert found.connections == (Connection("10.77.0.11:41234", "10.77.0.12:38111", 2689212, 1567, 58, 0.482, 0),)
+    assert found.connections == (
+        Connection("10.77.0.11:41234", "10.77.0.12:38111", 2689212, 1567, 58, 0.482, 0, 480, 2.5e8),
+    )
     assert found.gpus == ({"index": "0", "clocks.sm": "1980", "clocks_event_reasons.active": "0x0000000000000000"},)
     assert figures.states == {"S hrtimer_nanosleep": 47, "R": 3}
     assert (figures.seconds, figures.delayed, figures.held, figures.turns) == (4.02, 0.05, None, 0)
@@ -90,7 +92,7 @@ def test_an_answer_is_bounded() -> None:
     """Texts, rows and stacks, whatever a host sends."""
     long = "x" * 10_000
     process = {"pid": 1, "seconds": 1, "states": {long: 5}, "samples": [["S", long, []]] * 1000}
-    rows = [[long, long, 1, 1, 1, 1, 1]] * 5000
+    rows = [[long, long, 1, 1, 1, 1, 1, 1, 1]] * 5000
     found = watched("h1", {"tasks": [{"task": 0, "processes": [process]}], "connections": rows})
     assert len(found.connections) == MOST_CONNECTIONS and len(found.figures[1].samples) == MOST_SAMPLES
     assert max(len(name) for name in found.figures[1].states) <= MOST_TEXT
@@ -104,7 +106,7 @@ SS = """0      0               127.0.0.1:9          127.0.0.1:7
 0      1448      10.77.0.11%eth0:41234    10.77.0.12:38111
 \t cubic wscale:7,7 rto:204 rtt:0.482/0.2 mss:1448 bytes_sent:2000 bytes_retrans:9 data_segs_out:12 retrans:1/4
 0      0    [::ffff:10.77.0.11]:5      [::ffff:10.77.0.12]:6
-\t cubic rtt:3.5/1 bytes_sent:100 data_segs_out:2 retrans:0/3 dsack_dups:2
+\t rtt:3.5/1 bytes_sent:100 data_segs_out:2 retrans:0/3 dsack_dups:2 busy:100ms rwnd_limited:40ms delivery_rate 8000bps
 0      0            [fe80::1]%eth0:5            [fe80::2]:6
 \t cubic rtt:3.5/1
 """
@@ -118,7 +120,10 @@ def test_what_ss_prints(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(found) == [first, second, ("fe80::1:5", "fe80::2:6")]
     assert found[first] == {"queued": 1448, "rtt": 0.482, "bytes_sent": 2000, "data_segs_out": 12, "retrans": 4}
     before = {first: {"queued": 0, "bytes_sent": 500, "data_segs_out": 2, "retrans": 1}}
-    assert agent_connections.grown(before, found) == [(*first, 1500, 10, 3, 0.482, 1448), (*second, 100, 2, 1, 3.5, 0)]
+    assert agent_connections.grown(before, found) == [
+        (*first, 1500, 10, 3, 0.482, 1448, 0, 0),
+        (*second, 100, 2, 1, 3.5, 0, 60, 1000),
+    ]
 
 
 def test_a_host_without_ss(monkeypatch: pytest.MonkeyPatch) -> None:

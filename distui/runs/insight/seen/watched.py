@@ -62,6 +62,10 @@ class Connection:
     """Its round trip."""
     queued: int
     """Bytes that wait to be sent, or to be confirmed."""
+    busy_ms: float = 0.0
+    """How long it had something to send that the other end had room for; 0 where nobody knows."""
+    rate: float = 0.0
+    """Bytes a second, as the kernel measured last how fast they got there; 0 likewise."""
 
 
 @frozen
@@ -89,7 +93,7 @@ def watched(host: str, value: object) -> Watched:
         for one in as_objects(task.get("processes"))
         if (pid := whole_of(one.get("pid"))) is not None and (figures := _figures(one)) is not None
     }
-    connections = [one for row in rows_of(said.get("connections"), 7) if (one := _connection(row)) is not None]
+    connections = [one for row in rows_of(said.get("connections"), 9) if (one := _connection(row)) is not None]
     return Watched(
         answer=host_answer(host, value),
         seconds=_above_zero(said.get("seconds")),
@@ -122,7 +126,8 @@ def _count(value: object) -> int:
 def _connection(row: Sequence[object]) -> Connection | None:
     own, peer = text_of(row[0]), text_of(row[1])
     sent, segments, again, queued = (int(_above_zero(row[at])) for at in (2, 3, 4, 6))
-    return Connection(own, peer, sent, segments, again, _above_zero(row[5]), queued) if own and peer else None
+    trip, busy, rate = (_above_zero(row[at]) for at in (5, 7, 8))
+    return Connection(own, peer, sent, segments, again, trip, queued, busy, rate) if own and peer else None
 
 
 def gpu_cells(said: Mapping[str, object]) -> Iterable[dict[str, str]]:

@@ -1,7 +1,8 @@
 """What slows a run down that goes on: one pure function from what its hosts saw while they watched its ranks.
 
 A rank is claimed late only where `lateness` proves it; why is read from where it differs from ranks that are not late:
-its stacks, the cores it was refused, its GPU's clocks. Links are claimed by what was sent again over them.
+its stacks, the cores it was refused, its GPU's clocks. Links are claimed by what was sent again over them, and by how
+long they take for as much as others.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from distui.runs.insight.seen.pressure import pressed
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.seen.watched import Figures, Watched
 from distui.runs.insight.slow.lateness import Late, Lateness
-from distui.runs.insight.slow.links import Link, losing
+from distui.runs.insight.slow.links import Link, losing, slow_ones
 from distui.runs.insight.slow.profile import PART, Longer, longer
 from distui.runs.lines.explanation import STANDS, Certainty, Explanation, RankPlace
 
@@ -72,12 +73,15 @@ def explain_slow(first: Explanation, slow: Slow) -> Explanation:
     if first.kind in STANDS:
         return first
     late, lost = slow.lateness.late, losing(slow.links)
+    slower = slow_ones(slow.links, max((one.seconds for one in slow.watched.values()), default=0.0))
     causes = {one.rank: cause_of(one, slow) for one in late}
     ranks = tuple(sorted((_place(place, slow) for place in first.ranks), key=lambda p: (not p.culprit, p.rank)))
     first = replace(first, ranks=ranks, evidence=(*first.evidence, *_rest(slow)))
-    if late and (causes[late[0].rank] is not None or not lost):
+    if late and (causes[late[0].rank] is not None or not (lost or slower)):
         return _straggler(first, slow, causes)
-    return _slow_link(first, slow, lost) if lost else first
+    if lost:
+        return _losing_link(first, slow, lost)
+    return _slow_link(first, slower) if slower else first
 
 
 # a rank that is late
@@ -213,10 +217,10 @@ def _clock(gpu: Mapping[str, str]) -> float | None:
     return number(gpu.get("clocks.sm"))
 
 
-# a link that loses
+# a link that loses, or is slow
 
 
-def _slow_link(first: Explanation, slow: Slow, lost: Sequence[Link]) -> Explanation:
+def _losing_link(first: Explanation, slow: Slow, lost: Sequence[Link]) -> Explanation:
     worst = lost[0]
     headline = (
         f"what {worst.source} sends to {worst.target} gets lost on the way: {worst.again} of {worst.segments} segments "
@@ -230,6 +234,26 @@ def _slow_link(first: Explanation, slow: Slow, lost: Sequence[Link]) -> Explanat
         first, kind="link", headline=headline, certainty="likely", evidence=(*evidence, *first.evidence),
         advice=f"look at the network between {worst.source} and {worst.target}: cable, switch port, `ethtool -S`",
     )  # fmt: skip
+
+
+def _slow_link(first: Explanation, slower: Sequence[tuple[Link, Link]]) -> Explanation:
+    """Nothing is lost on it, and it takes long: the rest of the network carries as much in a part of the time."""
+    worst, other = slower[0]
+    headline = (
+        f"what {worst.source} sends to {worst.target} goes slowly: {_rate(worst)} while there is something to send, "
+        f"{worst.busy:.0%} of the time, and {other.source} to {other.target} {_rate(other)}; a round trip takes "
+        f"{worst.trip_ms:.3g} ms there, {other.trip_ms:.3g} ms here"
+    )
+    places = f"{worst.source} and {worst.target}"
+    return replace(
+        first, kind="link", headline=headline, certainty="likely",
+        evidence=(*(one.words for one, _ in slower), other.words, *first.evidence),
+        advice=f"look at the network between {places}: speed of its ports (`ethtool`), limits, what else uses it",
+    )  # fmt: skip
+
+
+def _rate(link: Link) -> str:
+    return f"{size_words(int(link.rate))}/s"
 
 
 # what is reported beside
