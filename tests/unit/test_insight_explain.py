@@ -403,6 +403,18 @@ def test_all_have_entered_and_it_does_not_end() -> None:
     assert "every rank has entered all_reduce #31" in found.headline and "distui doctor" in found.advice
 
 
+def test_several_default_groups_of_which_nobody_tells_who_is_together() -> None:
+    """Two of two ranks each, of which one has done less, or with other sizes: nothing of that is certain."""
+    apart = "the program made several default groups of 2 ranks: which are together is not known"
+    for sizes in ("1000", "500"):
+        first = [rank(n, group(31 - n, 20 if n == 0 else None), torch_rank=n, world=2) for n in (0, 1)]
+        others = [rank(n, group(31, 9, sizes=sizes), torch_rank=n - 2, world=2) for n in (2, 3)]
+        found = explain([*first, *others])
+        assert found.certainty == "likely" and apart in found.evidence, sizes
+    sure = explain([rank(n, group(31 - n, 20 if n == 0 else None), torch_rank=n, world=2) for n in (0, 1)])
+    assert verdict(sure) == ("hang", "certain", (1,))
+
+
 # it takes long, and is no fault
 
 

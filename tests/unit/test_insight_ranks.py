@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from distui.runs.insight.seen.answers import Collective, Group, HostAnswer, Process
-from distui.runs.insight.seen.ranks import RankSeen, TaskRanks, counted_otherwise, ranks_of
+from distui.runs.insight.seen.ranks import RankSeen, TaskRanks, counted_otherwise, ranks_of, several_worlds
 
 GROUP = {"0": Group("0", "default_pg", (Collective(1, "gloo:all_reduce", "1", "Float", 1, True),), 1)}
 
@@ -167,6 +167,39 @@ def test_ranks_come_in_their_order() -> None:
     found = ranks_of(tasks, {"h": host, "g": HostAnswer("g", {2: (process(7),)})}, {})
     assert [(seen.rank, seen.host) for seen in found] == [(0, "h"), (1, "g"), (2, "h")]
     assert pids(found) == [5, 7, 6]
+
+
+def independent(pid: int, rank: int, enqueued: int = 1) -> Process:
+    """A rank of a `torchrun` of its own, as gloo tells it: of a group no members."""
+    recent = (Collective(enqueued, "gloo:all_reduce", "1", "Float", 1, True),)
+    groups = {name: Group(name, "default_pg" if name == "0" else "", recent, enqueued) for name in ("0", "1:nccl")}
+    return process(pid, 2, rank=0, torch_rank=rank, world=2, torch="2.13", groups=groups)
+
+
+def test_programs_that_know_nothing_of_each_other_have_groups_of_their_own() -> None:
+    """An independent `torchrun` in each task: each is counted after the other, and no group has ranks of both."""
+    found = of_two([LAUNCHER, independent(4, 0), independent(5, 1)], [LAUNCHER, independent(4, 1), independent(5, 0)])
+    assert [(seen.rank, seen.host, seen.run_rank) for seen in found] == [
+        (0, "h0", 0), (1, "h0", 0), (2, "h1", 1), (3, "h1", 1),
+    ]  # fmt: skip
+    assert pids(found) == [4, 5, 5, 4]
+    own = {"0 of task 0": (0, 1), "1 of task 0:nccl": ()}
+    assert {name: group.ranks for name, group in found[0].groups.items()} == own
+    assert found[2].groups["0 of task 1"].ranks == (2, 3) and several_worlds(found) is None
+    late = of_two([LAUNCHER, independent(4, 0), independent(5, 1)], [LAUNCHER, independent(4, 1)])
+    assert [(seen.rank, seen.host, seen.why_not) for seen in late[2:3]] == [
+        (2, "h1", "its process does not tell its rank")
+    ]
+
+
+def test_worlds_of_which_nobody_tells_who_is_together() -> None:
+    """A program that makes two of two ranks each: nothing is told of members in its numbers."""
+    tasks = [TaskRanks(n, f"h{n}", (n,)) for n in range(4)]
+    answers = {f"h{n}": HostAnswer(f"h{n}", {n: (worker(4, n % 2, 2),)}) for n in range(4)}
+    found = ranks_of(tasks, answers, {})
+    assert several_worlds(found) == 2 and {seen.groups["0"].ranks for seen in found} == {()}
+    one = ranks_of(tasks[:2], answers, {})
+    assert several_worlds(one) is None and one[0].groups["0"].ranks == (0, 1)
 
 
 def elastic(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from distui.amounts import counted
 from distui.plan.labels import format_ranks, named_ranks
 from distui.runs.insight.hang.alone import NETWORK, alone, tells_members
 from distui.runs.insight.hang.by_calls import is_not_recorded, outside_of_calls, waits_in
@@ -34,7 +35,7 @@ from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.hang.rows import places_of
 from distui.runs.insight.hang.unseen import of_nothing, reasons, silent
 from distui.runs.insight.seen.doing import Doing, advice, at_work, doing
-from distui.runs.insight.seen.ranks import RankSeen, counted_otherwise
+from distui.runs.insight.seen.ranks import RankSeen, counted_otherwise, several_worlds
 from distui.runs.insight.seen.sick import Health
 from distui.runs.lines.explanation import Certainty, Explanation
 
@@ -52,6 +53,10 @@ def explain(ranks: Sequence[RankSeen], ras: Sequence[Counted] = (), health: Heal
     found = with_ras(_by_torch(ranks, acts), ranks, acts, ras)
     if health is not None:
         found = with_gpus(found, health, max((seen.at for seen in ranks), default=0.0))
+    if (world := several_worlds(ranks)) is not None:
+        apart = f"the program made several default groups of {counted(world, 'rank')}: which are together is not known"
+        sure: Certainty = "likely" if found.certainty == "certain" else found.certainty
+        found = replace(found, certainty=sure, evidence=(*found.evidence, apart))
     found = replace(found, evidence=(*found.evidence, *_own_numbers(ranks), *counted_otherwise(ranks)))
     return said_once(found, ranks)
 
@@ -76,7 +81,9 @@ def _own_numbers(ranks: Sequence[RankSeen]) -> Iterator[str]:
     if parts:
         shown = [f"{format_ranks(tuple(own))} in rank {rank}" for rank, own in sorted(parts.items())[:MOST_PARTS]]
         more = ", ..." if len(parts) > MOST_PARTS else ""
-        yield f"ranks as torch counts them: {', '.join(shown)} of this run{more}"
+        apart = any(seen.process is not None and seen.process.torch_rank not in (None, seen.rank) for seen in ranks)
+        what = "ranks of several programs, one after the other" if apart else "ranks as torch counts them"
+        yield f"{what}: {', '.join(shown)} of this run{more}"
 
 
 # somebody waits

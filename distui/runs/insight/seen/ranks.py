@@ -7,6 +7,7 @@ the members of groups, is told in the run's.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -156,7 +157,7 @@ def _in_the_runs_numbers(
 
     `places` are ranks that torchrun started, several in a task.
     """
-    several = any(len(each) > 1 for each in found.values())
+    several = any(len(each) > 1 for each in found.values()) or several_worlds(ranks) is not None
     own = {number: one.rank for one in ranks if (number := _number(one, places)) is not None} if not several else {}
     if not several and all(number == rank for number, rank in own.items()):
         return ranks
@@ -191,9 +192,18 @@ def _members(group: Group, own: Mapping[int, int], unsure: set[int]) -> set[int]
     return known | unsure if len(known) < len(group.ranks) and own else known
 
 
+def several_worlds(ranks: Sequence[RankSeen]) -> int | None:
+    """How many ranks each default group has, where the program made several ones beside each other, of which nobody
+    tells which ranks are together; None where it made one.
+    """
+    told = [one.process for one in ranks if one.process is not None and one.within is None]
+    counts = Counter((one.world, one.torch_rank) for one in told if one.world and one.torch_rank is not None)
+    return next((world for (world, _), count in counts.items() if count > 1), None)
+
+
 def counted_otherwise(ranks: Sequence[RankSeen]) -> Iterator[str]:
     """Which numbers torch gives the ranks, where that are others: what programs print."""
-    own = {seen.rank: number for seen in ranks if seen.within is None and (number := _number(seen)) is not None}
+    own = {seen.rank: number for seen in ranks if (number := _number(seen)) is not None}
     if any(number != rank for rank, number in own.items()):
         shown = [f"rank {rank} is torch's {number}" for rank, number in sorted(own.items())[:MOST_NUMBERS]]
         yield f"torch numbers the ranks otherwise: {', '.join(shown)}{', ...' if len(own) > MOST_NUMBERS else ''}"

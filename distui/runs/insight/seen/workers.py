@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from distui.runs.insight.seen.answers import Process
 
@@ -24,12 +25,45 @@ def workers(processes: Mapping[int, Sequence[Process]]) -> dict[int, tuple[Proce
 
 
 def own_ranks(found: Mapping[int, Sequence[Process]]) -> dict[int, tuple[int, Process]] | None:
-    """torch's number -> the task and the process; None where every task has one at most, or numbers are not known."""
+    """torch's number -> the task and the process; None where every task has one at most, or numbers are not known.
+
+    Programs that each count from zero, as independent `torchrun`s, are counted one after the other.
+    """
     if all(len(each) < 2 for each in found.values()):
         return None
-    numbers = {one.torch_rank: (index, one) for index, each in found.items() for one in each}
-    whole = {number: place for number, place in numbers.items() if number is not None}
-    return whole if len(whole) == sum(map(len, found.values())) else None
+    before = _before(found)
+    numbers = {
+        before.get(index, 0) + one.torch_rank: (index, _apart(one, index, before[index]) if before else one)
+        for index, each in found.items()
+        for one in each
+        if one.torch_rank is not None
+    }
+    return numbers if len(numbers) == sum(map(len, found.values())) else None
+
+
+def _before(found: Mapping[int, Sequence[Process]]) -> dict[int, int]:
+    """Task -> how many ranks those before it have, where each is a world of its own; nothing where they are one."""
+    world = _world(found)
+    each = [[one.torch_rank for one in own] for own in found.values()]
+    if sum(map(len, each)) <= world or any(len(set(numbers)) < len(numbers) for numbers in each):
+        return {}
+    return {index: place * world for place, index in enumerate(sorted(found))}
+
+
+def _world(found: Mapping[int, Sequence[Process]]) -> int:
+    return max((one.world or 0 for each in found.values() for one in each), default=0)
+
+
+def _apart(process: Process, index: int, before: int) -> Process:
+    """A process whose groups are those of its task alone, with the members of the default one."""
+    groups = {}
+    for name, group in (process.groups or {}).items():
+        own, mark, nccl = name.partition(":")
+        default = group.about == "default_pg"
+        ranks = group.ranks or (tuple(range(process.world or 0)) if default else ())
+        name = f"{own} of task {index}{mark}{nccl}"
+        groups[name] = replace(group, name=name, ranks=tuple(before + number for number in ranks))
+    return replace(process, groups=groups if process.groups is not None else None)
 
 
 def absent(found: Mapping[int, Sequence[Process]], known: Iterable[int]) -> dict[int, int | None]:
@@ -37,8 +71,10 @@ def absent(found: Mapping[int, Sequence[Process]], known: Iterable[int]) -> dict
 
     None where that does not come out even.
     """
-    world = max((one.world or 0 for each in found.values() for one in each), default=0)
-    here = set(known)
+    world, here = _world(found), set(known)
+    if before := _before(found):
+        places = {start + number: index for index, start in before.items() for number in range(world)}
+        return {number: index for number, index in places.items() if number not in here}
     missing = [number for number in range(world) if number not in here]
     each = world // len(found)
     lacks = [index for index, there in sorted(found.items()) for _ in range(each - len(there))]
