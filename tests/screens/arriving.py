@@ -7,11 +7,12 @@ import contextlib
 import shutil
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 from every_key import Case, a_run
 from fakes import FakeBackend, FakeFirst, failing, launching, sample, settle
-from measuring import measured
+from measuring import SECONDS, measured
 from standing import answer, calls, hang, moving, stand_still
 
 from distui.monitor.containers import HostContainer
@@ -109,9 +110,14 @@ async def arrive(case: Case, place: str, action: str = "") -> None:
             case.first, case.outcomes = FakeFirst(), []
             app.push_screen(FirstScreen(case.first, case.outcomes.append))
         case "Compare":
+            began = time.time() - SECONDS
             for run, loss in (("llm-7f2", 3.0), ("llm-7f3", 2.5)):
                 measured(backend.live[run], loss=loss, pace=1.0 if run == "llm-7f2" else 0.5)
+                at = next(i for i, row in enumerate(backend.rows) if row.run == run)
+                backend.rows[at] = replace(backend.rows[at], started=began - (run == "llm-7f2"))
             app.show_view("runs")
+            app.ask_runs()
+            await case.until(lambda: sum(began - 2 < row.started <= began for row in app.rows) == 2)
             await settle(case.pilot)
             await app.run_action("diff", default_namespace=app.screen)
         case "A text" | "Lists":
