@@ -235,6 +235,27 @@ def test_steps_that_begin_anew_in_each_epoch_stay_apart(tmp_path: Path) -> None:
     ]
 
 
+def test_the_rank_that_leads_from_now_on_is_believed(tmp_path: Path) -> None:
+    """Rank 1 spoke first, but it is rank 0 that tells how far the run is: else two runs would differ by who was first.
+    So it is with the next attempt, from where that begins.
+    """
+    keeper = SeriesKeeper(tmp_path)
+    keeper.measure(plan_for("h1"))
+    said = [{"step": float(step), "loss": 9.0} for step in range(3)]
+    keeper.take(Progressed(T0, 1, "h2", said[-1], passed=tuple(said)))
+    said = [{"step": float(step), "loss": float(step)} for step in range(4)]
+    keeper.take(Progressed(T0 + 1, 0, "h1", said[-1], passed=tuple(said)))
+    keeper.measure(plan_for("h1"))
+    said = [{"step": float(step), "loss": 7.0} for step in (2, 3, 4)]
+    keeper.take(Progressed(T0 + 9, 0, "h1", said[-1], passed=tuple(said)))
+    keeper.take(Progressed(T0 + 10, 0, "h1", said[0], passed=({"step": 1.0, "loss": 3.0},)))  # it goes back by itself
+    keeper.close()
+    rows = by_width(read_steps(tmp_path), 1.0)
+    assert [(row.last_step, row.bins[Series("loss")].mean) for row in rows] == [
+        (0, 0.0), (1, 2.0), (2, 7.0), (3, 7.0), (4, 7.0),
+    ]  # fmt: skip
+
+
 def test_what_is_no_step_is_not_kept(tmp_path: Path) -> None:
     made = StepCurve(tmp_path)
     for values in (

@@ -25,6 +25,7 @@ class SeriesKeeper:
     def measure(self, plan: RunPlan) -> None:
         """What comes is of this plan from now on."""
         self._measure = Measure(plan), RankMeasure(plan)
+        self._steps.begin()
 
     def take(self, event: Event) -> None:
         """Keep what an event measures."""
@@ -37,7 +38,7 @@ class SeriesKeeper:
             case Progressed():
                 self._run.put(event.at, run.figures(event), event.values.get("step"))
                 for values in event.passed:
-                    self._steps.put(values)
+                    self._steps.put(values, event.rank)
             case RanksStepped():
                 for at, figures in ranks.figures(event):
                     self._ranks.put(at, figures)

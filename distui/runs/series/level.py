@@ -232,6 +232,11 @@ class LevelFile:
         self._ids, self._size, self._rows = ids, self._size + len(data), self._rows + 1
         self._bound(len(data))
 
+    def drop(self, start: float) -> None:
+        """Take out the rows that begin there or later."""
+        content = read_content(self.path)
+        self._replace(content, [bytes(row._body) for row in content.rows if row.start < start])
+
     def _numbered(self, row: Row) -> tuple[list[bytes], dict[Series, int]]:
         """The records of series that the file does not name yet, and all numbers."""
         new = [series for series in row.bins if series not in self._ids]

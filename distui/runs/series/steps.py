@@ -28,36 +28,64 @@ class StepCurve:
     def __init__(self, folder: Path) -> None:
         self._file = LevelFile(folder, STEPS, last=True)
         self._row: OpenRow | None = None
+        self._rank: int | None = None
+        """Who said the last step."""
+        self._last = -math.inf
+        """The place of the furthest step."""
         self._opened = False
         self._refused = False
-        """Whether a later distui has written here, or a step is none: then nothing is."""
+        """Whether a later distui has written here: then nothing is."""
 
-    def put(self, values: Mapping[str, float]) -> None:
-        """What was said of a step. A run that begins anew at an earlier one goes on there."""
+    def begin(self) -> None:
+        """Another attempt, or another process that follows the run: what it says of steps counts, not what was said."""
+        self._rank = None
+
+    def put(self, values: Mapping[str, float], rank: int = 0) -> None:
+        """What a rank said of a step. Another one than before, which leads from now on, is believed in its place: what
+        ranks learn may differ.
+        """
         place = place_of(values.get("step", math.nan), values.get(EPOCH, 0.0))
-        figures = [(Series(name), value) for name, value in values.items() if name not in COUNTS or name == EPOCH]
-        if place is None or self._refused:
+        if place is None:
             return
-        start, width = start_of(place, self._width()), self._width()
-        row = self._row
+        self._open()
+        if rank != self._rank and place <= self._last:
+            self._drop(place)
+        self._rank, self._last = rank, max(self._last, place)
+        self._add(place, values)
+
+    def _add(self, place: float, values: Mapping[str, float]) -> None:
+        width = self._file.widest
+        start, row = start_of(place, width), self._row
         if row is None or (row.start, row.width) != (start, width):
             self.flush()
             row = self._row = OpenRow(start, width)
-        for series, value in figures:
-            row.put(series, value)
+        for name, value in values.items():
+            if name not in COUNTS or name == EPOCH:
+                row.put(Series(name), value)
         row.at_step(values["step"], values["step"])
 
-    def _width(self) -> float:
-        """How many steps are in a row by now."""
-        if not self._opened:
-            self._opened = True
-            try:
-                self._file.open()
-            except LaterVersion:
-                self._refused = True
-            except OSError:
-                pass
-        return self._file.widest
+    def _open(self) -> None:
+        """Go on behind what there is."""
+        if self._opened:
+            return
+        self._opened = True
+        try:
+            content = self._file.open()
+        except LaterVersion:
+            self._refused = True
+        except OSError:
+            pass
+        else:
+            rows = map(content.row, content.rows)
+            places = (place_of(row.last_step, epoch_of(row)) for row in rows)
+            self._last = max((place for place in places if place is not None), default=-math.inf)
+
+    def _drop(self, place: float) -> None:
+        self.flush()
+        self._last = -math.inf
+        if not self._refused:
+            with contextlib.suppress(OSError):
+                self._file.drop(place)
 
     def flush(self) -> None:
         """Write what there is so far of the steps that come now."""

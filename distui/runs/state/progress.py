@@ -183,7 +183,7 @@ class ProgressTeller:
         self._odd_values = OddValues()
         self._saves = any(f"(?P<{name}>" in regex for name in CHECKPOINTS)
         self._counts = "(?P<step>" in regex
-        self._passed: list[Mapping[str, float]] = before._passed if before is not None else []
+        self._passed: list[Mapping[str, float]] = []
         self._saved: Point = before._saved if before is not None else Point({}, {}, None)
         """What was saved last: said once, and true until the next one."""
         self._odd: list[str] = []
