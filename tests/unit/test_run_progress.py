@@ -251,3 +251,5 @@ def test_progress_in_words() -> None:
     """What the report at the end and `show` say."""
     progress = Progressed(1.0, 0, "h1", {"step": 18974.0, "loss": 2.061}, {"stage": "eval"}, 2.31)
     assert progress_words(progress) == "step 18,974  loss 2.061  stage eval  2.31 s/it"
+    known = Progressed(1.0, 0, "h", {"epoch": 2.0, "step": 18974.0, "loss": 2.061, "total": 20000.0})
+    assert progress_words(known) == "step 18,974 of 20,000  epoch 2  loss 2.061"

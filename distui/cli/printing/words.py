@@ -26,6 +26,7 @@ from distui.runs.lines.events import (
     rank_words,
 )
 from distui.runs.lines.text import safe
+from distui.runs.state.progress import TOTALS, total_of
 from distui.runs.state.reducer import RunState
 from distui.runs.verdict.lines.diagnose import exit_words
 from distui.spec.hosts.names import fold
@@ -210,8 +211,13 @@ def _silences(silences: Sequence[RankSilent], names: Names) -> Iterator[Line]:
 
 
 def progress_words(progress: Progressed) -> str:
-    """The last figures in one line: `step 18,974  loss 2.061  2.31 s/it`."""
-    said = [f"{name} {_figure(value)}" for name, value in progress.values.items()]
+    """The last figures in one line: `step 18,974 of 20,000  loss 2.061  2.31 s/it`."""
+    values, total = dict(progress.values), total_of(progress)
+    said = []
+    if total is not None and "step" in values:
+        said.append(f"step {_figure(values.pop('step'))} of {_figure(total)}")
+        values = {name: value for name, value in values.items() if name not in TOTALS}
+    said += [f"{name} {_figure(value)}" for name, value in values.items()]
     said += [f"{name} {text}" for name, text in progress.words.items()]
     speed = progress.seconds_per_step
     if speed is not None:
