@@ -10,6 +10,10 @@ while a CUDA graph is captured, says nothing.
 
 In torch 2.4 a batch of sends and receives takes a number of the collectives, and none of its own (`startCoalescing`
 there; torch's pull request 135132 mends it): ranks with more of them than others number the same collective otherwise.
+
+A program that destroys its groups and makes them anew has the same names again: `destroy_process_group` sets the count
+back that numbers them, and torch's recorder keeps what the old ones did. `pg_id` tells them apart: it counts all groups
+that a process ever made.
 """
 
 TYPE_CHECKING = False
@@ -27,16 +31,18 @@ def shorten(said: "dict[str, Any]", most: int, mark: str = "") -> "dict[str, Any
 
     A row is number, name, sizes and types in words, nanoseconds of its beginning, whether it is over.
     """
-    groups = {}  # type: dict[str, Recorded]
-    names = {}
+    made = {}  # type: dict[int, Recorded]
     entries = said.get("entries", []) if "version" in said else said["entries"]  # torch has no list of none
     for entry in entries:
         name, about = [str(word)[:MOST_TEXT] for word in entry["process_group"][:2]]
-        names[str(entry["pg_id"])] = name
-        groups.setdefault(name, Recorded(about, bool(mark))).take(entry)
-    for number, status in said.get("pg_status", {}).items():
-        if number in names:
-            groups[names[number]].newest_handed_over(status)
+        made.setdefault(int(entry["pg_id"]), Recorded(name, about, bool(mark))).take(entry)
+    statuses = dict(said.get("pg_status", {}).items())
+    for number, group in made.items():
+        if str(number) in statuses:
+            group.newest_handed_over(statuses[str(number)])
+        whole = not entries[0].get("record_id", 0)  # else the recorder has dropped its oldest entries
+        group.lost = not whole and lacks_some(made, number, statuses)
+    groups = in_use(made)
     for name, config in said.get("pg_config", {}).items():
         if name in groups:
             groups[name].ranks = str(config.get("ranks", ""))[:4096]
@@ -45,14 +51,51 @@ def shorten(said: "dict[str, Any]", most: int, mark: str = "") -> "dict[str, Any
     return {"version": str(said.get("version", ""))[:16], "groups": answers}
 
 
+def in_use(made: "dict[int, Recorded]") -> "dict[str, Recorded]":
+    """Of the groups of each name the newest one. A name that is a number no higher than that of a group before it shows
+    that all of those were destroyed: torch counts names from the first again then. Other names are hashes, of which the
+    same one comes again where a group alone was destroyed.
+
+    Groups of one name that are in use at a time can't be told apart on other ranks: `TORCH_DISTRIBUTED_DEBUG=DETAIL`
+    leaves all of gloo's without a name.
+    """
+    found, top = {}, -1  # type: dict[str, Recorded], int
+    times, before = 0, 0
+    for _, group in sorted(made.items()):
+        known, count = found.get(group.name), whole(group.name)
+        if known is not None and known.newest > group.oldest:
+            group.mixed, group.newest = True, max(known.newest, group.newest)
+            group.times, group.before = known.times, known.before
+        elif count is not None and count <= top:
+            times, before = times + 1, max([before] + [one.newest for one in found.values()])
+            found, top = {}, -1
+            group.times, group.before = times, before
+        elif known is not None:
+            group.times, group.before = known.times + 1, known.newest
+        else:
+            group.times, group.before = times, before
+        found[group.name] = group
+        top = max(top, count if count is not None else -1)
+    return found
+
+
+def lacks_some(made: "dict[int, Recorded]", number: int, statuses: "dict[str, Any]") -> bool:
+    """Whether a group was made before this one of which no entry is left. torch keeps the status of each."""
+    if statuses:
+        return any(int(one) < number and int(one) not in made for one in statuses)
+    return sum(one < number for one in made) < number
+
+
 class Recorded:
     """What is recorded of one group, entry by entry in their order. NCCL alone makes batches, and does the collectives
     of a group in their order; gloo has threads for them, and torch does not record what is sent and received over it.
     """
 
-    def __init__(self, about: str, nccl: bool) -> None:
-        self.about, self.ranks, self.nccl = about, "", nccl
+    def __init__(self, name: str, about: str, nccl: bool) -> None:
+        self.name, self.about, self.ranks, self.nccl = name, about, "", nccl
         self.enqueued, self.ended = 0, 0
+        self.oldest, self.newest = 0, 0
+        self.times, self.before, self.lost = 0, 0, False
         self.done = None  # type: Optional[int]
         self.collectives, self.direct, self.batches = [], [], []  # type: list[list[Any]], list[list[Any]], list[list[Any]]
         self.open = []  # type: list[dict[str, Any]]
@@ -61,6 +104,8 @@ class Recorded:
     def take(self, entry: "dict[str, Any]") -> None:
         """Note an entry. Sends and receives, too, have the number of the newest collective."""
         self.enqueued = max(self.enqueued, int(entry["collective_seq_id"]))
+        self.newest = max(self.newest, int(entry["time_created_ns"]))
+        self.oldest = self.oldest or self.newest
         if not self.nccl:
             self.take_collective(entry, row_of(entry))
         elif ends_batch(entry):
@@ -110,7 +155,9 @@ class Recorded:
         self.done = over if begun == over else None
 
     def answer(self, most: int) -> "dict[str, Any]":
-        """In rows, the newest of each last."""
+        """In rows, the newest of each last. `times`: how many groups of its name are known from before it; `before`:
+        when the last collective of those began; `lost`: there may have been more of them.
+        """
         self.end_one()
         for row in self.direct if self.done is not None else ():
             row[5] = row[5] or row[0] != self.done  # captured for a CUDA graph, it has no state for ever
@@ -120,6 +167,7 @@ class Recorded:
         found = {"about": self.about, "recent": sorted(self.collectives)[-most:], "enqueued": self.enqueued}
         direct = sorted(self.direct + self.batches, key=lambda row: row[4])[-MOST_DIRECT:]
         more = {"direct": direct, "ranks": self.ranks, "mixed": self.mixed, "ended": self.ended}
+        more.update({"times": self.times, "before": self.before, "lost": self.lost})
         found.update({name: value for name, value in more.items() if value})
         return found
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import prod
 from statistics import median
 
 from distui.frozen import frozen
+from distui.plan.labels import named_ranks
 from distui.regex import regex
 from distui.runs.insight.seen.answers import Collective, Group
+from distui.runs.insight.seen.one_group import newest_of_each
 from distui.runs.insight.seen.ranks import RankSeen
 
 STANDING_S = 5.0
@@ -117,6 +119,7 @@ def may_stand_from(ranks: Sequence[RankSeen]) -> float | None:
     """When the first of the collectives that now take longer than usual will count as one that stands still, on our
     clock; None where none does.
     """
+    ranks = newest_of_each(ranks)
     waits = [wait for name in _names(ranks) if (wait := _wait(name, ranks)) is not None]
     return min((wait.stand.since + wait.least for wait in waits if wait.is_long), default=None)
 
@@ -177,7 +180,8 @@ def _wait(name: str, ranks: Sequence[RankSeen]) -> _Wait | None:
     absent = [r for r in members if r not in inside]
     in_vain = tuple(r for r in absent if by_rank[r].in_vain and not _may_be_elsewhere(r, name, ranks))
     absent = [r for r in absent if r not in in_vain]
-    missing += tuple(r for r in absent if _is_seen(by_rank[r]) and not by_rank[r].in_vain)
+    here = [r for r in absent if _is_seen(by_rank[r]) and not _may_be_in(by_rank[r], name, inside.values())]
+    missing += tuple(r for r in here if not by_rank[r].in_vain)
     unknown = tuple(r for r in absent if r not in missing)
     waits = [_waited(by_rank[rank], pending[rank]) for rank in waiting]
     waited = max(waits) if missing or unknown else min(waits)  # the last to enter has all of them go on
@@ -246,13 +250,38 @@ def _is_seen(seen: RankSeen) -> bool:
     return bool(seen.ended) or (seen.process is not None and seen.process.groups is not None)
 
 
+def _may_be_in(seen: RankSeen, name: str, inside: Iterable[Group]) -> bool:
+    """Whether a rank that shows nothing in a group may all the same have begun something in it; or, where its members
+    are not known, have no part in it: it was in one that had this name before.
+    """
+    process = seen.process
+    if process is None or name in process.unclear:
+        return process is not None
+    return name in process.left and not any(group.ranks or is_default(name, group.about) for group in inside)
+
+
 def _members(name: str, inside: Mapping[int, Group], ranks: Sequence[RankSeen]) -> tuple[int, ...]:
-    """The ranks of a group: as torch tells them; else those that have been in it."""
+    """The ranks of a group: as torch tells them; else those that have been in it, or in one of its name before."""
     said = {rank for group in inside.values() for rank in group.ranks} & {seen.rank for seen in ranks}
-    known = said | set(inside)
+    before = {seen.rank for seen in ranks if seen.process and name in (*seen.process.left, *seen.process.unclear)}
+    known = said | set(inside) | (before if not said else set())
     if any(group.about == "default_pg" for group in inside.values()) or name.removesuffix(NCCL) == "0":
         known = _of_default(known, ranks)
     return tuple(sorted(known))
+
+
+def made_anew(ranks: Sequence[RankSeen]) -> Iterator[str]:
+    """Who has begun nothing in a group that others have made anew, and where it was in the one before."""
+    found: dict[tuple[str, str, str], list[int]] = {}
+    for seen in ranks:
+        process = seen.process
+        for was, groups in (("was", process.left), ("may have been", process.unclear)) if process is not None else ():
+            for name, group in groups.items():
+                newest = group.recent[-1]
+                place = f"{newest.what} #{newest.number}" + (" (it waits there)" if group.pending is not None else "")
+                found.setdefault((group_words(name, group.about), was, place), []).append(seen.rank)
+    for (where, was, place), those in sorted(found.items()):
+        yield f"{where} was made anew: {place} of {named_ranks(those)} {was} in the one before"
 
 
 def _of_default(known: set[int], ranks: Sequence[RankSeen]) -> set[int]:

@@ -65,7 +65,9 @@ def may_wait(seen: RankSeen, ranks: Sequence[RankSeen]) -> bool:
     """Whether a rank that lacks in a collective may wait itself for others: in another one, in a send or a receive, or
     in what torch does not record, such as the start of a group over NCCL.
     """
-    own = seen.groups.values()
+    process = seen.process
+    before = (*process.left.values(), *process.unclear.values()) if process is not None else ()
+    own = (*seen.groups.values(), *before)
     if any(group.pending is not None or any(not one.over for one in group.direct) for group in own):
         return True
     if seen.main_stack is None and not seen.ended and _uses_nccl(ranks) and len(_groups(ranks)) > 1:

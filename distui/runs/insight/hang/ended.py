@@ -25,6 +25,7 @@ from distui.runs.insight.hang.elsewhere import may_wait
 from distui.runs.insight.hang.places import at_one_place
 from distui.runs.insight.seen.answers import Frame
 from distui.runs.insight.seen.doing import own_frame
+from distui.runs.insight.seen.one_group import newest_of_each
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.explanation import Explanation, RankPlace
 
@@ -40,6 +41,7 @@ def explain_difference(ranks: Sequence[RankSeen], said: Sequence[str] = ()) -> E
 
     `said` are the last words of the one that failed first, in which gloo counts bytes.
     """
+    ranks = newest_of_each(ranks)
     return _by_collective(ranks) or _by_place(ranks, _bytes(said))
 
 
@@ -47,6 +49,7 @@ def explain_time_out(ranks: Sequence[RankSeen]) -> Explanation | None:
     """Who had not entered a collective that timed out, or had called another one, by what torch wrote of each before
     its watchdog ended it; None where that does not show.
     """
+    ranks = newest_of_each(ranks)
     if (differ := _by_collective(ranks)) is not None:
         return differ
     told = [replace(seen, ended="") for seen in ranks if seen.groups]  # as they were before

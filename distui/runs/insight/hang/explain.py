@@ -19,6 +19,7 @@ from distui.runs.insight.hang.collectives import (
     Mismatch,
     Standing,
     group_words,
+    made_anew,
     mismatches,
     newest_of,
     short_waits,
@@ -35,6 +36,7 @@ from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.hang.rows import places_of
 from distui.runs.insight.hang.unseen import of_nothing, reasons, silent
 from distui.runs.insight.seen.doing import Doing, advice, at_work, doing
+from distui.runs.insight.seen.one_group import newest_of_each
 from distui.runs.insight.seen.ranks import RankSeen, counted_otherwise, several_worlds
 from distui.runs.insight.seen.sick import Health
 from distui.runs.lines.explanation import Certainty, Explanation
@@ -49,6 +51,7 @@ MOST_PARTS = 4
 
 def explain(ranks: Sequence[RankSeen], ras: Sequence[Counted] = (), health: Health | None = None) -> Explanation:
     """What all ranks' answers together mean; `ras` is what NCCL itself counts, `health` what is wrong with GPUs."""
+    ranks = newest_of_each(ranks)
     acts = {seen.rank: doing(seen) for seen in ranks}
     found = with_ras(_by_torch(ranks, acts), ranks, acts, ras)
     if health is not None:
@@ -57,7 +60,9 @@ def explain(ranks: Sequence[RankSeen], ras: Sequence[Counted] = (), health: Heal
         apart = f"the program made several default groups of {counted(world, 'rank')}: which are together is not known"
         sure: Certainty = "likely" if found.certainty == "certain" else found.certainty
         found = replace(found, certainty=sure, evidence=(*found.evidence, apart))
-    found = replace(found, evidence=(*found.evidence, *_own_numbers(ranks), *counted_otherwise(ranks)))
+    found = replace(
+        found, evidence=(*found.evidence, *made_anew(ranks), *_own_numbers(ranks), *counted_otherwise(ranks))
+    )
     return said_once(found, ranks)
 
 

@@ -61,9 +61,16 @@ class Group:
     direct: tuple[Collective, ...] = ()
     """Its newest sends and receives, oldest first: each rank counts its own, apart from its collectives."""
     mixed: bool = False
-    """Whether batches of those took numbers of its collectives, which are no other rank's then."""
+    """Whether batches of those took numbers of its collectives, which are no other rank's then; or its process uses
+    several groups of this name at a time."""
     ended_ns: int = 0
     """When torch last noticed that one of its collectives was over; 0 where it does not tell, as for gloo."""
+    times: int = 0
+    """How many groups of its name its process is known to have had before, which it has destroyed."""
+    before_ns: int = 0
+    """When it last began something in those; 0 where there was none."""
+    lost: bool = False
+    """Whether there may have been more of them: torch's recorder keeps its newest entries only."""
 
     @property
     def pending(self) -> Collective | None:
@@ -131,6 +138,11 @@ class Process:
     """The version it runs; empty where it does not use torch.distributed, or nothing could be asked."""
     groups: Mapping[str, Group] | None = None
     """Where it is in its collectives; None where that can't be asked."""
+    left: Mapping[str, Group] = field(default_factory=dict)
+    """Where it was in groups that others have made anew since: it has begun nothing in the new ones. See `one_group`.
+    """
+    unclear: Mapping[str, Group] = field(default_factory=dict)
+    """Where that may be so, and nobody knows."""
     stacks: tuple[Stack, ...] = ()
     unasked: tuple[str, ...] = ()
     """What it did not answer, in words."""
@@ -270,7 +282,11 @@ def _group(name: str, value: object) -> Group:
         enqueued = max((one.number for one in recent), default=0)
     ranks = tuple(sorted({int(word) for word in _RANKS.findall(text_of(said.get("ranks"), 4096))}))
     mixed, ended = said.get("mixed") is True, _whole_ns(said.get("ended")) or 0
-    return Group(text_of(name), text_of(said.get("about")), recent, enqueued, ranks, direct, mixed, ended)
+    return Group(
+        text_of(name), text_of(said.get("about")), recent, enqueued, ranks, direct, mixed, ended,
+        times=max(0, whole_of(said.get("times")) or 0), before_ns=_whole_ns(said.get("before")) or 0,
+        lost=said.get("lost") is True,
+    )  # fmt: skip
 
 
 def _collectives(value: object) -> Iterator[Collective]:

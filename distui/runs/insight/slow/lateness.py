@@ -14,6 +14,7 @@ from statistics import median
 
 from distui.frozen import frozen
 from distui.runs.insight.seen.answers import Collective
+from distui.runs.insight.seen.one_group import newest_of_each
 from distui.runs.insight.seen.ranks import RankSeen
 
 STEPS = 60
@@ -105,6 +106,7 @@ UNEVEN_S = 0.15
 
 def lateness(ranks: Sequence[RankSeen]) -> Lateness:
     """What the recorders of all ranks tell of who is late."""
+    ranks = newest_of_each(ranks)
     names = sorted({name for seen in ranks for name in seen.groups})
     each = [found for name in names if (found := _of_group(name, ranks)) is not None]
     if not each:
