@@ -19,7 +19,8 @@ import pytest
 from distui.agent.recorded import shorten
 from distui.runs.insight.hang.collectives import may_stand_from
 from distui.runs.insight.hang.explain import explain
-from distui.runs.insight.seen.answers import Collective, Group, host_answer
+from distui.runs.insight.seen.answers import Collective, Frame, Group, Process, Stack, host_answer
+from distui.runs.insight.seen.one_group import told_apart
 from distui.runs.insight.seen.ranks import RankSeen, TaskRanks, ranks_of
 from distui.runs.insight.slow.lateness import lateness
 from distui.runs.lines.explanation import Explanation
@@ -219,3 +220,153 @@ def test_what_may_stand_still_is_told_by_the_newest_group() -> None:
     soon = [replace(one, at=one.at - LATER) for one in (first, *rest)]
     found = may_stand_from(soon)
     assert found is not None and 0 < found - soon[0].at < 5
+
+
+# of one name, with other members
+
+
+LOW, HIGH = (0, 1), (2, 3)
+NOW = 1_000_000.0
+
+
+def part(
+    number: int,
+    newest: int,
+    members: tuple[int, ...],
+    *,
+    pending: float | None = None,
+    sizes: str = "1000",
+    kinds: str = "Float",
+    ago: float = 0.1,
+    name: str = "1:nccl",
+) -> RankSeen:
+    """A rank in its part of a split, with a collective each second; the newest was begun so long `ago`, and is over, or
+    `pending` seconds ago, and is not.
+    """
+    last = NOW - (ago if pending is None else pending)
+    rows = tuple(
+        Collective(n, "nccl:all_reduce", sizes, kinds, int((last - (newest - n)) * 1e9), n < newest or pending is None)
+        for n in range(max(1, newest - 40), newest + 1)
+    )
+    group = Group(name, "default_pg" if name.startswith("0") else "mesh_tp", rows, newest, members)
+    process = Process(
+        100 + number, 1, "python", "S", 0.0, rank=number, world=len(members), torch="2.7.0", groups={name: group},
+        stacks=(Stack("0x1", True, (Frame("/work/train.py", 7, "<module>"),)),),
+    )  # fmt: skip
+    return RankSeen(number, "h", process, at=NOW)
+
+
+@pytest.mark.parametrize(("newest", "sizes"), [(9, "1000"), (30, "1000"), (31, "500"), (900, "500")])
+def test_parts_of_a_split_that_have_one_name_are_not_compared(newest: int, sizes: str) -> None:
+    """One hangs; the other is further back, or further, or has tensors of another size, as a stage of a pipeline."""
+    waits, sleeps = part(0, 31, LOW, pending=60), part(1, 30, LOW, ago=60)
+    found = explain([waits, sleeps, *(part(n, newest, HIGH, sizes=sizes) for n in HIGH)])
+    assert verdict(found) == ("hang", "certain", (1,))
+    which = "all_reduce #31 of 1000 Float in group 1 of ranks 0-1 (mesh_tp)"
+    assert found.headline.startswith(f"rank 1 has not entered {which}, for which rank 0 waits")
+    assert found.evidence == (f"{which}: rank 0 entered, rank 1 did not",)
+
+
+def test_parts_of_a_split_hang_each_for_itself() -> None:
+    """Both stand still, in another number of another group."""
+    ranks = [
+        part(0, 31, LOW, pending=60),
+        part(1, 30, LOW, ago=60),
+        part(2, 80, HIGH, ago=60),
+        part(3, 81, HIGH, pending=50),
+    ]
+    found = explain(ranks)
+    assert verdict(found) == ("hang", "certain", (1, 2)) and len(found.evidence) == 2
+
+
+@pytest.mark.parametrize("pending", [None, 3.0])
+def test_parts_of_a_split_go_on_each_for_itself(pending: float | None) -> None:
+    """With tensors of other types, and one of them far ahead."""
+    ranks = [part(0, 31, LOW, pending=pending), part(1, 31, LOW), *(part(n, 90, HIGH, kinds="Half") for n in HIGH)]
+    found = explain(ranks)
+    assert verdict(found) == ("moving", "certain", ()) and found.evidence == ()
+    soon = may_stand_from(ranks)
+    assert (soon is None) is (pending is None)
+
+
+def test_parts_of_a_split_are_late_each_for_itself() -> None:
+    """Two that go on half a step apart; then a rank that is late in its own."""
+    ranks = [part(n, 200, LOW) for n in LOW] + [part(n, 200, HIGH, ago=-0.3) for n in HIGH]
+    assert lateness(ranks).late == ()
+    slow = part(3, 200, HIGH, ago=-0.5)
+    assert {one.rank: round(one.seconds, 1) for one in lateness([*ranks[:3], slow]).late} == {3: 0.2}
+
+
+def test_who_tells_no_members_is_in_the_part_that_has_it() -> None:
+    """As of a rank whose answer had no room for them."""
+    found = explain([part(0, 31, LOW, pending=60), part(1, 30, (), ago=60), *(part(n, 9, HIGH) for n in HIGH)])
+    assert verdict(found) == ("hang", "certain", (1,)) and "of ranks 0-1" in found.collective
+
+
+@pytest.mark.parametrize(("shown", "certainty"), [(1, "likely"), (40, "certain")])
+def test_a_part_that_was_made_anew(shown: int, certainty: str) -> None:
+    """Rank 1 has begun nothing in its new one: what it shows is of the old one, as clocks tell of enough of it."""
+    new = [part(0, 2, LOW, pending=60), *(part(n, 3, HIGH) for n in HIGH)]
+    again = [_with(one, times=1, before_ns=int((NOW - 65) * 1e9)) for one in new]
+    old = replace(part(1, 40, LOW, ago=65.5), host="far", doubt=1.0)
+    found = explain([*again, _with(old, recent=old.groups["1:nccl"].recent[-shown:])])
+    assert verdict(found) == ("hang", certainty, (1,))
+    assert found.collective == "all_reduce #2 of 1000 Float in group 1 of ranks 0-1 (mesh_tp)"
+    assert found.evidence[1].startswith("group 1 of ranks 0-1 (mesh_tp) was made anew: all_reduce #40 of rank 1")
+
+
+def _with(seen: RankSeen, **more: Any) -> RankSeen:
+    """A rank whose group has something else."""
+    assert seen.process is not None
+    groups = {name: replace(group, **more) for name, group in seen.groups.items()}
+    return replace(seen, process=replace(seen.process, groups=groups))
+
+
+def test_two_default_groups_of_one_run() -> None:
+    """Each half of the ranks has made its own: what the other one does is no matter."""
+    ranks = [part(0, 31, LOW, pending=60, name="0:nccl"), part(1, 30, LOW, ago=60, name="0:nccl")]
+    found = explain([*ranks, *(part(n, 9, HIGH, name="0:nccl") for n in HIGH)])
+    assert verdict(found) == ("hang", "certain", (1,))
+    assert found.collective == "all_reduce #31 of 1000 Float in the default group of ranks 0-1"
+
+
+def test_members_that_ranks_tell_otherwise_make_nothing_certain() -> None:
+    """Rank 0 says that rank 1 is in its group, which rank 1 does not."""
+    found = explain(
+        [part(0, 31, (0, 1), pending=60), part(1, 30, (1, 2), ago=60), part(2, 30, (1, 2), sizes="500", ago=60)]
+    )
+    assert found.kind == "hang" and found.certainty == "likely"
+
+
+def test_collectives_that_contradict_each_other_make_nothing_certain() -> None:
+    """Where no members are told: under each number both halves have done something else, and it is over."""
+    ranks = [
+        part(0, 31, (), pending=60),
+        part(1, 30, (), ago=60),
+        *(part(n, 31, (), sizes="500", ago=60) for n in HIGH),
+    ]
+    assert verdict(explain(ranks)) == ("hang", "likely", (1,))
+    on = [part(n, 31, (), sizes="500") for n in HIGH]
+    assert verdict(explain([*ranks[:2], *on])) == ("moving", "likely", ())
+    others = [part(n, 200, (), sizes="500", ago=-0.3) for n in HIGH]
+    assert lateness([*(part(n, 200, ()) for n in LOW), *others]).late == ()
+
+
+def test_a_mismatch_where_no_members_are_told_is_one_all_the_same() -> None:
+    """Nothing of what is over contradicts it."""
+    ranks = [part(n, 31, (), pending=60) for n in range(3)]
+    group = ranks[0].groups["1:nccl"]
+    odd = replace(group, recent=(*group.recent[:-1], replace(group.recent[-1], sizes="500")))
+    assert ranks[0].process is not None
+    ranks[0] = replace(ranks[0], process=replace(ranks[0].process, groups={"1:nccl": odd}))
+    found = explain(ranks)
+    assert verdict(found) == ("mismatch", "certain", (0,))
+
+
+def test_groups_are_told_apart_once() -> None:
+    """Names that have their members stay as they are, and groups that nothing is odd about do, too."""
+    ranks = [*(part(n, 31, LOW) for n in LOW), *(part(n, 31, HIGH) for n in HIGH)]
+    once = told_apart(ranks)
+    assert [list(seen.groups) for seen in once] == [["1 of ranks 0-1:nccl"]] * 2 + [["1 of ranks 2-3:nccl"]] * 2
+    assert all(name == group.name for seen in once for name, group in seen.groups.items())
+    assert told_apart(once) is once and told_apart(ranks[:2]) == ranks[:2]

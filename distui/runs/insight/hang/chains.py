@@ -58,7 +58,11 @@ def chain_ends(
         held, sure, graph = waiting, False, _graph(ranks, each, frozenset())
     by_rank = {seen.rank: seen for seen in ranks}
     certain = {
-        node: [where for where in there if where[0] == "in" and waits_surely(by_rank[node[1]], each[where[1]])]
+        node: [
+            where
+            for where in there
+            if where[0] == "in" and each[where[1]].sure and waits_surely(by_rank[node[1]], each[where[1]])
+        ]
         if node[0] == "rank"
         else there
         for node, there in graph.items()
@@ -69,7 +73,7 @@ def chain_ends(
     reached = _reached(graph, (("rank", rank) for rank in held))
     through = _on(each, reached)
     blocked = {number for kind, number in reached if kind == "rank" and graph.get((kind, number))}
-    sure = sure and not any(one.unknown for one in through)
+    sure = sure and not any(one.unknown or not one.sure for one in through)
     free = {rank for one in through for rank in one.missing} - blocked
     if free:
         return Ends(free=tuple(sorted(free)), through=through, sure=sure)

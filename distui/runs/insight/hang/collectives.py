@@ -12,7 +12,7 @@ from distui.frozen import frozen
 from distui.plan.labels import named_ranks
 from distui.regex import regex
 from distui.runs.insight.seen.answers import Collective, Group
-from distui.runs.insight.seen.one_group import newest_of_each
+from distui.runs.insight.seen.one_group import NCCL, told_apart
 from distui.runs.insight.seen.ranks import RankSeen
 
 STANDING_S = 5.0
@@ -21,9 +21,6 @@ SLOWER = 5.0
 """Or so many times as long as a step usually takes, where that is more."""
 LONG_S = 1.0
 """Seconds, or a usual step where that is more, from which on it may become one that stands still."""
-
-NCCL = ":nccl"
-"""Behind the name of a group: what it does over NCCL, which torch counts apart (`agent/hooked.py`)."""
 
 SAME_SIZE = ("all_reduce", "allreduce", "broadcast", "reduce", "all_gather", "allgather", "gather", "barrier")
 """Collectives whose input must be of one size on all ranks, and what begins like them; others may differ: in scatter
@@ -52,6 +49,8 @@ class Standing:
     """Ranks of the group, as far as known, of which nobody knows where they are."""
     since: float
     """When the first one began to wait, on our clock."""
+    sure: bool = True
+    """Whether all that have begun something under this name are known to be of one group: see `contradict`."""
 
     @property
     def words(self) -> str:
@@ -89,9 +88,9 @@ def is_default(name: str, about: str) -> bool:
 
 def group_words(name: str, about: str) -> str:
     """A process group as people know it."""
-    if is_default(name, about):
-        return "the default group"
     name = name.removesuffix(NCCL)
+    if is_default(name, about):
+        return "the default group" + "".join(name.partition(" of ")[1:])
     return f"group {name}" + (f" ({about})" if about and about != "undefined" else "")
 
 
@@ -119,7 +118,7 @@ def may_stand_from(ranks: Sequence[RankSeen]) -> float | None:
     """When the first of the collectives that now take longer than usual will count as one that stands still, on our
     clock; None where none does.
     """
-    ranks = newest_of_each(ranks)
+    ranks = told_apart(ranks)
     waits = [wait for name in _names(ranks) if (wait := _wait(name, ranks)) is not None]
     return min((wait.stand.since + wait.least for wait in waits if wait.is_long), default=None)
 
@@ -130,7 +129,8 @@ def mismatches(ranks: Sequence[RankSeen], *, ended: bool = False) -> tuple[Misma
     Of ranks that have `ended` it counts in any case.
     """
     least = 0.0 if ended else STANDING_S
-    return tuple(one for name in _names(ranks) if (one := _mismatch(name, ranks, least)) is not None)
+    found = [one for name in _names(ranks) if (one := _mismatch(name, ranks, least)) is not None]
+    return tuple(one for one in found if not contradict(one.group, ranks))
 
 
 def _names(ranks: Sequence[RankSeen]) -> list[str]:
@@ -185,13 +185,14 @@ def _wait(name: str, ranks: Sequence[RankSeen]) -> _Wait | None:
     unknown = tuple(r for r in absent if r not in missing)
     waits = [_waited(by_rank[rank], pending[rank]) for rank in waiting]
     waited = max(waits) if missing or unknown else min(waits)  # the last to enter has all of them go on
-    last, still = _went_on(waiting, inside, by_rank, collective.number)
+    last, still = _went_on(inside, by_rank, collective.number)
     usual = max(STANDING_S, SLOWER * _usual(inside.values()))
     held = bool(in_vain) or any(by_rank[rank].stopped for rank in (*missing, *unknown))
     since = max(last, min(_moment(by_rank[rank], pending[rank]) for rank in waiting))
     about = next(iter(inside.values())).about
     waiting = tuple(sorted((*waiting, *in_vain)))
-    stand = Standing(name, about, collective, waiting, tuple(sorted(missing)), unknown, since)
+    sure = not contradict(name, ranks)
+    stand = Standing(name, about, collective, waiting, tuple(sorted(missing)), unknown, since, sure)
     return _Wait(stand, min(waited, still) - _apart(inside, by_rank), usual, held)
 
 
@@ -205,21 +206,12 @@ def _may_be_elsewhere(rank: int, name: str, ranks: Sequence[RankSeen]) -> bool:
     )
 
 
-def _went_on(
-    waiting: Sequence[int], inside: Mapping[int, Group], by_rank: Mapping[int, RankSeen], number: int
-) -> tuple[float, float]:
+def _went_on(inside: Mapping[int, Group], by_rank: Mapping[int, RankSeen], number: int) -> tuple[float, float]:
     """When a rank last entered or ended a collective of the group before this one, on our clock; and seconds since, by
     that rank's own. Nobody waits in this one for longer: programs begin collectives of NCCL long before their turn.
-
-    Only ranks that belong with those who wait: an old torch has several groups of one name.
     """
-    members = {rank for one in waiting for rank in inside[one].ranks}
-    last, still = -math.inf, math.inf
-    for rank, group in inside.items():
-        if not members or not group.ranks or rank in members:
-            moment = _newest(by_rank[rank], group, number)
-            last, still = max(last, moment), min(still, by_rank[rank].at - moment)
-    return last, still
+    moments = {rank: _newest(by_rank[rank], group, number) for rank, group in inside.items()}
+    return max(moments.values()), min(by_rank[rank].at - moment for rank, moment in moments.items())
 
 
 def _newest(seen: RankSeen, group: Group, number: int) -> float:
@@ -328,9 +320,26 @@ def unlike(ranks: Sequence[RankSeen]) -> tuple[Mismatch, ...]:
     return tuple(one for name in _names(ranks) if (one := _unlike(name, ranks)) is not None)
 
 
+def contradict(name: str, ranks: Sequence[RankSeen]) -> bool:
+    """Whether what ranks answer of a group can't be all of one group: they tell other members, or, where none are told,
+    different collectives are over under one number.
+
+    Of the default group there is but one.
+    """
+    groups = {seen.rank: seen.groups[name] for seen in ranks if name in seen.groups}
+    if any(is_default(name, group.about) for group in groups.values()):
+        return False
+    if members := {group.ranks for group in groups.values() if group.ranks}:
+        return len(members) > 1
+    over = ({rank: one for rank, one in begun.items() if one.over} for begun in _rows(name, ranks).values())
+    odd = (begun for begun in over if len({(one.name, one.sizes, one.kinds) for one in begun.values()}) > 1)
+    return any(len(_kinds(begun)) > 1 for begun in odd)
+
+
 def _unlike(name: str, ranks: Sequence[RankSeen]) -> Mismatch | None:
     about = _about(name, ranks)
     known = is_default(name, about) or all(seen.groups[name].ranks for seen in ranks if name in seen.groups)
+    known = known and not contradict(name, ranks)
     for number, begun in sorted(_rows(name, ranks).items()) if known else ():
         alike = len({one.what for one in begun.values()}) == 1 and all(one.over and one.kinds for one in begun.values())
         if alike and len({one.kinds for one in begun.values()}) > 1 and len(kinds := _kinds(begun)) > 1:

@@ -12,7 +12,7 @@ from distui.frozen import frozen
 from distui.plan.labels import named_ranks
 from distui.regex import regex
 from distui.runs.insight.hang.alone import NETWORK
-from distui.runs.insight.hang.collectives import SLOWER, STANDING_S, group_words, is_default
+from distui.runs.insight.hang.collectives import SLOWER, STANDING_S, contradict, group_words, is_default
 from distui.runs.insight.seen.answers import Collective, Group
 from distui.runs.insight.seen.doing import Doing, advice
 from distui.runs.insight.seen.ranks import RankSeen
@@ -76,9 +76,12 @@ def direct(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Direct | Non
 
 
 def unsure(ranks: Sequence[RankSeen]) -> bool:
-    """Whether a send or a receive has begun long ago and is not over, whatever that means; or they took numbers of the
-    collectives, so that those can't be compared.
+    """Whether a send or a receive has begun long ago and is not over, whatever that means; or the collectives of a
+    group can't be compared, since those took numbers of theirs or since ranks contradict each other.
     """
+    names = {name for seen in ranks for name in seen.groups}
+    if any(contradict(name, ranks) for name in names):
+        return True
     return any(
         group.mixed or any(not one.over and seen.at - _moment(seen, one) >= STANDING_S for one in group.direct)
         for seen in ranks

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 
 from distui.frozen import frozen
 from distui.runs.insight.hang.by_calls import functions_of, waits_in
-from distui.runs.insight.hang.collectives import NCCL, Standing
+from distui.runs.insight.hang.collectives import Standing
 from distui.runs.insight.seen.answers import Collective
 from distui.runs.insight.seen.doing import LOCKED, WAITS, Doing
+from distui.runs.insight.seen.one_group import NCCL
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.seen.stalls import LOADER
 

@@ -36,7 +36,7 @@ from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.hang.rows import places_of
 from distui.runs.insight.hang.unseen import of_nothing, reasons, silent
 from distui.runs.insight.seen.doing import Doing, advice, at_work, doing
-from distui.runs.insight.seen.one_group import newest_of_each
+from distui.runs.insight.seen.one_group import told_apart
 from distui.runs.insight.seen.ranks import RankSeen, counted_otherwise, several_worlds
 from distui.runs.insight.seen.sick import Health
 from distui.runs.lines.explanation import Certainty, Explanation
@@ -51,7 +51,7 @@ MOST_PARTS = 4
 
 def explain(ranks: Sequence[RankSeen], ras: Sequence[Counted] = (), health: Health | None = None) -> Explanation:
     """What all ranks' answers together mean; `ras` is what NCCL itself counts, `health` what is wrong with GPUs."""
-    ranks = newest_of_each(ranks)
+    ranks = told_apart(ranks)
     acts = {seen.rank: doing(seen) for seen in ranks}
     found = with_ras(_by_torch(ranks, acts), ranks, acts, ras)
     if health is not None:

@@ -1,4 +1,9 @@
-"""Which groups of several ranks are one: those of one name, as long as no rank has made that group anew. Pure.
+"""Which groups of several ranks are one: those of one name and the same members that no rank has made anew since. Pure.
+
+`split_group` of torch 2.5 to 2.9 numbers what it makes by a count of each rank's own, so that all parts of a split have
+one name, and so have the halves of a DeviceMesh where `init_process_group` was given a `device_id`. Since 2.10 the name
+is a hash of the members (`_process_group_name` in torch's distributed_c10d.py). `new_group` numbers its groups, too,
+but every rank calls it for every group. NCCL's recorder tells the members.
 
 A program that destroys its groups and makes them again has the same names again, and counts their collectives from one:
 programs that try their network first do so, and those that recover from a failure. A rank that has begun nothing in the
@@ -16,10 +21,64 @@ from dataclasses import replace
 from typing import Literal
 
 from distui.frozen import frozen
+from distui.plan.labels import named_ranks
 from distui.runs.insight.seen.answers import Group
 from distui.runs.insight.seen.ranks import RankSeen
 
 Age = Literal["newest", "older", "unclear"]
+
+
+NCCL = ":nccl"
+"""Behind the name of a group: what it does over NCCL, which torch counts apart (`agent/hooked.py`)."""
+
+
+def told_apart(ranks: Sequence[RankSeen]) -> Sequence[RankSeen]:
+    """The ranks with groups that are one under one name, and no others. Applied again, it changes nothing."""
+    return by_members(newest_of_each(ranks))
+
+
+def by_members(ranks: Sequence[RankSeen]) -> Sequence[RankSeen]:
+    """The ranks with the members in the names of groups that have one name and different members: `1 of ranks 0-1`.
+
+    What tells no members belongs to the group whose members have it among them. Where ranks contradict each other, as
+    no groups of one name do that are there at a time, the name stays: see `contradict` in `hang/collectives.py`.
+    """
+    told: dict[str, set[tuple[int, ...]]] = {}
+    for seen in ranks:
+        for name, group in seen.groups.items():
+            if group.ranks:
+                told.setdefault(name, set()).add(group.ranks)
+    parts = {name: found for name, found in told.items() if len(found) > 1 and _disjoint(found)}
+    return [_named(seen, parts) for seen in ranks] if parts else ranks
+
+
+def _disjoint(parts: set[tuple[int, ...]]) -> bool:
+    return sum(map(len, parts)) == len({rank for part in parts for rank in part})
+
+
+def _named(seen: RankSeen, parts: Mapping[str, set[tuple[int, ...]]]) -> RankSeen:
+    process = seen.process
+    if (
+        process is None
+        or process.groups is None
+        or not parts.keys() & {*process.groups, *process.left, *process.unclear}
+    ):
+        return seen
+
+    def named(groups: Mapping[str, Group]) -> dict[str, Group]:
+        each = [replace(group, name=_whole(name, group, seen.rank, parts)) for name, group in groups.items()]
+        return {group.name: group for group in each}
+
+    groups, left, unclear = map(named, (process.groups, process.left, process.unclear))
+    return replace(seen, process=replace(process, groups=groups, left=left, unclear=unclear))
+
+
+def _whole(name: str, group: Group, rank: int, parts: Mapping[str, set[tuple[int, ...]]]) -> str:
+    """The name of a rank's group, with its members where those are in it."""
+    there = parts.get(name, set())
+    own = group.ranks if group.ranks in there else next((part for part in there if rank in part), ())
+    mark = NCCL if name.endswith(NCCL) else ""
+    return f"{name.removesuffix(NCCL)} of {named_ranks(own)}{mark}" if own else name
 
 
 def newest_of_each(ranks: Sequence[RankSeen]) -> Sequence[RankSeen]:

@@ -13,8 +13,9 @@ from itertools import pairwise
 from statistics import median
 
 from distui.frozen import frozen
+from distui.runs.insight.hang.collectives import contradict
 from distui.runs.insight.seen.answers import Collective
-from distui.runs.insight.seen.one_group import newest_of_each
+from distui.runs.insight.seen.one_group import told_apart
 from distui.runs.insight.seen.ranks import RankSeen
 
 STEPS = 60
@@ -106,7 +107,7 @@ UNEVEN_S = 0.15
 
 def lateness(ranks: Sequence[RankSeen]) -> Lateness:
     """What the recorders of all ranks tell of who is late."""
-    ranks = newest_of_each(ranks)
+    ranks = told_apart(ranks)
     names = sorted({name for seen in ranks for name in seen.groups})
     each = [found for name in names if (found := _of_group(name, ranks)) is not None]
     if not each:
@@ -133,7 +134,7 @@ def _without_victims(late: Sequence[Late], each: Sequence[Lateness]) -> tuple[La
 
 def _of_group(name: str, ranks: Sequence[RankSeen]) -> Lateness | None:
     inside = [seen for seen in ranks if name in seen.groups]
-    if len(inside) < 2 or any(seen.groups[name].mixed for seen in inside):
+    if len(inside) < 2 or any(seen.groups[name].mixed for seen in inside) or contradict(name, ranks):
         return None
     about = inside[0].groups[name].about
     rounds = list(_rounds(name, inside))
