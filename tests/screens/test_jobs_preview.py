@@ -9,7 +9,7 @@ from fakes import NOW, FakeBackend, screen_text, settle
 from distui.runs.lines.events import Failure
 from distui.runs.report.history import RunRow
 from distui.tui.launch.template_choice import TemplateChoice
-from distui.tui.paint.paint import cut_left, cut_middle
+from distui.tui.paint.paint import cut_left, cut_name
 
 TF = """\
 version: 1
@@ -67,6 +67,6 @@ def test_of_a_long_path_the_end_is_kept() -> None:
 
 def test_a_long_name_keeps_both_ends() -> None:
     """Two runs of one job differ at the end."""
-    assert cut_middle("llm-7f3", 7) == "llm-7f3"
-    assert cut_middle("pretrain-of-a-language-model-7f3x", 20) == "pretrain-of-a-…-7f3x"
-    assert [len(cut_middle("pretrain-of-a-language-model-7f3x", width)) for width in (1, 2, 4, 10)] == [1, 2, 4, 10]
+    assert cut_name("llm-7f3", 7) == "llm-7f3"
+    assert cut_name("pretrain-of-a-language-model-7f3x", 20) == "pretrain-of-a-…-7f3x"
+    assert [len(cut_name("pretrain-of-a-language-model-7f3x", width)) for width in (1, 2, 4, 10)] == [1, 2, 4, 10]

@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.context import ViewLike, app_of, backend_of, glyphs_of, palette_of, view_of
 from distui.tui.frame.keys import actions_here, keys_of, typing_here
-from distui.tui.paint.paint import Line, cut_middle
+from distui.tui.paint.paint import Line, cut_name
 from distui.tui.paint.steady import Steady
 from distui.tui.paint.theme import Palette
 
@@ -114,7 +114,7 @@ def _shortened(crumbs: Sequence[str], room: int) -> tuple[str, ...]:
     """The crumbs with the longest one in what the others leave of so many columns, or in SHORTEST."""
     longest = max(crumbs, key=cell_len)
     others = sum(map(cell_len, crumbs)) - cell_len(longest) + 3 * (len(crumbs) - 1)
-    short = cut_middle(longest, max(SHORTEST, room - others))
+    short = cut_name(longest, max(SHORTEST, room - others))
     return tuple(short if crumb == longest else crumb for crumb in crumbs)
 
 

@@ -32,7 +32,7 @@ def row(found: HostContainer, width: int, now: float, palette: Palette, *, bold:
     """One container. Those that distui did not start are plain: they are other people's business."""
     name, image, state, age = _widths(width)
     ink = palette.bold if bold else palette.text if found.running else palette.muted
-    line = Line().gap(2).put(found.name or found.id[:12], ink, width=name).gap(2)
+    line = Line().gap(2).name(found.name or found.id[:12], ink, width=name).gap(2)
     if image:
         line.put(_short(found.image) or "-", palette.muted if found.image else palette.faint, width=image).gap(2)
     words, bad = state_words(found)

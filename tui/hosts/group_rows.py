@@ -28,8 +28,9 @@ def row(group: GroupBoard, at: Columns, palette: Palette, glyphs: Glyphs, now: f
         sign, style = glyphs.starting, palette.muted
     line.put(sign, style).gap(1)
     start = line.width
-    line.put(f"{glyphs.folded} ", palette.accent).put(group.key, palette.bold if bold else palette.text)
-    line.cut(start + at.host).gap(start + at.host - line.width).gap(host_rows.after_host(at))
+    line.put(f"{glyphs.folded} ", palette.accent)
+    line.name(group.key, palette.bold if bold else palette.text, width=start + at.host - line.width)
+    line.gap(host_rows.after_host(at))
     cell(line, _count(group), palette.muted, at.addr)
     cell(line, "" if at.addr else f"{glyphs.times}{len(group.hosts)}", palette.muted, at.rtt, right=True)
     _gpus(line, group, at.gpus, palette, glyphs)

@@ -25,6 +25,8 @@ FOLDS = ("hist", "disk", "addr", "rtt", "gpus", "total", "gaps", "fabric")
 LEFT = 4
 """Cells before HOST: cursor, mark, state, gap."""
 RUN_LEAST = 10
+HOST_WIDE = 12
+"""Longer names take a cell of each tank, where there is room for tanks of three."""
 NO_GPUS = {"none": "no GPU", "silent": "driver !", "unknown": "-"}
 """What stands in the place of GPUs, by `HostBoard.gpu_state`."""
 
@@ -66,11 +68,11 @@ def columns(width: int, names: Iterable[str], *, most_gpus: int = 8, remark: boo
 
 def _columns(width: int, longest: int, most_gpus: int, folded: set[str]) -> Columns:
     wide, narrow = not folded, "gaps" in folded
-    tank = 3 if wide else 1 if narrow else 2
+    tank = 1 if narrow else 3 if wide and longest <= HOST_WIDE else 2
     gap = 0 if narrow else 1
     shown = min(max(most_gpus, 8 if not narrow else 4), 16)
     widths = {
-        "host": min(max(longest, 8), 12 if wide else 10 if narrow or longest > 8 else 8),
+        "host": min(max(longest, 8), HOST_WIDE + shown if wide else 10 if narrow or longest > 8 else 8),
         "addr": 0 if "addr" in folded else 15,
         "rtt": 0 if "rtt" in folded else 6 if wide else 5,
         "gpus": 0 if "gpus" in folded else 14 if wide else 11,
@@ -125,7 +127,7 @@ def row(host: HostBoard, at: Columns, palette: Palette, glyphs: Glyphs, now: flo
     """One host without its cursor and mark. Old values dim with their age."""
     line = Line().gap(LEFT - 2).put(state_glyph(host, glyphs), state_style(host, palette)).gap(1)
     name = palette.bold if bold else palette.text
-    cell(line, host.name, name, at.host, gap=after_host(at))
+    line.name(host.name, name, width=at.host).gap(after_host(at))
     if host.status in ("down", "lost"):
         return _dead(line, host, at, palette, now)
     if host.status == "unknown":

@@ -114,11 +114,11 @@ class JobsScreen(View):
         palette, glyphs = self.palette, self.glyphs
         line = Line().gap(1)
         line.put(glyphs.bad if job.problems else " ", palette.wrong).gap(1)
-        line.put(job.name, palette.bold if here else palette.text, width=24).gap(2)
+        line.name(job.name, palette.bold if here else palette.text, width=24).gap(2)
         if width >= 100:
             line.put(job.job.launcher if job.job else "-", palette.muted if job.job else palette.faint, width=8).gap(2)
             hosts = hosts_text(job.job) if job.job else "-"
-            line.put(hosts or "any", palette.muted if hosts.strip("-") else palette.faint, width=16).gap(2)
+            line.name(hosts or "any", palette.muted if hosts.strip("-") else palette.faint, width=16).gap(2)
             last = last_run(job, app_of(self).rows)
             line.put(last_words(last), state_style(last, palette) if last else palette.faint, width=24).gap(2)
         if job.text is not None or str(job.path) in app_of(self).drafts:

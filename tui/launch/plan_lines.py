@@ -15,14 +15,14 @@ from distui.monitor.board import Board, GpuOwner
 from distui.plan.command.process import program
 from distui.plan.labels import format_ranks, named_ranks
 from distui.plan.model import HostNetwork, NoPlan, RunPlan, Task
-from distui.plan.text.render import env_heredoc, folded, groups, held, quoted
+from distui.plan.text.render import env_heredoc, folded, groups, quoted
 from distui.plan.visible import visible
-from distui.runs.state.load import used_networks
 from distui.spec.hosts.names import fold
 from distui.tui.hosts.lines import title
 from distui.tui.hosts.rows import process_words
 from distui.tui.launch.before_lines import Checked, before_lines, preflight_lines
 from distui.tui.launch.drafting import ImageState
+from distui.tui.launch.plan_table import NAME_MOST, plan_table
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
@@ -147,7 +147,7 @@ def plan_rows(
     rows += _reasons(shown.reasons, width, palette, glyphs)
     if plan is None:
         return rows
-    rows += [*(PlanRow(line) for line in _table(plan, shown, width, palette)), PlanRow(Line())]
+    rows += [*(PlanRow(line) for line in plan_table(plan, width, palette)), PlanRow(Line())]
     for words, more in folded_warnings(shown.warnings):
         rows += _block(visible(words), more, width, palette.warn_fill, palette.watch, palette, glyphs)[:-1]
     rows += [PlanRow(Line())] if shown.warnings else []
@@ -218,71 +218,16 @@ def _wrapped(text: str, width: int) -> list[str]:
 # who, where, why
 
 
-def _table(plan: RunPlan, shown: Preview, width: int, palette: Palette) -> list[Line]:
-    faint = palette.faint
-    name = min(16, max(4, *(len(h) for h in plan.hosts)))
-    address = max(7, *(len(n.addr) for n in plan.networks))
-    ranks = min(36, max(5, *(len(_ranks(plan, n.host)) for n in plan.networks)))
-    gpus = max(4, *(len(_gpus(plan, n.host)) for n in plan.networks))
-    room = width - 29 - name - ranks - gpus - address
-    used = used_networks(plan)
-    path = max(10, min(room, 24, max(len(_path(n)) for n in used.values())))
-    head = Line().gap(1).put("NODE", faint, width=4).gap(2).put("HOST", faint, width=name).gap(2)
-    head.put("TASKS" if plan.rank_names else "RANKS", faint, width=ranks).gap(2).put("GPUS", faint, width=gpus).gap(2)
-    head.put("ADDRESS", faint, width=address).gap(2).put("DATA PATH", faint, width=path).gap(2).put("RENDEZVOUS", faint)
-    lines = [head]
-    for net in plan.networks:
-        node = plan.tasks_on(net.host)[0].node_rank
-        line = (
-            Line()
-            .gap(1)
-            .put(node, palette.muted, width=4, right=True)
-            .gap(2)
-            .put(net.host, palette.bold, width=name)
-            .gap(2)
-        )
-        line.put(_ranks(plan, net.host), palette.text, width=ranks).gap(2)
-        line.put(_gpus(plan, net.host), palette.text, width=gpus).gap(2).put(
-            net.addr, palette.muted, width=address
-        ).gap(2)
-        line.put(_path(used[net.host], path), palette.text, width=path).gap(2)
-        lines.append(line.put(_meets(plan, net), palette.muted).cut(width - 1))
-    return lines
-
-
-def _ranks(plan: RunPlan, host: str) -> str:
-    return held(plan.tasks_on(host))
-
-
-def _gpus(plan: RunPlan, host: str) -> str:
-    return format_ranks(plan.gpus_on(host)) or "-"
-
-
-def _path(net: HostNetwork, width: int = 99) -> str:
-    """What carries the data: `mlx5_[0-7] ib`, or how many ports where that is too long; `eno1 tcp`."""
-    devices = [h.partition(":")[0] for h in net.hcas]
-    message = f"{fold(devices)} {net.fabric}" if devices else f"{net.ifname} {net.fabric}"
-    return message if len(message) <= width or not devices else f"{len(devices)} ports {net.fabric}"
-
-
-def _meets(plan: RunPlan, net: HostNetwork) -> str:
-    if plan.launcher == "tf":
-        return "TF_CONFIG"
-    if plan.init_method.startswith("file"):
-        return plan.init_method.removeprefix("file://")
-    return f"here :{plan.master_port}" if net.addr == plan.master_addr else "node 0"
-
-
 def _why(plan: RunPlan, width: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
     """Reasons of the run, then of the first host; hosts like it are not repeated."""
     first, *others = plan.networks
     same = [n.host for n in others if _kind(n) == _kind(first)]
     lines = [title("Why this network", width, palette, glyphs), Line()]
-    label = min(16, max(4, *(len(n.host) for n in plan.networks)))
+    label = min(NAME_MOST, max(4, *(len(n.host) for n in plan.networks)))
     for where, reasons in [("run", plan.reasons), *((n.host, n.reasons) for n in plan.networks if n.host not in same)]:
         for i, reason in enumerate(_unused_together(reasons)):
             for j, part in enumerate(_wrapped(visible(reason), max(24, width - label - 5))):
-                line = Line().gap(1).put(where if i == j == 0 else "", palette.muted, width=label).gap(2)
+                line = Line().gap(1).name(where if i == j == 0 else "", palette.muted, width=label).gap(2)
                 lines.append(line.put(part, palette.text))
     if same:
         lines.append(Line().gap(3 + label).put(f"the same on {fold(same)}", palette.faint))

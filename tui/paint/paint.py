@@ -11,9 +11,14 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from distui.regex import regex
 from distui.runs.lines.text import safe
 
 NOTHING = Style()
+LAST_CELLS = 4
+"""So many cells of the end of a name stay where it has eight: `0012`, `8ff4`."""
+_DOMAIN = regex(r"(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}")
+"""What follows the first label of a host's full name."""
 
 
 def cut(text: str, width: int, mark: str = "…") -> str:
@@ -34,11 +39,25 @@ def cut_left(text: str, width: int, mark: str = "…") -> str:
     return mark + text
 
 
-def cut_middle(text: str, width: int, mark: str = "…") -> str:
-    """`text` in at most `width` cells; of a longer name of a run both ends say which it is."""
+def cut_name(text: str, width: int, mark: str = "…") -> str:
+    """The name of a host, a run or a job in at most `width` cells: both ends of a longer one say which it is.
+
+    Many share their beginning (`training-node-0012`, `llm-pretraining-8ff4`). Of a host's full name the domain goes
+    first, which it shares with others, too.
+    """
     if cell_len(text) <= width:
         return text
-    end = cut_left(text, width // 4 + cell_len(mark), mark)
+    label, _, domain = text.partition(".")
+    if _DOMAIN.fullmatch(domain):
+        if cell_len(label + mark) <= width:
+            return label + mark
+        text = label
+        if cell_len(text) <= width:
+            return text
+    if width <= 2 * cell_len(mark):
+        return cut(text, width, mark)
+    kept = max(width // 4, min(LAST_CELLS, width // 2))
+    end = cut_left(text, kept + cell_len(mark), mark)
     return cut(text, max(0, width - cell_len(end)), "").rstrip() + end
 
 
@@ -65,6 +84,10 @@ class Line:
             self.pieces.append((words, style + Style.from_meta({"@click": click}) if click else style))
             self.width += cell_len(words)
         return self
+
+    def name(self, text: str, style: Style = NOTHING, *, width: int) -> Line:
+        """Append the name of a host, a run or a job in a column of so many cells."""
+        return self.put(cut_name(safe(text), width), style, width=width)
 
     def gap(self, cells: int = 2) -> Line:
         """Append empty cells."""

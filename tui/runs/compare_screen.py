@@ -128,7 +128,7 @@ class CompareScreen(View):
         cells = min(24, max(10, (width - label - 4) // 3))
         line = Line().gap(1).put("", width=label)
         for (row, _), style in zip(self.runs, (palette.hues[1], palette.data[3]), strict=True):
-            line.gap(2).put(self.glyphs.block, style).put(row.run, palette.bold, width=cells - 1)
+            line.gap(2).put(self.glyphs.block, style).name(row.run, palette.bold, width=cells - 1)
         lines = [line]
         for fact in shown:
             line = Line().gap(1).put(fact.label, palette.muted, width=label).gap(2)

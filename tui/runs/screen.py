@@ -18,7 +18,7 @@ from distui.facts.troubles import SharedTrouble, shared
 from distui.plan.text.render import render_text
 from distui.runs.hosts.found_text import found_text
 from distui.runs.report.history import RunRow
-from distui.runs.report.run_words import failure_words, took_words
+from distui.runs.report.run_words import failure_words
 from distui.runs.store.runs import StoredRun
 from distui.spec.hosts.names import fold
 from distui.tui.frame.actions import Action, bindings
@@ -27,7 +27,9 @@ from distui.tui.frame.context import ViewName, app_of
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 from distui.tui.run import change as run_change
-from distui.tui.run.words import sign_of, started_words, state_style, state_words
+from distui.tui.run.words import state_words
+from distui.tui.runs import columns as run_columns
+from distui.tui.runs.columns import RunColumns
 from distui.tui.runs.compare_screen import CompareScreen
 from distui.tui.runs.listener import Listener
 from distui.tui.runs.live import Look, Looker, live_lines
@@ -69,6 +71,8 @@ class RunsScreen(View):
         self._looked_as: dict[str, RunRow] = {}
         """What the list said of them then."""
         self._looking = False
+        self._names = (0, 0)
+        """The longest name of a run and of a job."""
         self._listener = Listener(self)
         self.marked: tuple[str, ...] = ()
         """At most two runs, to be compared."""
@@ -125,6 +129,7 @@ class RunsScreen(View):
         wanted = self.filter_text.lower()
         rows = [row for row in app_of(self).rows if wanted in _searched(row)]
         self.known, self.shown = _by_name(app_of(self).rows), _by_name(rows)
+        self._names = run_columns.longest_names(rows)
         listed = [Row(run) for run in self.shown]
         if not rows:
             listed.append(Row("?", plain=True))
@@ -145,37 +150,14 @@ class RunsScreen(View):
         return self._run(self.shown[key], width, here)
 
     def _head(self, width: int) -> Line:
-        palette = self.palette
-        line = Line().gap(3).put("RUN", palette.faint, width=16).gap(2)
-        if width >= 100:
-            line.put("JOB", palette.faint, width=14).gap(2)
-        line.put("STATE", palette.faint, width=12).gap(2).put("HOSTS", palette.faint, width=_hosts_width(width)).gap(2)
-        line.put("RANKS", palette.faint, width=5, right=True).gap(2)
-        if width >= 70:
-            line.put("STARTED", palette.faint, width=12).gap(2)
-        line.put("TOOK", palette.faint, width=8, right=True).gap(2)
-        if width >= 150:
-            line.put("OWNER", palette.faint, width=18).gap(2).put("HERE", palette.faint, width=8, right=True).gap(2)
-        return line.put("FIRST FAILURE", palette.faint) if width - line.width > 12 else line
+        return run_columns.head(self._columns(width), width, self.palette)
+
+    def _columns(self, width: int) -> RunColumns:
+        return RunColumns.of(width, self._names)
 
     def _run(self, row: RunRow, width: int, here: bool) -> Line:
-        palette, glyphs = self.palette, self.glyphs
-        marked = glyphs.mark if row.run in self.marked else " "
-        line = Line().gap(1).put(glyphs.state(sign_of(row)), palette.state(sign_of(row))).put(marked, palette.accent)
-        line.put(row.run, palette.bold if here or row.live else palette.text, width=16).gap(2)
-        if width >= 100:
-            line.put(row.job, palette.muted, width=14).gap(2)
-        line.put(state_words(row), state_style(row, palette), width=12).gap(2)
-        line.put(fold(row.hosts) or "-", palette.muted, width=_hosts_width(width)).gap(2)
-        line.put(row.ranks or "-", palette.text, width=5, right=True).gap(2)
-        if width >= 70:
-            line.put(started_words(row.started), palette.muted, width=12).gap(2)
-        line.put(took_words(row) or "-", palette.text, width=8, right=True).gap(2)
-        if width >= 150:
-            line.put(row.owner or "-", palette.muted, width=18).gap(2)
-            line.put(size_words(row.size) if row.recorded else "-", palette.faint, width=8, right=True).gap(2)
-        words = failure_words(row.failure, brief=True) or "-"
-        return line.put(words, palette.text if row.failure else palette.faint) if width - line.width > 12 else line
+        marked, at = row.run in self.marked, self._columns(width)
+        return run_columns.run_line(row, at, width, self.palette, self.glyphs, marked=marked, here=here)
 
     # What is under the cursor.
 
@@ -425,10 +407,6 @@ def _presence(row: RunRow | None) -> int:
     if row is None or not row.live:
         return 0 if row is None else 1
     return 2 if row.leftover else 3 if row.state == "starting" else 4
-
-
-def _hosts_width(width: int) -> int:
-    return 12 if width < 120 else 16
 
 
 def _searched(row: RunRow) -> str:

@@ -12,12 +12,16 @@ from distui.runs.lines.events import GpuReading
 from distui.runs.report.rank_rows import RankRow, Tone
 from distui.tui.paint.figures import level, percent, tank
 from distui.tui.paint.glyphs import Glyphs
-from distui.tui.paint.paint import Line
+from distui.tui.paint.paint import Line, cut_name
 from distui.tui.paint.theme import Palette
 
 LEVEL_CELLS = 5
 WIDE = 36
 """From here on there is room for step and lag beside the rest."""
+NARROW = 22
+"""Cells of a row with step and lag alone, but for the name."""
+PANE = 2
+"""Cells that the number of a pane takes, with the one before it."""
 MOST_TANKS = 8
 
 
@@ -26,7 +30,7 @@ class Columns:
     """What a row of a rank has after its number."""
 
     steps: bool
-    """Step and lag."""
+    """Step and lag, which end beside the number of the pane."""
     others: bool
     """A level beside the load, and the age of the last line."""
     load: bool
@@ -34,13 +38,20 @@ class Columns:
 
     @property
     def full(self) -> bool:
-        """Whether all of them stand there, closer together, so that the number of a pane is apart from the lag."""
+        """Whether all of them stand there, closer together."""
         return self.steps and self.others
+
+    @property
+    def step(self) -> tuple[int, int]:
+        """Cells of step and lag."""
+        return (7, 6) if self.others else (6, 5)
 
     @classmethod
     def of(cls, rows: Sequence[RankRow], width: int) -> Columns:
-        """For these ranks in so many cells."""
+        """For these ranks in so many cells: a step has no room beside a long name (0: not known yet)."""
         steps = any(row.step is not None for row in rows) and not any(row.after is not None for row in rows)
+        names = max((len(row.name) for row in rows), default=0)
+        steps = steps and (not width or width >= WIDE or width >= NARROW + names)
         return cls(steps, not steps or width >= WIDE, any(row.util is not None for row in rows))
 
     def heads(self, palette: Palette) -> Line:
@@ -50,7 +61,8 @@ class Columns:
             return line.put("UTIL  LAST" if self.load else "LAST", palette.faint)
         line.put("UTIL" if self.load else "", palette.faint)
         line.put("LAST" if self.others else "", palette.faint, width=5 if self.others else 0, right=True)
-        step, lag = (7, 6) if self.others else (7, 5)
+        step, lag = self.step
+        step += not self.others
         return line.put("STEP", palette.faint, width=step, right=True).put("LAG", palette.faint, width=lag, right=True)
 
 
@@ -80,16 +92,23 @@ def rank_line(
     """One rank; `number` is the width of what ranks are called, `pane` the number of the pane that shows it."""
     tone = tone_style(palette, row.tone)
     line = Line().gap(1).put(glyphs.state(row.sign), palette.state(row.sign)).gap(1)
-    called = row.name.ljust(number) if row.name else f"{row.rank:0{number}d}"
-    line.put(called, palette.bold if here and not row.tone else tone).gap(1 if row.name else 2)
-    room = LEVEL_CELLS - (number - 2) + bool(row.name) if columns.others else 0
+    style = palette.bold if here and not row.tone else tone
+    if row.name:  # figures come first
+        number = max(1, min(number, width - _figures(columns) - 1 - line.width))
+        line.name(row.name, style, width=number).gap(1)
+    else:
+        line.put(f"{row.rank:0{number}d}", style).gap(2 if columns.others else 1)
+    room = max(0, width - _figures(columns) + columns.others - line.width)
+    if not columns.steps:
+        room = min(room, LEVEL_CELLS - (number - 2) + bool(row.name))
     busy = row.sign in ("running", "waiting") and row.util is not None
     if busy and columns.others:
         level(line, palette, glyphs, (row.util or 0.0) / 100, max(1, room))
-    if busy:
         line.put(percent(row.util), palette.text, width=5, right=True).gap(1 - columns.full)
+    elif busy:
+        line.put(percent(row.util), palette.text, width=5, right=True).gap(room)
     else:
-        line.put(row.word, tone, width=room + 6 - columns.full - (row.after is not None))
+        line.put(row.word, tone, width=room + 6 - columns.steps - (row.after is not None))
     if row.after is not None:
         line.put(f"{row.after:+.1f} s" if row.after else "0.0 s", tone, width=6, right=True)
     elif columns.others and row.age is None:
@@ -98,8 +117,15 @@ def rank_line(
         aged = palette.watch if row.tone == "watch" else palette.faint
         line.put(duration(row.age or 0.0, coarse=True), aged, width=5, right=True)
     if columns.steps:
-        _steps(line, palette, row, *((7, 6) if columns.others else (6, 5)))
+        _steps(line, palette, row, *columns.step)
     return line.ends_with(Line().put(pane, palette.key), width, gap=0)
+
+
+def _figures(columns: Columns) -> int:
+    """Cells of what stands after a rank's number, at least."""
+    if not columns.steps:
+        return 1 + 6 + 5 + PANE
+    return (1 + 5 + 5 if columns.others else 5) + sum(columns.step) + PANE
 
 
 def _steps(line: Line, palette: Palette, row: RankRow, step: int, lag: int) -> None:
@@ -113,14 +139,20 @@ def _steps(line: Line, palette: Palette, row: RankRow, step: int, lag: int) -> N
 
 def host_line(palette: Palette, ranks: Sequence[RankRow], host: str, width: int, heads: Line | None) -> Line:
     """The name of a host over its ranks; `heads` are those of the columns, over the first host."""
-    line = Line().gap(1).put(host, palette.muted)
+    end, until = _beside_host(palette, ranks, heads), width - 2
+    if heads is not None and end is heads:
+        until = width - 3
+    line = Line().gap(1).put(cut_name(host, max(8, until - end.width - 3 if end.width else width - 1)), palette.muted)
+    return line.ends_with(end, until) if end.width else line
+
+
+def _beside_host(palette: Palette, ranks: Sequence[RankRow], heads: Line | None) -> Line:
+    """What stands at the right of a host's name."""
     if any(r.tone == "wrong" for r in ranks):
-        return line.ends_with(Line().put("first", palette.wrong), width - 2)
-    if heads is None:
-        return line
-    if any(r.after is not None for r in ranks):
-        return line.ends_with(Line().put("ended after", palette.faint), width - 2)
-    return line.ends_with(heads, width - 3) if any(r.age is not None for r in ranks) else line
+        return Line().put("first", palette.wrong)
+    if heads is not None and any(r.after is not None for r in ranks):
+        return Line().put("ended after", palette.faint)
+    return heads if heads is not None and any(r.age is not None for r in ranks) else Line()
 
 
 def folded_line(
@@ -134,7 +166,7 @@ def folded_line(
         tank(end, palette, glyphs, gpu.utilization_pct, 1)
     if not end.width:
         end.put(f"{len(ranks)} ranks", palette.muted)
-    line.put(host, palette.wrong if worst.tone == "wrong" else palette.text, width=max(4, width - end.width - 5))
+    line.name(host, palette.wrong if worst.tone == "wrong" else palette.text, width=max(4, width - end.width - 5))
     return line.ends_with(end, width - 1, gap=1)
 
 

@@ -206,7 +206,7 @@ class RankList(Vertical):
         key, palette, glyphs = self.list.rows[number].key, palette_of(self), glyphs_of(self)
         columns = self._columns(width)
         if key == HEADS:
-            return Line().ends_with(columns.heads(palette), width - 1 - columns.full, gap=0)
+            return Line().ends_with(columns.heads(palette), width - rank_lines.PANE, gap=0)
         if key.startswith("host "):
             ranks = [r for r in self.ranks.values() if r.host == key[5:]]
             if self.folding:

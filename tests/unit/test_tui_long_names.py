@@ -1,0 +1,138 @@
+"""Long names: they never cut a number, and names that share their beginning are told apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from distui.facts.host import Address, Engine, HostFacts, Nic
+from distui.monitor.board import HostBoard
+from distui.plan.model import RunPlan
+from distui.plan.plan import plan
+from distui.runs.report.history import RunRow
+from distui.runs.report.rank_rows import RankRow
+from distui.spec.hosts.inventory import Host, HostPick, Inventory
+from distui.spec.job.job import Job
+from distui.tui.hosts import rows as host_rows
+from distui.tui.launch.plan_table import plan_table
+from distui.tui.paint.glyphs import UNICODE
+from distui.tui.paint.paint import Line, cut_name
+from distui.tui.run.ranks import rank_lines
+from distui.tui.run.ranks.rank_lines import Columns
+from distui.tui.runs.columns import RunColumns, longest_names, run_line
+from tests.unit.test_tui_figures import LOOK
+
+LONG = ("averyverylonghostname-node0001", "averyverylonghostname-node0002")
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "shown"),
+    [
+        ("node01", 8, "node01"),
+        ("averyverylonghostname-node0001", 8, "ave…0001"),
+        ("averyverylonghostname-node0001", 12, "averyve…0001"),
+        ("llm-pretraining-8ff4", 16, "llm-pretrai…8ff4"),
+        ("node01.cluster.example.com", 12, "node01…"),
+        ("node-a.rack7.example.com", 7, "node-a…"),
+        ("averyverylonghostname-node0001.cluster.example.com", 12, "averyve…0001"),
+        ("gpu-12345678.example.com", 8, "gpu…5678"),
+        ("10.20.30.40", 8, "10.…0.40"),
+        ("node01", 1, "n"),
+        ("node01", 0, ""),
+    ],
+)
+def test_both_ends_of_a_name_are_kept(name: str, width: int, shown: str) -> None:
+    """And of a host's full name the first label, whose domain others have, too."""
+    assert cut_name(name, width) == shown
+
+
+@given(st.text("abc0-.", max_size=40), st.integers(0, 30))
+def test_a_name_is_never_wider_than_asked(name: str, width: int) -> None:
+    """Whatever it is."""
+    assert cell_len(cut_name(name, width)) <= width
+
+
+def ranks(name: str = "") -> list[RankRow]:
+    """One that is quiet and behind, and one that works."""
+    quiet: dict[str, Any] = {"word": "quiet", "tone": "watch", "age": 39.0, "step": 35.0, "lag": 69.0, "name": name}
+    busy: dict[str, Any] = {"word": "ok", "tone": "", "util": 97.0, "age": 2.0, "step": 104.0, "lag": 0.0, "name": name}
+    return [RankRow(13, "h", (), "quiet", **quiet), RankRow(14, "h", (), "running", **busy)]
+
+
+@pytest.mark.parametrize("width", [24, 25, 26, 36, 37, 38])
+@pytest.mark.parametrize("name", ["", "ps/0", "worker/12"])
+def test_the_lag_is_apart_from_the_number_of_a_pane(width: int, name: str) -> None:
+    """With a scroll bar beside it and without, below its head, whatever ranks are called."""
+    rows = ranks(name)
+    at = Columns.of(rows, width)
+    number = max(2, len(name))
+    quiet, busy = (
+        rank_lines.rank_line(LOOK, UNICODE, row, at, width, number=number, here=False, pane="1").plain for row in rows
+    )
+    head = Line().ends_with(at.heads(LOOK), width - rank_lines.PANE, gap=0).plain
+    assert len(quiet) == len(busy) == width
+    if at.steps:
+        assert (quiet.split()[-3:], busy.split()[-3:]) == (["35", "69", "1"], ["104", "0", "1"])
+        assert head.endswith("LAG") and quiet[len(head) - 2 : len(head) + 2] == "69 1"
+    else:
+        assert (quiet.split()[-2:], busy.split()[-2:]) == (["39s", "1"], ["2s", "1"])
+
+
+def test_hosts_of_a_rank_list_are_told_apart() -> None:
+    """Open and folded."""
+    for name, end in zip(LONG, ("0001", "0002"), strict=True):
+        folded = rank_lines.folded_line(LOOK, UNICODE, ranks(), (), name, 26).plain
+        assert f"…{end}" in folded or f"e{end}" in folded
+        heads = Columns(steps=False, others=True, load=True).heads(LOOK)
+        assert end in rank_lines.host_line(LOOK, ranks(), name, 25, heads).plain
+
+
+@pytest.mark.parametrize("width", [60, 79, 99, 119, 199])
+def test_hosts_are_told_apart(width: int) -> None:
+    """In their list, at every width; where there is room they are whole."""
+    at = host_rows.columns(width, LONG)
+    shown = [host_rows.row(HostBoard(Host(name)), at, LOOK, UNICODE, 0.0).plain for name in LONG]
+    assert shown[0] != shown[1]
+    assert host_rows.columns(199, LONG).host == 20
+
+
+def planned(*names: str, **job: Any) -> RunPlan:
+    """A job on these hosts."""
+    nics = {
+        name: (Nic("enp1s0f0np0", "ethernet", True, addresses=(Address(f"10.100.200.{i + 1}", 24),)),)
+        for i, name in enumerate(names)
+    }
+    facts = {n: HostFacts(host=n, hostname=n, home="/u", nics=nics[n], engine=Engine("docker")) for n in names}
+    made = plan(
+        Job("j", image="i", command=("p",), launcher="torchrun", **job), Inventory(tuple(map(Host, names))),
+        [HostPick(name) for name in names], facts, run_id="r", owner="o", version="v",
+    )  # fmt: skip
+    assert isinstance(made, RunPlan), made
+    return made
+
+
+@pytest.mark.parametrize("width", [48, 58, 64, 79, 119])
+@pytest.mark.parametrize("names", [("demo1", "demo2"), LONG])
+def test_where_ranks_meet_is_never_cut(names: tuple[str, str], width: int) -> None:
+    """Its port is whole beside long names and the text of the job; and hosts are told apart."""
+    made = planned(*names)
+    head, first, second = (line.plain for line in plan_table(made, width, LOOK))
+    assert head.endswith("RENDEZVOUS") or head.rstrip().endswith("RENDEZVOUS")
+    assert first.endswith(f"here :{made.master_port}") and second.endswith("node 0")
+    assert max(map(len, (head, first, second))) < width
+    assert first.split()[1 if "NODE" in head else 0] != second.split()[1 if "NODE" in head else 0]
+
+
+def test_a_run_keeps_the_end_of_its_name() -> None:
+    """And has the room that is left, where there is some."""
+    runs = [RunRow(f"averylongjobname-of-somebody-{end}", "averylongjobname-of-somebody", "failed", ("h1",), 2)
+            for end in ("8ff4", "a1c0")]  # fmt: skip
+    for width, shown in ((79, "averylongjo…8ff4"), (119, "averylongjo…8ff4"), (199, runs[0].run)):
+        at = RunColumns.of(width, longest_names(runs))
+        lines = [run_line(r, at, width, LOOK, UNICODE, marked=False, here=False).plain for r in runs]
+        assert shown in lines[0] and shown not in lines[1]
+    assert RunColumns.of(199, (60, 60)).job == 15
