@@ -35,7 +35,7 @@ from distui.tui.frame.backend import Backend
 from distui.tui.frame.bars import TopBar
 from distui.tui.frame.base import View
 from distui.tui.frame.context import ViewName, work
-from distui.tui.frame.keys import actions_here
+from distui.tui.frame.keys import actions_here, in_one_notice
 from distui.tui.frame.leaving import Leaving
 from distui.tui.frame.parts import act
 from distui.tui.paint import theme as themes
@@ -143,7 +143,7 @@ class DistuiApp(Places):
         name = themes.SHORT_NAMES.get(wanted, wanted) or themes.DARK.name
         if name in self.available_themes:
             return name
-        self._complaints += (f"there is no theme {wanted}",)
+        self._complaints = (f"there is no theme {wanted}", *self._complaints)
         return themes.DARK.name
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -168,8 +168,8 @@ class DistuiApp(Places):
         """Ask the hosts, listen to them, and open what was asked for."""
         if self.keymap:
             self.set_keymap(dict(self.keymap))
-        for words in self._complaints:
-            self.tell(words, level="warning")
+        if self._complaints:
+            self.tell(in_one_notice(self._complaints), level="warning")
         self.theme_changed_signal.subscribe(self, self._theme_changed)
         self.set_interval(NEWS_EVERY, self._show_news)
         self.set_interval(RUNS_EVERY, self._ask_runs_again)
@@ -351,25 +351,25 @@ class DistuiApp(Places):
 
     # Actions.
 
-    def action_view(self, name: str) -> None:
+    def action_view(self, name: ViewName) -> None:
         """A tab was clicked."""
-        self.switch_mode(name)
+        self.go_to_view(name)
 
     def action_view_hosts(self) -> None:
         """The first view."""
-        self.show_view("hosts")
+        self.go_to_view("hosts")
 
     def action_view_jobs(self) -> None:
         """The second view."""
-        self.show_view("jobs")
+        self.go_to_view("jobs")
 
     def action_view_runs(self) -> None:
         """The third view."""
-        self.show_view("runs")
+        self.go_to_view("runs")
 
     def action_view_doctor(self) -> None:
         """The fourth view."""
-        self.show_view("doctor")
+        self.go_to_view("doctor")
 
     def action_problems(self) -> None:
         """All that is not well, over what is shown now."""

@@ -49,6 +49,14 @@ class Places(PacedApp, Typed):
         """Switch to one of the four views; each keeps its place."""
         self.switch_mode(name)
 
+    def go_to_view(self, name: ViewName) -> None:
+        """By its key or tab: back to what was open there, and from there to its list."""
+        if self.current_mode != name:
+            self.show_view(name)
+            return
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+
     def _open(self, mode: ViewName, module: str, kind: str, *given: Any, **named: Any) -> None:
         """Push a screen (`run.screen` of `distui.tui`) in a view; imported only now, since start-up time counts."""
         made: Screen[None] = getattr(import_module(f"distui.tui.{module}"), kind)(*given, **named)
@@ -77,6 +85,8 @@ class Places(PacedApp, Typed):
     def open_run(self, live: LiveRun) -> None:
         """The run view of a run that is followed, or played again; an open one is taken up."""
         self.switch_mode("runs")
+        if isinstance(listed := self.screen_stack[0], View):
+            listed.choose(live.plan.run_id)
         for screen in list(self.screen_stack[1:]):
             shown = getattr(screen, "live", None)
             if shown is live:

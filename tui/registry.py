@@ -90,17 +90,22 @@ def checked_keymap(keymap: Mapping[str, str]) -> tuple[dict[str, str], tuple[str
 
 
 def conflicts(asked: Mapping[str, str], keymap: Mapping[str, str]) -> tuple[str, ...]:
-    """Keys that the config file gives to an action though another one of the same place has no other key, in words."""
-    found: dict[tuple[str, str, str], str] = {}
+    """Keys that the config file gives to an action though others of the same place have no other key, in words."""
+    found: dict[tuple[str, str], set[str]] = {}
     for title, actions in _rooms():
         here = {action.id: action for action in actions}
         for name, other in ((n, o) for n in asked for o in here if o != n and _meet(n, title)):
-            first, second = sorted((name, other))
             shared = set(_keys(keymap[name])) & set(_keys(keymap.get(other, ",".join(here[other].keys))))
-            for key in sorted(shared):
-                words = f"keymap: {key_word(key)} is {first} and {second} ({title}): only one can be meant"
-                found.setdefault((key, first, second), words)
-    return tuple(found.values())
+            for key in shared:
+                found.setdefault((key, title), set()).update((name, other))
+    told: dict[str, list[set[str]]] = {}
+    words = []
+    for (key, title), names in found.items():
+        if not any(names <= before for before in told.setdefault(key, [])):
+            told[key].append(names)
+            *first, last = sorted(names)
+            words.append(f"keymap: {key_word(key)} is {', '.join(first)} and {last} ({title}): only one can be meant")
+    return tuple(words)
 
 
 def _keys(text: str) -> list[str]:

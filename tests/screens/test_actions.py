@@ -63,6 +63,7 @@ def test_a_keymap_moves_harmless_keys_only() -> None:
         ({"filter": "ctrl+f,/"}, set()),  # a page down has another key
         ({"filter": "?"}, {("?", "filter", "help")}),
         ({"show_text": "w"}, set()),  # save is on another screen
+        ({"wrap": "w", "only": "w"}, {("w", "only,", "and")}),  # three of them (and wrap), told once
     ],
 )
 def test_a_key_that_two_actions_want_is_told(keymap: dict[str, str], told: set[tuple[str, str, str]]) -> None:

@@ -130,6 +130,19 @@ def test_config_init_writes_a_file_that_changes_nothing(cli: Any, home: Path) ->
     assert "other.yaml:1:11" in bad.err
 
 
+def test_config_validate_names_keys_that_can_not_be_used(cli: Any, home: Path) -> None:
+    """As warnings, of the files that hold or of one that is named; the app would say only the first of them."""
+    Path("other.yaml").write_text("keymap: {wrap: w, nothing: f, launch: r}\n")
+    done = cli("config", "validate", "other.yaml")
+    assert (done.code, "other.yaml: ok, 3 warnings" in done.out + done.err) == (0, True)
+    for words in ("there is no action nothing", "launch touches hosts or runs", "keymap: w is why and wrap"):
+        assert words in done.err
+    (home / ".config/distui").mkdir(parents=True, exist_ok=True)
+    (home / ".config/distui/config.yaml").write_text("keymap: {leave: Q}\n")
+    fine = cli("config", "validate")
+    assert (fine.code, "warning" in fine.out + fine.err) == (0, False)
+
+
 def test_config_path_lists_places(cli: Any, home: Path) -> None:
     """`config path` names every folder, whether it exists or not."""
     assert str(home / ".local/state/distui/runs") in cli("config", "path").out

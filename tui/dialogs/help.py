@@ -15,7 +15,7 @@ from distui.tui.dialogs.over import Over
 from distui.tui.frame.actions import Action
 from distui.tui.frame.base import HEIGHTS, View
 from distui.tui.frame.context import app_of, palette_of
-from distui.tui.frame.help import help_rows, short_rows
+from distui.tui.frame.help import help_rows, reachable, short_rows
 from distui.tui.frame.keys import actions_here
 from distui.tui.paint.paint import Line
 from distui.tui.widgets.painted import Painted
@@ -54,8 +54,8 @@ class HelpScreen(Over[None]):
 
     def __init__(self, behind: Screen[Any]) -> None:
         super().__init__()
-        self.actions: tuple[Action, ...] = actions_here(behind)
-        self.place = behind.crumbs[0] if isinstance(behind, View) and behind.crumbs else ""
+        self.actions: tuple[Action, ...] = reachable(actions_here(behind), app_of(behind).keymap)
+        self.place = behind.PLACE if isinstance(behind, View) else ""
         self._lines: list[Line] = []
         self._changes: list[Line] = []
         """What touches hosts: below the list, and always seen where there is room."""

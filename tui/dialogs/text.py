@@ -24,6 +24,7 @@ _LABEL = regex(r"[a-z0-9][\w -]{0,14}?  +(?=\S)")
 class TextScreen(View):
     """Lines with a cursor; of a diff the new lines are bright. `/` keeps only lines that contain the text."""
 
+    PLACE = "A text"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         FILTER,
         Action("copy_all", "copy all", ("c", "y"), "View", footer=True, help="The whole text into the clipboard."),

@@ -55,10 +55,16 @@ class Fixing(Part):
         self.again = again
         """Asks again for what a command has changed."""
 
+    @property
+    def needed(self) -> bool:
+        """Whether there is something to do about the finding under the cursor."""
+        found = self.finding()
+        return found is not None and found.verdict in ("warn", "fail", "pull")
+
     def action_fix(self) -> None:
         """The dialog."""
         found = self.finding()
-        if found is None or found.verdict not in ("warn", "fail", "pull"):
+        if found is None or not self.needed:
             app_of(self.view).tell("there is nothing to fix here; n goes to the next finding")
         else:
             self.view.work(self._ask(found), name="fix")

@@ -44,6 +44,7 @@ class DoctorScreen(View):
     """A matrix of checks and hosts; below it, what the finding under the cursor saw, means and asks for."""
 
     VIEW: ClassVar[ViewName] = "doctor"
+    PLACE: ClassVar[str] = "Doctor"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action(
             "evidence",
@@ -79,7 +80,8 @@ class DoctorScreen(View):
     def __init__(self) -> None:
         super().__init__()
         self.smoke = Smoke(self, lambda: self.up, lambda: self._check())
-        self.parts = (self.smoke, Fixing(self, lambda: self.finding, self._ask))
+        self.fixing = Fixing(self, lambda: self.finding, self._ask)
+        self.parts = (self.smoke, self.fixing)
         self.checked: tuple[CheckRow, ...] = ()
         self.images: Images = {}
         self.reach: ReachReport | None = None
@@ -377,6 +379,18 @@ class DoctorScreen(View):
     def _repaint(self) -> None:
         for panel in self.query(Panel):
             panel.refresh(layout=True)
+        self.refresh_bars()
+
+    def offers(self, action: Action) -> bool:
+        """See View: what goes to findings where there are some, how to fix one where the cursor is on it."""
+        if action.id == "fix":
+            return self.fixing.needed
+        return bool(self._places) or action.id not in ("next_finding", "prev_finding")
+
+    @property
+    def _places(self) -> list[tuple[CheckRow, Finding]]:
+        """The warnings and failures that are shown."""
+        return [(row, f) for row in self.by_key.values() for f in row.findings if f.verdict in ("warn", "fail")]
 
     def action_next_finding(self) -> None:
         """The next one, around the end."""
@@ -387,7 +401,7 @@ class DoctorScreen(View):
         self._jump(-1)
 
     def _jump(self, step: int) -> None:
-        places = [(row, f) for row in self.by_key.values() for f in row.findings if f.verdict in ("warn", "fail")]
+        places = self._places
         if not places:
             app_of(self).tell("nothing is wrong")
             return

@@ -56,6 +56,7 @@ class FirstRows(RowList):
 class FirstScreen(View):
     """space picks, enter writes hosts.yaml; `a` names hosts that stand nowhere, `d` opens the demo."""
 
+    PLACE = "First start"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("pick", "pick", ("space",), "Move", footer=True, help="Pick the host, or not, and go on to the next."),
         Action("pick_all", "pick all", ("A",), "Move", footer=True,

@@ -35,6 +35,8 @@ class Action:
     footer: bool = False
     help: str = ""
     """One sentence for the help and the palette; the title when empty."""
+    also: str = ""
+    """Words that people look for it by in the help, beside those that stand there."""
 
     def __post_init__(self) -> None:
         """A letter that changes something is uppercase, and no other key changes anything."""

@@ -16,12 +16,12 @@ from textual.widgets import Input, Static
 
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.context import ViewLike, app_of, backend_of, glyphs_of, palette_of, view_of
-from distui.tui.frame.keys import actions_here, keys_of, typing_here
+from distui.tui.frame.keys import actions_here, actions_of, keys_of, typing_here
 from distui.tui.paint.paint import Line, cut_name
 from distui.tui.paint.steady import Steady
 from distui.tui.paint.theme import Palette
 
-VIEWS = (("1", "Hosts"), ("2", "Jobs"), ("3", "Runs"), ("4", "Doctor"))
+VIEWS = ("Hosts", "Jobs", "Runs", "Doctor")
 SHORTEST = 20
 """Columns that a name keeps among the crumbs."""
 
@@ -66,7 +66,9 @@ class TopBar(Bar):
     def line(self, width: int, palette: Palette) -> Line:
         """See Bar."""
         line = Line().gap(1).put("distui", palette.key).gap(1)
-        for key, title in VIEWS:
+        keys = {action.id: keys_of(action, app_of(self).keymap)[0] for action in actions_of(self.app)}
+        for title in VIEWS:
+            key = keys.get(f"view_{title.lower()}", "")
             here = title.lower() == self.view.VIEW
             tab = (
                 Line().gap(1).put(key, palette.faint).gap(1).put(title, palette.bold if here else palette.muted).gap(1)

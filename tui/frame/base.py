@@ -45,6 +45,8 @@ class View(Screen[None]):
     """
 
     VIEW: ClassVar[ViewName] = "hosts"
+    PLACE: ClassVar[str] = ""
+    """What its keys are called in the help, as in the docs."""
     SHOWS_RUNS: ClassVar[bool] = False
     """Whether the runs on the hosts are asked for again and again while it is shown, in whichever view."""
     ACTIONS: ClassVar[tuple[Action, ...]] = ()
@@ -103,6 +105,9 @@ class View(Screen[None]):
 
     def filter_changed(self) -> None:
         """`filter_text` has changed; repaint."""
+
+    def choose(self, name: str) -> None:
+        """Have the cursor on this when it is listed and gone back to."""
 
     def undo(self) -> bool:
         """Take back what narrows the screen, when `esc` is pressed; False when there is nothing to take back."""

@@ -26,9 +26,28 @@ TITLES: Mapping[Group, str] = {
 
 
 def matches(action: Action, keys: Sequence[str], wanted: str) -> bool:
-    """Whether the text typed into the help is in the action's keys, title, command or help."""
-    message = f"{' '.join(keys)} {action.title} :{action.command} {action.help} {action.id}".lower()
-    return wanted.lower().strip() in message
+    """Whether all words typed into the help are in the action's keys, title, command, help or other names."""
+    message = f"{' '.join(keys)} {action.title} :{action.command} {action.help} {action.id} {action.also}".lower()
+    return all(word in message for word in wanted.lower().split())
+
+
+def reachable(actions: Sequence[Action], keymap: Mapping[str, str]) -> tuple[Action, ...]:
+    """The actions without those of which every key means another one that lies nearer to the focus.
+
+    A list's own key that has nothing to tell (`enter`) only hands on to the view's: that one stands there.
+    """
+    found: dict[str, Action] = {}
+    first: dict[str, Action] = {}
+    for action in actions:
+        keys = keys_of(action, keymap) if action.keys else ()
+        before = first.get(keys[0]) if keys else None
+        if before is not None and action.help and not before.help and keys_of(before, keymap) == keys:
+            found.pop(before.id, None)
+        elif keys and all(key in first for key in keys):
+            continue
+        found[action.id] = action
+        first = dict.fromkeys(keys, action) | first
+    return tuple(found.values())
 
 
 def help_rows(
@@ -37,6 +56,8 @@ def help_rows(
     """The rows of the overlay: groups in columns, and what touches hosts, which stands apart below them."""
     shown = [(a, keys_of(a, keymap)) for a in actions if a.keys]
     shown = [(a, keys) for a, keys in shown if matches(a, keys, wanted)]
+    if not shown:
+        return [Line().put("nothing matches", palette.muted)], []
     columns = 2 if width >= 90 else 1
     cell = width // columns - 2
     blocks = [_block(group, shown, palette, cell) for group in ORDER]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual.keys import Keys
@@ -53,6 +53,18 @@ def keys_of(action: Action, keymap: Mapping[str, str]) -> tuple[str, ...]:
     """The keys of an action as shown, with the keymap of the config file applied."""
     keys = tuple(keymap[action.id].split(",")) if action.id in keymap else action.keys
     return tuple(key_word(key.strip()) for key in keys)
+
+
+NAMED = 5
+"""Complaints about the keys that are told when the app opens; more of them would cover it."""
+
+
+def in_one_notice(complaints: Sequence[str]) -> str:
+    """What is wrong with the keys of the config file, as one notice."""
+    shown = list(complaints[:NAMED])
+    if more := len(complaints) - len(shown):
+        shown.append(f"and {more} more: `distui config validate` names them")
+    return "\n".join(shown)
 
 
 def actions_of(node: DOMNode) -> tuple[Action, ...]:

@@ -42,6 +42,7 @@ class ContainerLogScreen(View):
     """Lines as they come, safe to show. Moving up pauses, `F` or `G` follows again."""
 
     VIEW = "hosts"
+    PLACE = "A container's log"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         FILTER,
         Action("follow", "follow", ("F",), "Logs", footer=True, help="Go to the end and stay there."),

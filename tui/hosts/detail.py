@@ -47,6 +47,7 @@ class HostDetailScreen(View):
     """Tabs over one host; the cursor chooses what the plots below show."""
 
     VIEW = "hosts"
+    PLACE = "One host"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("next_tab", "tab", ("right_square_bracket", "tab"), "View", footer=True, help="The next tab."),
         Action("last_tab", "tab back", ("left_square_bracket", "shift+tab"), "View", help="The tab before."),

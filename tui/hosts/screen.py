@@ -43,6 +43,7 @@ class HostsScreen(View):
     """One row per host, live; below it what is known of the host under the cursor."""
 
     VIEW = "hosts"
+    PLACE = "Hosts"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("describe", "describe", ("d",), "View", "describe", footer=True, help="All about the host in words."),
         Action(

@@ -30,6 +30,7 @@ class JobsScreen(View):
     """Job documents; enter opens the launch form with it."""
 
     VIEW: ClassVar[ViewName] = "jobs"
+    PLACE: ClassVar[str] = "Jobs"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("launch_form", "open", ("enter",), footer=True, help="The launch form with this job."),
         Action(

@@ -43,6 +43,7 @@ class LaunchScreen(View):
     """One job on some hosts. The text of the job file is the truth; the form writes into it."""
 
     VIEW = "jobs"
+    PLACE = "Launch"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("next_tab", "tab", ("right_square_bracket", "f2"), "View", footer=True, help="Form, plan, YAML."),
         Action("last_tab", "tab back", ("left_square_bracket",), "View"),
@@ -156,6 +157,8 @@ class LaunchScreen(View):
         """See View: what needs a plan is offered when there is one."""
         if action.id == "next_problem":
             return bool(self.draft.preview.problems)
+        if action in JobRow.ACTIONS and action.id == "edit":
+            return len(self.draft.files) > (self.draft.at is not None)
         if action.id == "undo":
             return self.tab == "yaml" or bool(self.draft.past)
         needs = action.id in ("launch", "preflight", "dry_run", "copy_command", "compare")

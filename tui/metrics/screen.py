@@ -67,6 +67,7 @@ class MetricsScreen(View):
     """Plots under each other over one time axis. Reads in a thread, and paints what is known meanwhile."""
 
     VIEW = "runs"
+    PLACE = "Metrics"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("earlier", "cursor", ("left", "h"), "Move", footer=True, help="The cursor to earlier values."),
         Action("later", "cursor right", ("right", "l"), "Move", help="The cursor to later values; at the end, none."),

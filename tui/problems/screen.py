@@ -42,6 +42,7 @@ class ProblemRows(RowList):
 class ProblemsScreen(View):
     """Every remark of all hosts and runs as they are now; enter goes to the host or run."""
 
+    PLACE = "Problems"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("probe", "probe again", ("p", "r"), "View", "probe", footer=True,
                help="Ask the hosts here again, and for the runs."),

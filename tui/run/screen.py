@@ -56,6 +56,7 @@ class RunScreen(View):
     """
 
     VIEW = "runs"
+    PLACE = "One run"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         *LogSearch.ACTIONS,
         *LogDisplay.ACTIONS,
@@ -217,7 +218,7 @@ class RunScreen(View):
             "fold": merged,
             "unfold": merged or failed,
             "panes": not self.panes.merged_only and not failed,
-            "next_match": failed or self.search.by_rank or bool(self.search.text),
+            "next_match": self.failures.more if self.search.by_rank else failed or bool(self.search.text),
         }
         return now.get(action.id, True)
 

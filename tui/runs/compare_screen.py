@@ -42,6 +42,7 @@ class CompareScreen(View):
     """The older run first. Read once: a run that goes on is shown as it was then."""
 
     VIEW = "runs"
+    PLACE = "Compare"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("over", "over time", ("t",), "View", footer=True, help="The plot over the steps, or over the time."),
         Action("smooth", "smooth", ("s",), "View", "smooth", footer=True, help="Smoother, then as measured."),

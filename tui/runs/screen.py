@@ -42,6 +42,7 @@ class RunsScreen(View):
     """The history and what lives now; the row under the cursor is reported in full below the list."""
 
     VIEW: ClassVar[ViewName] = "runs"
+    PLACE: ClassVar[str] = "Runs"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("open", "open", ("enter",), footer=True, help="Follow it if it lives, else look at what it left."),
         Action("logs", "logs", ("l",), footer=True, help="The run's view, which shows its logs."),
@@ -71,6 +72,8 @@ class RunsScreen(View):
         self._looked_as: dict[str, RunRow] = {}
         """What the list said of them then."""
         self._looking = False
+        self._wanted = ""
+        """The run that was opened last, until the cursor was put on it."""
         self._names = (0, 0)
         """The longest name of a run and of a job."""
         self._listener = Listener(self)
@@ -103,6 +106,7 @@ class RunsScreen(View):
     def on_screen_resume(self) -> None:
         """A run that was just followed may have ended: not ten seconds later, but now."""
         super().on_screen_resume()
+        self.filter_changed()
         app_of(self).ask_runs()
 
     def news(self, hosts: frozenset[str]) -> None:
@@ -122,6 +126,10 @@ class RunsScreen(View):
         line.put(failed, palette.wrong if failed else palette.faint).put(" failed", palette.muted).gap(3)
         line.put(size_words(size), palette.bold).put(" here", palette.muted)
 
+    def choose(self, name: str) -> None:
+        """See View: a run that was just launched is listed only a moment later."""
+        self._wanted = name
+
     # Rows.
 
     def filter_changed(self) -> None:
@@ -136,6 +144,9 @@ class RunsScreen(View):
         self.troubles = shared(app_of(self).found.unreachable)
         listed += [Row(f"!{number}", plain=True) for number in range(len(self.troubles))]
         self.query_one(RowList).set_rows(listed)
+        if self._wanted in self.shown:
+            self.query_one(RowList).go(self._wanted)
+            self._wanted = ""
         self._repaint()
 
     def _paint(self, number: int, width: int, here: bool) -> Line:

@@ -67,6 +67,7 @@ class WhyScreen(View):
     """Shows the last answer at once, and asks the ranks again meanwhile. They go on as they are."""
 
     VIEW = "runs"
+    PLACE = "Why"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("again", "ask again", ("r",), "View", footer=True, help="Ask the ranks again."),
         Action(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from distui.amounts import counted
 from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.columns import table
@@ -73,11 +75,23 @@ def _written(value: Any) -> str:
 
 def validate(settings: Settings, out: Console, files: tuple[str, ...]) -> int:
     """See `config validate --help`."""
-    for name in files:
-        load({}, {}, settings.cwd, name)
+    keymaps = [load({}, {}, settings.cwd, name)["keymap"].value for name in files] or [settings["keymap"]]
     used = [str(p) for p in (settings.paths.config_file, settings.cwd / "distui.yaml") if p.is_file()]
-    out.say(f"{', '.join(files or used) or 'there is no config file'}: ok")
+    warnings = tuple(dict.fromkeys(words for keymap in keymaps for words in _wrong_keys(keymap)))
+    for words in warnings:
+        out.warn(f"distui: {words}", "yellow")
+    found = f"ok, {counted(len(warnings), 'warning')}" if warnings else "ok"
+    out.say(f"{', '.join(files or used) or 'there is no config file'}: {found}")
     return 0
+
+
+def _wrong_keys(keymap: Mapping[str, str]) -> tuple[str, ...]:
+    """What is wrong with the keys of the terminal UI, by its registry of actions."""
+    if not keymap:
+        return ()
+    from distui.tui.registry import keymap_of
+
+    return keymap_of(keymap)[1]
 
 
 def _shown(value: Any) -> str:

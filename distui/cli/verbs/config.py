@@ -42,6 +42,7 @@ def init() -> None:
 def validate() -> None:
     """Check config files: every problem with its line and column. Exit 2 when there is one.
 
+    Keys of the terminal UI that can't be used, or that two actions want, are warnings.
     Without FILE these are the ones that hold here.
     """
 

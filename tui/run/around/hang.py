@@ -39,6 +39,7 @@ class WhyPanel(Part):
         Action(
             "why", "why", ("w",), "View", "why", footer=True,
             help="Why it hangs or is slow: where each rank is and what it does. The ranks are asked, and keep running.",
+            also="culprit stalled stuck waits deadlock stacks py-spy",
         ),
     )  # fmt: skip
 

@@ -55,6 +55,11 @@ class FailureNavigator(Part):
         """The ranks to go to one after the other: those that failed, else those that hold up or are behind."""
         return self.failed or suspects(self.panes.ranks.ranks.values())
 
+    @property
+    def more(self) -> bool:
+        """Whether there is a rank to go to but the one that is shown."""
+        return self.suspects not in ([], [self.panes.log_pane.rank])
+
     def show_failed(self, rank: int) -> None:
         """A failed rank in the pane it has, else in the active one, at its own last words."""
         self._gone_to = rank

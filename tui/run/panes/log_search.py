@@ -26,9 +26,13 @@ class LogSearch(Part):
         Action("search", "search", ("slash",), "Logs", "search", footer=True, help="Find text or a regex in the log."),
         Action(
             "next_match", "next match", ("n",), "Logs", footer=True,
-            help="The next line that matches; without a search, the next rank that failed or is behind.",
+            help="The next line that matches; without a search, the culprit: the next rank that failed or is behind.",
+            also="culprit stalled stuck hangs holds up slow suspect failure",
         ),
-        Action("previous_match", "previous match", ("N",), "Logs"),
+        Action(
+            "previous_match", "previous match", ("N",), "Logs",
+            also="culprit stalled stuck hangs holds up slow suspect failure",
+        ),
         Action(
             "only", "filter", ("ampersand",), "Logs", "filter", footer=True,
             help="Show only lines that match; `!text` those that do not.",
