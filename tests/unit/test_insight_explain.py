@@ -911,6 +911,20 @@ def test_a_group_that_one_rank_has_not_used_yet() -> None:
     assert "not used yet" not in found.headline and found.culprits == ()
 
 
+@pytest.mark.parametrize(
+    "beside",
+    [rank(4, torch="", groups=None), RankSeen(4, "h2", ended="exit 0", at=NOW)],
+    ids=["a logger", "an evaluator that is done"],
+)
+def test_who_is_in_no_torch_world_is_not_blamed_for_a_group_of_it(beside: RankSeen) -> None:
+    """All that torch counts are there: who tells no positions has nothing to do with it."""
+    inside = [rank(n, group(20), group(1, 20, name="1"), torch_rank=n, world=4) for n in range(4)]
+    found = explain([*inside, beside])
+    assert verdict(found) == ("hang", "likely", ())
+    assert found.headline.startswith("every rank has entered all_reduce #1 of 1000 Float in group 1")
+    assert found.advice.startswith("look at the network")
+
+
 def test_a_group_whose_members_are_told_lacks_nobody() -> None:
     """NCCL tells them: then all have entered, whoever else there is."""
     pair = {"name": "1", "ranks": (0, 1)}

@@ -71,8 +71,11 @@ def _apart(ranks: Sequence[RankSeen], stands: Sequence[Standing]) -> Alone:
 
 
 def _unused(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], one: Standing) -> Alone | None:
-    """Ranks that have not used a group yet may belong to it; not where others have done several collectives in it."""
-    rest = [seen.rank for seen in ranks if seen.rank not in one.waiting and one.group not in seen.groups]
+    """Ranks that have not used a group yet may belong to it; not where others have done several collectives in it, and
+    not those that tell no positions: they are in no torch world, else they would be `silent`.
+    """
+    tell = [seen for seen in ranks if seen.process is not None and seen.process.groups is not None]
+    rest = [seen.rank for seen in tell if seen.rank not in one.waiting and one.group not in seen.groups]
     if not rest:
         return None
     if one.collective.number > 1 and len(one.waiting) > 1:
