@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from distui.runs.follow.fanout import MOST_BYTES, MOST_WAITING, Fanout
+import pytest
+
+from distui.runs.follow import fanout
+from distui.runs.follow.fanout import MOST_BYTES, MOST_WAITING, STEPS_EACH, Fanout
 from distui.runs.lines.events import (
     Event,
     Failure,
@@ -18,11 +24,15 @@ from distui.runs.lines.events import (
     Notice,
     PhaseBegun,
     RankChanged,
+    RanksAsked,
+    RanksStepped,
+    RankStep,
     RunEnded,
     RunOpened,
     StopAsked,
     TaskStarted,
 )
+from distui.runs.lines.explanation import Explanation
 from distui.runs.state.reducer import RunState, apply
 from distui.runs.store.journal import Journal
 from distui.runs.store.recorded import stored_events, stored_samples
@@ -90,6 +100,63 @@ async def test_long_lines_for_a_reader_that_sleeps_cost_no_memory() -> None:
         fan.put((line,))
     fan.put(STORY[1:])
     assert [event async for batch in batches for event in batch] == list(STORY[1:])
+
+
+def stepped(second: int, ranks: Iterable[int] = range(64)) -> RanksStepped:
+    """Ranks that said a step each, of which each takes two seconds."""
+    return RanksStepped(
+        float(second), tuple(RankStep(rank, second / 2, float(second), None, {"loss": 1.0}) for rank in ranks)
+    )
+
+
+def last(state: RunState) -> dict[int, RankStep]:
+    return {rank: pace.last for rank, pace in state.steps.items()}
+
+
+async def test_steps_of_a_long_run_cost_no_memory() -> None:
+    """A week has 600,000 seconds: of each rank the last steps are kept, also of one that says nothing any more."""
+    fan = Fanout()
+    fan.put(STORY[:3])
+    fan.put((stepped(0),))
+    for second in range(2, 600, 2):
+        fan.put((stepped(second, range(1, 64)),))
+    fan.put(STORY[3:6])
+    late = await anext(fan.batches())
+    told = [event for event in late if isinstance(event, RanksStepped)]
+    assert sum(len(event.steps) for event in told) == 1 + 63 * STEPS_EACH
+    assert [event for event in late if event not in told] == list(STORY[:6])
+    state = functools.reduce(apply, late, RunState())
+    assert last(state) == last(fan.state) and len(state.steps) == 64
+    assert all(state.steps[rank] == fan.state.steps[rank] for rank in range(64)), "and how long a step takes"
+
+
+async def test_steps_for_a_reader_that_sleeps_cost_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gets the last ones."""
+    monkeypatch.setattr(fanout, "MOST_STEPS", 64 * 50)
+    fan = Fanout()
+    batches = fan.batches()
+    fan.put(STORY[:1])
+    assert await anext(batches) == STORY[:1]
+    for second in range(0, 400, 2):
+        fan.put((stepped(second),))
+    rest = await anext(batches)
+    assert sum(len(event.steps) for event in rest if isinstance(event, RanksStepped)) <= 64 * (50 + STEPS_EACH)
+    state = functools.reduce(apply, rest, RunState())
+    assert last(state) == last(fan.state)
+
+
+async def test_a_late_reader_is_told_of_this_attempt_and_keeps_why_nothing_goes_on() -> None:
+    """The steps come where they came: an answer after them is not refuted by them, one before them is."""
+    answer = RanksAsked(20.0, Explanation("hang", "rank 1 stands", "certain", ()))
+    for story in (
+        (STORY[0], stepped(30), answer),
+        (STORY[0], answer, stepped(30)),
+        (STORY[0], stepped(30), replace(STORY[0], attempt=2)),
+        (STORY[0], stepped(30), replace(STORY[0], attempt=2), stepped(40, (1,))),
+    ):
+        fan = Fanout()
+        fan.put(story)
+        assert functools.reduce(apply, await anext(fan.batches()), RunState()) == fan.state
 
 
 def test_a_recorded_run_reads_as_it_was_written(tmp_path: Path) -> None:
