@@ -235,6 +235,36 @@ def test_steps_that_begin_anew_in_each_epoch_stay_apart(tmp_path: Path) -> None:
     ]
 
 
+def test_of_thousands_of_epochs_a_row_is_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the last one. Those between two rows are left out, at the same ones in all runs."""
+    monkeypatch.setattr(curve, "STEPS", dataclasses.replace(curve.STEPS, rows=64))
+    made = StepCurve(tmp_path)
+    for epoch in range(1, 5001):
+        for step in range(2):
+            made.put({"step": float(step), "epoch": float(epoch), "loss": float(epoch)})
+    made.flush()
+    for rows in (read_steps(tmp_path), by_width(read_steps(tmp_path), OF_EPOCH * 512.0)):
+        assert rows[-1].bins[Series("loss")].mean == 5000
+        for row in rows:
+            assert row.bins[Series("loss")][1:] == row.bins[Series("epoch")][1:] == (curve.epoch_of(row),) * 3
+    assert len(read_steps(tmp_path)) <= 66
+    assert [(curve.epoch_of(row), row.first_step, row.last_step) for row in rows][:3] == [
+        (511, 0, 1), (1023, 0, 1), (1535, 0, 1),
+    ]  # fmt: skip
+
+
+def test_an_epoch_has_as_many_steps_as_an_environment(tmp_path: Path) -> None:
+    """More than a hundred million; and some jobs tell how much of the epoch is done."""
+    made = StepCurve(tmp_path)
+    said = [(1.0, 67_108_864.0), (1.5, 150_000_000.0), (2.0, 200_000_000.0)]
+    for epoch, step in said:
+        made.put({"step": step, "epoch": epoch, "loss": 1.0})
+    made.flush()
+    assert [(curve.epoch_of(row), row.last_step) for row in read_steps(tmp_path)] == [
+        (1, 67_108_864), (1, 150_000_000), (2, 200_000_000),
+    ]  # fmt: skip
+
+
 def test_the_rank_that_leads_from_now_on_is_believed(tmp_path: Path) -> None:
     """Rank 1 spoke first, but it is rank 0 that tells how far the run is: else two runs would differ by who was first.
     So it is with the next attempt, from where that begins.

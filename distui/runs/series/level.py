@@ -15,7 +15,7 @@ import json
 import math
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from zlib import crc32
 
@@ -46,6 +46,8 @@ class Level:
     name: str
     width: float
     rows: int
+    until: float = LAST_SECOND
+    """No row begins later, nor is wider; what says so is torn. A moment, where rows are not of something else."""
 
 
 LEVELS = (Level("1s", 1, 900), Level("10s", 10, 1080), Level("1m", 60, 720), Level("10m", 600, 1008))
@@ -76,11 +78,10 @@ class Packed:
         self.end = self.start + self.width
         self._body = body
 
-    @property
-    def sound(self) -> bool:
-        """Whether it is what distui writes."""
+    def sound(self, until: float) -> bool:
+        """Whether it is what distui writes into a file whose rows go so far."""
         whole = len(self._body) == 1 + _ROW.size + 16 * self._count
-        return whole and 0 <= self.start <= LAST_SECOND and 0 < self.width <= LAST_SECOND
+        return whole and 0 <= self.start <= until and 0 < self.width <= until
 
     @property
     def numbers(self) -> bytes:
@@ -110,7 +111,8 @@ def numbers_in(packed: bytes) -> tuple[int, ...]:
 class Content:
     """What is in a file: series by their numbers, and rows in the order in which they were written."""
 
-    def __init__(self) -> None:
+    def __init__(self, until: float = LAST_SECOND) -> None:
+        self._until = until
         self.names: dict[int, Series] = {}
         self.rows: list[Packed] = []
         self.size = 0
@@ -149,7 +151,7 @@ class Content:
                     self._groups.clear()
         elif kind == b"r" and len(body) >= 1 + _ROW.size:
             row = Packed(body)
-            if row.sound:
+            if row.sound(self._until):
                 self.rows.append(row)
 
     def row(self, packed: Packed, wanted: frozenset[Series] | None = None) -> Row:
@@ -181,24 +183,30 @@ class Content:
         return places
 
 
-def read_content(path: Path, most: int = 4 * KEPT_BYTES) -> Content:
+def read_content(path: Path, until: float = LAST_SECOND, most: int = 4 * KEPT_BYTES) -> Content:
     """What is in a file; nothing where there is none. Raises OSError, LaterVersion."""
-    found = Content()
+    found = Content(until)
     with contextlib.suppress(FileNotFoundError):
         found.read(read_bytes(path, most))
     return found
 
 
 class LevelFile:
-    """Rows of one level, written by the only process that follows the run. All of it raises OSError."""
+    """Rows of one level, written by the only process that follows the run. All of it raises OSError.
 
-    def __init__(self, folder: Path, level: Level, *, last: bool) -> None:
+    `opened` says how rows become one that is wider.
+    """
+
+    def __init__(
+        self, folder: Path, level: Level, *, last: bool, opened: Callable[[float, float], OpenRow] = OpenRow
+    ) -> None:
         self.path = folder / level.name
         self.width = level.width
         self.widest = level.width
         """How wide the widest of its rows are."""
         self._level = level
         self._last = last
+        self._opened = opened
         self._ids: dict[Series, int] = {}
         self._rows = 0
         self._size = -1
@@ -206,7 +214,7 @@ class LevelFile:
 
     def open(self) -> Content:
         """Look at what is there, to go on behind it."""
-        content = read_content(self.path)
+        content = read_content(self.path, self._level.until)
         self._ids = {series: number for number, series in content.names.items()}
         self._rows, self._size = len(content.rows), content.size
         self.widest = max((row.width for row in content.rows), default=self.width)
@@ -234,7 +242,7 @@ class LevelFile:
 
     def drop(self, start: float) -> None:
         """Take out the rows that begin there or later."""
-        content = read_content(self.path)
+        content = read_content(self.path, self._level.until)
         self._replace(content, [bytes(row._body) for row in content.rows if row.start < start])
 
     def _numbered(self, row: Row) -> tuple[list[bytes], dict[Series, int]]:
@@ -252,12 +260,12 @@ class LevelFile:
         if self._last and self._rows > most:
             self._widen(most)
         elif not self._last and self._rows >= 2 * most and self._rows % max(1, most // 8) == 0:
-            content = read_content(self.path)
+            content = read_content(self.path, self._level.until)
             self._replace(content, [bytes(row._body) for row in content.rows[-most:]])
 
     def _widen(self, most: int) -> None:
         """Rows of twice the width, each from two, of four times if need be, until a quarter is free."""
-        content, width = read_content(self.path), self.width
+        content, width = read_content(self.path, self._level.until), self.width
         end = max((row.end for row in content.rows), default=0.0)
         while width < end and len({_wide(row, width, end) for row in content.rows}) > 3 * most // 4:
             width *= 2
@@ -265,7 +273,7 @@ class LevelFile:
         found: dict[tuple[float, float], OpenRow] = {}
         for packed in content.rows:
             key = _wide(packed, width, end)
-            found.setdefault(key, OpenRow(*key)).take(content.row(packed))
+            found.setdefault(key, self._opened(*key)).take(content.row(packed))
         self._replace(content, [_packed(row.row(), self._ids) for row in found.values()])
 
     def _replace(self, content: Content, bodies: list[bytes]) -> None:
@@ -309,7 +317,8 @@ class LevelView:
 
     def __init__(self, folder: Path, level: Level) -> None:
         self.path = folder / level.name
-        self.content = Content()
+        self._until = level.until
+        self.content = Content(self._until)
         self._inode = 0
 
     def refresh(self) -> bool:
@@ -318,7 +327,7 @@ class LevelView:
             with open_to_read(self.path, buffering=0) as file:
                 status = os.fstat(file.fileno())
                 if status.st_ino != self._inode or status.st_size < self.content.size:
-                    self.content, self._inode = Content(), status.st_ino
+                    self.content, self._inode = Content(self._until), status.st_ino
                 before = self.content.size
                 file.seek(before)
                 self.content.read(_some(file.fileno(), 4 * KEPT_BYTES))
@@ -326,7 +335,7 @@ class LevelView:
                     self._inode = 0  # torn, or another file than it was: all of it the next time
                 return self.content.size != before
         except OSError:
-            had, self.content, self._inode = bool(self.content.rows), Content(), 0
+            had, self.content, self._inode = bool(self.content.rows), Content(self._until), 0
             return had
 
 

@@ -3,6 +3,7 @@ curves, however fast each of them is and whenever somebody looked.
 
 A row is of one step, later of so many that the file stays small: 2, 4, 8 and so on, which begin at the same steps in
 all runs. Where a row begins is its place: epoch and step as one number, since steps may begin anew in each epoch.
+A row is of one epoch: where there are more of them than rows, a row is of the last of some epochs, not of all.
 """
 
 from __future__ import annotations
@@ -12,22 +13,36 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from distui.runs.series.level import LaterVersion, Level, LevelFile, LevelView, is_moment
+from distui.runs.series.level import LaterVersion, Level, LevelFile, LevelView
 from distui.runs.series.measure import EPOCH
 from distui.runs.series.values import OpenRow, Row, Series, start_of
 from distui.runs.state.progress import COUNTS
 
-STEPS = Level("steps", 1, 1600)
-OF_EPOCH = 1 << 26
+OF_EPOCH = 1 << 32
 """No epoch has more steps than that."""
+FURTHEST = float(1 << 53)
+"""Places are whole numbers, which are told apart up to here: two million epochs."""
+STEPS = Level("steps", 1, 1600, FURTHEST)
+
+
+class StepRow(OpenRow):
+    """A row that still grows, of one epoch at a time: the mean of two would be of no step of either."""
+
+    def take(self, row: Row) -> None:
+        """All of a finer row, in the place of what another epoch said."""
+        if self._bins and epoch_of(row) != epoch_of(self.row()):
+            self._bins, self._first = {}, math.nan
+        super().take(row)
 
 
 class StepCurve:
     """Writes what the leading rank says of its steps. Never raises."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = LevelFile(folder, STEPS, last=True)
-        self._row: OpenRow | None = None
+        self._file = LevelFile(folder, STEPS, last=True, opened=StepRow)
+        self._row: StepRow | None = None
+        self._epoch = 0.0
+        """The one that this row is of."""
         self._rank: int | None = None
         """Who said the last step."""
         self._last = -math.inf
@@ -55,13 +70,18 @@ class StepCurve:
 
     def _add(self, place: float, values: Mapping[str, float]) -> None:
         width = self._file.widest
-        start, row = start_of(place, width), self._row
+        start, epoch, row = start_of(place, width), math.floor(values.get(EPOCH, 0.0)), self._row
         if row is None or (row.start, row.width) != (start, width):
             self.flush()
-            row = self._row = OpenRow(start, width)
+            row = self._row = StepRow(start, width)
+        elif self._epoch != epoch:
+            row = self._row = StepRow(start, width)  # so many of them are in one row that only the last is kept
+        self._epoch = epoch
         for name, value in values.items():
-            if name not in COUNTS or name == EPOCH:
+            if name not in COUNTS:
                 row.put(Series(name), value)
+        if EPOCH in values:
+            row.put(Series(EPOCH), epoch)
         row.at_step(values["step"], values["step"])
 
     def _open(self) -> None:
@@ -99,10 +119,11 @@ def place_of(step: float, epoch: float) -> float | None:
     """Where a step is among all of them, as one number; None for what is no step."""
     if not (math.isfinite(step) and math.isfinite(epoch) and step >= 0 and epoch >= 0):
         return None
+    epoch = math.floor(epoch)  # some tell how much of it is done, too
     if epoch and step >= OF_EPOCH:
         return None
     place = epoch * OF_EPOCH + step
-    return place if is_moment(place) else None
+    return place if place < FURTHEST else None
 
 
 def epoch_of(row: Row) -> float:
@@ -120,9 +141,9 @@ def read_steps(folder: Path) -> list[Row]:
 
 def by_width(rows: Sequence[Row], width: float) -> list[Row]:
     """One row for each `width` steps, or for as many as the widest row has, by their places."""
-    found: dict[float, OpenRow] = {}
+    found: dict[float, StepRow] = {}
     width = max([width, *(row.width for row in rows)])
     for row in rows:
         start = start_of(row.start, width)
-        found.setdefault(start, OpenRow(start, width)).take(row)
+        found.setdefault(start, StepRow(start, width)).take(row)
     return [found[start].row() for start in sorted(found)]
