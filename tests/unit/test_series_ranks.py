@@ -102,6 +102,23 @@ def test_the_page_shows_loss_step_time_and_throughput_folded_and_by_rank(tmp_pat
     assert title(Looks(each=True, member=2)).endswith("rank 2  4")
 
 
+def test_where_nothing_is_known_of_the_ranks_the_leading_one_tells(tmp_path: Path, plan: RunPlan) -> None:
+    """An older distui followed the run before, and nobody did for a while; the loss is interrupted nowhere."""
+    keeper = SeriesKeeper(tmp_path)
+    keeper.measure(plan)
+    for second in range(400):
+        keeper.take(Progressed(T0 + second, 0, "h1", {"step": float(second), "loss": 9.0}, {}, 1.0))
+        if 200 <= second < 300 or second >= 350:
+            keeper.take(stepped(T0 + second, float(second)))
+    keeper.close()
+    points = reader_of(tmp_path).read(each=["loss"], ranks=True).points["loss"]
+    assert points == sorted(points)
+    assert max(b.x - a.x for a, b in pairwise(points)) <= 10
+    assert {p.mid for p in points if p.x < T0 + 190 or T0 + 310 < p.x < T0 + 340} == {9.0}
+    assert {p.mid for p in points if T0 + 200 < p.x < T0 + 300 or p.x > T0 + 350} == {2.0}
+    assert len(points) > 370
+
+
 def test_a_run_of_one_rank_keeps_it_once(tmp_path: Path) -> None:
     keeper = SeriesKeeper(tmp_path)
     keeper.measure(plan_for("h1"))

@@ -13,10 +13,11 @@ from distui.frozen import frozen
 from distui.runs.lines.events import Progressed
 from distui.runs.series.measure import EPOCH
 from distui.runs.series.older import series_of
+from distui.runs.series.ranks import LATE_S
 from distui.runs.series.reader import SeriesReader
 from distui.runs.series.values import Row, Series
 from distui.runs.store.runs import StoredRun
-from distui.tui.plot.curve import Point, point
+from distui.tui.plot.curve import Point, point, usual_gap
 
 
 @frozen
@@ -61,6 +62,9 @@ def _last(told: Sequence[tuple[float, float]], at: float) -> float | None:
 
 NOTHING = Readings({}, {}, (), 0.0)
 
+_OfRanks = list[tuple[Point, float]]
+"""Points over ranks, and how many seconds each stands for."""
+
 
 class RunReader:
     """The series of one run, read on from where they were left. Blocks: for a thread, one call at a time."""
@@ -98,7 +102,7 @@ class RunReader:
     ) -> Readings:
         """All between two moments; of the names in `each` every rank and host, too.
 
-        With `ranks` what several ranks said of their own progress stands for what the leading one said.
+        With `ranks` what several ranks said of their own progress stands for what the leading one said, where known.
         """
         self._reader.refresh()
         points: dict[str, list[Point]] = {}
@@ -118,7 +122,8 @@ class RunReader:
         known, by_rank = self._reader.series, self._series_of_ranks() if ranks else []
         several = {series.name for series in by_rank}
         if several:
-            points |= self._folded_ranks(several, low, high, finest)
+            for name, of_ranks in self._folded_ranks(several, low, high, finest).items():
+                points[name] = [one for one, _ in of_ranks] + _beside(of_ranks, points.get(name, ()), finest)
         members: dict[str, dict[Series, list[Point]]] = {}
         for reader, there in ((self._reader, [s for s in known if s.name not in several]), (self._ranks, by_rank)):
             wanted = [series for series in there if series.name in each]
@@ -140,17 +145,34 @@ class RunReader:
         counts = Counter(series.name for series in said)
         return [series for series in said if counts[series.name] > 1]
 
-    def _folded_ranks(self, names: Collection[str], low: float, high: float, finest: float) -> dict[str, list[Point]]:
-        found: dict[str, list[Point]] = {name: [] for name in names}
+    def _folded_ranks(self, names: Collection[str], low: float, high: float, finest: float) -> dict[str, _OfRanks]:
+        found: dict[str, _OfRanks] = {name: [] for name in names}
         for row in self._ranks.folded(since=low, until=high, finest=finest):
             for name, spread in row.values.items():
                 if name in names:
-                    found[name].append(Point(row.middle, spread.mid, spread.low, spread.high))
+                    found[name].append((Point(row.middle, spread.mid, spread.low, spread.high), row.width))
         return {name: points for name, points in found.items() if points}
 
     def by_step(self) -> list[Row]:
         """What was said of each step."""
         return self._reader.of_steps()
+
+
+def _beside(of_ranks: _OfRanks, leading: Sequence[Point], finest: float) -> list[Point]:
+    """What the leading rank said when nothing is known of the others: while nobody followed the run, or an older distui
+    did. The points of ranks hold as long as it usually takes until the next one.
+    """
+    slack = usual_gap([one for one, _ in of_ranks], max(LATE_S, 3 * finest))
+    held: list[tuple[float, float]] = []
+    for one, width in sorted(of_ranks):
+        reach = slack + width / 2
+        begin, end = one.x - reach, one.x + reach
+        if held and begin <= held[-1][1]:
+            held[-1] = held[-1][0], max(held[-1][1], end)
+        else:
+            held.append((begin, end))
+    begins = [begin for begin, _ in held]
+    return [one for one in leading if not ((at := bisect_right(begins, one.x)) and one.x <= held[at - 1][1])]
 
 
 def with_last(readings: Readings, said: Progressed | None, *, goes_on: bool) -> Readings:
