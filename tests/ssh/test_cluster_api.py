@@ -81,7 +81,7 @@ async def test_from_probe_to_result(cluster: Cluster, tmp_path: Path) -> None:
     assert run.result is seen[-1]
     assert (run.result.outcome, run.result.exit, run.result.leftovers) == ("succeeded", 0, ())
     assert {rank for event in seen if isinstance(event, LogLines) for rank in (event.rank,)} >= {0, 1}
-    assert run.log(1).read_text().splitlines()[-1].startswith("step 5 loss")
+    assert run.log(1).read_text().splitlines()[-1].startswith("step 5/5 loss")
     assert run.name.startswith("counting-")
 
 

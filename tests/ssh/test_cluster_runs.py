@@ -105,7 +105,7 @@ async def test_a_run_is_followed_to_its_end_and_its_logs_are_kept_here(machine: 
         await started(there, tmp_path, 100, "ends")
         async with here.attach("ends") as run:
             result = await run.wait()
-            assert any(line.startswith("step 1 ") for line in run.log(1).read_text().splitlines())
+            assert any(line.startswith("step 1/") for line in run.log(1).read_text().splitlines())
         assert (result.outcome, result.exit) == ("succeeded", 0)
 
         async with here.attach("ends") as again:
@@ -115,7 +115,7 @@ async def test_a_run_is_followed_to_its_end_and_its_logs_are_kept_here(machine: 
         assert (again.result.outcome, again.result.log_dir) == ("succeeded", result.log_dir)
 
         last = {lines.rank: lines.lines[-1].text async for lines in here.logs("ends", ranks=[1], tail=1)}
-        assert set(last) == {1} and last[1].startswith("step 100 ")
+        assert set(last) == {1} and last[1].startswith("step 100/100 ")
         assert again.log(1).read_text().splitlines()[-1] == last[1]
         with pytest.raises(UsageError, match="there is no rank 7: the run has ranks 0 to 1"):
             await anext(here.logs("ends", ranks=[7]))
@@ -170,7 +170,7 @@ async def test_logs_are_read_from_the_hosts_as_they_are_written(machine: Open, t
         async for lines in here.logs("talks", follow=True):
             said.setdefault(lines.rank, []).extend(line.text for line in lines.lines)
         steps = {rank: [text.split()[1] for text in texts if text.startswith("step ")] for rank, texts in said.items()}
-        counted = [str(number) for number in range(1, 201)]
+        counted = [f"{number}/200" for number in range(1, 201)]
         assert steps == {0: counted, 1: counted}
         assert not (tmp_path / "here/distui/runs/talks").exists()
         with pytest.raises(UsageError, match="read-only"):
