@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from distui.runs.insight.seen.answers import Collective, Group, Process
 from distui.runs.insight.seen.ranks import RankSeen
+from distui.runs.insight.slow import lateness as lateness_module
 from distui.runs.insight.slow.lateness import STEPS, lateness
 
 NOW = 1_795_000_000.0
@@ -207,3 +209,44 @@ def test_nothing_to_compare() -> None:
     alone = Trace(ranks=1)
     assert lateness(alone.seen(list(alone.steps(30)), {}, 0.0)).usual is None
     assert lateness([RankSeen(0, "h1"), RankSeen(1, "h1")]).late == ()
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_how_late_a_rank_is_goes_by_the_median_of_the_others(count: int) -> None:
+    """Without itself, also where ranks enter at one moment."""
+    dice = random.Random(count)
+    trace = Trace(ranks=count, per_host=count, buckets=1)
+    steps = [[[NOW + step + dice.randrange(4) / 8] for _ in range(count)] for step in range(31)]
+    kept = steps[:-1][1:]  # the first one has nothing before it, the last one nothing behind it
+    found = lateness(trace.seen(steps, {}, 0.0)).usual
+    assert found is not None
+    for rank in range(count):
+        lags = [step[rank][0] - median(row[0] for n, row in enumerate(step) if n != rank) for step in kept]
+        assert found[rank] == pytest.approx(median(lags), abs=1e-6)
+
+
+def test_what_many_ranks_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more for each rank where there are more of them: a run is looked at again and again."""
+    numbers = 0
+
+    def counting(values: Iterable[float]) -> float:
+        nonlocal numbers
+        each = list(values)
+        numbers += len(each)
+        return median(each)
+
+    monkeypatch.setattr(lateness_module, "median", counting)
+    trace = Trace(ranks=64, per_host=64)
+    assert lateness(trace.seen(list(trace.steps(60)), {}, 0.0)).usual is not None
+    assert numbers < 4 * 64 * 60 * trace.buckets
+
+
+def test_only_steps_since_a_moment() -> None:
+    """As whoever keeps lateness wants: those from before are kept."""
+    trace = Trace(extra=lambda rank, step: 0.5 if rank == 2 and step < 20 else 0.0)
+    steps = list(trace.steps(40))
+    seen = trace.seen(steps, {}, 0.0)
+    found = lateness(seen, since=max(bucket for row in steps[19] for bucket in row))
+    assert found.usual is not None and found.usual[2] < 0.1 < (lateness(seen).usual or {})[2]
+    assert found.newest == pytest.approx(max(row[0] for row in steps[39]), abs=0.1) and found.steps <= 20
+    assert lateness(seen, since=found.newest).usual is None

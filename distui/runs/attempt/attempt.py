@@ -20,6 +20,7 @@ from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.seen.quiet import Quiet
 from distui.runs.lines.events import Event, Level, Notice
 from distui.runs.lines.explanation import Explanation
+from distui.runs.series.late import LateKept
 from distui.runs.state.reducer import RunState
 from distui.runs.store.end_record import EndRecord
 from distui.runs.store.masking import Mask
@@ -98,6 +99,7 @@ class Attempt:
         """Who holds the others up, when that was looked at last."""
         self.quiet = Quiet()
         """Since when nothing of ranks has moved, as far as they were looked at."""
+        self.late = LateKept(self.began)
         self.ras: tuple[Counted, ...] = ()
         """What NCCL counted of its communicators by then."""
         self.watch = Watch(plan, emit=run.events.emit, stored=run.stored, facts=facts, clock=run.clock, mask=run.mask)

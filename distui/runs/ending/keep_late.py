@@ -1,4 +1,4 @@
-"""How late ranks were is kept at each look at a run that is followed and goes on: from the answers that are there."""
+"""How late ranks were is kept of a run that is followed and goes on, once a minute: from the answers that are there."""
 
 from __future__ import annotations
 
@@ -12,24 +12,27 @@ from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.slow.lateness import LEAST_S, LEAST_SHARE, lateness
 from distui.runs.series.late import keep_lateness
 
-MOST_S = 60.0
-"""Seconds of a run for which one look stands at the most; a later one stands for what comes."""
-
 
 async def keep_late(attempt: Attempt, seen: Look) -> None:
     """Keep what one look tells, where the ranks go on and clocks are known well enough."""
-    if seen.explanation.kind == "moving":
+    if seen.explanation.kind == "moving" and attempt.late.due(attempt.clock()):
         clocks = {host: attempt.tracker.clock_of(host) for host in {one.host for one in seen.ranks}}
         await asyncio.to_thread(_keep, attempt, with_clocks(seen.ranks, clocks))
 
 
 def _keep(attempt: Attempt, ranks: Sequence[RankSeen]) -> None:
     """In a thread: a large run has many collectives, and its file may have megabytes."""
-    found = lateness(ranks)
-    if found.usual and found.doubt <= max(2 * LEAST_S, LEAST_SHARE * found.every):
-        keep_lateness(
-            attempt.run.stored.series_dir, attempt.clock(), min(MOST_S, found.every * found.steps), found.usual
-        )
+    kept = attempt.late
+    if not kept.one.acquire(blocking=False):
+        return
+    try:
+        found = lateness(ranks, since=kept.until)
+        if found.usual and found.doubt <= max(2 * LEAST_S, LEAST_SHARE * found.every):
+            seconds = min(found.every * found.steps, found.newest - kept.until)
+            keep_lateness(attempt.run.stored.series_dir, found.newest, seconds, found.usual)
+            kept.until = found.newest
+    finally:
+        kept.one.release()
 
 
 def with_clocks(ranks: Sequence[RankSeen], clocks: Mapping[str, tuple[float, float] | None]) -> tuple[RankSeen, ...]:

@@ -8,6 +8,7 @@ more than a tenth of a step, and holds in nearly all of the steps.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
@@ -86,6 +87,8 @@ class Lateness:
     """By how much the clocks of two hosts may be wrong."""
     uneven: float = 0.0
     """The share of steps that took long after every rank had entered: longer by a fifth of a second than is usual."""
+    newest: float = 0.0
+    """When the newest of these steps began: when its last rank entered it."""
 
 
 @frozen
@@ -95,28 +98,26 @@ class _Round:
     collective: Collective
     entered: Mapping[int, float]
     left: float
-
-    def late(self, rank: int) -> float:
-        """By how much later than the others."""
-        return self.entered[rank] - median(at for other, at in self.entered.items() if other != rank)
+    late: Mapping[int, float]
+    """By how much each rank was later than the others."""
 
 
 UNEVEN_S = 0.15
 """TCP waits for a fifth of a second before it sends again what nobody has confirmed."""
 
 
-def lateness(ranks: Sequence[RankSeen]) -> Lateness:
-    """What the recorders of all ranks tell of who is late."""
+def lateness(ranks: Sequence[RankSeen], *, since: float = 0.0) -> Lateness:
+    """What the recorders of all ranks tell of who is late, in steps that began after a moment."""
     ranks = told_apart(ranks)
     names = sorted({name for seen in ranks for name in seen.groups})
-    each = [found for name in names if (found := _of_group(name, ranks)) is not None]
+    each = [found for name in names if (found := _of_group(name, ranks, since)) is not None]
     if not each:
         return Lateness()
     late = _without_victims([one for found in each for one in found.late], each)
     claimed = {one.rank for one in late}
     worst = max(each, key=lambda found: (max((one.seconds for one in found.late), default=0.0), found.steps))
     pauses = _longest(one for found in each for one in found.pauses if one.rank not in claimed)
-    return Lateness(late, worst.usual, pauses, worst.every, worst.steps, worst.doubt, worst.uneven)
+    return Lateness(late, worst.usual, pauses, worst.every, worst.steps, worst.doubt, worst.uneven, worst.newest)
 
 
 def _without_victims(late: Sequence[Late], each: Sequence[Lateness]) -> tuple[Late, ...]:
@@ -132,12 +133,12 @@ def _without_victims(late: Sequence[Late], each: Sequence[Lateness]) -> tuple[La
     return tuple(sorted(best.values(), key=lambda one: -one.seconds))
 
 
-def _of_group(name: str, ranks: Sequence[RankSeen]) -> Lateness | None:
+def _of_group(name: str, ranks: Sequence[RankSeen], since: float) -> Lateness | None:
     inside = [seen for seen in ranks if name in seen.groups]
     if len(inside) < 2 or any(seen.groups[name].mixed for seen in inside) or contradict(name, ranks):
         return None
     about = inside[0].groups[name].about
-    rounds = list(_rounds(name, inside))
+    rounds = [one for one in _rounds(name, inside) if max(one.entered.values()) > since]
     places: dict[tuple[object, ...], list[_Round]] = {}
     for before, one in pairwise(rounds):
         places.setdefault((*_kind(before.collective), *_kind(one.collective)), []).append(one)
@@ -151,7 +152,7 @@ def _of_group(name: str, ranks: Sequence[RankSeen]) -> Lateness | None:
     pauses = _longest(one for place in found for one in place.pauses)
     return Lateness(
         tuple(best.values()), worst.usual, pauses, worst.every, worst.steps, worst.doubt,
-        max(place.uneven for place in found),
+        max(place.uneven for place in found), worst.newest,
     )  # fmt: skip
 
 
@@ -167,7 +168,22 @@ def _rounds(name: str, inside: Sequence[RankSeen]) -> Iterator[_Round]:
     whole = [number for number in sorted(entered) if len(entered[number]) == len(inside)]
     for number, following in pairwise(whole):
         if following == number + 1:
-            yield _Round(collectives[number], entered[number], min(entered[following].values()))
+            left = min(entered[following].values())
+            yield _Round(collectives[number], entered[number], left, _lags(entered[number]))
+
+
+def _lags(entered: Mapping[int, float]) -> dict[int, float]:
+    """How much later than the median of all others each rank entered: of what is sorted once, without itself."""
+    order = sorted(entered.values())
+    others = len(order) - 1
+    middle = {(others - 1) // 2, others // 2}
+
+    def lag(own: float) -> float:
+        place = bisect_left(order, own)
+        found = [order[at + (at >= place)] for at in middle]
+        return own - sum(found) / len(found)
+
+    return {rank: lag(own) for rank, own in entered.items()}
 
 
 def _kind(one: Collective) -> tuple[str, str, str]:
@@ -193,7 +209,7 @@ def _of_place(name: str, about: str, known: Sequence[_Round], inside: Sequence[R
     every = median(later - earlier for earlier, later in pairwise(moments))
     doubt = _doubt(inside) + (DRIFT * (moments[-1] - moments[0]) if len({seen.host for seen in inside}) > 1 else 0.0)
     floor = max(LEAST_S, LEAST_SHARE * every)
-    by_rank = {seen.rank: [one.late(seen.rank) for one in place] for seen in inside}
+    by_rank = {seen.rank: [one.late[seen.rank] for one in place] for seen in inside}
     usual = {rank: median(each) for rank, each in by_rank.items()}
     late = tuple(
         Late(rank, name, about, place[-1].collective, usual[rank], doubt, every, count, len(place))
@@ -206,13 +222,14 @@ def _of_place(name: str, about: str, known: Sequence[_Round], inside: Sequence[R
     uneven = sum(one > long for one in after) / len(after)
     least = max(PAUSE_S, PAUSE_STEPS * every)
     pauses = tuple(_pauses(name, about, known, least + doubt))
-    return Lateness(late, usual, pauses, every, len(place), doubt, uneven)
+    newest = max(place[-1].entered.values())
+    return Lateness(late, usual, pauses, every, len(place), doubt, uneven, newest)
 
 
 def _pauses(name: str, about: str, known: Sequence[_Round], least: float) -> Iterator[Pause]:
     """Each rank that the others have waited for so long at least."""
     for rank in known[0].entered:
-        found = [(seconds, one.collective) for one in known if (seconds := one.late(rank)) >= least]
+        found = [(seconds, one.collective) for one in known if (seconds := one.late[rank]) >= least]
         if found:
             seconds, collective = max(found)
             yield Pause(rank, name, about, collective, seconds, len(found))
