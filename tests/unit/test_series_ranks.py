@@ -217,8 +217,8 @@ def test_a_run_with_more_steps_is_compared_in_rows_as_wide(tmp_path: Path, monke
         assert one == pytest.approx(other, rel=1e-6)
     said = said_points(short, long, "loss", steps)
     assert said is not None
-    place, old, new = same_said(*said) or ((0.0, 0.0), 0.0, 1.0)
-    assert old == pytest.approx(new, rel=1e-6) and place[1] > 50
+    first, last, old, new = same_said(*said) or ((0.0, 0.0), (0.0, 0.0), 0.0, 1.0)
+    assert old == pytest.approx(new, rel=1e-6) and last[1] > 50 and last[1] - first[1] == 15
 
 
 @given(st.integers(1, 3000), st.integers(1, 200))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import Progressed
 from distui.runs.report.history import RunRow
+from distui.runs.series.values import OpenRow, Series
 from distui.tui.metrics.reading import NOTHING, Readings, with_last
 from distui.tui.plot.curve import point
 from distui.tui.runs import compare
@@ -137,6 +138,35 @@ def test_a_value_from_elsewhere_is_not_called_that_of_the_step(monkeypatch: pyte
     assert loss_row(holes, dense, monkeypatch) == ("loss at step 100", "6.1", "2")
     later = told([*range(30_000, 30_100, 10)], [1.0] * 10)
     assert loss_row(later, dense, monkeypatch) == ("loss at the same step", "-", "-")
+
+
+def said(found: Readings, steps: Iterable[int], width: int, loss: float) -> Readings:
+    """The same, and what was said of each of these steps, in rows of so many."""
+    rows: dict[float, OpenRow] = {}
+    for step in steps:
+        row = rows.setdefault(step - step % width, OpenRow(step - step % width, width))
+        row.put(Series("loss"), loss)
+        row.at_step(step, step)
+    return replace(found, said=[row.row() for row in rows.values()])
+
+
+def test_a_far_later_step_counts_before_an_early_row_that_both_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One was read many lines at once from step 200 on, and has not said all steps of a row since: both are at 1000."""
+    whole = said(told([*range(0, 1001, 10)], [2.0] * 101), range(1001), 8, 3.0)
+    parts = [step for step in range(1001) if step < 200 or step % 50 > 46]
+    torn = said(told([*range(0, 1001, 50)], [1.0] * 21), parts, 8, 4.0)
+    assert loss_row(whole, torn, monkeypatch) == ("loss at step 1,000", "2", "1")
+    assert loss_row(torn, whole, monkeypatch) == ("loss at step 1,000", "1", "2")
+
+
+def test_the_value_of_a_row_is_called_that_of_all_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is their mean; the last row may be one that only one of them has whole."""
+    one = said(told([*range(0, 1001, 10)], [2.0] * 101), range(1001), 8, 3.0)
+    other = said(told([*range(0, 1004, 10)], [1.0] * 101), range(1004), 8, 4.0)
+    assert loss_row(one, other, monkeypatch) == ("loss at step 992..999", "3", "4")
+    fine = said(told([*range(0, 101, 10)], [2.0] * 11), range(0, 101, 10), 1, 3.0)
+    assert loss_row(fine, fine, monkeypatch) == ("loss at step 100", "3", "3")
+    assert Steps(1000.0).words((2.0, 15.0), (2.0, 8.0)) == "epoch 2, step 8..15"
 
 
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=30), st.lists(st.floats(0, 10), min_size=1, max_size=30))

@@ -18,7 +18,7 @@ from distui.tui.metrics.panels import panels_of
 from distui.tui.metrics.reading import Readings
 from distui.tui.plot.curve import Point
 from distui.tui.run.words import state_words
-from distui.tui.runs.same_step import Steps, placed_points, said_points, same_said, same_step, steps_of
+from distui.tui.runs.same_step import Steps, last_in_common, placed_points, said_points, steps_of
 
 
 @frozen
@@ -102,14 +102,12 @@ def _at_same_step(old: Readings, new: Readings, steps: Steps) -> Iterator[Fact]:
     name = figure_of(old, new)
     if name is None:
         return
-    said = said_points(old, new, name, steps)
-    at = same_said(*said) if said is not None else None
-    at = at or same_step(*(placed_points(side, name, steps) for side in (old, new)))
+    at = last_in_common(old, new, name, steps)
     if at is None:
         yield Fact(f"{name} at the same step", "-", "-", "no step in common")
     else:
-        place, *values = at
-        yield _numbers(f"{name} at {steps.words(place)}", values, partial(value_words, name))
+        first, last, *values = at
+        yield _numbers(f"{name} at {steps.words(last, first)}", values, partial(value_words, name))
 
 
 def _last_step(old: Readings, new: Readings, steps: Steps) -> Fact:

@@ -16,6 +16,8 @@ Place = tuple[float, float]
 """Epoch and step; the epoch is 0 where steps go on through all of them."""
 Said = Sequence[tuple[Place, Place, Point]]
 """First step, last step, and their value."""
+NEAR = 3
+"""So many rows before the last step of both they may have one in common, and that is compared."""
 
 
 @frozen
@@ -39,10 +41,12 @@ class Steps:
         epoch, step = place
         return step if self.length is None else (epoch - self.first) * self.length + step
 
-    def words(self, place: Place) -> str:
-        """`step 1,200`, `epoch 2, step 40`."""
+    def words(self, place: Place, first: Place | None = None) -> str:
+        """`step 1,200`, `epoch 2, step 40`; of all from the first one on `step 1,024..1,200`."""
         epoch, step = place
-        return f"step {step:,.0f}" if self.length is None else f"epoch {epoch:,.0f}, step {step:,.0f}"
+        begin = f"{first[1]:,.0f}.." if first is not None and first != place else ""
+        words = f"step {begin}{step:,.0f}"
+        return words if self.length is None else f"epoch {epoch:,.0f}, {words}"
 
 
 def steps_of(*sides: Readings) -> Steps:
@@ -112,13 +116,34 @@ def _said(rows: Sequence[Row], width: float, name: str, steps: Steps) -> Said:
     return sorted(found)
 
 
-def same_said(old: Said, new: Said) -> tuple[Place, float, float] | None:
-    """The last steps that both said, all of them in one row, and the values of both."""
+def same_said(old: Said, new: Said) -> tuple[Place, Place, float, float] | None:
+    """The last steps that both said, all of them in one row: the first and the last of them, and the values of both."""
     theirs = {(first, last): point for first, last, point in new}
     return next(
-        ((last, one.mid, theirs[first, last].mid) for first, last, one in reversed(old) if (first, last) in theirs),
+        (
+            (first, last, one.mid, theirs[first, last].mid)
+            for first, last, one in reversed(old)
+            if (first, last) in theirs
+        ),
         None,
     )
+
+
+def last_in_common(old: Readings, new: Readings, name: str, steps: Steps) -> tuple[Place, Place, float, float] | None:
+    """The last steps of which both have a value, from the first one to the last, and both values.
+
+    Those of a row that both said are the very same; what both were at later counts where that row is more than a few
+    behind: a run that was read many lines at once, as after nobody followed it, has not said each step of theirs.
+    """
+    said = said_points(old, new, name, steps)
+    exact = same_said(*said) if said is not None else None
+    found = same_step(*(placed_points(side, name, steps) for side in (old, new)))
+    if said is not None and exact is not None:
+        apart = [gap for rows in said if (gap := _apart([(last, point) for _, last, point in rows])) < math.inf]
+        reach = NEAR * max(apart, default=0.0)
+        if found is None or steps.along(found[0]) - steps.along(exact[1]) <= reach:
+            return exact
+    return (found[0], *found) if found is not None else None
 
 
 def same_step(
