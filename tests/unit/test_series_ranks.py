@@ -299,8 +299,45 @@ def test_the_rank_that_leads_from_now_on_is_believed(tmp_path: Path) -> None:
     keeper.close()
     rows = by_width(read_steps(tmp_path), 1.0)
     assert [(row.last_step, row.bins[Series("loss")].mean) for row in rows] == [
-        (0, 0.0), (1, 2.0), (2, 7.0), (3, 7.0), (4, 7.0),
+        (0, 0.0), (1, 3.0), (2, 7.0), (3, 7.0), (4, 7.0),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", [64, 1600])
+def test_what_was_said_last_of_a_step_is_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """The workers begin anew within an attempt, from a checkpoint; in rows of one step and in wide ones."""
+    monkeypatch.setattr(curve, "STEPS", dataclasses.replace(curve.STEPS, rows=rows))
+    made = StepCurve(tmp_path)
+    for first, last, loss in ((0, 800, 1.0), (500, 700, 9.0), (510, 600, 5.0)):
+        for step in range(first, last):
+            made.put({"step": float(step), "loss": loss})
+            made.put({"step": float(step), "lr": 0.5})
+    made.flush()
+    for width in (1.0, 64.0):
+        found = by_width(read_steps(tmp_path), width)
+        width = found[0].width
+        for row in found:
+            step = row.last_step
+            loss = 5.0 if 510 <= step < 600 else 9.0 if 500 <= step < 700 else 1.0
+            mean = row.bins[Series("loss")].mean
+            assert mean == loss or (mean in (5.0, 9.0) and row.first_step + width > 500 and width > 1)
+            assert row.bins[Series("lr")].mean == 0.5
+
+
+def test_an_attempt_that_begins_within_a_row_is_not_mixed_with_the_one_before(tmp_path: Path) -> None:
+    """Rows are 64 steps wide by then."""
+    made = StepCurve(tmp_path)
+    made._open()
+    made._file.widest = 64.0
+    for step in range(640):
+        made.put({"step": float(step), "loss": 1.0})
+    made.begin()
+    for step in range(600, 700):
+        made.put({"step": float(step), "loss": 9.0})
+    made.flush()
+    found = {row.start: row for row in by_width(read_steps(tmp_path), 64.0)}
+    assert [found[start].bins[Series("loss")][1:] for start in (512, 576, 640)] == [(1.0,) * 3, (9.0,) * 3, (9.0,) * 3]
+    assert (found[576].first_step, found[576].last_step) == (600, 639)
 
 
 def test_what_is_no_step_is_not_kept(tmp_path: Path) -> None:

@@ -4,6 +4,9 @@ curves, however fast each of them is and whenever somebody looked.
 A row is of one step, later of so many that the file stays small: 2, 4, 8 and so on, which begin at the same steps in
 all runs. Where a row begins is its place: epoch and step as one number, since steps may begin anew in each epoch.
 A row is of one epoch: where there are more of them than rows, a row is of the last of some epochs, not of all.
+
+Steps may come again: the workers of an attempt begin anew from a checkpoint, an evaluation counts for itself. What was
+said last of a step is believed. What is behind it stays until it is said again: nobody knows yet whether it will be.
 """
 
 from __future__ import annotations
@@ -26,13 +29,41 @@ STEPS = Level("steps", 1, 1600, FURTHEST)
 
 
 class StepRow(OpenRow):
-    """A row that still grows, of one epoch at a time: the mean of two would be of no step of either."""
+    """A row that still grows, of one epoch and of steps said once: the mean of two would be of no step of either."""
+
+    def __init__(self, start: float, width: float) -> None:
+        super().__init__(start, width)
+        self._before: set[Series] = set()
+        """Figures of which it has only what was said before its steps came again."""
 
     def take(self, row: Row) -> None:
-        """All of a finer row, in the place of what another epoch said."""
+        """All of a finer row that was written later: in the place of another epoch, and of the same steps."""
         if self._bins and epoch_of(row) != epoch_of(self.row()):
-            self._bins, self._first = {}, math.nan
+            self._bins, self._before, self._first = {}, set(), math.nan
+        elif row.first_step <= self._last:
+            self.again()
+        for series in row.bins:
+            self._forget(series)
         super().take(row)
+
+    def put(self, series: Series, value: float) -> None:
+        """What a step said, in the place of what was said before the steps came again."""
+        self._forget(series)
+        super().put(series, value)
+
+    def says(self, values: Mapping[str, float]) -> bool:
+        """Whether it has one of these figures."""
+        return any(Series(name) in self._bins for name in values if name not in COUNTS)
+
+    def again(self) -> None:
+        """The steps in it are said again from here on: each figure until now counts while it is not."""
+        self._before = {*self._bins}
+        self._first = math.nan
+
+    def _forget(self, series: Series) -> None:
+        if series in self._before:
+            self._before.discard(series)
+            del self._bins[series]
 
 
 class StepCurve:
@@ -47,6 +78,8 @@ class StepCurve:
         """Who said the last step."""
         self._last = -math.inf
         """The place of the furthest step."""
+        self._now = -math.inf
+        """The place of the last one."""
         self._opened = False
         self._refused = False
         """Whether a later distui has written here: then nothing is."""
@@ -76,7 +109,9 @@ class StepCurve:
             row = self._row = StepRow(start, width)
         elif self._epoch != epoch:
             row = self._row = StepRow(start, width)  # so many of them are in one row that only the last is kept
-        self._epoch = epoch
+        elif place < self._now and row.says(values):
+            row.again()
+        self._epoch, self._now = epoch, place
         for name, value in values.items():
             if name not in COUNTS:
                 row.put(Series(name), value)
