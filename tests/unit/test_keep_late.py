@@ -169,7 +169,7 @@ async def test_whoever_follows_a_run_keeps_it(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(ask_ranks, "look", look)
 
     async def end() -> None:
-        await until(lambda: asked)
+        await until(lambda: asked and list(tmp_path.rglob("late")))
         for host in cluster.hosts:
             host.containers[0].end(0)
 
