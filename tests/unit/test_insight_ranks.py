@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from distui.runs.insight.hang.explain import explain
 from distui.runs.insight.seen.answers import Collective, Group, HostAnswer, Process
-from distui.runs.insight.seen.ranks import RankSeen, TaskRanks, counted_otherwise, ranks_of, several_worlds
+from distui.runs.insight.seen.ranks import (
+    RankSeen,
+    TaskRanks,
+    counted_otherwise,
+    other_programs,
+    ranks_of,
+    several_worlds,
+)
 
 GROUP = {"0": Group("0", "default_pg", (Collective(1, "gloo:all_reduce", "1", "Float", 1, True),), 1)}
 
@@ -190,6 +199,29 @@ def test_programs_that_know_nothing_of_each_other_have_groups_of_their_own() -> 
     assert [(seen.rank, seen.host, seen.why_not) for seen in late[2:3]] == [
         (2, "h1", "its process does not tell its rank")
     ]
+
+
+def test_a_program_of_another_size_is_not_passed_over() -> None:
+    """A `torchrun` of four ranks and one of two: the larger one is shown, and nothing is certain."""
+    four = [replace(independent(4 + n, n), world=4) for n in range(4)]
+    found = of_two([LAUNCHER, *four], [LAUNCHER, independent(4, 0), independent(5, 1)])
+    assert [seen.run_rank for seen in found] == [0, 0, 0, 0]
+    said = explain(found)
+    assert (said.kind, said.certainty) == ("moving", "likely")
+    assert "rank 1 of this run is in another program, of 2 ranks: what stands still there is not known" in said.evidence
+    tasks = [TaskRanks(n, f"h{n}", (n,)) for n in range(5)]
+    answers = {f"h{n}": HostAnswer(f"h{n}", {n: (worker(4, n % 3, 3 if n < 3 else 2),)}) for n in range(5)}
+    (line,) = other_programs(ranks_of(tasks, answers, {}))
+    assert line.startswith("ranks 3-4 of this run are in another program, of 2 ranks")
+
+
+def test_who_is_in_no_program_of_several_ranks_is_in_no_other_one() -> None:
+    """A logger, and one with a group of its own alone; nor is a side program of a rank that is in the common one."""
+    four = [replace(independent(4 + n, n), world=4) for n in range(4)]
+    for there in ([process(9)], [worker(9, 0, 1)], []):
+        assert not list(other_programs(of_two([LAUNCHER, *four], there)))
+    beside = of_two([worker(4, 0, 2), *(worker(10 + n, n, 8) for n in range(8))], [worker(4, 1, 2)])
+    assert not list(other_programs(beside))
 
 
 def test_worlds_of_which_nobody_tells_who_is_together() -> None:

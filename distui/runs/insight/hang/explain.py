@@ -37,7 +37,7 @@ from distui.runs.insight.hang.rows import places_of
 from distui.runs.insight.hang.unseen import of_nothing, reasons, silent
 from distui.runs.insight.seen.doing import Doing, advice, at_work, doing
 from distui.runs.insight.seen.one_group import told_apart
-from distui.runs.insight.seen.ranks import RankSeen, counted_otherwise, several_worlds
+from distui.runs.insight.seen.ranks import RankSeen, counted_otherwise, other_programs, several_worlds
 from distui.runs.insight.seen.sick import Health
 from distui.runs.lines.explanation import Certainty, Explanation
 
@@ -56,10 +56,13 @@ def explain(ranks: Sequence[RankSeen], ras: Sequence[Counted] = (), health: Heal
     found = with_ras(_by_torch(ranks, acts), ranks, acts, ras)
     if health is not None:
         found = with_gpus(found, health, max((seen.at for seen in ranks), default=0.0))
+    apart = tuple(other_programs(ranks))
     if (world := several_worlds(ranks)) is not None:
-        apart = f"the program made several default groups of {counted(world, 'rank')}: which are together is not known"
+        several = f"the program made several default groups of {counted(world, 'rank')}"
+        apart = (f"{several}: which are together is not known", *apart)
+    if apart:
         sure: Certainty = "likely" if found.certainty == "certain" else found.certainty
-        found = replace(found, certainty=sure, evidence=(*found.evidence, apart))
+        found = replace(found, certainty=sure, evidence=(*found.evidence, *apart))
     found = replace(
         found, evidence=(*found.evidence, *made_anew(ranks), *_own_numbers(ranks), *counted_otherwise(ranks))
     )

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from distui.frozen import frozen
+from distui.plan.labels import named_ranks
 from distui.runs.insight.seen.answers import Group, HostAnswer, Process, Stack
-from distui.runs.insight.seen.workers import absent, furthest_behind, own_ranks, workers
+from distui.runs.insight.seen.workers import absent, furthest_behind, in_others, own_ranks, workers
 
 INIT = frozenset({"docker-init", "tini", "catatonit", "podman-init", "sh", "bash", "dash", "conmon", "timeout"})
 """Names of first processes that only start another one."""
@@ -60,6 +61,8 @@ class RankSeen:
     """Seconds for which nothing of it moved in any look of who asks again and again (`quiet`); None for one look."""
     within: int | None = None
     """The run's rank that it is part of, where that one has started several of torch's ranks: see `workers`."""
+    beside: tuple[tuple[int, int], ...] = ()
+    """The run's ranks that are in another program than most, of which not all is seen, and how many ranks that has."""
 
     @property
     def run_rank(self) -> int:
@@ -104,7 +107,8 @@ def ranks_of(
 
     Where tasks of one rank have started several of torch's, those ranks are given in their place.
     """
-    found = _started(tasks, answers)
+    processes = _processes(tasks, answers)
+    found = workers(processes)
     own = own_ranks(found)
     seen: Iterable[RankSeen]
     if own is not None:
@@ -113,15 +117,18 @@ def ranks_of(
         each = (_of_task(task, answers.get(task.host), ended, found.get(task.index, ())) for task in tasks)
         places = frozenset(rank for task in tasks if len(task.ranks) > 1 for rank in task.ranks)
         seen = _in_the_runs_numbers([rank for ranks in each for rank in ranks], found, places)
+    if others := in_others(processes, found):
+        beside = tuple((task.ranks[0], others[task.index]) for task in tasks if task.index in others)
+        seen = [replace(one, beside=beside) for one in seen]
     return tuple(sorted(seen, key=lambda one: one.rank))
 
 
-def _started(tasks: Sequence[TaskRanks], answers: Mapping[str, HostAnswer]) -> dict[int, tuple[Process, ...]]:
-    """Task -> its processes that torch counts as ranks; nothing where distui itself starts several in one."""
+def _processes(tasks: Sequence[TaskRanks], answers: Mapping[str, HostAnswer]) -> dict[int, tuple[Process, ...]]:
+    """Task -> its processes, of which torch may count some as ranks; nothing where distui starts several in one."""
     if any(len(task.ranks) > 1 for task in tasks):
         return {}
     silent = HostAnswer("")
-    return workers({task.index: answers.get(task.host, silent).tasks.get(task.index, ()) for task in tasks})
+    return {task.index: answers.get(task.host, silent).tasks.get(task.index, ()) for task in tasks}
 
 
 def _as_torch_counts(
@@ -199,6 +206,16 @@ def several_worlds(ranks: Sequence[RankSeen]) -> int | None:
     told = [one.process for one in ranks if one.process is not None and one.within is None]
     counts = Counter((one.world, one.torch_rank) for one in told if one.world and one.torch_rank is not None)
     return next((world for (world, _), count in counts.items() if count > 1), None)
+
+
+def other_programs(ranks: Sequence[RankSeen]) -> Iterator[str]:
+    """Which ranks of the run are in other programs than most: what stands still there may not be seen."""
+    each: dict[int, list[int]] = {}
+    for rank, size in next((one.beside for one in ranks), ()):
+        each.setdefault(size, []).append(rank)
+    for size, who in each.items():
+        where = f"{'is' if len(who) == 1 else 'are'} in another program, of {size} ranks"
+        yield f"{named_ranks(who)} of this run {where}: what stands still there is not known"
 
 
 def counted_otherwise(ranks: Sequence[RankSeen]) -> Iterator[str]:

@@ -24,6 +24,12 @@ def workers(processes: Mapping[int, Sequence[Process]]) -> dict[int, tuple[Proce
     return {index: tuple(one for one in found if one.world == common) for index, found in inside.items()}
 
 
+def in_others(processes: Mapping[int, Sequence[Process]], found: Mapping[int, Sequence[Process]]) -> dict[int, int]:
+    """Task -> how many ranks its program counts, where that is another one than what most tasks are in (`workers`)."""
+    sizes = {index: max((one.world or 0 for one in processes[index] if one.torch), default=0) for index in found}
+    return {index: sizes[index] for index, own in found.items() if not own and sizes[index] > 1}
+
+
 def own_ranks(found: Mapping[int, Sequence[Process]]) -> dict[int, tuple[int, Process]] | None:
     """torch's number -> the task and the process; None where every task has one at most, or numbers are not known.
 
