@@ -20,7 +20,7 @@ from distui.spec.job.job import Job
 from distui.tui.hosts import rows as host_rows
 from distui.tui.launch.plan_table import plan_table
 from distui.tui.paint.glyphs import UNICODE
-from distui.tui.paint.paint import Line, cut_name
+from distui.tui.paint.paint import Line, cut_host, cut_name
 from distui.tui.run.ranks import rank_lines
 from distui.tui.run.ranks.rank_lines import Columns
 from distui.tui.runs.columns import RunColumns, longest_names, run_line
@@ -47,6 +47,20 @@ LONG = ("averyverylonghostname-node0001", "averyverylonghostname-node0002")
 )
 def test_both_ends_of_a_name_are_kept(name: str, width: int, shown: str) -> None:
     """And of a host's full name the first label, whose domain others have, too."""
+    assert cut_host(name, width) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "shown"),
+    [
+        ("resnet.imagenet.base", 16, "resnet.imag…base"),
+        ("resnet.imagenet.ablate", 16, "resnet.imag…late"),
+        ("job.v1.final", 8, "job…inal"),
+        ("node01.cluster.example.com", 26, "node01.cluster.example.com"),
+    ],
+)
+def test_a_name_with_dots_has_no_domain(name: str, width: int, shown: str) -> None:
+    """Of a job, a container, a file."""
     assert cut_name(name, width) == shown
 
 
@@ -54,6 +68,7 @@ def test_both_ends_of_a_name_are_kept(name: str, width: int, shown: str) -> None
 def test_a_name_is_never_wider_than_asked(name: str, width: int) -> None:
     """Whatever it is."""
     assert cell_len(cut_name(name, width)) <= width
+    assert cell_len(cut_host(name, width)) <= width
 
 
 def ranks(name: str = "") -> list[RankRow]:
@@ -125,6 +140,16 @@ def test_where_ranks_meet_is_never_cut(names: tuple[str, str], width: int) -> No
     assert first.endswith(f"here :{made.master_port}") and second.endswith("node 0")
     assert max(map(len, (head, first, second))) < width
     assert first.split()[1 if "NODE" in head else 0] != second.split()[1 if "NODE" in head else 0]
+
+
+def test_jobs_with_dots_are_told_apart_and_hosts_lose_their_domain() -> None:
+    """In the same row of Runs."""
+    jobs = ("resnet.imagenet.base", "resnet.imagenet.ablate")
+    runs = [RunRow(f"r-{i}", job, "failed", ("node01.cluster.example.com",), 2) for i, job in enumerate(jobs)]
+    at = RunColumns.of(119, longest_names(runs))
+    lines = [run_line(r, at, 119, LOOK, UNICODE, marked=False, here=False).plain for r in runs]
+    assert "…base" in lines[0] and "…late" in lines[1]
+    assert "node01… " in lines[0] or "node01.cluster.example.com" in lines[0]
 
 
 def test_a_run_keeps_the_end_of_its_name() -> None:

@@ -27,7 +27,7 @@ from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import FILTER, View
 from distui.tui.frame.context import ViewName, app_of, backend_of, glyphs_of, palette_of
 from distui.tui.paint import figures
-from distui.tui.paint.paint import Line, cut_name
+from distui.tui.paint.paint import Line, cut_host
 from distui.tui.paint.theme import Palette
 from distui.tui.widgets.panel import Panel
 from distui.tui.widgets.rows import Row, RowList
@@ -264,7 +264,7 @@ class DoctorScreen(View):
         line = Line().gap(self._check_width)
         for host in self._window:
             chosen = bool(self.columns) and host == self.columns[self.host_at]
-            line.put(cut_name(host, CELL).center(CELL), palette.accent if chosen else palette.muted).gap(1)
+            line.put(cut_host(host, CELL).center(CELL), palette.accent if chosen else palette.muted).gap(1)
         others = len(self.results) - len(self._window)
         if others:
             line.put(_others(others), palette.faint).gap(1)

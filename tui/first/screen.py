@@ -166,7 +166,7 @@ class FirstScreen(View):
         state = answer.state if answer else "through"
         sign = {"yes": glyphs.up, "no": glyphs.bad, "through": glyphs.starting}[state]
         style = {"yes": palette.good, "no": palette.wrong, "through": palette.muted}[state]
-        line.put(sign, style).gap(1).name(one.name, palette.bold if here or picked else palette.text, width=name).gap(2)
+        line.put(sign, style).gap(1).host(one.name, palette.bold if here or picked else palette.text, width=name).gap(2)
         if where := min(WHERE_MOST, max(len(_where(host)) for host in self._hosts.values())):
             line.put(_where(one), palette.muted, width=where).gap(2)
         words = answer.words if answer else f"asking{glyphs.ellipsis}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.context import ViewLike, app_of, backend_of, glyphs_of, palette_of, view_of
 from distui.tui.frame.keys import actions_here, actions_of, keys_of, typing_here
-from distui.tui.paint.paint import Line, cut_name
+from distui.tui.paint.paint import Line, cut_host, cut_name
 from distui.tui.paint.steady import Steady
 from distui.tui.paint.theme import Palette
 
@@ -103,7 +103,8 @@ class Crumbs(Bar):
         self.view.after_crumbs(after, palette)
         self.view.headline(head, palette)
         room = width - after.width - head.width - (4 if head.width else 1)
-        *path, last = _shortened(self.view.crumbs or ("",), room)
+        hosts = {host.name for host in backend_of(self).hosts}
+        *path, last = _shortened(self.view.crumbs or ("",), room, hosts)
         line = Line().gap(1)
         for part in path:
             line.put(part, palette.muted).put(f" {glyphs.more} ", palette.faint)
@@ -112,11 +113,11 @@ class Crumbs(Bar):
         return line.ends_with(head.cut(max(0, room)).gap(1), width) if room > 4 else line
 
 
-def _shortened(crumbs: Sequence[str], room: int) -> tuple[str, ...]:
+def _shortened(crumbs: Sequence[str], room: int, hosts: Collection[str]) -> tuple[str, ...]:
     """The crumbs with the longest one in what the others leave of so many columns, or in SHORTEST."""
     longest = max(crumbs, key=cell_len)
     others = sum(map(cell_len, crumbs)) - cell_len(longest) + 3 * (len(crumbs) - 1)
-    short = cut_name(longest, max(SHORTEST, room - others))
+    short = (cut_host if longest in hosts else cut_name)(longest, max(SHORTEST, room - others))
     return tuple(short if crumb == longest else crumb for crumb in crumbs)
 
 

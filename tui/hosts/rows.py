@@ -127,7 +127,7 @@ def row(host: HostBoard, at: Columns, palette: Palette, glyphs: Glyphs, now: flo
     """One host without its cursor and mark. Old values dim with their age."""
     line = Line().gap(LEFT - 2).put(state_glyph(host, glyphs), state_style(host, palette)).gap(1)
     name = palette.bold if bold else palette.text
-    line.name(host.name, name, width=at.host).gap(after_host(at))
+    line.host(host.name, name, width=at.host).gap(after_host(at))
     if host.status in ("down", "lost"):
         return _dead(line, host, at, palette, now)
     if host.status == "unknown":

@@ -119,7 +119,8 @@ class JobsScreen(View):
         if width >= 100:
             line.put(job.job.launcher if job.job else "-", palette.muted if job.job else palette.faint, width=8).gap(2)
             hosts = hosts_text(job.job) if job.job else "-"
-            line.name(hosts or "any", palette.muted if hosts.strip("-") else palette.faint, width=16).gap(2)
+            put = line.name if hosts.startswith("@") else line.host
+            put(hosts or "any", palette.muted if hosts.strip("-") else palette.faint, width=16).gap(2)
             last = last_run(job, app_of(self).rows)
             line.put(last_words(last), state_style(last, palette) if last else palette.faint, width=24).gap(2)
         if job.text is not None or str(job.path) in app_of(self).drafts:

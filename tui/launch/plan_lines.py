@@ -227,7 +227,7 @@ def _why(plan: RunPlan, width: int, palette: Palette, glyphs: Glyphs) -> list[Li
     for where, reasons in [("run", plan.reasons), *((n.host, n.reasons) for n in plan.networks if n.host not in same)]:
         for i, reason in enumerate(_unused_together(reasons)):
             for j, part in enumerate(_wrapped(visible(reason), max(24, width - label - 5))):
-                line = Line().gap(1).name(where if i == j == 0 else "", palette.muted, width=label).gap(2)
+                line = Line().gap(1).host(where if i == j == 0 else "", palette.muted, width=label).gap(2)
                 lines.append(line.put(part, palette.text))
     if same:
         lines.append(Line().gap(3 + label).put(f"the same on {fold(same)}", palette.faint))

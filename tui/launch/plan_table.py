@@ -90,7 +90,7 @@ def _row(columns: Sequence[_Column], number: int, palette: Palette) -> Line:
         if number < 0:
             line.put(column.head, palette.faint, width=column.width)
         elif column.head == HOST:
-            line.name(column.cells[number], palette.bold, width=column.width)
+            line.host(column.cells[number], palette.bold, width=column.width)
         elif column.head == MEETS:
             line.put(cut_left(column.cells[number], column.width), palette.muted)
         else:

@@ -360,7 +360,7 @@ class MergedPane(Pane):
             host = self.merged.buffers[rank].host if rank in self.merged.buffers else ""
             called = self.merged.names.get(rank) or f"{rank:0{digits(self.merged.buffers)}d}"
             line.put(glyphs_of(self).hue, palette.hues[rank % len(palette.hues)]).put(called, palette.text)
-            line.gap(1).name(host, palette.muted, width=max(0, room - 2 - len(called)))
+            line.gap(1).host(host, palette.muted, width=max(0, room - 2 - len(called)))
         else:
             what = "ranks" if max(ranks, default=0) >= 0 else "launchers"
             line.put(f"{len(ranks)} {what}", palette.muted, width=room)

@@ -39,21 +39,21 @@ def cut_left(text: str, width: int, mark: str = "…") -> str:
     return mark + text
 
 
-def cut_name(text: str, width: int, mark: str = "…") -> str:
-    """The name of a host, a run or a job in at most `width` cells: both ends of a longer one say which it is.
+def cut_host(text: str, width: int, mark: str = "…") -> str:
+    """As `cut_name`, of a host or several: of a full name the domain goes first, which others have, too."""
+    label, _, domain = text.partition(".")
+    if cell_len(text) > width and _DOMAIN.fullmatch(domain):
+        text = label + mark if cell_len(label + mark) <= width else label
+    return cut_name(text, width, mark)
 
-    Many share their beginning (`training-node-0012`, `llm-pretraining-8ff4`). Of a host's full name the domain goes
-    first, which it shares with others, too.
+
+def cut_name(text: str, width: int, mark: str = "…") -> str:
+    """The name of a run, a job or a file in at most `width` cells: both ends of a longer one say which it is.
+
+    Many share their beginning (`llm-pretraining-8ff4`, `resnet.imagenet.base`).
     """
     if cell_len(text) <= width:
         return text
-    label, _, domain = text.partition(".")
-    if _DOMAIN.fullmatch(domain):
-        if cell_len(label + mark) <= width:
-            return label + mark
-        text = label
-        if cell_len(text) <= width:
-            return text
     if width <= 2 * cell_len(mark):
         return cut(text, width, mark)
     kept = max(width // 4, min(LAST_CELLS, width // 2))
@@ -86,8 +86,12 @@ class Line:
         return self
 
     def name(self, text: str, style: Style = NOTHING, *, width: int) -> Line:
-        """Append the name of a host, a run or a job in a column of so many cells."""
+        """Append the name of a run or a job in a column of so many cells."""
         return self.put(cut_name(safe(text), width), style, width=width)
+
+    def host(self, text: str, style: Style = NOTHING, *, width: int) -> Line:
+        """Append the name of a host, or of several, in a column of so many cells."""
+        return self.put(cut_host(safe(text), width), style, width=width)
 
     def gap(self, cells: int = 2) -> Line:
         """Append empty cells."""

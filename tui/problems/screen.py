@@ -153,7 +153,8 @@ class ProblemsScreen(View):
         style = palette.wrong if one.level == "wrong" else palette.watch
         name = min(NAME_MOST, max(len(several.name) for several in self.by_key.values()))
         line = Line().gap(2).put(self.glyphs.bad if one.gone else self.glyphs.remark, style).gap(1)
-        line.name(found.name, palette.bold if here else palette.text, width=name).gap(2)
+        put = line.name if one.kind == "run" else line.host
+        put(found.name, palette.bold if here else palette.text, width=name).gap(2)
         line.put(one.kind, palette.faint, width=4).gap(2).put(self._words(found.text), style)
         room = width - line.width - 4
         return (

@@ -89,7 +89,7 @@ def run_line(
     if at.job:
         line.name(row.job, palette.muted, width=at.job).gap(2)
     line.put(state_words(row), state_style(row, palette), width=12).gap(2)
-    line.name(fold(row.hosts) or "-", palette.muted, width=at.hosts).gap(2)
+    line.host(fold(row.hosts) or "-", palette.muted, width=at.hosts).gap(2)
     line.put(row.ranks or "-", palette.text, width=5, right=True).gap(2)
     if at.started:
         line.put(started_words(row.started), palette.muted, width=at.started).gap(2)

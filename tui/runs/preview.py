@@ -74,7 +74,7 @@ def _tasks(row: RunRow, found: FoundRuns, palette: Palette, glyphs: Glyphs, widt
     for task in run.tasks:
         state = "running" if task.running else "ended"
         line = (
-            Line().gap(3).put(glyphs.state(state), palette.state(state)).gap(1).name(task.host, palette.text, width=14)
+            Line().gap(3).put(glyphs.state(state), palette.state(state)).gap(1).host(task.host, palette.text, width=14)
         )
         line.gap(2).put(f"{task.labels.engine} {task.id[-12:]}", palette.muted, width=22).gap(2)
         lines.append(line.put(task.status, palette.muted))

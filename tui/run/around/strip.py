@@ -119,7 +119,7 @@ def host_line(
     palette: Palette, glyphs: Glyphs, row: HostRow, width: int, *, name: int, top: float, history: bool
 ) -> Line:
     """One host. `top` is the rate that fills the history; `name` the width of host names."""
-    line = Line().gap(1).name(row.host, palette.wrong if row.lost else palette.text, width=name).gap(1)
+    line = Line().gap(1).host(row.host, palette.wrong if row.lost else palette.text, width=name).gap(1)
     head = len(line.pieces)
     if row.lost:
         return line.put(glyphs.bad, palette.wrong).gap(1).put(f"lost: {row.lost}", palette.watch)
@@ -240,7 +240,7 @@ def strip_lines(
 def narrow_line(palette: Palette, glyphs: Glyphs, row: HostRow, width: int, name: int, ranks: int) -> Line:
     """One host where there is no room for the rank list: state, ranks, tanks, totals."""
     line = Line().gap(1).put(glyphs.state(row.sign), palette.state(row.sign)).gap(1)
-    line.name(row.host, palette.wrong if row.trouble or row.lost else palette.text, width=name).gap(2)
+    line.host(row.host, palette.wrong if row.trouble or row.lost else palette.text, width=name).gap(2)
     if row.lost:
         return line.put(f"lost: {row.lost}", palette.watch)
     loud = palette.wrong if row.trouble else palette.watch

@@ -12,7 +12,7 @@ from distui.runs.lines.events import GpuReading
 from distui.runs.report.rank_rows import RankRow, Tone
 from distui.tui.paint.figures import level, percent, tank
 from distui.tui.paint.glyphs import Glyphs
-from distui.tui.paint.paint import Line, cut_name
+from distui.tui.paint.paint import Line, cut_host
 from distui.tui.paint.theme import Palette
 
 LEVEL_CELLS = 5
@@ -142,7 +142,7 @@ def host_line(palette: Palette, ranks: Sequence[RankRow], host: str, width: int,
     end, until = _beside_host(palette, ranks, heads), width - 2
     if heads is not None and end is heads:
         until = width - 3
-    line = Line().gap(1).put(cut_name(host, max(8, until - end.width - 3 if end.width else width - 1)), palette.muted)
+    line = Line().gap(1).put(cut_host(host, max(8, until - end.width - 3 if end.width else width - 1)), palette.muted)
     return line.ends_with(end, until) if end.width else line
 
 
@@ -166,7 +166,7 @@ def folded_line(
         tank(end, palette, glyphs, gpu.utilization_pct, 1)
     if not end.width:
         end.put(f"{len(ranks)} ranks", palette.muted)
-    line.name(host, palette.wrong if worst.tone == "wrong" else palette.text, width=max(4, width - end.width - 5))
+    line.host(host, palette.wrong if worst.tone == "wrong" else palette.text, width=max(4, width - end.width - 5))
     return line.ends_with(end, width - 1, gap=1)
 
 
