@@ -30,7 +30,7 @@ def run_and_stop(term: Terminal, job: str) -> None:
     term.keys("L")
     term.wait(re.compile(r"Launch \S+\?"), "Cancel")
     term.keys("Right", "Enter")
-    term.wait("RUNNING", re.compile(r"step \d+ loss"))
+    term.wait("RUNNING", re.compile(r"step \d+\S* loss"))
     term.keys("S")
     term.wait(re.compile(r"Stop \S+"), "Cancel")
     term.keys("Right", "Enter")
