@@ -251,7 +251,8 @@ async def test_leaving_waits_for_what_is_being_started(open_app: Any, live: Fake
         await press(pilot, "q")
         assert "Leave now" in screen_text(app) and "Stop them" in screen_text(app)
         await press(pilot, "escape")
-        assert app.leaving is None and "leaves when" not in screen_text(app)
+        assert app.leaving is None
+        await until(pilot, lambda: "leaves when" not in screen_text(app))
         await press(pilot, "q", "right", "enter")
         await live.feed(*output[3:])
         await left(app)
