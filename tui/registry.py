@@ -98,11 +98,11 @@ def conflicts(asked: Mapping[str, str], keymap: Mapping[str, str]) -> tuple[str,
             shared = set(_keys(keymap[name])) & set(_keys(keymap.get(other, ",".join(here[other].keys))))
             for key in shared:
                 found.setdefault((key, title), set()).update((name, other))
-    told: dict[str, list[set[str]]] = {}
+    conflicts: dict[str, list[set[str]]] = {}
     words = []
     for (key, title), names in found.items():
-        if not any(names <= before for before in told.setdefault(key, [])):
-            told[key].append(names)
+        if not any(names <= before for before in conflicts.setdefault(key, [])):
+            conflicts[key].append(names)
             *first, last = sorted(names)
             words.append(f"keymap: {key_word(key)} is {', '.join(first)} and {last} ({title}): only one can be meant")
     return tuple(words)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Survivors:
-    """Keeps what the event loop's handler of exceptions is told by `survived`; the same error once."""
+    """Keeps what the event loop's handler of exceptions gets from `survived`; the same error once."""
 
     def __init__(self, words: Sequence[str], environ: Mapping[str, str], secrets: Collection[str] = ()) -> None:
         self._words = words
@@ -25,16 +25,16 @@ class Survivors:
         self._found: dict[tuple[str, ...], tuple[str, str, Path | None]] = {}
 
     async def during(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do the work, and keep what is told meanwhile."""
+        """Do the work, and keep what it gets meanwhile."""
         asyncio.get_running_loop().set_exception_handler(self._handle)
         return await work
 
-    def _handle(self, loop: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
-        error = told.get("exception")
-        if SURVIVED not in told or not isinstance(error, Exception):
-            loop.default_exception_handler(told)
+    def _handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if SURVIVED not in context or not isinstance(error, Exception):
+            loop.default_exception_handler(context)
             return
-        where = str(told[SURVIVED])
+        where = str(context[SURVIVED])
         lines = (f"{at.filename}:{at.lineno}" for at in traceback.extract_tb(error.__traceback__))
         key = (type(error).__name__, *lines)
         if key not in self._found:

@@ -165,7 +165,7 @@ def ended(exited: Exited) -> None:
     for said in (-1e300, -62e9, 0.0, 253e9, 1e300):
         clock = HostClock(0.0, 0.002, 1_795_226_800.0)
         if (reading := moment(said)) is not None:
-            clock.told(Reading(1_795_226_801.0, reading, 1_795_226_801.1))
+            clock.take(Reading(1_795_226_801.0, reading, 1_795_226_801.1))
         for at in (exited.started_at, exited.finished_at):
             ours = corrected(at, 1000 * clock.offset)
             written(RankChanged(1.0, 0, "h", "exited", exit=exited.code, ended_at=ours))

@@ -28,7 +28,7 @@ def test_a_clock_that_goes_right_stays_as_it_was_measured() -> None:
     """However long the ways of single pings are."""
     clock = HostClock(7.0, 0.006, 0.0)
     for turn in range(1, 200):
-        clock.told(reading(turn * EVERY, 7.0, there=0.002 * (1 + turn % 40), back=0.001))
+        clock.take(reading(turn * EVERY, 7.0, there=0.002 * (1 + turn % 40), back=0.001))
     assert clock.offset == 7.0
     assert clock.doubt < 0.05
     assert seen(clock).shift_at(1500.0) == 0.0
@@ -37,7 +37,7 @@ def test_a_clock_that_goes_right_stays_as_it_was_measured() -> None:
 def test_a_first_reading_betters_what_was_measured_over_a_slow_line() -> None:
     """Times from before it are as unsure as they were."""
     clock = HostClock(0.0, 0.45, 0.0)
-    assert clock.told(reading(10.0, 0.3))
+    assert clock.take(reading(10.0, 0.3))
     assert abs(clock.offset - 0.3) < 0.003 and clock.doubt < 0.005
     assert seen(clock).doubt_at(5.0) >= 0.45
     assert seen(clock).doubt_at(20.0) < 0.005
@@ -48,9 +48,9 @@ def test_a_clock_that_is_set_leaves_the_time_around_in_doubt(step: float) -> Non
     """From the last ping before on; an hour later, and an hour before, times are as sure as ever."""
     clock = HostClock(0.0, 0.004, 0.0)
     for at in (15.0, 30.0, 40_000.0, 40_015.0):
-        clock.told(reading(at, 0.0))
-    assert clock.told(reading(40_030.0, step))
-    clock.told(reading(60_000.0, step))
+        clock.take(reading(at, 0.0))
+    assert clock.take(reading(40_030.0, step))
+    clock.take(reading(60_000.0, step))
     known = seen(clock)
     assert clock.offset == pytest.approx(step, abs=0.01)
     assert min(known.doubt_at(40_016.0), known.doubt_at(40_029.0)) >= abs(step)
@@ -61,16 +61,16 @@ def test_a_clock_that_is_set_leaves_the_time_around_in_doubt(step: float) -> Non
 def test_a_slow_ping_does_not_hide_since_when_a_clock_may_be_wrong() -> None:
     """It was told nothing by a ping that took a second: the step may have been before that."""
     clock = HostClock(0.0, 0.004, 0.0)
-    clock.told(reading(15.0, 0.0))
-    clock.told(reading(30.0, 0.5, there=1.0, back=1.0))
-    assert clock.told(reading(45.0, 0.5))
+    clock.take(reading(15.0, 0.0))
+    clock.take(reading(30.0, 0.5, there=1.0, back=1.0))
+    assert clock.take(reading(45.0, 0.5))
     assert seen(clock).doubt_at(25.0) >= 0.5
 
 
 def test_our_own_clock_that_is_set_back_during_a_ping_tells_nothing() -> None:
     """It was heard before it was asked."""
     clock = HostClock(0.0, 0.004, 0.0)
-    assert not clock.told(Reading(100.0, 100.002, 90.0))
+    assert not clock.take(Reading(100.0, 100.002, 90.0))
     assert (clock.offset, clock.doubt) == (0.0, 0.004)
 
 
@@ -109,7 +109,7 @@ def test_the_truth_lies_within_the_doubt(ahead: Callable[[float], float], seed: 
         at = turn * EVERY
         end = at - by.random() * EVERY
         ends.append((end, end + ahead(end) - clock.offset))
-        clock.told(reading(at, ahead(at), there=by.random() ** 3 * 0.2, back=by.random() ** 3 * 0.2))
+        clock.take(reading(at, ahead(at), there=by.random() ** 3 * 0.2, back=by.random() ** 3 * 0.2))
     known = seen(clock)
     wrong = [(true, dated) for true, dated in ends if abs(true - dated) > known.doubt_at(dated) + 0.002]
     assert wrong == []

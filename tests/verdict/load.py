@@ -61,7 +61,7 @@ def clock_until(host: Case, until: float | None = None) -> HostClock:
     for asked, said, heard in host["clock"]:
         if until is not None and heard > until:
             break
-        known.told(Reading(asked, said, heard))
+        known.take(Reading(asked, said, heard))
     return known
 
 

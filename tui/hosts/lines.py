@@ -177,8 +177,8 @@ def run_lines(
         if started is not None:
             line.gap(3).put(f"running {duration(now - started)}", palette.text)
         if live is not None:
-            room, told = width - line.width - 4, live.state.progress
-            far = progress_line(palette, told, over=False, room=room, stands=stands, now=now)
+            room, progress = width - line.width - 4, live.state.progress
+            far = progress_line(palette, progress, over=False, room=room, stands=stands, now=now)
             line.gap(3 if far.width else 0).add(far)
         lines.append(line.cut(width - 1))
     return lines

@@ -42,8 +42,8 @@ def act(settings: Settings, out: Console, run: str, **flags: Any) -> int:
         shown = opening.attach(settings, out, place, exit_first=exit_first)
         if isinstance(shown, int):
             return shown
-        told = _left(settings, out, place, shown, exit_first=exit_first)
-        return wiring.run_async(told, limit=settings.timeout)
+        following = _left(settings, out, place, shown, exit_first=exit_first)
+        return wiring.run_async(following, limit=settings.timeout)
 
     if opening.wanted(settings, headless=flags["headless"]):
         return settings.places.at(out.tell, run, show)

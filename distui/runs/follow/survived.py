@@ -7,15 +7,15 @@ import asyncio
 from distui.runs.lines.text import safe
 
 SURVIVED = "distui_survived"
-"""In what the event loop's handler of exceptions is told: it may be a bug, and what met it goes on."""
+"""A key of what the event loop's handler of exceptions gets: it may be a bug, and what met it goes on."""
 
 _LETTERS = 200
 
 
 def survived(error: Exception, where: str) -> None:
     """Hand it to whoever keeps such errors in this process (the command line: a crash file), without an end of it."""
-    told = {"message": f"distui goes on after an error in {where}", "exception": error, SURVIVED: where}
-    asyncio.get_running_loop().call_exception_handler(told)
+    context = {"message": f"distui goes on after an error in {where}", "exception": error, SURVIVED: where}
+    asyncio.get_running_loop().call_exception_handler(context)
 
 
 def unborne(error: Exception) -> str:

@@ -119,8 +119,9 @@ async def with_quiet(
         ages = [(answers.get(task.host, {}).get(task.id), _limit(task)) for task in run.tasks]
         said = [(now - age if age is not None else None, limit) for age, limit in ages]
         known.take(run, quiet_since(said, now), ages)
-    told = (replace(run, quiet=known.quiet(run)) if run in asked else run for run in found.runs)
-    return replace(found, runs=tuple(told))
+    return replace(
+        found, runs=tuple(replace(run, quiet=known.quiet(run)) if run in asked else run for run in found.runs)
+    )
 
 
 def _limit(task: FoundTask) -> float:

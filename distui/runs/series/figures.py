@@ -17,14 +17,14 @@ THROUGHPUT = ("tokens", "samples")
 
 
 @frozen
-class Told:
+class Said:
     """Values, and when they were said."""
 
     at: float
     values: Mapping[str, float]
 
 
-def figures_of(now: Told, before: Told | None, seconds: float | None) -> Iterator[tuple[str, float]]:
+def figures_of(now: Said, before: Said | None, seconds: float | None) -> Iterator[tuple[str, float]]:
     """The job's own values and no count; then time of a step and throughput, where it tells none.
 
     `before` is what was said the last time, `seconds` the time of a step.
@@ -39,7 +39,7 @@ def figures_of(now: Told, before: Told | None, seconds: float | None) -> Iterato
             yield f"{name}_per_s", rate
 
 
-def _rate(name: str, now: Told, before: Told | None, seconds: float | None) -> float | None:
+def _rate(name: str, now: Said, before: Said | None, seconds: float | None) -> float | None:
     per_step = now.values.get(f"{name}_per_step")
     if per_step is not None:
         return per_step / seconds if seconds is not None and seconds > 0 else None

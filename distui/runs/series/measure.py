@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import Event, GpuReading, HostSampled, Progressed
-from distui.runs.series.figures import Figure, Told, figures_of
+from distui.runs.series.figures import Figure, Said, figures_of
 from distui.runs.series.values import Series
 from distui.runs.state.load import data_rate, placed, used_networks
 from distui.runs.state.progress import CHECKPOINTS
@@ -64,17 +64,21 @@ def _gpus(rank: int, gpus: Sequence[GpuReading]) -> Iterator[Figure]:
 
 def _progress(event: Progressed, before: Progressed | None) -> Iterator[Figure]:
     """What the run says of itself, and its epoch; of a checkpoint that is told with the step of before only that."""
-    if before is not None and _told(event, saved=True) != _told(before, saved=True) and _told(event) == _told(before):
+    if before is not None and _only_saved_since(event, before):
         yield from ((Series(name), value) for name, value in event.values.items() if name in CHECKPOINTS)
         return
-    last = Told(before.at, before.values) if before is not None else None
-    for name, value in figures_of(Told(event.at, event.values), last, event.seconds_per_step):
+    last = Said(before.at, before.values) if before is not None else None
+    for name, value in figures_of(Said(event.at, event.values), last, event.seconds_per_step):
         yield Series(name), value
     if EPOCH in event.values:
         yield Series(EPOCH), event.values[EPOCH]
 
 
-def _told(event: Progressed, *, saved: bool = False) -> dict[str, float | str]:
+def _only_saved_since(event: Progressed, before: Progressed) -> bool:
+    return _values(event, saved=True) != _values(before, saved=True) and _values(event) == _values(before)
+
+
+def _values(event: Progressed, *, saved: bool = False) -> dict[str, float | str]:
     """What it tells of the checkpoint that was saved last, or of all else."""
     everything: dict[str, float | str] = {**event.words, **event.values}
     return {name: said for name, said in everything.items() if (name in CHECKPOINTS) is saved}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import RanksStepped, RankStep
-from distui.runs.series.figures import Figure, Told, figures_of
+from distui.runs.series.figures import Figure, Said, figures_of
 from distui.runs.series.values import Series
 
 LATE_S = 5.0
@@ -28,13 +28,13 @@ class RankMeasure:
         for step in event.steps:
             before, self._before[step.rank] = self._before.get(step.rank), step
             at = event.at if event.at - step.at <= LATE_S else step.at
-            values = figures_of(_told(step), _told(before) if before is not None else None, _pace(step, before))
+            values = figures_of(_said(step), _said(before) if before is not None else None, _pace(step, before))
             found.setdefault(at, []).extend((Series(name, step.rank), value) for name, value in values)
         yield from sorted(found.items(), key=lambda pair: pair[0])
 
 
-def _told(step: RankStep) -> Told:
-    return Told(step.at, step.values)
+def _said(step: RankStep) -> Said:
+    return Said(step.at, step.values)
 
 
 def _pace(step: RankStep, before: RankStep | None) -> float | None:

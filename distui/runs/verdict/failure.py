@@ -125,7 +125,7 @@ def said_last(part: Part, *ranks: int, until: float | None = None) -> Sequence[s
     """
     own = [line for rank in ranks for line in part.task.lines.get(rank, ())]
     for lines in (own, part.task.lines.get(None, ())):
-        told = [line.text for line in lines if until is None or line.at is None or line.at < until]
-        if any(text.strip() for text in told):
-            return told
+        before = [line.text for line in lines if until is None or line.at is None or line.at < until]
+        if any(text.strip() for text in before):
+            return before
     return ()

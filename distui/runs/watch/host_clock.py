@@ -31,7 +31,7 @@ class HostClock:
         self._sure = at
         """When it had surely not been set."""
 
-    def told(self, reading: Reading) -> bool:
+    def take(self, reading: Reading) -> bool:
         """Take in one more reading; whether times are corrected otherwise from now on, or known otherwise."""
         found = clock((reading,))
         if found is None or reading.heard < reading.asked:  # our own clock was set back meanwhile

@@ -266,7 +266,7 @@ class RunTracker:
     def clock_told(self, host: str, reading: Reading) -> None:
         """Note what a host's clock said: times that come from now on are corrected by it."""
         known = self._clocks[host]
-        if known.told(reading):
+        if known.take(reading):
             for track in self.tracks.values():
                 if track.task.host == host:
                     track.log.offset = known.offset

@@ -112,8 +112,8 @@ def is_not_recorded(seen: RankSeen, seconds: float = 0.0) -> bool:
     that is none of those: all of them were over long before.
     """
     name = collective_of(seen)
-    told = seen.process is not None and seen.process.groups is not None
-    if not told or not name or name in UNCOUNTED or name.startswith(DIRECT):
+    known = seen.process is not None and seen.process.groups is not None
+    if not known or not name or name in UNCOUNTED or name.startswith(DIRECT):
         return False
     begun = (one for group in seen.groups.values() for one in (*group.recent, *group.direct))
     return all(one.over for one in begun) and _quiet_for(seen) >= seconds + STANDING_S

@@ -52,10 +52,10 @@ def explain_time_out(ranks: Sequence[RankSeen]) -> Explanation | None:
     ranks = told_apart(ranks)
     if (differ := _by_collective(ranks)) is not None:
         return differ
-    told = [seen for seen in ranks if seen.groups or (seen.process is not None and seen.process.left)]
-    told = [replace(seen, ended="") for seen in told]  # as they were before
-    stands = standing(told)
-    ends = chain_ends(told, stands, short_waits(told))
+    answered = [seen for seen in ranks if seen.groups or (seen.process is not None and seen.process.left)]
+    answered = [replace(seen, ended="") for seen in answered]  # as they were before
+    stands = standing(answered)
+    ends = chain_ends(answered, stands, short_waits(answered))
     if parts := cycle_parts(ends):
         places, (one, *_) = _places(ranks, set(ends.cycle)), parts
         return Explanation("deadlock", cycle_words(parts), "likely", places, since=one.since, collective=one.words)
@@ -63,8 +63,8 @@ def explain_time_out(ranks: Sequence[RankSeen]) -> Explanation | None:
     if first is None:
         return None
     those = [rank for rank in ends.free if rank in first.missing]
-    waits = any(may_wait(seen, told) for seen in told if seen.rank in ends.free)
-    sure = ends.sure and first in stands and not waits and len(told) == len(ranks)
+    waits = any(may_wait(seen, answered) for seen in answered if seen.rank in ends.free)
+    sure = ends.sure and first in stands and not waits and len(answered) == len(ranks)
     return Explanation(
         "hang",
         f"{named_ranks(those)} had not entered {first.words}, in which {named_ranks(first.waiting)} waited in vain",

@@ -12,9 +12,9 @@ def silent(ranks: Sequence[RankSeen]) -> tuple[int, ...]:
     """Ranks that tell no positions, or have ended and left none; nobody where all tell that torch counts: a logger does
     nothing in collectives.
     """
-    told = [seen.process for seen in ranks if seen.process is not None and seen.process.groups is not None]
-    world = max((process.world or 0 for process in told), default=0)
-    if 0 < world <= sum(process.torch_rank is not None for process in told):
+    answered = [seen.process for seen in ranks if seen.process is not None and seen.process.groups is not None]
+    world = max((process.world or 0 for process in answered), default=0)
+    if 0 < world <= sum(process.torch_rank is not None for process in answered):
         return ()
     return tuple(seen.rank for seen in ranks if seen.process is None or seen.process.groups is None)
 

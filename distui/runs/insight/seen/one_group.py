@@ -43,12 +43,12 @@ def by_members(ranks: Sequence[RankSeen]) -> Sequence[RankSeen]:
     What tells no members belongs to the group whose members have it among them. Where ranks contradict each other, as
     no groups of one name do that are there at a time, the name stays: see `contradict` in `hang/collectives.py`.
     """
-    told: dict[str, set[tuple[int, ...]]] = {}
+    members: dict[str, set[tuple[int, ...]]] = {}
     for seen in ranks:
         for name, group in seen.groups.items():
             if group.ranks:
-                told.setdefault(name, set()).add(group.ranks)
-    parts = {name: found for name, found in told.items() if len(found) > 1 and _disjoint(found)}
+                members.setdefault(name, set()).add(group.ranks)
+    parts = {name: found for name, found in members.items() if len(found) > 1 and _disjoint(found)}
     return [_named(seen, parts) for seen in ranks] if parts else ranks
 
 

@@ -203,8 +203,8 @@ def several_worlds(ranks: Sequence[RankSeen]) -> int | None:
     """How many ranks each default group has, where the program made several ones beside each other, of which nobody
     tells which ranks are together; None where it made one.
     """
-    told = [one.process for one in ranks if one.process is not None and one.within is None]
-    counts = Counter((one.world, one.torch_rank) for one in told if one.world and one.torch_rank is not None)
+    answered = [one.process for one in ranks if one.process is not None and one.within is None]
+    counts = Counter((one.world, one.torch_rank) for one in answered if one.world and one.torch_rank is not None)
     return next((world for (world, _), count in counts.items() if count > 1), None)
 
 

@@ -29,8 +29,8 @@ class Cause:
     """It waited for others in vain: a rank that failed in another way comes before it."""
     unclear: bool = False
     """It may be a peer's end that it met, or a trouble of its own: its words fit both."""
-    told: bool = False
-    """What else its line names is told of another task, in that one's words."""
+    reported: bool = False
+    """What else its line names is reported of another task, in that one's words."""
 
 
 OTHERS = "look at what the other ranks said last"
@@ -552,7 +552,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
         (
             r"Error reported from /job:",  # by TensorFlow's coordination service
-            Cause("another task failed", "look at the task that it names", secondary=True, told=True),
+            Cause("another task failed", "look at the task that it names", secondary=True, reported=True),
         ),
         (
             r"Connection (closed|reset) by (remote )?peer|ECONNRESET|Broken pipe|remote process exit(ed|ing)"

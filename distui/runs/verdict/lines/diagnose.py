@@ -122,8 +122,8 @@ def _named(lines: Iterable[str]) -> tuple[str, Cause] | None:
     best: tuple[str, Cause] | None = None
     for line in reversed([line[:MOST] for line in lines]):
         found = [] if _TOLD.search(line) else [cause for pattern, cause in RULES if pattern.search(line)]
-        told = [cause for cause in found if cause.told]
-        cause = min(told or found, key=_weakness, default=None)
+        reported = [cause for cause in found if cause.reported]
+        cause = min(reported or found, key=_weakness, default=None)
         if cause is not None and (best is None or _weakness(cause) < _weakness(best[1])):
             best = (line, cause)
         if best is not None and not _weakness(best[1]):
