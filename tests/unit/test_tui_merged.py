@@ -15,6 +15,7 @@ from distui.tui.logs import merged as module
 from distui.tui.logs.buffer import LogBuffer
 from distui.tui.logs.groups import FOLD_S, Group, fold_key, starred, unranked
 from distui.tui.logs.merged import MergedLog, matching
+from distui.tui.logs.merged_pane import MergedPane
 from distui.tui.logs.step_ranges import KEPT, LEAST, MOST
 from distui.tui.logs.why_apart import why_apart
 
@@ -185,6 +186,87 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     read(merged)
     assert merged.trimmed > 0
     assert merged.groups[-1].text == "line 2999"
+
+
+def test_what_ranks_say_every_second_for_days_stays_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line is folded with the one before; rows that are too old go, and lines that come then are in others."""
+    monkeypatch.setattr(module, "KEPT_LINES", 500)
+    monkeypatch.setattr(module, "MOST_IN_ROW", 100)
+    buffer = log(tmp_path, 0)
+    merged = MergedLog({0: buffer}, first=10_000)
+    for begin in range(0, 3000, 20):
+        log(tmp_path, 0, *((float(n), f"loss {n}.5") for n in range(begin, begin + 20)))
+        buffer.grow()
+        rows = read(merged)
+        assert merged.members == sum(row.members for row in rows) <= 500
+        assert rows[-1].last == begin + 19
+    assert merged.members > 300 and all(row.members <= 100 for row in rows)
+
+
+def pane_of(merged: MergedLog) -> MergedPane:
+    """A pane of it, read on as the app does."""
+    pane = MergedPane(0)
+    pane.merged, pane.hosts = merged, {}
+    pane.reader = lambda budget: merged.grow(1e9, 1.0, flush=True)
+    return pane
+
+
+def grown(pane: MergedPane) -> None:
+    """All is read, and what is too old is gone."""
+    while pane.grow(1.0) or pane.merged.members > module.KEPT_LINES:
+        pass
+
+
+def test_a_filter_shows_what_matches_though_old_rows_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that come are not taken for those that are gone, nor a range for what it was with fewer steps."""
+    monkeypatch.setattr(module, "KEPT_LINES", 300)
+    buffer = log(tmp_path, 0)
+    pane = pane_of(MergedLog({0: buffer}, first=10_000))
+    pane.filter = re.compile(rb"step [0-9]*7 ")
+    for begin in range(0, 3000, 50):
+        said = (
+            (float(n), f"step {n} loss 2.5" if n // 50 % 3 else f"at {n}.5 ({n})") for n in range(begin, begin + 50)
+        )
+        log(tmp_path, 0, *said)
+        buffer.grow()
+        grown(pane)
+        shown = [pane.item(row)[0] for row in range(pane.rows)]
+        wanted = [pane.merged.groups[at] for at in matching(pane.merged.groups, pane.filter)]
+        assert [group.text for group in shown] == [group.text for group in wanted]
+    assert pane.merged.trimmed and len(pane._hits) <= 2 * len(pane.merged.groups)
+
+
+@pytest.mark.parametrize("how", ["plain", "unfolded", "filtered"])
+def test_who_reads_stays_at_its_row_though_old_ones_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(module, "KEPT_LINES", 300)
+    monkeypatch.setattr(MergedPane, "refresh", lambda self, **kwargs: self)
+    buffer = log(tmp_path, 0, *((float(n), f"line ({n})") for n in range(250)), (250.0, "a"), (250.1, "a"))
+    pane = pane_of(MergedLog({0: buffer}, first=10_000))
+    pane.grow(1.0)
+    if how == "filtered":
+        pane.filter = re.compile(rb"a|[02468]\)")
+    pane.go(pane.rows - 1)
+    if how == "unfolded":
+        pane.toggle()
+    group = pane.item(pane.at)[0]
+    assert group.text == "a"
+    log(tmp_path, 0, *((float(n), f"line ({n})") for n in range(260, 420)))
+    buffer.grow()
+    grown(pane)
+    assert pane.merged.trimmed > 100 and pane.item(pane.at)[0] is group
+    log(tmp_path, 0, *((float(n), f"line ({n})") for n in range(420, 1000)))
+    buffer.grow()
+    grown(pane)
+    assert pane.cursor == 0 and not pane.open, "it is gone itself by then"
+
+
+def test_a_row_that_is_full_makes_nobody_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_IN_ROW", 10)
+    said = [(float(n), "waiting") for n in range(30)]
+    buffers = {0: log(tmp_path, 0, *said), 1: log(tmp_path, 1, *said[15:])}
+    assert [(row.members, row.shift) for row in read(MergedLog(buffers))] == [(10, 0.0)] * 4 + [(5, 0.0)]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)

@@ -37,6 +37,8 @@ MANY = 16
 """Rows that were put between others, from which on the log is worth merging again; each time four times as many."""
 OPEN_LINES = 5000
 """Lines that others may still be folded with before old ones are sifted out."""
+MOST_IN_ROW = 5000
+"""Lines of one row: what all ranks say every second for days is many rows, of which the old ones can go."""
 
 
 @dataclass(slots=True)
@@ -203,7 +205,9 @@ class MergedLog:
         if rank < 0:  # a launcher's words are never folded with those of a rank
             key = "launcher\n" + key
         group = self._open.get(key)
-        if group is not None and self.fold and not group.folded and abs(at - group.last) <= FOLD_S and text:
+        if group is not None and group.members >= MOST_IN_ROW:
+            group = None
+        if group is not None and self.fold and self._may_join(group, at) and text:
             self._join(group, at, rank, line, common_text)
             return
         alike = loose_key(common_text) if self.fold and rank >= 0 else ""
@@ -229,10 +233,13 @@ class MergedLog:
             self._alike = {k: g for k, g in self._alike.items() if at - g.last <= FOLD_S}
             self._open_limit = max(OPEN_LINES, 2 * len(self._open))  # else many fresh lines would be sifted with each
 
+    def _may_join(self, group: Group, at: float) -> bool:
+        return not group.folded and abs(at - group.last) <= FOLD_S and group.members < MOST_IN_ROW
+
     def _other(self, alike: str, at: float, rank: int) -> Group | None:
         """The row of other ranks that a line belongs to though its numbers are others."""
         found = self._alike.get(alike) if alike.strip() else None
-        if found is None or found.folded or abs(at - found.last) > FOLD_S or rank in found.ranks:
+        if found is None or not self._may_join(found, at) or rank in found.ranks:
             return None
         return found
 
@@ -268,11 +275,19 @@ class MergedLog:
         if self.members <= KEPT_LINES:
             return
         cut = max(1, len(self.groups) // 10)
-        self.members -= sum(g.members for g in self.groups[:cut])
+        gone = self.groups[:cut]
+        self.members -= sum(g.members for g in gone)
         del self.groups[:cut]
+        self._forget(gone)
         self._ranges.dropped(cut)
         self.trimmed += cut
         self.version += 1
+
+    def _forget(self, rows: Sequence[Group]) -> None:
+        """Nothing joins rows that are not there any more: it would be in none."""
+        gone = {id(group) for row in rows for group in (row, *row.parts)}
+        self._open = {key: group for key, group in self._open.items() if id(group) not in gone}
+        self._alike = {key: group for key, group in self._alike.items() if id(group) not in gone}
 
     # Showing
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -41,6 +42,16 @@ Item = tuple[Group, int]
 """A row: a group (-1), one of its members (0..), or what is left of them (-2)."""
 
 
+class Hit(NamedTuple):
+    """Whether a filter wants a group, as it was with so many steps. Held, the group is known by its identity: another
+    one may take the place of one that is gone.
+    """
+
+    group: Group
+    parts: int
+    wanted: bool
+
+
 class MergedPane(Pane):
     """Rows of a `MergedLog`. `z` unfolds one, `D` folds or unfolds all."""
 
@@ -61,17 +72,19 @@ class MergedPane(Pane):
         self.full = False
         """Whether it has the screen to itself and shows every column."""
         self.times = True
-        self.open: dict[int, int] = {}
-        """Unfolded groups (by identity) -> how many members are shown."""
+        self.open: dict[int, tuple[Group, int]] = {}
+        """Unfolded groups, by identity, and how many members of each are shown."""
         self.hosts: dict[str, tuple[int, ...]] = {}
         self._items: list[Item] = []
         self._state: tuple[object, ...] = ()
         self._strips: OrderedDict[tuple[object, ...], Strip] = OrderedDict()
-        self._hits: dict[int, bool] = {}
+        self._hits: dict[int, Hit] = {}
+        self._trimmed = 0
+        """How many rows of the log had gone at its front when it was looked at last."""
 
     def show(self, log: MergedLog) -> None:
         """Show another log, or the same one folded otherwise."""
-        self.merged = log
+        self.merged, self._trimmed = log, log.trimmed
         self.hosts = _hosts(log.buffers.values())
         self.open.clear()
         self._hits.clear()
@@ -98,7 +111,7 @@ class MergedPane(Pane):
         state = (
             self.merged.version,
             len(self.merged.groups),
-            tuple(self.open.items()),
+            tuple((key, shown) for key, (_, shown) in self.open.items()),
             self.filter,
             self.inverse,
             self.floor,
@@ -114,19 +127,26 @@ class MergedPane(Pane):
             return False
         if self.filter is None:
             return True
-        return self._hits[id(group)]
+        return self._hits[id(group)].wanted
 
     def _match(self) -> None:
-        """Try the filter on all groups it was not tried on yet."""
+        """Try the filter on all groups it was not tried on yet, and on ranges that have more steps by now."""
         if self.filter is None:
             return
-        new = [group for group in self.merged.groups if id(group) not in self._hits]
+        groups, hits = self.merged.groups, self._hits
+        new = [g for g in groups if (hit := hits.get(id(g))) is None or hit.parts != len(g.parts)]
         wanted = set(matching(new, self.filter, inverse=self.inverse))
-        self._hits |= {id(group): index in wanted for index, group in enumerate(new)}
+        hits |= {id(group): Hit(group, len(group.parts), index in wanted) for index, group in enumerate(new)}
+        if len(hits) > 2 * len(groups):
+            self._hits = {id(group): hits[id(group)] for group in groups}
+
+    def _unfolded(self, group: Group) -> int:
+        """How many members of a group are shown; 0 of one that is folded."""
+        return self.open.get(id(group), (group, 0))[1]
 
     def _unfold(self, group: Group) -> Iterator[Item]:
         yield group, -1
-        limit = self.open.get(id(group), 0)
+        limit = self._unfolded(group)
         if limit and group.members > 1:
             yield from ((group, i) for i in range(min(limit, group.members)))
             if group.members > limit:
@@ -163,16 +183,16 @@ class MergedPane(Pane):
             return
         if group.members < 2:
             return
-        limit = self.open.get(id(group), 0)
+        limit = self._unfolded(group)
         if limit == 0:
-            self.open[id(group)] = UNFOLDED
+            self.open[id(group)] = group, UNFOLDED
         elif limit < group.members:
-            self.open[id(group)] = group.members
+            self.open[id(group)] = group, group.members
         else:
             del self.open[id(group)]
         row = next((i for i in range(self.rows) if self.item(i) == (group, -1)), 0)
         self.go(row)
-        parts = min(group.members, self.open.get(id(group), 0) + 1)
+        parts = min(group.members, self._unfolded(group) + 1)
         self.top = max(self.top, min(row, row + parts - self.height + 1))
         self.repaint()
 
@@ -187,7 +207,23 @@ class MergedPane(Pane):
         self.behind = self.reader(budget)
         if (latest := self.latest()) is not self.merged:
             self.show(latest)
+        elif self.merged.trimmed != self._trimmed:
+            self._rows_went()
         return self.behind
+
+    def _rows_went(self) -> None:
+        """Old rows went at the front: who reads the others stays at them."""
+        here = {id(group) for group in self.merged.groups}
+        if self.plain:
+            gone = self.merged.trimmed - self._trimmed
+        else:
+            gone = sum(id(group) not in here for group, _ in self._items)
+            self.open = {key: one for key, one in self.open.items() if key in here}
+            self._index()
+        self._trimmed = self.merged.trimmed
+        self.top, self.seen = max(0, self.top - gone), max(0, self.seen - gone)
+        if self.cursor is not None:
+            self.cursor = max(0, self.cursor - gone)
 
     # Search.
 
@@ -225,7 +261,7 @@ class MergedPane(Pane):
         """See Pane."""
         group, part = self.item(row)
         palette = palette_of(self)
-        unfolded, shape = self.open.get(id(group), 0), (self.size.width, self.full, self.times)
+        unfolded, shape = self._unfolded(group), (self.size.width, self.full, self.times)
         said = group.at, group.members, group.spread_at
         key = (id(group), *said, part, unfolded, shape, id(palette), self.pattern)
         strip = self._strips.get(key)
@@ -264,7 +300,7 @@ class MergedPane(Pane):
             one = group.members == 1 and not group.level
             return self._marked(line, group.shown, palette.muted if one and not self.wide else style, palette)
         if part == -2:
-            more = group.members - self.open.get(id(group), 0)
+            more = group.members - self._unfolded(group)
             return line.gap(2).put(counted(more, "more line"), palette.muted)
         return self._marked(line.gap(2), self._member_text(group, part), palette.muted, palette)
 
@@ -291,7 +327,7 @@ class MergedPane(Pane):
             line.put(glyphs.tree if part != -1 else " ", palette.rule).gap(1)
         ranks = frozenset([members[part][0]]) if members else self._said_by(group, part)
         self._presence(line, ranks, group.level, palette)
-        count = group.members if part == -1 else group.members - self.open.get(id(group), 0) if part == -2 else 1
+        count = group.members if part == -1 else group.members - self._unfolded(group) if part == -2 else 1
         line.gap(1).put(
             count if count > 1 else "", palette.text if part == -1 else palette.muted, width=5, right=True
         ).gap(2)
@@ -312,7 +348,7 @@ class MergedPane(Pane):
     def _said_by(self, group: Group, part: int) -> frozenset[int]:
         if part == -1:
             return group.said_by()
-        return frozenset(rank for rank, _, _ in list(group.each())[self.open.get(id(group), 0) :])
+        return frozenset(rank for rank, _, _ in list(group.each())[self._unfolded(group) :])
 
     @property
     def presence_width(self) -> int:
