@@ -395,6 +395,25 @@ def test_what_came_late_is_merged_again(tmp_path: Path) -> None:
     assert [(row.text, row.said_by()) for row in rows] == [(row.text, row.said_by()) for row in read(wanted)]
 
 
+def test_of_a_long_run_only_what_is_kept_is_merged_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A week that was watched has hundreds of millions of lines before that; rows that are read back come as ever."""
+    monkeypatch.setattr(module, "KEPT_LINES", 300)
+    buffers = {rank: log(tmp_path, rank) for rank in range(2)}
+    merged = MergedLog(buffers, many=1)
+    for begin in range(0, 2000, 100):
+        for rank, buffer in buffers.items():
+            log(tmp_path, rank, *((n + 0.5 * rank, f"line ({n}) of {rank}") for n in range(begin, begin + 100)))
+            buffer.grow()
+        while merged.grow(1e9, 1.0, flush=True) or merged.members > module.KEPT_LINES:
+            pass
+    merged._between = 1
+    assert merged.scattered
+    again = merged.again()
+    rows = [(row.text, row.said_by()) for row in read(again)]
+    assert rows == [(row.text, row.said_by()) for row in merged.groups] and not again.from_start
+    assert sum(reader.line - reader.begin for reader in again._readers) == merged.members
+
+
 def test_what_is_read_is_not_merged_again(tmp_path: Path) -> None:
     """Neither while the rows are held, nor once a range was opened."""
     said = [(1.0 + step, f"step {step}  loss 2.1") for step in range(60)]

@@ -70,6 +70,7 @@ class MergedLog:
         names: Mapping[int, str] | None = None,
         fold: bool = True,
         first: int | None = None,
+        since: float | None = None,
         many: int = MANY,
     ) -> None:
         self.buffers = buffers
@@ -79,6 +80,8 @@ class MergedLog:
         self.fold = fold
         self.first = first if first is not None else max(200, FIRST_LINES // max(1, len(buffers)))
         """Lines of each rank that are read first, from its end."""
+        self._since = since
+        """Of them only those said by then or later are read, where that is known."""
         self.groups: list[Group] = []
         self._many = many
         self._between = 0
@@ -109,6 +112,8 @@ class MergedLog:
         for buffer in self.buffers.values():
             source = self._order.source(buffer.rank)
             first = max(0, buffer.count - self.first)
+            if self._since is not None:
+                first = max(first, buffer.first_since(self._since) or 0)
             self._readers.append(_Reader(buffer, source, first, first, buffer.cuts, buffer.size + buffer.behind))
 
     @property
@@ -119,7 +124,7 @@ class MergedLog:
     @property
     def from_start(self) -> bool:
         """Whether the rows begin with the first line of every rank."""
-        return not self.trimmed and all(b.count <= self.first for b in self.buffers.values())
+        return not self.trimmed and self._since is None and all(b.count <= self.first for b in self.buffers.values())
 
     def earlier(self) -> MergedLog:
         """The same log from further back."""
@@ -135,9 +140,10 @@ class MergedLog:
         return self.fold and self._between >= self._many and not (self.held or self._opened)
 
     def again(self) -> MergedLog:
-        """The same lines merged from the first one, now that all of them are there."""
+        """The same lines merged from the first one that is still kept, now that all of them are there."""
         first = max([self.first, *(reader.buffer.count - reader.begin for reader in self._readers)])
-        return MergedLog(self.buffers, names=self.names, first=first, many=4 * self._many)
+        since = self.groups[0].at if self.trimmed and self.timed and self.groups else None
+        return MergedLog(self.buffers, names=self.names, first=first, since=since, many=4 * self._many)
 
     def reaches(self, other: MergedLog) -> bool:
         """Whether it is as far as another one of the same lines."""
