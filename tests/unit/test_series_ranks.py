@@ -303,6 +303,36 @@ def test_the_rank_that_leads_from_now_on_is_believed(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_run_that_is_taken_up_in_an_evaluation_keeps_its_curve(tmp_path: Path, plan: RunPlan) -> None:
+    """All ranks count anew in it, and which of them leads is not known at once. Another attempt begins anew."""
+
+    def follow(plan: RunPlan, *said: tuple[int, range, float]) -> list[tuple[float, float]]:
+        keeper = SeriesKeeper(tmp_path)
+        keeper.measure(plan)
+        for rank, steps, loss in said:
+            passed = tuple({"step": float(step), "loss": loss} for step in steps)
+            keeper.take(Progressed(T0, rank, "h1", passed[-1], passed=passed))
+        keeper.close()
+        return [(row.last_step, row.bins[Series("loss")].mean) for row in by_width(read_steps(tmp_path), 1.0)]
+
+    follow(plan, (0, range(500), 1.0))
+    found = follow(plan, (1, range(3, 5), 8.0), (0, range(4, 6), 7.0), (0, range(500, 502), 1.0))
+    assert found == [(step, {3: 8.0, 4: 7.0, 5: 7.0}.get(step, 1.0)) for step in range(502)]
+    second = follow(dataclasses.replace(plan, attempt=2), (0, range(300, 302), 2.0))
+    assert second[-3:] == [(299, 1.0), (300, 2.0), (301, 2.0)]
+
+
+def test_a_row_is_of_one_rank_where_both_said_its_steps(tmp_path: Path) -> None:
+    """Rank 1 spoke first, and both are at the same step."""
+    made = StepCurve(tmp_path)
+    made._open()
+    made._file.widest = 64.0
+    for rank, loss in ((1, 9.0), (0, 1.0)):
+        made.put({"step": 5.0, "loss": loss}, rank)
+    made.flush()
+    assert [row.bins[Series("loss")][1:] for row in read_steps(tmp_path)] == [(1.0,) * 3]
+
+
 @pytest.mark.parametrize("rows", [64, 1600])
 def test_what_was_said_last_of_a_step_is_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """The workers begin anew within an attempt, from a checkpoint; in rows of one step and in wide ones."""

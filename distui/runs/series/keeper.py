@@ -23,9 +23,12 @@ class SeriesKeeper:
         self._measure: tuple[Measure, RankMeasure] | None = None
 
     def measure(self, plan: RunPlan) -> None:
-        """What comes is of this plan from now on."""
+        """What comes is of this plan from now on. Of a run that is taken up it may be another attempt than is in its
+        files, unless it is the first one.
+        """
+        if self._measure is not None or plan.attempt > 1:
+            self._steps.begin()
         self._measure = Measure(plan), RankMeasure(plan)
-        self._steps.begin()
 
     def take(self, event: Event) -> None:
         """Keep what an event measures."""

@@ -76,6 +76,8 @@ class StepCurve:
         """The one that this row is of."""
         self._rank: int | None = None
         """Who said the last step."""
+        self._anew = False
+        """Whether another attempt has begun, which has said nothing yet."""
         self._last = -math.inf
         """The place of the furthest step."""
         self._now = -math.inf
@@ -85,23 +87,26 @@ class StepCurve:
         """Whether a later distui has written here: then nothing is."""
 
     def begin(self) -> None:
-        """Another attempt, or another process that follows the run: what it says of steps counts, not what was said."""
-        self._rank = None
+        """Another attempt: from where it begins nothing counts of those before it. Another process that follows the
+        same attempt is none: what it reads first may be an evaluation, whose steps are not those that the run is at.
+        """
+        self._anew = True
 
     def put(self, values: Mapping[str, float], rank: int = 0) -> None:
-        """What a rank said of a step. Another one than before, which leads from now on, is believed in its place: what
-        ranks learn may differ.
+        """What a rank said of a step. Another one than before, which leads from now on, is believed where both said
+        one: what ranks learn may differ.
         """
         place = place_of(values.get("step", math.nan), values.get(EPOCH, 0.0))
         if place is None:
             return
         self._open()
-        if rank != self._rank and place <= self._last:
+        if self._anew and place <= self._last:
             self._drop(place)
-        self._rank, self._last = rank, max(self._last, place)
-        self._add(place, values)
+        again = place < self._now or (place == self._now and rank != self._rank)
+        self._anew, self._rank, self._last = False, rank, max(self._last, place)
+        self._add(place, values, again=again)
 
-    def _add(self, place: float, values: Mapping[str, float]) -> None:
+    def _add(self, place: float, values: Mapping[str, float], *, again: bool) -> None:
         width = self._file.widest
         start, epoch, row = start_of(place, width), math.floor(values.get(EPOCH, 0.0)), self._row
         if row is None or (row.start, row.width) != (start, width):
@@ -109,7 +114,7 @@ class StepCurve:
             row = self._row = StepRow(start, width)
         elif self._epoch != epoch:
             row = self._row = StepRow(start, width)  # so many of them are in one row that only the last is kept
-        elif place < self._now and row.says(values):
+        elif again and row.says(values):
             row.again()
         self._epoch, self._now = epoch, place
         for name, value in values.items():
