@@ -246,6 +246,19 @@ def test_far_from_any_value_nothing_is_told(tmp_path: Path) -> None:
     assert title_of(Page(page.readings, page.panels, window, page.looks), "loss").split()[-1] == "-"
 
 
+def test_lateness_of_a_long_run_hides_no_gap_of_the_others(tmp_path: Path) -> None:
+    """It is looked at once a minute, later its rows are of ten: half an hour without a GPU's load is seen as such."""
+    writer = SeriesWriter(tmp_path)
+    for second in (*range(600), *range(2400, 3000)):
+        writer.put(T0 + second, [(Series("gpu_load", 0), 50.0)])
+    writer.close()
+    keep_lateness(tmp_path, T0 + 2000, 1200.0, {0: 0.2, 1: 0.1})
+    found = RunReader(partial(SeriesReader, tmp_path)).read(T0, T0 + 3000, finest=1.0)
+    page = Page(found, panels_of(found.names), Window.of(T0, T0 + 3000).moved(-1500), Looks())
+    assert title_of(page, "gpu_load").split()[-1] == "-"
+    assert title_of(page, "late").split()[-2:] == ["150", "ms"]
+
+
 @pytest.mark.parametrize("size", [(80, 18), (120, 30), (200, 44), (20, 3), (9, 1), (3, 2)])
 @pytest.mark.parametrize("looks", [Looks(), Looks(alone=True, log=True, smooth=2), Looks(each=True, clock=False)])
 def test_the_page_has_its_size(tmp_path: Path, size: tuple[int, int], looks: Looks) -> None:

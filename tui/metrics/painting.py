@@ -114,16 +114,17 @@ def _curves(palette: Palette, page: Page, panel: Panel) -> list[Curve]:
     found: list[Curve] = []
     for number, name in enumerate(panel.names):
         bright = palette.data[3] if number == 0 else palette.hues[1]
+        finest = readings.finest_of(name)
         members = readings.members.get(name, {}) if page.looks.each else {}
         if len(members) > 1:
             chosen = _chosen(members, page.looks)
             for series, points in members.items():
                 if series != chosen:
-                    found.append(_curve(points, window, palette.data[1 if number == 0 else 0], readings.finest))
-            found.append(_curve(members[chosen], window, bright, readings.finest))
+                    found.append(_curve(points, window, palette.data[1 if number == 0 else 0], finest))
+            found.append(_curve(members[chosen], window, bright, finest))
         else:
             points = readings.between(name, window.low, window.high)
-            curve = _curve(points, window, bright, readings.finest)
+            curve = _curve(points, window, bright, finest)
             found.append(replace(curve, band=len(panel.names) == 1))
     return found
 
@@ -172,7 +173,7 @@ def _value(line: Line, palette: Palette, page: Page, name: str, *, several: bool
         chosen = _chosen(members, looks)
         points = members[chosen]
         line.put(f"rank {chosen.rank}" if chosen.rank is not None else chosen.host, palette.muted).gap(2)
-    found = value_at(points, page.window, readings.finest)
+    found = value_at(points, page.window, readings.finest_of(name))
     if found is None:
         line.put("-", palette.faint)
         return

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property, partial
 
 from distui.frozen import frozen
 from distui.runs.lines.events import Progressed
+from distui.runs.series.late import LATENESS
 from distui.runs.series.measure import EPOCH
 from distui.runs.series.older import series_of
 from distui.runs.series.ranks import LATE_S
 from distui.runs.series.reader import SeriesReader
-from distui.runs.series.values import Row, Series
+from distui.runs.series.values import Folded, Row, Series
 from distui.runs.store.runs import StoredRun
 from distui.tui.plot.curve import Point, point, usual_gap
 
@@ -30,7 +31,7 @@ class Readings:
     steps: Sequence[tuple[float, float]]
     """(when, step), by time."""
     finest: float
-    """Seconds that a point stands for at least."""
+    """Seconds that a point stands for at least, but for one of lateness."""
     names: tuple[str, ...] = ()
     """All that was measured, at any time."""
     span: tuple[float, float] | None = None
@@ -40,6 +41,12 @@ class Readings:
     """The names that several ranks say, each for itself."""
     said: Sequence[Row] = ()
     """What was said of each step, by the step; empty unless it was asked for, and of runs of an older distui."""
+    late: float = 0.0
+    """Seconds that a point of lateness stands for at least: the time between two looks at all ranks."""
+
+    def finest_of(self, name: str) -> float:
+        """Seconds that a point of a name stands for at least."""
+        return max(self.finest, self.late) if name == LATENESS else self.finest
 
     def step_at(self, at: float) -> float | None:
         """The step that the run was at."""
@@ -64,6 +71,56 @@ NOTHING = Readings({}, {}, (), 0.0)
 
 _OfRanks = list[tuple[Point, float]]
 """Points over ranks, and how many seconds each stands for."""
+_Members = dict[str, dict[Series, list[Point]]]
+"""The points of each rank or host, by name."""
+
+
+@frozen
+class _Reach:
+    """What is read: from when to when, and how fine."""
+
+    low: float
+    high: float
+    finest: float
+
+
+class _Over:
+    """Rows over all ranks and hosts, as they come: their points, and where the run was."""
+
+    def __init__(self, finest: float) -> None:
+        self.points: dict[str, list[Point]] = {}
+        self.steps: list[tuple[float, float]] = []
+        self.epochs: list[tuple[float, float]] = []
+        self.width = finest
+        """Of the widest row, but for those of lateness: these are of the time between two looks at it."""
+        self.late = 0.0
+        """Of the widest one of these."""
+
+    def take(self, row: Folded) -> None:
+        at = row.middle
+        for name, found in row.values.items():
+            self.points.setdefault(name, []).append(Point(at, found.mid, found.low, found.high))
+        epoch = row.values.get(EPOCH)
+        if epoch is not None and epoch.high == epoch.high:
+            self.epochs.append((row.start, epoch.high))
+        if row.last_step == row.last_step:
+            self.steps.append((row.start, row.last_step))
+        if row.values.keys() == {LATENESS}:
+            self.late = max(self.late, row.width)
+        else:
+            self.width = max(self.width, row.width)
+
+
+def _members(reader: SeriesReader, wanted: Sequence[Series], reach: _Reach) -> _Members:
+    found: _Members = {}
+    rows = reader.rows(wanted, since=reach.low, until=reach.high, finest=reach.finest) if wanted else ()
+    for row in rows:
+        at = row.start + row.width / 2
+        for series, one in row.bins.items():
+            found.setdefault(series.name, {}).setdefault(series, []).append(Point(at, one.mean, one.low, one.high))
+    for curve in (curve for curves in found.values() for curve in curves.values()):
+        curve.sort()
+    return found
 
 
 class RunReader:
@@ -105,38 +162,24 @@ class RunReader:
         With `ranks` what several ranks said of their own progress stands for what the leading one said, where known.
         """
         self._reader.refresh()
-        points: dict[str, list[Point]] = {}
-        steps: list[tuple[float, float]] = []
-        epochs: list[tuple[float, float]] = []
-        width = finest
-        for row in self._reader.folded(since=low, until=high, finest=finest):
-            at = row.middle
-            for name, found in row.values.items():
-                points.setdefault(name, []).append(Point(at, found.mid, found.low, found.high))
-            epoch = row.values.get(EPOCH)
-            if epoch is not None and epoch.high == epoch.high:
-                epochs.append((row.start, epoch.high))
-            if row.last_step == row.last_step:
-                steps.append((row.start, row.last_step))
-            width = max(width, row.width)
-        known, by_rank = self._reader.series, self._series_of_ranks() if ranks else []
-        several = {series.name for series in by_rank}
+        reach = _Reach(low, high, finest)
+        found = self._over_all(reach)
+        by_rank = self._series_of_ranks() if ranks else []
+        several = frozenset(series.name for series in by_rank)
         if several:
-            for name, of_ranks in self._folded_ranks(several, low, high, finest).items():
-                points[name] = [one for one, _ in of_ranks] + _beside(of_ranks, points.get(name, ()), finest)
-        members: dict[str, dict[Series, list[Point]]] = {}
-        for reader, there in ((self._reader, [s for s in known if s.name not in several]), (self._ranks, by_rank)):
-            wanted = [series for series in there if series.name in each]
-            for full in reader.rows(wanted, since=low, until=high, finest=finest) if wanted else ():
-                at = full.start + full.width / 2
-                for series, one in full.bins.items():
-                    curve = members.setdefault(series.name, {}).setdefault(series, [])
-                    curve.append(Point(at, one.mean, one.low, one.high))
-        for curve in (*points.values(), *(one for curves in members.values() for one in curves.values())):
-            curve.sort()
-        names = tuple(dict.fromkeys(series.name for series in known if series.name != EPOCH))
-        span, told = self._reader.span, tuple(sorted(epochs))
-        return Readings(points, members, tuple(sorted(steps)), width, names, span, told, frozenset(several))
+            found.points |= self._over_ranks(several, found.points, reach)
+        members = self._each(each, by_rank, reach)
+        known = tuple(dict.fromkeys(series.name for series in self._reader.series if series.name != EPOCH))
+        points = {name: sorted(curve) for name, curve in found.points.items()}
+        steps, epochs = tuple(sorted(found.steps)), tuple(sorted(found.epochs))
+        return Readings(points, members, steps, found.width, known, self._reader.span, epochs, several, late=found.late)
+
+    def _over_all(self, reach: _Reach) -> _Over:
+        """The rows as one value for each name."""
+        found = _Over(reach.finest)
+        for row in self._reader.folded(since=reach.low, until=reach.high, finest=reach.finest):
+            found.take(row)
+        return found
 
     def _series_of_ranks(self) -> list[Series]:
         """What more than one rank said of itself."""
@@ -145,13 +188,28 @@ class RunReader:
         counts = Counter(series.name for series in said)
         return [series for series in said if counts[series.name] > 1]
 
-    def _folded_ranks(self, names: Collection[str], low: float, high: float, finest: float) -> dict[str, _OfRanks]:
-        found: dict[str, _OfRanks] = {name: [] for name in names}
-        for row in self._ranks.folded(since=low, until=high, finest=finest):
-            for name, spread in row.values.items():
-                if name in names:
-                    found[name].append((Point(row.middle, spread.mid, spread.low, spread.high), row.width))
-        return {name: points for name, points in found.items() if points}
+    def _over_ranks(
+        self, names: Set[str], leading: Mapping[str, Sequence[Point]], reach: _Reach
+    ) -> dict[str, list[Point]]:
+        """What several ranks said, as one value for each name, and what the leading one said when they said nothing."""
+        found: dict[str, _OfRanks] = {}
+        for row in self._ranks.folded(since=reach.low, until=reach.high, finest=reach.finest):
+            for name in names & row.values.keys():
+                one = row.values[name]
+                found.setdefault(name, []).append((Point(row.middle, one.mid, one.low, one.high), row.width))
+        return {
+            name: [one for one, _ in of_ranks] + _beside(of_ranks, leading.get(name, ()), reach.finest)
+            for name, of_ranks in found.items()
+        }
+
+    def _each(self, names: Sequence[str], by_rank: Sequence[Series], reach: _Reach) -> _Members:
+        """Each rank and host by itself, of these names; what several ranks said of themselves by what they said."""
+        several = {series.name for series in by_rank}
+        others = [series for series in self._reader.series if series.name in names and series.name not in several]
+        found = _members(self._reader, others, reach)
+        if own := [series for series in by_rank if series.name in names]:
+            found |= _members(self._ranks, own, reach)
+        return found
 
     def by_step(self) -> list[Row]:
         """What was said of each step."""

@@ -345,7 +345,7 @@ class MetricsScreen(View):
             return
         rows = []
         for name in (name for panel in self.panels for name in panel.names):
-            found = value_at(self.readings.points.get(name, ()), page.window, self.readings.finest)
+            found = value_at(self.readings.points.get(name, ()), page.window, self.readings.finest_of(name))
             if found is not None:
                 rows.append("\t".join((safe(name), *(value_words(name, v) for v in found[1:]))))
         app_of(self).copy("\n".join(("series\tmedian\tlowest\thighest", *rows)) + "\n")

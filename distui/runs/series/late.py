@@ -13,6 +13,8 @@ from pathlib import Path
 from distui.runs.series.level import Level, LevelFile, is_moment
 from distui.runs.series.values import NAN, Row, Series, bin_of
 
+LATENESS = "late"
+"""What its series are called, each of one rank."""
 LATE = Level("late", 1, 1000)
 EVERY_S = 60.0
 """Whoever follows a run keeps no more than one row in so many seconds."""
@@ -42,6 +44,6 @@ def keep_lateness(folder: Path, at: float, seconds: float, late: Mapping[int, fl
     if not late or not is_moment(at):
         return
     width = max(LATE.width, seconds)
-    bins = {Series("late", rank): bin_of(value) for rank, value in late.items()}
+    bins = {Series(LATENESS, rank): bin_of(value) for rank, value in late.items()}
     with contextlib.suppress(OSError):
         LevelFile(folder, LATE, last=True).append(Row(max(0.0, at - width), width, NAN, NAN, bins))
