@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -83,15 +84,37 @@ def _spacing(steps: Sequence[tuple[float, float]]) -> float:
 
 
 def placed_points(readings: Readings, name: str, steps: Steps) -> list[tuple[Place, Point]]:
-    """The points of a name, each with where the run was, in the order of epochs and steps."""
-    places, found, at = steps.places(readings), [], -1
+    """The points of a name, each with where the run was, in the order of epochs and steps. Of steps that came again, as
+    from a checkpoint, those that came last.
+    """
+    places, found, at = steps.places(readings), list[tuple[Place, Point]](), -1
     for point in readings.points.get(name, ()):
         while at + 1 < len(places) and places[at + 1][0] <= point.x:
             at += 1
         if at >= 0 and math.isfinite(point.mid):
             place = places[at][1]
             found.append((place, point._replace(x=steps.along(place))))
-    return sorted(found)
+    return _newest(found, 3 * _spacing(readings.steps))
+
+
+def _newest(said: Sequence[tuple[Place, Point]], near: float) -> list[tuple[Place, Point]]:
+    """In the order of steps, without what was said before of steps that came again: of those that a value and the one
+    before it, no further apart than is `near`, have between them. Where a run goes back nobody knows what comes.
+    """
+    found: list[tuple[Place, Point]] = []
+    before = math.inf
+    for one in said:
+        x = one[1].x
+        first = bisect_right(found, before, key=_along) if before < x <= before + near else None
+        if first is None:
+            first = bisect_right(found, x, key=_along) if x == before else bisect_left(found, x, key=_along)
+        found[first : bisect_right(found, x, key=_along)] = [one]
+        before = x
+    return found
+
+
+def _along(one: tuple[Place, Point]) -> float:
+    return one[1].x
 
 
 def said_points(old: Readings, new: Readings, name: str, steps: Steps) -> tuple[Said, Said] | None:
