@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,8 @@ from distui.runs.insight.asking.look import Look
 from distui.runs.insight.seen.answers import Collective, Group, Process
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.explanation import Explanation, Kind
-from distui.runs.series.late import LateKept
+from distui.runs.series.late import LateKept, _alone, keep_lateness
+from distui.runs.series.level import Content, LevelFile
 from distui.runs.series.reader import SeriesReader
 from distui.runs.series.values import Series
 from fakehosts.runs import Cluster, until, use_fake_follower
@@ -127,6 +129,44 @@ async def test_one_look_is_worked_on_at_a_time(tmp_path: Path) -> None:
     with followed.late.one:
         await followed.look(0, ranks())
     assert rows_in(tmp_path) == []
+
+
+async def test_a_clock_that_is_set_back_is_no_end_of_it(tmp_path: Path) -> None:
+    """By an hour: steps from then on are kept, none of those before is kept twice."""
+    followed = Followed(tmp_path)
+    await followed.look(5, ranks())
+    await followed.look(-3600, ranks(NOW - 3601))
+    await followed.look(-3539, ranks(NOW - 3540))
+    assert [(start, end) for start, end, _ in rows_in(tmp_path)] == [(-3578.8, -3540.8), (-39.8, -1.8)]
+
+
+def test_two_that_keep_lateness_at_once_lose_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever follows the run, and `distui why`: one comes when the other has read what there is."""
+    keep_lateness(tmp_path, NOW, 1.0, {0: 0.1})
+    others: list[threading.Thread] = []
+    opened = LevelFile.open
+
+    def slow(file: LevelFile) -> Content:
+        found = opened(file)
+        if not others:
+            others.append(threading.Thread(target=keep_lateness, args=(tmp_path, NOW + 10, 1.0, {1: 0.3})))
+            others[0].start()
+            others[0].join(0.05)
+        return found
+
+    monkeypatch.setattr(LevelFile, "open", slow)
+    keep_lateness(tmp_path, NOW + 5, 1.0, {2: 0.2})
+    others[0].join()
+    assert late(tmp_path) == {0: 0.1, 1: 0.3, 2: 0.2}
+
+
+def test_nobody_waits_long_for_another_one(tmp_path: Path) -> None:
+    """A row of a minute is not worth it."""
+    keep_lateness(tmp_path, NOW, 1.0, {0: 0.1})
+    with _alone(tmp_path):
+        began = time.monotonic()
+        keep_lateness(tmp_path, NOW + 5, 1.0, {0: 0.2})
+    assert time.monotonic() - began < 5 and late(tmp_path) == {0: 0.1}
 
 
 async def test_lateness_is_kept_after_all_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,17 +5,23 @@ process that follows the run ask for it, too (`distui why`). Of a run of weeks o
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import math
+import os
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from distui.files import make_private
 from distui.runs.series.level import Level, LevelFile, is_moment
 from distui.runs.series.values import NAN, Row, Series, bin_of
 
 LATENESS = "late"
 """What its series are called, each of one rank."""
 LATE = Level("late", 1, 1000)
+TRIES, PAUSE_S = 20, 0.01
+"""How often it is tried to write while somebody else does, and seconds in between."""
 EVERY_S = 60.0
 """Whoever follows a run keeps no more than one row in so many seconds."""
 
@@ -33,8 +39,10 @@ class LateKept:
 
     def due(self, now: float) -> bool:
         """Whether there may be another row."""
-        if now - self._tried < EVERY_S:
+        if 0 <= now - self._tried < EVERY_S:
             return False
+        if now < self._tried:  # our clock was set back: steps that come now are not later than those that are kept
+            self.until = min(self.until, now)
         self._tried = now
         return True
 
@@ -46,4 +54,28 @@ def keep_lateness(folder: Path, at: float, seconds: float, late: Mapping[int, fl
     width = max(LATE.width, seconds)
     bins = {Series(LATENESS, rank): bin_of(value) for rank, value in late.items()}
     with contextlib.suppress(OSError):
-        LevelFile(folder, LATE, last=True).append(Row(max(0.0, at - width), width, NAN, NAN, bins))
+        make_private(folder)
+        with _alone(folder):
+            LevelFile(folder, LATE, last=True).append(Row(max(0.0, at - width), width, NAN, NAN, bins))
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Nobody else writes here meanwhile, in this process or another. Raises BlockingIOError where somebody does so for
+    long; where folders can't be locked (NFS) it is as if nobody did.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for left in reversed(range(TRIES)):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not left:
+                    raise
+                time.sleep(PAUSE_S)
+            except OSError:
+                break
+        yield
+    finally:
+        os.close(handle)
