@@ -8,12 +8,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from every_key import a_run
 from fakes import FakeBackend, FakeLive, history, screen_text, settle
 from measuring import SECONDS, measured, write
 from test_runs_preview import until
 
+from distui.runs.lines.events import RunEnded
 from distui.runs.store.runs import StoredRun
+from distui.tui.metrics import screen as metrics
 from distui.tui.metrics.screen import MetricsScreen
 
 
@@ -48,6 +51,26 @@ async def test_a_metrics_page_goes_on(backend: FakeBackend, open_app: Any, tmp_p
         await until(pilot, lambda: page.window is not None and page.window.end > before.end + 50)
         assert page.window.begin == before.begin
         assert "step 659" in screen_text(app)
+
+
+async def test_a_metrics_page_shows_a_run_to_its_end(
+    backend: FakeBackend, open_app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it measured last is written when it ends: later than the page has read it, which is seldom in a long one."""
+    monkeypatch.setattr(metrics, "SLOWEST_S", 1e9)
+    now = time.time()
+    live = await a_measured_run(backend, end=now - 60)
+    async with open_app((120, 36)) as (app, pilot):
+        app.open_run(live)
+        await settle(pilot)
+        await app.run_action("metrics", default_namespace=app.screen)
+        page = app.screen
+        assert isinstance(page, MetricsScreen)
+        await until(pilot, lambda: page.window is not None)
+        page._read_at = page._clock() + 3600
+        write(live.stored.series_dir, now - 60, 60, since=SECONDS)
+        await live.feed(RunEnded(now, "succeeded", 0))
+        await until(pilot, lambda: "step 659" in screen_text(app))
 
 
 async def test_the_preview_of_a_run_goes_on(backend: FakeBackend, open_app: Any, tmp_path: Path) -> None:

@@ -66,6 +66,13 @@ def test_each_rank_is_named_once_and_again_when_it_is_back() -> None:
     assert [(e.rank, e.quiet) for e in silences.news(state, 172.0)] == [(0, False)]
 
 
+def test_ranks_are_looked_at_though_the_clock_was_set_back() -> None:
+    """By an hour: not for an hour nobody is."""
+    silences, state = Silences(PLAN), running()
+    assert list(silences.news(running(line(3700.0), line(3700.0, 1)), 3700.0)) == []
+    assert [e.rank for e in silences.news(state, 165.0)] == [0, 1]
+
+
 def test_a_rank_that_ends_is_no_longer_quiet() -> None:
     """Nobody is told that a dead rank is back."""
     silences, state = Silences(PLAN), running()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import errno
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -108,6 +109,16 @@ async def test_lines_reach_file_and_event_once(make: Any) -> None:
     assert watched.stored.rank_log(0).read_bytes() == b"one\ntwo\nthree"
     assert watched.tracker.settled
     assert watched.tracker.verdict().outcome == "succeeded"
+
+
+async def test_how_far_logs_were_read_is_noted_though_the_clock_was_set_back(make: Any) -> None:
+    """By an hour: a distui that is killed in it would read all of that hour again."""
+    watched = make(plan_for("h1"))
+    async with watched.watch.following(watched.hosts, adopted=False):
+        for watched.now, text in ((3700.0, b"one\n"), (100.0, b"two\n"), (102.0, b"three\n")):
+            await watched.watch.take("h1", records(0, text))
+            point = json.loads(watched.stored.follow_file(0).read_bytes())
+            assert point["resume"]["written"] == len(text)
 
 
 async def test_what_was_said_before_it_was_followed_is_progress_of_then(make: Any) -> None:

@@ -111,6 +111,8 @@ class MetricsScreen(View):
         """Whether the files are being read just now."""
         self._again = False
         self._read_at = float("-inf")
+        self._read_ended = False
+        """Whether it was read since the run has ended."""
 
     # What it shows.
 
@@ -174,10 +176,16 @@ class MetricsScreen(View):
         """Read on while the run goes on, as often as that would move something."""
         if self.closing:
             return
-        pace = self.window.span / self.dots if self.window is not None else 0.0
-        if self.live.state.ended is None and self._clock() - self._read_at >= min(SLOWEST_S, pace):
+        if self._is_due():
             self._read()
         self.refresh_bars()
+
+    def _is_due(self) -> bool:
+        """Whether to read on; once more when the run has ended, since what it measured last is written then."""
+        if self.live.state.ended is not None:
+            return not self._read_ended
+        pace = self.window.span / self.dots if self.window is not None else 0.0
+        return not 0 <= self._clock() - self._read_at < min(SLOWEST_S, pace)  # a clock may be set back
 
     def _read(self) -> None:
         """Have it read what is looked at; once more afterwards where it is being read already."""
@@ -190,6 +198,7 @@ class MetricsScreen(View):
         try:
             while self._again and not self.closing:
                 self._again, self._read_at = False, self._clock()
+                self._read_ended = self.live.state.ended is not None
                 if self.live.stored != self._stored:  # its owner left, and it is looked on at in a copy
                     self._stored = self.live.stored
                     self._reader = RunReader.of(self._stored)

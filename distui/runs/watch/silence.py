@@ -49,7 +49,7 @@ class Silences:
 
     def news(self, state: RunState, now: float) -> Iterator[RankSilent]:
         """What changed since `state` was given to it last; looks at most every second."""
-        if not self._plan.stall_after or now - self._looked < LOOK_EVERY_S:
+        if not self._plan.stall_after or 0 <= now - self._looked < LOOK_EVERY_S:
             return
         self._looked = now
         self.look(state, now)
