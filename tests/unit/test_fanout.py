@@ -159,6 +159,26 @@ async def test_a_late_reader_is_told_of_this_attempt_and_keeps_why_nothing_goes_
         assert functools.reduce(apply, await anext(fan.batches()), RunState()) == fan.state
 
 
+async def test_a_long_story_is_not_sifted_with_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A week of a host that comes and goes: who begins to read gets the first lines, one that sleeps costs little."""
+    monkeypatch.setattr(fanout, "MOST_WAITING", 100)
+    fan = Fanout()
+    fan.put((STORY[0], *(HostChanged(2.0 + n, "h1", "lost" if n % 2 else "back") for n in range(300))))
+    reader = fan.batches()
+    waiting = asyncio.ensure_future(anext(reader))
+    await asyncio.sleep(0)
+    line = LogLines(400.0, 0, 0, "h1", (LogLine("stdout", "x"),))
+    fan.put((line,))
+    assert len(await waiting) + len(await anext(reader)) == 302
+    sifted: list[int] = []
+    story = fanout._Story.add
+    monkeypatch.setattr(fanout._Story, "add", lambda self, events: (sifted.append(len(events)), story(self, events))[1])
+    for n in range(1000):
+        fan.put((HostChanged(500.0 + n, "h1", "lost" if n % 2 else "back"),))
+    assert sum(sifted) < 10_000
+    assert len(await anext(reader)) == 1000
+
+
 def test_a_recorded_run_reads_as_it_was_written(tmp_path: Path) -> None:
     """Every stored event comes back as the value it was; torn and foreign lines are passed over."""
     stored = RunStore(tmp_path).create("r")

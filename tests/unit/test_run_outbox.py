@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from distui.runs.attempt import outbox
 from distui.runs.attempt.outbox import QUEUE_BYTES, QUEUE_LINES, Outbox
 from distui.runs.lines.batch import STDOUT, Batch
 from distui.runs.lines.columns import LineColumn
@@ -25,6 +28,24 @@ async def test_lines_that_wait_for_a_slow_reader_are_counted() -> None:
     await late
     assert [queue.get_nowait() for _ in range(2)] == [half, Notice(2.0, "info", "later")]
     assert not queue.full()
+
+
+async def test_what_comes_later_is_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it comes just when there is room again, and others wait for that."""
+    monkeypatch.setattr(outbox, "QUEUE_EVENTS", 2)
+    queue, events = Outbox(), [Notice(float(n), "info", str(n)) for n in range(6)]
+    for event in events[:2]:
+        queue.put_nowait(event)
+    waiting = [asyncio.ensure_future(queue.put(event)) for event in events[2:5]]
+    await asyncio.sleep(0)
+    waiting.pop(1).cancel()
+    await asyncio.sleep(0)
+    last = asyncio.ensure_future(queue.put(events[5]))
+    found = [queue.get_nowait(), queue.get_nowait()]
+    while len(found) < 5:
+        found.append(await queue.get())
+    await asyncio.gather(last, *waiting)
+    assert found == [*events[:3], *events[4:]]
 
 
 def test_long_lines_that_wait_are_counted_by_their_bytes() -> None:

@@ -25,10 +25,16 @@ class Outbox(asyncio.Queue[Event]):
         self.bytes = 0
         self._ended = False
         """Whether the last event was read."""
+        self._turn = asyncio.Lock()
 
     def full(self) -> bool:
         """Whether the next event has to wait."""
         return self.lines >= QUEUE_LINES or self.bytes >= QUEUE_BYTES or super().full()
+
+    async def put(self, item: Event) -> None:
+        """Put it behind all that were there before it, also those that wait for room: what came later is told later."""
+        async with self._turn:
+            await super().put(item)
 
     async def batches(self) -> AsyncIterator[tuple[Event, ...]]:
         """Events as they come, some 20 ms of them at a time; ends after the batch that holds RunEnded,

@@ -26,7 +26,7 @@ from distui.runs.lines.events import (
 from distui.runs.state.reducer import RunState, apply
 
 MOST_WAITING = 4000
-"""Events that may wait for one reader before its log lines and samples are dropped."""
+"""Events that may wait for one reader, beside those that are kept, before its log lines and samples are dropped."""
 
 MOST_LINES = 100_000
 """Log lines in them."""
@@ -74,6 +74,8 @@ class _Reader:
 
     def __init__(self, events: Sequence[Event]) -> None:
         self.waiting: list[Event] = list(events)
+        self._kept = len(self.waiting)
+        """How many of them stay whatever comes: a story of days may be long, and is not sifted with each batch."""
         self.lines = self.bytes = self.steps = 0
         self.woken = asyncio.Event()
         if self.waiting:
@@ -86,16 +88,17 @@ class _Reader:
         self.steps += sum(len(event.steps) for event in batch if isinstance(event, RanksStepped))
         if self._too_much():
             self.waiting = _Story(self.waiting).events()
+            self._kept = len(self.waiting)
             self.lines = self.bytes = self.steps = 0
         self.woken.set()
 
     def _too_much(self) -> bool:
-        many = len(self.waiting) > MOST_WAITING or self.lines > MOST_LINES or self.steps > MOST_STEPS
+        many = len(self.waiting) > self._kept + MOST_WAITING or self.lines > MOST_LINES or self.steps > MOST_STEPS
         return many or self.bytes > MOST_BYTES
 
     def take(self) -> tuple[Event, ...]:
         self.woken.clear()
-        taken, self.waiting = tuple(self.waiting), []
+        taken, self.waiting, self._kept = tuple(self.waiting), [], 0
         self.lines = self.bytes = self.steps = 0
         return taken
 
