@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from distui.frozen import frozen
 from distui.plan.labels import named_ranks
 from distui.regex import regex
 from distui.runs.insight.hang.collectives import STANDING_S
@@ -44,6 +45,20 @@ MOST_PLACES = 4
 """Places at which ranks are that are named in one line."""
 
 
+@frozen
+class _Calls:
+    """What is known by the calls of main threads."""
+
+    inside: Mapping[int, str]
+    """Rank -> the call that it is in, of those that wait for other ranks."""
+    stand: Sequence[int]
+    """The ranks in one that were given no core since."""
+    waiting: Sequence[int]
+    """The ranks that may be said to wait."""
+    culprits: Sequence[int]
+    """The ones that they may wait for."""
+
+
 def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Mapping[int, Figures]) -> Explanation:
     """`first`, of ranks that do not tell where they are in their collectives, with what their calls tell; of a run that
     goes on, as far as torch counts, no more than who waits in what it does not count.
@@ -51,58 +66,75 @@ def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Map
     `ranks` have the stacks from before they were watched; `figures`, by rank, what the kernel counted since.
     """
     acts = {seen.rank: doing(seen) for seen in ranks}
-    inside = {seen.rank: name for seen in ranks if (name := waits_in(seen))}
     counts = first.kind == "moving"
+    calls = _calls_of(ranks, figures, counts=counts)
+    if calls.culprits:
+        return _held_up(first, ranks, acts, calls, figures)
+    if counts:
+        return _nothing_done(_less_sure(first, calls, figures), ranks, acts, figures)
+    return replace(first, ranks=_places(ranks, acts, calls))
+
+
+def _calls_of(ranks: Sequence[RankSeen], figures: Mapping[int, Figures], *, counts: bool) -> _Calls:
+    """`counts` is whether torch tells of the collectives that it records that they go on."""
+    inside = {seen.rank: name for seen in ranks if (name := waits_in(seen))}
+    others = [seen for seen in ranks if seen.rank not in inside]
     stand = [rank for rank in inside if _stands(figures.get(rank))]
-    rest = [seen for seen in ranks if seen.rank not in inside and not seen.ended]
-    apart = all(_does_nothing(seen, figures.get(seen.rank)) for seen in rest)
-    untold = [seen.rank for seen in ranks if counts and _waits_untold(seen, figures.get(seen.rank))]
+    apart = all(_does_nothing(seen, figures.get(seen.rank)) for seen in others if not seen.ended)
     waiting = [rank for rank in stand if not counts or _leaves_out(inside[rank], apart=apart)]
-    outside = [seen.rank for seen in ranks if seen.rank not in inside and seen.main_stack is not None]
-    starting = [seen.rank for seen in ranks if seen.rank not in inside and _polls(seen, figures.get(seen.rank))]
+    outside = [seen.rank for seen in others if seen.main_stack is not None]
+    starting = [seen.rank for seen in others if _polls(seen, figures.get(seen.rank))]
     if starting and set(inside.values()) <= {INIT} and (waiting or _all_stand(outside, figures)):
         ready = {seen.rank for seen in ranks if seen.process is not None and seen.process.torch_rank is not None}
         outside = [rank for rank in outside if rank not in ready]
         inside |= dict.fromkeys(starting, INIT)
-        waiting = sorted((*waiting, *starting))
+        waiting = [*waiting, *starting]
+    untold = [seen.rank for seen in ranks if counts and _waits_untold(seen, figures.get(seen.rank))]
     if untold and not waiting:  # of a group, and nobody knows of which one
         gone_on = {seen.rank for seen in ranks if _quiet_for(seen) < _seconds(figures.get(seen.rank))}
         outside = [rank for rank in outside if rank not in gone_on]
     waiting = sorted({*waiting, *untold})
-    culprits = outside if waiting else []
-    if counts and not culprits:
-        unsure = waiting or any(inside[rank].startswith(DIRECT) for rank in stand)
-        lines = tuple(_seen_to_wait(inside, waiting, figures))
-        found = replace(first, certainty="likely", evidence=(*lines, *first.evidence)) if unsure else first
-        return _nothing_done(found, ranks, acts, figures)
-    places = [_place(seen, acts[seen.rank], inside, waiting, culprits) for seen in ranks]
-    first = replace(first, ranks=tuple(sorted(places, key=lambda place: (not place.culprit, place.rank))))
-    if not culprits:
-        return first
-    seconds = min(_seconds(figures.get(rank)) for rank in waiting)
-    start = all(inside[rank] == INIT for rank in waiting)
-    stall = all(
-        acts[one.rank].stall or (start and at_work(one, acts[one.rank])) for one in ranks if one.rank in culprits
-    )
+    return _Calls(inside, stand, waiting, outside if waiting else ())
+
+
+def _held_up(
+    first: Explanation,
+    ranks: Sequence[RankSeen],
+    acts: Mapping[int, Doing],
+    calls: _Calls,
+    figures: Mapping[int, Figures],
+) -> Explanation:
+    """Ranks wait, and others are in no such call."""
+    seconds = min(_seconds(figures.get(rank)) for rank in calls.waiting)
+    start = all(calls.inside[rank] == INIT for rank in calls.waiting)
+    blamed = [seen for seen in ranks if seen.rank in calls.culprits]
+    stall = all(acts[seen.rank].stall or (start and at_work(seen, acts[seen.rank])) for seen in blamed)
     return replace(
-        first, kind="stall" if stall else "hang", certainty="likely", collective=_names(inside, waiting),
-        headline=_headline(acts, inside, waiting, culprits),
+        first, kind="stall" if stall else "hang", certainty="likely", collective=_names(calls),
+        headline=_headline(acts, calls), ranks=_places(ranks, acts, calls),
         since=max(seen.at for seen in ranks) - seconds,
-        evidence=(*_seen_to_wait(inside, waiting, figures), *first.evidence),
-        advice=advice(acts[culprits[0]], stall=stall),
+        evidence=(*_seen_to_wait(calls, figures), *first.evidence),
+        advice=advice(acts[calls.culprits[0]], stall=stall),
     )  # fmt: skip
 
 
-def _seen_to_wait(inside: Mapping[int, str], waiting: Sequence[int], figures: Mapping[int, Figures]) -> Iterator[str]:
+def _less_sure(first: Explanation, calls: _Calls, figures: Mapping[int, Figures]) -> Explanation:
+    """Of a run that goes on, as far as torch counts: who waits in what it does not count, though nobody is to blame."""
+    if not calls.waiting and not any(calls.inside[rank].startswith(DIRECT) for rank in calls.stand):
+        return first
+    return replace(first, certainty="likely", evidence=(*_seen_to_wait(calls, figures), *first.evidence))
+
+
+def _seen_to_wait(calls: _Calls, figures: Mapping[int, Figures]) -> Iterator[str]:
     """By what it is known who waits in what, each reason once."""
     reasons: dict[str, list[int]] = {}
-    for rank in waiting:
+    for rank in calls.waiting:
         own, does = figures.get(rank), "which torch has not recorded: a group's first one over NCCL connects its ranks"
         if own is not None and _stands(own):
             does = f"main thread did not run for {own.seconds:.0f} s"
-        elif inside[rank] == INIT:
+        elif calls.inside[rank] == INIT:
             does = "main thread only slept again and again"
-        reasons.setdefault(f"in {inside[rank]}, {does}", []).append(rank)
+        reasons.setdefault(f"in {calls.inside[rank]}, {does}", []).append(rank)
     for why, who in reasons.items():
         yield f"{named_ranks(who)}: {why}"
 
@@ -222,30 +254,30 @@ def functions_of(seen: RankSeen) -> list[str]:
     return [one.function for one in frames if _FILE.search(one.file)]
 
 
-def _names(inside: Mapping[int, str], waiting: Sequence[int]) -> str:
-    return " and ".join(sorted({inside[rank] for rank in waiting}))
+def _names(calls: _Calls) -> str:
+    return " and ".join(sorted({calls.inside[rank] for rank in calls.waiting}))
 
 
-def _headline(
-    acts: Mapping[int, Doing],
-    inside: Mapping[int, str],
-    waiting: Sequence[int],
-    culprits: Sequence[int],
-) -> str:
+def _headline(acts: Mapping[int, Doing], calls: _Calls) -> str:
     """`rank 1 is in no collective, while rank 0 waits in all_reduce: it sleeps at /work/train.py:8 in load`; of what
     makes a group `rank 1 is not in new_group, in which rank 0 waits`.
     """
-    one, names = len(culprits) == 1, _names(inside, waiting)
+    culprits, waiting, names = calls.culprits, calls.waiting, _names(calls)
+    one = len(culprits) == 1
     wait = f"{named_ranks(waiting)} wait{'s' * (len(waiting) == 1)}"
     does = f": it {acts[culprits[0]].text}" if one else ""
-    if all(inside[rank] in JOINS for rank in waiting):
+    if all(calls.inside[rank] in JOINS for rank in waiting):
         return f"{named_ranks(culprits)} {'is' if one else 'are'} not in {names}, in which {wait}{does}"
     return f"{named_ranks(culprits)} {'is' if one else 'are'} in no collective, while {wait} in {names}{does}"
 
 
-def _place(
-    seen: RankSeen, act: Doing, inside: Mapping[int, str], waiting: Sequence[int], culprits: Sequence[int]
-) -> RankPlace:
-    name = inside.get(seen.rank, "")
-    does = f"{'waits' if seen.rank in waiting else 'is'} in {name}{act.at}" if name else act.text
-    return RankPlace(seen.rank, seen.host, does, name, None, seen.rank in culprits, within=seen.within)
+def _places(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], calls: _Calls) -> tuple[RankPlace, ...]:
+    """Where each rank is, the ones that are waited for first."""
+    places = [_place(seen, acts[seen.rank], calls) for seen in ranks]
+    return tuple(sorted(places, key=lambda place: (not place.culprit, place.rank)))
+
+
+def _place(seen: RankSeen, act: Doing, calls: _Calls) -> RankPlace:
+    name = calls.inside.get(seen.rank, "")
+    does = f"{'waits' if seen.rank in calls.waiting else 'is'} in {name}{act.at}" if name else act.text
+    return RankPlace(seen.rank, seen.host, does, name, None, seen.rank in calls.culprits, within=seen.within)
