@@ -206,6 +206,23 @@ def test_rubbish_in_a_file_is_no_error(junk: bytes, at: int, tmp_path_factory: p
     assert later or [row.bins[LOSS].mean for row in rows_of(folder)][-3:] == [7.0] * 3
 
 
+def test_a_torn_end_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a run whose follower was killed, which is looked at each second: a file may have 16 MB. What comes is read."""
+    put(tmp_path, [1.0] * 20)
+    with (tmp_path / "1s").open("ab") as file:
+        file.write(b"\x40\0\0\0torn")
+    reader = SeriesReader(tmp_path)
+    while reader.refresh():
+        pass
+    read: list[int] = []
+    some = levels._some
+    monkeypatch.setattr(levels, "_some", lambda handle, most: read.append(most) or some(handle, most))
+    assert not any(reader.refresh() for _ in range(5)) and not read
+    put(tmp_path, [2.0] * 3, at=T0 + 100)
+    assert reader.refresh()
+    assert [row.bins[LOSS].mean for row in reader.rows()] == [1.0] * 20 + [2.0] * 3
+
+
 def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     """It is neither read nor written."""
     (tmp_path / "1s").write_bytes(b"distui series 2\nwhatever")

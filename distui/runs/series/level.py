@@ -320,12 +320,17 @@ class LevelView:
         self._until = level.until
         self.content = Content(self._until)
         self._inode = 0
+        self._seen = (0, 0, 0)
+        """Which file it was, how long, and when it was written, when it was read last."""
 
     def refresh(self) -> bool:
         """Read what is new; whether anything was. What can't be read counts as absent."""
         try:
             with open_to_read(self.path, buffering=0) as file:
                 status = os.fstat(file.fileno())
+                before_that, self._seen = self._seen, (status.st_ino, status.st_size, status.st_mtime_ns)
+                if self._seen == before_that:  # a torn end would have all of it read each time
+                    return False
                 if status.st_ino != self._inode or status.st_size < self.content.size:
                     self.content, self._inode = Content(self._until), status.st_ino
                 before = self.content.size
@@ -335,7 +340,8 @@ class LevelView:
                     self._inode = 0  # torn, or another file than it was: all of it the next time
                 return self.content.size != before
         except OSError:
-            had, self.content, self._inode = bool(self.content.rows), Content(self._until), 0
+            had, self.content = bool(self.content.rows), Content(self._until)
+            self._inode, self._seen = 0, (0, 0, 0)
             return had
 
 
