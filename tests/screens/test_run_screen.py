@@ -320,6 +320,20 @@ def test_logs_are_indexed_in_turn(live: FakeLive, monkeypatch: pytest.MonkeyPatc
     assert feed.buffers[3].behind == 0
 
 
+async def test_while_a_long_log_is_read_the_newest_step_is_told(live: FakeLive) -> None:
+    """As whoever follows the run has read it: that of a run of days is read here for minutes."""
+    live.plan = dataclasses.replace(live.plan, progress=r"step (?P<step>\d+) loss (?P<loss>[\d.]+)")
+    say(live, 0, *(f"step {i} loss 2.5" for i in range(2000)))
+    feed = RunFeed(live)
+    await live.feed(Progressed(NOW, 0, "node01", {"step": 1999.0, "loss": 2.25}, {}, 0.5))
+    feed.progress.grow() if feed.progress is not None else None
+    assert feed.behind
+    assert (feed.value("step"), feed.value("loss"), feed.figure, feed.seconds_per_step) == (1999.0, 2.25, "loss", 0.5)
+    while feed.grow_progress():
+        pass
+    assert (feed.value("step"), feed.value("loss"), feed.behind) == (1999.0, 2.5, False)
+
+
 def test_logs_are_read_on_in_the_copy_of_a_run_that_is_only_looked_on_at(live: FakeLive, tmp_path: Path) -> None:
     """Its owner has left: the lines that were there stay, further ones come from where they are written now."""
     train(live)

@@ -35,6 +35,25 @@ def test_progress_is_read_from_the_log(tmp_path: Path) -> None:
     assert series[0] == 10.0
 
 
+def test_a_long_log_is_read_in_short_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The app has to answer keys meanwhile; the times of all lines of a turn are read at once."""
+    path = tmp_path / "rank-00000.log"
+    path.write_text("".join(f"step {i}\n" for i in range(4000)))
+    times_of(path).write_bytes(pack([float(i) for i in range(1, 4001)]))
+    buffer = LogBuffer(path, 0)
+    while buffer.grow():
+        pass
+    looks: list[int] = []
+    times = LogBuffer.times
+    monkeypatch.setattr(LogBuffer, "times", lambda self, first, n: looks.append(n) or times(self, first, n))
+    progress = ProgressLog(r"step (?P<step>\d+)", buffer)
+    turns = [progress.value("step")]
+    while progress.grow():
+        turns.append(progress.value("step"))
+    assert turns[:3] == [None, 255.0, 511.0] and progress.value("step") == 3999.0
+    assert len(looks) == len(turns) == 16 and progress.seconds_per_step() == 1.0
+
+
 def test_a_saved_checkpoint_is_no_step_without_a_loss(tmp_path: Path) -> None:
     """Also where it is the last thing that a run said: the headline keeps step and loss, and the plot is the loss."""
     path = tmp_path / "rank-00000.log"

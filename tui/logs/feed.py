@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from distui.cluster.backend.values import LiveRun
 from distui.plan.model import Task
-from distui.runs.lines.events import Event, GpuReading, HostSampled, LogLines, RunEnded, RunOpened
+from distui.runs.lines.events import Event, GpuReading, HostSampled, LogLines, Progressed, RunEnded, RunOpened
 from distui.runs.report.aftermath import Moment, aftermath, troubles
 from distui.runs.report.rank_rows import RankRow, digits, rank_rows, short_name
 from distui.runs.state.load import placed
@@ -59,6 +59,8 @@ class RunFeed:
         self._merging: MergedLog | None = None
         """The same log merged again, until it is as far as the one that is shown."""
         self.progress: ProgressLog | None = None
+        self._behind = True
+        """Whether there is more of it than was read: of a run of days that takes minutes."""
         self._read_of_leading()
         self.grown: set[int] = set()
         """Ranks whose files grew since somebody last took this set."""
@@ -109,9 +111,35 @@ class RunFeed:
     @property
     def figure(self) -> str | None:
         """The group of the progress that is plotted: the loss, else the first that is no count."""
-        if self.progress is None or self.progress.last is None:
-            return None
-        return figure_name(self.progress.last.values)
+        return figure_name(self._values)
+
+    @property
+    def behind(self) -> bool:
+        """Whether the log that has the progress is still being read."""
+        return self.progress is not None and self._behind
+
+    def value(self, name: str) -> float | None:
+        """The newest value of a group of the progress."""
+        return self._values.get(name)
+
+    @property
+    def seconds_per_step(self) -> float | None:
+        """Time from step to step; None while that is not known."""
+        if self._said is not None:
+            return self._said.seconds_per_step
+        return self.progress.seconds_per_step() if self.progress is not None else None
+
+    @property
+    def _values(self) -> Mapping[str, float]:
+        if self._said is not None:
+            return self._said.values
+        last = self.progress.last if self.progress is not None else None
+        return last.values if last is not None else {}
+
+    @property
+    def _said(self) -> Progressed | None:
+        """What the run said last, as whoever follows it has read it, while its log is still being read here."""
+        return self.state.progress if self.behind else None
 
     def lives(self, rank: int | None) -> bool:
         """Whether a rank, or a launcher's log, may still grow."""
@@ -190,7 +218,7 @@ class RunFeed:
         """Read the log of the rank that leads now, from its beginning where that is another one than before."""
         regex, rank = self.live.plan.progress, self._leading()
         if regex and rank is not None and (self.progress is None or self.progress.buffer.rank != rank):
-            self.progress = ProgressLog(regex, self.buffers[rank])
+            self.progress, self._behind = ProgressLog(regex, self.buffers[rank]), True
 
     def grow_progress(self, budget: float = 0.004) -> bool:
         """Read progress on. Whether more is to do."""
@@ -198,7 +226,8 @@ class RunFeed:
         if self.progress is None:
             return False
         more = self.progress.buffer.grow(budget)
-        return self.progress.grow(budget) or more
+        self._behind = self.progress.grow(budget) or more
+        return self._behind
 
     def grow_merged(self, budget: float = 0.008) -> bool:
         """Read the merged log on. Whether more is to do."""

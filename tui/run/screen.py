@@ -172,10 +172,11 @@ class RunScreen(View):
         self._stale = self._stale or not all(isinstance(event, LogLines | HostSampled) for event in batch)
 
     def _pump(self) -> None:
-        """Fifty times a second: one pane, and news that are not logs at most five times."""
+        """Fifty times a second: one pane, else more of a long log; news that are not logs at most five times."""
         if self.closing:
             return
-        self.pump.tick()
+        if self.pump.tick() is None and self.feed.behind:
+            self.feed.grow_progress()
         if self._stale and self.pump.clock() - self._ticked >= STALE_S:
             self._tick()
 

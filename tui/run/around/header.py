@@ -64,23 +64,20 @@ class RunHeader:
             line.gap(4 if wide >= 110 else 2).add(words)
 
     def _progress_words(self, palette: Palette, wide: int) -> list[Line]:
-        progress = self.feed.progress
-        if progress is None or progress.last is None or wide < 70:
+        feed = self.feed
+        if wide < 70:
             return []
         found: list[Line] = []
-        step, total = progress.value("step"), progress.value("total") or progress.value("steps")
-        if step is not None and self.feed.stands is None:
-            words = (
-                Line().put("last step " if self.feed.over else "step ", palette.muted).put(f"{step:,.0f}", palette.bold)
-            )
+        step, total = feed.value("step"), feed.value("total") or feed.value("steps")
+        if step is not None and feed.stands is None:
+            words = Line().put("last step " if feed.over else "step ", palette.muted).put(f"{step:,.0f}", palette.bold)
             found.append(words.put(f" of {total:,.0f}" if total and wide >= 110 else "", palette.muted))
-        speed = progress.seconds_per_step()
-        if speed is not None and wide >= 110 and not self.feed.over and self.feed.stands is None:
+        speed = feed.seconds_per_step
+        if speed is not None and wide >= 110 and not feed.over and feed.stands is None:
             rate = (f"{speed:.2f}", " s/it") if speed >= 0.5 else (f"{1 / speed:.1f}", " it/s")
             found.append(Line().put(rate[0], palette.bold).put(rate[1], palette.muted))
-        name = self.feed.figure
+        name = feed.figure
         if name is not None:
-            found.append(
-                Line().put(f"{name} ", palette.muted).put(loss_plot.shown(progress.value(name) or 0), palette.bold)
-            )
+            shown = loss_plot.shown(feed.value(name) or 0)
+            found.append(Line().put(f"{name} ", palette.muted).put(shown, palette.bold))
         return found

@@ -104,7 +104,7 @@ class RunPainter:
         if name is None or progress is None:
             return []
         return loss_plot.loss_lines(
-            self.palette, self.glyphs, name, progress.points, progress.value(name), width - 1, height
+            self.palette, self.glyphs, name, progress.points, self.feed.value(name), width - 1, height
         )
 
     def timeline(self, width: int, height: int) -> list[Line]:
