@@ -36,6 +36,17 @@ def test_freed_and_filled_again_is_told_again() -> None:
     assert len(news_of([4.0, 3.0, 2.0, 60.0, *[60.0] * 11, 40.0, 20.0, 5.0, 2.0, 1.0])) == 2
 
 
+def test_growth_is_told_though_the_host_s_clock_was_set_back() -> None:
+    """By an hour; what was measured before is not kept for that hour."""
+    watch, free = DiskWatch(), [50.0] * 20 + [4.0, 3.0, 2.0]
+    texts = [
+        text
+        for second, left in enumerate(free)
+        for text in watch.news(second if second > 4 else second + 3600.0, {"/": (int(left * GB), 100 * GB)})
+    ]
+    assert len(texts) == 1 and "full in" in texts[0]
+
+
 def test_one_file_system_is_told_once() -> None:
     """Two paths on it: the more exact one is named."""
     watch = DiskWatch()

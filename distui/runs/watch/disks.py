@@ -42,7 +42,7 @@ class DiskWatch:
         for (free, total), path in each.items():
             seen = self._seen.setdefault(path, deque())
             seen.append((at, free))
-            while seen[0][0] < at - WINDOW_S:
+            while not at - WINDOW_S <= seen[0][0] <= at:  # a clock may be set back
                 seen.popleft()
             state, words = _state(path, free, total, seen)
             before = self._reported.get(path, "")
