@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from statistics import median
 
 from distui.amounts import duration
@@ -30,6 +31,8 @@ PLOT_ROWS = 4
 MOST_HOSTS = 4
 OLD_S = 30.0
 """Figures of a run that lives and that nobody follows are said to be old from then on."""
+KEPT = 32
+"""Runs of which what was read is kept."""
 TAIL = 4096
 """Bytes at the end of a log in which its last line is."""
 
@@ -58,6 +61,40 @@ class Looker:
         lines = tail_lines(self.stored.rank_log(0), TAIL)
         last = text_of(lines[-1]) if lines else ""
         return Look(self._reader.read(finest=every), last, stored_progress(self.stored))
+
+
+class Looks:
+    """What was read of the runs that the cursor was on last. Only the files of one run are kept to be read on: those of
+    a long one have many megabytes, and an app stays open for weeks.
+    """
+
+    def __init__(self) -> None:
+        self._looker: Looker | None = None
+        self._kept: OrderedDict[str, tuple[RunRow, Look]] = OrderedDict()
+
+    def of(self, run: str) -> Look | None:
+        """What was read of a run."""
+        known = self._kept.get(run)
+        return known[1] if known is not None else None
+
+    def are_final(self, row: RunRow) -> bool:
+        """Whether all of it was read, and nothing is news."""
+        known = self._kept.get(row.run)
+        return known is not None and known[0] == row and not row.live
+
+    def read(self, row: RunRow, stored: StoredRun, cells: int) -> Look:
+        """Read a run, on from where it was left where the last one was the same. Blocks: see Looker."""
+        known = self._looker
+        looker = known if known is not None and known.stored == stored and row.live else Looker(stored)
+        self._looker = looker if row.live else None
+        return looker.look(cells)
+
+    def keep(self, row: RunRow, look: Look) -> None:
+        """Note what was read of a run as the list has it."""
+        self._kept.pop(row.run, None)
+        self._kept[row.run] = row, look
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
 
 
 def last_line(state: RunState | None, look: Look | None, heard: str = "") -> str:

@@ -32,7 +32,7 @@ from distui.tui.runs import columns as run_columns
 from distui.tui.runs.columns import RunColumns
 from distui.tui.runs.compare_screen import CompareScreen
 from distui.tui.runs.listener import Listener
-from distui.tui.runs.live import Look, Looker, live_lines
+from distui.tui.runs.live import Looks, live_lines
 from distui.tui.runs.preview import preview
 from distui.tui.widgets.panel import Panel
 from distui.tui.widgets.rows import Row, RowList
@@ -66,11 +66,7 @@ class RunsScreen(View):
 
     def __init__(self) -> None:
         super().__init__()
-        self._lookers: dict[str, Looker] = {}
-        self._looks: dict[str, Look] = {}
-        """What was read of the folders of runs that the cursor was on."""
-        self._looked_as: dict[str, RunRow] = {}
-        """What the list said of them then."""
+        self._looks = Looks()
         self._looking = False
         self._wanted = ""
         """The run that was opened last, until the cursor was put on it."""
@@ -198,7 +194,7 @@ class RunsScreen(View):
             return []
         followed = self.backend.following.get(row.run)
         goes = live_lines(
-            self.palette, self.glyphs, row, followed.state if followed is not None else None, self._looks.get(row.run),
+            self.palette, self.glyphs, row, followed.state if followed is not None else None, self._looks.of(row.run),
             app_of(self).board, width, time.time(), self._listener.heard(row),
         )  # fmt: skip
         return preview(row, app_of(self).found, width, self.palette, self.glyphs, goes)
@@ -208,7 +204,7 @@ class RunsScreen(View):
         while it lived, or before its logs were here, is not its end.
         """
         row = self.chosen
-        if row is None or self._looking or (self._looked_as.get(row.run) == row and not row.live):
+        if row is None or self._looking or self._looks.are_final(row):
             return
         followed = self.backend.following.get(row.run)  # who only looks on may do that in a folder of its own
         stored = followed.stored if followed is not None else self.backend.stored(row.run) if row.recorded else None
@@ -219,11 +215,7 @@ class RunsScreen(View):
 
     async def _looked(self, row: RunRow, stored: StoredRun) -> None:
         try:
-            looker = self._lookers.get(row.run)
-            if looker is None or looker.stored != stored or not row.live:
-                looker = self._lookers[row.run] = Looker(stored)
-            self._looks[row.run] = await asyncio.to_thread(looker.look, self.size.width)
-            self._looked_as[row.run] = row
+            self._looks.keep(row, await asyncio.to_thread(self._looks.read, row, stored, self.size.width))
         finally:
             self._looking = False
         if not self.closing:
