@@ -36,6 +36,7 @@ from distui.runs.lines.events import (
     RunEnded,
     RunOpened,
 )
+from distui.runs.store import new_lines
 from distui.runs.store import runs as store
 from distui.runs.store.logs import TaskLog
 from distui.runs.store.masking import NOTHING, Mask
@@ -144,11 +145,16 @@ def test_lines_come_once_also_when_the_next_owner_hides_other_values(
     assert [line.replace(value, "***") for line in heard] == [f"{i} ***" for i in range(5, 40)]
 
 
-@given(steps=st.lists(st.sampled_from(["say", "say", "save", "kill", "read"]), max_size=40), begin=st.integers(0, 10))
-def test_each_line_comes_once_whoever_is_killed_when(steps: list[str], begin: int) -> None:
+@given(
+    steps=st.lists(st.sampled_from(["say", "say", "save", "kill", "read"]), max_size=40),
+    begin=st.integers(0, 10),
+    apart=st.sampled_from([1, 60, new_lines.MARK_BYTES]),
+)
+def test_each_line_comes_once_whoever_is_killed_when(steps: list[str], begin: int, apart: int) -> None:
     """Owners who know the value of a secret and owners who don't take turns; each goes on from the last checkpoint."""
     value = "hunter2-hunter2"
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(new_lines, "MARK_BYTES", apart)
         stored = RunStore(Path(folder)).create("r1")
         (stored.path / "events.ndjson").write_text(opened())
         masks = cycle([Mask({"TOKEN": value}), NOTHING])
@@ -174,6 +180,32 @@ def test_each_line_comes_once_whoever_is_killed_when(steps: list[str], begin: in
         log.close()
         heard += said(reader.read(0.0))
         assert [text.replace(value, "***") for text in heard] == [f"{i} ***" for i in range(first, furthest)]
+
+
+def test_of_a_log_that_is_cut_only_what_is_written_again_is_passed(
+    stored: StoredRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not all that was said since it is read: of a run of days that is gigabytes."""
+    monkeypatch.setattr(new_lines, "MARK_BYTES", 1000)
+    log = TaskLog(stored, 0, [0])
+    reader = StoredReader(stored)
+    reader.before()
+    heard: list[str] = []
+    for begin in range(0, 10_000, 100):
+        fed(log, *(f"line {number}" for number in range(begin, begin + 100)))
+        assert log.checkpoint({})
+        heard += said(reader.read(0.0))
+    fed(log, "not noted")
+    heard += said(reader.read(0.0))
+    log.close()
+    (own,) = (one.file for one in reader._logs.values() if one.rank == 0)
+    assert own.at - own._base < 3000 and len(own._marks) < 4
+    log = TaskLog(stored, 0, [0])
+    log.restore(lambda value: value)
+    fed(log, "not noted", "new")
+    log.close()
+    heard += [line for _ in range(3) for line in said(reader.read(0.0))]
+    assert heard == [*(f"line {number}" for number in range(10_000)), "not noted", "new"]
 
 
 def test_an_attempt_that_failed_is_read_to_its_end_where_it_is_kept(stored: StoredRun) -> None:

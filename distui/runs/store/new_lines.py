@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
 
 from distui.files import open_to_read
@@ -48,6 +49,9 @@ class NewLines:
         return data
 
 
+MARK_BYTES = 4 << 20
+"""So far apart are places up to which a log may turn out to stay as it is."""
+
 Cut = tuple[int, int]
 """When the logs of a run were last cut back, as a value that is another one each time."""
 
@@ -73,6 +77,8 @@ class NewLogLines(NewLines):
         self._base = begin.base
         self._passed = begin.passed
         """Line ends that were read by now, behind the base."""
+        self._marks: deque[tuple[int, int]] = deque()
+        """Places behind it: where they are, and how many line ends are in between."""
         self._skip = 0
         """How many of them are to be passed again, since the log was cut."""
         self._cut = cut
@@ -84,11 +90,27 @@ class NewLogLines(NewLines):
             cut = cut_of(self.path.parent.parent)  # asked after reading: what is written anew comes after the cut
             if cut != self._cut:
                 self._cut, self.at, self._skip, self.lines = cut, self._base, self._passed, WholeLines()
+                self._marks.clear()
                 continue
             new = self._without_skipped(data)
             if new or not (skipping and data):
                 self._passed += new.count(b"\n")
+                if b"\n" in new:
+                    self._mark(self.at - len(new) + new.rindex(b"\n") + 1)
                 return self.lines.feed(new)
+
+    def _mark(self, end: int) -> None:
+        """Note now and then where the last line ends, and what of that is not cut back any more: else all that was said
+        since it is read would be passed again when its owner changes, which takes long after days.
+        """
+        if end - (self._marks[-1][0] if self._marks else self._base) < MARK_BYTES:
+            return
+        self._marks.append((end, self._passed))
+        kept = saved_lengths(StoredRun(self.path.parent.parent)).get(self.path.name, 0)
+        if safe := [mark for mark in self._marks if mark[0] <= kept]:
+            self._base, passed = safe[-1]
+            self._passed -= passed
+            self._marks = deque((at, ends - passed) for at, ends in self._marks if at > self._base)
 
     def _without_skipped(self, data: bytes) -> bytes:
         """What is behind the lines that were read before the log was cut."""
