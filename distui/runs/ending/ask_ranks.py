@@ -38,8 +38,8 @@ SILENT_S = 2.0
 
 
 def period(stall_after: float) -> float:
-    """Seconds from one question to ranks that speak to the next. What 64 ranks with 8 groups answer costs some 0.2 s of
-    CPU, with 64 groups 2 s; how late ranks are is worked out in a thread, once a minute (`keep_late`).
+    """Seconds from one question to ranks that speak to the next. What 64 ranks with 64 groups answer is explained with
+    half a second of CPU; how late ranks are is worked out in a thread, once a minute (`keep_late`).
     """
     return max(stall_after, min(PERIOD_S, stall_after + SOONER_S))
 

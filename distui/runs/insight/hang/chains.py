@@ -56,12 +56,12 @@ def chain_ends(
     graph = _graph(ranks, each, away.plain)
     if not held:  # nobody waits as far as can be seen, and yet it stands still
         held, sure, graph = waiting, False, _graph(ranks, each, frozenset())
-    by_rank = {seen.rank: seen for seen in ranks}
+    surely = {seen.rank: waits_surely(seen) for seen in ranks}
     certain = {
         node: [
             where
             for where in there
-            if where[0] == "in" and each[where[1]].sure and waits_surely(by_rank[node[1]], each[where[1]])
+            if where[0] == "in" and each[where[1]].sure and each[where[1]].group in surely[node[1]]
         ]
         if node[0] == "rank"
         else there

@@ -364,24 +364,27 @@ def _mismatch(name: str, ranks: Sequence[RankSeen], least: float) -> Mismatch | 
     by_rank = {seen.rank: seen for seen in ranks}
     about = _about(name, ranks)
     for number, begun in sorted(_rows(name, ranks).items()):
-        kinds = _kinds(begun)
         waits = [_waited(by_rank[rank], one) for rank, one in begun.items() if not one.over]
-        if len(kinds) > 1 and max(waits, default=0.0) >= least:
+        if max(waits, default=0.0) >= least and len(kinds := _kinds(begun)) > 1:
             return Mismatch(name, about, number, kinds)
     return None
 
 
 def _kinds(begun: Mapping[int, Collective]) -> dict[str, tuple[int, ...]]:
     """What ranks began under one number, as far as it must be the same."""
-    whats = {one.what for one in begun.values()}
+    alike: dict[tuple[str, str, str], list[int]] = {}  # ranks mostly do the same: it is looked at once
+    for rank, one in sorted(begun.items()):
+        alike.setdefault((one.name, one.sizes, one.kinds), []).append(rank)
+    whats = {begun[those[0]].what for those in alike.values()}
     sized = len(whats) > 1 or any(what.strip("_").startswith(SAME_SIZE) for what in whats)
     found: dict[tuple[str, ...], list[int]] = {}
     words: dict[tuple[str, ...], str] = {}
-    for rank, one in sorted(begun.items()):
+    for those in alike.values():
+        one = begun[those[0]]
         kind = (one.what, *((_elements(one.sizes), one.kinds) if sized else ()))
         words.setdefault(kind, f"{one.what} of {one.sizes or 'nothing'} {one.kinds}".rstrip() if sized else one.what)
-        found.setdefault(kind, []).append(rank)
-    return {words[kind]: tuple(there) for kind, there in sorted(found.items(), key=lambda item: len(item[1]))}
+        found.setdefault(kind, []).extend(those)
+    return {words[kind]: tuple(sorted(there)) for kind, there in sorted(found.items(), key=lambda item: len(item[1]))}
 
 
 def _elements(sizes: str) -> str:

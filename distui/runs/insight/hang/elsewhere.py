@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from distui.frozen import frozen
 from distui.runs.insight.hang.by_calls import functions_of, waits_in
-from distui.runs.insight.hang.collectives import Standing
 from distui.runs.insight.seen.answers import Collective
 from distui.runs.insight.seen.doing import LOCKED, WAITS, Doing
 from distui.runs.insight.seen.one_group import NCCL
@@ -76,15 +75,18 @@ def may_wait(seen: RankSeen, ranks: Sequence[RankSeen]) -> bool:
     return bool(waits_in(seen))
 
 
-def waits_surely(seen: RankSeen, one: Standing) -> bool:
-    """Whether its main thread is in the call of this very collective, the newest of all that it has begun. Not of NCCL:
-    its calls do not wait there, or for something before.
+def waits_surely(seen: RankSeen) -> frozenset[str]:
+    """The group in the call of whose collective its main thread is, the newest of all that it has begun; none where
+    that is not known. Not over NCCL: its calls do not wait there, or for something before.
     """
-    begun = [group.pending for group in seen.groups.values() if group.pending is not None]
-    own = seen.groups[one.group].pending if one.group in seen.groups else None
-    if own is None or own != max(begun, key=lambda each: each.began_ns) or one.group.endswith(NCCL):
-        return False
-    return any(_is_same(name, own) for name in functions_of(seen))
+    begun = {name: one for name, group in seen.groups.items() if (one := group.pending) is not None}
+    newest = max(begun.values(), key=lambda each: each.began_ns, default=None)
+    called = functions_of(seen)
+    return frozenset(
+        name
+        for name, own in begun.items()
+        if own == newest and not name.endswith(NCCL) and any(_is_same(function, own) for function in called)
+    )
 
 
 def _is_same(function: str, one: Collective) -> bool:

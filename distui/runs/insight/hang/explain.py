@@ -184,7 +184,8 @@ def _are_sure(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], ends: Ends) 
 
 def _with(stands: Sequence[Standing], ends: Ends) -> tuple[Standing, ...]:
     """All that stands still, and what else is on the way to who is named."""
-    return (*stands, *(one for one in ends.through if one not in stands))
+    known = frozenset(stands)
+    return (*stands, *(one for one in ends.through if one not in known))
 
 
 def _prepare(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], first: Standing, those: Sequence[int]) -> bool:
