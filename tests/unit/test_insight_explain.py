@@ -80,6 +80,20 @@ def test_one_rank_has_not_entered() -> None:
     assert found.ranks[1].does == "waits in all_reduce #31"
 
 
+def test_why_a_rank_does_not_tell_its_collectives_is_said() -> None:
+    """Beside who holds the others up, each reason once; of a rank that is stopped that is said anyway."""
+    long = {"groups": None, "unasked": ("collectives: no whole answer within 5 s", "stacks: no answer within 5 s")}
+    ranks = [*waiting(4, without=(2,)), rank(2, group(30)), *(rank(n, **long) for n in (4, 5))]
+    assert explain(ranks).evidence[-1] == "ranks 4-5 do not tell their collectives: no whole answer within 5 s"
+    found = explain([*waiting(4), rank(4, **long)])
+    assert (found.culprits, found.certainty) == ((4,), "likely")
+    assert found.evidence[-1] == "rank 4 does not tell its collectives: no whole answer within 5 s"
+    stopped = rank(4, **long, state="T")
+    assert not any("collectives: " in line for line in explain([*waiting(4), stopped]).evidence)
+    moving = explain([*(rank(n, group(31)) for n in range(4)), rank(4, **long)])
+    assert len([line for line in moving.evidence if "no whole answer" in line]) == 1
+
+
 def over_nccl(newest: int, done: int) -> Group:
     """A rank whose GPU has done some of what its program began; beside it one barrier over gloo."""
     rows = (

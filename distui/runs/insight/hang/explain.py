@@ -34,12 +34,12 @@ from distui.runs.insight.hang.in_vain import in_vain
 from distui.runs.insight.hang.places import called_at, said_once, untold
 from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.hang.rows import places_of
-from distui.runs.insight.hang.unseen import of_nothing, reasons, silent
+from distui.runs.insight.hang.unseen import of_nothing, reasons, silent, unread
 from distui.runs.insight.seen.doing import Doing, advice, at_work, doing
 from distui.runs.insight.seen.one_group import told_apart
 from distui.runs.insight.seen.ranks import RankSeen, counted_otherwise, other_programs, several_worlds
 from distui.runs.insight.seen.sick import Health
-from distui.runs.lines.explanation import Certainty, Explanation
+from distui.runs.lines.explanation import STANDS, Certainty, Explanation
 
 FEW_COLLECTIVES = 10
 """Who has done no more in any group may still prepare its data, or compile for the first time."""
@@ -66,6 +66,8 @@ def explain(ranks: Sequence[RankSeen], ras: Sequence[Counted] = (), health: Heal
     found = replace(
         found, evidence=(*found.evidence, *made_anew(ranks), *_own_numbers(ranks), *counted_otherwise(ranks))
     )
+    if found.kind in STANDS:  # else it says so itself
+        found = replace(found, evidence=(*found.evidence, *unread(ranks)))
     return said_once(found, ranks)
 
 

@@ -47,3 +47,20 @@ def of_nothing(ranks: Sequence[RankSeen], those: Iterable[int]) -> Iterator[str]
     for (why, ended), who in found.items():
         has = "has" if len(who) == 1 else "have"
         yield f"{named_ranks(who)} {has} ended: {why}" if ended else f"of {named_ranks(who)} nothing is known: {why}"
+
+
+def unread(ranks: Sequence[RankSeen]) -> Iterator[str]:
+    """`rank 4 does not tell its collectives: no whole answer within 5 s`, each reason once. Not of those that are
+    stopped, of which that is said.
+    """
+    found: dict[str, list[int]] = {}
+    for seen in ranks:
+        process = seen.process
+        if process is not None and process.groups is None and process.state not in ("T", "t"):
+            for why in process.unasked:
+                what, _, reason = why.partition(": ")
+                if what == "collectives":
+                    found.setdefault(reason, []).append(seen.rank)
+    for reason, who in found.items():
+        does, own = ("does", "its") if len(who) == 1 else ("do", "their")
+        yield f"{named_ranks(who)} {does} not tell {own} collectives: {reason}"
