@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from distui.runs.series.level import RANKS
 from distui.runs.series.values import Series
 from distui.runs.series.words import value_words
 from distui.runs.series.writer import SeriesWriter
@@ -67,6 +68,52 @@ def test_csv_is_a_line_for_each_value(cli: Any, stored: StoredRun) -> None:
     assert first == "gpu_load,0,,2023-11-14T22:13:20.000Z,1.0,0,90.0,90.0,90.0,1"
     assert len(rest) == 89
     assert rest[-1].startswith("net_rx,,h1,")
+
+
+def said_by_ranks(stored: StoredRun) -> None:
+    """Two ranks say a loss each; of the learning rate only one says anything."""
+    writer = SeriesWriter(stored.series_dir, RANKS)
+    for i in range(30):
+        writer.put(T0 + i, [(Series("loss", 0), 2.0), (Series("loss", 1), float(i)), (Series("lr", 1), 0.1)])
+    writer.close()
+
+
+def test_each_rank_has_a_line_of_its_own(cli: Any, stored: StoredRun) -> None:
+    """Also of what it says of its progress; the other series as they are, one for each rank and host."""
+    said_by_ranks(stored)
+    done = cli("metrics", "r", "--ranks")
+    assert done.code == 0, done.err
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    assert lines[0] == "30s up to 2023-11-14T22:13:50.000Z"
+    assert lines[2:] == [
+        "SERIES OF NEWEST MEAN LOWEST HIGHEST",
+        "gpu_load rank 0 90% 90% 90% 90%",
+        "gpu_load rank 1 50% 50% 50% 50%",
+        "loss rank 0 2 2 2 2",
+        "loss rank 1 29 14.5 0 29",
+        "net_rx h1 12 MB/s 12 MB/s 12 MB/s 12 MB/s",
+    ]
+
+
+def test_the_rows_of_each_rank(cli: Any, stored: StoredRun) -> None:
+    """As JSON and CSV; without the flag it is the leading rank that is told."""
+    said_by_ranks(stored)
+    value = json.loads(cli("metrics", "r", "loss", "--ranks", "--last", "5s", "-o", "json").out)
+    assert [(one["name"], one["rank"]) for one in value["series"]] == [("loss", 0), ("loss", 1)]
+    assert [dict(zip(value["columns"], row, strict=True))["mean"] for row in value["series"][1]["rows"]] == [
+        *range(25, 30)
+    ]
+    lines = cli("metrics", "r", "loss", "--ranks", "-o", "csv").out.splitlines()
+    assert [line.split(",")[1] for line in lines[1:]] == ["0"] * 30 + ["1"] * 30
+    (leading,) = json.loads(cli("metrics", "r", "loss", "-o", "json").out)["series"]
+    assert leading["rank"] is None
+
+
+def test_a_run_whose_ranks_said_nothing_of_their_own_has_what_it_measured(cli: Any, stored: StoredRun) -> None:
+    """As one with a single rank, or of an older distui."""
+    lines = [" ".join(line.split()) for line in cli("metrics", "r", "loss", "--ranks").out.splitlines()]
+    assert lines[-1] == "loss the run nan 1.6 0.2 3"
+    assert "has not measured lr" in cli("metrics", "r", "lr", "--ranks").err
 
 
 def test_what_is_not_there_is_said(cli: Any, stored: StoredRun, home: Path) -> None:

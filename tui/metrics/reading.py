@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property, partial
@@ -14,7 +13,7 @@ from distui.runs.lines.events import Progressed
 from distui.runs.series.late import LATENESS
 from distui.runs.series.measure import EPOCH
 from distui.runs.series.older import series_of
-from distui.runs.series.ranks import LATE_S
+from distui.runs.series.ranks import LATE_S, said_by_several
 from distui.runs.series.reader import SeriesReader
 from distui.runs.series.values import Folded, Row, Series
 from distui.runs.store.runs import StoredRun
@@ -184,9 +183,7 @@ class RunReader:
     def _series_of_ranks(self) -> list[Series]:
         """What more than one rank said of itself."""
         self._ranks.refresh()
-        said = self._ranks.series
-        counts = Counter(series.name for series in said)
-        return [series for series in said if counts[series.name] > 1]
+        return said_by_several(self._ranks.series)
 
     def _over_ranks(
         self, names: Set[str], leading: Mapping[str, Sequence[Point]], reach: _Reach

@@ -18,7 +18,9 @@ from distui.errors import NotFound, UsageError
 from distui.runs.lines.events import iso
 from distui.runs.lines.text import safe
 from distui.runs.series.older import series_of
-from distui.runs.series.values import Bin, Row, Series, unit_of
+from distui.runs.series.ranks import said_by_several
+from distui.runs.series.reader import SeriesReader
+from distui.runs.series.values import Bin, Row, Series, in_order, unit_of
 from distui.runs.series.words import value_words
 from distui.spec.yaml.problems import did_you_mean
 
@@ -26,7 +28,13 @@ COLUMNS = ("ts", "width_s", "step", "mean", "low", "high", "samples")
 
 
 def act(
-    settings: Settings, out: Console, run: str, names: Sequence[str], every: float | None, last: float | None
+    settings: Settings,
+    out: Console,
+    run: str,
+    names: Sequence[str],
+    every: float | None,
+    last: float | None,
+    ranks: bool,
 ) -> int:
     """See `metrics --help`."""
     place = settings.places.locate(run)
@@ -34,17 +42,32 @@ def act(
     if reader is None or reader.span is None:
         message = f"nothing that {run} measured is recorded here"
         raise NotFound(message, hint=f"it is from when a run is followed on this machine: `distui attach {run}`")
-    wanted = _wanted(reader.series, names)
+    parts = _parts(reader, names, ranks=ranks)
+    wanted = sorted((series for _, found in parts for series in found), key=in_order)
     since = -math.inf if last is None else reader.span[1] - last
-    rows = reader.rows(wanted, since=since, finest=every or 0.0)
+    rows = [row for part, found in parts for row in part.rows(found, since=since, finest=every or 0.0)]
     match settings.output:
         case "json":
             out.json(_json(run, wanted, rows))
         case "csv":
             out.write(_csv(wanted, rows))
         case _:
-            _show(out, wanted, rows)
+            _show(out, wanted, rows, each=ranks)
     return 0
+
+
+def _parts(reader: SeriesReader, names: Sequence[str], *, ranks: bool) -> list[tuple[SeriesReader, list[Series]]]:
+    """The series of these names, and where each is read. With `ranks` what several of them said of their own progress
+    stands for what the leading one said, as on the app's Metrics page.
+    """
+    if not ranks:
+        return [(reader, _wanted(reader.series, names))]
+    of_ranks = reader.of_ranks()
+    several = said_by_several(of_ranks.series)
+    told = {series.name for series in several}
+    wanted = _wanted([*several, *(series for series in reader.series if series.name not in told)], names)
+    of_run = [series for series in wanted if series.name not in told]
+    return [(reader, of_run), (of_ranks, [series for series in wanted if series.name in told])]
 
 
 def _wanted(known: Sequence[Series], names: Sequence[str]) -> list[Series]:
@@ -94,17 +117,24 @@ def _csv(wanted: Sequence[Series], rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def _show(out: Console, wanted: Sequence[Series], rows: Sequence[Row]) -> None:
-    """One line for each name: of several ranks or hosts the median of the newest values, then all of them together."""
+def _show(out: Console, wanted: Sequence[Series], rows: Sequence[Row], *, each: bool) -> None:
+    """One line for each name: of several ranks or hosts the median of the newest values, then all of them together;
+    or one for each rank and host.
+    """
     if rows:
-        out.print(f"{duration(rows[-1].end - rows[0].start)} up to {iso(rows[-1].end)}")
+        end = max(row.end for row in rows)
+        out.print(f"{duration(end - min(row.start for row in rows))} up to {iso(end)}")
         out.print("")
-    cells = [_line(name, list(group), rows) for name, group in groupby(wanted, key=lambda series: series.name)]
+    by_name = (list(group) for _, group in groupby(wanted, key=lambda series: series.name))
+    groups = [[series] for series in wanted] if each else list(by_name)
+    cells = [_line(group, _whose(group[0]) if each else _of(group), rows) for group in groups]
     head = ("SERIES", "OF", "NEWEST", "MEAN", "LOWEST", "HIGHEST")
     out.print("\n".join(columns.table(head, cells, width=out.width)))
 
 
-def _line(name: str, group: Sequence[Series], rows: Sequence[Row]) -> tuple[str, ...]:
+def _line(group: Sequence[Series], of: str, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Of series with one name."""
+    name = group[0].name
     bins = {series: [row.bins[series] for row in rows if series in row.bins] for series in group}
     newest = [found[-1].mean for found in bins.values() if found]
     known = [one for found in bins.values() for one in found if math.isfinite(one.mean)]
@@ -115,7 +145,12 @@ def _line(name: str, group: Sequence[Series], rows: Sequence[Row]) -> tuple[str,
         min((one.low for one in known), default=math.nan),
         max((one.high for one in known), default=math.nan),
     )
-    return (safe(name), _of(group), *(value_words(name, value) for value in values))
+    return (safe(name), of, *(value_words(name, value) for value in values))
+
+
+def _whose(series: Series) -> str:
+    """`rank 3`, `node01`, `the run`."""
+    return f"rank {series.rank}" if series.rank is not None else safe(series.host) or "the run"
 
 
 def _of(group: Sequence[Series]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import RanksStepped, RankStep
@@ -11,6 +12,12 @@ from distui.runs.series.values import Series
 
 LATE_S = 5.0
 """What was said longer ago than that when it is told is of then, not of now."""
+
+
+def said_by_several(series: Sequence[Series]) -> list[Series]:
+    """Those that more than one rank said of itself."""
+    counts = Counter(one.name for one in series)
+    return [one for one in series if counts[one.name] > 1]
 
 
 class RankMeasure:

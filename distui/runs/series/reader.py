@@ -10,7 +10,7 @@ from pathlib import Path
 from distui.runs.series.late import LATE
 from distui.runs.series.level import LEVELS, RANKS, Content, Level, LevelView, Packed
 from distui.runs.series.steps import read_steps
-from distui.runs.series.values import Folded, OpenRow, Row, Series, start_of
+from distui.runs.series.values import Folded, OpenRow, Row, Series, in_order, start_of
 
 Chosen = tuple[Content, Packed]
 
@@ -42,7 +42,7 @@ class SeriesReader:
     def series(self) -> tuple[Series, ...]:
         """All that was measured, by name, rank and host."""
         found = {series for view in (*self._views, *self._lates) for series in view.content.names.values()}
-        return tuple(sorted(found, key=lambda s: (s.name, -1 if s.rank is None else s.rank, s.host)))
+        return tuple(sorted(found, key=in_order))
 
     @property
     def span(self) -> tuple[float, float] | None:

@@ -28,6 +28,11 @@ class Series(NamedTuple):
     host: str = ""
 
 
+def in_order(series: Series) -> tuple[str, int, str]:
+    """A key to sort series by: name, then rank and host; what is of the run as a whole comes first."""
+    return series.name, -1 if series.rank is None else series.rank, series.host
+
+
 UNITS: Mapping[str, str] = {
     "step_time": "s", "tokens_per_s": "1/s", "samples_per_s": "1/s", "gpu_load": "%", "gpu_memory": "MiB",
     "gpu_power": "W", "net_rx": "B/s", "net_tx": "B/s", "cpu_load": "%", "late": "s",
