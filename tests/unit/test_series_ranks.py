@@ -30,8 +30,7 @@ from distui.tui.metrics.reading import Readings, RunReader
 from distui.tui.metrics.window import Window
 from distui.tui.paint.glyphs import UNICODE
 from distui.tui.paint.theme import DARK, palette
-from distui.tui.runs.compare import by_step, curves_of
-from distui.tui.runs.same_step import Steps, said_points, same_said, steps_of
+from distui.tui.runs.same_step import Steps, compared, placed_points, said_points, same_said, steps_of
 from fakehosts.runs import Cluster, plan_for
 
 T0 = 1_760_000_000.0
@@ -199,8 +198,9 @@ def test_runs_with_equal_losses_have_equal_curves_however_fast_they_are(tmp_path
     one = followed(tmp_path / "a", range(200), every=0.083, loss=noisy)
     other = followed(tmp_path / "b", range(200), every=0.4, loss=noisy)
     steps = steps_of(one, other)
-    assert by_step(one, "loss", steps) != by_step(other, "loss", steps), "by the second they differ"
-    mine, theirs = curves_of(one, other, "loss", steps)
+    by_second = [placed_points(side, "loss", steps) for side in (one, other)]
+    assert by_second[0] != by_second[1], "by the second they differ"
+    mine, theirs = compared(one, other, "loss", steps).curves
     assert mine == theirs
     assert [(p.x, round(p.mid, 4)) for p in mine] == [(float(n), round(noisy(n), 4)) for n in range(200)]
 
@@ -211,7 +211,7 @@ def test_a_run_with_more_steps_is_compared_in_rows_as_wide(tmp_path: Path, monke
     short = followed(tmp_path / "a", range(100), every=0.1, loss=noisy)
     long = followed(tmp_path / "b", range(1000), every=0.1, loss=noisy)
     steps = steps_of(short, long)
-    mine, theirs = curves_of(short, long, "loss", steps)
+    mine, theirs = compared(short, long, "loss", steps).curves
     assert len(mine) > 2
     for one, other in zip(mine[:-1], theirs, strict=False):
         assert one == pytest.approx(other, rel=1e-6)

@@ -15,10 +15,10 @@ from distui.runs.lines.events import Progressed
 from distui.runs.report.history import RunRow
 from distui.runs.series.values import OpenRow, Series
 from distui.tui.metrics.reading import NOTHING, Readings, with_last
-from distui.tui.plot.curve import point
+from distui.tui.plot.curve import Point, point
 from distui.tui.runs import compare
-from distui.tui.runs.compare import Side, by_step, by_time, changed_keys, facts, figure_of
-from distui.tui.runs.same_step import Steps, placed_points, steps_of
+from distui.tui.runs.compare import Side, by_time, changed_keys, facts, figure_of
+from distui.tui.runs.same_step import Steps, compared, placed_points, steps_of
 from distui.tui.runs.same_step import same_step as same_place
 
 T0 = 1_760_000_000.0
@@ -39,6 +39,11 @@ def told(steps: Sequence[float], losses: Sequence[float], epochs: Sequence[float
     return Readings(points, {}, tuple(zip(times, steps, strict=True)), 1.0, ("loss",), (T0, T0 + len(steps)), of_epochs)
 
 
+def by_step(found: Readings, steps: Steps) -> list[Point]:
+    """The losses as they were at the end of each second, along the steps."""
+    return [point for _, point in placed_points(found, "loss", steps)]
+
+
 def same_step(old: Readings, new: Readings, name: str) -> tuple[float, float, float] | None:
     """The last step that both were at, where steps go on through all epochs."""
     found = same_place(*(placed_points(side, name, Steps()) for side in (old, new)))
@@ -56,9 +61,9 @@ def test_the_last_step_that_both_were_at_is_compared() -> None:
 
 
 def test_curves_are_over_steps_or_over_the_time_since_the_begin() -> None:
-    assert [(p.x, p.mid) for p in by_step(NEW, "loss", Steps())] == [(0, 5), (10, 3.5), (20, 2.5)]
+    assert [(p.x, p.mid) for p in by_step(NEW, Steps())] == [(0, 5), (10, 3.5), (20, 2.5)]
     assert [(p.x, p.mid) for p in by_time(NEW, "loss", None)] == [(0, 5), (2, 3.5), (4, 2.5)]
-    assert by_step(NOTHING, "loss", Steps()) == by_time(NOTHING, "loss", T0) == []
+    assert by_step(NOTHING, Steps()) == by_time(NOTHING, "loss", T0) == []
 
 
 def test_a_run_that_was_taken_up_late_is_not_drawn_too_early() -> None:
@@ -93,7 +98,7 @@ def test_steps_that_begin_anew_in_each_epoch_are_compared_with_those_of_the_same
     assert loss_row(short, long, monkeypatch) == ("loss at epoch 1, step 3", "6.1", "6")
     last = facts(side(long, monkeypatch), side(short, monkeypatch))[1]
     assert (last.label, last.old, last.new) == ("last step", "epoch 3, step 3", "epoch 1, step 3")
-    curve = by_step(long, "loss", steps_of(long, short))
+    curve = by_step(long, steps_of(long, short))
     assert [p.x for p in curve] == [*range(12)]
     assert [p.mid for p in curve] == PER_EPOCH[1]
 
@@ -172,6 +177,19 @@ def test_a_far_later_step_counts_before_an_early_row_that_both_said(monkeypatch:
     torn = said(told([*range(0, 1001, 50)], [1.0] * 21), parts, 8, 4.0)
     assert loss_row(whole, torn, monkeypatch) == ("loss at step 1,000", "2", "1")
     assert loss_row(torn, whole, monkeypatch) == ("loss at step 1,000", "1", "2")
+
+
+def test_the_plot_has_the_values_that_are_compared() -> None:
+    """What was said by the step and what was seen by the second differ: figure and curves are of one of them."""
+    whole = said(told([*range(0, 1001, 10)], [2.0] * 101), range(1001), 8, 3.0)
+    late = said(told([*range(0, 1001, 10)], [2.0] * 101), range(600, 1001), 8, 3.0)
+    early = said(told([*range(0, 501, 10)], [1.0] * 51), range(501), 8, 4.0)
+    torn = said(told([*range(0, 1001, 50)], [1.0] * 21), [*range(200), *range(247, 1001, 50)], 8, 4.0)
+    same = said(told([*range(0, 1001, 10)], [1.0] * 101), range(1001), 8, 4.0)
+    for one, other, values in ((whole, torn, (2.0, 1.0)), (late, early, (2.0, 1.0)), (whole, same, (3.0, 4.0))):
+        found = compared(one, other, "loss", Steps())
+        assert found.last is not None and found.last[2:] == values
+        assert tuple({at.mid for at in curve} for curve in found.curves) == tuple({value} for value in values)
 
 
 def test_the_value_of_a_row_is_called_that_of_all_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from distui.tui.metrics.panels import panels_of
 from distui.tui.metrics.reading import Readings
 from distui.tui.plot.curve import Point
 from distui.tui.run.words import state_words
-from distui.tui.runs.same_step import Steps, last_in_common, placed_points, said_points, steps_of
+from distui.tui.runs.same_step import Steps, compared, steps_of
 
 
 @frozen
@@ -61,19 +61,6 @@ def figure_of(old: Readings, new: Readings) -> str | None:
     return next((panel.name for panel in panels_of(both) if not panel.has_zero), None)
 
 
-def by_step(readings: Readings, name: str, steps: Steps) -> list[Point]:
-    """The points of a name over all the steps of the run, one epoch after the other."""
-    return [point for _, point in placed_points(readings, name, steps)]
-
-
-def curves_of(old: Readings, new: Readings, name: str, steps: Steps) -> tuple[list[Point], list[Point]]:
-    """Both by their steps: as they were said where that is known, else as they were at the end of each second."""
-    said = said_points(old, new, name, steps)
-    if said is None:
-        return by_step(old, name, steps), by_step(new, name, steps)
-    return [point for *_, point in said[0]], [point for *_, point in said[1]]
-
-
 def by_time(readings: Readings, name: str, began: float | None) -> list[Point]:
     """The points of a name over the seconds since the run began; since the first of them where that is not known."""
     begin = began if began is not None else readings.span[0] if readings.span is not None else 0.0
@@ -102,7 +89,7 @@ def _at_same_step(old: Readings, new: Readings, steps: Steps) -> Iterator[Fact]:
     name = figure_of(old, new)
     if name is None:
         return
-    at = last_in_common(old, new, name, steps)
+    at = compared(old, new, name, steps).last
     if at is None:
         yield Fact(f"{name} at the same step", "-", "-", "no step in common")
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from textwrap import TextWrapper
 from typing import ClassVar
@@ -23,12 +23,12 @@ from distui.tui.frame.context import app_of
 from distui.tui.metrics.painting import SMOOTH
 from distui.tui.metrics.reading import NOTHING, RunReader, with_last
 from distui.tui.paint.paint import Line
-from distui.tui.plot.curve import usual_gap
+from distui.tui.plot.curve import Point, usual_gap
 from distui.tui.plot.dots import WIDE
 from distui.tui.plot.plot import AXIS, Curve, Plot, axis_line, plot_lines
 from distui.tui.plot.scale import Scale, length_words, tick_words, ticks, time_ticks
-from distui.tui.runs.compare import Side, by_time, changed_keys, curves_of, facts, figure_of
-from distui.tui.runs.same_step import steps_of
+from distui.tui.runs.compare import Side, by_time, changed_keys, facts, figure_of
+from distui.tui.runs.same_step import compared, steps_of
 from distui.tui.widgets.painted import Painted
 from distui.tui.widgets.rows import Row, RowList
 
@@ -145,10 +145,11 @@ class CompareScreen(View):
         if name is None or height < 4:
             return [Line().gap(1).put("" if name else "neither has a curve that the other has, too", palette.muted)]
         steps = steps_of(*(side.readings for side in sides))
+        points: Sequence[Sequence[Point]]
         if self.timed:
             points = [by_time(side.readings, name, side.row.started) for side in sides]
         else:
-            points = [*curves_of(sides[0].readings, sides[1].readings, name, steps)]
+            points = compared(sides[0].readings, sides[1].readings, name, steps).curves
         known = [0.0] * self.timed + [point.x for line in points for point in line]
         low, high = min(known, default=0.0), max(known, default=1.0)
         high = high if high > low else low + 1

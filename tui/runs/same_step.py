@@ -152,21 +152,36 @@ def same_said(old: Said, new: Said) -> tuple[Place, Place, float, float] | None:
     )
 
 
-def last_in_common(old: Readings, new: Readings, name: str, steps: Steps) -> tuple[Place, Place, float, float] | None:
-    """The last steps of which both have a value, from the first one to the last, and both values.
+@frozen
+class Compared:
+    """What two runs learned, along their steps: the curves have the values that are compared."""
 
-    Those of a row that both said are the very same; what both were at later counts where that row is more than a few
+    curves: tuple[Sequence[Point], Sequence[Point]]
+    last: tuple[Place, Place, float, float] | None
+    """The last steps of which both have a value, from the first one to the last, and both values."""
+
+
+def compared(old: Readings, new: Readings, name: str, steps: Steps) -> Compared:
+    """As it was said by the step where both kept that, else as they were at the end of each second.
+
+    Steps of a row that both said are the very same; what both were at later counts where that row is more than a few
     behind: a run that was read many lines at once, as after nobody followed it, has not said each step of theirs.
     """
     said = said_points(old, new, name, steps)
     exact = same_said(*said) if said is not None else None
-    found = same_step(*(placed_points(side, name, steps) for side in (old, new)))
-    if said is not None and exact is not None:
-        apart = [gap for rows in said if (gap := _apart([(last, point) for _, last, point in rows])) < math.inf]
-        reach = NEAR * max(apart, default=0.0)
-        if found is None or steps.along(found[0]) - steps.along(exact[1]) <= reach:
-            return exact
-    return (found[0], *found) if found is not None else None
+    seen = [placed_points(side, name, steps) for side in (old, new)]
+    found = same_step(*seen)
+    if said is not None and (found is None or (exact is not None and _near(said, found[0], exact[1], steps))):
+        mine, theirs = ([point for *_, point in rows] for rows in said)
+        return Compared((mine, theirs), exact)
+    mine, theirs = ([point for _, point in points] for points in seen)
+    return Compared((mine, theirs), (found[0], *found) if found is not None else None)
+
+
+def _near(said: tuple[Said, Said], later: Place, exact: Place, steps: Steps) -> bool:
+    """Whether a step is no more than a few rows behind one that both said."""
+    apart = [gap for rows in said if (gap := _apart([(last, point) for _, last, point in rows])) < math.inf]
+    return steps.along(later) - steps.along(exact) <= NEAR * max(apart, default=0.0)
 
 
 def same_step(
