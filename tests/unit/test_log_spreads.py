@@ -101,6 +101,35 @@ def test_shapes_that_were_not_seen_for_long_are_forgotten() -> None:
     assert shapes.of("first") is not first
 
 
+@pytest.mark.parametrize(
+    ("said", "row"),
+    [
+        (("loss 1.0e308", "loss 1.6e308"), ("loss 1.3e+308", "loss ± 3e+307")),
+        (("loss -1.7e308", "loss 1.7e308"), ("loss 0.0e+00", "loss ± 1.7e+308")),
+        (("loss 2.5", "loss 1.0e308"), ("loss 5.0e+307", "loss ± 5e+307")),
+        (("loss 2.5 lr 0.1", "loss 2.6 lr 1.5e308"), ("loss 2.5 lr *", "loss ± 0.05")),
+        (("loss 1.0e309", "loss 2.5"), ("loss *", "")),
+        (("loss 2.5 seen 7", "loss 2.5 seen 700000000000000000000"), ("loss 2.5 seen *", "seen 7 to 7e+20")),
+    ],
+)
+def test_numbers_as_large_as_they_get_have_a_middle(
+    tmp_path: Path, said: tuple[str, ...], row: tuple[str, str]
+) -> None:
+    """A loss that has run away is told as the number that it is, in few letters; what is beyond all is a `*`."""
+    assert told(tmp_path, said) == [row]
+
+
+def test_a_range_of_steps_has_the_middle_of_huge_numbers(tmp_path: Path) -> None:
+    steps = [tuple(f"step {i} loss 1.{i + r}e308" for r in (0, 2)) for i in range(10, 20)]
+    assert told(tmp_path, *steps)[0][0] == "step 10..14 loss 1.11e+308 to 1.15e+308"
+
+
+@pytest.mark.parametrize("said", [("loss nan", "loss 2.1"), ("loss inf gnorm 1.0", "loss nan gnorm 2.0")])
+def test_what_is_no_number_is_not_folded_with_one(tmp_path: Path, said: tuple[str, ...]) -> None:
+    """A rank whose loss is NaN stands in a row of its own."""
+    assert [row for row, _ in told(tmp_path, said)] == list(said)
+
+
 def test_a_range_tells_its_figure_by_the_middle_also_where_it_is_not_the_first(tmp_path: Path) -> None:
     """The loss behind a time of a step that differs from rank to rank, too."""
     steps = [tuple(f"step {i} took {i + r}.5s loss {i}.{r}0" for r in (0, 2)) for i in range(10, 20)]

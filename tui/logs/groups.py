@@ -16,7 +16,7 @@ from functools import lru_cache
 from operator import itemgetter
 
 from distui.regex import regex
-from distui.tui.logs.spreads import NONE_YET, Ends, Shape, names, widened, written_as
+from distui.tui.logs.spreads import NONE_YET, Ends, Shape, apart, middle, names, widened, written_as
 
 Step = tuple[str, str, tuple[int, ...]]
 """What a row says but for its numbers, the same but for whole ones that don't count, and those that count."""
@@ -133,7 +133,7 @@ class Group:
         text = self.common or self.text
         found = numbers(text)
         number, (low, high) = found[at], ends
-        words = f"± {(high - low) / 2:.3g}"
+        words = f"± {apart(low, high):.3g}"
         if at != _middle_at(found):
             low_words, high_words = (written_as(number.group(), value) for value in ends)
             words = f"{low_words} to {high_words}"
@@ -161,7 +161,7 @@ def starred(text: str, differs: Mapping[int, Ends]) -> str:
     for at, match in enumerate(found):
         if at in differs:
             ends = differs[at] if at == middle_at else None
-            parts += [text[seen : match.start()], written_as(match.group(), sum(ends) / 2) if ends else "*"]
+            parts += [text[seen : match.start()], written_as(match.group(), middle(*ends)) if ends else "*"]
             seen = match.end()
     return "".join(parts) + text[seen:]
 

@@ -44,6 +44,18 @@ def widened(ends: Ends, *texts: str) -> Ends:
 
 
 NONE_YET: Ends = (math.inf, -math.inf)
+LONG = 1e16
+"""From here on a number is written with an exponent, however the others are: it would be a row of digits."""
+
+
+def middle(low: float, high: float) -> float:
+    """Between both, also where their sum is beyond what can be counted with."""
+    return low / 2 + high / 2
+
+
+def apart(low: float, high: float) -> float:
+    """How far each of them is from the middle."""
+    return high / 2 - low / 2
 
 
 def written_as(text: str, value: float) -> str:
@@ -51,7 +63,8 @@ def written_as(text: str, value: float) -> str:
     found = _PARTS.fullmatch(text)
     number, unit = found.groups() if found is not None else (text, "")
     mantissa, exponent, _ = number.lower().partition("e")
-    return f"{value:.{len(mantissa.partition('.')[2])}{'e' if exponent else 'f'}}{unit}"
+    form = "e" if exponent or abs(value) >= LONG else "f"
+    return f"{value:.{len(mantissa.partition('.')[2])}{form}}{unit}"
 
 
 def names(text: str, numbers: Iterable[re.Match[str]]) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from distui.regex import regex
 from distui.tui.logs.groups import Group, Step, numbers_in, shapeless, unpadded
-from distui.tui.logs.spreads import written_as
+from distui.tui.logs.spreads import middle, written_as
 
 LEAST = 4
 """Fewer steps are no range."""
@@ -179,7 +179,7 @@ def _end(number: re.Match[str], at: int, row: Group) -> str | None:
     if at not in row.differs:
         return number.group()
     ends = row.differs[at] if number.lastgroup == "varies" else None
-    return written_as(number.group(), sum(ends) / 2) if ends is not None else None
+    return written_as(number.group(), middle(*ends)) if ends is not None else None
 
 
 def _both(first: str, last: str) -> Iterator[Pair]:
