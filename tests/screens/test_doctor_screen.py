@@ -12,6 +12,7 @@ import pytest
 from fakes import FakeBackend, facts, screen_text, settle, shot
 from textual.widgets import Button
 
+from distui.spec.hosts.inventory import Host
 from distui.tui.doctor.fixing import FixDialog
 from distui.tui.widgets.rows import RowList
 
@@ -328,6 +329,34 @@ async def test_findings_have_a_date_and_old_ones_are_asked_for_anew(
         await settle(pilot)
         assert probes() == asked + 1
         assert "0s ago" in screen_text(app)
+
+
+ALIKE = ("trainer-07.rack7.example.com", "trainer-07.rack8.example.com", "trainer-08.rack8.example.com")
+
+
+@pytest.mark.parametrize(
+    ("size", "names"),
+    [
+        ((80, 24), ["…ner-07.rack7…", "…ner-07.rack8…", "…ner-08.rack8…"]),
+        ((120, 36), ["…-07.rack7…", "…-07.rack8…", "…-08.rack8…"]),
+        ((200, 50), ["trainer-07.rack7.…le.com", "trainer-07.rack8.…le.com", "trainer-08.rack8.…le.com"]),
+    ],
+)
+async def test_hosts_with_long_names_are_told_apart(
+    open_app: Any, backend: FakeBackend, size: tuple[int, int], names: list[str]
+) -> None:
+    """Over their columns, which are wider where there is room; what was found stands below its host."""
+    backend.hosts = tuple(map(Host, ALIKE))
+    backend.answers = {name: facts(name, number) for number, name in enumerate(ALIKE, 1)}
+    async with open_app(size, start="doctor") as (app, _):
+        lines = screen_text(app).splitlines()
+        head = next(line for line in lines if "rack7" in line)
+        assert head.replace("FINDING", "").split() == names
+        first = next(line for line in lines if "ssh login" in line)
+        for number, name in enumerate(names):
+            middle = head.index(name) + len(name) // 2
+            ok = [found.start() for found in re.finditer(r"\bok\b", first)][number]
+            assert abs(ok - middle) <= 1
 
 
 @pytest.mark.parametrize("over", ["y", "question_mark", "exclamation_mark", "f"])

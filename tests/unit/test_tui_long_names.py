@@ -17,10 +17,11 @@ from distui.runs.report.history import RunRow
 from distui.runs.report.rank_rows import RankRow
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.job.job import Job
+from distui.tui.doctor.columns import HostColumns
 from distui.tui.hosts import rows as host_rows
 from distui.tui.launch.plan_table import plan_table
 from distui.tui.paint.glyphs import UNICODE
-from distui.tui.paint.paint import Line, cut_host, cut_name
+from distui.tui.paint.paint import Line, cut_host, cut_name, told_apart
 from distui.tui.run.ranks import rank_lines
 from distui.tui.run.ranks.rank_lines import Columns
 from distui.tui.runs.columns import RunColumns, longest_names, run_line
@@ -69,6 +70,58 @@ def test_a_name_is_never_wider_than_asked(name: str, width: int) -> None:
     """Whatever it is."""
     assert cell_len(cut_name(name, width)) <= width
     assert cell_len(cut_host(name, width)) <= width
+
+
+@pytest.mark.parametrize(
+    ("names", "width", "shown"),
+    [
+        (("node01", "node02"), 8, ("node01", "node02")),
+        (LONG, 8, ("ave…0001", "ave…0002")),
+        (("gpu1.rack7.example.com", "gpu2.rack7.example.com"), 8, ("gpu1…", "gpu2…")),
+        (("gpu1.rack7.example.com", "gpu1.rack8.example.com"), 8, ("….rack7…", "….rack8…")),
+        (("trainer-a-of-the-lab-0001", "trainer-b-of-the-lab-0001"), 8, ("…iner-a…", "…iner-b…")),
+        (("rack12-node07-ib0", "rack12-node08-ib0"), 8, ("…e07-ib0", "…e08-ib0")),
+        (("alpha-of-the-cluster-0001", "bravo-of-the-cluster-0001"), 8, ("alp…0001", "bra…0001")),
+        (("averyverylonghostname-node0001",), 8, ("ave…0001",)),
+        (("a-long-beginning-7-a-long-end-1-x", "a-long-beginning-8-a-long-end-2-x"), 4, ("…1-x", "…2-x")),
+        ((), 8, ()),
+    ],
+)
+def test_hosts_beside_each_other_are_told_apart(names: tuple[str, ...], width: int, shown: tuple[str, ...]) -> None:
+    """By both ends where that tells them; else by the part in which they differ."""
+    assert told_apart(names, width) == dict(zip(names, shown, strict=True))
+
+
+@given(st.lists(st.text("ab1-.", min_size=1, max_size=30), max_size=6, unique=True), st.integers(1, 30))
+def test_names_that_are_told_apart_have_their_width(names: list[str], width: int) -> None:
+    """Whatever they are; those that fit are whole."""
+    found = told_apart(names, width)
+    assert all(cell_len(name) <= width for name in found.values())
+    if all(len(name) <= width for name in names):
+        assert found == dict(zip(names, names, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("names", "known", "room", "tells", "cell", "fit"),
+    [
+        (("node01",) * 5, 5, 76, True, 8, 5),
+        (LONG, 2, 76, True, 17, 2),
+        (LONG, 2, 156, True, 24, 2),
+        (LONG * 4, 8, 156, True, 13, 8),
+        (LONG * 4, 8, 76, True, 8, 6),
+        (LONG * 2, 4, 45, False, 10, 4),
+        (LONG * 2, 64, 45, False, 8, 3),
+        (LONG * 3, 6, 45, False, 8, 3),
+        ((), 0, 45, False, 8, 0),
+    ],
+)
+def test_columns_of_hosts_are_as_wide_as_there_is_room(
+    names: tuple[str, ...], known: int, room: int, tells: bool, cell: int, fit: int
+) -> None:
+    """And no wider than a name; the finding keeps its room, and so does what says how many more there are."""
+    columns = HostColumns(names, known, room, tells)
+    assert (columns.cell, columns.fit) == (cell, fit)
+    assert (columns.cell + 1) * min(fit, len(names)) <= room
 
 
 def ranks(name: str = "") -> list[RankRow]:

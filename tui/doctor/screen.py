@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -19,6 +20,7 @@ from distui.doctor.images import Images
 from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import REACH, pairs_words, reach_table
 from distui.facts.host import HostFacts, ProbeResult
+from distui.tui.doctor.columns import LEAST, HostColumns
 from distui.tui.doctor.fixing import Fixing
 from distui.tui.doctor.proofs import Proofs
 from distui.tui.doctor.smoke import Smoke
@@ -27,12 +29,14 @@ from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import FILTER, View
 from distui.tui.frame.context import ViewName, app_of, backend_of, glyphs_of, palette_of
 from distui.tui.paint import figures
-from distui.tui.paint.paint import Line, cut_host
+from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 from distui.tui.widgets.panel import Panel
 from distui.tui.widgets.rows import Row, RowList
 
-CELL, CHECK = 8, 44
+CHECK = 44
+FAIL = 6
+"""Cells of a filled one."""
 FINDING_LEAST = 24
 FRESH_S = 15.0
 """Findings that are older are asked for again when the screen is opened."""
@@ -228,9 +232,10 @@ class DoctorScreen(View):
         return tuple(host for host in hosts if host in odd)
 
     @property
-    def _fit(self) -> int:
-        """How many host columns fit."""
-        return max(1, (self.app.size.width - self._check_width - (20 if self._tells else 12)) // (CELL + 1))
+    def _hosts(self) -> HostColumns:
+        """The columns of hosts, as wide as there is room."""
+        room = self.app.size.width - self._check_width - (0 if self._tells else 1)
+        return HostColumns(self.columns, len(self.results), room, self._tells)
 
     @property
     def _tells(self) -> bool:
@@ -243,13 +248,7 @@ class DoctorScreen(View):
         if width < 110:
             return 34 if width >= 80 else 20
         longest = max((len(row.check.title) for row in self.by_key.values()), default=0) + 5
-        return max(34, min(CHECK, longest, width - len(self.columns) * (CELL + 1) - FINDING_LEAST))
-
-    @property
-    def _window(self) -> tuple[str, ...]:
-        """The host columns that are seen: those around the chosen one."""
-        first = max(0, min(self.host_at - self._fit // 2, len(self.columns) - self._fit))
-        return self.columns[first : first + self._fit]
+        return max(34, min(CHECK, longest, width - len(self.columns) * (LEAST + 1) - FINDING_LEAST))
 
     def _paint(self, number: int, width: int, here: bool) -> Line:
         key, palette = self.query_one(RowList).rows[number].key, self.palette
@@ -262,10 +261,12 @@ class DoctorScreen(View):
     def _head(self) -> Line:
         palette = self.palette
         line = Line().gap(self._check_width)
-        for host in self._window:
-            chosen = bool(self.columns) and host == self.columns[self.host_at]
-            line.put(cut_host(host, CELL).center(CELL), palette.accent if chosen else palette.muted).gap(1)
-        others = len(self.results) - len(self._window)
+        hosts = self._hosts
+        names, cell, seen = hosts.names(), hosts.cell, hosts.window(self.host_at)
+        for host in seen:
+            chosen = host == self.columns[self.host_at]
+            line.put(_centred(names[host], cell), palette.accent if chosen else palette.muted).gap(1)
+        others = len(self.results) - len(seen)
         if others:
             line.put(_others(others), palette.faint).gap(1)
         return line.gap(2).put("FINDING", palette.faint) if self._tells else line
@@ -284,26 +285,29 @@ class DoctorScreen(View):
         )
         line.gap(1)
         by_host = {finding.host: finding for finding in row.findings}
-        for host in self._window:
-            self._cell(line, by_host.get(host))
-        if len(self.results) > len(self._window):
-            line.gap(len(_others(len(self.results) - len(self._window))) + 1)
+        hosts = self._hosts
+        cell, seen = hosts.cell, hosts.window(self.host_at)
+        for host in seen:
+            self._cell(line, by_host.get(host), cell)
+        if len(self.results) > len(seen):
+            line.gap(len(_others(len(self.results) - len(seen))) + 1)
         if not self._tells:
             return line
         return line.gap(2).put(self._finding_words(row), palette.judged(row.verdict) if bad else palette.faint)
 
-    def _cell(self, line: Line, finding: Finding | None) -> None:
+    def _cell(self, line: Line, finding: Finding | None, cell: int) -> None:
         palette = self.palette
         words = finding.verdict if finding is not None else "-"
         match words:
             case "fail":
-                line.gap(1).put("FAIL".center(CELL - 2), palette.fail_cell).gap(2)
+                before = (cell - FAIL) // 2
+                line.gap(before).put("FAIL".center(FAIL), palette.fail_cell).gap(cell - before - FAIL + 1)
             case "warn":
-                line.put("warn".center(CELL), palette.watch).gap(1)
+                line.put("warn".center(cell), palette.watch).gap(1)
             case "pull":
-                line.put("pull".center(CELL), palette.text).gap(1)
+                line.put("pull".center(cell), palette.text).gap(1)
             case _:
-                line.put(words.center(CELL), palette.faint).gap(1)
+                line.put(words.center(cell), palette.faint).gap(1)
 
     def _finding_words(self, row: CheckRow) -> str:
         finding = row.worst
@@ -475,6 +479,11 @@ class DoctorScreen(View):
             head += f"; the hosts were asked at {clock(self.taken)}"
         sums = f"{total['ok']} ok, {counted(total['warn'], 'warning')}, {total['fail']} failed"
         return "\n\n".join([head, report_text(self.checked, all_=all_) or "nothing is wrong", sums])
+
+
+def _centred(name: str, width: int) -> str:
+    before = (width - cell_len(name)) // 2
+    return " " * before + name + " " * (width - cell_len(name) - before)
 
 
 def _others(count: int) -> str:

@@ -6,6 +6,8 @@ through `safe` first, so that nothing in it can steer a terminal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
@@ -59,6 +61,24 @@ def cut_name(text: str, width: int, mark: str = "…") -> str:
     kept = max(width // 4, min(LAST_CELLS, width // 2))
     end = cut_left(text, kept + cell_len(mark), mark)
     return cut(text, max(0, width - cell_len(end)), "").rstrip() + end
+
+
+def told_apart(hosts: Sequence[str], width: int) -> dict[str, str]:
+    """Each host's name in at most `width` cells, cut where that leaves the most of them different from the others."""
+    names = [safe(host) for host in hosts]
+    ways = [[way(name, width) for name in names] for way in (cut_host, cut_name, cut, cut_left)]
+    first, last = _alike(names), _alike([name[::-1] for name in names])
+    ways.append([cut_left(name[: len(name) - last] + "…" * (last > 0), width) for name in names])
+    ways.append([cut("…" * (first > 0) + name[first:], width) for name in names])
+    return dict(zip(hosts, max(ways, key=lambda found: len(set(found))), strict=True))
+
+
+def _alike(names: Sequence[str]) -> int:
+    """With how many letters all of them begin."""
+    return next(
+        (at for at, letters in enumerate(zip(*names, strict=False)) if len(set(letters)) > 1),
+        min(map(len, names), default=0),
+    )
 
 
 class Line:

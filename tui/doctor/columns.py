@@ -1,0 +1,54 @@
+"""How wide the columns of hosts are, and which of them fit. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+
+from distui.frozen import frozen
+from distui.runs.lines.text import safe
+from distui.tui.paint.paint import told_apart
+
+LEAST, MOST = 8, 24
+FINDING = 40
+"""Cells that the finding keeps before names of hosts get more than the least."""
+FINDING_LEAST = 20
+OTHERS = 11
+"""What says how many hosts have no column: `12 others`."""
+
+
+@frozen
+class HostColumns:
+    """The hosts that have a column, out of `known` ones."""
+
+    hosts: Sequence[str]
+    known: int
+    room: int
+    """Cells beside the titles of the checks."""
+    tells: bool
+    """Whether each row has its finding, too."""
+
+    @property
+    def cell(self) -> int:
+        """Cells of a column: a whole name where there is room for it in all of them."""
+        longest = max((cell_len(safe(host)) for host in self.hosts), default=0)
+        room = self.room - (FINDING if self.tells else 0) - (OTHERS if self.known > len(self.hosts) else 0)
+        return max(LEAST, min(longest, MOST, room // max(1, len(self.hosts)) - 1))
+
+    @property
+    def fit(self) -> int:
+        """How many are seen at once."""
+        room = self.room - (FINDING_LEAST if self.tells else 0)
+        if room // (self.cell + 1) >= self.known:
+            return self.known
+        return max(1, (room - (0 if self.tells else OTHERS)) // (self.cell + 1))
+
+    def window(self, at: int) -> Sequence[str]:
+        """Those that are seen: around the chosen one."""
+        first = max(0, min(at - self.fit // 2, len(self.hosts) - self.fit))
+        return self.hosts[first : first + self.fit]
+
+    def names(self) -> dict[str, str]:
+        """Each as it stands over its column, told apart from the others."""
+        return told_apart(self.hosts, self.cell)
