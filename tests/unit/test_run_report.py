@@ -67,6 +67,16 @@ OWN = {
     "beside a folder of packages": ("/data/my-site-packages/train.py", "main"),
     "on the command line": ("<string>", "<module>"),
     "typed": ("<stdin>", "<module>"),
+    "in a cell": ("<command-1234>", "<module>"),
+    "in a console": ("<console>", "<module>"),
+    "in a folder called like that of packages": ("/workspace/site-packages/mymodel/layers.py", "forward"),
+    "a script in such a folder": ("/workspace/dist-packages/train.py", "main"),
+    "called like a part of Python": ("/workspace/runpy.py", "run"),
+    "beside its virtual environment": ("/home/me/proj/venv/train.py", "main"),
+    "in an environment's folder": ("/opt/conda/envs/proj/src/train.py", "main"),
+    "in a folder lib": ("/workspace/lib/python/train.py", "main"),
+    "made by TensorFlow of one's own": ("/tmp/__autograph_generated_file7xk.py", "tf__train_step"),
+    "an editable install": ("/workspace/src/mymodel/layers.py", "forward"),
 }
 
 
@@ -100,6 +110,73 @@ def test_an_installed_program_is_one_s_own(start: list[tuple[str, str]], own: bo
     assert model - 2 in hidden
     torchrun = [("/usr/bin/torchrun", "<module>"), (f"{SITE}/torch/distributed/run.py", "main")]
     assert not started(trace(*torchrun))
+
+
+LIGHTNING = [
+    (f"{SITE}/lightning/pytorch/trainer/trainer.py", "fit"), (f"{SITE}/lightning/pytorch/trainer/call.py", "call"),
+    (f"{SITE}/lightning/pytorch/strategies/launchers/subprocess_script.py", "launch"),
+]  # fmt: skip
+VENV = "/home/me/proj/venv/lib/python3.12/site-packages"
+ENV = "/opt/conda/envs/train/lib/python3.10"
+DEBIAN = "/usr/lib/python3/dist-packages"
+NGC = "/usr/local/lib/python3.12/dist-packages"
+TARGET = "/workspace/deps/site-packages"
+LIBRARIES = {
+    "lightning": LIGHTNING,
+    "accelerate in a venv of the project": [
+        (f"{VENV}/accelerate/accelerator.py", "backward"), (f"{VENV}/torch/_tensor.py", "backward"),
+    ],
+    "conda": [(f"{ENV}/threading.py", "run"), (f"{ENV}/site-packages/torch/utils/data/dataloader.py", "__next__")],
+    "tensorflow": [
+        (f"{NGC}/keras/src/utils/traceback_utils.py", "error_handler"),
+        (f"{NGC}/tensorflow/python/eager/polymorphic_function/polymorphic_function.py", "_call"),
+    ],
+    "debian": [(f"{DEBIAN}/yaml/__init__.py", "load"), (f"{DEBIAN}/yaml/loader.py", "get")],
+    "pip --target": [(f"{TARGET}/torch/nn/modules/module.py", "_call_impl"), (f"{TARGET}/transformers/t.py", "step")],
+    "python without its lock": [("/usr/lib/python3.13t/threading.py", "run"), ("/opt/lib64/python3.9/ast.py", "parse")],
+    "pypy": [("/opt/pypy/lib/pypy3.10/threading.py", "run"), ("/opt/pypy/lib/pypy3.10/site-packages/a/b.py", "f")],
+    "made by libraries": [("<frozen importlib._bootstrap>", "_load"), ("<eval_with_key>.12", "forward")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_frames_of_libraries_fold_wherever_they_are_installed(name: str) -> None:
+    """In a row, between one's own."""
+    mine = [("/work/train.py", "<module>")]
+    lines = trace(*mine, *LIBRARIES[name], *mine, *LIBRARIES[name])
+    count = len(LIBRARIES[name])
+    first, second = folds(lines)
+    assert (first.start, first.stop, second.start) == (3, 3 + 2 * count, 5 + 2 * count)
+    assert first.words.startswith(f"{count} frames in ") and "/lib/" not in first.words
+
+
+def test_what_tensorflow_says_of_user_code_stays() -> None:
+    """Its own frame ends above it without a line of code, and what it is about is indented more."""
+    lines = [
+        "Traceback (most recent call last):",
+        f'  File "{NGC}/keras/src/utils/traceback_utils.py", line 122, in error_handler',
+        f'  File "{NGC}/keras/src/trainers/trainer.py", line 320, in step',
+        '    File "/app/train.py", line 22, in train_step  *',
+        "        loss = self.compute_loss(x, y)",
+        f'    File "{NGC}/keras/src/trainers/trainer.py", line 321, in compute_loss',
+        "        return self.loss(x, y)",
+        "    ValueError: odd",
+    ]
+    assert [(fold.start, fold.stop) for fold in folds(lines)] == [(1, 3), (5, 7)]
+
+
+def test_native_frames_of_an_extension_of_one_s_own_stay() -> None:
+    """It was built by the job; those of torch and of the system fold."""
+    lines = [
+        "frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x96 (0x7ef4 in libc10.so)",
+        "frame #1: at::sum() + 0x12 (0x7ef4 in /opt/conda/lib/python3.10/site-packages/torch/lib/libtorch.so)",
+        "frame #2: my_kernel(at::Tensor) + 0x12 (0x7ef4 in /root/.cache/torch_extensions/py310_cu121/ext/ext.so)",
+        "frame #3: <unknown function> + 0x12 (0x7ef4 in /workspace/build/lib.linux/ops.cpython-310.so)",
+        "frame #4: <unknown function> + 0xdbf4 (0x7ef4 in /opt/conda/lib/libstdc++.so)",
+        "frame #5: clone + 0x44 (0x7ef4 in /lib/x86_64-linux-gnu/libc.so.6)",
+        "frame #6: python() [0x4fc7ab]",
+    ]
+    assert [(fold.start, fold.stop) for fold in folds(lines)] == [(0, 2), (4, 7)]
 
 
 def test_numbers_count_from_the_log() -> None:

@@ -17,20 +17,31 @@ RANK_PREFIX = regex(r"^\[(?:rank|default)\d+\]:? ?")
 """What torch and torchrun put before a rank's lines."""
 FRAME = regex(r'^(\s*+(?:\[rank\d+\]:? ?\s*+)?File ")([^"]+)(", line \d+, in .*)$')
 LIBRARY = regex(
-    r"(?:^|/)(?:site|dist)-packages/|/lib(?:64)?/python\d\.\d+t?/|/runpy\.py$|^<(?!stdin>|string>|ipython-input)"
+    r"/lib(?:64)?/(?:python|pypy)\d\.\d+t?/|/lib(?:64)?/python\d/dist-packages/"
+    r"|^<(?:frozen |__array_function__|attrs |decorator-gen|eval_with_key|lambdify)"
 )
-"""Files of others. What Python was given on its command line or typed is one's own (`<string>`, `<stdin>`)."""
+"""Files of others: Python itself and what was installed into it. What Python was given on its command line or typed is
+one's own (`<string>`, `<stdin>`, a cell of a notebook).
+"""
+_KNOWN = regex(
+    r"(?:^|/)(?:site|dist)-packages/(?:accelerate|datasets|deepspeed|flax|horovod|jax|jaxlib|keras|lightning"
+    r"|lightning_fabric|numpy|peft|pytorch_lightning|ray|scipy|tensorflow|torch|torchvision|transformers|triton|trl)/"
+)
+"""Packages that are nobody's own, wherever they were installed (`pip install --target`); what else lies in a folder of
+such a name may be.
+"""
 HEAD = "Traceback (most recent call last)"
 _PACKAGE = regex(r".*/(?:site|dist)-packages/([^/]+)")
-_STARTS = regex(r"^<frozen |/runpy\.py$|/s?bin/[^/]+$")
+_STARTS = regex(r"^<frozen |/lib(?:64)?/[^/]+/runpy\.py$|/s?bin/[^/]+$")
 """What runs a program and is not it: Python's own start, a script that an install has written."""
 _LAUNCHERS = frozenset({"torch", "accelerate", "deepspeed", "horovod", "lightning", "lightning_fabric", "ray"})
-_ROOTS = regex(r".*(?:site-packages|dist-packages|/lib/python[\d.]+)/")
+_ROOTS = regex(r".*(?:site-packages|dist-packages|/lib(?:64)?/(?:python|pypy)[\d.]+t?)/")
 _NOTE = regex(
     r"^(?:CUDA kernel errors might be|For debugging consider passing CUDA_LAUNCH|Compile with `TORCH_USE_CUDA"
     r"|Device-side assertion tracking|Search for `cuda\w+' in|Exception raised from )"
 )
-_NATIVE = regex(r"^frame #\d+: ")
+_NATIVE = regex(r"^frame #\d+: (?!.* in /(?!usr/|lib|opt/\S*/lib/|\S*/lib(?:64)?/python\d)\S+\.so\)$)")
+"""Frames of what is no Python, but not of a library that was built of one's own code: it lies where no others do."""
 NAMED = 2
 """Files a fold names."""
 
@@ -52,7 +63,7 @@ class Fold:
 def is_library(path: str, own: Collection[str] = ()) -> bool:
     """Whether a file of a frame is not one's own; `own` are installed packages that are."""
     if LIBRARY.search(path) is None:
-        return False
+        return _KNOWN.search(path) is not None
     package = _PACKAGE.match(path) if own else None
     return package is None or package[1] not in own
 
@@ -107,7 +118,7 @@ def _end(lines: Sequence[str], at: int) -> int:
     """Where the frame that begins here ends: code and marks are indented deeper than its `File` line."""
     depth = _indent(lines[at])
     stop = at + 1
-    while stop < len(lines) and lines[stop].strip() and _indent(lines[stop]) > depth:
+    while stop < len(lines) and lines[stop].strip() and _indent(lines[stop]) > depth and not FRAME.match(lines[stop]):
         stop += 1
     return stop
 
