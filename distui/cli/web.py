@@ -9,6 +9,7 @@ Jupyter does it: https://jupyter-server.readthedocs.io/en/latest/operators/secur
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import socket
@@ -19,6 +20,8 @@ from urllib.parse import SplitResult, urlsplit
 from aiohttp import web
 from textual_serve.server import Server
 
+LEAVING_S = 10.0
+"""So long apps have to leave when the server ends."""
 LOCAL = ("127.0.0.1", "localhost", "::1")
 HEADERS = {
     # What the page needs is here: nothing is fetched from elsewhere, no other page may frame it or learn its address.
@@ -51,11 +54,12 @@ class AppServer(Server):
     def __init__(self, command: str, token: str, address: SplitResult | None = None) -> None:
         super().__init__(f"exec {command}", title="distui")
         self._token, self._address = token, address
+        self._visits: set[asyncio.Task[Any]] = set()
         self._cookie = f"distui-{hashlib.sha256(token.encode()).hexdigest()[:8]}"  # cookies are shared by all ports
 
     def run(self, listening: socket.socket) -> None:
         """Serve until SIGINT or SIGTERM; then each visitor's app is asked to leave."""
-        web.run_app(self._make_app(), sock=listening, print=None, access_log=None, shutdown_timeout=10)
+        web.run_app(self._make_app(), sock=listening, print=None, access_log=None, shutdown_timeout=LEAVING_S)
 
     async def _make_app(self) -> web.Application:
         app = await super()._make_app()
@@ -64,6 +68,24 @@ class AppServer(Server):
 
     async def on_startup(self, app: web.Application) -> None:
         """See textual-serve; the address is printed elsewhere."""
+
+    async def on_shutdown(self, app: web.Application) -> None:
+        """See textual-serve; the app of each page that is still open leaves, and is waited for."""
+        visits = set(self._visits)
+        for visit in visits:
+            visit.cancel()
+        if visits:
+            await asyncio.wait(visits, timeout=LEAVING_S)
+
+    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        """See textual-serve."""
+        visit = asyncio.current_task()
+        assert visit is not None
+        self._visits.add(visit)
+        try:
+            return await super().handle_websocket(request)
+        finally:
+            self._visits.discard(visit)
 
     async def handle_index(self, request: web.Request) -> Any:
         """See textual-serve; the page connects to the address under which it was opened."""

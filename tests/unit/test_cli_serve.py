@@ -6,9 +6,12 @@ import asyncio
 import os
 import re
 import shlex
+import signal
 import socket
 import sys
 import threading
+import time
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,7 +24,9 @@ from aiohttp import ClientSession, CookieJar
 from aiohttp.test_utils import TestServer
 
 from distui.cli.actions.serve import app_argv
-from distui.cli.web import AppServer
+from distui.cli.options import CONSOLE
+from distui.cli.settings import ENV_FILE
+from distui.cli.web import LEAVING_S, AppServer
 from fakehosts.runs import until
 
 TOKEN = "a-token-of-this-test"
@@ -141,9 +146,42 @@ async def test_why_the_app_cannot_start_is_on_the_page(tmp_path: Path, monkeypat
             await until(lambda: children() <= before and not being_reaped())
 
 
-def children() -> set[str]:
-    """Processes that this one has started and not yet waited for."""
-    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_the_verb_serves_the_app_until_it_is_ended(tmp_path: Path, number: int) -> None:
+    """As it is called, with an option of its own; an open page is not waited for, and its app goes, too."""
+    (tmp_path / "hosts.yaml").write_text(HOSTS)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    argv = (sys.executable, "-m", "distui.cli.main", "serve", "--port", str(port), "--readonly")
+    where = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
+    server = await asyncio.create_subprocess_exec(*argv, stderr=PIPE, cwd=tmp_path, env=where)
+    assert server.stderr is not None
+    try:
+        async with asyncio.timeout(120), ClientSession(cookie_jar=CookieJar(unsafe=True)) as user:
+            address = (await server.stderr.readline()).decode().split()[-1]
+            assert address.startswith(f"http://127.0.0.1:{port}/?token=")
+            await (await user.get(address)).read()
+            async with user.ws_connect(f"http://127.0.0.1:{port}/ws?width=100&height=30") as page:
+                await shown(page, "node01", "Doctor")
+                apps = children(server.pid)
+                assert apps
+                began = time.monotonic()
+                server.send_signal(number)
+                while not page.closed:
+                    await page.receive()
+                assert await server.wait() == 0
+                assert time.monotonic() - began < LEAVING_S
+                await until(lambda: not any(Path(f"/proc/{app}").exists() for app in apps))
+    finally:
+        if server.returncode is None:
+            server.kill()
+            await server.wait()
+
+
+def children(of: int | None = None) -> set[str]:
+    """Processes that this one, or another, has started and not yet waited for."""
+    process = of or os.getpid()
+    return set(Path(f"/proc/{process}/task/{process}/children").read_text().split())
 
 
 def being_reaped() -> bool:
@@ -165,7 +203,14 @@ async def shown(page: Any, *words: str) -> str:
 
 def test_global_options_reach_the_app_as_they_were_given() -> None:
     """A value is one word, whatever is in it; what is for `serve` itself is left out."""
-    given = {"host": ("n[1-2]", "@a; true"), "hosts_file": "my hosts.yaml", "ascii": True, "verbose": 2, "yes": True}
+    given: dict[str, Any] = {
+        "host": ("n[1-2]", "@a; true"),
+        "hosts_file": "my hosts.yaml",
+        "ascii": True,
+        "verbose": 2,
+        "yes": True,
+    }
+    given |= {ENV_FILE: {"TOKEN": "secret"}, CONSOLE: object()}
     assert app_argv(given) == (
         sys.executable, "-m", "distui.cli.main", "tui", "--host=n[1-2]", "--host=@a; true",
         "--hosts-file=my hosts.yaml", "--ascii", "-v", "-v",
@@ -184,6 +229,7 @@ def test_a_port_that_is_taken_is_said(cli: Any, hosts: None) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = cli("serve", "--port", str(taken.getsockname()[1]))
     assert (done.code, done.out) == (2, "")
+    assert "Address already in use\n" in done.err
     assert "--port" in done.err and "token" not in done.err
 
 

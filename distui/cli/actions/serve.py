@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shlex
 import socket
@@ -13,12 +14,18 @@ from urllib.parse import SplitResult, urlsplit
 import click
 
 from distui.cli.console import Console
+from distui.cli.options import global_options
 from distui.cli.settings import Settings
 from distui.errors import ExitCode, UsageError
 
 HOST = "127.0.0.1"
 _OWN = ("timeout", "yes", "no_input", "quiet")
 """Global options that are for `serve` itself, or mean nothing to the app."""
+
+
+def _given_on() -> set[str]:
+    """The global options that are given on. Beside them stands what the call knows for itself, as values of secrets."""
+    return {option.name or "" for option in global_options()}.difference(_OWN)
 
 
 def act(settings: Settings, out: Console, port: int, public_url: str | None) -> int:
@@ -40,10 +47,10 @@ def act(settings: Settings, out: Console, port: int, public_url: str | None) -> 
 
 def app_argv(flags: Mapping[str, Any]) -> tuple[str, ...]:
     """The app with the global options of this call; they are given on, as they were written."""
-    words = [sys.executable, "-m", "distui.cli.main", "tui"]
+    words, known = [sys.executable, "-m", "distui.cli.main", "tui"], _given_on()
     for name, value in flags.items():
         option = "--" + name.replace("_", "-")
-        if name in _OWN:
+        if name not in known:
             continue
         if isinstance(value, tuple):
             words += [f"{option}={one}" for one in value]
@@ -71,4 +78,5 @@ def _listen(port: int) -> socket.socket:
     try:
         return socket.create_server((HOST, port))
     except OSError as error:
-        raise UsageError(f"port {port} of {HOST}: {error.strerror}", hint="choose another one with --port") from None
+        words = os.strerror(error.errno) if error.errno else str(error)
+        raise UsageError(f"port {port} of {HOST}: {words}", hint="choose another one with --port") from None
