@@ -54,6 +54,18 @@ async def test_a_group_folds_to_one_row_where_its_first_host_stands(open_app: An
         assert keys(app) == ["@h100", "@all"]
 
 
+async def test_a_group_of_which_nothing_is_known_is_not_said_to_have_no_gpu(
+    open_app: Any, backend: FakeBackend
+) -> None:
+    """All of its hosts are down; one that answers and has none is."""
+    backend.groups = {"gone": ("node05",), "plain": ("gw1", "node05")}
+    async with open_app() as (app, _):
+        app.screen.command_fold("@gone")
+        assert "no GPU" not in line(app, "@gone")
+        app.screen.command_fold("@plain")
+        assert "no GPU" in line(app, "@plain")
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)])
 async def test_its_row_has_one_tank_per_host_and_its_trouble(
     open_app: Any, backend: FakeBackend, size: tuple[int, int]

@@ -14,6 +14,9 @@ LEAST, MOST = 8, 24
 FINDING = 40
 """Cells that the finding keeps before names of hosts get more than the least."""
 FINDING_LEAST = 20
+"""Of a finding beside columns of all hosts."""
+FINDING_SHORT = 16
+"""Of one beside those that fit."""
 OTHERS = 11
 """What says how many hosts have no column: `12 others`."""
 
@@ -42,7 +45,8 @@ class HostColumns:
         room = self.room - (FINDING_LEAST if self.tells else 0)
         if room // (self.cell + 1) >= self.known:
             return self.known
-        return max(1, (room - (0 if self.tells else OTHERS)) // (self.cell + 1))
+        room = self.room - OTHERS - (FINDING_SHORT if self.tells else 0)
+        return max(1, room // (self.cell + 1))
 
     def window(self, at: int) -> Sequence[str]:
         """Those that are seen: around the chosen one."""

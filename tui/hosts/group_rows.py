@@ -10,7 +10,7 @@ from distui.monitor.board import HostBoard
 from distui.monitor.groups import GroupBoard
 from distui.tui.hosts import rows as host_rows
 from distui.tui.hosts.lines import title
-from distui.tui.hosts.rows import LEFT, Columns, cell
+from distui.tui.hosts.rows import LEFT, NO_GPUS, Columns, cell
 from distui.tui.paint import figures
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
@@ -70,7 +70,9 @@ def _gpus(line: Line, group: GroupBoard, width: int, palette: Palette, glyphs: G
             model = model.rpartition(" ")[0] or model
         line.put(count, palette.text).put(f" {glyphs.times} ", palette.faint).put(model, palette.muted)
     else:
-        line.put("no GPU", palette.muted)
+        states = {host.gpu_state for host in group.hosts}
+        state = next((state for state in ("silent", "none") if state in states), "unknown")
+        line.put(NO_GPUS[state], palette.watch if state == "silent" else palette.muted)
     line.cut(start + width).gap(start + width - line.width).gap(2)
 
 
