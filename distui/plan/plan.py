@@ -98,7 +98,7 @@ def _candidate(inventory: Inventory, pick: HostPick, result: ProbeResult | None)
         case None:
             return PlanProblem("not_probed", pick.name, "was not probed", f"run `distui probe -H {pick.name}`")
         case HostDown(error=error):
-            return PlanProblem(error.code, pick.name, error.message, error.hint)
+            return PlanProblem(error.code, pick.name, error.words(pick.name), error.hint)
         case HostFacts():
             return Candidate(host, result, pick.gpus)
 

@@ -590,6 +590,14 @@ def test_every_reason_is_given_at_once() -> None:
     ]
 
 
+def test_a_host_that_is_down_is_named_once() -> None:
+    """What a connection says of it begins with its name, too."""
+    refused = HostDown("h2", Trouble("refused", "h2 (10.0.0.12:22) refuses connections", "start sshd there"))
+    assert bad(JOB, facts={"h1": FACTS["h1"], "h2": refused}) == [
+        "h2: 10.0.0.12:22 refuses connections (start sshd there)"
+    ]
+
+
 @pytest.mark.parametrize(
     ("job", "more", "said"),
     [
