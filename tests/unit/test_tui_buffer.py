@@ -161,6 +161,18 @@ def test_rows_of_a_view(tmp_path: Path) -> None:
     assert view.rows == 3
 
 
+def test_the_package_that_was_started_is_known_where_its_traceback_was_looked_at(tmp_path: Path) -> None:
+    """With the rank before each line, too; what it calls is not one's own."""
+    site = "/usr/lib/python3.11/site-packages"
+    frames = (f'"{site}/mytrain/cli.py", line 3, in <module>', f'"{site}/torch/nn/x.py", line 3, in f')
+    lines = ["Traceback (most recent call last):", *(f"  File {frame}" for frame in frames), "ValueError: odd"]
+    buffer = written(tmp_path / "a.log", "".join(f"[rank0]: {line}\n" for line in lines).encode())
+    view = LogView(buffer)
+    assert view.own == frozenset()
+    view.fold_near(3)
+    assert view.own == {"mytrain"}
+
+
 @pytest.mark.parametrize(
     ("text", "line", "hit"),
     [

@@ -76,6 +76,8 @@ def test_own_code_and_libraries() -> None:
     assert [kind for _, _, kind in spans(library)] == ["faint"]
     assert spans("    loss.backward()", own) == []
     assert [kind for _, _, kind in spans("    loss.backward()", library)] == ["faint"]
+    assert [kind for _, _, kind in spans(library, "", {"torch"})] == ["muted", "path", "muted"]
+    assert spans("    loss.backward()", library, {"torch"}) == []
     assert spans("Traceback (most recent call last):") == [(0, 34, "strong")]
 
 

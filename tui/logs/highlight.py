@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Literal
 
 from distui.regex import regex
@@ -20,14 +21,16 @@ _PREFIX = regex(
 _INFO = regex(r"^(?:\[?(?:INFO|DEBUG|TRACE)\]?\b)")
 
 
-def spans(text: str, before: str = "") -> list[Span]:
-    """What to colour in `text`; `before` is the line above it, which tells whose code an indented line is."""
+def spans(text: str, before: str = "", own: Collection[str] = ()) -> list[Span]:
+    """What to colour in `text`; `before` is the line above it, which tells whose code an indented line is, and `own`
+    are installed packages that are one's own.
+    """
     if _HEAD.search(text):
         return [(0, len(text), "strong")]
     if frame := FRAME.match(text):
-        return _frame_spans(frame)
+        return _frame_spans(frame, own)
     if (above := FRAME.match(before)) and text.startswith(" "):
-        return [(0, len(text), "faint")] if is_library(above[2]) else []
+        return [(0, len(text), "faint")] if is_library(above[2], own) else []
     if level := severity(text):
         return [(0, len(text), level), *_word(text, level)]
     prefix = _PREFIX.match(text)
@@ -44,8 +47,8 @@ def _word(text: str, level: str) -> list[Span]:
     return [(word.start(), word.end(), "strong")] if word else []
 
 
-def _frame_spans(frame: re.Match[str]) -> list[Span]:
+def _frame_spans(frame: re.Match[str], own: Collection[str]) -> list[Span]:
     start, stop, end = frame.end(1), frame.end(2), frame.end(3)
-    if is_library(frame[2]):
+    if is_library(frame[2], own):
         return [(0, end, "faint")]
     return [(0, start, "muted"), (start, stop, "path"), (stop, end, "muted")]

@@ -175,7 +175,7 @@ class LogPane(Pane):
         shown = shown.expandtabs(8)
         segments = [Segment(clock_words(at) + "  ", palette.faint)] if self.times else []
         coloured = "\x1b" in shown
-        found = [] if coloured else spans(shown, before)
+        found = [] if coloured else spans(shown, before, self._own)
         if self.blamed is not None and number != self.blamed:  # the line to blame is the only red one
             found = [(start, end, "strong" if kind == "error" else kind) for start, end, kind in found]
         matcher = text_pattern(self.pattern)
@@ -188,6 +188,10 @@ class LogPane(Pane):
             for match in matcher.finditer(painted.plain):
                 painted.stylize(palette.accent + Style(reverse=True), *match.span())
         return Strip([*segments, *(s for s in painted.render(self.app.console) if s.text != "\n")])
+
+    @property
+    def _own(self) -> frozenset[str]:
+        return self.view.own if self.view is not None else frozenset()
 
     def _fold(self, fold: Fold, at: float | None) -> Strip:
         """What stands for folded lines."""

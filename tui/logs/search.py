@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from distui.patterns import BadPattern, Searches, compiled
 from distui.regex import regex
 from distui.runs.lines.text import safe
-from distui.runs.lines.traceback import HEAD, Fold, around
+from distui.runs.lines.traceback import HEAD, Fold, around, own_packages
 from distui.tui.logs.buffer import SLICE, LogBuffer
 from distui.tui.logs.folds import Folds
 
@@ -138,7 +138,7 @@ async def read_on(view: LogView) -> None:
 class LogView:
     """The rows of a pane: all lines of a buffer, those since a moment, or those a filter leaves."""
 
-    __slots__ = ("buffer", "filter", "floor", "folds")
+    __slots__ = ("buffer", "filter", "floor", "folds", "own")
 
     def __init__(self, buffer: LogBuffer) -> None:
         self.buffer = buffer
@@ -147,6 +147,8 @@ class LogView:
         self.filter: LineFilter | None = None
         self.folds = Folds()
         """What is folded away; a filter shows its lines all the same."""
+        self.own: frozenset[str] = frozenset()
+        """Installed packages that are one's own, as the tracebacks say that were looked at."""
 
     def grow(self, budget: float = 0.0) -> bool:
         """Take in what was added. Whether more is to do."""
@@ -190,6 +192,7 @@ class LogView:
         """Fold what can be in the traceback around a line. Whether there was something new."""
         first, texts = self._near(line)
         begin, end = _traceback(texts, line - first)
+        self.own |= own_packages(texts[begin:end])
         return self.folds.add(around(texts[begin:end], first + begin))
 
     def toggle_near(self, line: int) -> bool:

@@ -77,6 +77,11 @@ def started(lines: Sequence[str]) -> frozenset[str]:
     return frozenset(found - _LAUNCHERS)
 
 
+def own_packages(lines: Sequence[str]) -> frozenset[str]:
+    """`started`, of lines with the rank before them."""
+    return started([RANK_PREFIX.sub("", line) for line in lines])
+
+
 def _started(lines: Sequence[str], at: int) -> str:
     """The package of the first frame that is not what starts programs, when the program begins with it."""
     by_script = False
