@@ -141,11 +141,11 @@ def test_of_steps_that_came_again_the_last_ones_are_compared(monkeypatch: pytest
     again = [*range(8), 4, 5, 6, 0, 1, 7, 8]
     losses = [9.0, 8, 7, 6, 50, 60, 70, 80, 5, 4, 3, 20, 30, 2, 1]
     one, other = told(again, losses), told(range(9), [9.0, 8, 7, 6, 5, 4, 3, 2, 1])
-    assert [(p.x, p.mid) for p in by_step(one, "loss", Steps())] == [
+    assert [(p.x, p.mid) for p in by_step(one, Steps())] == [
         (0, 20), (1, 30), (2, 7), (3, 6), (4, 5), (5, 4), (6, 3), (7, 2), (8, 1),
     ]  # fmt: skip
     coarse = told([0, 10, 20, 30, 40, 15, 26, 37], [9.0, 8, 7, 60, 50, 6, 5, 4])
-    assert [(p.x, p.mid) for p in by_step(coarse, "loss", Steps())] == [
+    assert [(p.x, p.mid) for p in by_step(coarse, Steps())] == [
         (0, 9), (10, 8), (15, 6), (26, 5), (37, 4), (40, 50),
     ]  # fmt: skip
     assert loss_row(told(again[:11], losses[:11]), other, monkeypatch) == ("loss at step 7", "80", "2")
