@@ -40,6 +40,7 @@ from distui.tui.frame.leaving import Leaving
 from distui.tui.frame.parts import act
 from distui.tui.paint import theme as themes
 from distui.tui.paint.glyphs import ASCII, UNICODE, AsciiSigns, Glyphs
+from distui.tui.paint.harmless import HARMLESS
 from distui.tui.paint.theme import Palette
 from distui.tui.places import Places
 from distui.tui.terminal import clipboard
@@ -152,7 +153,7 @@ class DistuiApp(Places):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """See textual. With NO_COLOR nothing has a colour; weights and reverse stay."""
-        filters = [NoColor()] if self.no_color else [*super().get_line_filters()]
+        filters = [HARMLESS, NoColor()] if self.no_color else [HARMLESS, *super().get_line_filters()]
         return [*filters, AsciiSigns()] if self.glyphs is ASCII else filters
 
     @property

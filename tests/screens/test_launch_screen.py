@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from dataclasses import replace
@@ -23,7 +24,7 @@ from distui.spec.completion import describe
 from distui.spec.hosts.inventory import Host, Inventory
 from distui.tui.app import DistuiApp
 from distui.tui.launch.form.form_confirm import LaunchConfirm
-from distui.tui.launch.form.form_field import Words
+from distui.tui.launch.form.form_field import FormField, Words
 from distui.tui.launch.form.form_yaml import YamlPane
 from distui.tui.launch.screen import LaunchScreen
 from distui.tui.launch.template_choice import TemplateChoice
@@ -1164,3 +1165,31 @@ async def test_a_choice_that_is_none_says_so(open_app: Any, backend: FakeBackend
         screen.draft.set_text(JOB + "launcher: torchrn\n", now=True)
         await until_planned(screen, pilot)
         assert "Launcher        torchrn  ○ env" in screen_text(app)
+
+
+@pytest.mark.parametrize("place", ["the text", "a field"])
+async def test_nothing_in_a_strangers_job_file_steers_the_terminal(
+    backend: FakeBackend, open_app: Any, place: str
+) -> None:
+    """An editor and an input field paint what is there, and textual passes that on: raw in a file that YAML refuses,
+    or as YAML reads it.
+    """
+    steers = "a\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\x9cz\u202e"
+    name = next(iter(backend.job_texts))
+    if place == "the text":
+        backend.job_texts[name] += f"# {steers}\n"
+    else:
+        backend.job_texts[name] = f"version: 1\nname: j\nimage: img:1\ncommand: {json.dumps(steers)}\n"
+    async with open_app(size=(120, 36)) as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        if place == "the text":
+            screen.action_show_tab("yaml")
+        else:
+            screen.query_one("#field-command", FormField).action_edit()
+        await settle(pilot)
+
+        shown = screen_text(app)
+        assert "a]52;c;aGk=[2J31mz" in shown
+        assert not re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", shown)
+        if place == "a field":
+            assert screen.query_one("#field-command", FormField).query_one(Input).value == steers
