@@ -227,6 +227,8 @@ class FakeBackend:
         self.title = "lab/hosts.yaml"
         self.owner = "alice@laptop"
         self.readonly = readonly
+        self.hides: Mask = NOTHING
+        """What hides values of secrets of all recorded runs."""
         self.history: Path | None = folder / "state" / "commands"
         self.stop_on_exit = False
         self.not_stopped: tuple[str, ...] = ()
@@ -421,6 +423,9 @@ class FakeBackend:
 
     def stored(self, run: str) -> StoredRun | None:
         return self.store.get(run)
+
+    def mask(self, stored: StoredRun) -> Mask:
+        return self.hides
 
     async def attach(self, run: str, say: Callable[[str], None]) -> FakeLive:
         self.calls.append(("attach", run))

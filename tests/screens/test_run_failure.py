@@ -9,6 +9,7 @@ from fakes import NOW, FakeLive, colours, launching, sample, screen_text, shot
 from training import LONG, TRACEBACK, body, failing_loudly, opened, say, settled, train, until
 
 from distui.runs.lines.events import Notice, RankChanged, RunEnded
+from distui.runs.store.masking import Mask
 from distui.tui.logs.log_pane import LogPane
 
 
@@ -151,6 +152,23 @@ async def test_evidence_and_report(open_app: Any, live: FakeLive) -> None:
         text = screen_text(app)
         assert app.screen.crumbs == ("Runs", "llm-7f3 evidence")
         assert "| torch.AcceleratorError" in text and "| step 39" not in text and "WHAT FOLLOWED" in text
+
+
+async def test_evidence_and_report_hide_values_of_secrets(open_app: Any, live: FakeLive) -> None:
+    """Of a run that was recorded by a distui which did not know them, as its panes do."""
+    live.mask = Mask({"TOKEN": "hunter2-hunter2"})
+    train(live)
+    say(live, 13, "the token is hunter2-hunter2")
+    await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        await pilot.press("y")
+        await until(pilot, lambda: bool(app.clipboard))
+        assert "the token is ***" in app.clipboard and "hunter2" not in app.clipboard
+        await pilot.press("d")
+        await until(pilot, lambda: len(app.screen_stack) == 3)
+        text = "\n".join(app.screen.lines)
+        assert "the token is ***" in text and "hunter2" not in text
 
 
 async def test_a_click_on_the_banner_goes_to_the_line(open_app: Any, live: FakeLive) -> None:

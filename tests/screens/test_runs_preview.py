@@ -18,6 +18,7 @@ from distui.plan.labels import TaskLabels
 from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
 from distui.runs.lines.events import Progressed, RunEnded
 from distui.runs.store.journal import Journal
+from distui.runs.store.masking import Mask
 from distui.runs.store.runs import StoredRun
 
 
@@ -81,6 +82,18 @@ async def test_a_run_that_ended_since_it_was_looked_at_says_its_end(backend: Fak
             app.ask_runs()
             await until(pilot, lambda want=steps - 1: f"last step {want}" in screen_text(app))
             assert f"last  step {steps - 1}" in screen_text(app)
+
+
+async def test_the_preview_hides_values_of_secrets(backend: FakeBackend, open_app: Any) -> None:
+    """Of a run that was recorded by a distui which did not know them."""
+    live = await a_run(backend, fails=True)
+    say(live, 0, "the token is hunter2-hunter2")
+    del backend.live[live.plan.run_id]
+    backend.hides = Mask({"TOKEN": "hunter2-hunter2"})
+    backend.rows = [dataclasses.replace(row, live=False, state="failed") for row in history(backend)[:2]]
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        await until(pilot, lambda: "last  the token is" in screen_text(app))
+        assert "the token is ***" in screen_text(app)
 
 
 async def test_the_last_step_is_the_one_that_show_has(backend: FakeBackend, open_app: Any) -> None:

@@ -119,6 +119,15 @@ def test_a_log_that_was_recorded_without_the_value_is_shown_without_it(tmp_path:
     assert VALUE not in (tmp_path / "copy.log").read_text()
 
 
+def test_of_a_long_line_no_part_of_a_value_is_shown(tmp_path: Path) -> None:
+    """Values that are hidden make it shorter: where it was cut comes into sight."""
+    log = LogBuffer(tmp_path / "log", mask=MASK)
+    log.path.write_text(f"{VALUE * SHOWN_BYTES}\n")
+    log.grow()
+    (shown,) = log.raw(0, 1)
+    assert shown and not shown.replace(b"***", b"")
+
+
 def test_what_is_not_hidden_is_said() -> None:
     """Values that are not known here, and those that are too short to be looked for."""
     mask = Mask.of(["A", "B", "C"], {"A": VALUE, "B": "abc"})

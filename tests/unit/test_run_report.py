@@ -13,6 +13,7 @@ from distui.runs.lines.severity import headline_of
 from distui.runs.lines.traceback import Fold, around, folds, started
 from distui.runs.report.text import evidence, failed_ranks, last_lines, report
 from distui.runs.state.reducer import RunState, apply
+from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.runs import RunStore
 from fakehosts.runs import plan_for
 
@@ -273,4 +274,12 @@ def test_last_lines_are_read_from_the_files(tmp_path: Path) -> None:
     stored = RunStore(tmp_path).create("r1")
     stored.rank_log(0).write_bytes(b"x" * 100_000 + b"\nlast \x1b[2J\x1b[31mred\n\n")
     stored.node_log(1).write_bytes(b"torch says\n")
-    assert last_lines(stored, plan_for("h1", "h2")) == {0: ("last red",), None: ("torch says",)}
+    assert last_lines(stored, plan_for("h1", "h2"), NOTHING) == {0: ("last red",), None: ("torch says",)}
+
+
+def test_last_lines_have_no_value_of_a_secret_nor_a_part_of_one(tmp_path: Path) -> None:
+    """Also where a line is cut within it, in a log that was written without knowing it."""
+    stored = RunStore(tmp_path).create("r1")
+    stored.rank_log(0).write_bytes(b"x" * 490 + b"hunter2-hunter2-hunter2\nit is hunter2-hunter2-hunter2\n")
+    told = last_lines(stored, plan_for("h1"), Mask({"TOKEN": "hunter2-hunter2-hunter2"}))
+    assert told == {0: ("x" * 490 + "***", "it is ***")}

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from distui.runs.launch.job_record import JobRecord
     from distui.runs.launch.preflight import Preflight
     from distui.runs.report.history import RunRow
+    from distui.runs.store.masking import Mask
     from distui.runs.store.runs import StoredRun
     from distui.session import Completed
     from distui.spec.hosts.inventory import Host, HostPick
@@ -129,6 +130,9 @@ class Backend(Protocol):
 
     def stored(self, run: str) -> StoredRun | None:
         """Where a run is recorded; None when this machine has nothing of it."""
+
+    def mask(self, stored: StoredRun) -> Mask:
+        """Hides values of secrets in what is recorded of a run. Reads files."""
 
     async def attach(self, run: str, say: Callable[[str], None]) -> LiveRun:
         """Follow a run that lives on its hosts, or the one this backend follows already; one that has ended by now is

@@ -137,8 +137,13 @@ class LogBuffer:
             return []
         shown = found[skip : skip + last - first]
         if self.mask:  # before it is cut: half a value is not found
-            shown = [self.mask.raw(line[: 2 * SHOWN_BYTES]) for line in shown]
+            shown = [self.mask.raw(self._whole_values(line)) for line in shown]
         return [line[:SHOWN_BYTES] for line in shown]
+
+    def _whole_values(self, line: bytes) -> bytes:
+        """Of a line that goes on the beginning, without a value that would be cut; the others make it shorter."""
+        begin = line[: 2 * SHOWN_BYTES]
+        return begin[: self.mask.cut(begin)] if len(begin) == 2 * SHOWN_BYTES else begin
 
     def _block(self, file: BinaryIO, block: int) -> list[bytes]:
         last = block + 1 == len(self._starts)

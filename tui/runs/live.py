@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from statistics import median
 
 from distui.amounts import duration
@@ -13,6 +14,7 @@ from distui.runs.lines.events import Progressed
 from distui.runs.lines.text import text_of
 from distui.runs.report.history import RunRow
 from distui.runs.state.reducer import RunState
+from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.recorded import stored_progress
 from distui.runs.store.runs import StoredRun
 from distui.tui.metrics.panels import panels_of
@@ -48,10 +50,14 @@ class Look:
 
 
 class Looker:
-    """Reads the folder of a run on, without asking any host. Blocks: for a thread, one call at a time."""
+    """Reads the folder of a run on, without asking any host. Blocks: for a thread, one call at a time.
 
-    def __init__(self, stored: StoredRun) -> None:
+    `mask` hides values of secrets: whoever wrote the folder may not have known them.
+    """
+
+    def __init__(self, stored: StoredRun, mask: Mask) -> None:
         self.stored = stored
+        self._mask = mask
         self._reader = RunReader.of(stored)
 
     def look(self, cells: int) -> Look:
@@ -59,8 +65,8 @@ class Looker:
         span = self._reader.span()
         every = (span[1] - span[0]) / max(1, cells) if span is not None else 0.0
         lines = tail_lines(self.stored.rank_log(0), TAIL)
-        last = text_of(lines[-1]) if lines else ""
-        return Look(self._reader.read(finest=every), last, stored_progress(self.stored))
+        last = text_of(self._mask.raw(lines[-1])) if lines else ""
+        return Look(self._reader.read(finest=every), last, self._mask.event(stored_progress(self.stored)))
 
 
 class Looks:
@@ -68,7 +74,9 @@ class Looks:
     a long one have many megabytes, and an app stays open for weeks.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, mask_of: Callable[[StoredRun], Mask] = lambda stored: NOTHING) -> None:
+        """`mask_of` gives what hides values of a run's secrets."""
+        self._mask_of = mask_of
         self._looker: Looker | None = None
         self._kept: OrderedDict[str, tuple[RunRow, Look]] = OrderedDict()
 
@@ -85,7 +93,8 @@ class Looks:
     def read(self, row: RunRow, stored: StoredRun, cells: int) -> Look:
         """Read a run, on from where it was left where the last one was the same. Blocks: see Looker."""
         known = self._looker
-        looker = known if known is not None and known.stored == stored and row.live else Looker(stored)
+        looker = known if known is not None and known.stored == stored and row.live else None
+        looker = looker or Looker(stored, self._mask_of(stored))
         self._looker = looker if row.live else None
         return looker.look(cells)
 

@@ -66,7 +66,7 @@ class RunsScreen(View):
 
     def __init__(self) -> None:
         super().__init__()
-        self._looks = Looks()
+        self._looks = Looks(lambda stored: self.backend.mask(stored))
         self._looking = False
         self._wanted = ""
         """The run that was opened last, until the cursor was put on it."""

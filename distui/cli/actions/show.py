@@ -75,7 +75,8 @@ def act(settings: Settings, out: Console, run: str, plan_too: bool, as_report: b
         raise UsageError("--report is a text; it has no -o json", hint="leave --report away, or -o json")
     if as_report:
         place = settings.places.locate(run)
-        out.print(_mask(settings, place).text(_report(place)).rstrip("\n"))
+        mask = _mask(settings, place)
+        out.print(mask.text(_report(place, mask)).rstrip("\n"))
         return 0
     return settings.places.at(out.tell, run, lambda place: _of(settings, out, place, plan_too=plan_too))
 
@@ -140,7 +141,7 @@ def _mask(settings: Settings, place: places.RunLocation) -> Mask:
     return mask_of(settings.cluster, stored_secrets(place.stored) if place.stored is not None else ())
 
 
-def _report(place: places.RunLocation) -> str:
+def _report(place: places.RunLocation, mask: Mask) -> str:
     """The run's report from what is recorded here. Raises NotFound when that is too little."""
     value = place.stored.read_plan() if place.stored is not None else None
     if place.stored is None or value is None:
@@ -150,7 +151,7 @@ def _report(place: places.RunLocation) -> str:
     plan, state = from_json(value), RunState()
     for event in stored_events(place.stored):
         state = apply(state, event)
-    return evidence(plan, state, last_lines(place.stored, plan), str(place.stored.log_dir))
+    return evidence(plan, state, last_lines(place.stored, plan, mask), str(place.stored.log_dir))
 
 
 async def _find(settings: Settings, out: Console, place: places.RunLocation) -> Asked:

@@ -34,7 +34,7 @@ from distui.runs.hosts.remains import Remain, Remains, remains
 from distui.runs.launch.job_record import JobRecord, recorded_job
 from distui.runs.report.history import RunRow
 from distui.runs.state.standstill import standstill
-from distui.runs.store.masking import stored_secrets
+from distui.runs.store.masking import Mask, stored_secrets
 from distui.runs.store.runs import StoredRun
 from distui.runs.store.saved_hosts import saved_hosts
 from distui.session import Connector
@@ -68,6 +68,10 @@ class RunBackend(ABC):
     def stored(self, run: str) -> StoredRun | None:
         """See the protocol."""
         return self.settings.store.get(run)
+
+    def mask(self, stored: StoredRun) -> Mask:
+        """See the protocol."""
+        return mask_of(self.settings, stored_secrets(stored))
 
     async def attach(self, run: str, say: Callable[[str], None] = lambda words: None) -> LiveRun:
         """See the protocol."""
@@ -118,7 +122,7 @@ class RunBackend(ABC):
         if followed is not None:
             return followed
         stored = self.settings.store.need(run)
-        return RecordedRun(recorded_plan(self.settings, run), stored, mask_of(self.settings, stored_secrets(stored)))
+        return RecordedRun(recorded_plan(self.settings, run), stored, self.mask(stored))
 
     @property
     def following(self) -> Mapping[str, FollowedRun]:

@@ -19,6 +19,7 @@ from distui.runs.report.aftermath import aftermath
 from distui.runs.report.rank_rows import failed_at
 from distui.runs.state.load import placed
 from distui.runs.state.reducer import RankState, RunState
+from distui.runs.store.masking import Mask
 from distui.runs.store.runs import StoredRun
 from distui.runs.verdict.lines.diagnose import cause_line, signal_name
 from distui.spec.hosts.names import fold
@@ -43,17 +44,20 @@ def failed_ranks(state: RunState) -> list[int]:
 
 
 def last_lines(
-    stored: StoredRun, plan: RunPlan, ranks: Iterable[int] | None = None
+    stored: StoredRun, plan: RunPlan, mask: Mask, ranks: Iterable[int] | None = None
 ) -> dict[int | None, tuple[str, ...]]:
-    """The last lines of these ranks (all of them without), and under None those of the launchers, from the files."""
+    """The last lines of these ranks (all of them without), and under None those of the launchers, from the files.
+
+    `mask` hides values of secrets: whoever wrote the files may not have known them.
+    """
     wanted = placed(plan) if ranks is None else ranks
-    found: dict[int | None, tuple[str, ...]] = {r: _tail(stored.rank_log(r)) for r in wanted}
-    launchers = [line for task in plan.tasks for line in _tail(stored.node_log(task.index))]
+    found: dict[int | None, tuple[str, ...]] = {r: _tail(stored.rank_log(r), mask) for r in wanted}
+    launchers = [line for task in plan.tasks for line in _tail(stored.node_log(task.index), mask)]
     return {rank: lines for rank, lines in {**found, None: tuple(launchers)}.items() if lines}
 
 
-def _tail(path: Path) -> tuple[str, ...]:
-    lines = tail_lines(path, TAIL_BYTES)[-TAIL_LINES:]
+def _tail(path: Path, mask: Mask) -> tuple[str, ...]:
+    lines = map(mask.raw, tail_lines(path, TAIL_BYTES)[-TAIL_LINES:])  # before they are cut: half a value is not found
     return tuple(text for line in lines if (text := safe(text_of(line))[:500]).strip())
 
 

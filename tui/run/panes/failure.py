@@ -167,7 +167,7 @@ class FailureNavigator(Part):
 
     async def _evidence(self) -> None:
         live = self.live
-        tails = await asyncio.to_thread(last_lines, live.stored, live.plan)
+        tails = await asyncio.to_thread(last_lines, live.stored, live.plan, live.mask)
         text = evidence(live.plan, live.state, tails, str(live.stored.log_dir))
         app_of(self.view).open_text(f"{live.plan.run_id} evidence", text)
 
@@ -179,7 +179,7 @@ class FailureNavigator(Part):
         live = self.live
         failure = live.state.failure
         ranks = [failure.rank] if failure is not None and failure.rank is not None else []
-        tails = await asyncio.to_thread(last_lines, live.stored, live.plan, ranks)
+        tails = await asyncio.to_thread(last_lines, live.stored, live.plan, live.mask, ranks)
         app_of(self.view).copy(report(live.plan, live.state, tails, str(live.stored.log_dir)))
 
 
