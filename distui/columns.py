@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, width: int = 0) -> list[str]:
     """Rows under a header, columns two blanks apart, the last one cut to `width` (0: never).
 
-    Plain text for `awk` and eyes; empty cells show as `-`.
+    Plain text for `awk` and eyes; empty cells show as `-`. A row is one line, also where a cell is somebody's words.
     """
-    cells = [[str(c) or "-" for c in row] for row in rows]
+    cells = [[str(c).replace("\n", " ") or "-" for c in row] for row in rows]
     sizes = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]
     lines = []
     for line in [list(header), *cells]:

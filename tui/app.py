@@ -26,6 +26,7 @@ from distui.monitor.board import Board
 from distui.monitor.figures import HostNews
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.hosts.uses import uses_of
+from distui.runs.lines.text import safe_lines
 from distui.runs.report.attention import Attention
 from distui.runs.report.history import Launched, RunRow
 from distui.tui.app_commands import AppCommands
@@ -250,7 +251,11 @@ class DistuiApp(Places):
         return await self.push_screen_wait(Confirm(title, tuple(lines), yes)) == "yes"
 
     def copy(self, text: str) -> None:
-        """Into the clipboard of the terminal (OSC 52) and of this machine's screen; what is too long, into a file."""
+        """Into the clipboard of the terminal (OSC 52) and of this machine's screen; what is too long, into a file.
+
+        As it is shown: what is pasted steers no terminal either, whoever said it.
+        """
+        text = safe_lines(text)
         if (taker := clipboard.program(os.environ)) is None:
             self._copied(text, taken=False)
         else:

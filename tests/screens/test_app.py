@@ -190,6 +190,9 @@ async def test_what_is_copied_reaches_a_clipboard_or_a_file(
         app.copy("to the screen")
         await until(pilot, lambda: app.clipboard == "to the screen")
         assert into.read_text() == "to the screen"
+        monkeypatch.setattr(clipboard, "program", lambda environ: None)
+        app.copy("a host's\x1b[201~ words\rmore\n\x9bend")
+        assert app.clipboard == "a host's words\N{REPLACEMENT CHARACTER}more\n\N{REPLACEMENT CHARACTER}end"
 
 
 async def test_errors_of_the_backend_are_words(open_app: Any, backend: FakeBackend) -> None:

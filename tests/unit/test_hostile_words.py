@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from distui.cli import console as consoles
 from distui.cli.console import Console, as_json
 from distui.cli.main import main
 from distui.cli.printing import words
+from distui.cli.printing.csv_rows import csv_text
 from distui.cli.printing.printer import LineWriter, LogView
 from distui.cluster.hosts import connecting
 from distui.errors import ExitCode, HostCommandError, HostUnreachable
@@ -93,14 +95,15 @@ class Saying(FakeSession):
 class Hosts(FakeConnector):
     """Two hosts that say such words; `down` ones say them instead of letting anybody in."""
 
-    def __init__(self, says: str) -> None:
+    def __init__(self, says: str, labels: Mapping[str, str] | None = None) -> None:
         super().__init__(FakeHost("h1"), FakeHost("h2"))
-        self.says = says
+        self.says, self.labels = says, labels or {}
         for host, task in zip(self.hosts.values(), plan_for("h1", "h2").tasks, strict=True):
             host.files[task.env_file] = b""
             assert host.engine.run(task.start).ok
             labels = host.containers[0].labels
             labels |= dict.fromkeys(("distui.name", "distui.owner", "distui.job"), STEERS)
+            labels |= self.labels
 
     async def connect(self, host: str) -> Any:
         """See Connector."""
@@ -135,6 +138,21 @@ def test_no_word_of_a_host_steers_the_terminal(shown: Callable[..., str], verb: 
     assert not STEERING.findall(OWN.sub("", printed)), ascii(printed)
     if says == "is down" and verb not in ("ps as names", "rm"):
         assert "boom" in printed
+
+
+@pytest.mark.parametrize("label", ["distui.job", "distui.owner"])
+def test_no_label_makes_a_line_of_its_own(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], label: str
+) -> None:
+    """Whoever may start containers writes labels: nothing in them looks like another run, or another word of ours."""
+    Path("hosts.yaml").write_text("version: 1\nhosts:\n  h[1-2]: {}\n")
+    forged = {"distui.job": "j", "distui.owner": "o", label: "x\nr2    forged  succeeded"}
+    monkeypatch.setattr(connecting, "make_connector", lambda settings, hosts: Hosts("has a run", forged))
+    for verb in (("ps", "-a"), ("show", "r1")):
+        assert main(verb) == ExitCode.OK
+        said = capfd.readouterr().out
+        assert not any(line.startswith("r2") for line in said.splitlines()), said
+        assert "forged" in said or (verb[0], label) == ("ps", "distui.owner")
 
 
 @pytest.mark.parametrize(
@@ -201,6 +219,18 @@ def test_no_file_of_a_clone_steers_the_terminal(cli: Any) -> None:
     Path("jobs/a\x1b[2J\x9b.yaml").write_text("version: 1\nname: j\ncommand: [x]\nimage: 'a'\n")
     Path("jobs/b.yaml").write_text('version: 1\nname: "j\\e[2J"\ncommand: [x]\nimage: "a\\e[2J\\x9b"\n"k\\e[2J": 1\n')
     Path("distui.yaml").write_text("yes: true\n")
-    for form in ("table", "json", "name"):
-        done = cli("job", "ls", "-o", form)
+    Path("hosts.yaml").write_text('version: 1\nhosts:\n  h1: {labels: {rack: "a\\e]52;c;aGk=\\a\\x9b"}}\n')
+    listed = [(*verb, "-o", form) for verb in (("job", "ls"), ("hosts", "ls")) for form in ("table", "json", "name")]
+    for verb in (*listed, ("hosts", "show", "h1"), ("hosts", "show", "h1", "-o", "json")):
+        done = cli(*verb)
+        assert done.code == 0 or verb[0] == "job", done.err
         assert not STEERING.findall(done.out + done.err), ascii(done)
+
+
+def test_no_cell_of_csv_steers_the_terminal() -> None:
+    """A program on a GPU may be of any login of the host, and is called what it likes."""
+    told = csv_text([("host", "name"), ("h1", STEERS), (1, None)])
+    names, row, other = csv.reader(io.StringIO(told))
+    assert (names, other) == (["host", "name"], ["1", ""])
+    assert row[1].startswith("boom") and row[1].endswith("over it")
+    assert not STEERING.findall(told), ascii(told)

@@ -13,6 +13,8 @@ from distui.cluster.backend.backend_hosts import ssh_login
 from distui.errors import UsageError
 from distui.spec.hosts.inventory import Host
 from distui.tui.frame import files
+from distui.tui.logs.buffer import LogBuffer
+from distui.tui.run.panes.log_copies import keep
 from distui.tui.terminal import shell
 
 
@@ -47,6 +49,23 @@ def test_a_link_that_a_clone_carries_is_not_written_through(tmp_path: Path, monk
         files.write(clone / "job.yaml", "command: others\n")
     assert victim.read_text() == "mine\n"
     assert files.read(clone / "job.yaml") == "command: theirs\n"
+
+
+def test_what_is_kept_beside_a_clone_follows_none_of_its_links(tmp_path: Path) -> None:
+    """A log and a selection have names that can be known before: a link that leads nowhere yet would make that file."""
+    clone, victim = tmp_path / "clone", tmp_path / "autostart.desktop"
+    clone.mkdir()
+    (clone / "r-rank-00000.log").symlink_to(victim)
+    (clone / "r-rank-00000-2.log").mkdir()
+    log = tmp_path / "rank-00000.log"
+    log.write_text("a line\n")
+
+    assert keep(clone, "r-rank-00000.log", LogBuffer(log).copy) == clone / "r-rank-00000-3.log"
+    assert (clone / "r-rank-00000-3.log").read_text() == "a line\n"
+    assert not victim.exists()
+    with pytest.raises(FileNotFoundError):
+        keep(clone, "gone.log", LogBuffer(tmp_path / "gone").copy)
+    assert not (clone / "gone.log").exists(), "no empty file is left"
 
 
 def test_a_link_of_ones_own_stays_a_link(tmp_path: Path) -> None:

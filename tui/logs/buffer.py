@@ -7,7 +7,6 @@ index grows in slices, so that a file of gigabytes opens while everything else g
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import time
 from array import array
@@ -157,16 +156,13 @@ class LogBuffer:
         """The same lines as text; bytes that are not UTF-8 are U+FFFD."""
         return [line.rstrip(b"\r").decode("utf-8", "replace") for line in self.raw(first, count)]
 
-    def copy(self, target: Path) -> None:
+    def copy(self, target: BinaryIO) -> None:
         """Write the whole log to another file. Raises OSError."""
-        if not self.mask:
-            shutil.copyfile(self.path, target)
-            return
         hidden = MaskedStream(self.mask)
-        with open_to_read(self.path) as source, target.open("wb") as copy:
+        with open_to_read(self.path) as source:
             while data := source.read(SLICE):
-                copy.write(hidden.feed(data))
-            copy.write(hidden.rest())
+                target.write(hidden.feed(data))
+        target.write(hidden.rest())
 
     # Places
 

@@ -13,6 +13,7 @@ from distui.cluster.hosts.connecting import ssh_words
 from distui.cluster.hosts.selection import host_named
 from distui.columns import table
 from distui.errors import Problem, SpecError
+from distui.runs.lines.text import safe_lines
 from distui.spec.hosts.inventory import Host
 from distui.spec.hosts.read_inventory import load_inventory
 
@@ -29,7 +30,7 @@ def ls(settings: Settings, out: Console, sets: tuple[str, ...]) -> int:
         out.json({"schema": "distui/hosts/v1", "hosts": values, "path": found.path})
     else:
         rows = [_row(h, groups[h.name]) for h in hosts]
-        out.print("\n".join(table(("NAME", "ADDR", "ENGINE", "GPUS", "LABELS", "GROUPS"), rows)))
+        out.print("\n".join(map(safe_lines, table(("NAME", "ADDR", "ENGINE", "GPUS", "LABELS", "GROUPS"), rows))))
     return 0
 
 
@@ -61,7 +62,7 @@ def show(settings: Settings, out: Console, name: str) -> int:
     values = {k: v for k, v in host_value(host).items() if v not in (None, "", {}, [], ())}
     rows = [(k, _shown(v)) for k, v in values.items()] + [(f"ssh {k}", _shown(v)) for k, v in ssh.items() if v]
     width = max(len(k) for k, _ in rows)
-    out.print("\n".join(f"{k.ljust(width)}  {v}" for k, v in rows))
+    out.print("\n".join(safe_lines(f"{k.ljust(width)}  {v}") for k, v in rows))
     return 0
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -13,6 +11,7 @@ from typing import Any
 from distui import columns
 from distui.amounts import counted, duration
 from distui.cli.console import Console
+from distui.cli.printing.csv_rows import csv_text
 from distui.cli.settings import Settings
 from distui.errors import NotFound, UsageError
 from distui.runs.lines.events import iso
@@ -107,14 +106,13 @@ def _json(run: str, wanted: Sequence[Series], rows: Sequence[Row]) -> dict[str, 
 
 def _csv(wanted: Sequence[Series], rows: Sequence[Row]) -> str:
     """A line for each value, series after series."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("name", "rank", "host", *COLUMNS))
-    for series in wanted:
-        rank = "" if series.rank is None else series.rank
-        found = (row for row in rows if series in row.bins)
-        writer.writerows((series.name, rank, series.host, *_cells(row, row.bins[series])) for row in found)
-    return text.getvalue()
+    cells = (
+        (series.name, "" if series.rank is None else series.rank, series.host, *_cells(row, row.bins[series]))
+        for series in wanted
+        for row in rows
+        if series in row.bins
+    )
+    return csv_text((("name", "rank", "host", *COLUMNS), *cells))
 
 
 def _show(out: Console, wanted: Sequence[Series], rows: Sequence[Row], *, each: bool) -> None:

@@ -267,7 +267,7 @@ def _show(
     ]
     head = "TASK" if any(r.name for r in ranks) else "RANK"
     lines += ["", *table((head, "HOST", "STATE", "EXIT", "IN WORDS"), cells, width=out.width)]
-    out.print("\n".join(map(safe, lines)))
+    out.print("\n".join(safe(line).replace("\n", " ") for line in lines))
 
 
 def _in_words(rank: ShownRank) -> str:

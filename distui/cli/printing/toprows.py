@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Sequence
 
 from distui.amounts import gib, memory_words, size_words
+from distui.cli.printing.csv_rows import csv_text
 from distui.cli.printing.hostrows import gpu_name
 from distui.facts.gpus import throttle
 from distui.facts.host import GpuProcess
@@ -200,17 +199,14 @@ _CSV_PROCESSES = ("host", "index", "pid", "user", "mem_mib", "container", "run",
 
 def csv_lines(hosts: Sequence[HostBoard], *, procs: bool, header: bool) -> str:
     """Numbers without units, unknown ones empty: GPUs of all hosts, or with `procs` the processes on them."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     names = _CSV_PROCESSES if procs else _CSV
-    if header:
-        writer.writerow(names)
+    rows: list[Sequence[object]] = [names] if header else []
     for host in hosts:
         gpus = [gpu_json(host, gpu) for gpu in host.gpus_in_order()]
         for values in _processes(gpus) if procs else gpus or [{}]:
             all_values = {"host": host.name, "state": host.status, **values}
-            writer.writerow([_cell(all_values.get(name)) for name in names])
-    return text.getvalue()
+            rows.append([_cell(all_values.get(name)) for name in names])
+    return csv_text(rows)
 
 
 def _processes(gpus: Sequence[Json]) -> Iterator[Json]:

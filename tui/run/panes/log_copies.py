@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
+from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import BinaryIO, ClassVar
 
+from distui.files import new_file
 from distui.tui.frame.actions import Action
 from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
@@ -20,13 +23,18 @@ COPY_BYTES = 100_000
 """A larger selection goes to a file: terminals refuse long clipboard sequences."""
 
 
-def fresh_path(folder: Path, name: str) -> Path:
-    """`name` in a folder, with a number when a file of that name is there already."""
+def keep(folder: Path, name: str, write: Callable[[BinaryIO], object]) -> Path:
+    """What `write` writes, as a new file: with a number where something of its name is there already. Raises OSError.
+
+    The folder may be a cloned repository: through no link, also none that leads nowhere yet.
+    """
     stem, _, suffix = name.rpartition(".")
-    path, number = folder / name, 2
-    while path.exists():
-        path, number = folder / f"{stem}-{number}.{suffix}", number + 1
-    return path
+    for number in itertools.count(1):
+        path = folder / (name if number == 1 else f"{stem}-{number}.{suffix}")
+        with contextlib.suppress(FileExistsError), new_file(path) as file:
+            write(file)
+            return path
+    raise AssertionError("unreachable")
 
 
 class LogCopies(Part):
@@ -49,11 +57,10 @@ class LogCopies(Part):
         if len(text) <= COPY_BYTES:
             app_of(self.view).copy(text)
             return
-        path = fresh_path(Path.cwd(), "distui-selection.txt")
         try:
-            path.write_text(text, "utf-8")
+            path = keep(Path.cwd(), "distui-selection.txt", lambda file: file.write(text.encode("utf-8", "replace")))
         except OSError as error:
-            app_of(self.view).tell(f"can't write {path}: {error.strerror}", level="error")
+            app_of(self.view).tell(f"can't write {error.filename}: {error.strerror}", level="error")
         else:
             app_of(self.view).tell(f"too much for a clipboard: saved to {path}")
 
@@ -68,14 +75,13 @@ class LogCopies(Part):
     async def _save(self, sources: list[LogBuffer]) -> None:
         done: list[Path] = []
         for source in sources:
-            target = fresh_path(Path.cwd(), f"{self.run}-{source.path.name}")
+            name = f"{self.run}-{source.path.name}"
             with contextlib.suppress(FileNotFoundError):
                 try:
-                    await asyncio.to_thread(source.copy, target)
+                    done.append(await asyncio.to_thread(keep, Path.cwd(), name, source.copy))
                 except OSError as error:
-                    app_of(self.view).tell(f"can't save {target}: {error.strerror}", level="error")
+                    app_of(self.view).tell(f"can't save {name}: {error.strerror}", level="error")
                     return
-                done.append(target)
         if not done:
             app_of(self.view).tell("nothing to save: the rank has not written a line")
         else:
