@@ -188,6 +188,26 @@ async def test_where_a_stranger_s_thing_can_not_be_removed(
     assert not (tmp_path / "new").exists()
 
 
+async def test_a_pipe_that_takes_the_place_of_a_mark_keeps_nobody_waiting(
+    tmp_path: Path, program: subprocess.Popen[bytes]
+) -> None:
+    """Put there by another login between the look at it and the reading: the others are read all the same."""
+    place, tools = tmp_path / "tmp", tmp_path / "bin"
+    for folder in (place, tools):
+        folder.mkdir()
+    mark = place / "distui-task-00-1.3"
+    mark.touch()
+    swaps = f"[ ! -f {mark} ] || {{ rm {mark}; mkfifo {mark}; }}"
+    (tools / "dd").write_text(f'#!/bin/sh\n{swaps}\nexec {shutil.which("dd")} "$@"\n')
+    (tools / "dd").chmod(0o755)
+    await leave(folder_of(program, tmp_path / "run"), place)
+
+    async def run(argv: Sequence[str]) -> Completed:
+        return await here(("timeout", "30", "env", f"PATH={tools}:{os.environ['PATH']}", *argv))
+
+    assert [t.labels.run for t in await marks.read(run, "h1", place=str(place))] == ["r"]
+
+
 async def test_a_flood_of_marks_is_read_in_part(tmp_path: Path) -> None:
     """So that nobody can make a launch wait; it is said that some were not."""
     for number in range(marks.MANY + 1):
@@ -200,6 +220,19 @@ async def test_a_flood_of_marks_is_read_in_part(tmp_path: Path) -> None:
     (tmp_path / "distui-task-0").unlink()
     await marks.read(here, "h1", tell=messages.append, place=str(tmp_path))
     assert len(messages) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another login")
+async def test_a_flood_of_another_login_s_marks_hides_none_of_one_s_own(
+    tmp_path: Path, program: subprocess.Popen[bytes]
+) -> None:
+    """Who sweeps what a launch has left asks for these only, and would leave it there."""
+    for number in range(marks.MANY + 1):
+        path = tmp_path / f"distui-task-0{number}"
+        path.touch()
+        os.chown(path, 54321, 54321)
+    await leave(folder_of(program, tmp_path / "run"), tmp_path)
+    assert [t.labels.run for t in await marks.read(here, "h1", own=True, place=str(tmp_path))] == ["r"]
 
 
 def test_nobody_has_everything() -> None:

@@ -17,9 +17,20 @@ written() {
 `written` waits a moment for whoever has just made the directory $1, and has still to write who that is.
 """
 
+HEAD_OF = r"""
+head_of() {
+  [ -f "$1" ] && [ ! -L "$1" ] || return
+  if command -v timeout >/dev/null 2>&1; then timeout 2 dd if="$1" bs="$2" count=1; else dd if="$1" bs="$2" count=1; fi
+} 2>/dev/null
+"""
+"""Prints the first $2 bytes of the plain file $1. Another login may put a pipe in its place as it is opened: nobody
+writes to that, and whoever waits for it starts nothing.
+"""
+
 CLAIM = (
-    r"""
-claim() { [ -f "$1" ] && [ ! -L "$1" ] && dd if="$1" bs=400 count=1 2>/dev/null; }
+    HEAD_OF
+    + r"""
+claim() { head_of "$1" 400; }
 line() {
   number=0 text=
   while [ "$number" -lt "$1" ] && { IFS= read -r text || [ -n "$text" ]; }; do number=$((number + 1)); done

@@ -22,6 +22,7 @@ from distui.plan.command.process import TICKS
 from distui.plan.labels import PREFIX, task_from_labels
 from distui.plan.model import Task
 from distui.regex import regex
+from distui.runs.hosts.claim_file import HEAD_OF
 from distui.runs.hosts.discover import FoundTask, Runner, list_tasks
 from distui.runs.hosts.lease import PLACE
 from distui.spec.hosts.inventory import Host
@@ -109,22 +110,24 @@ believed() {
 """
 
 # $1 place, $2 "sweep" to remove those that do not count. One that is being written is not whole yet and stays. Exit 3
-# when there are more than are read. $3 "own" for this login's only.
+# when there are more than are read. $3 "own" for this login's only: how many others there are is nothing to it.
 _READ = (
     (
         TICKS
+        + HEAD_OF
         + _BOOT
         + _BELIEVED
         + r"""
 count=0
 for file in "$1"/distui-task-*; do
   [ -f "$file" ] && [ ! -L "$file" ] || continue
+  [ "$3" != own ] || [ -O "$file" ] || continue
   [ "$((count += 1))" -le @MANY@ ] || exit 3
-  dd if="$file" bs=@MOST@ count=1 2>/dev/null | (
+  head_of "$file" @MOST@ | (
     read -r pid start on && IFS= read -r labels || exit 0
     case $pid$start in '' | *[!0-9]*) exit 0;; esac
     if [ "$on" = "$boot" ] && [ "$(ticks "$pid")" = "$start" ]; then
-      believed "$file" "$pid" && { [ "$3" != own ] || [ -O "$file" ]; } && printf '%s %s\n' "$by" "$labels"
+      believed "$file" "$pid" && printf '%s %s\n' "$by" "$labels"
     elif [ "$2" = sweep ]; then rm -f -- "$file" 2>/dev/null
     fi
   )
