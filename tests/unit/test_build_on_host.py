@@ -12,6 +12,7 @@ import pytest
 
 from distui.errors import SessionLost
 from distui.runs.images.build import BuildFailed, BuildProgress, build_image
+from distui.runs.store.masking import NOTHING, Mask
 from distui.session import Completed
 
 CLASSIC = b"""Sending build context to Docker daemon  10.24kB\r\r
@@ -94,7 +95,7 @@ def context(data: bytes = b"the archive") -> IO[bytes]:
     return file
 
 
-async def build(host: Host) -> tuple[list[str], bytes]:
+async def build(host: Host, mask: Mask = NOTHING) -> tuple[list[str], bytes]:
     """The steps told, and the log."""
     steps: list[str] = []
 
@@ -103,7 +104,7 @@ async def build(host: Host) -> tuple[list[str], bytes]:
 
     log = io.BytesIO()
     with context() as file:
-        await build_image(host, ("docker", "build", "-"), file, BuildProgress(log, on_step))  # type: ignore[arg-type]
+        await build_image(host, ("docker", "build", "-"), file, BuildProgress(log, on_step, mask))  # type: ignore[arg-type]
     return steps, log.getvalue()
 
 
@@ -114,6 +115,14 @@ async def test_a_build_that_succeeds() -> None:
     assert steps == ["step 1/3: FROM lab/python:1", "step 2/3: RUN make"]
     assert (log, host.got, host.closed, host.ran) == (CLASSIC, b"the archive", True, [])
     assert host.opened[-3:] == ("docker", "build", "-")
+
+
+async def test_no_value_of_a_secret_is_in_the_log() -> None:
+    """Nor in what a failure tells: a program may say what it was given by an argument. Reads cut it anywhere."""
+    says = b"Step 1/2 : RUN curl -H hunter2-hunter2 x\ngot hunter2-hunter2\nits end hunter2-hunter2"
+    steps, log = await build(Host(says), Mask({"TOKEN": "hunter2-hunter2"}))
+    assert steps == ["step 1/2: RUN curl -H *** x"]
+    assert log == b"Step 1/2 : RUN curl -H *** x\ngot ***\nits end ***\n"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from distui.errors import HostCommandError, HostError, SessionLost
 from distui.framing import Behind
 from distui.regex import regex
 from distui.runs.lines.text import safe
+from distui.runs.store.masking import NOTHING, Mask, MaskedStream
 from distui.session import ByteChannel, Session
 from distui.whole import whole
 
@@ -43,10 +44,13 @@ class BuildFailed(HostCommandError):
 
 
 class BuildProgress:
-    """What a build has said so far: kept in a file, its step and last lines known."""
+    """What a build has said so far, without the values that `mask` knows: kept in a file, its step and last lines
+    known. Builders say each step as it is run, and programs what they were given.
+    """
 
-    def __init__(self, log: IO[bytes], on_step: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, log: IO[bytes], on_step: Callable[[str], Awaitable[None]], mask: Mask = NOTHING) -> None:
         self._log = log
+        self._hidden = MaskedStream(mask)
         self._on_step = on_step
         self._rest = b""
         self.lines: deque[str] = deque(maxlen=_KEPT)
@@ -60,6 +64,9 @@ class BuildProgress:
 
     async def take(self, data: bytes) -> None:
         """More output. Raises OSError when it can't be kept."""
+        await self._take(self._hidden.feed(data))
+
+    async def _take(self, data: bytes) -> None:
         self._log.write(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > _LONGEST:
@@ -69,7 +76,8 @@ class BuildProgress:
 
     async def end(self) -> None:
         """Nothing more comes."""
-        await self.take(b"\n" if self._rest else b"")
+        await self._take(self._hidden.rest())
+        await self._take(b"\n" if self._rest else b"")
 
     async def _line(self, line: bytes) -> None:
         text = safe(line.decode("utf-8", "replace"))[:500]

@@ -139,7 +139,7 @@ async def _build_one(attempt: Attempt, host: HostRun, context: IO[bytes]) -> Non
     path = attempt.run.stored.build_log(host.host)
     try:
         with open_private(path, "wb") as log:
-            await host.image.build(context, BuildProgress(log, on_step))
+            await host.image.build(context, BuildProgress(log, on_step, attempt.run.mask))
     except OSError as exc:
         raise CheckFailed(f"{host.host}: can't keep what the build says in {path}: {exc.strerror}") from exc
     except BuildFailed as exc:
