@@ -385,6 +385,22 @@ def test_values_of_variables_are_values_not_yaml() -> None:
     assert "secret" not in problem
 
 
+@pytest.mark.parametrize(
+    "named", ["secrets: [TOKEN]\n", "code: {git: https://h/x.git, token: TOKEN}\n",
+              "data: {d: {url: s3://b/x, to: /d, secrets: [TOKEN]}}\n"]
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "taker", ["command: [x, '--key=${TOKEN}']\n", "command: [x]\nenv: {HUB: '${TOKEN:-none}'}\n",
+              "command: [x]\nenv: {HUB: '${OTHER:+${TOKEN}}'}\n"]
+)  # fmt: skip
+def test_the_value_of_a_secret_goes_into_nothing_that_is_shown(named: str, taker: str) -> None:
+    """Plan, records and the hosts' process lists would have it; a shell of the ranks may fill it in itself."""
+    found = messages(named + taker, TOKEN="hunter2-hunter2", OTHER="x")
+    assert len(found) == 1 and "takes the value of secret TOKEN" in found[0] and "hunter2" not in found[0]
+    asked = job(named + "command: 'x $${TOKEN} ${TOKEN:+set} $TOKEN'\n", TOKEN="hunter2-hunter2")
+    assert asked.command == "x ${TOKEN} set $TOKEN"
+
+
 def test_one_file_may_hold_several_jobs() -> None:
     """`#name` picks; the others are not even checked."""
     text = "version: 1\nname: a\nimage: i\n---\nversion: 1\nname: b\nlauncher: none\n"

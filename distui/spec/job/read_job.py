@@ -15,7 +15,7 @@ from distui.spec.job import job_forms
 from distui.spec.job.job import Job
 from distui.spec.job.job_keys import JOB
 from distui.spec.job.overrides import Override, Plain, apply, node_of
-from distui.spec.job.variables import expand_node, refuse_for_peers, values_in
+from distui.spec.job.variables import expand_node, refuse_for_peers, refuse_secrets, values_in
 from distui.spec.yaml.files import read_text
 from distui.spec.yaml.nodes import Node, Scalar, Source, Table, node_at
 from distui.spec.yaml.problems import Problems, did_you_mean, printable, shown
@@ -222,6 +222,7 @@ def _read(
     image, sent = node_at(root, "image"), _sent(root, environ) if expand else ()
     if expand:
         refuse_for_peers(root, problems)
+        refuse_secrets(root, environ, problems)
         expand_node(root, environ, problems)
     if not isinstance(root, Table):
         JOB.read(root, "", problems)

@@ -6,6 +6,7 @@ for the host, write `$${VAR}`.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
 
@@ -54,6 +55,9 @@ def values_in(text: str, environ: Mapping[str, str]) -> tuple[str, tuple[str, ..
     return marked, tuple(name for name in names if environ.get(name))
 
 
+SECRETS = (("secrets",), ("data", "*", "secrets"), ("code", "token"))
+"""Keys that name variables whose values are shown nowhere."""
+
 PEERS = (("code", "git"), ("code", "ref"), ("data", "*", "url"), ("data", "*", "endpoint"), ("data", "*", "nfs"))
 """Keys whose text other machines get to see, some of them before anything was confirmed."""
 
@@ -72,12 +76,41 @@ def refuse_for_peers(root: Node, problems: Problems) -> None:
 
 
 def _at(node: Node | None, keys: tuple[str, ...], at: str) -> Iterator[tuple[str, Scalar]]:
-    """The scalars at a path of keys; `*` is every key."""
+    """The scalars at a path of keys, one or a list of them; `*` is every key."""
     if isinstance(node, Scalar) and not keys:
         yield at, node
+    elif isinstance(node, Items) and not keys:
+        yield from ((at, item) for item in node.items if isinstance(item, Scalar))
     elif isinstance(node, Table) and keys:
         for key in node.pairs if keys[0] == "*" else (keys[0],):
             yield from _at(node.get(key), keys[1:], join(at, key))
+
+
+def refuse_secrets(root: Node, environ: Mapping[str, str], problems: Problems) -> None:
+    """Note every place that would take the value of one of the job's secrets: plan, files and process lists show it.
+
+    To be called before `expand_node`, which leaves them alone then.
+    """
+    secrets = {name.text for keys in SECRETS for _, name in _at(root, keys, "")}
+    for at, scalar in _scalars(root, "", set()) if secrets else ():
+        taken = [] if scalar.noted else sorted(_taken(scalar.text, environ) & secrets)
+        if taken:
+            problems.add(scalar, at, _SHOWN.format(taken[0]))
+            scalar.noted = True
+
+
+_SHOWN = (
+    "takes the value of secret {0}, which the plan and process lists would show; for a shell of the ranks write "
+    "$${{{0}}}, for another name list that one in `secrets`"
+)
+
+
+def _taken(text: str, environ: Mapping[str, str]) -> set[str]:
+    """The variables whose values would go into a text; none of one that can't be expanded."""
+    with contextlib.suppress(Wrong):
+        marked = expand_text(text, {name: value and f"\0{name}\0" for name, value in environ.items()})
+        return {*marked.split("\0")[1::2]}
+    return set()
 
 
 def expand_node(node: Node, environ: Mapping[str, str], problems: Problems) -> None:
