@@ -186,7 +186,8 @@ def task_from_labels(labels: Mapping[str, str]) -> TaskLabels | None:
     known["ranks"] = known.get("ranks") or (known["task"],)
     if not _is_of(run, known.get("rendezvous_file", "")):
         known["rendezvous_file"] = ""
-    return TaskLabels(**known)
+    words = {key: value.replace("\n", " ") for key, value in known.items() if isinstance(value, str)}
+    return TaskLabels(**known | words)  # each is said in one line, and a line of ours would begin after another one
 
 
 def _is_name(text: str) -> bool:

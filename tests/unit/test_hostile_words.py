@@ -153,6 +153,10 @@ def test_no_label_makes_a_line_of_its_own(
         said = capfd.readouterr().out
         assert not any(line.startswith("r2") for line in said.splitlines()), said
         assert "forged" in said or (verb[0], label) == ("ps", "distui.owner")
+    main(("stop", "r1"))
+    said = capfd.readouterr().err
+    assert "forged" in said or label == "distui.job"
+    assert not any(line.startswith("r2") for line in said.splitlines()), said
 
 
 @pytest.mark.parametrize(
