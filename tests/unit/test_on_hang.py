@@ -20,7 +20,7 @@ from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.ending import ask_before_stop, ask_ranks, next_attempt
 from distui.runs.insight.asking.look import Look
-from distui.runs.insight.seen.answers import Process
+from distui.runs.insight.seen.answers import Frame, Process, Stack
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.events import AttemptEnded, RanksAsked, StopAsked
 from distui.runs.lines.explanation import Explanation, Kind, RankPlace
@@ -208,6 +208,29 @@ async def test_a_run_that_hangs_is_stopped(cluster: Cluster, monkeypatch: pytest
     assert len(cluster.of(RanksAsked)) == 1
     assert "`on_hang: stop` makes no further attempt" in cluster.said()
     assert cluster.left() == []
+
+
+@pytest.mark.parametrize("comes", [True, False], ids=["it comes", "it never comes"])
+async def test_a_stop_waits_once_for_where_the_rank_is(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, comes: bool
+) -> None:
+    """On a busy host its stack may come too late: the failure has its line all the same."""
+    none = replace(HANG, headline="rank 1 has not entered all_reduce #31: it sleeps", advice="")
+    process = Process(7, 1, "python", "S", 0.0, rank=1, torch="2.13.0")
+    looks: list[int] = []
+
+    async def look(*_: Any, **__: Any) -> Look:
+        looks.append(1)
+        placed = comes and len(looks) > 1
+        stacks = (Stack("0x1", True, (Frame("/w/train.py", 9, "load"),)),) if placed else ()
+        found = replace(HANG if placed else none, since=time.time() - 60.0)
+        return Look((RankSeen(1, "h2", replace(process, stacks=stacks)),), found)
+
+    monkeypatch.setattr(ask_ranks, "look", look)
+    monkeypatch.setattr(ask_ranks, "PLACE_S", 0.05)
+    ended = await cluster.run(cluster.plan(on_hang="stop", stall_after=0.05))
+    assert ended.failure is not None and ended.failure.cause == (HANG.headline if comes else none.headline)
+    assert (len(looks), len(cluster.of(RanksAsked))) == (2, 2 if comes else 1)
 
 
 async def test_a_run_that_hangs_is_restarted(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

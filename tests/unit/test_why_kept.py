@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -21,7 +22,7 @@ from distui.runs.ending.ask_ranks import AskTurns, tell_why
 from distui.runs.insight.asking.look import Look
 from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.hang.ras_report import Communicator
-from distui.runs.insight.seen.answers import HostAnswer
+from distui.runs.insight.seen.answers import Frame, HostAnswer, Process, Stack
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.seen.watched import Watched
 from distui.runs.insight.slow.lateness import Lateness
@@ -108,7 +109,9 @@ def test_what_stood_still_is_asked_about_when_it_has_for_long() -> None:
 def telling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Tells what is made of one answer after the other, each at its time; what was said, and when to ask again."""
 
-    async def tell(*answers: tuple[float, Explanation], **job: Any) -> tuple[list[Any], list[float], StoredRun]:
+    async def tell(
+        *answers: tuple[float, Explanation], ranks: Sequence[tuple[RankSeen, ...]] = (), **job: Any
+    ) -> tuple[list[Any], list[float], StoredRun]:
         cluster = Cluster(tmp_path)
         now = [0.0]
         run = cluster.controller(cluster.plan(stall_after=30.0, **job), clock=lambda: now[0])
@@ -121,10 +124,10 @@ def telling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., An
             said.append(event)
 
         monkeypatch.setattr(run.attempt, "emit", emit)
-        for at, found in answers:
+        for (at, found), seen in zip_longest(answers, ranks, fillvalue=()):
 
-            async def look(*_: object, found: Explanation = found, **__: object) -> Look:
-                return Look((), found)
+            async def look(*_: object, look: Look = Look(seen, found), **__: object) -> Look:  # noqa: B008
+                return look
 
             monkeypatch.setattr(ask_ranks, "look", look)
             now[0] = at
@@ -156,6 +159,75 @@ async def test_who_holds_the_others_up_is_said_once(telling: Any) -> None:
         (160.0, "run", "hang"),
         (170.0, "run", "moving"),
     ]
+
+
+NO_PLACE = replace(
+    HANG,
+    ranks=(replace(HANG.ranks[0], does="sleeps"), HANG.ranks[1]),
+    headline=f"{HANG.headline}: it sleeps",
+    advice="",
+)
+"""The same where the stack came too late."""
+PLACE = replace(HANG, headline=f"{HANG.headline}: it sleeps at /w/train.py:9 in load")
+
+
+def rank_1(*, at: int = 0, **changes: Any) -> tuple[RankSeen, ...]:
+    """The rank that holds the others up, with the line at which it is where that came in time."""
+    stacks = (Stack("0x1", True, (Frame("/w/train.py", at, "<module>"),)),) if at else ()
+    process = Process(7, 1, "python", "S", 0.0, rank=1, torch="2.13.0", stacks=stacks)
+    return (replace(RankSeen(1, "h2", process), **changes),)
+
+
+async def test_where_the_rank_is_is_said_once_it_is_known(telling: Any) -> None:
+    """On a busy host its stack may come too late: it is asked again soon, and said once more, not each time."""
+    answers = ((140.0, NO_PLACE), (143.0, NO_PLACE), (146.0, PLACE), (160.0, NO_PLACE), (180.0, PLACE))
+    ranks = (rank_1(), rank_1(), rank_1(at=9), rank_1(), rank_1(at=9))
+    said, again, stored = await telling(*answers, ranks=ranks)
+    headlines = [event.found.headline for event in said if isinstance(event, RanksAsked)]
+    assert headlines == [NO_PLACE.headline, PLACE.headline] == [one.found.headline for one in kept(stored)]
+    warned = [event.text for event in said if isinstance(event, Notice)]
+    assert len(warned) == 2 and "at /w/train.py:9" in warned[1]
+    assert again == [143.0]
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    [rank_1(at=9), rank_1(process=None, ended="exit 1"), rank_1(process=replace(rank_1()[0].process, state="T"))],  # type: ignore[type-var]
+    ids=["it is known", "it has ended", "it is stopped"],
+)
+async def test_where_a_rank_is_that_can_t_tell_more_is_not_asked_again(telling: Any, ranks: Any) -> None:
+    """There is nothing to wait for."""
+    said, again, _ = await telling((140.0, HANG), (143.0, HANG), ranks=(ranks, ranks))
+    assert (len([one for one in said if isinstance(one, RanksAsked)]), again) == (1, [])
+
+
+async def test_of_many_ranks_it_is_said_once_more_when_half_of_them_tell(telling: Any) -> None:
+    """On a busy host never all of them may: few times, and not once for each."""
+    many = replace(HANG, ranks=tuple(RankPlace(n, "h2", "sleeps", culprit=True) for n in range(64)))
+
+    def told(count: int) -> tuple[RankSeen, ...]:
+        return tuple(replace(rank_1(at=9 if n < count else 0)[0], rank=n) for n in range(64))
+
+    answers = [(140.0 + 20 * count, many) for count in range(65)]
+    said, _, _ = await telling(*answers, ranks=[told(count) for count in range(65)])
+    assert len([one for one in said if isinstance(one, RanksAsked)]) == 8
+
+
+async def test_a_step_that_refutes_it_is_not_said_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the ranks go on is said at the step; what is seen of them then is no news of where one was."""
+    cluster = Cluster(tmp_path)
+    run = cluster.controller(cluster.plan(stall_after=30.0), clock=lambda: 140.0)
+    turns, looks = AskTurns(0.0, 30.0, insight=True), iter([Look(rank_1(), NO_PLACE), Look(rank_1(), MOVING)])
+
+    async def look(*_: object, **__: object) -> Look:
+        return next(looks)
+
+    monkeypatch.setattr(ask_ranks, "look", look)
+    await tell_why(run.attempt, turns)
+    await ask_ranks.tell_going_on(run.attempt, turns)
+    await tell_why(run.attempt, turns)
+    await run.attempt.close()
+    assert [one.found.kind for one in kept(run.stored)] == ["hang", "moving"]
 
 
 async def test_what_has_not_stood_still_for_long_is_no_hang(telling: Any) -> None:

@@ -14,6 +14,7 @@ from distui.runs.ending.keep_late import keep_late
 from distui.runs.insight.asking.closer import look_and_watch
 from distui.runs.insight.asking.look import PATIENCE_S, Asked, Look, look
 from distui.runs.insight.asking.watching import SECONDS
+from distui.runs.insight.hang.places import unplaced
 from distui.runs.insight.seen.doing import BUSY
 from distui.runs.insight.seen.ranks import TaskRanks
 from distui.runs.insight.seen.sick import gpus_of
@@ -33,6 +34,8 @@ SOONER_S = 6.0
 which the rest is for something to take longer than usual (LONG_S) and for the answers.
 """
 MARGIN_S = 0.5
+PLACE_S = 3.0
+"""Ranks are asked again so soon where those that hold the others up did not tell in time where they are."""
 SILENT_S = 2.0
 """How long ranks are watched that have all been silent for `stall_after`."""
 
@@ -56,6 +59,9 @@ class AskTurns:
         self._next = began + self._period
         self._silent = False
         self._pause = self._first = min(FIRST_PAUSE_S, self._longest)
+        self._unplaced = 0
+        """Of how many ranks it was said that they hold the others up, but not where in the program they are."""
+        self._waited = False
 
     def due(self, now: float, *, silent: bool) -> bool:
         """Whether to ask now; `silent` tells whether a rank has said nothing for `stall_after`."""
@@ -71,6 +77,24 @@ class AskTurns:
     def again(self, at: float) -> None:
         """Ask at this time, if not before."""
         self._next = min(self._next, at)
+
+    def told(self, now: float, unplaced: int) -> None:
+        """It was said who holds the others up; of so many it is not known where they are (`unplaced`)."""
+        self._unplaced = unplaced
+        if unplaced:
+            self.again(now + PLACE_S)
+
+    def is_placed(self, unplaced: int) -> bool:
+        """Whether that is to be said again, now that it is known of half of those or more. Of one that is once more."""
+        return 2 * unplaced <= self._unplaced != 0
+
+    def waits_for_places(self, now: float, unplaced: int) -> bool:
+        """Whether a run that is to end for it is looked at once more, so that its failure has the place."""
+        if self._waited or not unplaced:
+            return False
+        self._waited = True
+        self.again(now + PLACE_S)
+        return True
 
 
 def any_silent(attempt: Attempt, now: float) -> bool:
@@ -115,7 +139,9 @@ def _since_silence(attempt: Attempt, seen: Look) -> Look:
 
 
 async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
-    """Say who holds the others up, if anybody has for `stall_after`, and only what was not said before."""
+    """Say who holds the others up, if anybody has for `stall_after`, and only what was not said before; once more where
+    it is known now where in the program they are.
+    """
     seen = await ranks_seen(attempt)
     if _is_ending(attempt, seen):
         return
@@ -131,9 +157,12 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
         turns.again(found.since + attempt.plan.stall_after + MARGIN_S)
         found = _goes_on(found)
     attempt.explanation = found if found.kind in STANDS else None
-    if _gist(before) != _gist(attempt.explanation):
+    lacks = unplaced(seen.ranks, found)
+    placed = attempt.explanation is not None and turns.is_placed(lacks)
+    if _gist(before) != _gist(attempt.explanation) or placed:
+        turns.told(attempt.clock(), lacks)
         await _tell(attempt, WhyRecord(attempt.clock(), "run", found, seen.calls))
-    if _ends(attempt, found):
+    if _ends(attempt, found) and not turns.waits_for_places(attempt.clock(), lacks):
         attempt.tracker.held_up(attempt.run.mask.event(found), hung=True)
     await keep_late(attempt, seen)  # last: it takes a while, and others may look meanwhile
 

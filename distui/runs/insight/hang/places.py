@@ -61,3 +61,18 @@ def _untold(seen: RankSeen) -> str:
     if process.state == "T" and process.torch:
         return "can't be seen while that is stopped: a process answers again after `kill -CONT`"
     return ""
+
+
+def unplaced(ranks: Sequence[RankSeen], found: Explanation) -> int:
+    """Of how many ranks that hold the others up it is not known where in the program they are, though they may tell it
+    when they are asked again: on a busy host a stack, or all of an answer, may come too late.
+    """
+    held = {place.rank for place in found.ranks if place.culprit}
+    return sum(seen.rank in held and own_frame(seen) is None and _may_tell(seen) for seen in ranks)
+
+
+def _may_tell(seen: RankSeen) -> bool:
+    process = seen.process
+    if process is None:
+        return not seen.ended
+    return bool(process.torch) and not seen.stopped and process.state not in ("Z", "X")
