@@ -6,6 +6,8 @@ The folder belongs to the program, which may put there whatever it likes: a file
 its number, so that a link leads nowhere; every answer has a limit of bytes and of seconds.
 """
 
+import errno
+import fcntl
 import json
 import os
 import re
@@ -36,6 +38,8 @@ PICKLE_BYTES = 2 << 20
 STACK_SECONDS, STACK_BYTES = ANSWER_SECONDS, 256 * 1024
 QUIET_SECONDS, SAMPLE_QUIET = 0.2, 0.03
 """Without another byte after a thread's call the stacks count as written; of one of many samples sooner."""
+SAMPLE_TURN = 0.5
+"""Seconds that one of many samples waits for others who ask the same program."""
 LAST_BYTES, MOST_LAST, MOST_FILES, MOST_LEFT = 1 << 20, 20, 4096, 128
 """Of what a program left at its end: bytes, collectives of a group; and of such programs in one folder."""
 MOST_FRAMES, MOST_STACKS, MOST_TEXT = 100, 64, 300
@@ -317,13 +321,15 @@ def stacks(folder: str, pid: int) -> "dict[str, Any]":
 def stacks_now(base: str) -> str:
     """The stacks of every thread as faulthandler writes them, one sample of many: those cut short do no harm.
 
-    Raises OSError.
+    Raises OSError: BlockingIOError while others ask.
     """
-    return ask_stacks(base + ".ask", base + ".stacks", SAMPLE_QUIET).decode("utf-8", "replace")
+    return ask_stacks(base + ".ask", base + ".stacks", SAMPLE_QUIET, SAMPLE_TURN).decode("utf-8", "replace")
 
 
-def ask_stacks(asked: str, written: str, quiet: float = QUIET_SECONDS) -> bytes:
-    """Have the kernel send the program its signal, and read what faulthandler writes then. Raises OSError."""
+def ask_stacks(asked: str, written: str, quiet: float = QUIET_SECONDS, turn: float = STACK_SECONDS) -> bytes:
+    """Have the kernel send the program its signal, and read what faulthandler writes then; `turn` is how long others
+    are waited for that ask the same program. Raises OSError.
+    """
     flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     fifo = os.open(asked, os.O_RDWR | flags)
     try:
@@ -331,13 +337,31 @@ def ask_stacks(asked: str, written: str, quiet: float = QUIET_SECONDS) -> bytes:
         try:
             if not (stat.S_ISFIFO(os.fstat(fifo).st_mode) and stat.S_ISREG(os.fstat(stack).st_mode)):
                 raise OSError("what should be a fifo and a file is something else")
+            until = time.monotonic() + STACK_SECONDS
+            take_turn(stack, time.monotonic() + turn)
             os.ftruncate(stack, 0)
             put(fifo)
-            return settled(stack, quiet)
+            return settled(stack, quiet, until)
         finally:
             os.close(stack)
     finally:
         os.close(fifo)
+
+
+def take_turn(stack: int, until: float) -> None:
+    """Wait for others on this host that ask the same program, `distui why` beside whoever follows the run: each would
+    empty the file of the other's answer. The lock ends with its holder. Raises BlockingIOError.
+    """
+    while True:
+        try:
+            fcntl.flock(stack, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise BlockingIOError(errno.EAGAIN, "somebody else asks for them just now") from None
+            time.sleep(0.01)
+        except OSError:  # a file system without locks
+            return
 
 
 def put(fifo: int) -> None:
@@ -365,16 +389,18 @@ def drain(fifo: int) -> None:
         return
 
 
-def settled(number: int, quiet: float = QUIET_SECONDS) -> bytes:
-    """The file once nothing more is written to it."""
-    until = time.monotonic() + STACK_SECONDS
+def settled(number: int, quiet: float = QUIET_SECONDS, until: float = 0.0) -> bytes:
+    """The file once nothing more is written to it, or as it is at a time, `until`."""
+    until = until or time.monotonic() + STACK_SECONDS
     size = since = 0.0
     while time.monotonic() < until:
         now = os.fstat(number).st_size
         if now != size:
             size, since = now, time.monotonic()
-        elif size and time.monotonic() - since > quiet and ends_whole(os.pread(number, STACK_BYTES, 0)):
-            break
+        elif size and time.monotonic() - since > quiet:
+            text = os.pread(number, STACK_BYTES, 0)
+            if ends_whole(text):
+                return text
         time.sleep(0.01)
     return os.pread(number, STACK_BYTES, 0)
 

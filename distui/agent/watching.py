@@ -137,6 +137,8 @@ class Watched:
             state, waits = self.now()
             try:
                 text = stacks_now(base)
+            except BlockingIOError:  # somebody else asks it
+                continue
             except OSError:
                 break
             found = [short(row) for row in read_stacks(text) if of_main(row)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import fcntl
 import json
 import os
 import pickle
@@ -14,6 +15,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from distui.agent import hooked, insight, processes
+from distui.agent import hooked, insight, processes, watching
 from distui.agent.processes import Look
 from distui.agent.recorded import shorten
 
@@ -592,6 +594,73 @@ def test_a_program_is_asked_by_a_byte(tmp_path: Path) -> None:
     """What an earlier asker got is gone by then."""
     program(tmp_path, STACKS.encode())
     assert hooked.stacks(str(tmp_path), PID) == {"threads": hooked.read_stacks(STACKS)}
+
+
+def slow_program(folder: Path, asks: int) -> list[str]:
+    """The same of one that halts in the middle of each answer; what it answers."""
+    answers = [STACKS.replace("/work/prog.py", f"/work/prog{number}.py") for number in range(asks)]
+    os.mkfifo(folder / f"{PID}.ask")
+    (folder / f"{PID}.stacks").touch()
+    asked = os.open(folder / f"{PID}.ask", os.O_RDWR)
+
+    def answer() -> None:
+        for text in answers:
+            os.read(asked, 1)
+            for piece in (text[:100], text[100:]):
+                with (folder / f"{PID}.stacks").open("a") as file:
+                    file.write(piece)
+                time.sleep(0.1)
+        os.close(asked)
+
+    threading.Thread(target=answer, daemon=True).start()
+    return answers
+
+
+def test_two_who_ask_at_once_get_an_answer_each(tmp_path: Path) -> None:
+    """`distui why` beside whoever follows the run: neither empties the file of the other's answer."""
+    answers, got = slow_program(tmp_path, 3), list[bytes]()
+
+    def ask() -> None:
+        got.append(hooked.ask_stacks(f"{tmp_path}/{PID}.ask", f"{tmp_path}/{PID}.stacks"))
+
+    askers = [threading.Thread(target=ask) for _ in answers]
+    for asker in askers:
+        asker.start()
+        time.sleep(0.05)
+    for asker in askers:
+        asker.join()
+    assert sorted(got) == [text.encode() for text in answers]
+
+
+def test_who_asks_while_another_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program itself may hold the lock."""
+    monkeypatch.setattr(hooked, "SAMPLE_TURN", 0.1)
+    slow_program(tmp_path, 1)
+    held = os.open(tmp_path / f"{PID}.stacks", os.O_RDWR)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with pytest.raises(BlockingIOError):
+        hooked.stacks_now(f"{tmp_path}/{PID}")
+    monkeypatch.setattr(hooked, "ask_stacks", partial(hooked.ask_stacks, turn=0.1))
+    assert why(hooked.stacks(str(tmp_path), PID)) == "somebody else asks for them just now"
+    os.close(held)
+    assert "threads" in hooked.stacks(str(tmp_path), PID)
+
+
+def test_a_sample_that_others_are_in_the_way_of_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next ones are taken."""
+    monkeypatch.setattr(watching, "hears", lambda pid, hook: True)
+    monkeypatch.setattr(watching, "SAMPLE_EVERY", 0.0)
+    one, turns = watching.Watched(os.getpid(), str(tmp_path), True), [BlockingIOError(), STACKS, OSError()]
+
+    def stacks_now(_: str) -> str:
+        turn = turns.pop(0)
+        if isinstance(turn, OSError):
+            raise turn
+        return str(turn)
+
+    monkeypatch.setattr(watching, "stacks_now", stacks_now)
+    one.sample()
+    assert (len(one.samples), turns) == (1, [])
 
 
 class Clock:
