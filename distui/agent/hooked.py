@@ -16,6 +16,7 @@ import stat
 import threading
 import time
 
+from distui.agent.long_answers import Answer
 from distui.agent.processes import catches
 from distui.agent.recorded import shorten
 
@@ -23,8 +24,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
     from typing import Any, Optional
 
-ANSWER_SECONDS, ANSWER_BYTES = 5.0, 4 << 20
-"""Of the answers of torch's worker server; a recorder with 2,000 entries takes 1 MB."""
+ANSWER_SECONDS, ANSWER_BYTES, LONGEST_BYTES = 5.0, 4 << 20, 64 << 20
+"""Of the answers of torch's worker server; a recorder with 2,000 entries takes 1 MB, longer ones are shortened as they
+come."""
 ONE_AT_A_TIME = threading.Lock()
 """Held while a JSON answer is read: its every three bytes may be a list, which takes twenty times as much memory."""
 RECORDERS = (("fr_trace_json", ""), ("dump_nccl_trace_json", ":nccl"))
@@ -169,7 +171,8 @@ TEXTS = b"hj\x86"
 
 def why_not(error: Exception) -> "dict[str, Any]":
     """In words, for people."""
-    return {"why": ("%s: %s" % (type(error).__name__, error))[:MOST_TEXT]}
+    words = str(error) if type(error) is ValueError else "%s: %s" % (type(error).__name__, error)
+    return {"why": words[:MOST_TEXT]}
 
 
 class NotServed(ValueError):
@@ -194,8 +197,7 @@ def ask_server(path: str, what: str, until: float) -> bytes:
 
 def take(sock: socket.socket, until: float) -> bytes:
     """All that comes until the other end closes. Raises OSError, ValueError for too much or too slow."""
-    parts = []  # type: list[bytes]
-    size = 0
+    answer = Answer(ANSWER_BYTES, LONGEST_BYTES)
     while True:
         left = until - time.monotonic()
         if left <= 0:
@@ -203,11 +205,8 @@ def take(sock: socket.socket, until: float) -> bytes:
         sock.settimeout(left)
         data = sock.recv(1 << 18)
         if not data:
-            return b"".join(parts)
-        parts.append(data)
-        size += len(data)
-        if size > ANSWER_BYTES:
-            raise ValueError("an answer of more than %d bytes" % ANSWER_BYTES)
+            return answer.whole()
+        answer.add(data)
 
 
 def body_of(answer: bytes) -> bytes:

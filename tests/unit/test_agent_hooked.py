@@ -363,6 +363,17 @@ def test_an_endless_answer_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyP
     assert "more than 1048576 bytes" in why(hooked.recorder(str(serve(OK, endless=True)), PID, 5))
 
 
+def test_a_long_answer_is_read(serve: Serve) -> None:
+    """Collectives over long lists of tensors, of which torch writes down each."""
+    sizes, kinds = [[10, 3]] * 300, ["Float"] * 300
+    more = {"input_sizes": sizes, "output_sizes": sizes, "input_dtypes": kinds, "output_dtypes": kinds}
+    said = recorded(*(entry(number, **more) for number in range(700)))
+    text = json.dumps(said, separators=(",", ":"), sort_keys=True).encode()
+    assert len(text) > hooked.ANSWER_BYTES
+    found = hooked.recorder(str(serve(OK + text)), PID, 700)["groups"]["0"]
+    assert (found["enqueued"], len(found["recent"])) == (699, 700)
+
+
 def flood(entries: int) -> bytes:
     """Collectives of 64 groups in long words, whose every byte is told in six."""
     word = b"\x80" * 300
@@ -868,6 +879,7 @@ def test_what_is_no_fifo_or_file_is_left_alone(tmp_path: Path, name: str, kind: 
         *(
             "processes.py",
             "recorded.py",
+            "long_answers.py",
             "hooked.py",
             "insight.py",
             "ras.py",

@@ -38,7 +38,8 @@ ABOVE = 900
 """Numbers of files that a program closes and opens again are below this."""
 RECORDERS = (("_dump_fr_trace_json", ""), ("_dump_nccl_trace_json", ":nccl"))
 """What torch's worker server answers with, and the marks of `agent/hooked.py`."""
-MOST_CALLS, MOST_COLLECTIVES = 100, 100
+MOST_CALLS, MOST_COLLECTIVES, MOST_SIZES = 100, 100, 151
+"""Of what is left at the end; sizes of a collective's tensors, of which it may have thousands (`long_answers.py`)."""
 OLDER = {
     "TORCH_FR_BUFFER_SIZE": "TORCH_NCCL_TRACE_BUFFER_SIZE",
     "TORCH_FR_DUMP_TEMP_FILE": "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
@@ -199,8 +200,16 @@ def _recorder(torch: "Any", name: str) -> "Any":
     if dump is None:
         return None
     said = json.loads(dump().decode("utf-8", "replace"))
-    said["entries"] = said.get("entries", [])[-MOST_COLLECTIVES:]
+    said["entries"] = [_short(one) for one in said.get("entries", [])[-MOST_COLLECTIVES:]]
     return said
+
+
+def _short(entry: "Any") -> "Any":
+    """A collective without the tensors that it gives, and with no more than is told of those that it takes."""
+    found = {name: value for name, value in entry.items() if not name.startswith("output_")}
+    found["input_sizes"] = found.get("input_sizes", [])[:MOST_SIZES]
+    found["input_dtypes"] = sorted(set(found.get("input_dtypes", [])))
+    return found
 
 
 def _end_asking(path: str, files: "Any", owner: int) -> None:

@@ -32,7 +32,7 @@ MOST_RAS = 4
 """Hosts of a run on which NCCL's RAS is asked."""
 
 MODULES = (
-    *("processes", "recorded", "hooked", "ras_talk", "ras", "connections", "sockets"),
+    *("processes", "recorded", "long_answers", "hooked", "ras_talk", "ras", "connections", "sockets"),
     *("gpu_query", "metrics", "gpu_state", "insight"),
 )
 """Of the program that is sent there, in the order of their imports."""
