@@ -8,11 +8,14 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -20,6 +23,8 @@ from distui.agent import hooked, watching
 from distui.agent.bundle import bundle, take
 from distui.runs.insight.asking.ask import MODULES
 from distui.runs.insight.seen.answers import Process, host_answer
+from distui.runs.insight.seen.ranks import RankSeen
+from distui.runs.insight.slow.lateness import lateness
 
 HOOK = Path(str(resources.files("distui.agent").joinpath("hook")))
 
@@ -216,6 +221,49 @@ def test_ranks_tell_where_they_are(start: Start, insight: Path, tmp_path: Path) 
     assert all(rank.poll() is None for rank in ranks)
 
 
+STEPS = """
+import os, torch, torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo", init_method=os.environ["MEET"], rank=int(os.environ["RANK"]), world_size=4)
+x = torch.ones(64, 64)
+for step in range(10000):
+    for _ in range(5): (x @ x).sum()
+    dist.all_reduce(x[0])
+print("stepped", flush=True)
+input()
+"""
+
+
+def test_ten_thousand_healthy_steps_prove_nothing_of_anybody(start: Start, insight: Path, tmp_path: Path) -> None:
+    """Real torch, asked again and again, its ranks on two hosts as it seems, whose clocks are half a second apart."""
+    task = tmp_path / "task-0"
+    place = {"MEET": f"file://{tmp_path}/meeting", "WORLD_SIZE": "4", "DISTUI_TASK_DIR": str(task)}
+    ranks = [start(STEPS, RANK=str(rank), **place) for rank in range(4)]
+    newest, told = 0, 0
+
+    def done() -> bool:
+        nonlocal newest, told
+        processes = {one.rank: one for one in ask(insight, task, stacks=False) if one.groups and one.torch}
+        if len(processes) == 4:
+            found = lateness([apart(processes[rank], rank) for rank in range(4)])
+            assert found.late == (), found
+            newest, told = max(one.groups["0"].enqueued for one in processes.values() if one.groups), told + 1
+        assert all(rank.poll() is None for rank in ranks)
+        return newest == 10_000
+
+    until(done)
+    assert told > 3
+
+
+def apart(process: Process, rank: int) -> RankSeen:
+    """A rank whose host's clock is half a second ahead, and was read with an error of 2 ms; or of the other host."""
+    ahead = 0.5 * (rank > 1)
+    group = (process.groups or {})["0"]
+    rows = tuple(replace(one, began_ns=one.began_ns + int(ahead * 1e9)) for one in group.recent)
+    told = replace(process, groups={"0": replace(group, recent=rows)})
+    return RankSeen(rank, f"h{1 + rank // 2}", told, ahead=ahead and ahead - 0.002, doubt=0.003)
+
+
 @pytest.mark.parametrize("spawned", ["fork", "spawn"])
 def test_children_do_not_pass_for_their_rank(start: Start, insight: Path, tmp_path: Path, spawned: str) -> None:
     """A forked child has no files of its own; nor does it take away its parent's when it ends."""
@@ -233,6 +281,29 @@ def test_children_do_not_pass_for_their_rank(start: Start, insight: Path, tmp_pa
     assert recorded(insight, rank.pid) == {}
     assert threads_of(insight, rank.pid)
     assert rank.communicate("\n")[1] == "" and rank.returncode == 0
+
+
+def test_several_who_ask_at_once_get_whole_answers(start: Start, insight: Path) -> None:
+    """`distui why` beside whoever follows the run, and from two machines: each has the main thread's calls."""
+    rank = start("import torch, torch.distributed\ndef waits():\n    print('waits', flush=True); input()\nwaits()")
+    assert rank.stdout and rank.stdout.readline() == "waits\n"
+    base, got = insight / str(rank.pid), list[bytes]()
+
+    def asks() -> None:
+        for _ in range(8):
+            got.append(hooked.ask_stacks(f"{base}.ask", f"{base}.stacks", turn=120.0))
+
+    with mock.patch.object(hooked, "STACK_SECONDS", 120.0):
+        askers = [threading.Thread(target=asks) for _ in range(3)]
+        for asker in askers:
+            asker.start()
+        for asker in askers:
+            asker.join()
+    assert len(got) == 24
+    for text in got:
+        assert text.count(b"Current thread") == 1, text
+        assert [frame[1:] for frame in hooked.read_stacks(text.decode())[-1][2]] == [[3, "waits"], [4, "<module>"]]
+    assert rank.poll() is None
 
 
 # it changes nothing
