@@ -338,6 +338,14 @@ def test_lateness_is_kept_whenever_it_was_measured(tmp_path: Path) -> None:
     assert [(row.start, row.width, round(row.bins[Series("late", 3)].mean, 6)) for row in rows] == [(T0 + 52, 8.0, 0.2)]
 
 
+def test_the_same_seconds_of_lateness_are_kept_once(tmp_path: Path) -> None:
+    """What two ask at a time, or what is asked while it is followed; a clock that was set back loses no new row."""
+    for at, seconds in ((60, 8.0), (60.2, 8.0), (63, 8.0), (100, 60.0), (10, 8.0)):
+        keep_lateness(tmp_path, T0 + at, seconds, {3: 0.2})
+    rows = rows_of(tmp_path, wanted={Series("late", 3)})
+    assert [(row.start - T0, row.end - T0) for row in rows] == [(2, 10), (52, 60), (60, 63), (63, 100)]
+
+
 def test_lateness_of_a_run_of_weeks_becomes_coarser_and_is_never_lost(tmp_path: Path) -> None:
     """Whoever follows the run measures it every two minutes."""
     for number in range(1100):

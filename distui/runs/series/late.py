@@ -48,7 +48,9 @@ class LateKept:
 
 
 def keep_lateness(folder: Path, at: float, seconds: float, late: Mapping[int, float]) -> None:
-    """Keep by how many seconds each rank was late, as was seen within `seconds` up to a moment. Never raises."""
+    """Keep by how many seconds each rank was late, as was seen within `seconds` up to a moment, as far as no row has
+    those seconds already. Never raises.
+    """
     if not late or not is_moment(at):
         return
     width = max(LATE.width, seconds)
@@ -56,7 +58,11 @@ def keep_lateness(folder: Path, at: float, seconds: float, late: Mapping[int, fl
     with contextlib.suppress(OSError):
         make_private(folder)
         with _alone(folder):
-            LevelFile(folder, LATE, last=True).append(Row(max(0.0, at - width), width, NAN, NAN, bins))
+            file = LevelFile(folder, LATE, last=True)
+            known = max((row.end for row in file.open().rows if row.start < at), default=0.0)
+            start = max(at - width, known)
+            if at - start >= LATE.width / 2:
+                file.append(Row(start, at - start, NAN, NAN, bins))
 
 
 @contextlib.contextmanager
