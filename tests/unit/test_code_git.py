@@ -95,6 +95,19 @@ def test_a_branch_that_moves_is_looked_up_again(repo: Path, tmp_path: Path) -> N
     assert (found.folder / "train.py").read_text() == "three\n"
 
 
+def test_git_writes_nothing_beside_what_is_read_of_it(
+    repo: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The app may be on the terminal."""
+    (tmp_path / "bin").mkdir()
+    wrapper = tmp_path / "bin" / "git"
+    wrapper.write_text('#!/bin/sh\necho "warning: of git" >&2\nPATH=${PATH#*:}\nexec git "$@"\n')
+    wrapper.chmod(0o755)
+    found = Repository(f"file://{repo}", tmp_path / "cache", {**ENV, "PATH": f"{tmp_path / 'bin'}:{ENV['PATH']}"})
+    assert (found.checkout("main", None).folder / "train.py").is_file()
+    assert capfd.readouterr().err == ""
+
+
 def test_a_ref_that_is_none_is_told_with_near_names(repo: Path, tmp_path: Path) -> None:
     """Also a commit nobody has, and a folder that is not in it."""
     there = repository(repo, tmp_path / "cache")

@@ -225,7 +225,12 @@ class Repository:
     def _write(self, folder: Path, files: Sequence[Listed], what: str) -> None:
         argv = self._argv(f"--git-dir={self._folder}", "cat-file", "--batch")
         with subprocess.Popen(
-            argv, env=self._environ, cwd=self._place, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            argv,
+            env=self._environ,
+            cwd=self._place,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # the app may be on the terminal
         ) as git:
             assert git.stdin is not None and git.stdout is not None
             try:
