@@ -97,7 +97,7 @@ def test_killed_in_the_middle_of_a_start(lab: Any, home: Path, other: Path, star
     """Rank 0 runs, rank 1's `docker run` is under way: no second copy of a rank, the name stays taken, stop ends it."""
     h2 = lab.host("h2")
     h2.fault("docker-hold")
-    script = "echo token ${TOKEN}; sleep 3000"
+    script = "echo token $${TOKEN}; sleep 3000"
     program = start(script, "--name", "half", "-o", "ndjson", wait=False, job={"secrets": ["TOKEN"]}, TOKEN="xyzzy")
     read_until(program, type="rank", rank=0, state="running")
     until(lambda: h2.out("pgrep -fc '[d]ocker run .*distui-half-1' || true") != "0")

@@ -346,6 +346,14 @@ def test_the_same_seconds_of_lateness_are_kept_once(tmp_path: Path) -> None:
     assert [(row.start - T0, row.end - T0) for row in rows] == [(2, 10), (52, 60), (60, 63), (63, 100)]
 
 
+def test_lateness_goes_on_where_a_clock_was_set_back_into_kept_minutes(tmp_path: Path) -> None:
+    """Rows from before that are of the same time of day are of other steps."""
+    for minute in (*range(1, 61), *range(30, 70)):
+        keep_lateness(tmp_path, T0 + 60 * minute, 50.0, {3: 0.2})
+    rows = rows_of(tmp_path, wanted={Series("late", 3)})
+    assert sum(row.bins[Series("late", 3)].samples for row in rows) == 100
+
+
 def test_lateness_of_a_run_of_weeks_becomes_coarser_and_is_never_lost(tmp_path: Path) -> None:
     """Whoever follows the run measures it every two minutes."""
     for number in range(1100):

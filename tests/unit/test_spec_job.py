@@ -397,6 +397,10 @@ def test_the_value_of_a_secret_goes_into_nothing_that_is_shown(named: str, taker
     """Plan, records and the hosts' process lists would have it; a shell of the ranks may fill it in itself."""
     found = messages(named + taker, TOKEN="hunter2-hunter2", OTHER="x")
     assert len(found) == 1 and "takes the value of secret TOKEN" in found[0] and "hunter2" not in found[0]
+    if named.startswith("secrets"):
+        assert len(messages(f"{named}command: [x]\nenv: {{TOKEN: '${{TOKEN}}'}}\n", TOKEN="hunter2-hunter2")) == 1
+    instead = "a shell of theirs takes $${TOKEN}" if "--key" in taker else "list the name that they need"
+    assert (instead if named.startswith("secrets") else "no rank gets it") in found[0]
     asked = job(named + "command: 'x $${TOKEN} ${TOKEN:+set} $TOKEN'\n", TOKEN="hunter2-hunter2")
     assert asked.command == "x ${TOKEN} set $TOKEN"
 

@@ -412,6 +412,9 @@ def test_of_a_long_run_only_what_is_kept_is_merged_again(tmp_path: Path, monkeyp
     rows = [(row.text, row.said_by()) for row in read(again)]
     assert rows == [(row.text, row.said_by()) for row in merged.groups] and not again.from_start
     assert sum(reader.line - reader.begin for reader in again._readers) == merged.members
+    twice = again.again()
+    read(twice)
+    assert sum(reader.line - reader.begin for reader in twice._readers) == merged.members
 
 
 def test_what_is_read_is_not_merged_again(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from rich.cells import cell_len
 
@@ -35,9 +36,8 @@ class HostColumns:
     @property
     def cell(self) -> int:
         """Cells of a column: a whole name where there is room for it in all of them."""
-        longest = max((cell_len(safe(host)) for host in self.hosts), default=0)
         room = self.room - (FINDING if self.tells else 0) - (OTHERS if self.known > len(self.hosts) else 0)
-        return max(LEAST, min(longest, MOST, room // max(1, len(self.hosts)) - 1))
+        return max(LEAST, min(_longest(tuple(self.hosts)), MOST, room // max(1, len(self.hosts)) - 1))
 
     @property
     def fit(self) -> int:
@@ -50,9 +50,20 @@ class HostColumns:
 
     def window(self, at: int) -> Sequence[str]:
         """Those that are seen: around the chosen one."""
-        first = max(0, min(at - self.fit // 2, len(self.hosts) - self.fit))
-        return self.hosts[first : first + self.fit]
+        fit = self.fit
+        first = max(0, min(at - fit // 2, len(self.hosts) - fit))
+        return self.hosts[first : first + fit]
 
-    def names(self) -> dict[str, str]:
+    def names(self) -> Mapping[str, str]:
         """Each as it stands over its column, told apart from the others."""
-        return told_apart(self.hosts, self.cell)
+        return _names(tuple(self.hosts), self.cell)
+
+
+@lru_cache(maxsize=4)  # each row asks
+def _longest(hosts: tuple[str, ...]) -> int:
+    return max((cell_len(safe(host)) for host in hosts), default=0)
+
+
+@lru_cache(maxsize=4)
+def _names(hosts: tuple[str, ...], width: int) -> Mapping[str, str]:
+    return told_apart(hosts, width)

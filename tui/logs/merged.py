@@ -142,7 +142,7 @@ class MergedLog:
     def again(self) -> MergedLog:
         """The same lines merged from the first one that is still kept, now that all of them are there."""
         first = max([self.first, *(reader.buffer.count - reader.begin for reader in self._readers)])
-        since = self.groups[0].at if self.trimmed and self.timed and self.groups else None
+        since = self.groups[0].at if self.trimmed and self.timed and self.groups else self._since
         return MergedLog(self.buffers, names=self.names, first=first, since=since, many=4 * self._many)
 
     def reaches(self, other: MergedLog) -> bool:

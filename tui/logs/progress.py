@@ -37,6 +37,8 @@ class ProgressLog(Progress):
                     return self._offset < self.buffer.whole
             if not lines:  # a part of a line
                 self._offset += len(data)
+                if time.perf_counter() >= until:
+                    return self._offset < self.buffer.whole
         return False
 
     def _read(self, lines: Sequence[bytes]) -> None:

@@ -71,7 +71,7 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
         await attempt.watch.judged_ends.announce_read()
         await _wait_for_change(attempt)
         await attempt.watch.time_passed()
-        if tracker.stop_began is None and attempt.clock() - tracker.waited_at > AFTER_ROOM:
+        if tracker.stop_began is None and not 0 <= attempt.clock() - tracker.waited_at <= AFTER_ROOM:
             for silence in attempt.silences.news(attempt.state, attempt.clock()):
                 await attempt.emit(silence)
             await _tell_steps(attempt, asking)

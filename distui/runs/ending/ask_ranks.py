@@ -57,6 +57,7 @@ class AskTurns:
         self._longest = period(stall_after)
         self._period = self._longest if insight and stall_after > 0 else float("inf")
         self._next = began + self._period
+        self._now = began
         self._silent = False
         self._pause = self._first = min(FIRST_PAUSE_S, self._longest)
         self._unplaced = 0
@@ -68,6 +69,9 @@ class AskTurns:
         if silent and not self._silent:
             self._next, self._pause = now, self._first
         self._silent = silent
+        if now < self._now:  # our clock was set back
+            self._next = min(self._next, now + self._period)
+        self._now = now
         if now < self._next:
             return False
         self._next = now + (self._pause if silent else self._period)

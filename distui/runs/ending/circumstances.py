@@ -26,7 +26,7 @@ class Turns:
         """Whether to ask now; `quiet` tells whether any rank is."""
         if not quiet:
             self._pause = FIRST_PAUSE_S
-        if not quiet or now < self._next:
+        if not quiet or self._next - LONGEST_PAUSE_S <= now < self._next:  # our clock may be set back
             return False
         self._next, self._pause = now + self._pause, min(2 * self._pause, LONGEST_PAUSE_S)
         return True

@@ -17,8 +17,8 @@ RANK_PREFIX = regex(r"^\[(?:rank|default)\d+\]:? ?")
 """What torch and torchrun put before a rank's lines."""
 FRAME = regex(r'^(\s*+(?:\[rank\d+\]:? ?\s*+)?File ")([^"]+)(", line \d+, in .*)$')
 LIBRARY = regex(
-    r"/lib(?:64)?/(?:python|pypy)\d\.\d+t?/|/lib(?:64)?/python\d/dist-packages/"
-    r"|^<(?:frozen |__array_function__|attrs |decorator-gen|eval_with_key|lambdify)"
+    r"/lib(?:64)?/(?:python|pypy)\d\.\d+t?/|/lib(?:64)?/(?:python|pypy)\d/dist-packages/"
+    r"|^<(?:frozen |@beartype|__array_function__|attrs |decorator-gen|eval_with_key|lambdify)"
 )
 """Files of others: Python itself and what was installed into it. What Python was given on its command line or typed is
 one's own (`<string>`, `<stdin>`, a cell of a notebook).

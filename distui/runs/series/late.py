@@ -59,7 +59,8 @@ def keep_lateness(folder: Path, at: float, seconds: float, late: Mapping[int, fl
         make_private(folder)
         with _alone(folder):
             file = LevelFile(folder, LATE, last=True)
-            known = max((row.end for row in file.open().rows if row.start < at), default=0.0)
+            rows = file.open().rows
+            known = rows[-1].end if rows and rows[-1].start < at else 0.0  # else our clock was set back
             start = max(at - width, known)
             if at - start >= LATE.width / 2:
                 file.append(Row(start, at - start, NAN, NAN, bins))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from distui.regex import regex
 from distui.spec.yaml.core_schema import resolve
@@ -92,17 +92,23 @@ def refuse_secrets(root: Node, environ: Mapping[str, str], problems: Problems) -
     To be called before `expand_node`, which leaves them alone then.
     """
     secrets = {name.text for keys in SECRETS for _, name in _at(root, keys, "")}
+    of_ranks = {name.text for _, name in _at(root, ("secrets",), "")}
     for at, scalar in _scalars(root, "", set()) if secrets else ():
-        taken = [] if scalar.noted else sorted(_taken(scalar.text, environ) & secrets)
+        named = {at.removeprefix("env.")} & of_ranks  # a name that is in `env`, too, is refused for that
+        taken = [] if scalar.noted else sorted(_taken(scalar.text, environ) & secrets - named)
         if taken:
-            problems.add(scalar, at, _SHOWN.format(taken[0]))
+            shown = f"takes the value of secret {taken[0]}, which the plan and process lists would show"
+            problems.add(scalar, at, f"{shown}; {_instead(at, taken[0], of_ranks)}")
             scalar.noted = True
 
 
-_SHOWN = (
-    "takes the value of secret {0}, which the plan and process lists would show; for a shell of the ranks write "
-    "$${{{0}}}, for another name list that one in `secrets`"
-)
+def _instead(at: str, name: str, of_ranks: Collection[str]) -> str:
+    """What to write in place of a secret's value; only those in `secrets` are in the ranks' environment."""
+    if name not in of_ranks:
+        return "no rank gets it"
+    if at.partition(".")[0].partition("[")[0] == "command":
+        return f"ranks have it in their environment: a shell of theirs takes $${{{name}}}"
+    return "ranks have it in their environment; list the name that they need in `secrets`"
 
 
 def _taken(text: str, environ: Mapping[str, str]) -> set[str]:

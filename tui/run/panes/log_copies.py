@@ -76,12 +76,13 @@ class LogCopies(Part):
         done: list[Path] = []
         for source in sources:
             name = f"{self.run}-{source.path.name}"
-            with contextlib.suppress(FileNotFoundError):
-                try:
-                    done.append(await asyncio.to_thread(keep, Path.cwd(), name, source.copy))
-                except OSError as error:
-                    app_of(self.view).tell(f"can't save {name}: {error.strerror}", level="error")
-                    return
+            try:
+                done.append(await asyncio.to_thread(keep, Path.cwd(), name, source.copy))
+            except FileNotFoundError:
+                continue  # this rank has not written a line
+            except OSError as error:
+                app_of(self.view).tell(f"can't save {name}: {error.strerror}", level="error")
+                return
         if not done:
             app_of(self.view).tell("nothing to save: the rank has not written a line")
         else:
