@@ -19,6 +19,7 @@ from distui.runs.report import text as report
 from distui.runs.store import recorded
 from distui.runs.store.journal import Journal
 from distui.runs.store.logs import TaskLog
+from distui.runs.store.masking import Mask
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.runs.store.saved_hosts import saved_hosts
 from distui.spec.yaml.files import read_text
@@ -95,7 +96,7 @@ def test_a_run_s_folder_without_one_regular_file(other: Callable[[Path], None], 
     assert recorded.stored_progress(run) is None
     assert (run.read_plan(), recorded_job(run)) == (None, None)
     assert saved_hosts(run) == ()
-    assert report._tail(run.rank_log(0)) == ()
+    assert report._tail(run.rank_log(0), Mask({})) == ()
     assert not times.read_times(times.times_of(run.rank_log(0)), 0, 3)
     assert not run.is_followed
     with pytest.raises(UsageError, match="lock is"), run.followed():
