@@ -31,7 +31,7 @@ WATCHDOG = 60
 """Seconds without a command (pings come every 15) after which the alarm ends a helper whose client vanished."""
 LOOK = 0.05
 """Seconds between two looks at files."""
-REST, SHORT_REST, BUSY, BUSY_FOR = 0.010, 0.002, 12 * 1024, 0.1
+REST, SHORT_REST, BUSY, BUSY_FOR = 0.010, 0.0005, 12 * 1024, 0.1
 """Rest after a pass with data, so that many small writes become one packet; short while a socket is in full flow,
 which 10 ms would throttle (a unix socket holds some 280 small writes)."""
 FULL_REST = 0.025

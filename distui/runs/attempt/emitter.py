@@ -31,7 +31,7 @@ class Emitter:
         """Whether events wait for space on the disk here."""
 
     def batches(self) -> AsyncIterator[tuple[Event, ...]]:
-        """Events as they come, some 20 ms of them at a time; ends after the batch that holds RunEnded."""
+        """Events as they come, some 8 ms of them at a time; ends after the batch that holds RunEnded."""
         return self._outbox.batches()
 
     async def discard(self) -> None:

@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator
 from distui.runs.lines.batch import bytes_of
 from distui.runs.lines.events import Event, LogLines, RunEnded
 
-BATCH_SECONDS = 0.02
+BATCH_S = 0.008
+"""Seconds from one batch to the next: few batches cost little. What one host sends comes 10 ms apart as a rule, so that
+its lines need not wait here, and no timer wakes the process for them."""
 QUEUE_EVENTS = 2000
 QUEUE_LINES = 100_000
 """Log lines that may wait for a slow reader, some 25 MB; beyond that the hosts wait."""
@@ -37,16 +39,17 @@ class Outbox(asyncio.Queue[Event]):
             await super().put(item)
 
     async def batches(self) -> AsyncIterator[tuple[Event, ...]]:
-        """Events as they come, some 20 ms of them at a time; ends after the batch that holds RunEnded,
-        and at once where that was read.
+        """Events as they come, some 8 ms of them at a time; ends after the batch that holds RunEnded, and at once where
+        that was read.
         """
+        clock, given = asyncio.get_running_loop().time, 0.0
         while not self._ended:
             batch = [await self.get()]
             if self.empty() and not isinstance(batch[-1], RunEnded):
-                await asyncio.sleep(BATCH_SECONDS)
+                await asyncio.sleep(max(0.0, given + BATCH_S - clock()))
             while not self.empty():
                 batch.append(self.get_nowait())
-            self._ended = isinstance(batch[-1], RunEnded)
+            self._ended, given = isinstance(batch[-1], RunEnded), clock()
             yield tuple(batch)
 
     async def discard(self) -> None:

@@ -15,7 +15,7 @@ from distui.facts.values import as_object, loads
 from distui.runs.follow.feed import EngineDown, Feed, Stream, get_json
 from distui.runs.follow.followed import Drained, Emit, Exited, FollowTarget, Note, Records, Removed
 from distui.runs.follow.inspect import ContainerState, container_state
-from distui.runs.follow.pause import Pause
+from distui.runs.follow.pause import FIRST, SOON, Pause
 from distui.runs.follow.resume import Cursor, ReplayMismatch
 from distui.runs.follow.signals import BY_SIGNAL, SLACK, Sent, any_may_end, sent
 from distui.runs.lines.batch import STDOUT, Batch
@@ -28,7 +28,7 @@ NO_END = 30.0
 """Seconds without a byte after which the log of a container that has ended counts as stuck."""
 TRIES = 3
 """Reads of a log in a row that gave nothing of what they had to before that is taken for the truth."""
-LAST_RECORDS = 1000
+LAST_RECORDS = 100
 """Records read again once a log that was followed has ended: one at most is new as a rule."""
 
 SIGNALS = 100
@@ -83,7 +83,7 @@ class ContainerReader:
                 await self._mismatch(str(error))
                 continue
             if self.cursor.point.written > before:
-                pause.reset()
+                pause.reset(SOON if self._to_end else FIRST)  # a log ends just before its container is said to have
             if not self.done:
                 await pause.wait()
 

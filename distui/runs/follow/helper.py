@@ -25,6 +25,8 @@ _READ = 1 << 20
 _FULL, _REST = 64 * 1024, 0.025
 """After a read of so many bytes the next one waits so many seconds: what costs is the number of batches, not their
 size, and a stream at full speed has no line that anybody waits for."""
+_MUCH = 0.003
+"""Seconds of work for what was read from which on as long is rested: what comes meanwhile is taken together."""
 
 _GREET_WITHIN = 20.0
 
@@ -162,11 +164,15 @@ class HelperFeed:
         return self._ident
 
     async def _read(self) -> None:
+        clock = asyncio.get_running_loop().time
         try:
             while data := await self._channel.read(_READ):
+                began = clock()
                 await self._dispatch(data)
-                if len(data) >= _FULL:
-                    await asyncio.sleep(_REST)
+                await asyncio.sleep(0)  # whoever reads the streams has his turn
+                took = clock() - began
+                if len(data) >= _FULL or took >= _MUCH:
+                    await asyncio.sleep(_REST if len(data) >= _FULL else min(took, _REST))
             words = self._channel.stderr_tail().decode("utf-8", "replace").strip()
             self._break(ConnectionError(words or "the helper on the host ended"))
         except HostError as error:

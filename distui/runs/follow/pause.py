@@ -6,8 +6,8 @@ import asyncio
 
 from distui.runs.follow.feed import FeedLost
 
-FIRST, LONGEST = 0.1, 2.0
-"""Seconds; FOLLOW §4."""
+SOON, FIRST, LONGEST = 0.01, 0.1, 2.0
+"""Seconds; FOLLOW §4. `SOON` for what is as a rule there a moment later."""
 
 
 class Pause:
@@ -17,9 +17,9 @@ class Pause:
         self._lost = lost
         self._next = FIRST
 
-    def reset(self) -> None:
+    def reset(self, seconds: float = FIRST) -> None:
         """Things moved: begin with the short pause again."""
-        self._next = FIRST
+        self._next = seconds
 
     async def wait(self) -> None:
         """Wait once. Raises FeedLost as soon as the feed breaks."""

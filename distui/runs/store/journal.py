@@ -46,18 +46,20 @@ class Journal:
         Raises OSError when the disk is full: events that are not written then go first the next time. Figures do not
         wait.
         """
-        full = self._metrics.waiting > 0
+        full, grown = self._metrics.waiting > 0, False
         for event in events:
             if isinstance(event, HostSampled | Progressed):
                 if not full:
                     self._metrics.hold(self._lines(event))
+                    grown = True
             elif self._events.waiting > HELD:
                 self.lost = True
             elif not isinstance(event, LogLines | RanksStepped):
                 self._events.hold(self._lines(event))
         self._events.write()
         self._metrics.write()
-        self._shorten()
+        if grown:
+            self._shorten()
 
     def _shorten(self) -> None:
         """Drop the middle of the figures where they are too many. On a full disk they stay as they are."""
