@@ -292,7 +292,7 @@ def test_the_rank_that_leads_from_now_on_is_believed(tmp_path: Path) -> None:
     keeper.take(Progressed(T0, 1, "h2", said[-1], passed=tuple(said)))
     said = [{"step": float(step), "loss": float(step)} for step in range(4)]
     keeper.take(Progressed(T0 + 1, 0, "h1", said[-1], passed=tuple(said)))
-    keeper.measure(plan_for("h1"))
+    keeper.measure(dataclasses.replace(plan_for("h1"), attempt=2))
     said = [{"step": float(step), "loss": 7.0} for step in (2, 3, 4)]
     keeper.take(Progressed(T0 + 9, 0, "h1", said[-1], passed=tuple(said)))
     keeper.take(Progressed(T0 + 10, 0, "h1", said[0], passed=({"step": 1.0, "loss": 3.0},)))  # it goes back by itself
@@ -320,6 +320,10 @@ def test_a_run_that_is_taken_up_in_an_evaluation_keeps_its_curve(tmp_path: Path,
     assert found == [(step, {3: 8.0, 4: 7.0, 5: 7.0}.get(step, 1.0)) for step in range(502)]
     second = follow(dataclasses.replace(plan, attempt=2), (0, range(300, 302), 2.0))
     assert second[-3:] == [(299, 1.0), (300, 2.0), (301, 2.0)]
+    again = follow(dataclasses.replace(plan, attempt=2), (0, range(3, 5), 8.0), (0, range(302, 303), 2.0))
+    assert again == [(step, {3: 8.0, 4: 8.0, 5: 7.0}.get(step, 1.0 if step < 300 else 2.0)) for step in range(303)]
+    third = follow(dataclasses.replace(plan, attempt=3), (0, range(4, 6), 3.0))
+    assert third[-3:] == [(3, 8.0), (4, 3.0), (5, 3.0)]
 
 
 def test_a_row_is_of_one_rank_where_both_said_its_steps(tmp_path: Path) -> None:
@@ -361,7 +365,7 @@ def test_an_attempt_that_begins_within_a_row_is_not_mixed_with_the_one_before(tm
     made._file.widest = 64.0
     for step in range(640):
         made.put({"step": float(step), "loss": 1.0})
-    made.begin()
+    made.begin(2)
     for step in range(600, 700):
         made.put({"step": float(step), "loss": 9.0})
     made.flush()

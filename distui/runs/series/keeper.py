@@ -24,10 +24,9 @@ class SeriesKeeper:
 
     def measure(self, plan: RunPlan) -> None:
         """What comes is of this plan from now on. Of a run that is taken up it may be another attempt than is in its
-        files, unless it is the first one.
+        files.
         """
-        if self._measure is not None or plan.attempt > 1:
-            self._steps.begin()
+        self._steps.begin(plan.attempt)
         self._measure = Measure(plan), RankMeasure(plan)
 
     def take(self, event: Event) -> None:

@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from distui.files import read_bytes, write_private
 from distui.runs.series.level import LaterVersion, Level, LevelFile, LevelView
 from distui.runs.series.measure import EPOCH
 from distui.runs.series.values import OpenRow, Row, Series, start_of
@@ -26,6 +27,8 @@ OF_EPOCH = 1 << 32
 FURTHEST = float(1 << 53)
 """Places are whole numbers, which are told apart up to here: two million epochs."""
 STEPS = Level("steps", 1, 1600, FURTHEST)
+ATTEMPT = "steps-attempt"
+"""The file beside it with the number of the attempt that said its last steps; none while that is the first one."""
 
 
 class StepRow(OpenRow):
@@ -71,6 +74,9 @@ class StepCurve:
 
     def __init__(self, folder: Path) -> None:
         self._file = LevelFile(folder, STEPS, last=True, opened=StepRow)
+        self._whose = folder / ATTEMPT
+        self._attempt = 1
+        """The one that says steps from now on."""
         self._row: StepRow | None = None
         self._epoch = 0.0
         """The one that this row is of."""
@@ -86,11 +92,12 @@ class StepCurve:
         self._refused = False
         """Whether a later distui has written here: then nothing is."""
 
-    def begin(self) -> None:
-        """Another attempt: from where it begins nothing counts of those before it. Another process that follows the
-        same attempt is none: what it reads first may be an evaluation, whose steps are not those that the run is at.
+    def begin(self, attempt: int) -> None:
+        """This attempt says steps now: of another one than until now nothing counts from where this one begins. Another
+        process that follows the same attempt is none: what it reads first may be an evaluation, whose steps are not
+        those that the run is at.
         """
-        self._anew = True
+        self._attempt, self._anew = attempt, attempt != _attempt_of(self._whose)
 
     def put(self, values: Mapping[str, float], rank: int = 0) -> None:
         """What a rank said of a step. Another one than before, which leads from now on, is believed where both said
@@ -100,8 +107,8 @@ class StepCurve:
         if place is None:
             return
         self._open()
-        if self._anew and place <= self._last:
-            self._drop(place)
+        if self._anew:
+            self._take_over(place)
         again = place < self._now or (place == self._now and rank != self._rank)
         self._anew, self._rank, self._last = False, rank, max(self._last, place)
         self._add(place, values, again=again)
@@ -140,6 +147,14 @@ class StepCurve:
             places = (place_of(row.last_step, epoch_of(row)) for row in rows)
             self._last = max((place for place in places if place is not None), default=-math.inf)
 
+    def _take_over(self, place: float) -> None:
+        """The first step of another attempt: whose steps these are is kept once what it gives up is gone."""
+        if place <= self._last:
+            self._drop(place)
+        if not self._refused:
+            with contextlib.suppress(OSError):  # then who takes the run up begins the curve anew
+                write_private(self._whose, b"%d\n" % self._attempt)
+
     def _drop(self, place: float) -> None:
         self.flush()
         self._last = -math.inf
@@ -153,6 +168,14 @@ class StepCurve:
         if row is not None and not self._refused:
             with contextlib.suppress(OSError):  # on a full disk these steps are missing
                 self._file.append(row.row())
+
+
+def _attempt_of(path: Path) -> int:
+    """The attempt whose steps are kept; the first one where nothing says so."""
+    try:
+        return int(read_bytes(path, 32))
+    except (OSError, ValueError):
+        return 1
 
 
 def place_of(step: float, epoch: float) -> float | None:
