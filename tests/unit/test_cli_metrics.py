@@ -107,6 +107,8 @@ def test_the_rows_of_each_rank(cli: Any, stored: StoredRun) -> None:
     assert [line.split(",")[1] for line in lines[1:]] == ["0"] * 30 + ["1"] * 30
     (leading,) = json.loads(cli("metrics", "r", "loss", "-o", "json").out)["series"]
     assert leading["rank"] is None
+    table = [" ".join(line.split()) for line in cli("metrics", "r", "loss").out.splitlines()]
+    assert table[-1] == "loss leading rank nan 1.6 0.2 3"
 
 
 def test_a_run_whose_ranks_said_nothing_of_their_own_has_what_it_measured(cli: Any, stored: StoredRun) -> None:

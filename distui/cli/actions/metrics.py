@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from statistics import median
 from typing import Any
@@ -51,7 +51,7 @@ def act(
         case "csv":
             out.write(_csv(wanted, rows))
         case _:
-            _show(out, wanted, rows, each=ranks)
+            _show(out, wanted, rows, each=ranks, leading=_said_by_several(reader))
     return 0
 
 
@@ -115,7 +115,12 @@ def _csv(wanted: Sequence[Series], rows: Sequence[Row]) -> str:
     return csv_text((("name", "rank", "host", *COLUMNS), *cells))
 
 
-def _show(out: Console, wanted: Sequence[Series], rows: Sequence[Row], *, each: bool) -> None:
+def _said_by_several(reader: SeriesReader) -> frozenset[str]:
+    """Names of what several ranks say of their progress: what stands for the run then is what the leading one said."""
+    return frozenset(series.name for series in said_by_several(reader.of_ranks().series))
+
+
+def _show(out: Console, wanted: Sequence[Series], rows: Sequence[Row], *, each: bool, leading: Collection[str]) -> None:
     """One line for each name: of several ranks or hosts the median of the newest values, then all of them together;
     or one for each rank and host.
     """
@@ -125,7 +130,7 @@ def _show(out: Console, wanted: Sequence[Series], rows: Sequence[Row], *, each: 
         out.print("")
     by_name = (list(group) for _, group in groupby(wanted, key=lambda series: series.name))
     groups = [[series] for series in wanted] if each else list(by_name)
-    cells = [_line(group, _whose(group[0]) if each else _of(group), rows) for group in groups]
+    cells = [_line(group, _whose(group[0]) if each else _of(group, leading), rows) for group in groups]
     head = ("SERIES", "OF", "NEWEST", "MEAN", "LOWEST", "HIGHEST")
     out.print("\n".join(columns.table(head, cells, width=out.width)))
 
@@ -151,8 +156,9 @@ def _whose(series: Series) -> str:
     return f"rank {series.rank}" if series.rank is not None else safe(series.host) or "the run"
 
 
-def _of(group: Sequence[Series]) -> str:
-    return ", ".join(_counts(group)) or "the run"
+def _of(group: Sequence[Series], leading: Collection[str]) -> str:
+    """`8 ranks`, `2 hosts`; `leading rank` of what others say, too, whose median the Metrics page has."""
+    return ", ".join(_counts(group)) or ("leading rank" if group[0].name in leading else "the run")
 
 
 def _counts(group: Sequence[Series]) -> Iterator[str]:
