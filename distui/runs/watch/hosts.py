@@ -69,7 +69,7 @@ class WatchedHosts:
             known.engine_lost[host] = known.clock()
         reason = event.reason if event.what == "host" else f"its engine does not answer: {event.reason}"
         if host not in known.lost_since:
-            known.lost_since[host] = known.clock()
+            known.lost_since[host], known.lost_from[host] = known.clock(), known.waited()
             await self._mark(host, "lost", reason)
             if known.plan.min_nodes is not None and not self.ranks_ended:
                 await self._say_lost(host)
@@ -93,6 +93,7 @@ class WatchedHosts:
         self._boot_unreported.discard(host)
         await self._emit(HostChanged(known.clock(), host, "back", reason))
         if lost:
+            del known.lost_from[host]
             known.away[host] = (*known.away.get(host, ())[-AWAY_KEPT:], (known.lost_since.pop(host), known.clock()))
             await self._mark(host, "running", "")
         known.changed.set()

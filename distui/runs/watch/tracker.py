@@ -55,6 +55,10 @@ class RunTracker:
         """Tasks of an adopted run that no host which answered knows of."""
         self.lost_since: dict[str, float] = {}
         """Host -> since when it, or its engine, is out of reach."""
+        self.waited = time.monotonic
+        """Seconds for what is waited out here, however our clock is set."""
+        self.lost_from: dict[str, float] = {}
+        """Host -> the same as `lost_since`, in those."""
         self.away: dict[str, tuple[tuple[float, float], ...]] = {}
         """Host -> from when to when it, or its engine, was out of reach, each time."""
         self.unmet: set[str] = set()
@@ -204,12 +208,12 @@ class RunTracker:
 
     def lost_longer_than(self, seconds: float) -> bool:
         """Whether a host with unsettled tasks has been out of reach for this long."""
-        now = self.clock()
+        now = self.waited()
         waiting = {t.task.host for t in self.tracks.values() if not t.over}
         gone = {t.task.index for t in self.tracks.values() if t.task.host in self.lost_since}
         if elastic.can_do_without(self.plan, gone | self.bad()) and not self.done_without:
             return False
-        return any(now - since >= seconds for host, since in self.lost_since.items() if host in waiting)
+        return any(now - since >= seconds for host, since in self.lost_from.items() if host in waiting)
 
     @property
     def only_unmet(self) -> bool:
