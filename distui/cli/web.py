@@ -112,15 +112,28 @@ class AppServer(Server):
             response.headers.update(HEADERS)
         return response
 
+    def _is_ours(self, page: SplitResult) -> bool:
+        """Whether a page is one of the public address, however its name and its scheme's usual port are written."""
+        return self._address is not None and _origin(page) == _origin(self._address)
+
     def _refused(self, request: web.Request) -> str | None:
         """Why a request is not answered, None when it is."""
         names = LOCAL if self._address is None else (*LOCAL, self._address.hostname)
         if urlsplit(f"//{request.host}").hostname not in names:
             return f"not reached under this name; it is {', '.join(str(name) for name in names)}"
-        origin, proxied = request.headers.get("Origin"), self._address.netloc if self._address else None
-        if origin is not None and urlsplit(origin).netloc not in (request.host, proxied):
+        origin = request.headers.get("Origin")
+        if origin is not None and urlsplit(origin).netloc != request.host and not self._is_ours(urlsplit(origin)):
             return "not for other pages"
         given = request.query.get("token") or request.cookies.get(self._cookie, "")
         if not hmac.compare_digest(given.encode(), self._token.encode()):
             return "open the address that it printed when it was started, with its token"
         return None
+
+
+def _origin(page: SplitResult) -> tuple[str, str | None, int | None]:
+    """Scheme, name and port as browsers compare them; a port that is none is nobody's."""
+    try:
+        port = page.port
+    except ValueError:
+        port = -1
+    return page.scheme, page.hostname, port or {"http": 80, "https": 443}.get(page.scheme)

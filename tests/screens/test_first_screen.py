@@ -70,9 +70,12 @@ async def test_where_nothing_is_found_hosts_are_added_by_name(backend: FakeBacke
         assert app.screen.picked == {"n1", "n2"}
         assert "These hosts were added by name." in screen_text(app)
         assert start.asked[-1] == ["n1", "n2"]
+        await pilot.press("space", "a", *"n3", "enter")
+        await settle(pilot)
+        assert app.screen.picked == {"n2", "n3"}  # n1 was unpicked, and stays so
         await pilot.press("enter")
         await settle(pilot)
-        assert start.written == [["n1", "n2"]]
+        assert sorted(start.written[0]) == ["n2", "n3"]
 
 
 async def test_the_footer_has_what_works(backend: FakeBackend) -> None:

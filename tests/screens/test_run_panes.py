@@ -260,6 +260,24 @@ async def test_wrap_times_copy_and_save(
     assert (tmp_path / names[0]).read_bytes() == live.stored.rank_log(0).read_bytes()
 
 
+async def test_a_folder_that_is_gone_is_no_log_without_lines(
+    open_app: Any, live: FakeLive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rank has written; there is no place to save it to."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    say(live, 0, "a line")
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        monkeypatch.chdir(gone)
+        gone.rmdir()
+        await pilot.press("W")
+        await settled(pilot)
+        assert any("can't save llm-7f3-rank-00000.log: No such file" in n.message for n in app._notifications)
+        monkeypatch.chdir(tmp_path)
+
+
 async def test_the_merged_log(open_app: Any, live: FakeLive) -> None:
     """M shows all ranks in one log with a strip of who said what; z unfolds, D shows each line, esc goes back."""
     train(live)

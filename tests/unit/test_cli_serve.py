@@ -96,6 +96,22 @@ async def test_the_address_with_the_token_opens_the_page_and_is_not_kept() -> No
             assert page.headers["Referrer-Policy"] == "no-referrer"
 
 
+@pytest.mark.parametrize(
+    ("proxy", "origin", "status"),
+    [
+        ("https://ui.lab:443", "https://ui.lab", 303), ("https://UI.Lab", "https://ui.lab", 303),
+        ("http://ui.lab:80", "http://ui.lab", 303), ("https://ui.lab", "https://ui.lab:8443", 403),
+        ("https://ui.lab", "http://ui.lab", 403), ("https://ui.lab", "https://ui.lab:99999", 403),
+    ],
+)  # fmt: skip
+async def test_an_address_is_the_same_however_it_is_written(proxy: str, origin: str, status: int) -> None:
+    """A proxy that hands on its own name for us leaves the page's origin to be told by."""
+    headers = {"Host": "127.0.0.1:8000", "Origin": origin}
+    async with served(proxy=proxy) as (user, address):
+        answer = await user.get(f"{address}/?token={TOKEN}", headers=headers, allow_redirects=False)
+        assert answer.status == status
+
+
 @pytest.mark.parametrize("host", ["ui.lab", "127.0.0.1:8000"])
 async def test_behind_a_proxy_the_page_has_its_address(host: str) -> None:
     """Whether the proxy hands on the name it was asked by, or its own for us."""

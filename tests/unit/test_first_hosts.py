@@ -205,3 +205,13 @@ def test_a_terminal_that_moves_no_cursor_gets_the_same_lines(tmp_path: Path) -> 
     os.close(ours)
     assert process.returncode == 2
     assert b"distui hosts import" in said and b"\x1b" not in said
+
+
+def test_what_a_file_says_of_a_host_that_is_typed_stays(tmp_path: Path) -> None:
+    """A name alone leads nowhere where only the inventory knows the address; what is typed goes before it."""
+    (tmp_path / "inventory.ini").write_text("[gpu]\ngpu1 ansible_host=10.0.0.5 ansible_user=ubuntu\n")
+    found = look(tmp_path, tmp_path).with_typed("root@gpu[1-2]")
+    settings = {one.name: dict(one.host.settings) for one in found.hosts}
+    assert settings == {"gpu1": {"addr": "10.0.0.5", "user": "root"}, "gpu2": {"user": "root"}}
+    assert found.typed == ("gpu1", "gpu2")
+    assert found.with_typed("a b").typed == ("a", "b")

@@ -160,6 +160,13 @@ def test_two_that_keep_lateness_at_once_lose_no_row(tmp_path: Path, monkeypatch:
     assert late(tmp_path) == {0: 0.1, 1: 0.3, 2: 0.2}
 
 
+def test_who_comes_late_keeps_nothing_twice(tmp_path: Path) -> None:
+    """`distui why`, asked twice, has kept what a follower comes with a moment later."""
+    for at, seconds in ((60, 8.0), (63, 8.0), (60, 50.0), (57, 8.0)):
+        keep_lateness(tmp_path, NOW + at, seconds, {1: 0.1})
+    assert rows_in(tmp_path) == [(52.0, 60.0, 0.1), (60.0, 63.0, 0.1)]
+
+
 def test_nobody_waits_long_for_another_one(tmp_path: Path) -> None:
     """A row of a minute is not worth it."""
     keep_lateness(tmp_path, NOW, 1.0, {0: 0.1})

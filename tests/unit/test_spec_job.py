@@ -405,6 +405,13 @@ def test_the_value_of_a_secret_goes_into_nothing_that_is_shown(named: str, taker
     assert asked.command == "x ${TOKEN} set $TOKEN"
 
 
+@pytest.mark.parametrize("key", ["user", "workdir", "command"])
+def test_a_secret_that_is_called_like_a_key_goes_into_nothing_that_is_shown(key: str) -> None:
+    """Only `env` may name one again, and is refused for that."""
+    found = messages(f"secrets: [{key}]\n{key}: '/${{{key}}}'\n", **{key: "hunter2-hunter2"})
+    assert [f"takes the value of secret {key}" in problem and "hunter2" not in problem for problem in found] == [True]
+
+
 def test_one_file_may_hold_several_jobs() -> None:
     """`#name` picks; the others are not even checked."""
     text = "version: 1\nname: a\nimage: i\n---\nversion: 1\nname: b\nlauncher: none\n"

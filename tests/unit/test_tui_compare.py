@@ -231,6 +231,15 @@ def test_the_table_says_what_each_did_and_cost(monkeypatch: pytest.MonkeyPatch) 
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "change"),
+    [(-200.0, -100.0, "+50.0%"), (-1.0, -2.0, "-100.0%"), (0.5, -0.5, ""), (1.0, 20.0, "20 times")],
+)
+def test_more_is_more_below_zero_too(old: float, new: float, change: str) -> None:
+    """Rewards and likelihoods are negative; across zero there is no part of anything."""
+    assert compare._numbers("reward", (old, new), str).change == change
+
+
 def test_what_neither_measured_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     found = facts(side(NOTHING, monkeypatch), side(NOTHING, monkeypatch))
     assert [fact.label for fact in found] == ["state"]

@@ -213,14 +213,13 @@ class FirstScreen(View):
 
     def command_add(self, argument: str) -> None:
         """`:add node[01-04]` picks them, too."""
-        known = {one.name for one in self.start.found.hosts}
         try:
             self.start.found = self.start.found.with_typed(argument)
         except DistuiError as error:
             app_of(self).tell_error(error)
             self.open_command(f"add {argument}")
             return
-        new = [one for one in self.start.found.hosts if one.name not in known or one.source == "typed"]
+        new = [one for one in self.start.found.hosts if one.name in self.start.found.typed]
         self.picked |= {one.name for one in new}
         self._show()
         if new:

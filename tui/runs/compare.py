@@ -111,12 +111,13 @@ def mean_of(readings: Readings, name: str) -> float | None:
 
 
 def _numbers(label: str, pair: Sequence[float | None], words: Callable[[float], str]) -> Fact:
+    """Two figures, and how much the new one is more or less; nothing where they lie on two sides of zero."""
     old, new = pair
     before, after = ("-" if value is None else words(value) for value in pair)
     change = ""
     if old and new is not None and math.isfinite(old) and math.isfinite(new):
         ratio = new / old
-        change = f"{ratio:.0f} times" if ratio >= 10 else f"{ratio - 1:+.1%}"
+        change = f"{ratio:.0f} times" if ratio >= 10 else f"{(new - old) / abs(old):+.1%}" if ratio > 0 else ""
     return Fact(label, before, after, "" if change in ("+0.0%", "-0.0%") else change)
 
 

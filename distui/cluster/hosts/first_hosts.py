@@ -19,7 +19,7 @@ from distui.regex import regex
 from distui.spec.hosts.inventory import Host
 from distui.spec.imports import import_hosts
 from distui.spec.imports.import_hosts import Form
-from distui.spec.imports.imported import Imported, ImportedHost, setting
+from distui.spec.imports.imported import Imported, ImportedHost, Setting, setting
 from distui.spec.yaml.files import read_text
 from distui.spec.yaml.problems import Wrong
 
@@ -80,15 +80,18 @@ class FirstHosts:
     """The files that were there."""
     remarks: tuple[str, ...] = ()
     """What could not be read or taken, and why."""
+    typed: tuple[str, ...] = ()
+    """The hosts that somebody typed last."""
 
     def with_typed(self, text: str) -> FirstHosts:
         """The same and what somebody typed: `node[01-04]`, `h1 h2`, `ubuntu@10.0.0.7:2222`. Raises UsageError."""
         words = _APART.sub("", text).split()
         if len(words) > 1:
-            found = self
+            found, typed = self, tuple[str, ...]()
             for word in reversed(words):  # what was typed last comes first
                 found = found.with_typed(word)
-            return found
+                typed = (*found.typed, *typed)
+            return replace(found, typed=typed)
         match = _TYPED.fullmatch(" ".join(words))
         if match is None:
             raise UsageError(f"{text!r} names no host", hint="node01, node[01-04], user@10.0.0.7:2222")
@@ -98,8 +101,15 @@ class FirstHosts:
         except Wrong as wrong:
             raise UsageError(f"{text!r} names no host: {wrong.message}") from None
         read = import_hosts.read(match["names"], "nodeset", "what was typed")
-        hosts = (FirstHost(ImportedHost(one.name, settings), "typed") for one in read.hosts)
-        return replace(self, hosts=_once((*hosts, *self.hosts)))
+        hosts = tuple(self._typed(one.name, settings) for one in read.hosts)
+        return replace(self, hosts=_once((*hosts, *self.hosts)), typed=tuple(one.name for one in hosts))
+
+    def _typed(self, name: str, settings: Mapping[str, Setting]) -> FirstHost:
+        """A host by the name that was typed: one that a file names has what is said of it there, too."""
+        for one in self.hosts:
+            if one.name == name:
+                return FirstHost(ImportedHost(name, {**one.host.settings, **settings}), one.source)
+        return FirstHost(ImportedHost(name, settings), "typed")
 
     def chosen(self, names: Sequence[str]) -> Imported:
         """Some of them as they are written, with the groups that have one of them."""

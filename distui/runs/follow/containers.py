@@ -74,7 +74,7 @@ class ContainerReader:
         """Follow until everything was read. Raises FeedLost when the feed breaks; call again with the next one."""
         pause = Pause(feed.lost)
         while not self.done:
-            before = self.cursor.point.written
+            before, again = self.cursor.point.written, self._to_end
             try:
                 await self._round(feed)
             except EngineDown as error:
@@ -83,7 +83,8 @@ class ContainerReader:
                 await self._mismatch(str(error))
                 continue
             if self.cursor.point.written > before:
-                pause.reset(SOON if self._to_end else FIRST)  # a log ends just before its container is said to have
+                # a log ends just before its container is said to have; one that ends again and again can wait
+                pause.reset(SOON if self._to_end and not again else FIRST)
             if not self.done:
                 await pause.wait()
 

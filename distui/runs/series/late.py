@@ -24,6 +24,10 @@ TRIES, PAUSE_S = 20, 0.01
 """How often it is tried to write while somebody else does, and seconds in between."""
 EVERY_S = 60.0
 """Whoever follows a run keeps no more than one row in so many seconds."""
+BEHIND_S = 300.0
+"""Seconds that what is kept may end before the newest row does: two look at one run, and each only now and then. A
+clock that is further back was set back.
+"""
 
 
 class LateKept:
@@ -60,7 +64,8 @@ def keep_lateness(folder: Path, at: float, seconds: float, late: Mapping[int, fl
         with _alone(folder):
             file = LevelFile(folder, LATE, last=True)
             rows = file.open().rows
-            known = rows[-1].end if rows and rows[-1].start < at else 0.0  # else our clock was set back
+            back = bool(rows) and rows[-1].end - at > BEHIND_S
+            known = rows[-1].end if rows and not back else 0.0
             start = max(at - width, known)
             if at - start >= LATE.width / 2:
                 file.append(Row(start, at - start, NAN, NAN, bins))

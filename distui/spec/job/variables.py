@@ -94,7 +94,8 @@ def refuse_secrets(root: Node, environ: Mapping[str, str], problems: Problems) -
     secrets = {name.text for keys in SECRETS for _, name in _at(root, keys, "")}
     of_ranks = {name.text for _, name in _at(root, ("secrets",), "")}
     for at, scalar in _scalars(root, "", set()) if secrets else ():
-        named = {at.removeprefix("env.")} & of_ranks  # a name that is in `env`, too, is refused for that
+        table, _, key = at.rpartition(".")
+        named = {key} & of_ranks if table == "env" else set()  # a name that is in `env`, too, is refused for that
         taken = [] if scalar.noted else sorted(_taken(scalar.text, environ) & secrets - named)
         if taken:
             shown = f"takes the value of secret {taken[0]}, which the plan and process lists would show"
