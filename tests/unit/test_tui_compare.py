@@ -233,8 +233,11 @@ def test_the_table_says_what_each_did_and_cost(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(
     ("old", "new", "change"),
-    [(-200.0, -100.0, "+50.0%"), (-1.0, -2.0, "-100.0%"), (0.5, -0.5, ""), (1.0, 20.0, "20 times")],
-)
+    [
+        (-200.0, -100.0, "+50.0%"), (-1.0, -2.0, "-100.0%"), (0.5, -0.5, ""), (1.0, 20.0, "20 times"),
+        (5.0, 0.0, "-100.0%"), (-5.0, 0.0, "+100.0%"),
+    ],
+)  # fmt: skip
 def test_more_is_more_below_zero_too(old: float, new: float, change: str) -> None:
     """Rewards and likelihoods are negative; across zero there is no part of anything."""
     assert compare._numbers("reward", (old, new), str).change == change

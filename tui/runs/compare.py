@@ -117,7 +117,7 @@ def _numbers(label: str, pair: Sequence[float | None], words: Callable[[float], 
     change = ""
     if old and new is not None and math.isfinite(old) and math.isfinite(new):
         ratio = new / old
-        change = f"{ratio:.0f} times" if ratio >= 10 else f"{(new - old) / abs(old):+.1%}" if ratio > 0 else ""
+        change = f"{ratio:.0f} times" if ratio >= 10 else f"{(new - old) / abs(old):+.1%}" if ratio >= 0 else ""
     return Fact(label, before, after, "" if change in ("+0.0%", "-0.0%") else change)
 
 

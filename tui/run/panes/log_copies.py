@@ -76,9 +76,9 @@ class LogCopies(Part):
         done: list[Path] = []
         for source in sources:
             name = f"{self.run}-{source.path.name}"
-            if not source.path.exists():
-                continue  # this rank has not written a line
             try:
+                if not source.path.exists():
+                    continue  # this rank has not written a line
                 done.append(await asyncio.to_thread(keep, Path.cwd(), name, source.copy))
             except OSError as error:
                 app_of(self.view).tell(f"can't save {name}: {error.strerror}", level="error")
