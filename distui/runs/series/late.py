@@ -10,11 +10,11 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from distui.files import make_private
-from distui.runs.series.level import Level, LevelFile, is_moment
+from distui.runs.series.level import Level, LevelFile, Packed, is_moment
 from distui.runs.series.values import NAN, Row, Series, bin_of
 
 LATENESS = "late"
@@ -25,8 +25,8 @@ TRIES, PAUSE_S = 20, 0.01
 EVERY_S = 60.0
 """Whoever follows a run keeps no more than one row in so many seconds."""
 BEHIND_S = 300.0
-"""Seconds that what is kept may end before the newest row does: two look at one run, and each only now and then. A
-clock that is further back was set back.
+"""Seconds that a row may end before the one before it does: two look at one run, and each only now and then. Further
+back, a clock was set back, and what was kept until then is of other steps.
 """
 
 
@@ -63,12 +63,21 @@ def keep_lateness(folder: Path, at: float, seconds: float, late: Mapping[int, fl
         make_private(folder)
         with _alone(folder):
             file = LevelFile(folder, LATE, last=True)
-            rows = file.open().rows
-            back = bool(rows) and rows[-1].end - at > BEHIND_S
-            known = rows[-1].end if rows and not back else 0.0
-            start = max(at - width, known)
+            start = max(at - width, _known(file.open().rows, at))
             if at - start >= LATE.width / 2:
                 file.append(Row(start, at - start, NAN, NAN, bins))
+
+
+def _known(rows: Sequence[Packed], at: float) -> float:
+    """When that ends which is kept already of the seconds before `at`: by the rows since a clock was set back."""
+    known, newer = 0.0, at
+    for row in reversed(rows):
+        if row.end - newer > BEHIND_S:
+            break
+        if row.start < at:
+            known = max(known, row.end)
+        newer = row.end
+    return known
 
 
 @contextlib.contextmanager
