@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,7 +14,6 @@ from textual.timer import Timer
 from distui.amounts import counted
 from distui.cluster.jobs.job_files import JobFile
 from distui.cluster.jobs.job_templates import TEMPLATES, blank_job
-from distui.doctor.images import ImageId
 from distui.errors import DistuiError, Problem, SpecError, UsageError
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
@@ -30,9 +27,9 @@ from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
 from distui.tui.frame.parts import Part
 from distui.tui.launch import plan_lines
-from distui.tui.launch.before_lines import Checked
-from distui.tui.launch.drafting import drafted, image_state
+from distui.tui.launch.drafting import drafted
 from distui.tui.launch.form import job_form
+from distui.tui.launch.host_answers import HostAnswers
 from distui.tui.launch.merging import YOURS, marked, merged
 from distui.tui.launch.plan_lines import Preview
 from distui.tui.launch.unsaved import with_unsaved
@@ -94,11 +91,7 @@ class LaunchDraft(Part):
         self._timer: Timer | None = None
         self._fresh = asyncio.Event()
         """Set while what is shown is the plan of the text as it is now."""
-        self._images: dict[str, dict[str, ImageId]] = {}
-        self._asked: set[tuple[str, str]] = set()
-        """Images and hosts of which one was asked for the other."""
-        self._checked: Checked | None = None
-        self._checking = False
+        self._answers = HostAnswers(view, show)
         self._known: list[int] = []
         """The probes that the plan was made from."""
 
@@ -149,7 +142,8 @@ class LaunchDraft(Part):
         self._begin_with(None, text)
 
     def _begin_with(self, file: JobFile | None, text: str) -> None:
-        self.file, self.run_id, self.job, self._checked = file, "", None, None
+        self.file, self.run_id, self.job = file, "", None
+        self._answers.forget_checks()
         self._opened, self.saved, self._announced = True, file is not None, ""
         app = app_of(self.view)
         self.past = app.past_texts.get(self.path, []) if self.path in app.drafts else []
@@ -268,31 +262,11 @@ class LaunchDraft(Part):
         self.preview = plain if made.made is None else plan_lines.preview_of(made.made, self.view.board)
         self._fresh.set()
         self.show()
-        self._ask_images()
-
-    def _ask_images(self) -> None:
-        """Ask the plan's hosts for its image, each once."""
-        plan = self.preview.plan
-        if plan is None or plan.image is None:
-            return
-        hosts = [h for h in plan.hosts if (plan.image, h) not in self._asked]
-        if hosts:
-            self._asked |= {(plan.image, host) for host in hosts}
-            self.view.work(self._take_images(plan.image, hosts), name="images", alone=False)
-
-    async def _take_images(self, image: str, hosts: Sequence[str]) -> None:
-        found = await self.view.backend.images((image,), hosts)
-        self._images.setdefault(image, {}).update(found.get(image, {}))
-        self.show()
+        self._answers.ask_images(self.preview.plan)
 
     def take_in(self) -> None:
         """Add to the preview what the hosts said meanwhile."""
-        plan = self.preview.plan
-        if plan is None:
-            return
-        found = self._images.get(plan.image or "")
-        state = image_state(plan, found) if found is not None else None
-        self.preview = replace(self.preview, image=state, checked=self._checked, checking=self._checking)
+        self.preview = self._answers.added_to(self.preview)
 
     def hosts_answered(self) -> None:
         """Hosts that answer meanwhile change the plan; mere samples do not."""
@@ -306,16 +280,7 @@ class LaunchDraft(Part):
         plan = await self.ready()
         if plan is None:
             return False
-        self._checking = True
-        self.show()
-        try:
-            found = await self.view.backend.preflight(plan)
-        finally:
-            self._checking = False
-        for image, ids in found.images.items():
-            self._images.setdefault(image, {}).update(ids)
-        self._checked = Checked(found.rows, time.strftime("%H:%M:%S"), plan.hash)
-        self.show()
+        await self._answers.check(plan)
         return True
 
     async def ready(self) -> RunPlan | None:

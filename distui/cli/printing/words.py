@@ -96,46 +96,56 @@ def _one(event: Event, verbose: int) -> Iterator[Line]:
         case PhaseBegun():
             detail = f": {event.detail}" if event.detail and event.detail not in _PHASES[event.phase] else ""
             yield safe(f"distui: {_PHASES[event.phase]}{detail}"), "dim"
-        case HostChanged(state="up"):
-            if verbose:
-                yield f"distui: {event.host} is connected", "dim"
-        case HostChanged(state="lost"):
-            yield (
-                f"distui: {event.host} lost: {event.reason or 'no answer'}; its ranks may still run, trying again",
-                "yellow",
-            )
+        case HostChanged(state="up") if not verbose:
+            return
         case HostChanged():
-            yield f"distui: {event.host} is back" + (f": {event.reason}" if event.reason else ""), ""
+            yield _host(event)
         case RunStalled():
             yield _stalled(event)
         case RanksRestarted():
-            which = f"restart {event.count} of {event.allowed} on that node"
-            code = exit_words(event.exit, oom=False)
-            who = f"rank {event.rank} on {event.host}"
-            yield f"distui: {who}: {code}; torchrun starts the ranks again ({which})", "yellow"
+            yield _restarted(event), "yellow"
         case AttemptEnded():
             yield _retried(event), "yellow"
         case FailureFound():
             yield f"distui: {failed_first(event.failure)}", "red bold"
-        case StopAsked(reason="done"):
-            yield (
-                f"distui: the run is done; stopping what does not end by itself ({duration(event.grace)} to SIGKILL)",
-                "",
-            )
-        case StopAsked(grace=0):
-            yield f"distui: killing all ranks ({_because(event)})", "yellow"
         case StopAsked():
-            yield (
-                f"distui: stopping all ranks ({_because(event)}), killing what is left after {duration(event.grace)}",
-                "yellow",
-            )
+            yield _stopping(event)
         case Notice():
-            where = f"{event.host}: " if event.host and event.host not in event.text else ""
-            style = {"info": "", "warning": "yellow", "error": "red"}[event.level]
-            level = "" if event.level == "info" else event.level + ": "
-            yield safe(f"distui: {level}{where}{event.text}"), style
+            yield _notice(event)
         case _:
             return
+
+
+def _host(event: HostChanged) -> Line:
+    """That a host is connected, out of reach, or back."""
+    if event.state == "up":
+        return f"distui: {event.host} is connected", "dim"
+    if event.state == "lost":
+        reason = event.reason or "no answer"
+        return f"distui: {event.host} lost: {reason}; its ranks may still run, trying again", "yellow"
+    return f"distui: {event.host} is back" + (f": {event.reason}" if event.reason else ""), ""
+
+
+def _restarted(event: RanksRestarted) -> str:
+    which = f"restart {event.count} of {event.allowed} on that node"
+    code = exit_words(event.exit, oom=False)
+    return f"distui: rank {event.rank} on {event.host}: {code}; torchrun starts the ranks again ({which})"
+
+
+def _stopping(event: StopAsked) -> Line:
+    grace = duration(event.grace)
+    if event.reason == "done":
+        return f"distui: the run is done; stopping what does not end by itself ({grace} to SIGKILL)", ""
+    if event.grace == 0:
+        return f"distui: killing all ranks ({_because(event)})", "yellow"
+    return f"distui: stopping all ranks ({_because(event)}), killing what is left after {grace}", "yellow"
+
+
+def _notice(event: Notice) -> Line:
+    where = f"{event.host}: " if event.host and event.host not in event.text else ""
+    style = {"info": "", "warning": "yellow", "error": "red"}[event.level]
+    level = "" if event.level == "info" else event.level + ": "
+    return safe(f"distui: {level}{where}{event.text}"), style
 
 
 def _opened(event: RunOpened) -> Iterator[Line]:

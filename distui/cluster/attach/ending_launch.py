@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from distui.cluster.attach import leftover, places
 from distui.cluster.attach.front_end import Ended, FrontEnd
 from distui.cluster.attach.places import RunLocation
-from distui.cluster.attach.sweeping import sweep_run, under_way, whose
+from distui.cluster.attach.sweeping import SweptRun, sweep_run, under_way, whose
 from distui.cluster.settings import ClusterSettings
 from distui.facts.host import Trouble
 from distui.identity import owner
@@ -50,15 +50,9 @@ async def end_launch(
     others = [one for one in launches if one.token != recorded and one.owner != owner()]
     if others and not await _agreed(front, place.run, others, word, ended=left is not None):
         return Ended(agreed=False)
-    for text in sorted({whose(one) for one in under_way(launches, recorded)}):
-        front.tell(f"stopping the launch of {place.run} by {text}; if it is still under way it is stopped, too")
-    tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
-    swept = await sweep_run(connector, place.run, place.hosts, tokens, place.stored, spare=unreachable)
-    for level, words in swept.words(place.run):
-        front.tell(words, level)
+    swept = await _sweep(connector, front, place, launches, recorded, unreachable)
     nothing = swept.whole and not swept.hosts
-    found, _ = (None, unreachable) if nothing else await places.find_again(connector, place)
-    if found is not None:
+    if not nothing and (await places.find_again(connector, place))[0] is not None:
         return None
     failed = [*swept.left, *swept.failed]
     if left is not None:
@@ -71,6 +65,24 @@ async def end_launch(
     if nothing:
         front.tell(f"{place.run} is not running; there is nothing to {word}")
     return Ended(failed=tuple(failed))
+
+
+async def _sweep(
+    connector: Connector,
+    front: FrontEnd,
+    place: RunLocation,
+    launches: Sequence[Launch],
+    recorded: str,
+    unreachable: Mapping[str, Trouble],
+) -> SweptRun:
+    """Stop the launches and remove what they left on the hosts that answer, and say what that came to."""
+    for text in sorted({whose(one) for one in under_way(launches, recorded)}):
+        front.tell(f"stopping the launch of {place.run} by {text}; if it is still under way it is stopped, too")
+    tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
+    swept = await sweep_run(connector, place.run, place.hosts, tokens, place.stored, spare=unreachable)
+    for level, words in swept.words(place.run):
+        front.tell(words, level)
+    return swept
 
 
 async def _agreed(front: FrontEnd, run: str, others: list[Launch], word: str, *, ended: bool) -> bool:
