@@ -34,6 +34,7 @@ from distui.facts.probe import probe_all  # noqa: E402
 from distui.plan.model import NoPlan, RunPlan  # noqa: E402
 from distui.plan.plan import plan  # noqa: E402
 from distui.remote.pool import SshConnector  # noqa: E402
+from distui.runs.attempt.run_context import run_context  # noqa: E402
 from distui.runs.attempt.steps import LaunchOptions  # noqa: E402
 from distui.runs.control.controller import RunController  # noqa: E402
 from distui.runs.follow.feed import EngineAccess  # noqa: E402
@@ -100,9 +101,8 @@ class Runs:
             if isinstance(made, NoPlan):
                 raise Failed("; ".join(map(str, made.problems)))
             stored = RunStore(self.home / "started").create(made.run_id)
-            async with RunController(
-                made, connector=connector, stored=stored, facts=self.facts, options=LaunchOptions(True, False)
-            ) as run:
+            context = run_context(made, connector=connector, stored=stored)
+            async with RunController(made, context, facts=self.facts, options=LaunchOptions(True, False)) as run:
                 async for _ in run.batches():
                     pass
             if run.state.ended is None or run.state.ended.exit:
@@ -117,8 +117,8 @@ class Runs:
         stored = RunStore(self.home / f"followed-{self.turn}").create(made.run_id)
         connector = self._connector()
         try:
-            run = RunController(made, connector=connector, stored=stored, facts=self.facts, adopted=True, keep=True)
-            async with run:
+            context = run_context(made, connector=connector, stored=stored, adopted=True, keep=True)
+            async with RunController(made, context, facts=self.facts) as run:
                 async for batch in run.batches():
                     await take.batch(batch)
             await take.outlet.drain()

@@ -20,6 +20,7 @@ from distui.plan.command.env import env_file_text
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
 from distui.remote.pool import SshConnector
+from distui.runs.attempt.run_context import run_context
 from distui.runs.attempt.steps import LaunchOptions
 from distui.runs.control.controller import RunController
 from distui.runs.hosts.reuse import ReusingConnector
@@ -89,9 +90,8 @@ class _Starts:
             stored = RunStore(self.cluster.home / "state").create(made.run_id)
             facts = {name: found for name, found in self.facts.items() if isinstance(found, HostFacts)}
             cpu, began = time.process_time(), time.monotonic()
-            run = RunController(
-                made, connector=connector, stored=stored, facts=facts, options=LaunchOptions(preflight=preflight)
-            )
+            context = run_context(made, connector=connector, stored=stored)
+            run = RunController(made, context, facts=facts, options=LaunchOptions(preflight=preflight))
             return await self._until_running(run, cpu, began)
         finally:
             await connector.close()

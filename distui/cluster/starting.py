@@ -7,6 +7,7 @@ import shutil
 from distui.cluster.planning import PlannedRun
 from distui.plan.serialize import to_json
 from distui.runs.attempt.limits import NO_LIMITS, Limits
+from distui.runs.attempt.run_context import run_context
 from distui.runs.attempt.steps import LaunchOptions
 from distui.runs.control.controller import RunController
 from distui.runs.launch.job_record import record_job, record_text
@@ -51,16 +52,16 @@ def controller_of(
     limits: Limits = NO_LIMITS,
 ) -> RunController:
     """The owner of a run that was recorded in `stored`; entering it starts the run. See LaunchOptions."""
-    return RunController(
+    context = run_context(
         planned.plan,
         connector=connector,
         stored=stored,
-        facts=planned.facts,
         secrets=planned.request.secrets,
-        options=LaunchOptions(detach, preflight, force, planned.sources.code, planned.sources.build),
         planner=planned.planner,
         limits=limits,
     )
+    options = LaunchOptions(detach, preflight, force, planned.sources.code, planned.sources.build)
+    return RunController(planned.plan, context, facts=planned.facts, options=options)
 
 
 def forget_if_never_started(stored: StoredRun, ended: RunEnded, *, undone: bool = False) -> bool:

@@ -17,6 +17,7 @@ from distui.errors import HostError
 from distui.facts.host import Address, Engine, HostFacts, Nic
 from distui.plan.model import RunPlan
 from distui.plan.plan import plan
+from distui.runs.attempt.run_context import run_context
 from distui.runs.attempt.steps import LaunchOptions
 from distui.runs.control.controller import RunController
 from distui.runs.follow.followed import Drained, Exited, FollowEvent, FollowTarget, Note, Records, Removed
@@ -175,10 +176,12 @@ class Cluster:
     def controller(self, plan: RunPlan, **options: Any) -> RunController:
         """A controller with a fresh folder here."""
         stored = self.store.adopt(plan.run_id)
-        options.setdefault("facts", {name: facts_of(name) for name in plan.hosts})
+        facts = options.pop("facts", {name: facts_of(name) for name in plan.hosts})
+        found = options.pop("found", frozenset())
         names = {field.name for field in dataclasses.fields(LaunchOptions)}
-        options["options"] = LaunchOptions(**{name: options.pop(name) for name in names & options.keys()})
-        return RunController(plan, connector=self.connector, stored=stored, **options)
+        launch = LaunchOptions(**{name: options.pop(name) for name in names & options.keys()})
+        context = run_context(plan, connector=self.connector, stored=stored, **options)
+        return RunController(plan, context, facts=facts, options=launch, found=found)
 
     async def drive(self, controller: RunController, meanwhile: Awaitable[None] | None = None) -> RunEnded:
         """Run it to its end, with something else going on; all events are in `events`."""

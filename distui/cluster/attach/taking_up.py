@@ -23,6 +23,7 @@ from distui.identity import owner
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt, Ports
+from distui.runs.attempt.run_context import run_context
 from distui.runs.control.beside import StoredReader
 from distui.runs.control.controller import RunController
 from distui.runs.hosts.discover import FoundRun
@@ -169,11 +170,10 @@ def _controller(
     planner: AttemptPlanner | None = None,
 ) -> RunController:
     """`started_as` is the folder of whoever started it here, if it was started here."""
-    return RunController(
+    context = run_context(
         live.plan,
         connector=connector,
         stored=stored,
-        facts=live.facts,
         mask=mask_of(settings, live.plan.secret_names, started_as),
         adopted=True,
         views=views,
@@ -183,9 +183,10 @@ def _controller(
         began=_began(stored, live),
         limits=settings.limits(adopted=True),
         stopped_as=owner(),
-        found=frozenset(task.labels.task for task in live.found.tasks) if live.found is not None else frozenset(),
         unreachable=live.unreachable,
     )
+    found = frozenset(task.labels.task for task in live.found.tasks) if live.found is not None else frozenset()
+    return RunController(live.plan, context, facts=live.facts, found=found)
 
 
 def reader_of(settings: ClusterSettings, place: RunLocation) -> StoredReader:

@@ -1,21 +1,17 @@
-"""What a run is worked on with: what all its attempts share, and one attempt with its plan, its hosts and all that is
-known of it. Launching, watching, judging and cleaning up are done on an attempt; `controller.py` owns the run.
+"""One attempt of a run, with its plan, its hosts and all that is known of it.
+
+Launching, watching, judging and cleaning up are done on an attempt; `controller.py` owns the run.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import field
+from collections.abc import Mapping
 
-from distui.facts.host import HostFacts, Trouble
-from distui.frozen import frozen
+from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
-from distui.runs.attempt.emitter import Emitter
-from distui.runs.attempt.limits import Limits
-from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
-from distui.runs.attempt.requests import Requests
-from distui.runs.hosts.readers import reader_id
+from distui.runs.attempt.replan import NextAttempt
+from distui.runs.attempt.run_context import RunContext
 from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.seen.quiet import Quiet
 from distui.runs.lines.events import Event, Level, Notice
@@ -23,58 +19,11 @@ from distui.runs.lines.explanation import Explanation
 from distui.runs.series.late import LateKept
 from distui.runs.state.reducer import RunState
 from distui.runs.store.end_record import EndRecord
-from distui.runs.store.masking import Mask
-from distui.runs.store.runs import StoredRun
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict.network import NetworkFound
 from distui.runs.watch.silence import Silences
 from distui.runs.watch.steps import StepWatch
 from distui.runs.watch.watch import Watch
-from distui.session import Connector
-
-
-@frozen
-class RunContext:
-    """What all attempts of a run share."""
-
-    connector: Connector
-    stored: StoredRun
-    events: Emitter
-    requests: Requests
-    secrets: Mapping[str, str] = field(repr=False)
-    mask: Mask
-    clock: Callable[[], float]
-    limits: Limits
-    began: float
-    """When the run began, in our clock."""
-    deadline: float | None
-    """When the run is stopped, in our clock."""
-    reader: str
-    """What tells this follower from others of the run, on its hosts."""
-    adopted: bool
-    """Whether it was running already when we came."""
-    views: bool
-    """Whether it is only looked on at: nothing is stopped, recorded or removed on its hosts from here."""
-    keep: bool
-    """Whether ended containers stay."""
-    removes_all: bool
-    """Whether nothing is spared that somebody else may want."""
-    stopped_as: str
-    """Who stops the run from here, in words, left on the hosts for others."""
-    planner: AttemptPlanner | None
-    """Plans an attempt again; where the job and the values of its secrets are not known, it waits for the one that is
-    begun elsewhere. None where no other attempt is followed.
-    """
-    left_by: StoredRun | None
-    """The folder here of whoever had the run before it was only looked on at from a copy of that."""
-
-    unreachable: Mapping[str, Trouble] = field(default_factory=dict)
-    """Why hosts did not answer that may have tasks of an adopted run: when it was looked for."""
-
-    @property
-    def gone(self) -> str:
-        """The reader whose marks on the hosts are of somebody that was killed; "" where none is known to be."""
-        return reader_id(self.left_by) if self.left_by is not None and not self.left_by.is_followed else ""
 
 
 class Attempt:

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 
 from distui.errors import DistuiError, ExitCode, HostCommandError, HostError
-from distui.facts.host import HostFacts, Trouble
+from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
-from distui.runs.attempt.attempt import Attempt, RunContext
-from distui.runs.attempt.emitter import Emitter
-from distui.runs.attempt.limits import NO_LIMITS, Limits
-from distui.runs.attempt.replan import AttemptPlanner
-from distui.runs.attempt.requests import Requests
+from distui.runs.attempt.attempt import Attempt
+from distui.runs.attempt.run_context import RunContext
 from distui.runs.attempt.steps import DEFAULTS, LaunchOptions, LaunchRefused, finished, outlast
 from distui.runs.control.supervise import STOP_CAUSES, supervise
 from distui.runs.ending.ask_ranks import ranks_seen
@@ -27,7 +23,6 @@ from distui.runs.ending.conclude import reading, recall
 from distui.runs.ending.finish import ended, finish, left, refused
 from distui.runs.ending.looked_on import looked_on
 from distui.runs.ending.next_attempt import next_attempt
-from distui.runs.hosts.readers import reader_id, waiter_id
 from distui.runs.launch.launch import launch, without_taken_ports
 from distui.runs.launch.leases import PLANS, PortsTaken
 from distui.runs.lines.events import (
@@ -49,7 +44,6 @@ from distui.runs.store.why_records import WhyRecord, keep
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict.evidence import Stop
 from distui.runs.watch.tracker import RunTracker
-from distui.session import Connector
 
 
 class RunController:
@@ -62,66 +56,28 @@ class RunController:
     def __init__(
         self,
         plan: RunPlan,
+        context: RunContext,
         *,
-        connector: Connector,
-        stored: StoredRun,
         facts: Mapping[str, HostFacts] | None = None,
-        secrets: Mapping[str, str] | None = None,
-        mask: Mask | None = None,
-        adopted: bool = False,
-        views: bool = False,
-        left_by: StoredRun | None = None,
-        keep: bool | None = None,
         options: LaunchOptions = DEFAULTS,
-        planner: AttemptPlanner | None = None,
-        limits: Limits = NO_LIMITS,
-        began: float | None = None,
-        stopped_as: str = "",
         found: frozenset[int] = frozenset(),
-        unreachable: Mapping[str, Trouble] | None = None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
-        """`found` are tasks that the hosts had when an adopted run was looked for, `unreachable` why hosts did not
-        answer then. `keep` is what was asked for when the run was started, where nothing else is said. Who only `views`
-        an adopted run stops, records and removes nothing of it; `left_by` is the folder of whoever had it before.
-        The `mask` is one that knows `secrets`, where none is given.
+        """`plan` is that of the first attempt, or of the one that runs; `found` are tasks that the hosts had when an
+        adopted run was looked for.
         """
-        labels = plan.own_labels
-        if mask is None:
-            mask = Mask(secrets or {}, plan.secret_names)
-        self._run = RunContext(
-            connector=connector,
-            stored=stored,
-            events=Emitter(stored, mask, clock),
-            requests=Requests(plan.stop_grace, views=views),
-            secrets=secrets or {},
-            mask=mask,
-            clock=clock,
-            limits=limits,
-            began=clock() if began is None else began,
-            deadline=None if limits.run is None else clock() + limits.run,
-            reader=waiter_id(stored) if views else reader_id(stored),
-            adopted=adopted,
-            views=views,
-            keep=labels is not None and labels.keep if keep is None else keep,
-            removes_all=keep is False,
-            stopped_as=stopped_as or plan.owner,
-            planner=planner,
-            left_by=left_by,
-            unreachable=unreachable or {},
-        )
+        self._run = context
         self._options = options
         self._found = found
         self.attempt = Attempt(self._run, plan, facts or {})
         """The newest attempt."""
-        for host, trouble in (unreachable or {}).items():
+        for host, trouble in context.unreachable.items():
             if host in self.hosts and trouble.code == "command_timeout":
                 self.hosts[host].silent = trouble
         self._lock = contextlib.ExitStack()
         """The run's lock, while it is in our hands."""
         self._no_lock: OSError | None = None
         self._driver: asyncio.Task[None] | None = None
-        self._starting = not adopted
+        self._starting = not context.adopted
         """Whether an attempt's tasks are not all started, and are to be."""
         self.undone = False
         """Whether it was left before its start was over, which was undone then: it never ran."""

@@ -15,6 +15,7 @@ from distui.facts.host import HostFacts, ProbeResult
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
 from distui.runs.attempt.limits import Limits
+from distui.runs.attempt.run_context import run_context
 from distui.runs.control.controller import RunController
 from distui.runs.lines.events import LogLines, Notice, RunEnded
 from distui.runs.store.runs import RunStore
@@ -103,8 +104,8 @@ async def _one(
     stored = RunStore(folder).create(made.run_id)
     facts = {name: f for name, f in results.items() if isinstance(f, HostFacts)}
     heard = _Heard()
-    limits = Limits(run=SECONDS, lost=30)
-    async with RunController(made, connector=connector, stored=stored, facts=facts, limits=limits) as run:
+    context = run_context(made, connector=connector, stored=stored, limits=Limits(run=SECONDS, lost=30))
+    async with RunController(made, context, facts=facts) as run:
         try:
             await _drain(run, heard)
         except asyncio.CancelledError:
