@@ -14,7 +14,7 @@ from distui.runs.insight.seen.answers import Collective, Frame, Group, Process, 
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.events import Failure
 from distui.runs.store.why_records import kept
-from distui.runs.verdict.lines.causes import TIMED_OUT
+from distui.runs.verdict.lines.rules.cause import TIMED_OUT
 from fakehosts.runs import Cluster
 
 LOADS, STEPS = Frame("/work/train.py", 7, "load"), Frame("/work/train.py", 11, "<module>")

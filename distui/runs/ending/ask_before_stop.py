@@ -14,8 +14,9 @@ from distui.runs.ending.ask_ranks import note, ranks_seen
 from distui.runs.insight.asking.look import Look
 from distui.runs.lines.explanation import STANDS
 from distui.runs.store.why_records import WhyRecord
-from distui.runs.verdict.lines.causes import ECHOES, IN_VAIN
+from distui.runs.verdict.lines.causes import ECHOES
 from distui.runs.verdict.lines.last_words import last_words
+from distui.runs.verdict.lines.rules.cause import IN_VAIN
 
 SECONDS, PATIENCE_S = 5.0, 2.0
 """How long a stop waits for ranks at the most; they take two. And how much of it for NCCL's RAS and drivers."""

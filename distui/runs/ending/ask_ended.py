@@ -18,7 +18,7 @@ from distui.runs.insight.seen.ranks import RankSeen, ranks_of
 from distui.runs.lines.events import Failure
 from distui.runs.lines.explanation import Explanation
 from distui.runs.store.why_records import WhyRecord
-from distui.runs.verdict.lines.causes import IN_VAIN, MISMATCH
+from distui.runs.verdict.lines.rules.cause import IN_VAIN, MISMATCH
 
 SECONDS = 10.0
 """How long an end waits for it at the most; it takes one."""

@@ -12,8 +12,8 @@ from distui.runs.verdict.ends.parts import CRASHES, Part
 from distui.runs.verdict.ends.stops import KILLED, STOP_CODES
 from distui.runs.verdict.evidence import Evidence
 from distui.runs.verdict.first import First, named
-from distui.runs.verdict.lines.causes import CRASH_HINT, IN_VAIN, OTHERS, Cause
 from distui.runs.verdict.lines.diagnose import cause_of_exit, exit_words
+from distui.runs.verdict.lines.rules.cause import CRASH_HINT, IN_VAIN, OTHERS, Cause
 
 START_CODES = (125, 126, 127)
 STARTS = 5.0

@@ -10,7 +10,8 @@ import signal
 from collections.abc import Iterable
 
 from distui.regex import regex
-from distui.runs.verdict.lines.causes import CRASH, CRASH_HINT, RULES, Cause
+from distui.runs.verdict.lines.causes import RULES
+from distui.runs.verdict.lines.rules.cause import CRASH, CRASH_HINT, Cause
 
 _TOLD = regex(
     r"Warning:|\bNCCL (?:INFO|TRACE)\b|^\[?(?:INFO|DEBUG)\b|(?: - |\| |\[)(?:INFO|DEBUG)(?: *\||\]| - )"

@@ -19,9 +19,9 @@ from distui.runs.lines.severity import severity
 from distui.runs.lines.text import safe
 from distui.runs.lines.traceback import RANK_PREFIX
 from distui.runs.verdict.evidence import Line, Lines
-from distui.runs.verdict.lines.causes import SERVICE, UNREACHED, Cause
 from distui.runs.verdict.lines.diagnose import cause_of
 from distui.runs.verdict.lines.plain import bare, heard, plain, without_own_ends
+from distui.runs.verdict.lines.rules.cause import SERVICE, UNREACHED, Cause
 
 Weight = Literal["own", "unclear", "waited", "echo"]
 """`own`: something went wrong here. `unclear`: here, or a peer went away. `waited`: it waited for others in vain.

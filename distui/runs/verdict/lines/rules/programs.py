@@ -1,0 +1,94 @@
+"""What a program was started with, read and computed: modules, files, checkpoints, its loss, its command."""
+
+from __future__ import annotations
+
+from distui.runs.verdict.lines.rules.cause import MISMATCH, Cause
+
+RULES: tuple[tuple[str, Cause], ...] = (
+    (
+        r"ModuleNotFoundError: No module named '?([\w.]+)'?",
+        Cause("a Python module is missing", "install it in the image; on the host where the job has no container"),
+    ),
+    (
+        r"exec format error",
+        Cause("the image was built for another kind of CPU", "pull or build it for this host's architecture"),
+    ),
+    (
+        r"ImportError: .*cannot open shared object file",
+        Cause("a shared library is missing", "install it in the image; on the host where the job has no container"),
+    ),
+    (
+        r"ImportError: .*(?:undefined symbol: |version `GLIBC(?:XX)?_[\d.]+' not found)",
+        Cause(
+            "a compiled module was built for other versions of its libraries",
+            "install the build of it that fits the image's",
+        ),
+    ),
+    (
+        r"FileNotFoundError: \[Errno 2\]",
+        Cause("a file the program needs is not there", "check `volumes:`, `data:` and `workdir:` on this host"),
+    ),
+    (
+        r"PytorchStreamReader failed|failed finding central directory|unexpected EOF, expected \d+ more bytes"
+        r"|SafetensorError: Error while deserializing header",
+        Cause("a checkpoint is damaged or was cut off", "start from the one before it"),
+    ),
+    (
+        r"Error\(s\) in loading state_dict",
+        Cause("the checkpoint does not fit the model", "load one of this very model"),
+    ),
+    (
+        r"Loss is nan, stopping|FloatingPointError: .*(nan|inf)"
+        r"|: found (?:NaN|Inf) in local |loss returned in `training_step` is (?:nan|inf)"
+        r"|Minimum loss scale reached|loss scale already at minimum",
+        Cause("the loss is no number any more", "a lower learning rate, gradient clipping, or a look at the data"),
+    ),
+    (
+        r"^(\[rank\d+\]: ?)?terminate called without an active exception$",  # pytorch issues 117762, 190489
+        Cause(
+            "a thread of compiled code still ran when the process ended",
+            "with torch: torch.distributed.destroy_process_group() at the end of the program, once its model is"
+            " gone; with DDP also `import torch.distributed.nn` before init_process_group()",
+        ),
+    ),
+    (
+        r"Expected to have finished reduction in the prior iteration",
+        Cause("parameters took no part in the loss, which DDP waits for", "find_unused_parameters=True in the program"),
+    ),
+    (
+        r"Detected mismatch between collectives|op\.preamble\.length <= op\.nbytes",
+        MISMATCH,
+    ),
+    (
+        r"environment variable \w+ expected, but not set"
+        r"|KeyError: '(RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",
+        Cause("the program was started without torch's environment", "`launcher: env` or `torchrun` sets it"),
+    ),
+    (
+        r"unrecognized arguments: .*--local[-_]rank",
+        Cause("the program does not know --local-rank", "read LOCAL_RANK in it, and use `launcher: torchrun`"),
+    ),
+    (
+        r"HTTPS?ConnectionPool|couldn't connect to 'https?://|urlopen error",
+        Cause(
+            "a download, or something else that it asked a web service for, failed",
+            "let this host reach the network, or give it as `data:`",
+        ),
+    ),
+    (
+        r"\[FATAL tini.*exec .* failed: No such file",
+        Cause("the command is not in the image", "check `command:` and the image's PATH"),
+    ),
+    (
+        r"can't open file '.*': \[Errno 2\]",
+        Cause("the program's file is not there", "check `volumes:` and `workdir:` on this host"),
+    ),
+    (
+        r"with an unsupported type \(<class '[\w.]*\.PerReplica'>\)"
+        r"|you need to pass this dataset to ClusterCoordinator",
+        Cause(
+            "most likely `fit` of Keras 3, which does not know this strategy",
+            "tf_keras in the image and TF_USE_LEGACY_KERAS=1 in `env:`, or a loop of your own",
+        ),
+    ),
+)
