@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from distui.monitor.board import HostBoard
+from distui.monitor.host_board import HostBoard
 from distui.monitor.remarks import Remark, remarks
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from distui.facts.host import IbPort, Nic
 from distui.facts.network import kind_of
 from distui.frozen import frozen
-from distui.monitor.board import HISTORY, HostBoard, LinkHistory
+from distui.monitor.histories import HISTORY, LinkHistory
+from distui.monitor.host_board import HostBoard
 from distui.spec.hosts.names import fold
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from distui.monitor.board import HostBoard
+from distui.monitor.host_board import HostBoard
 from distui.monitor.problems import of_host, problems
 from distui.runs.report.history import Launched, RunRow
 from distui.runs.state.reducer import RunState

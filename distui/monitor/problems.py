@@ -8,7 +8,7 @@ from typing import Literal
 from distui.amounts import duration
 from distui.facts.troubles import for_hosts, without_host
 from distui.frozen import frozen
-from distui.monitor.board import HostBoard
+from distui.monitor.host_board import HostBoard
 from distui.monitor.remarks import remarks
 from distui.plan.labels import named_ranks
 from distui.runs.lines.events import RunStalled

@@ -11,7 +11,8 @@ from distui.facts.gpus import throttle, xid
 from distui.facts.host import GpuProcess, HostFacts
 from distui.facts.limits import HOT_C, WARM_C, clock_words
 from distui.frozen import frozen
-from distui.monitor.board import GpuHistory, HostBoard
+from distui.monitor.histories import GpuHistory
+from distui.monitor.host_board import HostBoard
 from distui.monitor.links import links
 from distui.monitor.notes import ecc_words
 from distui.plan.labels import format_ranks

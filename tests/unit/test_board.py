@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from distui.doctor.host_checks import data_address
 from distui.facts.host import Address, Gpu, GpuProcess, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
-from distui.monitor.board import HISTORY, Board, Ring
+from distui.monitor.board import Board
+from distui.monitor.histories import HISTORY, Ring
 from distui.monitor.links import grouped, links
 from distui.monitor.remarks import Remark, remarks
 from distui.plan.labels import TaskLabels

@@ -12,7 +12,8 @@ import pytest
 
 from distui.cli.printing import toprows
 from distui.facts.host import Gpu, GpuProcess, Gpus, HostDown, HostFacts, Trouble
-from distui.monitor.board import Board, HostBoard
+from distui.monitor.board import Board
+from distui.monitor.host_board import HostBoard
 from distui.runs.hosts.uses import Use
 from distui.runs.lines.events import GpuReading, HostSampled
 from distui.spec.hosts.inventory import Host

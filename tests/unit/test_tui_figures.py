@@ -6,7 +6,8 @@ import pytest
 
 from distui.errors import Problem
 from distui.facts.host import Gpu, HostDown, Trouble
-from distui.monitor.board import Board, HostBoard, Totals
+from distui.monitor.board import Board, Totals
+from distui.monitor.host_board import HostBoard
 from distui.runs.hosts.uses import Use
 from distui.runs.lines.events import GpuReading, HostSampled
 from distui.spec.hosts.inventory import Host

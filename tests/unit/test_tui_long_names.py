@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from distui.facts.host import Address, Engine, HostFacts, Nic
-from distui.monitor.board import HostBoard
+from distui.monitor.host_board import HostBoard
 from distui.plan.model import RunPlan
 from distui.plan.plan import plan
 from distui.runs.report.history import RunRow

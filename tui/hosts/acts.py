@@ -6,8 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from distui.monitor.board import GpuHistory, HostBoard
 from distui.monitor.containers import HostContainer
+from distui.monitor.histories import GpuHistory
+from distui.monitor.host_board import HostBoard
 from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
 from distui.tui.frame.parts import Part

@@ -10,8 +10,9 @@ from textual.binding import BindingType
 from textual.events import Resize
 
 from distui.errors import HostError
-from distui.monitor.board import GpuHistory, HostBoard
 from distui.monitor.containers import HostContainer
+from distui.monitor.histories import GpuHistory
+from distui.monitor.host_board import HostBoard
 from distui.monitor.links import Link, links
 from distui.monitor.notes import Note
 from distui.tui.frame.actions import Action, bindings

@@ -5,7 +5,8 @@ from __future__ import annotations
 from distui.amounts import memory_words
 from distui.facts.gpus import throttle
 from distui.frozen import frozen
-from distui.monitor.board import GpuHistory, GpuOwner, HostBoard
+from distui.monitor.histories import GpuHistory
+from distui.monitor.host_board import GpuOwner, HostBoard
 from distui.plan.labels import format_ranks
 from distui.tui.hosts.rows import process_words
 from distui.tui.paint import figures

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from distui.amounts import counted
-from distui.monitor.board import HostBoard
 from distui.monitor.groups import GroupBoard
+from distui.monitor.host_board import HostBoard
 from distui.tui.hosts import rows as host_rows
 from distui.tui.hosts.lines import title
 from distui.tui.hosts.rows import LEFT, NO_GPUS, Columns, cell

@@ -8,7 +8,7 @@ from distui.amounts import counted, duration, size_words
 from distui.cluster.backend.values import LiveRun
 from distui.facts.host import HostFacts
 from distui.frozen import frozen
-from distui.monitor.board import HostBoard
+from distui.monitor.host_board import HostBoard
 from distui.monitor.links import Link, grouped, links
 from distui.monitor.remarks import Remark, remarks
 from distui.plan.labels import format_ranks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distui.amounts import memory_words
-from distui.monitor.board import HostBoard
+from distui.monitor.host_board import HostBoard
 from distui.monitor.processes import Outcome, SeenProcess
 from distui.plan.labels import format_ranks
 from distui.tui.dialogs.confirm import Dialog

@@ -13,7 +13,8 @@ from rich.style import Style
 from distui.amounts import size_words
 from distui.facts.host import Trouble
 from distui.frozen import frozen
-from distui.monitor.board import HostBoard, Totals
+from distui.monitor.board import Totals
+from distui.monitor.host_board import HostBoard
 from distui.plan.labels import format_ranks
 from distui.tui.paint import figures
 from distui.tui.paint.glyphs import Glyphs

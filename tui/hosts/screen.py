@@ -14,8 +14,8 @@ from textual.events import Resize
 
 from distui.amounts import counted
 from distui.monitor import groups
-from distui.monitor.board import HostBoard
 from distui.monitor.groups import GroupBoard
+from distui.monitor.host_board import HostBoard
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import FILTER, View
 from distui.tui.frame.context import app_of

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from distui.frozen import frozen
-from distui.monitor.board import HostBoard
+from distui.monitor.host_board import HostBoard
 from distui.patterns import BadPattern, Searches, compiled
 from distui.tui.hosts import rows as host_rows
 from distui.tui.paint.glyphs import UNICODE

@@ -8,7 +8,8 @@ from typing import Literal
 from distui.amounts import clock, counted, plural
 from distui.facts.host import GpuProcess
 from distui.frozen import frozen
-from distui.monitor.board import BUSY_PCT, GpuHistory, HostBoard
+from distui.monitor.histories import GpuHistory
+from distui.monitor.host_board import BUSY_PCT, HostBoard
 from distui.monitor.links import Link, grouped, links
 from distui.monitor.notes import Note
 from distui.monitor.remarks import remarks

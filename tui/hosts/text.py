@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from distui.amounts import memory_words, size_words
 from distui.facts.host import HostDown, HostFacts
 from distui.facts.render_json import host_json
-from distui.monitor.board import HostBoard
+from distui.monitor.host_board import HostBoard
 from distui.monitor.links import Link, links
 from distui.monitor.remarks import remarks
 from distui.tui.hosts import rows as host_rows

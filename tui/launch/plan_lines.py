@@ -11,7 +11,8 @@ from rich.style import Style
 from distui.amounts import counted
 from distui.errors import PlanProblem, Problem
 from distui.frozen import frozen
-from distui.monitor.board import Board, GpuOwner
+from distui.monitor.board import Board
+from distui.monitor.host_board import GpuOwner
 from distui.plan.command.process import program
 from distui.plan.labels import format_ranks, named_ranks
 from distui.plan.model import HostNetwork, NoPlan, RunPlan, Task

@@ -9,7 +9,8 @@ from statistics import median
 from distui.amounts import duration
 from distui.files import tail_lines
 from distui.frozen import frozen
-from distui.monitor.board import Board, HostBoard
+from distui.monitor.board import Board
+from distui.monitor.host_board import HostBoard
 from distui.runs.lines.events import Progressed
 from distui.runs.lines.text import text_of
 from distui.runs.report.history import RunRow

@@ -16,8 +16,9 @@ from distui.columns import table
 from distui.errors import ExitCode
 from distui.facts.host import ProbeResult
 from distui.facts.probe import probe_all
-from distui.monitor.board import Board, HostBoard
+from distui.monitor.board import Board
 from distui.monitor.figures import HostNews, figures
+from distui.monitor.host_board import HostBoard
 from distui.runs.hosts.discover import find_runs
 from distui.runs.hosts.uses import uses_of
 from distui.runs.lines.text import safe

@@ -10,7 +10,8 @@ from distui.cli.printing.hostrows import gpu_name
 from distui.facts.gpus import throttle
 from distui.facts.host import GpuProcess
 from distui.facts.render_json import trouble_json
-from distui.monitor.board import GpuHistory, HostBoard
+from distui.monitor.histories import GpuHistory
+from distui.monitor.host_board import HostBoard
 from distui.monitor.remarks import remarks
 from distui.plan.labels import format_ranks
 

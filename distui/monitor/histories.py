@@ -1,0 +1,128 @@
+"""The last five minutes of a host's GPUs and links, as they came in."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from math import isnan, nan
+
+from distui.facts.host import Gpu
+from distui.facts.limits import WARM_C
+from distui.monitor import notes
+from distui.monitor.notes import Note
+from distui.runs.lines.events import GpuReading
+
+HISTORY = 300
+"""Samples kept for each GPU and link: five minutes at one a second."""
+
+IDLE_PCT = 5.0
+"""Below this a GPU that a run owns does nothing (all-smi's `util_idle_pct`)."""
+
+
+class Ring:
+    """The last samples of one value, four bytes each; unknown ones are None."""
+
+    __slots__ = ("_count", "_next", "_values")
+
+    def __init__(self, size: int = HISTORY) -> None:
+        self._values = array("f", [nan]) * size
+        self._next = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        return min(self._count, len(self._values))
+
+    def add(self, value: float | None) -> None:
+        """Take in the newest sample; the oldest goes."""
+        self._values[self._next] = nan if value is None else value
+        self._next = (self._next + 1) % len(self._values)
+        self._count += 1
+
+    def last(self, count: int) -> list[float | None]:
+        """At most `count` newest samples, oldest first."""
+        take = min(count, len(self))
+        start = self._next - take
+        recent = self._values[start : self._next] if start >= 0 else self._values[start:] + self._values[: self._next]
+        return [None if isnan(v) else v for v in recent]
+
+
+@dataclass(slots=True)
+class GpuHistory:
+    """One GPU: what the probe said, what it does now, and its last five minutes."""
+
+    index: int
+    facts: Gpu | None = None
+    reading: GpuReading | None = None
+    load: Ring = field(default_factory=Ring)
+    """Utilisation in percent."""
+    warm_since: float | None = None
+    """Since when it is above WARM_C, with 2 degrees of hysteresis."""
+    idle_since: float | None = None
+    """Since when it does nothing."""
+
+    @property
+    def utilization(self) -> float | None:
+        """Percent, live or as probed."""
+        live = self.reading.utilization_pct if self.reading else None
+        return live if live is not None or not self.facts else self.facts.utilization_pct
+
+    @property
+    def memory_used(self) -> int | None:
+        """MiB, live or as probed."""
+        live = self.reading.memory_used_mib if self.reading else None
+        return live if live is not None or not self.facts else self.facts.memory_used_mib
+
+    @property
+    def memory_total(self) -> int | None:
+        """MiB."""
+        live = self.reading.memory_total_mib if self.reading else None
+        return live if live is not None or not self.facts else self.facts.memory_total_mib
+
+    @property
+    def temperature(self) -> float | None:
+        """Degrees Celsius."""
+        live = self.reading.temperature_c if self.reading else None
+        return live if live is not None or not self.facts else self.facts.temperature_c
+
+    @property
+    def power(self) -> float | None:
+        """Watts."""
+        live = self.reading.power_w if self.reading else None
+        return live if live is not None or not self.facts else self.facts.power_w
+
+    def take(self, reading: GpuReading, at: float) -> list[Note]:
+        """One more second of it; what changed in it."""
+        notices = list(notes.of_gpu(self.reading or GpuReading(self.index), reading, at))
+        warm = self.warm_since is not None
+        self._add(reading, at)
+        if warm != (self.warm_since is not None):
+            notices.append(notes.of_temperature(self.index, reading.temperature_c, WARM_C, warm=not warm, at=at))
+        return notices
+
+    def _add(self, reading: GpuReading, at: float) -> None:
+        self.reading = reading
+        self.load.add(reading.utilization_pct)
+        temperature, load = reading.temperature_c, reading.utilization_pct
+        if temperature is None or temperature <= WARM_C - 2:
+            self.warm_since = None
+        elif temperature > WARM_C and self.warm_since is None:
+            self.warm_since = at
+        if load is None or load >= IDLE_PCT:
+            self.idle_since = None
+        elif self.idle_since is None:
+            self.idle_since = at
+
+
+@dataclass(slots=True)
+class LinkHistory:
+    """One interface or InfiniBand port (`hca:port`): bytes per second now and for the last five minutes."""
+
+    name: str
+    rx: float | None = None
+    tx: float | None = None
+    history: Ring = field(default_factory=Ring)
+    """The larger of received and sent, in bytes per second."""
+    errors: int | None = None
+    """Errors counted since the boot; None when the host does not tell."""
+    errors_before: int = 0
+    """What was counted when we began to look."""
