@@ -54,7 +54,7 @@ class Tail:
             return {"error": "truncated", "size": mine.st_size}
         try:
             there = os.stat(self.path)
-        except OSError:
+        except FileNotFoundError:  # any other error says nothing about the file
             return {"missing": True}
         return 0 if there.st_ino == mine.st_ino else {"error": "replaced"}
 

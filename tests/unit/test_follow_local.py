@@ -9,8 +9,8 @@ import shutil
 import struct
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -776,7 +776,13 @@ async def test_a_slow_reader_slows_the_feed_and_loses_nothing(docker: Docker) ->
 
 
 @pytest.mark.parametrize(
-    ("message", "removed"), [("Error: No such container c1", True), ("Error: database is locked", False)]
+    ("message", "removed"),
+    [
+        ("Error: No such container c1", True),
+        ("Error: no container with name or ID c1 found", True),
+        ("Error: database is locked", False),
+        ("Error: creating runtime static files directory: mkdir /run/user/1000: no such file or directory", False),
+    ],
 )
 async def test_podman_says_that_a_container_is_gone(tmp_path: Path, message: str, removed: bool) -> None:
     """Any other error of its client says nothing about the container."""
@@ -932,6 +938,51 @@ async def test_a_pid_that_is_somebody_elses_by_now_is_not_the_task(
     async with following(PROCESS, taken, str(folder)) as (follower, _):
         await follower.drained()
     assert next(e.state for e in taken.events if isinstance(e, Exited)) == "lost"
+
+
+@contextmanager
+def out_of_reach(home: Path) -> Iterator[None]:
+    """A home folder in which nothing can be looked at, as one on a server that is away or whose ticket has run out."""
+    home.rename(home.with_name("kept"))
+    home.symlink_to(home)
+    yield
+    home.unlink()
+    home.with_name("kept").rename(home)
+
+
+async def test_a_process_whose_home_is_out_of_reach_for_a_while_is_not_lost(tmp_path: Path) -> None:
+    """Its host can't tell how it is, nor read its log: both are asked for again, and nothing is missing."""
+    home = tmp_path / "home"
+    home.mkdir()
+    taken, folder = Taken(), task_folder(home, b"one\n", os.getpid())
+    async with following(PROCESS, taken, str(folder)) as (follower, _):
+        await taken.until(lambda: bytes(taken.log) == b"one\n")
+        with out_of_reach(home):
+            await taken.until(lambda: taken.names().count("Note") == 2)
+            with (home.with_name("kept") / "task-0" / "log").open("ab") as log:
+                log.write(b"two\n")
+        await taken.until(lambda: bytes(taken.log) == b"one\ntwo\n")
+        (folder / "exit").write_text("3 1")
+        await follower.drained()
+    assert [(e.state, e.code) for e in taken.events if isinstance(e, Exited)] == [("exited", 3)]
+    assert not any(e.lines_missing for e in taken.events if isinstance(e, Note))
+
+
+async def test_a_process_of_which_its_host_cannot_tell_for_long_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its run would wait for ever; what could not be read of its log is said to be missing."""
+    monkeypatch.setattr(follow_file, "_UNTOLD", 0.2)
+    home = tmp_path / "home"
+    home.mkdir()
+    taken, folder = Taken(), task_folder(home, b"one\n", os.getpid())
+    async with following(PROCESS, taken, str(folder)) as (follower, _):
+        await taken.until(lambda: bytes(taken.log) == b"one\n")
+        with out_of_reach(home):
+            await follower.drained()
+    (exited,) = [e for e in taken.events if isinstance(e, Exited)]
+    assert exited.state == "lost" and "can't tell whether it has ended" in exited.error
+    assert any(e.lines_missing and "after 4 bytes is missing" in e.text for e in taken.events if isinstance(e, Note))
 
 
 @pytest.mark.parametrize("gone", [False, True])

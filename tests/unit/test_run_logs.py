@@ -7,7 +7,8 @@ import pytest
 from distui.errors import NotFound, UsageError
 from distui.runs.lines.batch import STDOUT, Batch
 from distui.runs.lines.events import HostSampled, LogLine, LogLines, Notice
-from distui.runs.lines.times import times_of
+from distui.runs.lines.text import MAX_OPEN
+from distui.runs.lines.times import read_times, times_of
 from distui.runs.store.journal import Journal
 from distui.runs.store.logs import TaskLog
 from distui.runs.store.masking import Mask
@@ -139,6 +140,23 @@ def test_no_checkpoint_while_a_line_is_open(stored: StoredRun) -> None:
 
     assert not log.checkpoint({"at": 1})
     assert not stored.follow_file(0).exists()
+
+
+def test_each_line_keeps_its_own_time_where_reading_goes_on_within_one(stored: StoredRun) -> None:
+    """An endless line is written in parts, and a checkpoint may be between two: what follows is no line of its own."""
+    log = TaskLog(stored, 0, [0], clock=lambda: 1.0)
+    log.feed(printed(b"first\n" + b"x" * MAX_OPEN))
+    assert log.checkpoint({"at": 1})
+    log.close()
+
+    again = TaskLog(stored, 0, [0], clock=lambda: 2.0)
+    assert again.restore(dict) == {"at": 1}
+    stamps = [b"2026-11-21T01:02:0%d.000000001Z" % second for second in (4, 5, 6)]
+    again.feed(Batch((STDOUT,) * 3, stamps, (b"xx\n", b"second\n", b"third\n")))
+    again.close()
+    seconds = [round(at or 0) % 60 for at in read_times(times_of(stored.rank_log(0)), 0, 9)]
+    assert seconds == [3, 3, 5, 6]
+    assert stored.rank_log(0).read_bytes().count(b"\n") == len(seconds)
 
 
 def test_files_are_private(stored: StoredRun) -> None:
@@ -274,6 +292,8 @@ def test_a_file_that_is_changed_after_the_last_line_is_no_checkpoint(stored: Sto
     log.feed(printed(b"two\n"))
     stored.rank_log(0).write_bytes(b"") if how == "emptied" else stored.rank_log(0).unlink()
     assert not log.checkpoint({"at": 2})
+    assert log.changed
+    assert not log.retry()  # nothing waits to be written, and all the same it is not as it should be
     assert log.changed
     assert TaskLog(stored, 0, [0]).restore(dict) is None
 

@@ -24,7 +24,13 @@ _NOTICED = 3.0
 """Seconds within which a host says that a task is gone with all it had."""
 _ANSWERS, _WAITS = 60.0, 30.0
 """Seconds in which podman must answer, and after which one that waits for an end is asked again."""
+_UNTOLD = 600.0
+"""Seconds in a row in which a host can't tell whether a process has ended, after which it counts as lost: its home may
+be out of reach for a while, or the host too busy for a command.
+"""
 
+_GONE = regex(r"no such (?:container|object)|no container with (?:name|id)", re.IGNORECASE)
+"""What podman says where it has no such container; that it misses a file or folder of its own is another thing."""
 _EXIT = regex(r"(-?\d{1,10})\s+(\d{1,20})(?:\s+(\d{1,20}))?", re.ASCII)
 
 
@@ -98,8 +104,7 @@ class FileReader(ABC):
         if "error" not in log_end:
             self._file_gone = "missing" in log_end
             return True
-        await self._broken_file(str(log_end["error"]))
-        return complete and log_end["error"] not in ("truncated", "replaced")
+        return await self._broken_file(str(log_end["error"]), complete=complete)
 
     async def _lost_file(self, end: asyncio.Future[FollowEvent]) -> None:
         """Say that the file is gone, unless all of the task is, which takes the host a moment to notice."""
@@ -107,8 +112,13 @@ class FileReader(ABC):
             return
         await asyncio.wait((end,), timeout=_NOTICED)
         if not (end.done() and isinstance(end.result(), Removed)):
-            what = f"what it printed after {self.point.written} bytes" if self.point.written else "what it printed"
-            await self._say(f"its log file was removed on the host: {what} is missing here", lines_missing=True)
+            await self._say(f"its log file was removed on the host: {self._missing}", lines_missing=True)
+
+    @property
+    def _missing(self) -> str:
+        """Which lines are missing when no more can be read, in words."""
+        what = f"what it printed after {self.point.written} bytes" if self.point.written else "what it printed"
+        return f"{what} is missing here"
 
     async def _end(self, feed: Feed) -> FollowEvent:
         """Say that it ended as soon as it did; its file is complete then."""
@@ -137,13 +147,18 @@ class FileReader(ABC):
         self.point = replace(self.point, done=True)
         await self._emit(event if isinstance(event, Removed) else Drained(self.task, self.point))
 
-    async def _broken_file(self, error: str) -> None:
-        """Somebody cut or replaced the file: go on with the new one from its start. Else it can't be read (yet)."""
+    async def _broken_file(self, error: str, *, complete: bool) -> bool:
+        """Somebody cut or replaced the file: go on with the new one from its start. Else it can't be read (yet).
+
+        Whether nothing more is read of it: it can't be, and is `complete`.
+        """
         if error in ("truncated", "replaced"):
             self.point = replace(self.point, offset=0)
             await self._say(f"the log file was {error} on the host, lines may be missing", lines_missing=True)
-        else:
-            await self._say(f"the log file can't be read: {error}")
+            return False
+        text = f"the log file can't be read: {error}"
+        await self._say(f"{text}; {self._missing}" if complete else text, lines_missing=complete)
+        return complete
 
     async def _say(self, text: str, *, lines_missing: bool = False) -> None:
         if text not in self._said:
@@ -165,15 +180,29 @@ class ProcessReader(FileReader):
         return Batch((STDOUT,), (b"",), (data,)), len(data)
 
     async def _ended(self, feed: Feed) -> FollowEvent:
-        waiting = await feed.wait(self.ref)
-        await waiting.read()
-        end = waiting.ended or {}
+        pause, clock = Pause(feed.lost), asyncio.get_running_loop().time
+        until = clock() + _UNTOLD
+        while "error" in (end := await self._wait(feed)):
+            text = f"its host can't tell whether it has ended: {end['error']}"
+            if clock() >= until:
+                return Exited(self.task, None, "lost", error=text)
+            await self._say(text)
+            await pause.wait()
         if "gone" in end:
             return Removed(self.task)
         if "exit" not in end:
             message = "its supervisor vanished without an exit code: killed from outside, or the host rebooted"
             return Exited(self.task, None, "lost", error=message)
         return process_exit(self.task, str(end["exit"]))
+
+    async def _wait(self, feed: Feed) -> Mapping[str, Any]:
+        """What the host says once it has ended, or why it can't tell."""
+        waiting = await feed.wait(self.ref)
+        try:
+            await waiting.read()
+            return waiting.ended or {}
+        finally:
+            await waiting.close()
 
 
 def process_exit(task: int, text: str) -> Exited:
@@ -255,7 +284,7 @@ class PodmanReader(FileReader):
             raise EngineDown(f"no answer within {_ANSWERS:.0f} s")
         body, ended = asked
         message = str(ended.get("stderr") or ended.get("error") or "")
-        if "no such" in message.lower():
+        if _GONE.search(message):
             return None
         try:
             return container_state(loads(body)[0])

@@ -95,6 +95,7 @@ class TaskLog:
         self._mask = mask
         self._moments = Stamps()
         self._open_ended: set[int | None] = set()
+        """Ranks whose file ends within a line: an endless one is written in parts."""
         self.error: OSError | None = None
         """Why a file can't be written now; until then what is fed waits, and nothing more is counted."""
         self.given_up = False
@@ -118,6 +119,7 @@ class TaskLog:
         if cut:
             with contextlib.suppress(OSError):
                 write_private(self._run.cut_file, b"")  # before more is written: see `new_lines.py`
+        self._open_ended = {rank for rank in self._own_ranks() if _is_torn(self._log(rank))}
         return resume
 
     def read_before(self) -> bool:
@@ -147,9 +149,11 @@ class TaskLog:
         lengths = self._checkpoint().files
         return {r: lengths.get(times_of(self._log(r)).name, 0) // WIDTH for r in self._ranks}
 
+    def _own_ranks(self) -> Sequence[int | None]:
+        return (None, *self._ranks) if self._only is None else (self._only,)
+
     def _own_files(self) -> Iterator[Path]:
-        ranks: Sequence[int | None] = (None, *self._ranks) if self._only is None else (self._only,)
-        for rank in ranks:
+        for rank in self._own_ranks():
             yield self._log(rank)
             yield times_of(self._log(rank))
 
@@ -249,6 +253,7 @@ class TaskLog:
         """After an error: write what waits. Whether all of it is in the files, and more may be fed."""
         try:
             for file in self._files.values():  # in the order they were begun: times before lines
+                file.refuse_changed()  # also where nothing waits for it
                 file.write()
             self._store()
         except OSError as exc:
@@ -328,6 +333,14 @@ def _size(path: Path) -> int | None:
         return path.stat().st_size
     except FileNotFoundError:
         return None
+
+
+def _is_torn(log: Path) -> bool:
+    """Whether a file ends within a line."""
+    try:
+        return GrowingFile(log).torn
+    except OSError:
+        return False
 
 
 def are_lines(block: Batch, data: bytes) -> bool:
