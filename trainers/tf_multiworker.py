@@ -20,6 +20,7 @@ import os
 import signal
 import threading
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ import tensorflow as tf
 DIGITS = Path(__file__).with_name("digits.csv.gz")
 KINDS = ("images-idx3", "labels-idx1")  # of MNIST's files
 Images = tuple[Any, Any]  # (n, rows, columns, 1) in uint8, and their classes (n) of 0 to 9
+Say = Callable[[str], None]
 
 
 def main() -> None:
@@ -45,45 +47,41 @@ def main() -> None:
         parser.error(f"{kind} has no part in this: its cluster is of workers, and a chief if you like")
     if args.communication == "nccl" and not tf.config.list_physical_devices("GPU"):
         parser.error("--communication nccl moves data between GPUs only, and there is none here; use ring")
-    end_on_signal(f"{kind} {index}/{len(cluster[kind])}")
+    name = f"{kind} {index}/{len(cluster[kind])}"
+    end_on_signal(name)
     try:
         train_set, test_set = load(args.data)
     except (OSError, EOFError, ValueError, zlib.error) as problem:
         parser.error(str(problem))
-    say = functools.partial(say_as, f"{kind} {index}/{len(cluster[kind])}")
+    say = functools.partial(say_as, name)
+    strategy = join(args)
+    replicas = strategy.num_replicas_in_sync
+    batch = args.batch_size * replicas
+    say(f"at {cluster[kind][index]}: {replicas} replicas, batch {batch}, communication {args.communication}")
+    model = train(args, strategy, say, train_set)
+    if kind == "chief" or ("chief" not in cluster and index == 0):
+        say(f"test accuracy {accuracy(model, dataset(args, test_set)):.1%}")
+    wait_for_all(strategy)  # worker 0 keeps the cluster's state, so nobody leaves before all are done
 
+
+def join(args: argparse.Namespace) -> Any:
+    """Set TensorFlow up and meet the other workers; the strategy that trains on all of them."""
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)
     keras.utils.set_random_seed(args.seed)
     tf.config.experimental.enable_op_determinism()
     how = tf.distribute.experimental.CommunicationImplementation[args.communication.upper()]
     options = tf.distribute.experimental.CommunicationOptions(implementation=how)
-    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-    replicas = strategy.num_replicas_in_sync
-    batch = args.batch_size * replicas
-    say(f"at {cluster[kind][index]}: {replicas} replicas, batch {batch}, communication {args.communication}")
+    return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+
+
+def train(args: argparse.Namespace, strategy: Any, say: Say, train_set: Images) -> Any:
+    """Train a new network on all workers together; say how the loss falls."""
+    batch = args.batch_size * strategy.num_replicas_in_sync
     with strategy.scope():
         model = network(train_set[0].shape[1:])
         optimizer = keras.optimizers.Adam(args.lr)
         optimizer.build(model.trainable_variables)
-
-    def on_replica(images: Any, classes: Any) -> Any:
-        with tf.GradientTape() as tape:
-            scores = model(images, training=True)
-            losses = keras.losses.sparse_categorical_crossentropy(classes, scores, from_logits=True)
-            loss = tf.reduce_sum(losses) / batch
-        gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))  # added up over replicas
-        return loss
-
-    @tf.function  # type: ignore[untyped-decorator]
-    def step(each: Any) -> Any:
-        """One step down the gradient of a batch; its mean loss over all replicas."""
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(on_replica, args=each), axis=None)
-
-    @tf.function  # type: ignore[untyped-decorator]
-    def wait_for_all() -> Any:
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: tf.constant(1.0)), axis=None)
-
+    step = training_step(strategy, model, optimizer, batch)
     batches = strategy.experimental_distribute_dataset(
         dataset(args, train_set, seed=args.seed).batch(batch, drop_remainder=True).prefetch(2)
     )
@@ -98,9 +96,36 @@ def main() -> None:
         loss = sum(losses) / len(losses)
         say(f"epoch {epoch} mean loss {loss:.4f}")
     say(f"final loss {loss:.4f} params {fingerprint(model)}")
-    if kind == "chief" or ("chief" not in cluster and index == 0):
-        say(f"test accuracy {accuracy(model, dataset(args, test_set)):.1%}")
-    wait_for_all()  # worker 0 keeps the cluster's state, so nobody leaves before all are done
+    return model
+
+
+def training_step(strategy: Any, model: Any, optimizer: Any, batch: int) -> Any:
+    """A function that takes one step down the gradient of a `batch`, and returns its mean loss over all replicas."""
+
+    def on_replica(images: Any, classes: Any) -> Any:
+        with tf.GradientTape() as tape:
+            scores = model(images, training=True)
+            losses = keras.losses.sparse_categorical_crossentropy(classes, scores, from_logits=True)
+            loss = tf.reduce_sum(losses) / batch
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))  # added up over replicas
+        return loss
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def step(each: Any) -> Any:
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(on_replica, args=each), axis=None)
+
+    return step
+
+
+def wait_for_all(strategy: Any) -> None:
+    """Until every worker is here: each needs a number of all the others."""
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def add_up() -> Any:
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: tf.constant(1.0)), axis=None)
+
+    add_up()
 
 
 def network(shape: Any) -> Any:

@@ -75,41 +75,18 @@ def train(
     """Hand out steps to the workers; say how the loss falls, and how good the network is."""
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)
     keras.utils.set_random_seed(args.seed)
-    spec = tf.train.ClusterSpec({kind: cluster[kind] for kind in ("chief", "worker", "ps")})
-    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-        spec, task_type="chief", task_id=0, rpc_layer="grpc"
-    )
-    say(f"waits for {len(cluster['worker'])} workers and {len(cluster['ps'])} parameter servers")
-    strategy = tf.distribute.ParameterServerStrategy(resolver)
+    strategy = connect(cluster, say)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     with strategy.scope():
         model, optimizer, done, saved = begin(args, train_set)
-    manager = None
-    if args.checkpoint:
-        manager = tf.train.CheckpointManager(saved, str(args.checkpoint), max_to_keep=2)
-        if manager.latest_checkpoint:
-            saved.restore(manager.latest_checkpoint).assert_existing_objects_matched()
+    manager = resume(args, saved)
 
     def own_batches() -> Any:
         """What each worker makes its own batches with: all images in an order of its own, without end."""
         seed = args.seed + tf.cast(tf.timestamp() * 1e6, tf.int64)  # a number would be the same on all workers
         return dataset(args, train_set, seed=seed).repeat().batch(args.batch_size).prefetch(2)
 
-    def on_replica(images: Any, classes: Any) -> Any:
-        with tf.GradientTape() as tape:
-            scores = model(images, training=True)
-            losses = keras.losses.sparse_categorical_crossentropy(classes, scores, from_logits=True)
-            loss = tf.reduce_mean(losses)
-        gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-        return loss
-
-    @tf.function  # type: ignore[untyped-decorator]
-    def step(batches: Any) -> Any:
-        """One step of one worker down its own gradient; the mean loss of its batch."""
-        found = strategy.run(on_replica, args=next(batches))
-        return strategy.reduce(tf.distribute.ReduceOp.MEAN, found, axis=None)
-
+    step = training_step(strategy, model, optimizer)
     batches = iter(coordinator.create_per_worker_dataset(own_batches))
     steps = -(-len(train_set[0]) // args.batch_size)
     loss = 0.0
@@ -126,6 +103,46 @@ def train(
             manager.save(checkpoint_number=epoch)
     say(f"final loss {loss:.4f} params {fingerprint(model)}")
     say(f"test accuracy {accuracy(model, dataset(args, test_set)):.1%}")
+
+
+def connect(cluster: dict[str, list[str]], say: Say) -> Any:
+    """Wait for the workers and parameter servers; the strategy that trains on them."""
+    spec = tf.train.ClusterSpec({kind: cluster[kind] for kind in ("chief", "worker", "ps")})
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        spec, task_type="chief", task_id=0, rpc_layer="grpc"
+    )
+    say(f"waits for {len(cluster['worker'])} workers and {len(cluster['ps'])} parameter servers")
+    return tf.distribute.ParameterServerStrategy(resolver)
+
+
+def resume(args: argparse.Namespace, saved: Any) -> Any:
+    """What keeps checkpoints, with the newest one read back into `saved`; None where none are kept."""
+    if not args.checkpoint:
+        return None
+    manager = tf.train.CheckpointManager(saved, str(args.checkpoint), max_to_keep=2)
+    if manager.latest_checkpoint:
+        saved.restore(manager.latest_checkpoint).assert_existing_objects_matched()
+    return manager
+
+
+def training_step(strategy: Any, model: Any, optimizer: Any) -> Any:
+    """A function in which one worker takes a step down its own gradient; it returns the mean loss of its batch."""
+
+    def on_replica(images: Any, classes: Any) -> Any:
+        with tf.GradientTape() as tape:
+            scores = model(images, training=True)
+            losses = keras.losses.sparse_categorical_crossentropy(classes, scores, from_logits=True)
+            loss = tf.reduce_mean(losses)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def step(batches: Any) -> Any:
+        found = strategy.run(on_replica, args=next(batches))
+        return strategy.reduce(tf.distribute.ReduceOp.MEAN, found, axis=None)
+
+    return step
 
 
 def begin(args: argparse.Namespace, train_set: Images) -> tuple[Any, Any, Any, Any]:
