@@ -1,7 +1,8 @@
-"""Long names: they never cut a number, and names that share their beginning are told apart."""
+"""Long names: they never cut a number, no other text does, and names that share their beginning are told apart."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from distui.facts.host import Address, Engine, HostFacts, Nic
+from distui.facts.host import Address, Engine, HostFacts, Nic, Trouble
 from distui.monitor.host_board import HostBoard
 from distui.plan.model import RunPlan
 from distui.plan.plan import plan
@@ -21,9 +22,9 @@ from distui.tui.doctor.columns import HostColumns
 from distui.tui.hosts import rows as host_rows
 from distui.tui.launch.plan_table import plan_table
 from distui.tui.paint.glyphs import UNICODE
-from distui.tui.paint.paint import Line, cut_host, cut_name, told_apart
+from distui.tui.paint.paint import Line, cut, cut_host, cut_left, cut_name, told_apart
 from distui.tui.run.ranks import rank_lines
-from distui.tui.run.ranks.rank_lines import Columns
+from distui.tui.run.ranks.rank_lines import Columns, step_words
 from distui.tui.runs.columns import RunColumns, longest_names, run_line
 from tests.unit.test_tui_figures import LOOK
 
@@ -70,6 +71,76 @@ def test_a_name_is_never_wider_than_asked(name: str, width: int) -> None:
     """Whatever it is."""
     assert cell_len(cut_name(name, width)) <= width
     assert cell_len(cut_host(name, width)) <= width
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "shown"),
+    [
+        ("no ssh server listens on port 20001", 35, "no ssh server listens on port 20001"),
+        ("no ssh server listens on port 20001", 34, "no ssh server listens on port…"),
+        ("port 20001: nothing listens", 11, "port 20001…"),
+        ("port 20001: nothing listens", 10, "port…"),
+        ("a loss of 12.75 at step 9", 14, "a loss of…"),
+        ("1,234,567 lines", 6, "…"),
+        ("lr 1.5e-05 is set", 8, "lr…"),
+        ("took 12ms there", 8, "took…"),
+        ("took 12ms there", 10, "took 12ms…"),
+        ("97% of 12GiB are used", 11, "97% of…"),
+        ("n1 (10.0.0.12:2001) refuses", 16, "n1 (10.0.0.12:…"),
+        ("n1 (10.0.0.12:2001) refuses", 12, "n1 (…"),
+        ("node0012 is down", 8, "node…"),
+        ("20001", 1, "…"),
+        ("20001", 0, ""),
+        ("a word", 1, "a"),
+        ("日本 20001", 8, "日本…"),
+        ("日本", 3, "日…"),
+    ],
+)
+def test_a_number_is_never_cut(text: str, width: int, shown: str) -> None:
+    """It would read as another one; the words before it stay."""
+    assert cut(text, width) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "shown"),
+    [
+        ("/data/run-20001/x.yaml", 12, "…/x.yaml"),
+        ("/data/run-20001/x.yaml", 13, "…20001/x.yaml"),
+        ("10.0.0.12:29500", 9, "…:29500"),
+        ("step 12.75s", 5, "…"),
+    ],
+)
+def test_nor_from_its_left(text: str, width: int, shown: str) -> None:
+    """Of paths and addresses the end is kept."""
+    assert cut_left(text, width) == shown
+
+
+@given(st.text("ab 0123.,%e-日", max_size=40), st.integers(0, 30))
+def test_what_is_left_of_a_text_has_its_numbers(text: str, width: int) -> None:
+    """Whatever it is, and in a row of pieces."""
+    numbers = set(re.findall(r"[0-9]+(?:[.,][0-9]+)*", text))
+    for shown in (cut(text, width), cut_left(text, max(1, width)), Line().put(text).cut(width).plain):
+        assert cell_len(shown) <= max(1, width)
+        assert numbers.issuperset(re.findall(r"[0-9]+(?:[.,][0-9]+)*", shown))
+
+
+@pytest.mark.parametrize("width", range(60, 140))
+def test_the_port_of_a_host_that_is_down_is_whole(width: int) -> None:
+    """Or not there, in its row: at every width."""
+    host = HostBoard(Host("n1"))
+    host.trouble = Trouble("refused", "n1 (127.0.0.1:20001) refuses connections: no ssh server listens on port 20001")
+    shown = host_rows.row(host, host_rows.columns(width, ["n1"]), LOOK, UNICODE, 0.0).plain
+    assert "refuses" in shown
+    assert set(re.findall(r"(?:port |:)(\d+)", shown)) <= {"20001"}
+
+
+@given(st.integers(0, 10**14), st.integers(4, 6))
+def test_a_step_keeps_its_unit(step: int, room: int) -> None:
+    """In a narrow column it has fewer digits, and is about what it was."""
+    shown = step_words(float(step), room)
+    factor = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}.get(shown[-1], 1)
+    assert len(shown) <= room
+    assert float(shown.rstrip("kMGT")) * factor == pytest.approx(step, rel=0.06)
 
 
 @pytest.mark.parametrize(

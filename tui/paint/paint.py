@@ -21,10 +21,39 @@ LAST_CELLS = 4
 """So many cells of the end of a name stay where it has eight: `0012`, `8ff4`."""
 _DOMAIN = regex(r"(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}")
 """What follows the first label of a host's full name."""
+UNIT_CELLS = 3
+_NUMBER = regex(rf"[0-9]+(?:[.,][0-9]+)*(?:[eE][-+]?[0-9]+)?(?:[A-Za-z%]{{1,{UNIT_CELLS}}}(?![A-Za-z0-9_]))?")
+"""A number with all that makes it another one: decimals, thousands, the exponent, a unit right behind it."""
+_OF_NUMBERS = frozenset("0123456789.,+-eE")
 
 
 def cut(text: str, width: int, mark: str = "…") -> str:
-    """`text` in at most `width` cells; a longer one ends in `mark`."""
+    """`text` in at most `width` cells; a longer one ends in `mark`. A number that has no room is left out: cut, it
+    reads as another one (`port 2000…`).
+    """
+    if cell_len(text) <= width:
+        return text
+    kept = _begin(text, width, mark)
+    at = len(kept) - len(mark) if kept.endswith(mark) else len(kept)
+    begin, _ = _number_at(text, at)
+    if begin == at:
+        return kept
+    return text[:begin].rstrip() + mark if width >= cell_len(mark) else ""
+
+
+def cut_left(text: str, width: int, mark: str = "…") -> str:
+    """`text` in at most `width` cells; of a longer one the end is kept: in a path it says the most. Numbers as in
+    `cut`.
+    """
+    if cell_len(text) <= width:
+        return text
+    kept = _end(text, width, mark)
+    _, end = _number_at(text, len(text) - len(kept) + len(mark))
+    return mark + text[end:]
+
+
+def _begin(text: str, width: int, mark: str) -> str:
+    """`cut`, wherever that is."""
     if cell_len(text) <= width:
         return text
     if width <= cell_len(mark):
@@ -32,13 +61,24 @@ def cut(text: str, width: int, mark: str = "…") -> str:
     return set_cell_size(text, width - cell_len(mark)).rstrip() + mark
 
 
-def cut_left(text: str, width: int, mark: str = "…") -> str:
-    """`text` in at most `width` cells; of a longer one the end is kept: in a path it says the most."""
+def _end(text: str, width: int, mark: str) -> str:
+    """`cut_left`, wherever that is."""
     if cell_len(text) <= width:
         return text
     while text and cell_len(text) > width - cell_len(mark):
         text = text[1:]
     return mark + text
+
+
+def _number_at(text: str, at: int) -> tuple[int, int]:
+    """Where the number begins and ends that a cut before character `at` would cut; twice `at` where there is none."""
+    start = max(0, at - UNIT_CELLS)
+    while start > 0 and text[start - 1] in _OF_NUMBERS:
+        start -= 1
+    for found in _NUMBER.finditer(text, start):
+        if found.end() > at:
+            return found.span() if found.start() < at else (at, at)
+    return at, at
 
 
 def cut_host(text: str, width: int, mark: str = "…") -> str:
@@ -57,19 +97,20 @@ def cut_name(text: str, width: int, mark: str = "…") -> str:
     if cell_len(text) <= width:
         return text
     if width <= 2 * cell_len(mark):
-        return cut(text, width, mark)
+        return _begin(text, width, mark)
     kept = max(width // 4, min(LAST_CELLS, width // 2))
-    end = cut_left(text, kept + cell_len(mark), mark)
-    return cut(text, max(0, width - cell_len(end)), "").rstrip() + end
+    end = _end(text, kept + cell_len(mark), mark)
+    return _begin(text, max(0, width - cell_len(end)), "").rstrip() + end
 
 
 def told_apart(hosts: Sequence[str], width: int) -> dict[str, str]:
     """Each host's name in at most `width` cells, cut where that leaves the most of them different from the others."""
     names = [safe(host) for host in hosts]
-    ways = [[way(name, width) for name in names] for way in (cut_host, cut_name, cut, cut_left)]
+    ways = [[cut_host(name, width) for name in names], [cut_name(name, width) for name in names]]
+    ways += [[way(name, width, "…") for name in names] for way in (_begin, _end)]
     first, last = _alike(names), _alike([name[::-1] for name in names])
-    ways.append([cut_left(name[: len(name) - last] + "…" * (last > 0), width) for name in names])
-    ways.append([cut("…" * (first > 0) + name[first:], width) for name in names])
+    ways.append([_end(name[: len(name) - last] + "…" * (last > 0), width, "…") for name in names])
+    ways.append([_begin("…" * (first > 0) + name[first:], width, "…") for name in names])
     return dict(zip(hosts, max(ways, key=lambda found: len(set(found))), strict=True))
 
 

@@ -78,12 +78,14 @@ def tone_style(palette: Palette, tone: Tone) -> Style:
 
 
 def step_words(step: float, room: int) -> str:
-    """A step in so many cells: `18240`, `1.82M`."""
+    """A step in so many cells (four at least): `18240`, `1.82M`, `18k`."""
     words = f"{step:.0f}"
     if len(words) <= room:
         return words
-    factor, unit = next(((f, u) for f, u in ((1e3, "k"), (1e6, "M"), (1e9, "G")) if step < 1000 * f), (1e12, "T"))
-    return f"{step / factor:.3g}{unit}"[:room]
+    factor, unit = next(((f, u) for f, u in ((1e3, "k"), (1e6, "M"), (1e9, "G")) if step < 999.5 * f), (1e12, "T"))
+    value = step / factor
+    words = f"{value:.3g}{unit}"
+    return words if len(words) <= room else f"{value:.{int(value < 9.95)}f}{unit}"
 
 
 def rank_line(
