@@ -116,13 +116,15 @@ class Beside:
         if batch := self._taken(before):
             yield batch
         while True:
-            owned = self.stored.is_followed  # asked before reading: what came until then is read
+            owned, leaving = self.stored.is_followed, self._leaving  # before reading: what came until then is read
             news, self._news = self._news, []
             if batch := self._taken([*news, *self._with_steps(self._reader.read(self._clock()))]):
                 yield batch
                 if isinstance(batch[-1], RunEnded):
                     return
-                continue
+                await asyncio.sleep(0)  # ranks may say more than can be shown: keys and signals have their turn
+                if not leaving:
+                    continue
             if (end := self._end(owned=owned)) is not None:
                 yield self._taken([end])
                 return

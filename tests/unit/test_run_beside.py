@@ -414,6 +414,20 @@ async def test_who_may_only_look_and_leaves_has_seen_no_fault(stored: StoredRun,
     assert [(event.outcome, event.exit) for event in events if isinstance(event, RunEnded)] == [("detached", 0)]
 
 
+async def test_who_reads_beside_can_leave_ranks_that_say_more_than_can_be_shown(
+    stored: StoredRun, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is news at each look, and who shows it waits for nothing: a key or a signal is heard all the same."""
+    monkeypatch.setattr(StoredReader, "read", lambda *_: [Notice(0.0, "info", "more")])
+    other = Beside(cluster.plan(), nobody, reader=StoredReader(stored))
+    asyncio.get_running_loop().call_soon(other.request_detach)
+    events: list[Event] = []
+    async for batch in other.batches():
+        events += batch
+        assert len(events) < 1000
+    assert isinstance(events[-1], RunEnded) and events[-1].outcome == "detached"
+
+
 async def test_a_stop_is_asked_of_the_owner(cluster: Cluster) -> None:
     """By whoever reads beside; with the grace that was asked for."""
     plan = cluster.plan(launch="beef")
