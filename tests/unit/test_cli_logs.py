@@ -24,6 +24,7 @@ from distui.runs.lines.events import LogLine, RunEnded, RunOpened
 from distui.runs.lines.text import LONGEST, WholeLines
 from distui.runs.lines.times import pack, times_of
 from distui.runs.store.journal import Journal
+from distui.runs.store.masking import Mask
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.session import Completed
 from fakehosts.runs import facts_of, plan_for
@@ -208,6 +209,26 @@ async def test_hosts_that_have_different_clocks(monkeypatch: pytest.MonkeyPatch)
     out = Kept(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(until="2026-11-20T12:00:02.000000000Z"))
     assert await from_hosts.show(None, live, out, None, stamps=False, merge=True)  # type: ignore[arg-type]
     assert messages == [(1, "first", "00.0"), (0, "second", "00.5"), (1, "third", "01.0")]
+
+
+@pytest.mark.parametrize("stamps", [True, False])
+async def test_a_long_line_has_one_stamp(stamps: bool) -> None:
+    """The engine puts one before each 16 KiB of it, and so into a value of a secret, too."""
+
+    class Kept(LogOut):
+        async def write(self, rank: int | None, host: str, lines: Any) -> None:
+            said.extend((line.stamp, line.text) for line in lines)
+
+    said: list[tuple[str, str]] = []
+    out = Kept(Outlet(-1), LineWriter(LogView(), colour=False), Wanted())
+    out.mask = Mask({"TOKEN": "hunter2-hunter2"})
+    stamp = "2026-11-20T12:00:00.123456789Z"
+    text = "x" * (16384 - 4) + "hunter2-hunter2" + "y" * 20_000
+    pieces = [f"{stamp} " * stamps + text[at : at + 16384] for at in range(0, len(text), 16384)]
+    lines = ["".join(pieces).encode(), b"a " + b"b" * 9, b""]
+    await from_hosts._write(out, "h0", lambda line: ((0, line),), lines, stamps=stamps)
+    assert said[0] == (stamp * stamps, text.replace("hunter2-hunter2", "***"))
+    assert said[1:] == ([("a", "b" * 9), ("", "")] if stamps else [("", "a " + "b" * 9), ("", "")])
 
 
 @dataclass

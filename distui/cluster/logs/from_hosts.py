@@ -25,6 +25,7 @@ from distui.runs.lines.batch import STDERR, Batch
 from distui.runs.lines.docker_frames import stamp_ns
 from distui.runs.lines.events import LogLine
 from distui.runs.lines.text import LineAssembler, Stream, WholeLines, text_of
+from distui.runs.lines.times import STAMP
 from distui.runs.task.host_run import HostRun
 from distui.session import Connector
 from distui.whole import whole
@@ -129,11 +130,19 @@ async def _write(out: LogSink, host: str, split: Split, lines: Sequence[bytes], 
     groups: dict[int | None, list[LogLine]] = {}
     stream: Stream = "stderr" if out.wanted.stderr_only else "stdout"
     for line in lines:
-        stamp, text = line.split(b" ", 1) if stamps and b" " in line else (b"", line)
+        stamp, text = _parted(line) if stamps else (b"", line)
         for rank, piece in split(text):
             groups.setdefault(rank, []).append(LogLine(stream, text_of(piece), stamp.decode("ascii", "replace")))
     for rank, kept in groups.items():
         await out.lines(rank, host, kept)
+
+
+def _parted(line: bytes) -> tuple[bytes, bytes]:
+    """The stamp in front of a line, and the line. The engine gives a long one in pieces and stamps each (FAULTS M5)."""
+    stamp, space, text = line.partition(b" ")
+    if not space:
+        return b"", line
+    return stamp, text.replace(stamp + space, b"") if len(stamp) == STAMP else text
 
 
 # From now on
