@@ -31,9 +31,14 @@ WATCHDOG = 60
 """Seconds without a command (pings come every 15) after which the alarm ends a helper whose client vanished."""
 LOOK = 0.05
 """Seconds between two looks at files."""
-REST, SHORT_REST, SHORTEST, BUSY, FLOW, BUSY_FOR = 0.010, 0.002, 0.0005, 12 * 1024, 5 * 1024, 0.1
-"""Rest after a pass with data, so that many small writes become one packet. Short for a while after one of BUSY bytes,
-and shortest from one of FLOW bytes to the next: a unix socket holds some 280 small writes, which come in 1.7 ms."""
+REST, SHORT_REST, SHORTEST = 0.010, 0.002, 0.00025
+"""Rest after a pass with data, so that many small writes become one packet: usually, when much comes, and in full flow,
+where the engine would wait for us: a unix socket holds some 280 small writes, which come in 1.7 ms and often at once.
+"""
+BUSY, MANY, BUSY_FOR, FLOW_FOR = 12 * 1024, 40, 0.1, 0.005
+"""After a pass of BUSY bytes rests are short for a while. After another one in that while, or one of MANY lines, they
+are the shortest for a moment: flow that is full comes in bursts.
+"""
 FULL_REST = 0.025
 """Between two writes in full flow, where nobody waits for a line: few and large ones."""
 AGAIN = 0.05
@@ -57,6 +62,7 @@ class Helper:
         self.sampled_at = 0.0
         self.due = 0.0
         self.fast_until = 0.0
+        self.flow_until = 0.0
         self.write_at = 0.0
 
     def run(self) -> None:
@@ -105,12 +111,14 @@ class Helper:
 
     def rest(self, most: int, now: float) -> None:
         """Let small writes gather (see REST), unless the engine waits for us."""
-        if most >= BUSY or (most >= FLOW and now < self.fast_until):
+        lines, self.out.lines = self.out.lines, 0
+        much = most >= BUSY or (lines >= MANY and now < self.fast_until)
+        if much and now < self.fast_until:
+            self.flow_until = now + FLOW_FOR
+        if much:
             self.fast_until = now + BUSY_FOR
-        fast = now < self.fast_until
-        if most and not self.out.behind:
-            time.sleep((SHORTEST if most >= FLOW else SHORT_REST) if fast else REST)
-        self.out.behind = False
+        if most:
+            time.sleep(SHORTEST if now < self.flow_until else SHORT_REST if now < self.fast_until else REST)
 
     def serve(self, source: "Any") -> int:
         """Take what one source has; the number of bytes."""

@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 from distui.agent.pack import Packer
-from distui.agent.wire import BEHIND, READ, Out
+from distui.agent.wire import READ, Out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
@@ -56,7 +56,7 @@ class Request:
             self.out.late.append(self)
         self.held.append(data)
         self.size += len(data)
-        self.out.behind = self.out.behind or data.count(b"\n") >= BEHIND
+        self.out.lines = max(self.out.lines, data.count(b"\n"))
         if self.size >= READ:
             self.say_held()
 

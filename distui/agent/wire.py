@@ -13,8 +13,6 @@ if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never eval
 
 GREETING = b"\0distui helper 1 "
 """What comes before the frames, with the word we were started with and a newline: no login prints that by chance."""
-BEHIND = 150
-"""Lines in one read from which on a unix socket may have been full: it holds some 280 small writes."""
 READ = 256 * 1024
 """Bytes taken from one socket a pass, so that memory stays bounded."""
 
@@ -25,8 +23,8 @@ class Out:
     def __init__(self) -> None:
         self.parts: list[bytes] = []
         self.size = 0
-        self.behind = False
-        """Whether so much came in one read that the engine may have waited for us."""
+        self.lines = 0
+        """The most that one read of a source had in this pass: so many small writes."""
         self.late: list[Any] = []
         """Who has something to say as late as possible: what they gather costs less in one piece."""
 
