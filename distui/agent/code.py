@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 
-from distui.agent.code_store import HELD, NEW, OLD, USE, Store, hold, raw, remove, same, shown
+from distui.agent.code_store import HELD, NEW, OLD, USE, Store, hold, raw, read_manifest, remove, same, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
@@ -31,6 +31,8 @@ LOOK = 5
 without a word closes nothing here, and this program would wait for days."""
 SILENT = 60
 """Seconds without a byte after which the other side is gone."""
+FEW = 8
+"""So many contents are looked for in a manifest's text before it is read, which takes a hundred times as long."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -62,7 +64,6 @@ class Make:
         self.keep = request["keep"]
         self.claim = self.claimed()
         self.heard = 0.0
-        self.had = {}  # type: dict[Key, tuple[bytes, list[Any]]]
         self.old = {}  # type: dict[Key, tuple[bytes, int]]
         self.folders = set()  # type: set[bytes]
         self.linked = 0
@@ -127,38 +128,39 @@ class Make:
 
     def missing(self) -> "tuple[list[Any], int]":
         """One file for each content that no tree here has, and the bytes they need."""
-        for tree in self.store.trees():
-            top = self.store.top(tree)
-            for entry in (self.store.manifest(tree) or {}).values():
-                if entry[1] == "file":
-                    self.had.setdefault((entry[4], entry[2]), (top, entry))
-        found = {}  # type: dict[str, Any]
-        good = set()
+        left = {}  # type: dict[str, Any]
         for entry in self.entries:
-            _, kind, executable, _, sha = entry[:5]
-            if kind != "file" or sha in found or sha in good:
-                continue
-            if self.usable((sha, executable)) or self.usable((sha, not executable)):
-                good.add(sha)
-            else:
-                found[sha] = entry
-        return list(found.values()), sum(e[3] + BLOCK for e in found.values()) + BLOCK * len(self.entries)
+            if entry[1] == "file":
+                left.setdefault(entry[4], entry)
+        for tree in self.store.trees():
+            written = self.store.written(tree)
+            if len(left) > FEW or any(sha.encode("ascii") in written for sha in left):
+                self.find(left, self.store.top(tree), read_manifest(written) or {})
+        return list(left.values()), sum(e[3] + BLOCK for e in left.values()) + BLOCK * len(self.entries)
 
-    def usable(self, key: "Key") -> bool:
-        """Whether a file of a former tree has the content that its manifest says, by what `stat` tells; else it is not
-        thought of any more.
-        """
-        top, entry = self.had.get(key, (b"", None))
+    def find(self, left: "dict[str, Any]", top: bytes, manifest: "dict[str, Any]") -> None:
+        """Take out of what is `left` the contents that a former tree has."""
+        had = {}  # type: dict[Key, list[Any]]
+        for old in manifest.values():
+            if old[1] == "file" and old[4] in left:
+                had.setdefault((old[4], old[2]), old)
+        for sha, entry in list(left.items()):
+            for executable in (entry[2], not entry[2]):
+                if self.usable(top, had.get((sha, executable))):
+                    del left[sha]
+                    break
+
+    def usable(self, top: bytes, entry: "list[Any] | None") -> bool:
+        """Whether a file of a former tree has the content that its manifest says, by what `stat` tells."""
         if entry is None:
             return False
-        place = os.path.join(top, raw(entry[0]))
+        place = top + b"/" + raw(entry[0])
         try:
             if same(entry, place, os.lstat(place)):
-                self.old[key] = place, entry[6]
+                self.old[entry[4], entry[2]] = place, entry[6]
                 return True
         except OSError:
             pass
-        del self.had[key]
         return False
 
     def room(self, wanted: int) -> None:
@@ -188,8 +190,8 @@ class Make:
 
     def receive(self, top: bytes, entry: "list[Any]") -> bytes:
         """One content from the stream, at its first place."""
-        path, left, sha = os.path.join(top, raw(entry[0])), entry[3], entry[4]
-        self.parents(top, path)
+        path, left, sha = top + b"/" + raw(entry[0]), entry[3], entry[4]
+        self.parents(path)
         digest = hashlib.sha256()
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o755 if entry[2] else 0o644)
         try:
@@ -211,8 +213,8 @@ class Make:
     def place(self, top: bytes, entry: "list[Any]", fresh: "dict[str, bytes]") -> int:
         """Put one entry where it belongs; its time stamp."""
         path, kind, executable, _, sha, target = entry[:6]
-        place = os.path.join(top, raw(path))
-        self.parents(top, place)
+        place = top + b"/" + raw(path)
+        self.parents(place)
         if kind == "folder":
             os.makedirs(place, 0o755, exist_ok=True)
         elif kind == "link":
@@ -239,9 +241,9 @@ class Make:
             raise Refused("changed", shown(place), {})
         return os.lstat(place).st_mtime_ns
 
-    def parents(self, top: bytes, path: bytes) -> None:
-        """The folders above a place inside `top`, each looked for once."""
-        folder = os.path.dirname(path)
+    def parents(self, path: bytes) -> None:
+        """The folders above a place in a tree, each looked for once."""
+        folder = path[: path.rindex(b"/")]
         if folder not in self.folders:
             os.makedirs(folder, 0o755, exist_ok=True)
             self.folders.add(folder)
@@ -268,14 +270,14 @@ class Make:
             source, top = os.path.join(self.store.path(self.tree), b"tree"), os.path.join(made, b"tree")
             os.mkdir(top)
             for path, kind, executable, _, _, target in (entry[:6] for entry in links_last(self.entries)):
-                place = os.path.join(top, raw(path))
-                self.parents(top, place)
+                place = top + b"/" + raw(path)
+                self.parents(place)
                 if kind == "folder":
                     os.makedirs(place, exist_ok=True)
                 elif kind == "link":
                     os.symlink(raw(target), place)
                 else:
-                    copy(os.path.join(source, raw(path)), place)
+                    copy(source + b"/" + raw(path), place)
                     os.chmod(place, 0o777 if executable else 0o666)
             for folder, _, _ in os.walk(top):
                 os.chmod(folder, 0o777)

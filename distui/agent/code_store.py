@@ -90,13 +90,17 @@ class Store:
                     pass
         return found
 
+    def written(self, tree: str) -> bytes:
+        """A tree's manifest as it was written: in it a content is found without reading all of it; empty without one."""
+        try:
+            with open(os.path.join(self.path(tree), b"manifest.json"), "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
+
     def manifest(self, tree: str) -> "dict[str, Any] | None":
         """What a tree holds; None when it was not finished."""
-        try:
-            with open(os.path.join(self.path(tree), b"manifest.json"), encoding="ascii") as file:
-                return {entry[0]: entry for entry in json.load(file)}
-        except (OSError, ValueError):
-            return None
+        return read_manifest(self.written(tree))
 
     def intact(self, tree: str) -> bool:
         """Whether a tree is there, complete and as it was made."""
@@ -129,6 +133,14 @@ class Store:
         for path in doomed:
             remove(path)
         return len(gone), freed
+
+
+def read_manifest(written: bytes) -> "dict[str, Any] | None":
+    """The entries of a manifest by their paths; None where it is none."""
+    try:
+        return {entry[0]: entry for entry in json.loads(written.decode("ascii"))}
+    except ValueError:
+        return None
 
 
 class Lock:

@@ -201,6 +201,27 @@ async def test_only_what_changed_is_sent(place: Place, code: Path) -> None:
     assert (place.tree(marked) / "train.py").stat().st_mode & 0o111
 
 
+async def test_what_only_an_older_tree_has_is_not_sent_again(place: Place, code: Path) -> None:
+    """A few contents and many, also where the newest tree had one of them and it was edited there."""
+    for n in range(20):
+        (code / f"part{n}.py").write_text(f"{n}\n")
+    first = source_of(code)
+    await place.give(first)
+    for n in range(20):
+        (code / f"part{n}.py").write_text("new\n")
+    await place.give(source_of(code), "r2")
+    for n, run in ((19, "r3"), (0, "r4")):
+        for back in range(n, 20):
+            (code / f"part{back}.py").write_text(f"{back}\n")
+        after = source_of(code)
+        assert await place.give(after, run) == Sent(0, 0)
+        assert (place.tree(first) / "part19.py").samefile(place.tree(after) / "part19.py")
+    (place.tree(after) / "run.sh").unlink()
+    (place.tree(after) / "run.sh").write_text("hacked\n")
+    (code / "train.py").write_text("print('two')!\n")
+    assert await place.give(source_of(code), "r5") == Sent(1, 14)
+
+
 async def test_a_host_that_has_the_tree_is_told_its_id_only(
     place: Place, code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
