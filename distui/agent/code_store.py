@@ -91,7 +91,7 @@ class Store:
         return found
 
     def written(self, tree: str) -> bytes:
-        """A tree's manifest as it was written: in it a content is found without reading all of it; empty without one."""
+        """A tree's manifest as it was written, in which a content is found without reading it; empty without one."""
         try:
             with open(os.path.join(self.path(tree), b"manifest.json"), "rb") as file:
                 return file.read()
