@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import struct
 import sys
 import time
@@ -938,6 +939,24 @@ async def test_a_pid_that_is_somebody_elses_by_now_is_not_the_task(
     async with following(PROCESS, taken, str(folder)) as (follower, _):
         await follower.drained()
     assert next(e.state for e in taken.events if isinstance(e, Exited)) == "lost"
+
+
+async def test_a_tail_that_is_killed_is_no_log_that_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without python3 the log is read by a command of its own, which its host may end: another one reads on."""
+    monkeypatch.setattr(helper, "start", lambda word: ("sh", "-c", "exit 127"))
+    monkeypatch.setattr(feed_channels, "_LOOK", 0.02)
+    taken, folder = Taken(), task_folder(tmp_path, b"one\n", os.getpid())
+    async with following(PROCESS, taken, str(folder)) as (follower, connector):
+        await taken.until(lambda: bytes(taken.log) == b"one\n")
+        os.killpg(connector.session.channels[-1].process.pid, signal.SIGKILL)
+        with (folder / "log").open("ab") as log:
+            log.write(b"two\n")
+        await taken.until(lambda: bytes(taken.log) == b"one\ntwo\n")
+        (folder / "exit").write_text("0 1")
+        await follower.drained()
+    assert not any(e.lines_missing for e in taken.events if isinstance(e, Note))
 
 
 @contextmanager

@@ -141,11 +141,13 @@ class TailStream(ChannelStream):
         if ended:
             await pouring
         await self._channel.close()
-        if not ended:
-            self._channel = await self._session.open(self._argv(_READ_REST))
-            await self.pour(self._channel, _BEGIN)
-        whole = self._complete.is_set() and not ended and await self._channel.wait() == 0
-        self.take_end({"offset": self._offset} if whole else {"missing": True})
+        if ended:  # it ends with us only: somebody killed it, and that says nothing about the file
+            words = self._channel.stderr_tail().decode("utf-8", "replace").strip()
+            self.take_end({"error": words or "`tail` ended"})
+            return
+        self._channel = await self._session.open(self._argv(_READ_REST))
+        await self.pour(self._channel, _BEGIN)
+        self.take_end({"offset": self._offset} if await self._channel.wait() == 0 else {"missing": True})
 
     def _argv(self, script: str) -> tuple[str, ...]:
         return ("sh", "-c", f"echo distui-begin; {script}", str(self._offset + 1), self._path)
