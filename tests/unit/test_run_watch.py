@@ -121,6 +121,17 @@ async def test_how_far_logs_were_read_is_noted_though_the_clock_was_set_back(mak
             assert point["resume"]["written"] == len(text)
 
 
+async def test_of_many_tasks_it_is_noted_less_often(make: Any) -> None:
+    """Each note is a new file: of 32 tasks every two seconds."""
+    watched = make(plan_for(*(f"h{n}" for n in range(32))))
+    noted = []
+    async with watched.watch.following(watched.hosts, adopted=False):
+        for watched.now, text in ((100.0, b"one\n"), (101.9, b"second\n"), (102.0, b"third\n")):
+            await watched.watch.take("h3", records(3, text))
+            noted.append(json.loads(watched.stored.follow_file(3).read_bytes())["resume"]["written"])
+    assert noted == [4, 4, 6]
+
+
 async def test_what_was_said_before_it_was_followed_is_progress_of_then(make: Any) -> None:
     """A run that is taken up in the morning: its loss over the night, not only the last one."""
     plan = dataclasses.replace(plan_for("h1"), progress=r"step (?P<step>\d+)")

@@ -16,7 +16,10 @@ from distui.runs.watch.progress import ProgressWatch
 from distui.runs.watch.track import TaskTrack
 from distui.runs.watch.tracker import RunTracker
 
-CHECKPOINT_SECONDS = 1.0
+CHECKPOINT_SECONDS, CHECKPOINTS = 1.0, 16
+"""How often it is noted how far a task's log was read, at the most; of all tasks together so many times a second, as each
+takes a new file. What came since the last one is read again by who goes on after a crash.
+"""
 
 
 class WatchedLines:
@@ -37,7 +40,8 @@ class WatchedLines:
         await self._show(track, track.log.feed(event.batch))
         track.unsaved = event.resume
         now = self._tracker.clock()
-        if not 0 <= now - track.saved_at < CHECKPOINT_SECONDS:  # a clock may be set back
+        every = max(CHECKPOINT_SECONDS, len(self._tracker.tracks) / CHECKPOINTS)
+        if not 0 <= now - track.saved_at < every:  # a clock may be set back
             track.saved_at = now
             track.save()
         await self.room.look(track)
