@@ -17,8 +17,8 @@ from distui.runs.watch.track import TaskTrack
 from distui.runs.watch.tracker import RunTracker
 
 CHECKPOINT_SECONDS, CHECKPOINTS = 1.0, 16
-"""How often it is noted how far a task's log was read, at the most; of all tasks together so many times a second, as each
-takes a new file. What came since the last one is read again by who goes on after a crash.
+"""How often it is noted how far a task's log was read, at the most, and how many times a second for all tasks together:
+each note is a new file. What came since the last one is read again by who goes on after a crash.
 """
 
 
