@@ -279,6 +279,7 @@ WORDS = [
     *("Host ", "HostName ", "slots=", "[all:vars]\n", "ansible_host=", "${A:-", "$", "0-", ","),
     *("9" * 30, "9" * 5000, "²", "=", "\x1b]52;c;"),
     *('File "a.py", line 1, in f\n', "  raise\n", "2026-11-21T02:35:34.123456789Z", "stdout F "),
+    *("[1,0]<stderr>:", "[default0]:[rank0]: ", "0: ", "[0] ", "  | ", "  +-+---- 1 ----\n"),
     *("P ", "running", "\n", "\n"),
     *("#0-0 (5f3a9c0e12345678) MISMATCH\n", "    0  1  2  4  8  8  RUNNING  MISMATCH\n"),
     *("#0-0 (5f) INCOMPLETE\n", "DEAD\n", "  Process 7 on node h managing GPU 5\n"),

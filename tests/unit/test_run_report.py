@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.runs.lines.events import Event, Failure, RankChanged, RunEnded, RunOpened, StopAsked
-from distui.runs.lines.severity import headline_of
+from distui.runs.lines.prefixes import parts
+from distui.runs.lines.severity import headline_of, severity
 from distui.runs.lines.traceback import Fold, around, folds, started
 from distui.runs.report.text import evidence, failed_ranks, last_lines, report
 from distui.runs.state.reducer import RunState, apply
@@ -45,10 +47,93 @@ def test_library_frames_and_advice_fold() -> None:
     ]
 
 
-def test_lines_with_a_rank_before_them_fold_too() -> None:
-    """torch writes `[rank3]: ` before every line of a traceback."""
-    lines = [f"[rank3]: {line}" for line in TRACEBACK[:9]]
-    assert [(fold.start, fold.stop) for fold in folds(lines)] == [(3, 8)]
+BEFORE = (
+    "[rank3]: ", "[default0]:", "[default0]:[rank3]: ", "[1,3]<stderr>:", "[1,3]<stderr>: ", "[1,3]<stderr>:[rank3]: ",
+    "[prterun-h1-77@1,3][h1:81]<stderr>: ", "[3]<stderr>:", "[3] ", "3: ", "013: ", "(Trainer pid=5, ip=10.0.0.1) ",
+    "  | ", "      | ", "3:   | ", "[1,3]<stderr>:  | ", "[rank3]:     | ",
+)  # fmt: skip
+"""What torch, torchrun, Open MPI (old and new), horovodrun, MPICH, `srun --label` and Ray put before each line of a
+traceback, and Python in an exception group.
+"""
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_lines_with_a_rank_before_them_fold_too(before: str) -> None:
+    """And the notes after it, which are told without it."""
+    lines = [(before + line).rstrip() for line in TRACEBACK]
+    assert folds(lines) == folds(TRACEBACK)
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_lines_of_another_rank_do_not_fold_with_a_frame(before: str) -> None:
+    """Where ranks write into one log: its code below a library frame of another stays, and so do its frames."""
+    frame, code = (before + line for line in TRACEBACK[3:5])
+    for other in ("[rank4]: ", "[1,4]<stderr>:", "4: ", "        | "):
+        own, own_code = (other + line for line in TRACEBACK[1:3])
+        for lines in ([frame, own_code], [frame, own_code, code], [frame, own, own_code, code], [own, frame, own_code]):
+            assert not folds(lines)
+        assert [(fold.start, fold.stop) for fold in folds([frame, code, own_code, frame, code])] == [(0, 2), (3, 5)]
+
+
+def test_a_blank_line_between_notes_needs_no_rank() -> None:
+    """torch writes it so."""
+    lines = [f"[rank3]: {line}" if line else "" for line in TRACEBACK]
+    assert folds(lines) == folds(TRACEBACK)
+    assert folds(["[rank3]: " + TRACEBACK[9], "[rank4]: " + TRACEBACK[10]]) == []
+
+
+GROUP = [
+    "  + Exception Group Traceback (most recent call last):",
+    '  |   File "<frozen runpy>", line 198, in _run_module_as_main',
+    f'  |   File "{TORCH[:-5]}mytrain/__main__.py", line 9, in <module>',
+    "  |     asyncio.run(main())",
+    '  |   File "/usr/lib/python3.11/asyncio/runners.py", line 190, in run',
+    "  |     return runner.run(main)",
+    "  |            ^^^^^^^^^^^^^^^^",
+    "  | ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions)",
+    "  +-+---------------- 1 ----------------",
+    "    | Traceback (most recent call last):",
+    f'    |   File "{TORCH[:-5]}mytrain/load.py", line 5, in load',
+    "    |     read(path)",
+    f'    |   File "{TORCH}/x.py", line 5, in read',
+    "    |     raise ValueError(path)",
+    "    | ValueError: odd",
+    "    +---------------- 2 ----------------",
+    f'    |   File "{TORCH}/x.py", line 5, in read',
+    "    | ValueError: odd, too",
+    "    +------------------------------------",
+]
+
+
+@pytest.mark.parametrize("before", ["", "[rank0]: ", "[1,0]<stderr>:", "0: "])
+def test_an_exception_group_folds(before: str) -> None:
+    """Each exception by itself; what was started is one's own in those of the group, too."""
+    lines = [before + line for line in GROUP]
+    assert [(fold.start, fold.stop) for fold in folds(lines)] == [(4, 7), (12, 14)]
+    assert started(lines) == {"mytrain"}
+    assert [(fold.start, fold.stop) for fold in folds(lines[8:])] == [(2, 6)]
+    assert [(fold.start, fold.stop) for fold in folds(lines[8:], {"mytrain"})] == [(4, 6)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0: something", "[0] something", "[1,0]<stderr>:something", "  | something", "  something", "12: x", "", "3:"],
+)
+def test_other_lines_never_fold(text: str) -> None:
+    """Whatever they begin with, alone and below each other."""
+    assert not folds([text] * 5)
+    assert not folds([TRACEBACK[3], text]) or text.startswith("  something")
+
+
+@pytest.mark.parametrize("part", ["[1,", "[0] ", "0: ", "[rank1]:", "1", "[a.", " ", "  | ", "(a pid=", 'File "', ":"])
+def test_what_stands_before_a_line_is_found_soon(part: str) -> None:
+    """However long a line goes on like that."""
+    began = time.process_time()
+    line = part * 200_000
+    assert not folds([line, f'{line}  File "x", line 1, in f'])
+    assert "".join(parts(line)) == line
+    assert severity(line) != "error"
+    assert time.process_time() - began < 2.0
 
 
 SITE = "/usr/lib/python3.11/site-packages"
@@ -185,7 +270,10 @@ def test_numbers_count_from_the_log() -> None:
     assert [(fold.start, fold.hidden) for fold in around(TRACEBACK, 1000)] == [(1003, 4), (1009, 3)]
 
 
-@given(st.lists(st.sampled_from([*TRACEBACK, "step 1 loss 2", "    indented"]), max_size=60))
+LINES = [*TRACEBACK, *GROUP, "step 1 loss 2", "    indented"]
+
+
+@given(st.lists(st.builds("{}{}".format, st.sampled_from(["", "", *BEFORE]), st.sampled_from(LINES)), max_size=60))
 def test_folds_never_overlap_and_hide_something(lines: list[str]) -> None:
     """Whatever the order of lines, folds lie in it one after the other, and none hides an error."""
     end = 0
@@ -193,6 +281,7 @@ def test_folds_never_overlap_and_hide_something(lines: list[str]) -> None:
         assert end <= fold.start < fold.stop <= len(lines)
         assert fold.hidden > 0
         assert not any("AcceleratorError" in line for line in lines[fold.start : fold.stop])
+        assert not any('"/work/train.py"' in line for line in lines[fold.start : fold.stop])
         end = fold.stop
 
 
@@ -247,6 +336,21 @@ def test_the_headline_is_without_the_rank_torch_writes_before_it() -> None:
     """Who it was stands beside it anyway."""
     failure = Failure(1, "h2", 1, "exit 1", excerpt=("[rank1]: Traceback", "[rank1]: RuntimeError: no", "more"))
     assert headline_of(failure) == "RuntimeError: no"
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_the_headline_is_without_what_a_launcher_writes_before_it(before: str) -> None:
+    """It is the error, whatever is said after it, and how ever the line begins."""
+    said = ("Traceback", "RuntimeError: no", "more")
+    assert headline_of(Failure(1, "h2", 1, "exit 1", excerpt=tuple(before + line for line in said))) == said[1]
+    assert severity(before + said[1]) == "error"
+
+
+@pytest.mark.parametrize("text", ["3: hello", "[3] hello", "| a | b |", "10: 20: 30"])
+def test_a_headline_that_begins_with_a_number_is_whole(text: str) -> None:
+    """It need be no rank."""
+    assert headline_of(Failure(1, "h2", 1, "exit 1", excerpt=("step 2", text))) == text
+    assert severity(text) == ""
 
 
 def test_a_run_that_goes_well_has_a_report_too() -> None:

@@ -916,6 +916,16 @@ def test_the_error_of_a_rank_that_a_program_started_is_shown(log: list[str]) -> 
     assert (found.rank, found.excerpt) == (1, tuple(RAISED))
 
 
+@pytest.mark.parametrize("tag", ["[1,{}]<stderr>:", "[1,{}]<stderr>: ", "[{}]<stderr>:", "(Trainer pid={}) "])
+def test_the_error_of_a_rank_that_another_launcher_started_is_shown(tag: str) -> None:
+    """`mpirun --tag-output`, horovodrun, Ray: its own lines, without those of the rank beside it."""
+    raised, lost = ([tag.format(rank) + line.partition(" ")[2] for line in lines]
+                    for rank, lines in ((3, RAISED), (2, CLOSED)))  # fmt: skip
+    log = ["step 20", *lost[:1], *raised, *lost[1:], *REPORT]
+    words = last_words(tuple(Line(10.0 + at / 100, text) for at, text in enumerate(log)))
+    assert words is not None and words.own == tuple(raised)
+
+
 def test_what_a_launcher_says_is_shown_where_a_rank_said_nothing() -> None:
     """A rank that was killed: the report is all there is."""
     lines = tuple(Line(10.0, text) for text in ("step 20", *REPORT))

@@ -14,6 +14,7 @@ from distui.runs.verdict.success import suspicious
         ("[rank3]:   File", "  File"),
         ("[default0]:[rank0]: Traceback (most recent call last):", "Traceback (most recent call last):"),
         ("[1,3]<stderr>:ValueError: bad", "ValueError: bad"),
+        ("[prterun-h1-77@1,3][h1:81]<stderr>: ValueError: bad", "ValueError: bad"),
         ("2026-11-22 20:18:10.000 [ERROR] [rank 1]     step(batch)", "    step(batch)"),
         ("2026-11-22T20:18:10Z [ERROR] KeyError: 'x'", "KeyError: 'x'"),
         ("[ERROR] disk is slow", "[ERROR] disk is slow"),

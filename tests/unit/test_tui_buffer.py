@@ -173,6 +173,48 @@ def test_the_package_that_was_started_is_known_where_its_traceback_was_looked_at
     assert view.own == {"mytrain"}
 
 
+SITE = "/usr/lib/python3.11/site-packages"
+
+
+def closed(view: LogView, count: int) -> list[int]:
+    """The lines whose rows are closed folds."""
+    return [line for line in range(count) if view.mark(line) is not None]
+
+
+def test_a_group_s_exceptions_fold_together(tmp_path: Path) -> None:
+    """From its head on, at whichever of them: the package that was started is in its head only."""
+    lines = [
+        "  + Exception Group Traceback (most recent call last):",
+        f'  |   File "{SITE}/mytrain/cli.py", line 3, in <module>',
+        f'  |   File "{SITE}/torch/nn/x.py", line 3, in f',
+        "  |     call()",
+        "  +-+---------------- 1 ----------------",
+        "    | Traceback (most recent call last):",
+        f'    |   File "{SITE}/mytrain/load.py", line 3, in load',
+        "    |     call()",
+        f'    |   File "{SITE}/torch/nn/x.py", line 3, in f',
+        "    |     call()",
+        "    | ValueError: odd",
+    ]
+    view = LogView(written(tmp_path / "a.log", "\n".join([*lines, ""]).encode()))
+    assert view.fold_near(10) and view.own == {"mytrain"}
+    assert closed(view, len(lines)) == [2, 8]
+    assert not view.fold_near(0)
+
+
+def test_a_rank_s_traceback_folds_around_lines_of_others(tmp_path: Path) -> None:
+    """From its own head on, where ranks write into one log; another's code stays."""
+    frame = (f'  File "{SITE}/torch/nn/x.py", line 3, in f', "    call()", "    ^^^^")
+    lines = [
+        *("[1,0]<stderr>:Traceback (most recent call last):", *(f"[1,0]<stderr>:{line}" for line in frame)),
+        *("[1,1]<stderr>:Traceback (most recent call last):", f"[1,0]<stderr>:{frame[0]}", f"[1,1]<stderr>:{frame[1]}"),
+        *("[1,0]<stderr>:ValueError: odd", *(f"[1,1]<stderr>:{line}" for line in frame)),
+    ]
+    view = LogView(written(tmp_path / "a.log", "\n".join([*lines, ""]).encode()))
+    assert view.fold_near(7)
+    assert closed(view, len(lines)) == [1, 8]
+
+
 @pytest.mark.parametrize(
     ("text", "line", "hit"),
     [

@@ -81,6 +81,28 @@ def test_own_code_and_libraries() -> None:
     assert spans("Traceback (most recent call last):") == [(0, 34, "strong")]
 
 
+@pytest.mark.parametrize("before", ["[rank1]: ", "[1,3]<stderr>:", "[3] ", "3: ", "[default0]:[rank3]: ", "  | "])
+def test_code_of_ranks_that_write_into_one_log(before: str) -> None:
+    """Or of an exception group: as without what stands before it, in lines that have it."""
+    own, library = f'{before}  File "/work/train.py", line 3, in main', f'{before}  File "<frozen x>", line 3, in f'
+    code = f"{before}    loss.backward()"
+    (start, stop, _) = next(span for span in spans(own) if span[2] == "path")
+    assert own[start:stop] == "/work/train.py"
+    assert [kind for _, _, kind in spans(own)] == ["muted", "path", "muted"]
+    assert spans(library) == [(0, len(library), "faint")]
+    assert spans(code, library) == [(0, len(code), "faint")]
+    assert spans(code, own) == []
+    other = code.replace("1", "2").replace("3", "4").replace("  | ", "")
+    assert spans(other, library) == spans(other)
+    assert [kind for _, _, kind in spans(f"{before}ValueError: odd", code)] == ["error"]
+
+
+@pytest.mark.parametrize("text", ["0: something", "[0] something", "[1,0]<stderr>:something", "| a | b |"])
+def test_other_lines_are_not_coloured(text: str) -> None:
+    """Below a frame neither."""
+    assert spans(text) == spans(text, '  File "<frozen x>", line 3, in f') == []
+
+
 @given(st.text(max_size=200), st.text(max_size=80))
 def test_spans_stay_inside(text: str, before: str) -> None:
     """Whatever a rank prints, what is coloured lies within the line."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from typing import Literal
 
 from distui.regex import regex
 from distui.runs.lines.severity import WARN, severity
-from distui.runs.lines.traceback import FRAME, is_library
+from distui.runs.lines.traceback import Frame, frame_of, is_library
 
 Kind = Literal["error", "warn", "strong", "path", "muted", "faint"]
 Span = tuple[int, int, Kind]
@@ -27,10 +26,10 @@ def spans(text: str, before: str = "", own: Collection[str] = ()) -> list[Span]:
     """
     if _HEAD.search(text):
         return [(0, len(text), "strong")]
-    if frame := FRAME.match(text):
-        return _frame_spans(frame, own)
-    if (above := FRAME.match(before)) and text.startswith(" "):
-        return [(0, len(text), "faint")] if is_library(above[2], own) else []
+    if frame := frame_of(text):
+        return _frame_spans(text, frame, own)
+    if (above := frame_of(before)) and (above.line.text_of(text) or "").startswith(" "):
+        return [(0, len(text), "faint")] if is_library(above.path, own) else []
     if level := severity(text):
         return [(0, len(text), level), *_word(text, level)]
     prefix = _PREFIX.match(text)
@@ -47,8 +46,7 @@ def _word(text: str, level: str) -> list[Span]:
     return [(word.start(), word.end(), "strong")] if word else []
 
 
-def _frame_spans(frame: re.Match[str], own: Collection[str]) -> list[Span]:
-    start, stop, end = frame.end(1), frame.end(2), frame.end(3)
-    if is_library(frame[2], own):
-        return [(0, end, "faint")]
-    return [(0, start, "muted"), (start, stop, "path"), (stop, end, "muted")]
+def _frame_spans(text: str, frame: Frame, own: Collection[str]) -> list[Span]:
+    if is_library(frame.path, own):
+        return [(0, len(text), "faint")]
+    return [(0, frame.begin, "muted"), (frame.begin, frame.end, "path"), (frame.end, len(text), "muted")]

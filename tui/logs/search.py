@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from distui.patterns import BadPattern, Searches, compiled
 from distui.regex import regex
+from distui.runs.lines.prefixes import parts
 from distui.runs.lines.text import safe
-from distui.runs.lines.traceback import HEAD, Fold, around, own_packages
+from distui.runs.lines.traceback import HEAD, Fold, around, started
 from distui.tui.logs.buffer import SLICE, LogBuffer
 from distui.tui.logs.folds import Folds
 
@@ -121,10 +122,17 @@ NEAR_LINES = 400
 
 
 def _traceback(texts: list[str], at: int) -> tuple[int, int]:
-    """From the head of the traceback a line is in (else from the line) to the head of the next one."""
-    heads = [i for i, text in enumerate(texts) if HEAD in text]
-    begin = max((i for i in heads if i <= at), default=at)
-    return begin, min((i for i in heads if i > at), default=len(texts))
+    """From the head of the traceback a line is in (else from the line) to the head of the next one.
+
+    A group's is one with those in it. Where ranks write into one log, it is the one of the line's own rank.
+    """
+    rank = parts(texts[at]).rank.rstrip() if at < len(texts) else ""
+    heads = {i: parts(text) for i, text in enumerate(texts) if HEAD in text}
+    outer = [i for i, head in heads.items() if "|" not in head.margin]
+    of_rank = [i for i in outer if heads[i].rank.rstrip() == rank]
+    found = of_rank if any(i <= at for i in of_rank) else outer
+    begin = max((i for i in found if i <= at), default=at)
+    return begin, min((i for i in found if i > at), default=len(texts))
 
 
 async def read_on(view: LogView) -> None:
@@ -192,8 +200,8 @@ class LogView:
         """Fold what can be in the traceback around a line. Whether there was something new."""
         first, texts = self._near(line)
         begin, end = _traceback(texts, line - first)
-        self.own |= own_packages(texts[begin:end])
-        return self.folds.add(around(texts[begin:end], first + begin))
+        self.own |= started(texts[begin:end])
+        return self.folds.add(around(texts[begin:end], first + begin, self.own))
 
     def toggle_near(self, line: int) -> bool:
         """Open all that is folded in the traceback around a line, its last line too, or fold it again."""

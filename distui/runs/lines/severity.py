@@ -6,11 +6,13 @@ from typing import Literal
 
 from distui.regex import regex
 from distui.runs.lines.events import Failure
+from distui.runs.lines.prefixes import PREFIX, parts, unranked
 from distui.runs.lines.text import safe
-from distui.runs.lines.traceback import RANK_PREFIX
 
+_RAISED = r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure)(?::|$)"
+_RAISED_LINE = regex(rf"^{_RAISED}")
 ERROR = regex(
-    r"^(?:\[rank\d+\]:? ?)?[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure)(?::|$)"
+    rf"^{PREFIX}{_RAISED}"
     r"|\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|CUDA error|[Oo]ut of memory|Segmentation fault|core dumped|\bXid\b"
 )
 WARN = regex(r"\b(?:NCCL WARN|WARNING|WARN|[A-Za-z]*Warning|[Ww]atchdog|[Rr]etransmit)\b|[ =:](?:nan|NaN|-?inf)\b")
@@ -24,7 +26,15 @@ def severity(text: str) -> Literal["error", "warn", ""]:
 
 
 def headline_of(failure: Failure) -> str:
-    """The one line that says what happened: its last error, else the last thing it said; without `[rank3]: `."""
-    lines = [RANK_PREFIX.sub("", safe(text)).strip() for text in failure.excerpt if text.strip()]
+    """The one line that says what happened: its last error, else the last thing it said; without `[rank3]: `, or what
+    else a launcher puts before it.
+    """
+    lines = [_meant(safe(text)).strip() for text in failure.excerpt if text.strip()]
     errors = [line for line in lines if severity(line) == "error"]
     return (errors or lines or [failure.words])[-1]
+
+
+def _meant(text: str) -> str:
+    """A line without the rank; a number or a margin before it is left out of what was raised only."""
+    raised = parts(text).text
+    return raised if _RAISED_LINE.match(raised) else unranked(text)

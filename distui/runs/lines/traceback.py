@@ -1,8 +1,9 @@
 """What of a Python traceback nobody needs to read first: frames of libraries, and notes that always follow. Pure.
 
-A frame is its `File "..."` line and what is indented below it (code, `^^^^` marks). Frames of one's own code stay,
-and so does the package that was started when that is an installed one (`python -m mytrain`); library frames in a row
-fold into one. The lines CUDA adds to every error fold too.
+A frame is its `File "..."` line and what is indented below it (code, `^^^^` marks), all with the same before it: a
+rank, where a launcher writes that, the margin of an exception group. Frames of one's own code stay, and so does the
+package that was started when that is an installed one (`python -m mytrain`); library frames in a row fold into one. The
+lines CUDA adds to every error fold too.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ from collections.abc import Collection, Iterator, Sequence
 from distui.amounts import counted
 from distui.frozen import frozen
 from distui.regex import regex
+from distui.runs.lines.prefixes import Parts, parts
 
-RANK_PREFIX = regex(r"^\[(?:rank|default)\d+\]:? ?")
-"""What torch and torchrun put before a rank's lines."""
-FRAME = regex(r'^(\s*+(?:\[rank\d+\]:? ?\s*+)?File ")([^"]+)(", line \d+, in .*)$')
+_FRAME = regex(r'^(\s*+File ")([^"]+)(", line \d+, in .*)$')
 LIBRARY = regex(
     r"/lib(?:64)?/(?:python|pypy)\d\.\d+t?/|/lib(?:64)?/(?:python|pypy)\d/dist-packages/"
     r"|^<(?:frozen |@beartype|__array_function__|attrs |decorator-gen|eval_with_key|lambdify)"
@@ -47,6 +47,34 @@ NAMED = 2
 
 
 @frozen
+class Frame:
+    """The `File "..."` line of a frame."""
+
+    line: Parts
+    path: str
+    function: str
+    """How the line ends: `, line 7, in <module>`."""
+    begin: int
+    """Where in the line the path begins."""
+
+    @property
+    def end(self) -> int:
+        """Where the path ends."""
+        return self.begin + len(self.path)
+
+
+def frame_of(line: str) -> Frame | None:
+    """The frame that a line begins, whoever it is of."""
+    if 'File "' not in line:
+        return None
+    said = parts(line)
+    found = _FRAME.match(said.text)
+    if found is None:
+        return None
+    return Frame(said, found[2], found[3], len(said.prefix) + found.end(1))
+
+
+@frozen
 class Fold:
     """Lines `start` to `stop` (not included) of a text, and what stands for them."""
 
@@ -72,36 +100,32 @@ def started(lines: Sequence[str]) -> frozenset[str]:
     """The installed packages that tracebacks in these lines begin in: the program itself was started from there."""
     found = set()
     for at, line in enumerate(lines):
-        if HEAD in line and (package := _started(lines, at + 1)):
+        if HEAD in line and (package := _started(lines, at)):
             found.add(package)
     return frozenset(found - _LAUNCHERS)
 
 
-def own_packages(lines: Sequence[str]) -> frozenset[str]:
-    """`started`, of lines with the rank before them."""
-    return started([RANK_PREFIX.sub("", line) for line in lines])
-
-
-def _started(lines: Sequence[str], at: int) -> str:
+def _started(lines: Sequence[str], head: int) -> str:
     """The package of the first frame that is not what starts programs, when the program begins with it."""
-    by_script = False
-    while at < len(lines) and (frame := FRAME.match(lines[at])) is not None:
-        if not _STARTS.search(frame[2]):
-            package = _PACKAGE.match(frame[2])
-            return package[1] if package and (by_script or frame[3].endswith(" in <module>")) else ""
-        by_script = by_script or "/bin/" in frame[2]
-        at = _end(lines, at)
+    by_script, above, at = False, parts(lines[head]), head + 1
+    while at < len(lines) and (frame := frame_of(lines[at])) is not None and frame.line.is_beside(above):
+        if not _STARTS.search(frame.path):
+            package = _PACKAGE.match(frame.path)
+            return package[1] if package and (by_script or frame.function.endswith(" in <module>")) else ""
+        by_script = by_script or "/bin/" in frame.path
+        at = _end(lines, at, frame)
     return ""
 
 
-def folds(lines: Sequence[str]) -> list[Fold]:
-    """What to fold in these lines, in order; they may begin and end in the middle of a traceback."""
-    plain = [RANK_PREFIX.sub("", line) for line in lines]
+def folds(lines: Sequence[str], own: Collection[str] = ()) -> list[Fold]:
+    """What to fold in these lines, in order; they may begin and end in the middle of a traceback. `own` are installed
+    packages that are known to be one's own.
+    """
     found: list[Fold] = []
-    own = started(plain)
+    own = started(lines).union(own)
     i = 0
-    while i < len(plain):
-        fold = _frames(plain, i, own) or _notes(plain, i)
+    while i < len(lines):
+        fold = _frames(lines, i, own) or _notes(lines, i)
         if fold is not None and fold.hidden > 0:
             found.append(fold)
         i = fold.stop if fold is not None else i + 1
@@ -109,21 +133,26 @@ def folds(lines: Sequence[str]) -> list[Fold]:
 
 
 def _frames(lines: Sequence[str], at: int, own: Collection[str]) -> Fold | None:
-    """The library frames in a row that begin here."""
-    paths, stop = [], at
-    while stop < len(lines) and (frame := FRAME.match(lines[stop])) is not None and is_library(frame[2], own):
-        paths.append(frame[2])
-        stop = _end(lines, stop)
+    """The library frames in a row that begin here, of one rank and exception."""
+    first, stop = frame_of(lines[at]), at
+    paths: list[str] = []
+    while first is not None and stop < len(lines) and (frame := frame_of(lines[stop])) is not None:
+        if not frame.line.is_beside(first.line) or not is_library(frame.path, own):
+            break
+        paths.append(frame.path)
+        stop = _end(lines, stop, frame)
     if not paths:
         return None
     return Fold(at, stop, f"{counted(len(paths), 'frame')} in {_named(paths)}")
 
 
-def _end(lines: Sequence[str], at: int) -> int:
+def _end(lines: Sequence[str], at: int, frame: Frame) -> int:
     """Where the frame that begins here ends: code and marks are indented deeper than its `File` line."""
-    depth = _indent(lines[at])
+    depth = _indent(frame.line.text)
     stop = at + 1
-    while stop < len(lines) and lines[stop].strip() and _indent(lines[stop]) > depth and not FRAME.match(lines[stop]):
+    while stop < len(lines) and (text := frame.line.text_of(lines[stop])) and text.strip():
+        if _indent(text) <= depth or frame_of(lines[stop]) is not None:
+            break
         stop += 1
     return stop
 
@@ -138,17 +167,25 @@ def _named(paths: Sequence[str]) -> str:
 
 
 def _notes(lines: Sequence[str], at: int) -> Fold | None:
-    """CUDA's advice and native frames that begin here; blank lines between them belong to them."""
-    if not (_NOTE.match(lines[at]) or _NATIVE.match(lines[at])):
+    """CUDA's advice and native frames that begin here, of one rank; blank lines between them belong to them."""
+    first = parts(lines[at])
+    if not _is_note(first.text):
         return None
     stop = last = at
-    while stop < len(lines) and (not lines[stop].strip() or _NOTE.match(lines[stop]) or _NATIVE.match(lines[stop])):
+    while stop < len(lines):
+        text = first.text_of(lines[stop])
+        if lines[stop].strip() and (text is None or (text.strip() and not _is_note(text))):
+            break
         stop += 1
-        last = stop if lines[stop - 1].strip() else last
-    return Fold(at, last, f"{last - at} lines: {lines[at][:60].strip()}")
+        last = stop if text and text.strip() else last
+    return Fold(at, last, f"{last - at} lines: {first.text[:60].strip()}")
 
 
-def around(lines: Sequence[str], first: int) -> Iterator[Fold]:
+def _is_note(text: str) -> bool:
+    return bool(_NOTE.match(text) or _NATIVE.match(text))
+
+
+def around(lines: Sequence[str], first: int, own: Collection[str] = ()) -> Iterator[Fold]:
     """The folds of lines that begin with number `first` of their log."""
-    for fold in folds(lines):
+    for fold in folds(lines, own):
         yield Fold(fold.start + first, fold.stop + first, fold.words)

@@ -15,9 +15,9 @@ from typing import Literal
 
 from distui.frozen import frozen
 from distui.regex import regex
+from distui.runs.lines.prefixes import RANK_PREFIX
 from distui.runs.lines.severity import severity
 from distui.runs.lines.text import safe
-from distui.runs.lines.traceback import RANK_PREFIX
 from distui.runs.verdict.evidence import Line, Lines
 from distui.runs.verdict.lines.diagnose import cause_of
 from distui.runs.verdict.lines.plain import bare, heard, plain, without_own_ends
@@ -275,9 +275,9 @@ def _own_lines(texts: Sequence[str], lines: Sequence[Line], start: int, end: int
 
 
 def _rank_prefix(text: str) -> str:
-    """torch's `[rank3]: ` before a line of a rank that raised; empty where there is none."""
+    """torch's `[rank3]: `, or a launcher's tag, before a line of a rank that raised; empty where there is none."""
     found = RANK_PREFIX.match(safe(text))
-    return found[0] if found else ""
+    return found[0].rstrip() if found else ""
 
 
 def _later(texts: Sequence[str], lines: Sequence[Line], end: int) -> float:

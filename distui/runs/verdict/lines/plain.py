@@ -6,15 +6,13 @@ import re
 from collections.abc import Sequence
 
 from distui.regex import regex
+from distui.runs.lines.prefixes import RANK_PREFIX
 from distui.runs.lines.text import safe
-from distui.runs.lines.traceback import RANK_PREFIX
 
 _PREFIX = regex(
     rf"{RANK_PREFIX.pattern}"
-    r"|^\[\d+(?:,\d+)?\]<std(?:out|err)>: ?"  # mpirun --tag-output, horovodrun
     r"|^\[?\d{4}-\d\d-\d\d[T_ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?(?: |$)"
     r"|^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,64} [^\s:]{1,64}: ?"  # journald and syslog
-    r"|^\(\w{1,64} pid=\d+(?:, ip=[\w.:]+)?\) ?"  # Ray
     r"|^\s+\| "  # an exception group's margin
     r"|^\d{1,5}:$"  # srun --label before a blank line
 )
