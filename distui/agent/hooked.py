@@ -305,16 +305,18 @@ def last_words(text: bytes) -> "dict[str, Any]":
 
 
 def stacks(folder: str, pid: int) -> "dict[str, Any]":
-    """The stack of every thread, innermost frame first; {"why": ...} when it does not come."""
+    """The stack of every thread, innermost frame first; {"why": ...} when it does not come, and whether that is for
+    want of time (`late`).
+    """
     base = "%s/%d" % (folder, pid)
     try:
         text = ask_stacks(base + ".ask", base + ".stacks")
     except OSError as error:
-        return {"why": error.strerror or str(error)}
+        return {"why": error.strerror or str(error), "late": isinstance(error, BlockingIOError)}
     if not text:
-        return {"why": "no answer within %d s" % STACK_SECONDS}
+        return {"why": "no answer within %d s" % STACK_SECONDS, "late": True}
     threads = read_stacks(text.decode("utf-8", "replace"))
-    return {"threads": threads} if threads else {"why": "no whole answer within %d s" % STACK_SECONDS}
+    return {"threads": threads} if threads else {"why": "no whole answer within %d s" % STACK_SECONDS, "late": True}
 
 
 def stacks_now(base: str) -> str:

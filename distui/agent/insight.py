@@ -60,7 +60,7 @@ def all_left(tasks: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
 def all_seen(asked: "dict[str, Any]") -> "dict[str, Any]":
     """The processes of each task, as they are, and what else tells of them."""
     parents = all_parents()
-    firsts = first_processes(asked["engine"], [task["id"] for task in asked["tasks"] if task["id"]])
+    firsts, late = first_processes(asked["engine"], [task["id"] for task in asked["tasks"] if task["id"]])
     found = [(task, pids_of(task, firsts, parents)[:MOST_PROCESSES]) for task in asked["tasks"]]
     networks = Networks(found if asked.get("ras") else [], asked)
     everybody = [pid for _, pids in found for pid in pids]
@@ -76,7 +76,7 @@ def all_seen(asked: "dict[str, Any]") -> "dict[str, Any]":
     for (task, pids), looks in zip(found, before):
         rows = [fitted(by_pid[task["hook"], pid].row(look, begun), most) for pid, look in zip(pids, looks)]
         seen.append({"task": task["task"], "processes": [row for row in rows if row]})
-    answer = {"tasks": seen, "networks": networks.rows(asked.get("ras", 0))}  # type: dict[str, Any]
+    answer = {"tasks": seen, "late": late, "networks": networks.rows(asked.get("ras", 0))}  # type: dict[str, Any]
     if sockets is not None:
         answer["connections"] = sockets.rows()
     return answer if gpus is None else dict(answer, gpus=gpus.answer())
@@ -106,19 +106,20 @@ def fitted(row: "dict[str, Any]", most: int) -> "dict[str, Any]":
 
 
 TOO_LONG = {"why": "its answer is too long"}
+TOO_LATE = {"why": "no answer in time", "late": True}
 
 
-def first_processes(engine: "list[str]", ids: "list[str]") -> "dict[str, int]":
-    """Container -> the number of its first process, for those that run."""
+def first_processes(engine: "list[str]", ids: "list[str]") -> "tuple[dict[str, int], bool]":
+    """Container -> the number of its first process, for those that run; and whether the engine took too long."""
     if not ids:
-        return {}
+        return {}, False
     argv = [*engine, "inspect", "--type", "container", "--format", "{{.Id}} {{.State.Pid}}", *ids]
     try:
         done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=ENGINE_SECONDS)
-    except (OSError, subprocess.TimeoutExpired):
-        return {}
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {}, isinstance(error, subprocess.TimeoutExpired)
     rows = [line.split() for line in done.stdout.decode("utf-8", "replace").splitlines()]
-    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit() and row[1] != "0"}
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit() and row[1] != "0"}, False
 
 
 def pids_of(task: "dict[str, Any]", firsts: "dict[str, int]", parents: "dict[int, int]") -> "list[int]":
@@ -154,6 +155,7 @@ class Asking:
 
     def ask_stacks(self) -> None:
         """What its threads do."""
+        self.said["stacks"] = TOO_LATE  # this thread may not have come to its end when the answer is due
         self.said["stacks"] = self.why_not() or self.unheard() or stacks(self.folder, self.inner)
 
     def unheard(self) -> "dict[str, str]":

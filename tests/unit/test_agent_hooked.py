@@ -119,9 +119,10 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
         thread.join()
 
 
-def why(said: dict[str, Any]) -> str:
-    """The reason that there is no answer, and nothing else."""
-    assert set(said) == {"why"} and 0 < len(said["why"]) <= hooked.MOST_TEXT
+def why(said: dict[str, Any], *, late: bool = False) -> str:
+    """The reason that there is no answer, whether that is for want of time, and nothing else."""
+    assert set(said) - {"late"} == {"why"} and 0 < len(said["why"]) <= hooked.MOST_TEXT
+    assert said.get("late", False) is late
     return str(said["why"])
 
 
@@ -416,6 +417,20 @@ def test_what_one_rank_says_at_length_leaves_room_for_the_others(
     assert len(short["recorder"]["groups"]["0"]["recent"]) == 39
 
 
+@pytest.mark.parametrize(
+    ("engine", "late"), [(["sh", "-c", "exec sleep 60"], True), (["false"], False), (["/nowhere/docker"], False)]
+)
+def test_an_engine_that_takes_too_long_is_told_from_one_that_knows_nothing(
+    monkeypatch: pytest.MonkeyPatch, engine: list[str], late: bool
+) -> None:
+    """Asked again it may tell."""
+    monkeypatch.setattr(insight, "ENGINE_SECONDS", 0.2 if late else 60)
+    assert insight.first_processes(engine, ["c1"]) == ({}, late)
+    task = {"task": 0, "id": "c1", "folder": "", "hook": ""}
+    said = insight.all_seen({"tasks": [task], "engine": engine, "most": 400, "stacks": False})
+    assert said["late"] is late and said["tasks"] == [{"task": 0, "processes": []}]
+
+
 def test_an_answer_that_unfolds_is_not_read(serve: Serve) -> None:
     """Each list of nothing takes twenty times its bytes in memory, of every rank at once."""
     body = b'{"entries": [' + b"[]," * (hooked.ANSWER_BYTES // 3) + b"[]]}"
@@ -652,7 +667,7 @@ def test_who_asks_while_another_does_not_wait_for_ever(tmp_path: Path, monkeypat
     with pytest.raises(BlockingIOError):
         hooked.stacks_now(f"{tmp_path}/{PID}")
     monkeypatch.setattr(hooked, "ask_stacks", partial(hooked.ask_stacks, turn=0.1))
-    assert why(hooked.stacks(str(tmp_path), PID)) == "somebody else asks for them just now"
+    assert why(hooked.stacks(str(tmp_path), PID), late=True) == "somebody else asks for them just now"
     os.close(held)
     assert "threads" in hooked.stacks(str(tmp_path), PID)
 
@@ -719,7 +734,7 @@ def test_a_program_that_does_not_answer_is_said(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(hooked, "STACK_SECONDS", 0.1)
     os.mkfifo(tmp_path / f"{PID}.ask")
     (tmp_path / f"{PID}.stacks").write_bytes(b"")
-    assert "no answer" in why(hooked.stacks(str(tmp_path), PID))
+    assert "no answer" in why(hooked.stacks(str(tmp_path), PID), late=True)
 
 
 def test_a_stopped_process_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -807,7 +822,7 @@ def test_what_an_earlier_asker_left_is_taken_out(tmp_path: Path, monkeypatch: py
         os.set_blocking(fifo.fileno(), False)
         while fifo.write(b"x" * 4096):
             pass
-        assert "no answer" in why(hooked.stacks(str(tmp_path), PID))
+        assert "no answer" in why(hooked.stacks(str(tmp_path), PID), late=True)
         assert fifo.read(10) == b"."
 
 

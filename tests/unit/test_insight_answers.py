@@ -119,6 +119,7 @@ def test_what_was_not_answered_is_said() -> None:
     one = process(recorder={"why": "timed out"}, stacks={"why": "no answer within 2 s"})
     assert one.groups is None and one.unasked == ("collectives: timed out", "stacks: no answer within 2 s")
     assert process(recorder={"groups": {}}).groups == {} and process().groups is None
+    assert process(stacks={"why": "no answer in time", "late": True}).late and not one.late
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from distui.errors import HostUnreachable
+from distui.errors import HostCommandError, HostUnreachable, SessionLost
 from distui.runs.insight.asking import ask
 from distui.runs.insight.asking.ask import ask_hosts
 from distui.runs.insight.seen.answers import HostAnswer
@@ -115,6 +115,26 @@ async def test_nccl_is_asked_on_a_few_hosts_of_many(monkeypatch: pytest.MonkeyPa
     await ask_hosts(hosts[:3], {}, ras=5.0)
     assert [asked[host.host] for host in hosts[:3]] == [5.0] * 3
     await ask_hosts([], {}, ras=5.0)
+
+
+@pytest.mark.parametrize(
+    ("said", "late"),
+    [
+        (HostCommandError("h1", "h1: it took more than 30 s", code="command_timeout"), True),
+        (SessionLost("h1", "h1: the connection was closed"), True),
+        (HostCommandError("h1", "h1: it can't be entered"), False),
+        (HostUnreachable("h1", "h1 refuses connections", code="refused"), False),
+        (b"sh: python3: not found\n", False),
+        (answer(1.0), False),
+        (ask.MARK + b'{"at": 1.0, "tasks": [], "late": true}\n', True),
+    ],
+)
+async def test_whether_a_host_may_answer_when_it_is_asked_again(
+    tmp_path: Path, said: bytes | Exception, late: bool
+) -> None:
+    """Only one that was too slow, or whose connection broke just then."""
+    host, _ = access(tmp_path, said)
+    assert (await ask_hosts([host], {0: "c1"}))[host.host].late is late
 
 
 @pytest.mark.parametrize(

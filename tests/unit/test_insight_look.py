@@ -135,6 +135,26 @@ async def test_a_host_that_does_not_answer_is_waited_for_once(monkeypatch: pytes
     assert found.ranks[0].main_stack == STACKS[0]
 
 
+@pytest.mark.parametrize("late", [True, False])
+async def test_stacks_that_do_not_come_in_time_may_come_later(monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
+    """Where a process tells none in time, and where its host does not answer at all any more."""
+
+    async def answer(*_: Any, stacks: bool = False, **__: Any) -> dict[str, HostAnswer]:
+        one = process(group(60))
+        again = {
+            "h1": HostAnswer("h1", {0: (replace(one, late=late),)}),
+            "h2": HostAnswer("h2", why_not="x", late=late),
+        }
+        return again if stacks else {"h1": HostAnswer("h1", {0: (one,)}), "h2": HostAnswer("h2", {1: (one,)})}
+
+    monkeypatch.setattr(looks, "ask_hosts", answer)
+    hosts: Any = [SimpleNamespace(host="h1"), SimpleNamespace(host="h2")]
+    tasks = [TaskRanks(0, "h1", (0,)), TaskRanks(1, "h2", (1,))]
+    found = await looks.look(looks.Asked(hosts, tasks, {0: "x", 1: "y"}), stacks=True)
+    assert [seen.late for seen in found.ranks] == [late, late]
+    assert all(seen.process is not None for seen in found.ranks)
+
+
 async def test_what_stands_is_told_with_what_hosts_say_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits in connections comes with the stacks; that work waits for CPU is known from the first answer."""
     row = [1, "10.0.0.1:500", "10.0.0.2:600", 64000, 64000, 0, 6, False, None, None]

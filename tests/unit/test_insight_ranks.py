@@ -84,6 +84,22 @@ def test_why_nothing_is_seen_of_a_rank() -> None:
     assert (unsure[1].why_not, unsure[1].ended) == ("", "exit 3")
 
 
+def test_what_did_not_come_in_time_may_come_later() -> None:
+    """All of a host's answer, its engine's, or the stacks of a process; other reasons last."""
+    task = TaskRanks(0, "h", (0,))
+
+    def seen(answer: HostAnswer) -> RankSeen:
+        return ranks_of([task], {"h": answer}, {})[0]
+
+    engine = seen(HostAnswer("h", {0: ()}, late=True))
+    assert (engine.why_not, engine.late) == ("its engine did not answer in time", True)
+    assert seen(HostAnswer("h", why_not="it took more than 30 s", late=True)).late
+    assert seen(HostAnswer("h", {0: (replace(process(5), late=True),)})).late
+    assert not seen(HostAnswer("h", {0: (process(5),)}, late=True)).late, "it is seen all the same"
+    for never in (HostAnswer("h", {0: ()}), HostAnswer("h", why_not="refused"), HostAnswer("h", {0: (process(5),)})):
+        assert not seen(never).late
+
+
 def worker(pid: int, rank: int | None, world: int = 4, enqueued: int = 1) -> Process:
     """A process that a program has started, and that is a rank of torch's own."""
     group = Group("0", "default_pg", (), enqueued, tuple(range(world)))

@@ -210,27 +210,34 @@ async def test_a_run_that_hangs_is_stopped(cluster: Cluster, monkeypatch: pytest
     assert cluster.left() == []
 
 
-@pytest.mark.parametrize("comes", [True, False], ids=["it comes", "it never comes"])
+ASKED = Process(7, 1, "python", "S", 0.0, rank=1, torch="2.13.0")
+
+
+@pytest.mark.parametrize(
+    ("process", "late", "comes"),
+    [(ASKED, True, True), (ASKED, True, False), (None, True, False), (ASKED, False, False), (None, False, False)],
+    ids=["it comes", "it never comes", "no answer in time", "its program can't tell it", "its host can't"],
+)
 async def test_a_stop_waits_once_for_where_the_rank_is(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, comes: bool
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, process: Process | None, late: bool, comes: bool
 ) -> None:
-    """On a busy host its stack may come too late: the failure has its line all the same."""
+    """On a busy host its stack may come too late: the failure has its line all the same. No other reason passes."""
     none = replace(HANG, headline="rank 1 has not entered all_reduce #31: it sleeps", advice="")
-    process = Process(7, 1, "python", "S", 0.0, rank=1, torch="2.13.0")
+    stacks = (Stack("0x1", True, (Frame("/w/train.py", 9, "load"),)),)
     looks: list[int] = []
 
     async def look(*_: Any, **__: Any) -> Look:
         looks.append(1)
         placed = comes and len(looks) > 1
-        stacks = (Stack("0x1", True, (Frame("/w/train.py", 9, "load"),)),) if placed else ()
         found = replace(HANG if placed else none, since=time.time() - 60.0)
-        return Look((RankSeen(1, "h2", replace(process, stacks=stacks)),), found)
+        told = replace(ASKED, stacks=stacks) if placed else process
+        return Look((RankSeen(1, "h2", told, late=late and not placed),), found)
 
     monkeypatch.setattr(ask_ranks, "look", look)
     monkeypatch.setattr(ask_ranks, "PLACE_S", 0.05)
     ended = await cluster.run(cluster.plan(on_hang="stop", stall_after=0.05))
     assert ended.failure is not None and ended.failure.cause == (HANG.headline if comes else none.headline)
-    assert (len(looks), len(cluster.of(RanksAsked))) == (2, 2 if comes else 1)
+    assert (len(looks), len(cluster.of(RanksAsked))) == (1 + late, 1 + comes)
 
 
 async def test_a_run_that_hangs_is_restarted(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,14 +384,18 @@ async def test_ranks_are_asked_before_they_are_stopped(
 
 
 @pytest.mark.parametrize(("unread", "seconds"), [(True, ask_before_stop.UNREAD_S), (False, 0.0)])
-def test_a_stop_waits_for_the_rest_of_a_log_of_a_rank_that_ended(unread: bool, seconds: float) -> None:
-    """On a busy machine its last words come later than its end, and they may tell of a time-out."""
-    now = [100.0]
+@pytest.mark.parametrize("set_by", [0.0, -3600.0, 3600.0])
+def test_a_stop_waits_for_the_rest_of_a_log_of_a_rank_that_ended(unread: bool, seconds: float, set_by: float) -> None:
+    """On a busy machine its last words come later than its end, and they may tell of a time-out. However our clock is
+    set meanwhile, for no longer and no less.
+    """
+    now, ours = [100.0], iter([5000.0] * 2 + [5000.0 + set_by] * 100)
     tracker = Mock()
     tracker.live_tasks.return_value, tracker.bad.return_value = {1}, {0}
     tracker.tracks = {0: Mock(phase="exited" if unread else "over")}
     tracker.verdict.return_value.failure = None
-    attempt = Mock(tracker=tracker, clock=lambda: now[0])
+    tracker.waited = lambda: now[0]
+    attempt = Mock(tracker=tracker, clock=lambda: next(ours))
     attempt.plan.tasks = [Mock(insight="/x", index=index) for index in range(2)]
     before = ask_before_stop.BeforeStop()
     while before.waits(attempt, []):

@@ -179,10 +179,10 @@ PLACE = replace(HANG, headline=f"{HANG.headline}: it sleeps at /w/train.py:9 in 
 
 
 def rank_1(*, at: int = 0, **changes: Any) -> tuple[RankSeen, ...]:
-    """The rank that holds the others up, with the line at which it is where that came in time."""
+    """The rank that holds the others up, with the line at which it is; else that came too late."""
     stacks = (Stack("0x1", True, (Frame("/w/train.py", at, "<module>"),)),) if at else ()
     process = Process(7, 1, "python", "S", 0.0, rank=1, torch="2.13.0", stacks=stacks)
-    return (replace(RankSeen(1, "h2", process), **changes),)
+    return (replace(RankSeen(1, "h2", process, late=not at), **changes),)
 
 
 async def test_where_the_rank_is_is_said_once_it_is_known(telling: Any) -> None:
@@ -199,8 +199,14 @@ async def test_where_the_rank_is_is_said_once_it_is_known(telling: Any) -> None:
 
 @pytest.mark.parametrize(
     "ranks",
-    [rank_1(at=9), rank_1(process=None, ended="exit 1"), rank_1(process=replace(rank_1()[0].process, state="T"))],  # type: ignore[type-var]
-    ids=["it is known", "it has ended", "it is stopped"],
+    [
+        rank_1(at=9),
+        rank_1(process=None, ended="exit 1"),
+        rank_1(process=replace(rank_1()[0].process, state="T")),  # type: ignore[type-var]
+        rank_1(late=False),
+        rank_1(process=None, why_not="refused", late=False),
+    ],
+    ids=["it is known", "it has ended", "it is stopped", "its stacks can't be had", "its host can't be asked"],
 )
 async def test_where_a_rank_is_that_can_t_tell_more_is_not_asked_again(telling: Any, ranks: Any) -> None:
     """There is nothing to wait for."""

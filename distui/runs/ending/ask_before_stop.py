@@ -41,8 +41,8 @@ class BeforeStop:
         if not any(task.insight for task in attempt.plan.tasks if task.index in tracker.live_tasks()):
             return False
         if self._failed_at is None:
-            self._failed_at = attempt.clock()
-        since = attempt.clock() - self._failed_at
+            self._failed_at = tracker.waited()
+        since = tracker.waited() - self._failed_at
         if self._asking is not None:
             return not self._asking.done() and since < UNREAD_S + SECONDS
         failure = tracker.verdict().failure

@@ -13,7 +13,7 @@ from typing import Any
 
 from distui.agent.bundle import bundle, take
 from distui.agent.ras import NAMES
-from distui.errors import DistuiError
+from distui.errors import DistuiError, HostError, SessionLost
 from distui.facts.values import loads
 from distui.framing import Behind
 from distui.plan.command.insight import folder_of
@@ -89,9 +89,14 @@ async def ask_host(
         text = await _answer(access.link, json.dumps(asked).encode() + b"\n")
         return _on_our_clock(host_answer(access.host, loads(text)), begun, time.time())
     except DistuiError as exc:
-        return HostAnswer(access.host, why_not=f"host {access.host} can't be asked: {exc.message}")
+        return HostAnswer(access.host, why_not=f"host {access.host} can't be asked: {exc.message}", late=is_late(exc))
     except ValueError:
         return HostAnswer(access.host, why_not=f"what host {access.host} answered can't be read")
+
+
+def is_late(error: DistuiError) -> bool:
+    """Whether a host was too slow, or its connection broke meanwhile. One out of reach was waited for already."""
+    return isinstance(error, SessionLost) or (isinstance(error, HostError) and error.code == "command_timeout")
 
 
 async def request(access: HostAccess, ids: Mapping[int, str], *, most: int, stacks: bool) -> dict[str, Any]:

@@ -161,6 +161,6 @@ def _with_stacks(before: RankSeen, after: RankSeen) -> RankSeen:
     """A rank as it was, with the stacks that its process answered when it was asked for them."""
     one, other = before.process, after.process
     if one is None or other is None or one.pid != other.pid:
-        return before
+        return replace(before, late=before.late or after.late)
     unasked = tuple(dict.fromkeys((*one.unasked, *other.unasked)))
-    return replace(before, process=replace(one, stacks=other.stacks, unasked=unasked))
+    return replace(before, process=replace(one, stacks=other.stacks, unasked=unasked), late=after.late)

@@ -13,7 +13,7 @@ from distui.agent.bundle import bundle, take
 from distui.errors import DistuiError
 from distui.facts.values import as_object, loads
 from distui.framing import Behind
-from distui.runs.insight.asking.ask import ANSWER_BYTES, CONNECT_SECONDS, MARK, MODULES, request
+from distui.runs.insight.asking.ask import ANSWER_BYTES, CONNECT_SECONDS, MARK, MODULES, is_late, request
 from distui.runs.insight.seen.answers import HostAnswer, number_of
 from distui.runs.insight.seen.clocks import Reading, clock
 from distui.runs.insight.seen.watched import Watched, watched
@@ -51,15 +51,15 @@ async def _watch(access: HostAccess, ids: Mapping[int, str], sampled: Sequence[i
         async with asyncio.timeout(LIMIT):
             return await _talk(access, json.dumps(asked).encode() + b"\n")
     except DistuiError as exc:
-        return _nothing(access.host, f"host {access.host} can't be asked: {exc.message}")
+        return _nothing(access.host, f"host {access.host} can't be asked: {exc.message}", late=is_late(exc))
     except TimeoutError:
-        return _nothing(access.host, f"host {access.host} did not answer within {LIMIT:.0f} s")
+        return _nothing(access.host, f"host {access.host} did not answer within {LIMIT:.0f} s", late=True)
     except ValueError:
-        return _nothing(access.host, f"what host {access.host} answered can't be read")
+        return _nothing(access.host, f"what host {access.host} answered can't be read", late=False)
 
 
-def _nothing(host: str, why: str) -> Watched:
-    return Watched(HostAnswer(host, why_not=why))
+def _nothing(host: str, why: str, *, late: bool) -> Watched:
+    return Watched(HostAnswer(host, why_not=why, late=late))
 
 
 async def _talk(access: HostAccess, asked: bytes) -> Watched:

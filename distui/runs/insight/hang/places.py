@@ -65,14 +65,13 @@ def _untold(seen: RankSeen) -> str:
 
 def unplaced(ranks: Sequence[RankSeen], found: Explanation) -> int:
     """Of how many ranks that hold the others up it is not known where in the program they are, though they may tell it
-    when they are asked again: on a busy host a stack, or all of an answer, may come too late.
+    when they are asked again: on a busy host a stack, or all of an answer, may come too late. Whatever else keeps one
+    from telling lasts.
     """
     held = {place.rank for place in found.ranks if place.culprit}
     return sum(seen.rank in held and own_frame(seen) is None and _may_tell(seen) for seen in ranks)
 
 
 def _may_tell(seen: RankSeen) -> bool:
-    process = seen.process
-    if process is None:
-        return not seen.ended
-    return bool(process.torch) and not seen.stopped and process.state not in ("Z", "X")
+    gone = seen.process is not None and seen.process.state in ("Z", "X")
+    return seen.late and not (seen.ended or seen.stopped or gone)

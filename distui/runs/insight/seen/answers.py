@@ -146,6 +146,8 @@ class Process:
     stacks: tuple[Stack, ...] = ()
     unasked: tuple[str, ...] = ()
     """What it did not answer, in words."""
+    late: bool = False
+    """Whether that are its stacks, for want of time: asked again it may tell them."""
     inner: int = 0
     """The number that it has itself, in its container."""
 
@@ -200,6 +202,8 @@ class HostAnswer:
     """By how much `ahead` may be wrong, in seconds."""
     why_not: str = ""
     """Why there is no answer, in words."""
+    late: bool = False
+    """Whether it, or its engine, did not answer in time: asked again it may."""
     gpus: Mapping[str, object] = field(default_factory=dict)
     """What its driver and the kernel's log say of its GPUs, as it came: see `sick`."""
     connections: tuple[Socket, ...] = ()
@@ -219,7 +223,8 @@ def host_answer(host: str, value: object) -> HostAnswer:
     networks = tuple(_network(one) for one in as_objects(said.get("networks"))[:MOST_NETWORKS])
     at, gpus = number_of(said.get("at")) or 0.0, as_object(said.get("gpus"))
     sockets = tuple(_socket(row) for row in rows_of(said.get("connections"), 10)[:MOST_SOCKETS])
-    return HostAnswer(host, tasks, pressure, networks, at, gpus=gpus, connections=sockets)
+    late = said.get("late") is True
+    return HostAnswer(host, tasks, pressure, networks, at, late=late, gpus=gpus, connections=sockets)
 
 
 def _socket(row: Sequence[Any]) -> Socket:
@@ -269,6 +274,7 @@ def _process(said: Mapping[str, object]) -> Process:
             for what, one in (("collectives", recorder), ("stacks", stacks))
             if one.get("why")
         ),
+        late=stacks.get("late") is True,
         inner=whole_of(said.get("inner")) or 0,
     )
 

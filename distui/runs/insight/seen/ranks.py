@@ -43,6 +43,8 @@ class RankSeen:
     """What its process has started, such as the workers of a data loader."""
     why_not: str = ""
     """Why nothing is seen of it, in words."""
+    late: bool = False
+    """Whether what is not seen of it only did not come in time: asked again it may be."""
     ended: str = ""
     """How it ended, in words, for a rank that has."""
     at: float = 0.0
@@ -145,16 +147,18 @@ def _as_torch_counts(
         helpers = tuple(_below(process, answer.tasks[index], others))
         at = answer.at - answer.ahead
         yield RankSeen(
-            number, task.host, process, helpers, at=at, ahead=answer.ahead, doubt=answer.doubt, within=task.ranks[0]
-        )
+            number, task.host, process, helpers, late=process.late,
+            at=at, ahead=answer.ahead, doubt=answer.doubt, within=task.ranks[0],
+        )  # fmt: skip
     for number, missing in absent(found, own).items():
         if missing is None:
-            yield RankSeen(number, "", why_not="nothing is seen of it")
+            late = any(answer.late for answer in answers.values())
+            yield RankSeen(number, "", why_not="nothing is seen of it", late=late)
             continue
         task = by_index[missing]
         seen = next(_of_task(task, answers.get(task.host), ended, ()))
         why = "" if seen.ended else seen.why_not or "its process does not tell its rank"
-        yield RankSeen(number, task.host, why_not=why, ended=seen.ended, within=task.ranks[0])
+        yield RankSeen(number, task.host, why_not=why, late=seen.late, ended=seen.ended, within=task.ranks[0])
 
 
 def _in_the_runs_numbers(
@@ -230,20 +234,21 @@ def _of_task(
     task: TaskRanks, answer: HostAnswer | None, ended: Mapping[int, str], started: Sequence[Process]
 ) -> Iterator[RankSeen]:
     if answer is None or answer.why_not:
-        why = answer.why_not if answer is not None else "no host that answers has it"
+        why, late = (answer.why_not, answer.late) if answer is not None else ("no host that answers has it", False)
         for rank in task.ranks:
-            yield RankSeen(rank, task.host, why_not="" if rank in ended else why, ended=ended.get(rank, ""))
+            yield RankSeen(rank, task.host, why_not="" if rank in ended else why, late=late, ended=ended.get(rank, ""))
         return
     processes = answer.tasks.get(task.index, ())
     own = {task.ranks[0]: furthest_behind(started)} if started else _by_rank(task, processes)
     for rank in task.ranks:
         process = own.get(rank)
         over = ended.get(rank, "") if process is None else ""
-        why = "" if process is not None or over else _unseen(task, processes)
+        why = "" if process is not None or over else _unseen(task, processes, late=answer.late)
         others = {one.pid for one in (*own.values(), *started)}
         helpers = tuple(_below(process, processes, others)) if process is not None else ()
+        late = process.late if process is not None else answer.late and not processes
         at = answer.at - answer.ahead
-        yield RankSeen(rank, task.host, process, helpers, why, over, at, answer.ahead, answer.doubt)
+        yield RankSeen(rank, task.host, process, helpers, why, late, over, at, answer.ahead, answer.doubt)
 
 
 def _by_rank(task: TaskRanks, processes: Sequence[Process]) -> dict[int, Process]:
@@ -281,9 +286,9 @@ def _below(process: Process, processes: Sequence[Process], others: set[int]) -> 
             yield one
 
 
-def _unseen(task: TaskRanks, processes: Sequence[Process]) -> str:
+def _unseen(task: TaskRanks, processes: Sequence[Process], *, late: bool) -> str:
     if not processes:
-        return "nothing of it runs"
+        return "its engine did not answer in time" if late else "nothing of it runs"
     if len(task.ranks) == 1:
         return ""
     return (
