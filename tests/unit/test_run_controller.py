@@ -942,7 +942,8 @@ async def test_a_stop_does_not_wait_for_a_host_that_never_answered(
     await cluster.run(plan, detach=True)
     cluster.connector.down["h2"] = HostUnreachable("h2", "h2 does not answer")
     passed = 0.0
-    controller = cluster.controller(plan, adopted=True, limits=Limits(lost=1e9), clock=lambda: time.time() + passed)
+    controller = cluster.controller(plan, adopted=True, limits=Limits(lost=1e9))
+    controller.attempt.tracker.waited = lambda: time.monotonic() + passed
 
     async def stop() -> None:
         nonlocal passed

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
+from distui.runs.attempt.limits import passed
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.attempt.run_context import RunContext
 from distui.runs.insight.hang.ras import Counted
@@ -17,6 +18,7 @@ from distui.runs.insight.seen.quiet import Quiet
 from distui.runs.lines.events import Event, Level, Notice
 from distui.runs.lines.explanation import Explanation
 from distui.runs.series.late import LateKept
+from distui.runs.state.our_clock import ClockSet, after
 from distui.runs.state.reducer import RunState
 from distui.runs.store.end_record import EndRecord
 from distui.runs.task.host_run import HostRun
@@ -38,6 +40,7 @@ class Attempt:
         self.plan = plan
         self.facts = facts
         self.began = run.clock()
+        self._began_from = passed()
         self.stops_before = run.requests.count
         """How many stops were asked for before it: they are not its own."""
         self.silences = Silences(plan)
@@ -69,9 +72,20 @@ class Attempt:
         """What the run's events add up to so far."""
         return self.run.events.state
 
+    @property
+    def spent(self) -> float:
+        """For how long the attempt has gone on, however our clock was set meanwhile."""
+        return passed() - self._began_from
+
     def clock(self) -> float:
         """Now, in seconds since the epoch."""
         return self.run.clock()
+
+    def clock_set(self, change: ClockSet) -> None:
+        """Our clock was set: what was noted by it and tells how long something lasts is moved along."""
+        self.run.events.state = after(self.state, change)
+        self.quiet.moved(change.moved)
+        self.tracker.waited_at = self.clock()  # until hosts' clocks are read again, their times are wrong by as much
 
     async def emit(self, event: Event) -> None:
         """See `Emitter.emit`."""

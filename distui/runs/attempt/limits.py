@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from distui.frozen import frozen
 
 
@@ -16,3 +18,10 @@ class Limits:
 
 
 NO_LIMITS = Limits()
+
+
+def passed() -> float:
+    """Seconds for what a run may take, however our clock is set: those that a laptop sleeps count, since its hosts go
+    on.
+    """
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -10,7 +10,7 @@ from distui.facts.host import Trouble
 from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.runs.attempt.emitter import Emitter
-from distui.runs.attempt.limits import NO_LIMITS, Limits
+from distui.runs.attempt.limits import NO_LIMITS, Limits, passed
 from distui.runs.attempt.replan import AttemptPlanner
 from distui.runs.attempt.requests import Requests
 from distui.runs.hosts.readers import reader_id, waiter_id
@@ -33,8 +33,10 @@ class RunContext:
     limits: Limits
     began: float
     """When the run began, in our clock."""
+    began_from: float
+    """The same in seconds of `passed`, which nobody sets."""
     deadline: float | None
-    """When the run is stopped, in our clock."""
+    """When the run is stopped, in those."""
     reader: str
     """What tells this follower from others of the run, on its hosts."""
     adopted: bool
@@ -56,6 +58,11 @@ class RunContext:
 
     unreachable: Mapping[str, Trouble] = field(default_factory=dict)
     """Why hosts did not answer that may have tasks of an adopted run: when it was looked for."""
+
+    @property
+    def spent(self) -> float:
+        """For how long the run has gone on, however our clock was set meanwhile."""
+        return passed() - self.began_from
 
     @property
     def gone(self) -> str:
@@ -86,7 +93,7 @@ def run_context(
     `keep` is what was asked for when the run was started, where nothing else is said. Who only `views` an adopted run
     stops, records and removes nothing of it. The `mask` is one that knows `secrets`, where none is given.
     """
-    labels = plan.own_labels
+    labels, now = plan.own_labels, passed()
     if mask is None:
         mask = Mask(secrets or {}, plan.secret_names)
     return RunContext(
@@ -99,7 +106,8 @@ def run_context(
         clock=clock,
         limits=limits,
         began=clock() if began is None else began,
-        deadline=None if limits.run is None else clock() + limits.run,
+        began_from=now if began is None else now - max(0.0, clock() - began),
+        deadline=None if limits.run is None else now + limits.run,
         reader=waiter_id(stored) if views else reader_id(stored),
         adopted=adopted,
         views=views,

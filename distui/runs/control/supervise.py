@@ -10,12 +10,14 @@ from dataclasses import replace
 from distui.errors import DistuiError, ExitCode
 from distui.plan.model import Task
 from distui.runs.attempt.attempt import Attempt
+from distui.runs.attempt.limits import passed
 from distui.runs.ending.ask_before_stop import BeforeStop
 from distui.runs.ending.ask_ranks import AskTurns, any_silent, tell_going_on, tell_why
 from distui.runs.ending.circumstances import Turns, tell_network
 from distui.runs.hosts.stop_word import TO_END, StopWord
 from distui.runs.lines.events import RunStalled, StopAsked, StopReason
 from distui.runs.state import elastic
+from distui.runs.state.our_clock import OurClock
 from distui.runs.state.standstill import Standstill, standstill
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict.evidence import Stop, StopCause
@@ -36,7 +38,9 @@ SAY_SECONDS = 5.0
 """How long a stop waits until it is said on a host."""
 
 AFTER_ROOM = 15.0
-"""Seconds after which logs that waited for room on the disk here are read up to now."""
+"""Seconds after which logs that waited for room on the disk here are read up to now, and hosts' clocks again after
+ours was set.
+"""
 
 
 async def supervise(attempt: Attempt) -> None:
@@ -54,14 +58,15 @@ async def supervise(attempt: Attempt) -> None:
 async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None:
     """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
     tracker, requests, begun = attempt.tracker, attempt.run.requests, attempt.stops_before
-    turns, before = Turns(), BeforeStop()
+    turns, before, ours = Turns(), BeforeStop(), OurClock(attempt.clock, tracker.waited)
     asking = AskTurns(attempt.clock(), attempt.plan.stall_after, insight=any(t.insight for t in attempt.plan.tasks))
     while not (tracker.settled or attempt.watch.broken or requests.detach):
         if tracker.lost_longer_than(_timeout(attempt)) and not _others_end(attempt):
             for host in tracker.lost_hosts:
                 attempt.hosts[host].reconnect_timeout = 0.0
             break
-        if attempt.run.deadline is not None and attempt.clock() >= attempt.run.deadline and tracker.stop_began is None:
+        deadline = attempt.run.deadline
+        if deadline is not None and passed() >= deadline and tracker.stop_began is None:
             attempt.run.requests.ask_stop("timeout", exit=ExitCode.TIMEOUT)
         if requests.stop is None:
             _stop_by_itself(attempt, lambda: not before.waits(attempt, stops))
@@ -71,6 +76,8 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
         await attempt.watch.judged_ends.announce_read()
         await _wait_for_change(attempt)
         await attempt.watch.time_passed()
+        if (change := ours.news()) is not None:
+            attempt.clock_set(change)
         if tracker.stop_began is None and not 0 <= attempt.clock() - tracker.waited_at <= AFTER_ROOM:
             for silence in attempt.silences.news(attempt.state, attempt.clock()):
                 await attempt.emit(silence)
@@ -109,8 +116,8 @@ def _others_end(attempt: Attempt) -> bool:
     tracker = attempt.tracker
     if attempt.run.views or all(t.over or t.task.host in tracker.lost_hosts for t in tracker.tracks.values()):
         return False
-    if tracker.stop_began is not None:
-        return attempt.clock() < tracker.stop_began + attempt.run.requests.grace + TO_END
+    if tracker.stopping_for is not None:
+        return tracker.stopping_for < attempt.run.requests.grace + TO_END
     if attempt.recorded is not None:
         return not tracker.lost_longer_than(attempt.run.limits.lost)  # their logs are being read
     if attempt.run.requests.stop is None:

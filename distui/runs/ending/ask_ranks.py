@@ -6,6 +6,7 @@ stood still for less than `stall_after` may be an evaluation, a checkpoint, or a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -20,6 +21,7 @@ from distui.runs.insight.seen.ranks import TaskRanks
 from distui.runs.insight.seen.sick import gpus_of
 from distui.runs.lines.events import RanksAsked
 from distui.runs.lines.explanation import HANGS, STANDS, Explanation
+from distui.runs.state.our_clock import OurClock
 from distui.runs.store.recorded import first_errors
 from distui.runs.store.why_records import WhyRecord, keep
 from distui.runs.task.host_run import HostRun
@@ -146,11 +148,15 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     """Say who holds the others up, if anybody has for `stall_after`, and only what was not said before; once more where
     it is known now where in the program they are.
     """
+    ours = OurClock(attempt.clock, time.monotonic)
     seen = await ranks_seen(attempt)
     if _is_ending(attempt, seen):
         return
     if _calls_may_tell(seen) and all_silent(attempt, attempt.clock()):
         seen = _since_silence(attempt, await ranks_watched(attempt, stacks=False, seconds=SILENT_S))
+    if ours.news() is not None:  # what began just before seems to have lasted for as long as our clock was set by
+        turns.again(attempt.clock() + PLACE_S)
+        return
     found, before = seen.explanation, attempt.explanation
     attempt.ras = seen.ras or attempt.ras  # who is only watched is not asked for it
     if seen.to_be_sure:

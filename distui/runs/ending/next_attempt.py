@@ -15,6 +15,7 @@ from distui.errors import ExitCode
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.attempt.attempt import Attempt
+from distui.runs.attempt.limits import passed
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.ending.cleanup import remove_folders
 from distui.runs.lines.events import AttemptEnded, Failure, RunEnded
@@ -61,9 +62,9 @@ def why_last(attempt: Attempt, failure: Failure | None) -> str | None:
 def _no_time_left(attempt: Attempt, pause: float) -> bool:
     """Whether a limit (`--timeout`, what is left of `max_duration`) falls into the pause before the next attempt."""
     deadline, limit = attempt.run.deadline, attempt.plan.max_duration
-    if deadline is not None and attempt.clock() + pause >= deadline:
+    if deadline is not None and passed() + pause >= deadline:
         return True
-    return limit is not None and attempt.clock() - attempt.began + pause >= limit
+    return limit is not None and attempt.spent + pause >= limit
 
 
 async def next_attempt(attempt: Attempt, ended: RunEnded) -> Attempt | RunEnded:
@@ -127,7 +128,7 @@ async def _planned(attempt: Attempt, planner: AttemptPlanner, pause: float) -> N
     """The next attempt, planned after the pause: a host may be on its way back. None, said why, without a plan."""
     await asyncio.sleep(pause)
     number = attempt.plan.attempt + 1
-    found = await planner(number, attempt.clock() - attempt.run.began)
+    found = await planner(number, attempt.run.spent)
     if isinstance(found, NextAttempt):
         return found
     reasons = "; ".join(map(str, found.problems))

@@ -174,7 +174,7 @@ async def with_other_ports(
     """
     for host, conflict in refusal.held:
         taken.setdefault(host, set()).update(t.number for t in conflict.resources if t.kind == "port")
-    spent = attempt.clock() - attempt.run.began if attempt.plan.attempt > 1 else 0.0
+    spent = attempt.run.spent if attempt.plan.attempt > 1 else 0.0
     found = await planner(attempt.plan.attempt, spent, taken)
     if isinstance(found, NoPlan):
         raise LaunchRefused([*map(str, found.problems)], ExitCode.CHECK_FAILED) from refusal

@@ -39,6 +39,8 @@ class RunTracker:
         """Set at whatever somebody may wait for."""
         self.stops: list[Stop] = []
         """Every stop, as it was asked for or reported."""
+        self._stops_from: list[float] = []
+        """When each began, by `waited`."""
         self.rebooted: set[str] = set()
         """Hosts that were restarted since the run was planned."""
         self.away_at: dict[str, float] = {}
@@ -66,7 +68,9 @@ class RunTracker:
         self.unfollowed: set[str] = set()
         """Hosts that answer, but can't be followed any more (`Watch`): they are among the lost ones."""
         self.waited_at = float("-inf")
-        """When a log last waited for room on the disk here: until a little later nobody's silence means anything."""
+        """When a log last waited for room on the disk here, or our clock was set: until a little later nobody's silence
+        means anything.
+        """
         self.all_in = False
         """Whether nothing more will come: from then on every verdict is over all facts."""
         self._verdict: Verdict | None = None
@@ -84,6 +88,11 @@ class RunTracker:
         return min((stop.at for stop in self.stops), default=None)
 
     @property
+    def stopping_for(self) -> float | None:
+        """For how long it is being stopped, however our clock was set since; None before any stop."""
+        return self.waited() - min(self._stops_from) if self._stops_from else None
+
+    @property
     def stopped_by(self) -> str:
         """Who stopped the run from elsewhere, as far as known."""
         return next((stop.by for stop in self.stops if stop.by), "")
@@ -92,6 +101,7 @@ class RunTracker:
         """Note a stop."""
         if stop not in self.stops:
             self.stops.append(stop)
+            self._stops_from.append(self.waited() - max(0.0, self.clock() - stop.at))
             self.news()
 
     def held_up(self, found: Explanation, *, hung: bool = False) -> None:

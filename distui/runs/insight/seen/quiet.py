@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from distui.runs.insight.seen.ranks import RankSeen
@@ -18,6 +18,10 @@ class Quiet:
     def noted(self, ranks: Sequence[RankSeen]) -> tuple[RankSeen, ...]:
         """The ranks of one look, with for how long nothing of each has moved in any look."""
         return tuple(replace(seen, quiet=self._for(seen)) for seen in ranks)
+
+    def moved(self, moment: Callable[[float], float]) -> None:
+        """Our clock was set: `moment` tells what one from before is now."""
+        self._since = {rank: (place, moment(since)) for rank, (place, since) in self._since.items()}
 
     def _for(self, seen: RankSeen) -> float:
         if seen.process is None or moves(seen):
