@@ -6,9 +6,8 @@ Start it with the backend open around it: `async with backend: await DistuiApp(b
 from __future__ import annotations
 
 import gc
-import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, Literal
 
@@ -26,14 +25,13 @@ from distui.monitor.board import Board
 from distui.monitor.figures import HostNews
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.hosts.uses import uses_of
-from distui.runs.lines.text import safe_lines
 from distui.runs.report.attention import Attention
 from distui.runs.report.history import Launched, RunRow
 from distui.tui.app_commands import AppCommands
+from distui.tui.copying import copy_text
 from distui.tui.frame import history
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.backend import Backend
-from distui.tui.frame.bars import TopBar
 from distui.tui.frame.base import View
 from distui.tui.frame.context import ViewName, work
 from distui.tui.frame.keys import actions_here, in_one_notice
@@ -44,7 +42,7 @@ from distui.tui.paint.glyphs import ASCII, UNICODE, AsciiSigns, Glyphs
 from distui.tui.paint.harmless import HARMLESS
 from distui.tui.paint.theme import Palette
 from distui.tui.places import Places
-from distui.tui.terminal import clipboard
+from distui.tui.quitting import Quitting
 
 NEWS_EVERY = 0.5
 """Seconds between two repaints for news of the hosts."""
@@ -90,11 +88,7 @@ class DistuiApp(Places):
         Action("command_palette", "palette", ("ctrl+p",), "Global", "palette", help="Find an action by its name."),
         Action("theme", "theme", ("T",), "Global", "theme", help="Next theme; `:theme NAME` chooses one."),
         Action("back", "back", ("escape",), "Global", "back", help="To where you came from."),
-        Action("leave", "back or quit", ("q",), "Global", "q", help="Back; at the top, quit. Runs keep going."),
-        Action("copy_or_hint", "copy", ("ctrl+c",), "Global", help="Copy what is selected."),
-        Action(
-            "leave_now", "quit", ("ctrl+q",), "Global", "quit", help="Quit, after a question when runs are followed."
-        ),
+        *Quitting.ACTIONS,
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
 
@@ -111,7 +105,8 @@ class DistuiApp(Places):
         mode = "jobs" if start == "new job" else start if isinstance(start, str) else "runs"
         self.DEFAULT_MODE = mode  # type: ignore[misc]  # read by __init__
         super().__init__()
-        self.parts = (AppCommands(self),)
+        self.quitting = Quitting(self)
+        self.parts = (AppCommands(self), self.quitting)
         self.backend = backend
         self.board = Board(backend.hosts, backend.groups)
         self.rows: tuple[RunRow, ...] = ()
@@ -125,8 +120,6 @@ class DistuiApp(Places):
         self._attention = attention
         self._attended: dict[str, LiveRun] = {}
         self.bug: Exception | None = None
-        self.leaving: Leaving | None = None
-        """What is waited for before the app quits."""
         self.command_history: list[str] = history.load(backend.history)
         self.drafts: dict[str, tuple[str, str]] = {}
         self.past_texts: dict[str, list[str]] = {}
@@ -238,44 +231,16 @@ class DistuiApp(Places):
             self.tell_error(error)
             return True
 
-    # Words.
+    # For screens.
 
-    def tell_error(self, error: DistuiError) -> None:
-        """An error in words: what is wrong, and what to do."""
-        self.tell(error.message + (f"\ntry: {error.hint}" if error.hint else ""), level="error")
-
-    async def confirm(self, title: str, lines: Sequence[str], yes: str) -> bool:
-        """Ask before something changes; Cancel has the focus. Call it from a worker."""
-        from distui.tui.dialogs.confirm import Confirm
-
-        return await self.push_screen_wait(Confirm(title, tuple(lines), yes)) == "yes"
+    @property
+    def leaving(self) -> Leaving | None:
+        """What is waited for before the app quits."""
+        return self.quitting.leaving
 
     def copy(self, text: str) -> None:
-        """Into the clipboard of the terminal (OSC 52) and of this machine's screen; what is too long, into a file.
-
-        As it is shown: what is pasted steers no terminal either, whoever said it.
-        """
-        text = safe_lines(text)
-        if (taker := clipboard.program(os.environ)) is None:
-            self._copied(text, taken=False)
-        else:
-            work(self, self._give(taker, text), name="copy")
-
-    async def _give(self, taker: tuple[str, ...], text: str) -> None:
-        self._copied(text, taken=await clipboard.give(taker, text))
-
-    def _copied(self, text: str, *, taken: bool) -> None:
-        message = "copied" if text.count("\n") < 1 else f"copied {text.count(chr(10)) + 1} lines"
-        if len(text.encode("utf-8", "replace")) <= clipboard.MOST:
-            self.copy_to_clipboard(text)
-        elif not taken and self.backend.history is not None:
-            try:
-                kept = clipboard.keep(self.backend.history.parent, text)
-                message = f"too long for the terminal's clipboard: saved to {kept}"
-            except DistuiError as error:
-                self.tell_error(error)
-                return
-        self.tell(message)
+        """Into the clipboard of the terminal and of this machine's screen; what is too long, into a file."""
+        copy_text(self, text)
 
     # The board.
 
@@ -418,77 +383,6 @@ class DistuiApp(Places):
             return
         if len(self.screen_stack) > 1:
             self.pop_screen()
-
-    async def action_leave(self) -> None:
-        """Back; at the top of a view, and while the app waits to leave, quit."""
-        if len(self.screen_stack) > 1 and self.leaving is None:
-            self.pop_screen()
-        else:
-            await self.action_leave_now()
-
-    async def action_leave_now(self) -> None:
-        """Quit: at once when no run is followed and nothing is unsaved, else after a question."""
-        if not self.drafts and not any(live.state.ended is None for live in self.backend.following.values()):
-            self.exit(0)
-            return
-        self.run_worker(self._ask_and_leave(), name="quit", group="quit", exclusive=True)
-
-    async def _ask_and_leave(self) -> None:
-        from distui.tui.dialogs.quit import QuitScreen
-
-        if self.drafts and not await self.confirm("Quit without saving?", _unsaved(self.drafts), "Throw away"):
-            return
-        living = {name: live for name, live in self.backend.following.items() if live.state.ended is None}
-        if not living and self.leaving is None:
-            self.exit(0)
-            return
-        answer = await self.push_screen_wait(
-            QuitScreen(
-                living, readonly=self.backend.readonly, stop_on_exit=self.backend.stop_on_exit, leaving=self.leaving
-            )
-        )
-        match answer:
-            case "now":
-                self.exit(0)
-            case "detach":
-                self._leave_after(Leaving(living, stop=False))
-            case "stop":
-                for live in living.values():
-                    live.request_stop("user")
-                self._leave_after(Leaving(living, stop=True))
-            case _:
-                self.leaving = None
-
-    def _leave_after(self, leaving: Leaving) -> None:
-        """Quit as soon as what is waited for has come; the bar says what that is, and `q` asks again."""
-        self.leaving = leaving
-
-        def look() -> None:
-            if self.leaving is not leaving:
-                timer.stop()
-            elif not leaving.waiting:
-                timer.stop()
-                self.exit(0)
-
-        timer = self.set_interval(0.2, look)
-        look()
-        for bar in self.screen.query(TopBar):
-            bar.refresh()
-
-    def action_copy_or_hint(self) -> None:
-        """Copy a selection; without one say how to quit."""
-        selected = self.screen.get_selected_text()
-        if selected:
-            self.copy(selected)
-        elif self.leaving is not None:
-            self.call_later(self.action_leave_now)
-        else:
-            self.tell("q to quit; runs keep going")
-
-
-def _unsaved(drafts: Iterable[str]) -> list[str]:
-    names = [f"{name}   in {folder or '.'}" for folder, _, name in (draft.rpartition("/") for draft in drafts)]
-    return [*names, "", "They were edited in the launch form and not saved.", "Jobs (2) lists them; w saves."]
 
 
 def _mode(module: str, kind: str) -> Callable[[], Screen[Any]]:

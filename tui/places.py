@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from textual.screen import Screen
 
-from distui.errors import ContactLost, NotFound
+from distui.errors import ContactLost, DistuiError, NotFound
 from distui.runs.lines.text import safe
 from distui.spec.hosts.names import fold
 from distui.tui.dialogs.text import TextScreen
@@ -42,6 +42,16 @@ class Places(PacedApp, Typed):
         kind = severity.get(level, "information")
         shown = "\n".join(safe(line) for line in message.splitlines())
         self.notify(shown, severity=kind, markup=False, timeout=4 if level == "info" else 9)
+
+    def tell_error(self, error: DistuiError) -> None:
+        """An error in words: what is wrong, and what to do."""
+        self.tell(error.message + (f"\ntry: {error.hint}" if error.hint else ""), level="error")
+
+    async def confirm(self, title: str, lines: Sequence[str], yes: str) -> bool:
+        """Ask before something changes; Cancel has the focus. Call it from a worker."""
+        from distui.tui.dialogs.confirm import Confirm
+
+        return await self.push_screen_wait(Confirm(title, tuple(lines), yes)) == "yes"
 
     # Where one is.
 

@@ -38,11 +38,13 @@ class AppLike(Protocol):
     runs_known: bool
     glyphs: Glyphs
     keymap: Mapping[str, str]
-    leaving: Leaving | None
     drafts: dict[str, tuple[str, str]]
     """Path -> edits that are not saved, and the text that they were made in."""
     past_texts: dict[str, list[str]]
     """Path -> the texts of such a job before each change."""
+
+    @property
+    def leaving(self) -> Leaving | None: ...
 
     @property
     def palette(self) -> Palette: ...
