@@ -30,13 +30,13 @@ from distui.runs.follow.feed import EngineAccess, EngineDown, Feed, get_json
 from distui.runs.follow.followed import Back, Drained, Exited, FollowEvent, FollowTarget, Lost, Note, Records, Sampled
 from distui.runs.follow.follower import HostFollower
 from distui.runs.follow.helper import open_helper
-from distui.runs.follow.resume import ResumePoint
+from distui.runs.follow.resume import Mark, ResumePoint, Seen
 from distui.runs.hosts.link import HostLink
-from distui.runs.lines.docker_frames import since, stamp_at
+from distui.runs.lines.docker_frames import since, stamp_at, stamp_ns
 from distui.runs.lines.frames import NoHelper
 from distui.session import Completed
 
-START = 1_795_226_874_000_000_000
+START = 1_700_000_874_000_000_000
 
 
 CHILDREN: list[asyncio.subprocess.Process] = []
@@ -259,9 +259,9 @@ class Docker:
     def inspect(self) -> dict[str, Any]:
         running = self.code is None
         state = {"Status": "running" if running else "exited", "Running": running, "ExitCode": self.code or 0}
-        ended = {} if running else {"FinishedAt": "2026-11-21T02:07:55.5Z"}
+        ended = {} if running else {"FinishedAt": "2023-11-14T22:27:55.5Z"}
         return {
-            "State": {**state, "StartedAt": "2026-11-21T02:07:54Z", **ended},
+            "State": {**state, "StartedAt": "2023-11-14T22:27:54Z", **ended},
             "Config": {"StopSignal": self.stop_signal},
         }
 
@@ -397,7 +397,7 @@ async def test_a_log_removed_on_the_host_is_announced_and_the_end_told(docker: D
         await follower.drained()
     notes = [e.text for e in taken.events if isinstance(e, Note)]
     assert len(notes) == 1
-    assert "what it printed after 2026-11-21T" in notes[0]
+    assert "what it printed after 2023-11-14T" in notes[0]
     assert next(e.code for e in taken.events if isinstance(e, Exited)) == 3
 
 
@@ -427,7 +427,7 @@ async def test_a_signal_from_before_anybody_listened(docker: Docker, past: bytes
     assert (exited.code, exited.signalled) == (137, known)
     (asked,) = [parse_qs(urlsplit(asked).query) for asked in docker.asked if "until" in asked]
     assert json.loads(asked["filters"][0]) == {"type": ["container"], "container": ["c1"], "event": ["kill"]}
-    assert asked["until"] == ["1795226875.700000"]
+    assert asked["until"] == ["1700000875.700000"]
     assert asked["since"] == ["0.000000"]
 
 
@@ -454,7 +454,7 @@ async def test_which_signals_count_as_the_end(
     exit status names it, somebody's `docker stop -t 300` may have given it longer.
     """
     about = {"ID": "c1", "Attributes": {"signal": number}}
-    event = {"Action": "kill", "Actor": about, "timeNano": int((1795226875.5 - ago) * 1e9)}
+    event = {"Action": "kill", "Actor": about, "timeNano": int((1700000875.5 - ago) * 1e9)}
     told = json.dumps(event).encode() + b"\n"
     docker.stop_signal = own
     if live:
@@ -469,16 +469,16 @@ async def test_which_signals_count_as_the_end(
     assert [e.signalled for e in taken.events if isinstance(e, Exited)] == [known]
 
 
-GRACE = "1795226840.500000"
+GRACE = "1700000840.500000"
 """A stop's grace before the end, and a little."""
 
 
 @pytest.mark.parametrize(
     ("code", "since", "until"),
     [
-        (137, "0.000000", "1795226875.700000"),
-        (128, GRACE, "1795226875.500000"),
-        (1, GRACE, "1795226875.500000"),
+        (137, "0.000000", "1700000875.700000"),
+        (128, GRACE, "1700000875.500000"),
+        (1, GRACE, "1700000875.500000"),
     ],
 )
 async def test_which_signals_can_have_ended_it(docker: Docker, code: int, since: str, until: str) -> None:
@@ -703,6 +703,25 @@ async def test_what_was_read_to_its_end_and_is_gone_is_removed(docker: Docker) -
     assert taken.names() == ["Removed"]
 
 
+@pytest.mark.parametrize("ended", [True, False])
+async def test_a_clock_that_was_set_back_while_nobody_followed_hides_no_line(docker: Docker, ended: bool) -> None:
+    """What was said since then has stamps before the last ones had, and `since` those the engine would not give it."""
+    now = time.time_ns()
+    first, second = (stamp_at(now + hours * 3_600_000_000_000) for hours in (1, 2))
+    had = [Mark(b"", 2), Mark(first, 2), Mark(second, 1)]
+    resume = ResumePoint(8, 0, *had, last=(Seen.of(second, b"two\n"), None))
+    docker.file = [(1, stamp_ns(first), b"one\n"), (1, stamp_ns(second), b"two\n"), (1, now, b"three\n")]
+    if ended:
+        docker.end(0)
+    taken = Taken()
+    async with following(access(docker), taken, resume=resume) as (follower, _):
+        await taken.until(lambda: bytes(taken.log) == b"three\n")
+        docker.end(0)
+        await follower.drained()
+    assert bytes(taken.log) == b"three\n"
+    assert "clock was set back" in next(e.text for e in taken.events if isinstance(e, Note))
+
+
 async def test_a_killed_helper_is_started_again_on_the_same_connection(docker: Docker) -> None:
     """The connection was not lost, and no byte."""
     taken = Taken()
@@ -907,7 +926,7 @@ async def test_a_process_s_log_is_read_to_its_end_after_the_exit_file(
         connector.session.cut()
         with (folder / "log").open("ab") as log:
             log.write(b"two")
-        (folder / "new").write_text("9 1795226874473189101")
+        (folder / "new").write_text("9 1700000874473189101")
         (folder / "new").rename(folder / "exit")
         await follower.drained()
     assert bytes(taken.log) == b"\x00one\r\xff\ntwo"
@@ -922,7 +941,7 @@ async def test_what_was_measured_when_a_task_ended_is_told_though_nobody_waits_f
         first = next(e for e in taken.events if isinstance(e, Sampled)).sample.at
         while (ended := time.time()) < first + 2 * AGAIN:  # noqa: ASYNC110 - a clock tells nobody
             await asyncio.sleep(0.01)
-        (folder / "exit").write_text("0 1795226874473189101")
+        (folder / "exit").write_text("0 1700000874473189101")
         await follower.drained()
     assert max(e.sample.at for e in taken.events if isinstance(e, Sampled)) >= ended
 

@@ -396,10 +396,11 @@ class HostFollower:
         boot = wall - since_boot
         back = self._boot is not None and boot < self._boot - _CLOCK_STEP
         self._boot = boot
-        if back:
-            for reader in self._readers:
-                if isinstance(reader, ContainerReader):
-                    reader.cursor.distrust_clock()
+        cursors = [reader.cursor for reader in self._readers if isinstance(reader, ContainerReader)]
+        doubted = [one for one in cursors if back or one.is_ahead(wall + _CLOCK_STEP)]  # or while nobody followed it
+        for cursor in doubted:
+            cursor.distrust_clock()
+        if back or doubted:
             self._spawn(self._say("the host's clock was set back: logs are read from the start after a cut"))
 
     async def _emit(self, event: FollowEvent) -> None:

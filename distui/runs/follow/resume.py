@@ -121,6 +121,11 @@ class Cursor:
         """The host's clock was set back: do full reads until two checkpoints lie after the time it came from."""
         self._point = replace(self._point, distrust=max(self._point.distrust, self._point.top.stamp))
 
+    def is_ahead(self, now: float) -> bool:
+        """Whether a record that was had is newer than the host's clock says, in seconds, that it is now."""
+        top = self._point.top.stamp
+        return bool(top) and not self._point.done and stamp_ns(top) > now * _SECOND_NS
+
     def restart_after_top(self) -> None:
         """Give up the old log after a mismatch: go on with what is newer than everything had."""
         top = self._point.top.stamp
