@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, BinaryIO, cast
@@ -104,6 +106,22 @@ def make_private(folder: Path) -> None:
         except FileExistsError:
             continue
     check_folder(missing[0] if missing else folder)
+
+
+def lock_alone(handle: int, *, tries: int, pause: float) -> None:
+    """Lock an open file or folder for whoever opened it alone; closing it lets go.
+
+    Raises BlockingIOError where somebody else still has it after so many tries, `pause` seconds apart, and another
+    OSError where it can't be locked (NFS).
+    """
+    for left in reversed(range(tries)):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if not left:
+                raise
+            time.sleep(pause)
 
 
 def open_to_read(path: Path, *, buffering: int = -1) -> BinaryIO:

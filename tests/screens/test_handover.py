@@ -35,17 +35,23 @@ def handed_over(live: FakeLive, folder: Path, *, end: float) -> None:
     live.stored = copy
 
 
+async def its_metrics(app: Any, pilot: Any, live: FakeLive) -> MetricsScreen:
+    """The Metrics page of a run, once it has read what was measured."""
+    app.open_run(live)
+    await settle(pilot)
+    await app.run_action("metrics", default_namespace=app.screen)
+    page = app.screen
+    assert isinstance(page, MetricsScreen)
+    await until(pilot, lambda: page.window is not None)
+    return page
+
+
 async def test_a_metrics_page_goes_on(backend: FakeBackend, open_app: Any, tmp_path: Path) -> None:
     """With what was there before, and the newest value."""
     now = time.time()
     live = await a_measured_run(backend, end=now - 60)
     async with open_app((120, 36)) as (app, pilot):
-        app.open_run(live)
-        await settle(pilot)
-        await app.run_action("metrics", default_namespace=app.screen)
-        page = app.screen
-        assert isinstance(page, MetricsScreen)
-        await until(pilot, lambda: page.window is not None)
+        page = await its_metrics(app, pilot, live)
         before = page.window
         handed_over(live, tmp_path, end=now)
         await until(pilot, lambda: page.window is not None and page.window.end > before.end + 50)
@@ -61,12 +67,7 @@ async def test_a_metrics_page_shows_a_run_to_its_end(
     now = time.time()
     live = await a_measured_run(backend, end=now - 60)
     async with open_app((120, 36)) as (app, pilot):
-        app.open_run(live)
-        await settle(pilot)
-        await app.run_action("metrics", default_namespace=app.screen)
-        page = app.screen
-        assert isinstance(page, MetricsScreen)
-        await until(pilot, lambda: page.window is not None)
+        page = await its_metrics(app, pilot, live)
         page._read_at = page._clock() + 3600
         write(live.stored.series_dir, now - 60, 60, since=SECONDS)
         await live.feed(RunEnded(now, "succeeded", 0))

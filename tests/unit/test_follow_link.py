@@ -12,7 +12,6 @@ from distui.errors import HostAuthError, HostError, HostUnreachable, SessionLost
 from distui.runs.follow import follower as follow
 from distui.runs.follow.feed import EngineAccess
 from distui.runs.follow.followed import FollowEvent, Lost
-from distui.runs.hosts import link as link_module
 from distui.runs.hosts.link import HostLink
 from distui.session import Completed
 
@@ -52,20 +51,6 @@ class FakeConnector:
 
     async def close(self) -> None:
         return None
-
-
-@pytest.fixture
-def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Sleeps of the link, which take no time."""
-    taken: list[float] = []
-    sleep = asyncio.sleep
-
-    async def nap(seconds: float) -> None:
-        taken.append(seconds)
-        await sleep(0)
-
-    monkeypatch.setattr(link_module.asyncio, "sleep", nap)
-    return taken
 
 
 def make(connector: FakeConnector, messages: list[tuple[str, str]] | None = None, **options: Any) -> HostLink:

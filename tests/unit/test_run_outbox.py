@@ -62,26 +62,16 @@ def test_long_lines_that_wait_are_counted_by_their_bytes() -> None:
     assert queue.bytes == 0
 
 
-async def test_nobody_waits_for_a_batch_to_fill_unless_one_was_given_just_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_nobody_waits_for_a_batch_to_fill_unless_one_was_given_just_before(naps: list[float]) -> None:
     """A line after a silence is given at once, with all that came beside it; what follows it closely, some ms later."""
-    rests: list[float] = []
-    sleep = asyncio.sleep
-
-    async def noted(seconds: float) -> None:
-        rests.append(seconds)
-        await sleep(0)
-
-    monkeypatch.setattr(outbox.asyncio, "sleep", noted)
     queue, events = Outbox(), [Notice(float(n), "info", str(n)) for n in range(3)]
     batches = queue.batches()
     queue.put_nowait(events[0])
     first = asyncio.ensure_future(anext(batches))
-    await sleep(0)
+    await asyncio.sleep(0)
+    assert naps == [0, 0.0]  # ours, then that of whoever reads
     queue.put_nowait(events[1])
     assert await first == tuple(events[:2])
     queue.put_nowait(events[2])
     assert await anext(batches) == (events[2],)
-    assert rests[0] == 0.0
-    assert 0.0 < rests[1] <= BATCH_S
+    assert 0.0 < naps[2] <= BATCH_S

@@ -5,15 +5,13 @@ process that follows the run ask for it, too (`distui why`). Of a run of weeks o
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
 import os
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from distui.files import make_private
+from distui.files import lock_alone, make_private
 from distui.runs.series.level import Level, LevelFile, Packed, is_moment
 from distui.runs.series.values import NAN, Row, Series, bin_of
 
@@ -87,16 +85,12 @@ def _alone(folder: Path) -> Iterator[None]:
     """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for left in reversed(range(TRIES)):
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not left:
-                    raise
-                time.sleep(PAUSE_S)
-            except OSError:
-                break
+        try:
+            lock_alone(handle, tries=TRIES, pause=PAUSE_S)
+        except BlockingIOError:
+            raise
+        except OSError:
+            pass
         yield
     finally:
         os.close(handle)

@@ -29,7 +29,6 @@ import json
 import os
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ from typing import Any
 from distui.config import refuse_strangers
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.facts.values import loads, loads_own
-from distui.files import check_folder, lines_of, make_private, open_fd, read_text, reason, write_private
+from distui.files import check_folder, lines_of, lock_alone, make_private, open_fd, read_text, reason, write_private
 from distui.frozen import frozen
 from distui.regex import regex
 from distui.whole import whole
@@ -228,7 +227,7 @@ class StoredRun:
             ) from exc
         try:
             try:
-                _take(lock)
+                lock_alone(lock, tries=10, pause=0.05)  # `distui ps` looks for an instant: that is waited for
             except OSError as exc:
                 holder = os.pread(lock, 64, 0).decode("ascii", "replace").strip()
                 raise AlreadyFollowed(
@@ -241,18 +240,6 @@ class StoredRun:
             yield
         finally:
             os.close(lock)
-
-
-def _take(lock: int) -> None:
-    """Lock for this process alone. Others only look for an instant (`distui ps`): that is waited for."""
-    for left in reversed(range(10)):
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except OSError:
-            if not left:
-                raise
-            time.sleep(0.05)
 
 
 class AlreadyFollowed(UsageError):
