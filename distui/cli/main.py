@@ -121,6 +121,7 @@ def _told(exc: Exception) -> int:
     if (error := _expected(exc)) is None:
         raise exc
     _tell(_in_words(error))
+    _show(error)
     return error.exit_code
 
 
@@ -154,9 +155,12 @@ def _wrong_usage(exc: click.ClickException) -> int:
     import click
 
     message = exc.format_message()
-    _tell(f"distui: {message[:1].lower()}{message[1:]}" if message[1:2].islower() else f"distui: {message}")
+    words = f"{message[:1].lower()}{message[1:]}" if message[1:2].islower() else message
     ctx = exc.ctx if isinstance(exc, click.UsageError) else None
-    _tell(f"  see: {ctx.command_path if ctx else 'distui'} --help")
+    see = f"see: {ctx.command_path if ctx else 'distui'} --help"
+    _tell(f"distui: {words}")
+    _tell(f"  {see}")
+    _show([words, see])
     return ExitCode.USAGE
 
 
@@ -202,6 +206,14 @@ def _tell(text: str) -> None:
         discard(sys.stderr)
 
 
+def _show(reason: DistuiError | Sequence[str]) -> None:
+    """What ends the call, in the page of `distui serve` that it is for: nobody there reads stderr."""
+    if "TEXTUAL_DRIVER" in os.environ:
+        from distui.cli.runs import page
+
+        page.show_reason(reason)
+
+
 def _quiet_end() -> int:
     """Nobody reads stdout any more (`| head`): end without a word, as a reader wants it."""
     from distui.cli.console import discard
@@ -244,7 +256,9 @@ def _crashed(exc: BaseException, words: Sequence[str], seen: Mapping[str, Any]) 
 
     secrets = seen.get(ENV_FILE, {}).values()
     place = write_crash(exc, words, os.environ, secrets)
-    _tell(f"distui: a bug in distui ({type(exc).__name__}); " + (f"details are in {place}" if place else "see below"))
+    words = f"a bug in distui ({type(exc).__name__}); "
+    _tell(f"distui: {words}" + (f"details are in {place}" if place else "see below"))
+    _show([words + (f"details are in {place}" if place else "details are where it was started")])
     if place is None:
         _tell(report(exc, words, os.environ, secrets))
     return ExitCode.BUG

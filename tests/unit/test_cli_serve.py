@@ -25,8 +25,10 @@ from aiohttp.test_utils import TestServer
 
 from distui.cli.actions.serve import app_argv
 from distui.cli.options import CONSOLE
+from distui.cli.runs import page as page_of_serve
 from distui.cli.settings import ENV_FILE
 from distui.cli.web import LEAVING_S, AppServer
+from distui.errors import UsageError
 from fakehosts.runs import until
 
 TOKEN = "a-token-of-this-test"
@@ -160,6 +162,61 @@ async def test_why_the_app_cannot_start_is_on_the_page(tmp_path: Path, monkeypat
             assert "\x1b" not in painted
         async with asyncio.timeout(60):
             await until(lambda: children() <= before and not being_reaped())
+
+
+BUG = "import distui.cli.main as m; m._call = lambda *words: 1 / 0; m.main(['tui'])"
+
+
+@pytest.mark.parametrize(
+    ("words", "config", "shown_as"),
+    [
+        (("--frobnicate",), "", ("no such option", "--frobnicate", "distui tui --help")),
+        (("--view=nowhere",), "", ("'nowhere'", "hosts")),
+        ((), "theme: [\n", ("config.yaml:",)),
+        ((), 'keymap: {leave: nokey, "a\\e[2Jb": x}\ntimeout: soon\n', ("config.yaml:2", "timeout")),
+        (("--env-file=gone.env",), "", ("gone.env",)),
+        (("-i", "other.yaml"), "", ("other.yaml",)),
+        ((), "bug", ("a bug in distui (ZeroDivisionError); details are in ",)),
+    ],
+)
+async def test_whatever_ends_the_app_before_it_begins_is_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], config: str, shown_as: tuple[str, ...]
+) -> None:
+    """A mistake in the call, settings that were broken since the server was started, a bug."""
+    (tmp_path / "hosts.yaml").write_text(HOSTS)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    if config and config != "bug":
+        (tmp_path / ".config" / "distui").mkdir(parents=True, mode=0o700)
+        (tmp_path / ".config" / "distui" / "config.yaml").write_text(config)
+    before = children()
+    argv = (sys.executable, "-c", BUG) if config == "bug" else (*app_argv({}), *words)
+    async with served(shlex.join(argv)) as (user, address):
+        await (await user.get(f"{address}/?token={TOKEN}")).read()
+        async with user.ws_connect(f"{address}/ws?width=100&height=30") as page:
+            painted = await shown(page, "distui can't start:", *shown_as, "Reload the page")
+            assert painted.count("distui can't start:") == 1 and "\x1b" not in painted
+        async with asyncio.timeout(60):
+            await until(lambda: children() <= before and not being_reaped())
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_the_page_of_an_app_that_had_begun_is_left_alone(
+    cli: Any, hosts: None, monkeypatch: pytest.MonkeyPatch, begun: bool
+) -> None:
+    """What it painted stays; stderr says the rest."""
+    monkeypatch.setenv("TEXTUAL_DRIVER", "textual.drivers.web_driver:WebDriver")
+    monkeypatch.setattr(page_of_serve, "_painted", False)
+
+    def failing(*_: object, **__: object) -> None:
+        if begun:
+            page_of_serve.app_begins()
+        raise UsageError("odd")
+
+    monkeypatch.setattr("distui.cli.actions.tui.act", failing)
+    done = cli("tui")
+    assert (done.code, "odd" in done.err) == (2, True)
+    assert ("can't start" in done.out) is not begun
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

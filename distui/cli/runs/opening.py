@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from distui.cli import wiring
 from distui.cli.console import Console
+from distui.cli.runs import page
 from distui.cli.runs.launching import How, exit_code, prepare
-from distui.cli.runs.page import reasons_on_page
 from distui.cli.runs.planview import confirm_plan
 from distui.cli.settings import Settings
 from distui.cluster.attach.following import LeftBehind, Leftover
@@ -42,7 +42,9 @@ async def show(settings: Settings, backend: ClusterBackend, start: Start | LiveR
     from distui.tui.app import DistuiApp
     from distui.tui.run_app import run_app
 
-    return await run_app(DistuiApp(backend, start=start, **look(settings)))
+    app = DistuiApp(backend, start=start, **look(settings))
+    page.app_begins()
+    return await run_app(app)
 
 
 def look(settings: Settings) -> dict[str, Any]:
@@ -59,15 +61,13 @@ def look(settings: Settings) -> dict[str, Any]:
 
 def open_views(settings: Settings, out: Console, start: Start = "hosts", run: str = "") -> int:
     """The app over the inventory; with `run` it opens on that run. Raises UsageError without an inventory."""
-    with reasons_on_page():
-        found = settings.selection.inventory()
-        hosts = found.chosen(settings.selection.picks(found))
+    found = settings.selection.inventory()
+    hosts = found.chosen(settings.selection.picks(found))
     backend = ClusterBackend(settings.places, found, hosts, say=out.say)
 
     async def opened() -> int:
         async with backend:
-            with reasons_on_page():
-                begin = await backend.attach(run, out.tell) if run else start
+            begin = await backend.attach(run, out.tell) if run else start
             code = await show(settings, backend, begin)
             left = tuple(backend.following)
         for name in left:

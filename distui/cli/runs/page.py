@@ -8,13 +8,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from distui.errors import DistuiError, SpecError
 from distui.runs.lines.text import safe
 
 PRELUDE = b"__GANGLION__\n"
 """What an app of Textual says first."""
+_painted = False
+"""Whether the page is an app's."""
 
 
 def in_browser() -> bool:
@@ -22,22 +24,24 @@ def in_browser() -> bool:
     return os.environ.get("TEXTUAL_DRIVER", "").endswith(":WebDriver")
 
 
-@contextlib.contextmanager
-def reasons_on_page() -> Iterator[None]:
-    """While the block runs, before there is an app, the page shows what ends it."""
-    try:
-        yield
-    except DistuiError as error:
-        if in_browser():
-            _write(_words(error))
-        raise
+def app_begins() -> None:
+    """From now on the page is the app's: nothing else is written to it."""
+    global _painted
+    _painted = True
 
 
-def _words(error: DistuiError) -> str:
+def show_reason(reason: DistuiError | Sequence[str]) -> None:
+    """Show what ends this call, unless the app had begun: its page stays as it is."""
+    if in_browser() and not _painted:
+        said = _words(reason) if isinstance(reason, DistuiError) else reason
+        lines = [safe(line) for text in said for line in text.splitlines()]
+        _write("\r\n".join(["distui can't start:", "", *lines, "", "Reload the page to try again."]))
+
+
+def _words(error: DistuiError) -> Sequence[str]:
+    """What it is and what to do; of files each mistake."""
     problems = error.problems if isinstance(error, SpecError) else ()
-    lines = [str(problem) for problem in problems] or [error.message, error.hint]
-    messages = [safe(line) for text in lines for line in text.splitlines()]
-    return "\r\n".join(["distui can't start:", "", *messages, "", "Reload the page to try again."])
+    return [str(problem) for problem in problems] or [error.message, error.hint]
 
 
 def _write(text: str) -> None:
