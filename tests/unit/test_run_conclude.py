@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from distui.errors import ExitCode, HostUnreachable, SessionLost
+from distui.facts.host import Trouble
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.attempt.limits import Limits
@@ -565,6 +566,62 @@ async def test_who_attaches_after_a_host_was_given_up_tells_the_end_that_was_see
     ranks = {e.rank: e.state for e in cluster.of(RankChanged)}
     assert ranks == {0: "exited" if fails else "stopped", 1: "stopped" if back else "lost"}
     assert ((cluster.left() == []), end_here(controller.stored) is not None) == (back, back)
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["stop", "attach"])
+async def test_who_comes_after_a_stop_that_left_a_host_out_tells_that_stop(cluster: Cluster, asked: bool) -> None:
+    """What the first stop read and removed has not disappeared, though nothing is left to stop on the host that is
+    back: its engine had ended the rank there before it could be stopped.
+    """
+    host = cluster.hosts[1]
+    gone = dict.fromkeys(("ps", "cat", "stop"), HostUnreachable("h2", "h2 does not answer"))
+    controller = started(cluster, limits=Limits(lost=0.05))
+
+    async def cut() -> None:
+        await until(lambda: [rank.state for rank in controller.state.ranks.values()] == ["running"] * 2)
+        host.fails |= gone
+        host.news.put_nowait(Lost("host", "h2: connection lost"))
+        controller.request_stop("user")
+
+    first = await cluster.drive(controller, cut())
+    assert (first.outcome, first.exit, cluster.hosts[0].containers) == ("unknown", 6, [])
+    host.containers[0].end(255)
+    for name in gone:
+        del host.fails[name]
+    later = cluster.controller(controller.plan, adopted=True)
+    if asked:
+        later.request_stop("user")
+    cluster.events.clear()
+    ended = await cluster.drive(later)
+
+    assert (ended.outcome, ended.exit, ended.failure, cluster.left()) == ("stopped", 143, None, [])
+    assert "before its end was seen" not in cluster.said()
+    ranks = {e.rank: e.state for e in cluster.of(RankChanged)}
+    assert ranks == {0: "stopped", 1: "removed"}
+
+
+async def test_a_task_that_was_not_found_by_the_first_stop_ended_out_of_reach(cluster: Cluster, tmp_path: Path) -> None:
+    """Stopped from a machine that had no record of the run, while the engine of a host was down: once that is back no
+    rank of it is left waiting, and nothing may still run.
+    """
+    controller = started(cluster, detach=True)
+    await cluster.drive(controller)
+    await until(lambda: all(host.containers for host in cluster.hosts))
+    elsewhere, *_ = two_readers(cluster, tmp_path, controller)
+    part = replace(controller.plan, tasks=controller.plan.tasks[:1])
+    down = {"h2": Trouble("daemon", "the container engine's daemon does not run")}
+    for plan, unreachable in ((part, down), (controller.plan, {})):
+        stopping = elsewhere.controller(plan, adopted=True, unreachable=unreachable)
+        stopping.stored.write_plan(to_json(plan))
+        stopping.request_stop("user")
+        ended = await elsewhere.drive(stopping)
+        if plan is part:
+            assert (ended.outcome, ended.exit) == ("unknown", 6)
+            assert "may still be running" in ended.warnings[0]
+            cluster.hosts[1].containers[0].end(255)
+
+    assert (ended.outcome, ended.exit, ended.warnings, cluster.left()) == ("stopped", 143, (), [])
+    assert {e.rank: e.state for e in elsewhere.of(RankChanged)} == {0: "stopped", 1: "removed"}
 
 
 @pytest.mark.parametrize("verdict", [True, False])

@@ -295,11 +295,11 @@ class RunController:
         await self._say_unread()
         started = started_here(self.stored) | self._found
         running = await asyncio.gather(*(self._find(host, started) for host in attempt.hosts.values()))
+        over = not any(running) and not attempt.tracker.unmet
+        if over and requests.stop == "user":  # it stops nothing, and is not why the run ended: maybe an earlier one is
+            requests.withdraw_stop()
         await recall(attempt)
-        if not any(running) and not attempt.tracker.unmet:
-            if requests.stop == "user":  # all had ended before: it stops nothing, and is not why the run ended
-                requests.withdraw_stop()
-        elif attempt.recorded is not None and any(running) and requests.stop is None:
+        if attempt.recorded is not None and any(running) and requests.stop is None:
             self.request_stop("done", exit=ExitCode.OK)  # on a host that was out of reach when the run ended
 
     async def _find(self, host: HostRun, started: frozenset[int]) -> bool:

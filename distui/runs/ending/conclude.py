@@ -55,6 +55,9 @@ LOOK_SECONDS = 0.3
 CLEANED_UP = "it was cleaned up by whoever else followed it while this distui was away: that one knows how it ended"
 """Why nobody here knows how a run ended."""
 
+NOBODY_ANSWERED = "may still be running where nobody answered"
+"""Warned of, until all hosts have answered."""
+
 
 async def recall(attempt: Attempt) -> None:
     """For a run that is taken up: learn whether it has ended already, and how; then its logs are read on, no more."""
@@ -96,11 +99,12 @@ async def concluded_rest(attempt: Attempt, record: EndRecord) -> RunEnded:
     """
     out_of_reach = {*attempt.tracker.unmet, *attempt.tracker.lost_hosts}
     for rank in list(attempt.state.ranks.values()):
-        if rank.host not in out_of_reach and rank.state in ("running", "lost"):
+        if rank.host not in out_of_reach and rank.state in ("running", "lost", "waiting"):
             words = "stopped by distui" if rank.state == "running" else "it ended while its host was out of reach"
             state: RankPhase = "stopped" if rank.state == "running" else "removed"
             await attempt.emit(RankChanged(attempt.clock(), rank.rank, rank.host, state, words=words))
-    ended = replace(record.ended, at=attempt.clock(), log_dir=str(attempt.run.stored.log_dir))
+    warnings = tuple(text for text in record.ended.warnings if out_of_reach or NOBODY_ANSWERED not in text)
+    ended = replace(record.ended, at=attempt.clock(), log_dir=str(attempt.run.stored.log_dir), warnings=warnings)
     if out_of_reach:
         ended = replace(ended, outcome="unknown", exit=int(ExitCode.CONTACT_LOST))
     return await conclude(attempt, ended) or ended

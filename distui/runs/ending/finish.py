@@ -13,6 +13,7 @@ from distui.runs.ending.circumstances import note_silences, with_network
 from distui.runs.ending.cleanup import clean_up, look
 from distui.runs.ending.conclude import (
     CLEANED_UP,
+    NOBODY_ANSWERED,
     await_next,
     cleaned_up,
     conclude,
@@ -129,7 +130,7 @@ def _not_asked(attempt: Attempt, missing: int) -> tuple[str, ...]:
     """Where the tasks may be that no host reported."""
     hosts = attempt.run.unreachable
     where = "; ".join(in_words(host, trouble) for host, trouble in hosts.items())
-    return (f"{missing} of the run's tasks may still be running where nobody answered: {where}",) if hosts else ()
+    return (f"{missing} of the run's tasks {NOBODY_ANSWERED}: {where}",) if hosts else ()
 
 
 async def _network_used(attempt: Attempt) -> tuple[str, ...]:
