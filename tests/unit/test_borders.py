@@ -54,6 +54,13 @@ def test_remote_and_tui_come_in_lazily() -> None:
         assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
 
 
+def test_ssh_is_joined_to_the_rest_in_one_file() -> None:
+    """Also where it is imported by its name as text, which the import contracts do not see."""
+    naming = r"""["']distui\.remote\b"""
+    found = [path.relative_to(ROOT).as_posix() for path in [*files("distui", naming), *files("tui", naming)]]
+    assert [name for name in found if not name.startswith("distui/remote/")] == ["distui/cluster/hosts/connecting.py"]
+
+
 def test_options_of_a_few_words_suggest_the_nearest() -> None:
     """The command line uses its own Choice, which names the nearest word, never click's, which lists them only."""
     for path in files("distui/cli", r"\bChoice\b"):

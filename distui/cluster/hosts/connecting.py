@@ -46,6 +46,11 @@ async def ssh_greeting(host: Host, timeout: float) -> tuple[float | None, str]:
     return found.ms, found.through
 
 
+async def load_greeting() -> None:
+    """Import what `ssh_greeting` needs, which is dear, while whatever is on a screen goes on."""
+    await asyncio.to_thread(import_module, "distui.remote.knock")
+
+
 class OpenOnce:
     """The connections to some hosts, opened when they are first needed. Close it at the end."""
 

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from configparser import ConfigParser
 from configparser import Error as ConfigError
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
-from distui.cluster.hosts.connecting import ssh_greeting
+from distui.cluster.hosts.connecting import load_greeting, ssh_greeting
 from distui.errors import DistuiError, HostError, UsageError
 from distui.frozen import frozen
 from distui.regex import regex
@@ -192,7 +191,7 @@ async def ask(hosts: Sequence[FirstHost], on_answer: Callable[[str, Answer], Non
 
     A few at a time, some seconds each; `on_answer` is called as they answer.
     """
-    await asyncio.to_thread(import_module, "distui.remote.knock")  # dear to import, and the screen is there
+    await load_greeting()
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(host: FirstHost) -> None:
