@@ -26,7 +26,7 @@ from distui.runs.follow import channels as feed_channels
 from distui.runs.follow import containers as follow_container
 from distui.runs.follow import files as follow_file
 from distui.runs.follow.containers import LAST_RECORDS
-from distui.runs.follow.feed import EngineAccess, EngineDown, Feed, get_json
+from distui.runs.follow.feed import HELD, EngineAccess, EngineDown, Feed, get_json
 from distui.runs.follow.followed import Back, Drained, Exited, FollowEvent, FollowTarget, Lost, Note, Records, Sampled
 from distui.runs.follow.follower import HostFollower
 from distui.runs.follow.helper import open_helper
@@ -176,6 +176,8 @@ class Docker:
     """Whether a log that is followed ends though its container lives, as Docker 20.10 does without the file."""
     endless: bool = False
     """Whether a log never ends, whatever became of its container."""
+    slow_look: asyncio.Event | None = None
+    """What it waits for before it tells of its container."""
     withheld: int = 0
     """How many of the last records whoever follows does not get, as Docker 20.10 withholds one at times."""
 
@@ -219,6 +221,8 @@ class Docker:
         elif self.gone and url.path.startswith("/containers"):
             writer.write(b'HTTP/1.0 404 Not Found\r\n\r\n{"message":"No such container"}')
         elif url.path.endswith("/json"):
+            if self.slow_look is not None:
+                await self.slow_look.wait()
             writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + json.dumps(self.inspect()).encode())
         elif url.path.endswith("/logs"):
             writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
@@ -575,6 +579,29 @@ async def test_a_log_that_never_ends_ends_with_its_container(
     assert bytes(taken.log) == b"one\ntwo\n"
     assert next(e.code for e in taken.events if isinstance(e, Exited)) == 4
     assert "the engine does not end its log" in str(taken.events)
+
+
+async def test_much_at_once_while_a_quiet_container_is_looked_at(
+    docker: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine's answer comes behind more of the log than is held: both are read, and the engine is not down."""
+    monkeypatch.setattr(follow_container, "IDLE", 0.1)
+    taken, text = Taken(), b"x" * 16_000 + b"\n"
+    async with following(access(docker), taken) as (follower, _):
+        docker.say(b"one\n")
+        await taken.until(lambda: bytes(taken.log) == b"one\n")
+        docker.slow_look, asked = asyncio.Event(), len(docker.asked)
+        while not any(path.endswith("/json") for path in docker.asked[asked:]):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+        docker.file += [(1, START + n, text) for n in range(2, 3 * HELD // len(text))]
+        docker.tell()
+        await asyncio.sleep(0.5)
+        docker.slow_look.set()
+        docker.end(0)
+        async with asyncio.timeout(10):
+            await follower.drained()
+    assert taken.log.count(text) == 3 * HELD // len(text) - 2
+    assert taken.names() == ["Exited", "Drained"]
 
 
 async def test_an_event_without_end_is_refused_and_costs_nothing_else(docker: Docker) -> None:

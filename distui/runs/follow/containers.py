@@ -204,14 +204,33 @@ class ContainerReader:
             except TimeoutError:
                 if state.ended:
                     raise
-                now = await self._inspect(feed)
-                if now is None or now.ended:
+                came, gone = await self._look_beside(feed, stream)
+                if gone:
                     return
-                continue
+                if came is None:
+                    continue
+                data = came
             if not data:
                 self._stuck = 0
                 return
             yield data
+
+    async def _look_beside(self, feed: Feed, stream: Stream) -> tuple[bytes | None, bool]:
+        """What comes of a log while its container is looked at, None where nothing does; and whether that has ended.
+
+        Where much comes at once the answer lies behind it, and would be waited for in vain while that is not read.
+        """
+        looking, reading = asyncio.ensure_future(self._inspect(feed)), asyncio.ensure_future(stream.read())
+        try:
+            await asyncio.wait((looking, reading), return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                return reading.result(), False
+            now = looking.result()
+            return None, now is None or now.ended
+        finally:
+            for one in (looking, reading):
+                one.cancel()
+            await asyncio.gather(looking, reading, return_exceptions=True)
 
     async def _pump(self, log: AsyncIterator[bytes]) -> bool:
         parser = FrameParser()
