@@ -33,11 +33,11 @@ LIFE, ENGINE_SECONDS, WINDOW, TRACED = 40, 8, 0.5, 0.3
 MOST_PROCESSES = 128
 """Of one task."""
 ROW_BYTES, ALL_BYTES = 1 << 20, 8 << 20
-"""Of what is told of one process that says something itself, and of all of them: what a rank says at length is to
+"""Of what is reported of one process that says something itself, and of all of them: what a rank says at length is to
 leave room for the others. A rank with ten groups takes 0.4 MB.
 """
 FEWER = 4
-"""By which part of its collectives less is told of a process, again and again, until it fits."""
+"""By which part of its collectives less is reported of a process, again and again, until it fits."""
 
 
 def main() -> None:
@@ -83,13 +83,13 @@ def all_seen(asked: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def room(processes: int) -> int:
-    """How many bytes may be told of each of so many processes that say something themselves."""
+    """How many bytes may be reported of each of so many processes that say something themselves."""
     return min(ROW_BYTES, ALL_BYTES // max(1, processes))
 
 
 def fitted(row: "dict[str, Any]", most: int) -> "dict[str, Any]":
-    """What is told of a process in no more bytes: fewer of its sampled calls, then of its newest collectives, in the
-    end none; then no stacks.
+    """What is reported of a process in no more bytes: fewer of its sampled calls, then of its newest collectives, in
+    the end none; then no stacks.
     """
     while len(row.get("samples", ())) > FEWER and len(json.dumps(row)) > most:
         row["samples"] = row["samples"][::FEWER]

@@ -14,7 +14,7 @@ import re
 
 NEXT, FIRST = b',{"collective_seq_id":', b'"entries":['
 MOST_SIZES = 151
-"""Of the tensors that a collective takes: those that are told, in 300 characters."""
+"""Of the tensors that a collective takes: those that are reported, in 300 characters."""
 
 _GIVEN = re.compile(rb'"output_(?:sizes":\[[\d,\[\]]*\]|dtypes":\[[A-Za-z0-9_",]*\]),')
 _TYPES = re.compile(rb'"input_dtypes":\[([A-Za-z0-9_",]+)\]')

@@ -56,7 +56,7 @@ def in_use(made: "dict[int, Recorded]") -> "dict[str, Recorded]":
     that all of those were destroyed: torch counts names from the first again then. Other names are hashes, of which the
     same one comes again where a group alone was destroyed.
 
-    Groups of one name that are in use at a time can't be told apart on other ranks: `TORCH_DISTRIBUTED_DEBUG=DETAIL`
+    Groups of one name that are in use at a time can't be distinguished on other ranks: `TORCH_DISTRIBUTED_DEBUG=DETAIL`
     leaves all of gloo's without a name.
     """
     found, top = {}, -1  # type: dict[str, Recorded], int

@@ -4,7 +4,8 @@
 
 From /proc/PID/net, which every login may read, also of a container with a network of its own. Whose a connection is
 stands in the process's open files, which only its own user may read: where those can't be, connections in which
-something waits are told without their owner. What `ss` counts is added where there is one, of the host's own network.
+something waits are reported without their owner. What `ss` counts is added where there is one, of the host's own
+network.
 """
 
 import os
@@ -20,7 +21,7 @@ if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never eval
     from typing import Any, Optional
 
 MOST_ROWS, MOST_NETWORKS, MOST_FILES, MOST_BYTES = 128, 16, 16384, 4 << 20
-"""Connections that are told; networks; open files that are looked at; bytes of one of the kernel's lists."""
+"""Connections that are reported; networks; open files that are looked at; bytes of one of the kernel's lists."""
 COUNT_SECONDS = 1.0
 """How long `ss` is waited for, beside everything else that is asked."""
 ESTABLISHED = "01"

@@ -39,7 +39,7 @@ class Fix:
 
     def to_copy(self, ssh: tuple[str, ...]) -> str:
         """The same as a line to paste here; `ssh` opens a shell on the host."""
-        if self.where == "here":  # the words of ssh itself, which still needs to be told the way
+        if self.where == "here":  # the words of ssh itself, which still needs the way there
             return shlex.join((*self.words, *ssh[1:])) if ssh[:1] == self.words[:1] else shlex.join(ssh)
         return shlex.join((*ssh, self.text))
 

@@ -59,7 +59,7 @@ class SshNames:
 class Redactor:
     """Gives everything that identifies somebody a name of its own, the same one wherever it stands.
 
-    What is not known of a host that is down, or is of another's, is told by its form: domain names, `user@host`.
+    What is not known of a host that is down, or is of another's, is recognised by its form: domain names, `user@host`.
     """
 
     def __init__(

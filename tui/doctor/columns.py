@@ -55,7 +55,7 @@ class HostColumns:
         return self.hosts[first : first + fit]
 
     def names(self) -> Mapping[str, str]:
-        """Each as it stands over its column, told apart from the others."""
+        """Each as it stands over its column, short, but distinct from the others."""
         return _names(tuple(self.hosts), self.cell)
 
 

@@ -21,7 +21,7 @@ class Proof:
 
 
 class Proofs:
-    """All of them: the facts of a host stay, so what was seen during an earlier one is still to be told apart."""
+    """All of them: the facts of a host stay, so what was seen during an earlier one still has to be recognised."""
 
     def __init__(self) -> None:
         self._all: list[Proof] = []

@@ -136,7 +136,7 @@ class Backend(Protocol):
 
     async def attach(self, run: str, say: Callable[[str], None]) -> LiveRun:
         """Follow a run that lives on its hosts, or the one this backend follows already; one that has ended by now is
-        played again. `say` is told what is waited for: somebody elsewhere is to begin the run's next attempt.
+        played again. `say` gets what is waited for: somebody elsewhere is to begin the run's next attempt.
         """
 
     def replay(self, run: str) -> LiveRun:

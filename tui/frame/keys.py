@@ -56,7 +56,7 @@ def keys_of(action: Action, keymap: Mapping[str, str]) -> tuple[str, ...]:
 
 
 NAMED = 5
-"""Complaints about the keys that are told when the app opens; more of them would cover it."""
+"""Complaints about the keys that are shown when the app opens; more of them would cover it."""
 
 
 def in_one_notice(complaints: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The containers of a host as rows: name, image, state, age, and whose they are. Pure."""
+"""The containers of a host as rows: name, image, state, age and owner. Pure."""
 
 from __future__ import annotations
 

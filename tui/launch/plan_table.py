@@ -1,6 +1,6 @@
 """The table of a plan: which host has which ranks and GPUs, at which address, and where they meet. Pure.
 
-Where it has not all room, what carries the data is said in fewer words, names are cut, then columns go that are told
+Where it has not all room, what carries the data is said in fewer words, names are cut, then columns go that are shown
 elsewhere; the address and where the ranks meet are whole as long as anything else is there.
 """
 

@@ -256,7 +256,7 @@ class RunFeed:
         return self._at_end < len(self._turn)
 
     def totals(self) -> tuple[int, int]:
-        """Lines the run has written as far as is known here, and bytes of all rank logs."""
+        """Lines the run is known here to have written, and bytes of all rank logs."""
         lines = sum(r.lines for r in self.state.ranks.values())
         size = 0
         for buffer in self.sources.values():

@@ -205,7 +205,7 @@ def _recorder(torch: "Any", name: str) -> "Any":
 
 
 def _short(entry: "Any") -> "Any":
-    """A collective without the tensors that it gives, and with no more than is told of those that it takes."""
+    """A collective without the tensors that it gives, and with no more than is reported of those that it takes."""
     found = {name: value for name, value in entry.items() if not name.startswith("output_")}
     found["input_sizes"] = found.get("input_sizes", [])[:MOST_SIZES]
     found["input_dtypes"] = sorted(set(found.get("input_dtypes", [])))

@@ -63,10 +63,10 @@ def _parts(reader: SeriesReader, names: Sequence[str], *, ranks: bool) -> list[t
         return [(reader, _wanted(reader.series, names))]
     of_ranks = reader.of_ranks()
     several = said_by_several(of_ranks.series)
-    told = {series.name for series in several}
-    wanted = _wanted([*several, *(series for series in reader.series if series.name not in told)], names)
-    of_run = [series for series in wanted if series.name not in told]
-    return [(reader, of_run), (of_ranks, [series for series in wanted if series.name in told])]
+    by_rank = {series.name for series in several}
+    wanted = _wanted([*several, *(series for series in reader.series if series.name not in by_rank)], names)
+    of_run = [series for series in wanted if series.name not in by_rank]
+    return [(reader, of_run), (of_ranks, [series for series in wanted if series.name in by_rank])]
 
 
 def _wanted(known: Sequence[Series], names: Sequence[str]) -> list[Series]:

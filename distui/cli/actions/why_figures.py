@@ -1,4 +1,4 @@
-"""What kernels and drivers told of hosts and ranks, as JSON for `distui why`."""
+"""What kernels and drivers reported of hosts and ranks, as JSON for `distui why`."""
 
 from __future__ import annotations
 

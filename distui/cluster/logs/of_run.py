@@ -37,7 +37,7 @@ async def read_run(
 ) -> bool:
     """Write the wanted lines of a run into `out`, with `follow` until it is over; whether all of them could be read.
 
-    `tell_plain` takes what is not hidden, in words, where that is not told like everything else. With `merge` lines
+    `tell_plain` takes what is not hidden, in words, where that is not reported like everything else. With `merge` lines
     come in the order they were said. Raises NotFound, ContactLost when there may be something on a host that did not
     answer, NameTaken as `places.find`, and UsageError for ranks or lines that can't be had.
     """

@@ -34,7 +34,7 @@ class Outbox(asyncio.Queue[Event]):
         return self.lines >= QUEUE_LINES or self.bytes >= QUEUE_BYTES or super().full()
 
     async def put(self, item: Event) -> None:
-        """Put it behind all that were there before it, also those that wait for room: what came later is told later."""
+        """Put it behind all that were there before it, also those that wait for room: the order is kept."""
         async with self._turn:
             await super().put(item)
 

@@ -45,7 +45,7 @@ async def with_places(attempt: Attempt, failure: Failure | None) -> Failure | No
 
 
 async def _with(attempt: Attempt, failure: Failure, found: Explanation | None) -> Failure:
-    """The failure with what was found, which is kept and told."""
+    """The failure with what was found, which is kept and reported."""
     if found is None:
         return failure
     found = attempt.run.mask.event(found)

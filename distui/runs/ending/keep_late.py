@@ -36,7 +36,7 @@ def _keep(attempt: Attempt, ranks: Sequence[RankSeen]) -> None:
 
 
 def with_clocks(ranks: Sequence[RankSeen], clocks: Mapping[str, tuple[float, float] | None]) -> tuple[RankSeen, ...]:
-    """With what pings have told of each host's clock, which is more than one look does."""
+    """With what pings have shown of each host's clock, which is more than one look does."""
     known = {host: clock for host, clock in clocks.items() if clock is not None}
     return tuple(
         replace(one, ahead=known[one.host][0], doubt=known[one.host][1]) if one.host in known else one for one in ranks

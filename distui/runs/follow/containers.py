@@ -32,7 +32,7 @@ LAST_RECORDS = 100
 """Records read again once a log that was followed has ended: one at most is new as a rule."""
 
 SIGNALS = 100
-"""Kept of those that the engine told of."""
+"""Kept of those that the engine reported."""
 KILL_TOLD = 0.2
 """Seconds after which the engine tells of a signal at the latest: it sends it first."""
 ASK_SIGNAL = 5.0

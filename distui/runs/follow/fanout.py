@@ -114,7 +114,7 @@ class Fanout:
 
     @property
     def sent(self) -> Sequence[Event]:
-        """What a reader who comes now is told first."""
+        """What a reader who comes now gets first."""
         return self._story.events()
 
     def put(self, batch: Sequence[Event]) -> None:

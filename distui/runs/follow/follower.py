@@ -46,8 +46,8 @@ class HostFollower:
 
     `emit` takes the events one at a time; waiting in it slows the host's side down and loses nothing. An exception
     from `emit` ends `run` with it. `run_id` is the value of the containers' label `distui.run`,
-    `boot_id` the host's boot as far as known: with another one it was restarted; `engine_down` says that the engine
-    was found not to answer. `on_clock` is told the host's time at once, whatever `emit` waits for.
+    `boot_id` the host's boot, if known: with another one it was restarted; `engine_down` says that the engine
+    was found not to answer. `on_clock` gets the host's time at once, whatever `emit` waits for.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """When tasks of runs that nobody follows said their last line, as their engines know: one command a host for all.
 
-Times are told as ages by the host's own clock, so that one that goes wrong makes no run quiet. An engine needs a
+Times are reported as ages by the host's own clock, so that one that goes wrong makes no run quiet. An engine needs a
 process for each task to tell: who lists runs again and again asks for those only that may be quiet by then.
 """
 
@@ -27,7 +27,7 @@ MOST_TASKS = 128
 """Tasks of one host that are asked for; of a run with more nothing is said."""
 
 AGAIN = 60.0
-"""Seconds until a run is asked for again that is quiet, or of which nothing is told."""
+"""Seconds until a run is asked for again that is quiet, or of which nothing is reported."""
 
 # $1 ids, the rest the engine's command for a last line with its time; a warning of the engine's has none.
 _OF_CONTAINERS = """
@@ -75,13 +75,13 @@ class LastSaid:
         return [run for run in runs if self._known.get(_key(run), (now, None))[0] <= now]
 
     def take(self, run: FoundRun, quiet: float | None, ages: Collection[tuple[float | None, float]]) -> None:
-        """What was told of a run: how many seconds ago each task said a line, and how long it may say none."""
+        """What was reported of a run: how many seconds ago each task said a line, and how long it may say none."""
         may_be = max((limit - age for age, limit in ages if limit and age is not None), default=0.0)
         wait = (may_be if may_be > 0 else AGAIN) if run.launch else 0.0  # without a token it may be another run
         self._known[_key(run)] = (self._clock() + wait, quiet)
 
     def quiet(self, run: FoundRun) -> float | None:
-        """Since when it is quiet, as far as was told."""
+        """Since when it is quiet, by what was reported."""
         return self._known.get(_key(run), (0.0, None))[1]
 
 

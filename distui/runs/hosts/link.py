@@ -63,7 +63,7 @@ class HostLink:
 
     @property
     def error(self) -> HostError | None:
-        """Why there is no connection, as far as known."""
+        """Why there is no connection, if known."""
         return None if self.is_up else self._error
 
     async def session(self, *, give_up: float | None = None) -> Session:

@@ -114,7 +114,7 @@ def _number(text: str) -> float | None:
 
 
 def looks_stopped(end: End) -> bool:
-    """Whether a task ended as stopped ones may: killed, or sent a signal as far as is known."""
+    """Whether a task ended as stopped ones may: killed, or sent a signal, by what is known."""
     return end.signalled is not False or _as_killed(end)
 
 

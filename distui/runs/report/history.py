@@ -187,7 +187,7 @@ def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
 
 
 def _exit(found: FoundRun) -> int | None:
-    """1 for a run with a task that ended badly; None where none did, as far as is known of them."""
+    """1 for a run with a task that ended badly; None where none is known to have."""
     return 1 if found.bad else None if found.unfound else 0
 
 

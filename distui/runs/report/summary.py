@@ -45,7 +45,7 @@ class Summary:
     result: dict[str, Any] | None
     """The last event of that type, or the recorded end where that is not the same."""
     cleaned: bool
-    """Whether the run was cleaned up after its end, as far as is known here."""
+    """Whether the run is known here to have been cleaned up after its end."""
     stalled: Standstill | None = None
     """That it stood still when whoever followed it said so last."""
 

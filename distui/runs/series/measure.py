@@ -63,7 +63,7 @@ def _gpus(rank: int, gpus: Sequence[GpuReading]) -> Iterator[Figure]:
 
 
 def _progress(event: Progressed, before: Progressed | None) -> Iterator[Figure]:
-    """What the run says of itself, and its epoch; of a checkpoint that is told with the step of before only that."""
+    """What the run says of itself, and its epoch; of a checkpoint reported with the step of before only that."""
     if before is not None and _only_saved_since(event, before):
         yield from ((Series(name), value) for name, value in event.values.items() if name in CHECKPOINTS)
         return

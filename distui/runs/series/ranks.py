@@ -11,7 +11,7 @@ from distui.runs.series.figures import Figure, Said, figures_of
 from distui.runs.series.values import Series
 
 LATE_S = 5.0
-"""What was said longer ago than that when it is told is of then, not of now."""
+"""What was said longer ago than that when it is reported is of then, not of now."""
 
 
 def said_by_several(series: Sequence[Series]) -> list[Series]:

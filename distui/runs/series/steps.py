@@ -25,7 +25,7 @@ from distui.runs.state.progress import COUNTS
 OF_EPOCH = 1 << 32
 """No epoch has more steps than that."""
 FURTHEST = float(1 << 53)
-"""Places are whole numbers, which are told apart up to here: two million epochs."""
+"""Places are whole numbers, which are distinguished up to here: two million epochs."""
 STEPS = Level("steps", 1, 1600, FURTHEST)
 ATTEMPT = "steps-attempt"
 """The file beside it with the number of the attempt that said its last steps; none while that is the first one."""

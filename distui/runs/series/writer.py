@@ -10,8 +10,8 @@ from distui.runs.series.level import LEVELS, LaterVersion, Level, LevelFile, is_
 from distui.runs.series.values import OpenRow, Row, Series, start_of
 
 HELD_S = 2.0
-"""Rows are written so long after their second: a step is told a second after it was said, between figures of now. What
-is older has rows of its own.
+"""Rows are written so long after their second: a step is reported a second after it was said, between figures of now.
+What is older has rows of its own.
 """
 
 

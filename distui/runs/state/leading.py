@@ -20,7 +20,7 @@ the lowest rank all do: most programs print their progress there.
 class LeadingRank:
     """Finds it, and keeps to it: another rank leads only when it is lower and says a step, too.
 
-    A rank that told of nothing but a checkpoint gives way to any that says a step. All ranks that may lead are looked
+    A rank that reported nothing but a checkpoint gives way to any that says a step. All ranks that may lead are looked
     at once a second, in one question; where rank 0 leads, none is.
     """
 
@@ -58,7 +58,7 @@ class LeadingRank:
         return bool(self._unread) and not 0 <= now - self._looked < EVERY_S
 
     def look(self, now: float) -> tuple[list[LogLine], list[Point]]:
-        """Look at what is kept: the lines of the rank that leads now, and the checkpoints that others told of."""
+        """Look at what is kept: the lines of the rank that leads now, and the checkpoints that others reported."""
         unread = {rank: _last(parts, self._most(rank)) for rank, parts in self._unread.items()}
         self._unread, self._looked = {}, now
         asked = [(rank, line) for rank, lines in unread.items() for line in lines]

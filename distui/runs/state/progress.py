@@ -87,7 +87,7 @@ def total_of(progress: Progressed) -> float | None:
 
 
 def last_step_of(progress: Progressed) -> float | None:
-    """The same, but None where it is told of an epoch, and that is not known to be the last one: then it may be the
+    """The same, but None where it is the step of an epoch, and that is not known to be the last one: then it may be the
     step that this epoch ends with.
     """
     return total_of(progress) if progress.values.get("epoch") == progress.values.get("epochs") else None
@@ -165,7 +165,7 @@ class ProgressTeller:
     """Lines of one rank -> one event a second at most, while its pattern matches, dated as the line was said.
 
     What comes before a second is over waits: `due` tells it then, also when the rank says nothing more. `offset` is how
-    far the host's clock is ahead of ours, in seconds: stamps are the host's. `before` told of the same run until now,
+    far the host's clock is ahead of ours, in seconds: stamps are the host's. `before` did so of the same run until now,
     from another rank's lines.
     """
 
@@ -179,7 +179,7 @@ class ProgressTeller:
         self._progress = Progress(regex)
         self._told: float = before._told if before is not None else float("-inf")
         self._new: float | None = None
-        """When what was not told yet was said; None where all was told."""
+        """When what was not reported yet was said; None where all was."""
         self._odd_values = OddValues()
         self._saves = any(f"(?P<{name}>" in regex for name in CHECKPOINTS)
         self._counts = "(?P<step>" in regex
@@ -279,11 +279,11 @@ class ProgressTeller:
         return values
 
     def due(self, now: float) -> Progressed | None:
-        """What was not told yet, unless something was less than a second ago. A clock may be set back."""
+        """What was not reported yet, unless something was less than a second ago. A clock may be set back."""
         return None if 0 <= now - self._told < EVERY_S else self.tell(now)
 
     def tell(self, now: float) -> Progressed | None:
-        """What was not told yet: for the end of the log, when nobody waits for the next second."""
+        """What was not reported yet: for the end of the log, when nobody waits for the next second."""
         if self._new is None or self._progress.last is None:
             return None
         at, self._told, self._new = min(self._new, now), now, None  # no clock is ahead of ours

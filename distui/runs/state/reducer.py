@@ -68,7 +68,7 @@ class RankState:
     last_line: str = ""
     last_line_at: float | None = None
     since: float | None = None
-    """When it came into its state: for an end when it failed or ended, as far as known."""
+    """When it came into its state: for an end when it failed or ended, if known."""
     relation: str = ""
     """To the first failure, once that is judged."""
     of: str = ""

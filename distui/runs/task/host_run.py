@@ -301,7 +301,7 @@ class HostRun(HostAccess):
         await self.run_repeatable(("rm", "-f", "--", path))
 
     async def restarted(self) -> bool:
-        """Whether the host was restarted since the run was planned, as far as known.
+        """Whether the host is known to have been restarted since the run was planned.
 
         A host that does not answer now is not waited for.
         """

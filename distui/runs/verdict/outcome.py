@@ -49,7 +49,7 @@ class Verdict:
     """The first failure; None when nothing failed by itself."""
     first: tuple[int, ...] = ()
     """The ranks that may have failed first: the one that is named, then those that failed alike, at a time that can't
-    be told apart from it, or that may not have failed at all, only reported an error.
+    be distinguished from it, or that may not have failed at all, only reported an error.
     """
     certainty: Certainty = "certain"
     ranks: Mapping[int, RankEnd] = field(default_factory=dict)

@@ -47,7 +47,7 @@ class WatchedHosts:
         await self.lost(host, Lost("engine" if engine else "host", reason))
 
     def without_engine(self, host: str) -> bool:
-        """Whether the host's engine does not answer, as far as is known."""
+        """Whether the host's engine is known not to answer."""
         return "engine" in self._missing.get(host, ())
 
     async def heard(self, host: str, event: FollowEvent) -> None:

@@ -158,7 +158,7 @@ def _lines_in(log: Path) -> list[tuple[float | None, bytes]]:
 
 
 def splitter(plan: RunPlan, task: Task, numbers: dict[int, int]) -> Splitter | None:
-    """How lines of a task with several ranks are told apart; None when it has one. `numbers` takes torchrun's own."""
+    """How lines of a task are sorted by rank; None when it has one rank. `numbers` takes torchrun's own."""
     if plan.launcher != "torchrun":
         return None
     return lambda line: split_pieces(line, task.ranks, numbers)

@@ -94,7 +94,7 @@ class RunTracker:
 
     @property
     def stopped_by(self) -> str:
-        """Who stopped the run from elsewhere, as far as known."""
+        """Who stopped the run from elsewhere, if known."""
         return next((stop.by for stop in self.stops if stop.by), "")
 
     def stopped(self, stop: Stop) -> None:
@@ -191,7 +191,7 @@ class RunTracker:
         return self.verdict().bad
 
     def live_tasks(self) -> frozenset[int]:
-        """Tasks that have not ended, as far as is known."""
+        """Tasks that are not known to have ended."""
         return frozenset(i for i, t in self.tracks.items() if t.phase in ("planned", "running"))
 
     def reached_tasks(self) -> frozenset[int]:

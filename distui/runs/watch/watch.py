@@ -65,8 +65,8 @@ class Watch:
         self._stored = stored
         self._disks: dict[str, DiskWatch] = {}
         self.broken = False
-        """Whether a follower ended since its host can't be reached, or not even its end could be told; that is raised
-        where `following` ends.
+        """Whether a follower ended since its host can't be reached, or not even its end could be reported; that is
+        raised where `following` ends.
         """
         self.tracker = RunTracker(plan, facts=facts, clock=clock)
         self.tracker.tracks.update({t.index: self._track(t) for t in plan.tasks})
@@ -122,11 +122,11 @@ class Watch:
                 raise result
 
     async def time_passed(self) -> None:
-        """Asked twice a second and more: tell what waited to be told."""
+        """Asked twice a second and more: report what waited for it."""
         await self._lines.progress.time_passed()
 
     async def left(self) -> None:
-        """The run is not followed any more: tell what was not told yet."""
+        """The run is not followed any more: report what was not yet."""
         await self._lines.progress.drained()
 
     def _has_more(self, host: HostRun) -> bool:

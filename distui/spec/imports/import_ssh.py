@@ -1,6 +1,6 @@
 """The hosts that OpenSSH's client configuration names: only names, as ssh itself knows how each is reached.
 
-Which of them are servers of git, and which only the way to others, is told apart: hardly anybody runs a job there.
+Which of them are servers of git, and which only the way to others, is distinguished: hardly anybody runs a job there.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Standing:
     missing: tuple[int, ...]
     """Ranks of the group that have not begun it."""
     unknown: tuple[int, ...]
-    """Ranks of the group, as far as known, of which nobody knows where they are."""
+    """Known ranks of the group of which nobody knows where they are."""
     since: float
     """When the first one began to wait, on our clock."""
     sure: bool = True

@@ -230,7 +230,7 @@ def _id(known: Counted, rank: int) -> object:
 
 
 def _own(known: Counted, ranks: Sequence[int]) -> list[int]:
-    """Ranks of a communicator as those of the run, as far as known."""
+    """Ranks of a communicator as those of the run, where known."""
     return sorted(known.ranks[rank] for rank in ranks if rank in known.ranks)
 
 

@@ -30,7 +30,7 @@ class Counted:
     version: str
     """NCCL's."""
     ranks: Mapping[int, int]
-    """Its ranks -> those of the run, as far as known."""
+    """Its ranks -> those of the run, where known."""
     since: float
     at: float
     """When it was looked at last. Both on our clock."""
@@ -119,7 +119,7 @@ class _Places:
                     self._networks.setdefault(address, []).append(numbers)
 
     def _of(self, process: RasProcess) -> set[int | None]:
-        """Whose it may be; None for a process of the run that is no rank, as far as known. Empty: a stranger's."""
+        """Whose it may be; None for a process of the run of which no rank is known. Empty: a stranger's."""
         found = [numbers.get(process.pid, set()) for numbers in self._networks.get(process.host, ())]
         return {rank for each in found for rank in each}
 

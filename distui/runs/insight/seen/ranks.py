@@ -2,7 +2,7 @@
 
 Where torchrun starts several ranks in one task, a rank is a place there, as in logs and in the verdict: with `c10d`
 torchrun numbers the hosts itself, by their addresses as text, and may do so again. What torch counts by those numbers,
-the members of groups, is told in the run's.
+the members of groups, is given in the run's.
 """
 
 from __future__ import annotations

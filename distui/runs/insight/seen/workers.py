@@ -16,7 +16,7 @@ from distui.runs.insight.seen.answers import Process
 def workers(processes: Mapping[int, Sequence[Process]]) -> dict[int, tuple[Process, ...]]:
     """Task -> its processes that are in the group in which most tasks are: launchers and side programs are not.
 
-    Groups are told apart by their size.
+    Groups are distinguished by their size.
     """
     inside = {index: [one for one in found if one.torch and one.world] for index, found in processes.items()}
     sizes = Counter(size for found in inside.values() for size in {one.world or 0 for one in found})

@@ -1,4 +1,4 @@
-"""When something happened, as far as can be told: a moment with its error, and whether two can be told apart."""
+"""When something happened: a moment with its error, and which of two came first, if that can be known."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def _failed(evidence: Evidence, part: Part, words: LastWords | None) -> Part:
     """A failure begins with its own first words, where it said some: the end comes later."""
     error = what_ended(evidence, part.task, part.code, stopped=part.outlived)
     if error == KILLED and words is not None and words.weight == "own" and part.code not in STOP_CODES:
-        error = ""  # it told of an error of its own, and ended by that: what it was sent before did not end it
+        error = ""  # it reported an error of its own, and ended by that: what it was sent before did not end it
     if words is None or words.at is None:
         return replace(part, how="failed", words=words, error=error)
     at = said(evidence, part.task, words.at)
@@ -342,7 +342,7 @@ def _untold(
 
 
 def _by(task: TaskSeen, end: End, error: str) -> str:
-    """Who sent torchrun a signal, as far as known: an engine that tells of all that it sent knows of ours."""
+    """Who sent torchrun a signal, if known: an engine that tells of all that it sent knows of ours."""
     if error:
         return f": {error}"
     return "" if task.engine == "process" or end.signalled is None else " there, not from distui"
