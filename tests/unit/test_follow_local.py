@@ -1033,6 +1033,27 @@ async def test_a_process_whose_home_is_out_of_reach_for_a_while_is_not_lost(tmp_
     assert not any(e.lines_missing for e in taken.events if isinstance(e, Note))
 
 
+async def test_a_process_that_has_run_for_long_is_not_lost_by_moments_in_which_its_host_cannot_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What counts is for how long in a row nobody can tell, not for how long it has been followed."""
+    monkeypatch.setattr(follow_file, "_UNTOLD", 1.5)
+    monkeypatch.setattr(follow_file, "_TOLD", 0.5)
+    home = tmp_path / "home"
+    home.mkdir()
+    taken, folder = Taken(), task_folder(home, b"one\n", os.getpid())
+    async with following(PROCESS, taken, str(folder)) as (follower, _):
+        await taken.until(lambda: bytes(taken.log) == b"one\n")
+        for _ in range(2):
+            await asyncio.sleep(1.6)
+            with out_of_reach(home):
+                await asyncio.sleep(0.3)
+        (folder / "exit").write_text("3 1")
+        await follower.drained()
+    assert [(e.state, e.code) for e in taken.events if isinstance(e, Exited)] == [("exited", 3)]
+    assert any("can't tell whether it has ended" in e.text for e in taken.events if isinstance(e, Note))
+
+
 async def test_a_process_of_which_its_host_cannot_tell_for_long_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

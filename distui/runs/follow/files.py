@@ -24,9 +24,9 @@ _NOTICED = 3.0
 """Seconds within which a host says that a task is gone with all it had."""
 _ANSWERS, _WAITS = 60.0, 30.0
 """Seconds in which podman must answer, and after which one that waits for an end is asked again."""
-_UNTOLD = 600.0
+_UNTOLD, _TOLD = 600.0, 60.0
 """Seconds in a row in which a host can't tell whether a process has ended, after which it counts as lost: its home may
-be out of reach for a while, or the host too busy for a command.
+be out of reach for a while, or the host too busy for a command. And for how long a question goes on of a host that can.
 """
 
 _GONE = regex(r"no such (?:container|object)|no container with (?:name|id)", re.IGNORECASE)
@@ -181,13 +181,16 @@ class ProcessReader(FileReader):
 
     async def _ended(self, feed: Feed) -> FollowEvent:
         pause, clock = Pause(feed.lost), asyncio.get_running_loop().time
-        until = clock() + _UNTOLD
+        asked = since = clock()
         while "error" in (end := await self._wait(feed)):
             text = f"its host can't tell whether it has ended: {end['error']}"
-            if clock() >= until:
+            if clock() - asked >= _TOLD:  # it could tell all that time that it had not
+                since = clock()
+            if clock() - since >= _UNTOLD:
                 return Exited(self.task, None, "lost", error=text)
             await self._say(text)
             await pause.wait()
+            asked = clock()
         if "gone" in end:
             return Removed(self.task)
         if "exit" not in end:
