@@ -8,7 +8,6 @@ from pathlib import Path
 from textwrap import wrap
 from typing import ClassVar
 
-from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -18,10 +17,10 @@ from distui.doctor.checks import check_hosts, counts, problems
 from distui.doctor.finding import CheckRow, Finding, report_text
 from distui.doctor.images import Images
 from distui.doctor.reach import ReachReport
-from distui.doctor.reach_check import REACH, pairs_words, reach_table
+from distui.doctor.reach_check import REACH, reach_table
 from distui.facts.host import HostFacts, ProbeResult
-from distui.tui.doctor.columns import LEAST, HostColumns
 from distui.tui.doctor.fixing import Fixing
+from distui.tui.doctor.matrix import Matrix, check_width
 from distui.tui.doctor.proofs import Proofs
 from distui.tui.doctor.smoke import Smoke
 from distui.tui.frame import files
@@ -34,10 +33,6 @@ from distui.tui.paint.theme import Palette
 from distui.tui.widgets.panel import Panel
 from distui.tui.widgets.rows import Row, RowList
 
-CHECK = 44
-FAIL = 6
-"""Cells of a filled one."""
-FINDING_LEAST = 24
 FRESH_S = 15.0
 """Findings that are older are asked for again when the screen is opened."""
 MOST_HOSTS = 8
@@ -99,7 +94,7 @@ class DoctorScreen(View):
 
     def compose_body(self) -> ComposeResult:
         """See View."""
-        yield Panel(lambda width: [self._head()], id="head")
+        yield Panel(lambda width: [self._matrix.head()], id="head")
         yield RowList(self._paint)
         yield Panel(self._detail, id="detail")
 
@@ -232,23 +227,11 @@ class DoctorScreen(View):
         return tuple(host for host in hosts if host in odd)
 
     @property
-    def _hosts(self) -> HostColumns:
-        """The columns of hosts, as wide as there is room."""
-        room = self.app.size.width - self._check_width - (0 if self._tells else 1)
-        return HostColumns(self.columns, len(self.results), room, self._tells)
-
-    @property
-    def _tells(self) -> bool:
-        """Whether there is room for the finding in the row; the panel tells it anyway."""
-        return self.app.size.width >= 100
-
-    @property
-    def _check_width(self) -> int:
+    def _matrix(self) -> Matrix:
+        """As it is painted now."""
         width = self.app.size.width
-        if width < 110:
-            return 34 if width >= 80 else 20
-        longest = max((len(row.check.title) for row in self.by_key.values()), default=0) + 5
-        return max(34, min(CHECK, longest, width - len(self.columns) * (LEAST + 1) - FINDING_LEAST))
+        checks = check_width(width, len(self.columns), self.by_key.values())
+        return Matrix(width, self.columns, len(self.results), self.host_at, checks, self.palette)
 
     def _paint(self, number: int, width: int, here: bool) -> Line:
         key, palette = self.query_one(RowList).rows[number].key, self.palette
@@ -256,68 +239,7 @@ class DoctorScreen(View):
             return Line().gap(3).put("no host has answered yet", palette.muted)
         if key.startswith("="):
             return Line().gap(1).put(key[1:], palette.bold)
-        return self._row(self.by_key[key], here)
-
-    def _head(self) -> Line:
-        palette = self.palette
-        line = Line().gap(self._check_width)
-        hosts = self._hosts
-        names, cell, seen = hosts.names(), hosts.cell, hosts.window(self.host_at)
-        for host in seen:
-            chosen = host == self.columns[self.host_at]
-            line.put(_centred(names[host], cell), palette.accent if chosen else palette.muted).gap(1)
-        others = len(self.results) - len(seen)
-        if others:
-            line.put(_others(others), palette.faint).gap(1)
-        return line.gap(2).put("FINDING", palette.faint) if self._tells else line
-
-    def _row(self, row: CheckRow, here: bool) -> Line:
-        palette = self.palette
-        bad = row.verdict in ("warn", "fail")
-        line = (
-            Line()
-            .gap(3)
-            .put(
-                row.check.title,
-                palette.bold if here else palette.text if bad else palette.muted,
-                width=self._check_width - 4,
-            )
-        )
-        line.gap(1)
-        by_host = {finding.host: finding for finding in row.findings}
-        hosts = self._hosts
-        cell, seen = hosts.cell, hosts.window(self.host_at)
-        for host in seen:
-            self._cell(line, by_host.get(host), cell)
-        if len(self.results) > len(seen):
-            line.gap(len(_others(len(self.results) - len(seen))) + 1)
-        if not self._tells:
-            return line
-        return line.gap(2).put(self._finding_words(row), palette.judged(row.verdict) if bad else palette.faint)
-
-    def _cell(self, line: Line, finding: Finding | None, cell: int) -> None:
-        palette = self.palette
-        words = finding.verdict if finding is not None else "-"
-        match words:
-            case "fail":
-                before = (cell - FAIL) // 2
-                line.gap(before).put("FAIL".center(FAIL), palette.fail_cell).gap(cell - before - FAIL + 1)
-            case "warn":
-                line.put("warn".center(cell), palette.watch).gap(1)
-            case "pull":
-                line.put("pull".center(cell), palette.text).gap(1)
-            case _:
-                line.put(words.center(cell), palette.faint).gap(1)
-
-    def _finding_words(self, row: CheckRow) -> str:
-        finding = row.worst
-        if row.check.id == REACH.id and row.verdict not in ("warn", "fail") and self.reach is not None:
-            return pairs_words(self.reach)
-        if finding is None:
-            return ""
-        if row.verdict in ("warn", "fail"):
-            return f"{finding.saw}"
-        return finding.saw if len({f.saw for f in row.findings if f.saw}) == 1 else ""
+        return self._matrix.row(self.by_key[key], self.reach, here=here)
 
     # The finding under the cursor.
 
@@ -479,15 +401,6 @@ class DoctorScreen(View):
             head += f"; the hosts were asked at {clock(self.taken)}"
         sums = f"{total['ok']} ok, {counted(total['warn'], 'warning')}, {total['fail']} failed"
         return "\n\n".join([head, report_text(self.checked, all_=all_) or "nothing is wrong", sums])
-
-
-def _centred(name: str, width: int) -> str:
-    before = (width - cell_len(name)) // 2
-    return " " * before + name + " " * (width - cell_len(name) - before)
-
-
-def _others(count: int) -> str:
-    return counted(count, "other")
 
 
 def _searched(row: CheckRow) -> str:
