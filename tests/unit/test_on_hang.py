@@ -417,3 +417,17 @@ async def test_what_was_told_before_says_more(cluster: Cluster, monkeypatch: pyt
     ended = await cluster.run(cluster.plan(stall_after=0.05), give_up())
     assert ended.failure is not None and "has not entered all_reduce #31" in ended.failure.cause
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize(("at", "named"), [(31.2, True), (36.0, False)])
+def test_a_rank_that_takes_a_moment_to_leave_is_who_its_peers_lost(at: float, named: bool) -> None:
+    """It lets go of its peers before its process is down, on a busy host long before."""
+    lost = tuple(Line(30.0, text) for text in ("Traceback (most recent call last):", ECHO))
+    first = task(0, End(1, 30.5, seen_at=30.6), *lost)
+    found = judge(Evidence((first, task(1, End(0, at, seen_at=at + 0.1))))).failure
+    assert found is not None and found.rank == 0
+    assert ("rank 1 on h2 ended with exit 0 at about that time" in found.unsure) == named
+    assert (found.hint == "find out why rank 1 on h2 ended before the others") == named
+    told = task(1, End(0, at, seen_at=at + 0.1), *lost)
+    found = judge(Evidence((first, told))).failure
+    assert found is not None and "rank 1" not in found.unsure, "it lost a peer itself"

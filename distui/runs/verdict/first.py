@@ -19,7 +19,7 @@ from distui.runs.verdict.ends.moments import Moment, said
 from distui.runs.verdict.ends.parts import HANDLED, Part
 from distui.runs.verdict.ends.stops import STOP_CODES
 from distui.runs.verdict.evidence import Evidence
-from distui.runs.verdict.lines.last_words import LastWords
+from distui.runs.verdict.lines.last_words import LastWords, last_words
 
 ALIKE = 10.0
 """Seconds within which the same last words are one failure of several ranks."""
@@ -42,6 +42,8 @@ print its traceback last.
 """
 ECHO = 3
 """How weak it is that a rank tells of another's end."""
+LEAVING = 5.0
+"""Seconds that a program may take to end, on a busy host, after it has let go of its peers."""
 LONG = 100.0
 """Seconds beyond which two times are not known at all."""
 NAMED = 3
@@ -57,7 +59,7 @@ class First:
     near: tuple[Part, ...]
     unsure: str
     ended_well: tuple[Part, ...] = ()
-    """Where the first one only tells that others had gone: ranks that had ended with exit 0 by then."""
+    """Where the first one only tells that others had gone: ranks that had ended with exit 0 by then, or just after."""
 
     @property
     def members(self) -> tuple[Part, ...]:
@@ -298,13 +300,29 @@ def _suspects(evidence: Evidence, parts: Sequence[Part], first: Part) -> str:
     """Who may have brought a rank down that only tells of others: ranks that had ended well, hosts out of reach."""
     done = _done_before(parts, first)
     away = [p.task.host for p in parts if p.how == "open" and _lost(evidence, p.task.host)]
-    words = [f"{named(done)} had ended with exit 0 by then"] if done else []
+    by_then = all(_ended_by(p, _at(first)) for p in done)
+    how = "had ended with exit 0 by then" if by_then else "ended with exit 0 at about that time"
+    words = [f"{named(done)} {how}"] if done else []
     words += [f"{', '.join(sorted(set(away))[:NAMED])} went out of reach"] if away else []
     return " and ".join(words)
 
 
 def _done_before(parts: Sequence[Part], first: Part) -> list[Part]:
-    return [p for p in parts if p.how == "succeeded" and p.when is not None and p.when.early <= _at(first)]
+    """Those that had ended well by then; or just after it, where it lost peers and they had not, too."""
+    well = [p for p in parts if p.how == "succeeded"]
+    if _weakness(first) != ECHO:
+        return [p for p in well if _ended_by(p, _at(first))]
+    return [p for p in well if _ended_by(p, _at(first)) or (_ended_by(p, _at(first) + LEAVING) and not _lost_peers(p))]
+
+
+def _lost_peers(part: Part) -> bool:
+    """Whether a rank that ended well says at its end that it lost others, as who handles that does."""
+    words = (last_words(part.task.lines.get(rank, ())) for rank in part.ranks)
+    return any(found is not None and found.weight == "echo" for found in words)
+
+
+def _ended_by(part: Part, at: float) -> bool:
+    return part.when is not None and part.when.early <= at
 
 
 def _lost(evidence: Evidence, host: str) -> bool:
