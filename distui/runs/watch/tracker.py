@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
@@ -25,57 +25,59 @@ AT_REST = 10
 """How many times as long as it took then, nothing is judged."""
 
 
+@dataclass(eq=False, repr=False)
 class RunTracker:
     """Filled in by the watch; asked by whoever decides. Times are in our clock. Facts are added, never taken back."""
 
-    def __init__(self, plan: RunPlan, *, facts: Mapping[str, HostFacts], clock: Callable[[], float]) -> None:
-        self.plan = plan
-        self.tracks: dict[int, TaskTrack] = {}
-        """Every task of the plan, by index."""
-        self.facts = facts
-        self.clock = clock
-        self._clocks = {host: host_clock(facts.get(host), clock()) for host in plan.hosts}
-        self.changed = asyncio.Event()
-        """Set at whatever somebody may wait for."""
-        self.stops: list[Stop] = []
-        """Every stop, as it was asked for or reported."""
-        self._stops_from: list[float] = []
-        """When each began, by `waited`."""
-        self.rebooted: set[str] = set()
-        """Hosts that were restarted since the run was planned."""
-        self.away_at: dict[str, float] = {}
-        """Host -> when it had gone out of reach before its first restart."""
-        self.engine_lost: dict[str, float] = {}
-        """Host -> when its engine was last seen to be down."""
-        self.silences: tuple[Silence, ...] = ()
-        """The ranks that had said nothing when the run was stopped."""
-        self.explanation: Explanation | None = None
-        """Who held the others up, as ranks answered, where that is why the run ends."""
-        self.hung = False
-        """Whether it is why it is to be stopped (`on_hang`)."""
-        self.unfound = 0
-        """Tasks of an adopted run that no host which answered knows of."""
-        self.lost_since: dict[str, float] = {}
-        """Host -> since when it, or its engine, is out of reach."""
-        self.waited = time.monotonic
-        """Seconds for what is waited out here, however our clock is set."""
-        self.lost_from: dict[str, float] = {}
-        """Host -> the same as `lost_since`, in those."""
-        self.away: dict[str, tuple[tuple[float, float], ...]] = {}
-        """Host -> from when to when it, or its engine, was out of reach, each time."""
-        self.unmet: set[str] = set()
-        """Hosts of an adopted run that this distui never reached."""
-        self.unfollowed: set[str] = set()
-        """Hosts that answer, but can't be followed any more (`Watch`): they are among the lost ones."""
-        self.waited_at = float("-inf")
-        """When a log last waited for room on the disk here, or our clock was set: until a little later nobody's silence
-        means anything.
-        """
-        self.all_in = False
-        """Whether nothing more will come: from then on every verdict is over all facts."""
-        self._verdict: Verdict | None = None
-        self._news = True
-        self._not_before = 0.0
+    plan: RunPlan
+    facts: Mapping[str, HostFacts] = field(kw_only=True)
+    clock: Callable[[], float] = field(kw_only=True)
+    tracks: dict[int, TaskTrack] = field(init=False, default_factory=dict)
+    """Every task of the plan, by index."""
+    changed: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    """Set at whatever somebody may wait for."""
+    stops: list[Stop] = field(init=False, default_factory=list)
+    """Every stop, as it was asked for or reported."""
+    _stops_from: list[float] = field(init=False, default_factory=list)
+    """When each began, by `waited`."""
+    rebooted: set[str] = field(init=False, default_factory=set)
+    """Hosts that were restarted since the run was planned."""
+    away_at: dict[str, float] = field(init=False, default_factory=dict)
+    """Host -> when it had gone out of reach before its first restart."""
+    engine_lost: dict[str, float] = field(init=False, default_factory=dict)
+    """Host -> when its engine was last seen to be down."""
+    silences: tuple[Silence, ...] = field(init=False, default=())
+    """The ranks that had said nothing when the run was stopped."""
+    explanation: Explanation | None = field(init=False, default=None)
+    """Who held the others up, as ranks answered, where that is why the run ends."""
+    hung: bool = field(init=False, default=False)
+    """Whether it is why it is to be stopped (`on_hang`)."""
+    unfound: int = field(init=False, default=0)
+    """Tasks of an adopted run that no host which answered knows of."""
+    lost_since: dict[str, float] = field(init=False, default_factory=dict)
+    """Host -> since when it, or its engine, is out of reach."""
+    waited: Callable[[], float] = field(init=False, default_factory=lambda: time.monotonic)
+    """Seconds for what is waited out here, however our clock is set."""
+    lost_from: dict[str, float] = field(init=False, default_factory=dict)
+    """Host -> the same as `lost_since`, in those."""
+    away: dict[str, tuple[tuple[float, float], ...]] = field(init=False, default_factory=dict)
+    """Host -> from when to when it, or its engine, was out of reach, each time."""
+    unmet: set[str] = field(init=False, default_factory=set)
+    """Hosts of an adopted run that this distui never reached."""
+    unfollowed: set[str] = field(init=False, default_factory=set)
+    """Hosts that answer, but can't be followed any more (`Watch`): they are among the lost ones."""
+    waited_at: float = field(init=False, default=float("-inf"))
+    """When a log last waited for room on the disk here, or our clock was set: until a little later nobody's silence
+    means anything.
+    """
+    all_in: bool = field(init=False, default=False)
+    """Whether nothing more will come: from then on every verdict is over all facts."""
+    _verdict: Verdict | None = field(init=False, default=None)
+    _news: bool = field(init=False, default=True)
+    _not_before: float = field(init=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        self._clocks = {host: host_clock(self.facts.get(host), self.clock()) for host in self.plan.hosts}
 
     @property
     def settled(self) -> bool:
