@@ -18,7 +18,7 @@ from distui.runs.store import growing
 from distui.runs.store.growing import GrowingFile
 from distui.runs.store.journal import Journal
 from distui.runs.store.logs import TaskLog
-from distui.runs.store.runs import RunStore, StoredRun
+from distui.runs.store.runs import RunStore, StoredRun, cannot_write
 from distui.runs.watch import full_disk as room
 from fakehosts.runs import Cluster, until, use_fake_follower
 
@@ -220,3 +220,10 @@ async def test_what_can_not_be_had_again_is_not_promised(cluster: Cluster) -> No
     ended = await cluster.run(cluster.plan(), later())
     assert "rank 1 on h2 is not complete here, and the rest of it is lost" in cluster.said()
     assert not [words for words in ended.leftovers if words.startswith("h2")]
+
+
+@pytest.mark.parametrize(("code", "full"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EROFS, False)])
+def test_who_may_not_write_is_not_sent_to_free_some_space(code: int, full: bool) -> None:
+    """A home that is mounted read-only has room."""
+    hint = cannot_write(Path("/home/u/runs/r1"), OSError(code, "no")).hint
+    assert ("free some space" in hint, "XDG_STATE_HOME" in hint) == (full, True)

@@ -358,7 +358,9 @@ def _is_name(run_id: str) -> bool:
 
 def cannot_write(path: Path, error: OSError, then: str = "") -> CheckFailed:
     """The error of a run's folder that can't be written; `then` says what becomes of the run."""
-    hint = "free some space there, or set XDG_STATE_HOME to a folder on another disk"
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    first = "free some space there" if full else "make that folder one that you may write to"
+    hint = f"{first}, or set XDG_STATE_HOME to a folder on another disk"
     return CheckFailed(f"can't write {path}: {error.strerror or error}{then}", hint=hint)
 
 
