@@ -93,7 +93,7 @@ class Places(PacedApp, Typed):
             self.open_launch(found, hosts)
 
     def open_run(self, live: LiveRun) -> None:
-        """The run view of a run that is followed, or played again; an open one is taken up."""
+        """The run view of a run that is followed, or played again; an open one is shown again."""
         self.switch_mode("runs")
         if isinstance(listed := self.screen_stack[0], View):
             listed.choose(live.plan.run_id)

@@ -1,4 +1,4 @@
-"""A run that is there already, followed by a program: taken up, read beside whoever follows it here, or over."""
+"""A run that is there already, followed by a program: attached to, read beside whoever follows it here, or over."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from distui.runs.store.why_records import kept, telling
 
 
 class Run:
-    """A run that this process follows: one it has started, or has taken up.
+    """A run that this process follows: one it has started, or is attached to.
 
     Use as an async context manager, and read `events` to the end.
 

@@ -88,7 +88,7 @@ class RunFeed:
 
     @property
     def started(self) -> float | None:
-        """When the run began; of one that was taken up later, when it said its first line."""
+        """When the run began; of one that was attached to later, when it said its first line."""
         began = self.state.started
         if not self.state.adopted or began is None:
             return began

@@ -66,7 +66,7 @@ def _told(readings: Readings) -> list[tuple[float, Place]]:
 
 
 def _passes(readings: Readings) -> list[tuple[float, Place]]:
-    """An epoch begins where the steps begin again, near the first one; a fall to elsewhere is a run taken up again."""
+    """An epoch begins where the steps begin again, near the first one; a fall to elsewhere is a resumed run."""
     near = readings.steps[0][1] + _spacing(readings.steps) if readings.steps else 0.0
     found: list[tuple[float, Place]] = []
     epoch, before = 1.0, -math.inf

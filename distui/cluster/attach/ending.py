@@ -1,7 +1,7 @@
 """Ending a run from any machine, for `stop`, `kill` and the app: by who follows it here, else by taking it up.
 
 A distui of this machine that follows it reads its logs to the end and cleans up, and is waited for; when that one goes
-away before it is done, the run is taken up and ended here.
+away before it is done, the run is attached to and ended here.
 """
 
 from __future__ import annotations

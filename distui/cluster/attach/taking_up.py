@@ -102,7 +102,7 @@ def adopt(
     Whether its ended containers stay is what was asked for when it was started, unless `keep` says something else.
     Raises UsageError with `--readonly`: who has a run stops and removes what its end asks for.
     """
-    settings.refuse_readonly(f"to take up {place.run}, which nobody follows here,")
+    settings.refuse_readonly(f"to attach to {place.run}, which nobody follows here,")
     stored = _folder(settings, place, live)
     goes_on = keep is None  # who stops it waits for no further attempt
     planner = _begun_elsewhere(settings, connector, place, stored) if goes_on else None

@@ -60,7 +60,7 @@ NOBODY_ANSWERED = "may still be running where nobody answered"
 
 
 async def recall(attempt: Attempt) -> None:
-    """For a run that is taken up: learn whether it has ended already, and how; then its logs are read on, no more."""
+    """For a run that is attached to: learn whether it has ended, and how; then only its logs are read on."""
     record = recorded_here(attempt.run.stored, attempt.token) or await _on_hosts(attempt)
     if record is None:
         record = _cut_short(attempt)
@@ -155,7 +155,7 @@ def _nothing_more(attempt: Attempt) -> bool:
 
 
 async def concluded(attempt: Attempt, record: EndRecord) -> RunEnded:
-    """The end of a run that had ended before it was taken up: nobody is kept from its containers by us any more."""
+    """The end of a run that had ended before anybody attached to it: we keep nobody from its containers any more."""
     await _visits(attempt, "next" if attempt.awaits else "leave")
     return replace(record.ended, log_dir=str(attempt.run.stored.log_dir))
 

@@ -23,7 +23,7 @@ class SeriesKeeper:
         self._measure: tuple[Measure, RankMeasure] | None = None
 
     def measure(self, plan: RunPlan) -> None:
-        """What comes is of this plan from now on. Of a run that is taken up it may be another attempt than is in its
+        """What comes is of this plan from now on. Of a run that is attached to it may be another attempt than is in its
         files.
         """
         self._steps.begin(plan.attempt)

@@ -67,7 +67,7 @@ class SeriesReader:
         return [row for row in rows if row.bins or keep is None]
 
     def folded(self, *, since: float = -math.inf, until: float = math.inf, finest: float = 0.0) -> list[Folded]:
-        """The same rows with one value for each name. A run taken up in the middle of a second has two of that one."""
+        """The same rows with one value for each name. A run attached to within a second has two of that one."""
         return [content.fold(row) for content, row in self._within(since, until, finest)]
 
     def _within(self, since: float, until: float, finest: float) -> list[Chosen]:
@@ -107,7 +107,7 @@ def _joined(content: Content, finer: Sequence[Chosen]) -> list[Chosen]:
 
 
 def _joining(rows: Sequence[Row]) -> Iterator[Row]:
-    """Rows of the same seconds as one: a run that was taken up in the middle of one has two."""
+    """Rows of the same seconds as one: a run that was attached to in the middle of one has two."""
     for _, same in groupby(rows, key=lambda row: (row.start, row.width)):
         first, *more = same
         if more:

@@ -1,6 +1,6 @@
 """One host's clock while its run is followed: how far it is ahead of ours, and since when that is known how well.
 
-A clock is measured when the run is planned or taken up, and read again with every ping. Runs last for days: a clock
+A clock is measured when the run is planned or attached to, and read again with every ping. Runs last for days: a clock
 that nobody sets goes wrong, one that is set jumps, and so does ours when a laptop wakes.
 """
 
