@@ -17,6 +17,7 @@ from distui.runs.attempt.replan import NextAttempt, NoPlan
 from distui.runs.control import supervise
 from distui.runs.ending import next_attempt
 from distui.runs.ending.ask_ranks import AskTurns, tell_why
+from distui.runs.follow.fanout import Fanout
 from distui.runs.hosts.stop_word import TO_END
 from distui.runs.insight.asking.look import Look
 from distui.runs.insight.seen.quiet import Quiet
@@ -27,6 +28,7 @@ from distui.runs.lines.events import (
     RankChanged,
     RanksAsked,
     RankSilent,
+    RanksStepped,
     RankStep,
     RunStalled,
     StopAsked,
@@ -227,3 +229,17 @@ def test_for_how_long_a_run_is_stopped(cluster: Cluster) -> None:
     now[0], waited[0] = -5000.0, 10.0
     tracker.stopped(Stop(-5000.0, "user"))
     assert tracker.stopping_for == 8.0
+
+
+@pytest.mark.parametrize("by", SETTINGS)
+def test_who_looks_at_a_run_sees_nobody_silent_by_a_clock_that_was_set(by: float) -> None:
+    """The app folds the events that were sent before: it has no news of them."""
+    now, waited = [1000.0], [5.0]
+    fan = Fanout(lambda: now[0], lambda: waited[0])
+    fan.put([RankChanged(990.0, 0, "node1", "running"), RanksStepped(995.0, (RankStep(0, 7.0, 995.0),))])
+    now[0], waited[0] = 1010.0 + by, 15.0
+    assert silent_for(fan.state.ranks[0], now[0]) == pytest.approx(20.0)
+    assert now[0] - fan.state.steps[0].last.at == pytest.approx(15.0)
+    fan.put([RanksStepped(now[0], (RankStep(0, 8.0, now[0]),))])
+    now[0], waited[0] = 1011.0 + by, 16.0
+    assert now[0] - fan.state.steps[0].last.at == pytest.approx(1.0)

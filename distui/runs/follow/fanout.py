@@ -8,8 +8,9 @@ story.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import zip_longest
 
 from distui.runs.lines.batch import bytes_of
@@ -23,6 +24,7 @@ from distui.runs.lines.events import (
     RunEnded,
     RunOpened,
 )
+from distui.runs.state.our_clock import OurClock, after
 from distui.runs.state.reducer import RunState, apply
 
 MOST_WAITING = 4000
@@ -106,11 +108,21 @@ class _Reader:
 class Fanout:
     """Folds the state of a run and hands its events on."""
 
-    def __init__(self) -> None:
-        self.state = RunState()
+    def __init__(self, clock: Callable[[], float] = time.time, waited: Callable[[], float] = time.monotonic) -> None:
+        self._state = RunState()
+        self._ours = OurClock(clock, waited)
         self._story = _Story()
         self._readers: set[_Reader] = set()
         self._closed = False
+
+    @property
+    def state(self) -> RunState:
+        """What the events add up to. Our clock may have been set since they came: else a laptop that wakes would show a
+        run that stands still.
+        """
+        if (change := self._ours.news()) is not None and self._state.ended is None:
+            self._state = after(self._state, change)
+        return self._state
 
     @property
     def sent(self) -> Sequence[Event]:
@@ -119,8 +131,10 @@ class Fanout:
 
     def put(self, batch: Sequence[Event]) -> None:
         """Take the next events of the run."""
+        state = self.state
         for event in batch:
-            self.state = apply(self.state, event)
+            state = apply(state, event)
+        self._state = state
         self._story.add(batch)
         for reader in self._readers:
             reader.give(batch)
