@@ -35,9 +35,11 @@ REST, SHORT_REST, SHORTEST = 0.010, 0.002, 0.00025
 """Rest after a pass with data, so that many small writes become one packet: usually, when much comes, and in full flow,
 where the engine would wait for us: a unix socket holds some 280 small writes, which come in 1.7 ms and often at once.
 """
-BUSY, MANY, BUSY_FOR, FLOW_FOR = 12 * 1024, 40, 0.1, 0.005
-"""After a pass of BUSY bytes rests are short for a while. After another one in that while, or one of MANY lines, they
-are the shortest for a moment: flow that is full comes in bursts.
+BUSY, BUSY_FOR = 12 * 1024, 0.1
+"""After a pass of so many bytes rests are short for a while."""
+MUCH, MANY, FLOW_FOR = 32 * 1024, 100, 0.005
+"""After a pass of MUCH bytes or MANY lines in that while they are the shortest for a moment: flow that is full comes in
+bursts.
 """
 FULL_REST = 0.025
 """Between two writes in full flow, where nobody waits for a line: few and large ones."""
@@ -112,10 +114,10 @@ class Helper:
     def rest(self, most: int, now: float) -> None:
         """Let small writes gather (see REST), unless the engine waits for us."""
         lines, self.out.lines = self.out.lines, 0
-        much = most >= BUSY or (lines >= MANY and now < self.fast_until)
-        if much and now < self.fast_until:
+        flows = now < self.fast_until and (most >= MUCH or lines >= MANY)
+        if flows:
             self.flow_until = now + FLOW_FOR
-        if much:
+        if flows or most >= BUSY:
             self.fast_until = now + BUSY_FOR
         if most:
             time.sleep(SHORTEST if now < self.flow_until else SHORT_REST if now < self.fast_until else REST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distui.agent import main
-from distui.agent.main import BUSY, BUSY_FOR, FLOW_FOR, MANY, REST, SHORT_REST, SHORTEST, Helper
+from distui.agent.main import BUSY, BUSY_FOR, FLOW_FOR, MANY, MUCH, REST, SHORT_REST, SHORTEST, Helper
 
 
 def rests(monkeypatch: pytest.MonkeyPatch, *passes: tuple[float, int, int]) -> list[float]:
@@ -38,8 +38,13 @@ def test_a_log_that_comes_slower_is_not_read_in_vain(monkeypatch: pytest.MonkeyP
     assert rests(monkeypatch, (1.0, BUSY, 1), *slow, (after, 1000, MANY)) == [*[SHORT_REST] * 4, REST]
 
 
+def test_a_log_at_half_the_speed_has_short_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = [(1.0 + n * 0.002, MUCH - 1, MANY - 1) for n in range(100)]
+    assert rests(monkeypatch, *flow) == [SHORT_REST] * 100
+
+
 def test_after_full_flow_they_become_longer_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    flow = [(1.0, BUSY, 1), (1.01, BUSY, 1), (1.011, 1000, 1), (1.01 + FLOW_FOR, 1000, 1)]
+    flow = [(1.0, BUSY, 1), (1.01, MUCH, 1), (1.011, 1000, 1), (1.01 + FLOW_FOR, 1000, 1)]
     assert rests(monkeypatch, *flow) == [SHORT_REST, SHORTEST, SHORTEST, SHORT_REST]
 
 
