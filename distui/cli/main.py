@@ -256,9 +256,9 @@ def _crashed(exc: BaseException, words: Sequence[str], seen: Mapping[str, Any]) 
 
     secrets = seen.get(ENV_FILE, {}).values()
     place = write_crash(exc, words, os.environ, secrets)
-    words = f"a bug in distui ({type(exc).__name__}); "
-    _tell(f"distui: {words}" + (f"details are in {place}" if place else "see below"))
-    _show([words + (f"details are in {place}" if place else "details are where it was started")])
+    bug = f"a bug in distui ({type(exc).__name__}); "
+    _tell(f"distui: {bug}" + (f"details are in {place}" if place else "see below"))
+    _show([bug + (f"details are in {place}" if place else "details are where it was started")])
     if place is None:
         _tell(report(exc, words, os.environ, secrets))
     return ExitCode.BUG

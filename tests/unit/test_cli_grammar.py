@@ -224,6 +224,25 @@ def test_a_bug_without_room_for_a_crash_file_shows_no_secret_either(
     assert "hunter2" not in done.err
 
 
+def test_a_bug_without_room_for_a_crash_file_shows_what_was_typed_by_shape(
+    cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no value of it in the traceback."""
+
+    def broken(*given: Any) -> int:
+        raise ZeroDivisionError("while holding hunter3-typed")
+
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("distui.cli.main._call", broken)
+    done = cli("run", "--env", "TOKEN=hunter3-typed")
+
+    assert done.code == 70
+    assert "command: distui run --env ...\n" in done.err
+    assert "ZeroDivisionError: while holding ***" in done.err
+    assert "hunter3" not in done.err
+
+
 def test_a_crash_report_shows_options_but_no_values() -> None:
     """What was typed is told by shape only."""
     text = report(ValueError("x"), ["run", "job.yaml", "-e", "A=longvalue", "--name=n", "--", "python", "s"], {})
