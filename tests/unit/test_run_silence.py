@@ -17,6 +17,7 @@ from distui.runs.lines.events import (
     RankSilent,
     RunOpened,
 )
+from distui.runs.state.our_clock import ClockSet
 from distui.runs.state.reducer import RankState, RunState, apply
 from distui.runs.watch.silence import Silences, is_quiet
 from fakehosts.runs import plan_for
@@ -71,6 +72,15 @@ def test_ranks_are_looked_at_though_the_clock_was_set_back() -> None:
     silences, state = Silences(PLAN), running()
     assert list(silences.news(running(line(3700.0), line(3700.0, 1)), 3700.0)) == []
     assert [e.rank for e in silences.news(state, 165.0)] == [0, 1]
+
+
+def test_who_spoke_before_our_clock_was_set_back_was_not_silent_at_a_stop_after_it() -> None:
+    """Rank 0 spoke again, rank 1 did not; what is told of that one is for how long it really has been silent."""
+    silences, change = Silences(PLAN), ClockSet(-7200.0, 10000.0 - 7200.0, 10001.0 - 7200.0)
+    silences.look(running(), 9000.0)
+    silences.look(running(line(9001.0)), 9001.0)
+    silences.moved(change.moved)
+    assert [(one.rank, one.since) for one in silences.at(2900.0)] == [(1, 100.0 - 7200.0)]
 
 
 def test_a_rank_that_ends_is_no_longer_quiet() -> None:

@@ -85,6 +85,7 @@ class Attempt:
         """Our clock was set: what was noted by it and tells how long something lasts is moved along."""
         self.run.events.state = after(self.state, change)
         self.quiet.moved(change.moved)
+        self.silences.moved(change.moved)
         self.tracker.waited_at = self.clock()  # until hosts' clocks are read again, their times are wrong by as much
 
     async def emit(self, event: Event) -> None:

@@ -7,7 +7,7 @@ quiet. A rank whose GPU works is at work, however long it says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from distui.plan.model import RunPlan
@@ -74,6 +74,15 @@ class Silences:
                 self._silent[rank] = Silence(rank, since, task.host, known.last_line, known.name)
             elif before is not None and before.until is None:
                 self._silent[rank] = replace(before, until=now)
+
+    def moved(self, at: Callable[[float], float]) -> None:
+        """Our clock was set: `at` tells what a moment from before is now. Else one that spoke again long before the
+        stop seems to have been silent at it.
+        """
+        self._silent = {
+            rank: replace(one, since=at(one.since), until=at(one.until) if one.until is not None else None)
+            for rank, one in self._silent.items()
+        }
 
     def at(self, moment: float, slack: float = 0.0) -> tuple[Silence, ...]:
         """The ranks that were silent at this moment, or until `slack` seconds before it, longest first."""
