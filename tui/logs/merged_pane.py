@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -13,14 +13,13 @@ from textual.strip import Strip
 
 from distui.amounts import counted
 from distui.runs.lines.text import safe
-from distui.runs.report.rank_rows import digits
 from distui.tui.frame.context import glyphs_of, palette_of
-from distui.tui.logs.buffer import LogBuffer
 from distui.tui.logs.groups import Group
 from distui.tui.logs.log_pane import clock_words
 from distui.tui.logs.merged import MergedLog, matching
 from distui.tui.logs.pane import Pane
 from distui.tui.logs.search import Pattern
+from distui.tui.logs.who_columns import WhoColumns, ranks_by_host
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 
@@ -30,10 +29,6 @@ WIDE = 72
 """From this width on all columns are shown; below it time, line and count."""
 UNFOLDED = 3
 """Members shown of an unfolded row before the rest is counted."""
-WHO_CELLS = 20
-"""The column that says who takes no more."""
-HOST_CELLS = 4
-"""Above this many hosts the presence strip has one cell a host."""
 CACHED = 800
 SEARCHED = 1000
 """Rows that are searched at once."""
@@ -85,7 +80,7 @@ class MergedPane(Pane):
     def show(self, log: MergedLog) -> None:
         """Show another log, or the same one folded otherwise."""
         self.merged, self._trimmed = log, log.trimmed
-        self.hosts = _hosts(log.buffers.values())
+        self.hosts = ranks_by_host(log.buffers.values())
         self.open.clear()
         self._hits.clear()
         self._strips.clear()
@@ -326,12 +321,13 @@ class MergedPane(Pane):
         else:
             line.put(glyphs.tree if part != -1 else " ", palette.rule).gap(1)
         ranks = frozenset([members[part][0]]) if members else self._said_by(group, part)
-        self._presence(line, ranks, group.level, palette)
+        columns = self._columns
+        columns.presence(line, ranks, group.level)
         count = group.members if part == -1 else group.members - self._unfolded(group) if part == -2 else 1
         line.gap(1).put(
             count if count > 1 else "", palette.text if part == -1 else palette.muted, width=5, right=True
         ).gap(2)
-        self._who(line, ranks, part, palette)
+        columns.who(line, ranks if part != -2 else None)
         return self._tail(line, group, part, palette)
 
     def _time(self, group: Group, at: float | None, part: int) -> str:
@@ -351,55 +347,10 @@ class MergedPane(Pane):
         return frozenset(rank for rank, _, _ in list(group.each())[self._unfolded(group) :])
 
     @property
-    def presence_width(self) -> int:
-        """Cells of the presence strip."""
-        total = sum(map(len, self.hosts.values()))
-        if self.size.width < 100:
-            return 2 * digits(range(total + 1)) + 1
-        return len(self.hosts) if len(self.hosts) > HOST_CELLS or total > 40 else total + len(self.hosts) - 1
-
-    def _presence(self, line: Line, ranks: frozenset[int], level: str, palette: Palette) -> None:
-        glyphs = glyphs_of(self)
-        ink = palette.wrong if level == "error" else palette.watch if level == "warn" else palette.data[2]
-        total = sum(map(len, self.hosts.values()))
-        if self.size.width < 100:
-            line.put(f"{len(ranks)}/{total}", palette.muted, width=self.presence_width, right=True)
-        elif len(self.hosts) > HOST_CELLS or total > 40:
-            for there in self.hosts.values():
-                part = len(ranks.intersection(there)) / len(there)
-                line.put(
-                    glyphs.present if part == 1 else glyphs.ramp(part) if part else glyphs.absent,
-                    _or(ink, palette, part),
-                )
-        else:
-            for i, there in enumerate(self.hosts.values()):
-                line.gap(1 if i else 0)
-                for rank in there:
-                    here = rank in ranks
-                    line.put(glyphs.present if here else glyphs.absent, ink if here else palette.rule)
-
-    @property
-    def _who_width(self) -> int:
-        """Cells of the column that says who: a rank's or launcher's name and its host, as far as that is bearable."""
-        buffers = self.merged.buffers
-        wide = digits(buffers)
-        names = ((len(self.merged.names.get(rank, "")) or wide) + len(b.host) for rank, b in buffers.items())
-        longest = max(names, default=0)
-        return max(12, min(longest + 2, WHO_CELLS))
-
-    def _who(self, line: Line, ranks: frozenset[int], part: int, palette: Palette) -> None:
-        room = self._who_width
-        if part == -2:
-            line.gap(room)
-        elif len(ranks) == 1:
-            rank = min(ranks)
-            host = self.merged.buffers[rank].host if rank in self.merged.buffers else ""
-            called = self.merged.names.get(rank) or f"{rank:0{digits(self.merged.buffers)}d}"
-            line.put(glyphs_of(self).hue, palette.hues[rank % len(palette.hues)]).put(called, palette.text)
-            line.gap(1).host(host, palette.muted, width=max(0, room - 2 - len(called)))
-        else:
-            what = "ranks" if max(ranks, default=0) >= 0 else "launchers"
-            line.put(f"{len(ranks)} {what}", palette.muted, width=room)
+    def _columns(self) -> WhoColumns:
+        """The columns that show who said a row, as they are painted now."""
+        log = self.merged
+        return WhoColumns(self.hosts, log.buffers, log.names, self.size.width, glyphs_of(self), palette_of(self))
 
     def _tail(self, line: Line, group: Group, part: int, palette: Palette) -> Line:
         width = self.size.width - 1
@@ -416,18 +367,19 @@ class MergedPane(Pane):
         return self._heads(palette) if self.wide else self._title(width, palette)
 
     def _heads(self, palette: Palette) -> Line:
+        columns = self._columns
         line = Line().gap(1).put("TIME" if self.merged.timed else "NO CLOCK", palette.faint, width=12).gap(3)
-        each = self.presence_width == sum(map(len, self.hosts.values())) + len(self.hosts) - 1
+        each = columns.presence_width == sum(map(len, self.hosts.values())) + len(self.hosts) - 1
         if each and all(len(host) <= len(ranks) for host, ranks in self.hosts.items()):
             for i, (host, ranks) in enumerate(self.hosts.items()):
                 line.gap(1 if i else 0).put(host, palette.faint, width=len(ranks))
         else:
-            line.put("RANKS" if each or self.size.width < 100 else "HOSTS", palette.faint, width=self.presence_width)
+            line.put("RANKS" if each or self.size.width < 100 else "HOSTS", palette.faint, width=columns.presence_width)
         return (
             line.gap(1)
             .put("LINES", palette.faint)
             .gap(2)
-            .put("FROM", palette.faint, width=self._who_width + 1)
+            .put("FROM", palette.faint, width=columns.who_width + 1)
             .put("LINE", palette.faint)
         )
 
@@ -452,15 +404,3 @@ class MergedPane(Pane):
         end.gap(2).put("folded" if self.merged.fold else "each line", palette.muted)
         line.rule(width - end.width - 2, palette.accent if self.active else palette.rule, glyphs.rule)
         return line.ends_with(end, width, gap=1)
-
-
-def _or(ink: Style, palette: Palette, part: float) -> Style:
-    return ink if part else palette.rule
-
-
-def _hosts(buffers: Iterable[LogBuffer]) -> dict[str, tuple[int, ...]]:
-    found: dict[str, list[int]] = {}
-    for buffer in buffers:
-        if buffer.rank is not None and buffer.rank >= 0:
-            found.setdefault(buffer.host, []).append(buffer.rank)
-    return {host: tuple(ranks) for host, ranks in found.items()}
