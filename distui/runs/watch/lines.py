@@ -16,9 +16,9 @@ from distui.runs.watch.progress import ProgressWatch
 from distui.runs.watch.track import TaskTrack
 from distui.runs.watch.tracker import RunTracker
 
-CHECKPOINT_SECONDS, CHECKPOINTS = 1.0, 16
-"""How often it is noted how far a task's log was read, at the most, and how many times a second for all tasks together:
-each note is a new file. What came since the last one is read again by who goes on after a crash.
+OFTEN, SELDOM, NOTES = 1.0, 10.0, 16
+"""Seconds between two notes of how far a task's log was read: so many notes a second for all tasks together, since each
+is a new file, but not more often and not less. What came since is read again by who goes on after a crash.
 """
 
 
@@ -40,7 +40,7 @@ class WatchedLines:
         await self._show(track, track.log.feed(event.batch))
         track.unsaved = event.resume
         now = self._tracker.clock()
-        every = max(CHECKPOINT_SECONDS, len(self._tracker.tracks) / CHECKPOINTS)
+        every = min(SELDOM, max(OFTEN, len(self._tracker.tracks) / NOTES))
         if not 0 <= now - track.saved_at < every:  # a clock may be set back
             track.saved_at = now
             track.save()
