@@ -20,6 +20,7 @@ from distui.cli.printing.ranks import Prefixes
 from distui.cluster.logs.wanted import Wanted
 from distui.columns import table
 from distui.runs.lines.events import (
+    NOBODY_ANSWERED,
     AttemptEnded,
     Failure,
     FailureFound,
@@ -323,6 +324,29 @@ def test_the_report_of_a_run_whose_containers_were_removed_leads_nowhere() -> No
 
     assert f"  gone   rank 13 on {OPENED.ranks[13]}: its container was removed before its end was seen" in text
     assert "still run" not in text and "distui attach" not in text and "distui stop" not in text
+
+
+def test_the_report_of_a_run_that_is_known_in_part_says_that_nothing_is_left() -> None:
+    """Its other ranks were removed by whoever owns it, and all hosts answered: nothing is out of reach."""
+    unfound = "1 of the run's tasks were not found: never started, removed, or on hosts that were not asked"
+    ended = RunEnded(9.0, "unknown", 6, log_dir="/runs/x", took=1.0, warnings=(unfound,))
+    stopped = [RankChanged(2.0, rank, host, "stopped", 143) for rank, host in OPENED.ranks.items()]
+    assert [text for text, _ in words.report(ended, fold(OPENED, *stopped, ended))] == [
+        "",
+        "UNKNOWN  llm-7f3  2 ranks  after 1s  exit 6",
+        f"  warn   {unfound}",
+        "  logs   /runs/x",
+    ]
+
+
+def test_the_report_of_a_run_of_which_a_host_was_not_asked_leads_back_to_it() -> None:
+    """The warning names the host and why: no line says `contact`, and both commands are there."""
+    away = f"1 of the run's tasks {NOBODY_ANSWERED}: h3 does not answer"
+    ended = RunEnded(9.0, "unknown", 6, took=1.0, warnings=(away,))
+    stopped = [RankChanged(2.0, rank, host, "stopped", 143) for rank, host in OPENED.ranks.items()]
+    output = [text for text, _ in words.report(ended, fold(OPENED, *stopped, ended))]
+    assert f"  warn   {away}" in output and not any("lost" in text for text in output)
+    assert output[-1] == "  stop   `distui stop llm-7f3`"
 
 
 def test_colour_rules() -> None:

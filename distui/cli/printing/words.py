@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from distui.amounts import clock, counted, duration
 from distui.plan.labels import format_ranks, named_ranks
 from distui.runs.lines.events import (
+    NOBODY_ANSWERED,
     AttemptEnded,
     Event,
     Failure,
@@ -302,10 +303,11 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
         yield safe(f"  net    {ended.network}"), ""
     if ended.log_dir and ended.outcome != "launch_failed":
         yield f"  logs   {ended.log_dir}", ""
-    gone = _gone(state) if ended.outcome == "unknown" else ()
-    yield from gone
-    if ended.outcome == "unknown" and not gone:
-        yield f"  lost   {_out_of_reach(state)}", "red"
+    may_run = ended.outcome == "unknown" and _may_run(ended, state)
+    if may_run:
+        yield from _out_of_reach(ended, state)
+    elif ended.outcome == "unknown":
+        yield from _gone(state)
     for past in (past for past in state.past if past.attempt != ended.attempt):
         yield f"  before {of_attempts(past.attempt, past.attempts)}: {past.log_dir or 'not kept here'}", "dim"
     for left in ended.leftovers:
@@ -314,7 +316,7 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
         yield "  note   no further attempt is begun if this one fails: that needs a distui that stays", "yellow"
     if ended.leftovers and ended.outcome in ("launch_failed", "stopped"):
         yield f"  then   `distui stop {state.run}` removes what is left, as soon as it can be reached", ""
-    if ended.outcome == "detached" or (ended.outcome == "unknown" and not gone):
+    if ended.outcome == "detached" or may_run:
         yield from still_running(state.run)
 
 
@@ -346,19 +348,33 @@ def _others(state: RunState) -> Iterator[Line]:
         yield safe(f"  {'others' if i == 0 else '      '} {named_ranks(ranks)}: {words}"), "dim"
 
 
-def _out_of_reach(state: RunState) -> str:
+def _may_run(ended: RunEnded, state: RunState) -> bool:
+    """Whether something of a run whose end is not known may still run, as far as its hosts are known here."""
+    if any(r.live for r in state.ranks.values()) or any(h.connection == "lost" for h in state.hosts.values()):
+        return True
+    return not state.ranks or _not_asked(ended)
+
+
+def _not_asked(ended: RunEnded) -> bool:
+    """Whether it is warned of hosts that did not answer: that says more than that there are such."""
+    return any(NOBODY_ANSWERED in text for text in ended.warnings)
+
+
+def _out_of_reach(ended: RunEnded, state: RunState) -> Iterator[Line]:
+    """Which hosts, and ranks there, are out of reach."""
     hosts = sorted({r.host for r in state.ranks.values() if r.state == "lost"})
     hosts = hosts or sorted(h.host for h in state.hosts.values() if h.connection == "lost")
     ranks = format_ranks(sorted(r.rank for r in state.ranks.values() if r.state == "lost"))
-    return f"{', '.join(hosts) or 'contact'}{f' (ranks {ranks})' if ranks else ''}: what runs there may still run"
+    if hosts or not _not_asked(ended):
+        which = f"{', '.join(hosts) or 'contact'}{f' (ranks {ranks})' if ranks else ''}"
+        yield f"  lost   {which}: what runs there may still run", "red"
 
 
-def _gone(state: RunState) -> tuple[Line, ...]:
-    """The ranks whose ends nobody knows because they were removed; empty when something may still run."""
-    ranks = sorted(state.ranks.values(), key=lambda rank: rank.rank)
-    if any(r.live for r in ranks) or any(h.connection == "lost" for h in state.hosts.values()):
-        return ()
-    return tuple((safe(f"  gone   rank {r.rank} on {r.host}: {r.words}"), "red") for r in ranks if r.state == "removed")
+def _gone(state: RunState) -> Iterator[Line]:
+    """The ranks whose ends nobody knows because they were removed."""
+    for rank in sorted(state.ranks.values(), key=lambda rank: rank.rank):
+        if rank.state == "removed":
+            yield safe(f"  gone   rank {rank.rank} on {rank.host}: {rank.words}"), "red"
 
 
 def still_running(run: str) -> Iterator[Line]:

@@ -15,7 +15,7 @@ from distui.errors import DistuiError, ExitCode
 from distui.frozen import frozen
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.hosts.readers import FRESH_MINUTES, Act, Visit
-from distui.runs.lines.events import FailureFound, RankChanged, RankPhase, RunEnded
+from distui.runs.lines.events import NOBODY_ANSWERED, FailureFound, RankChanged, RankPhase, RunEnded
 from distui.runs.report.found import unfound
 from distui.runs.store.end_record import (
     FINAL,
@@ -54,9 +54,6 @@ LOOK_SECONDS = 0.3
 
 CLEANED_UP = "it was cleaned up by whoever else followed it while this distui was away: that one knows how it ended"
 """Why nobody here knows how a run ended."""
-
-NOBODY_ANSWERED = "may still be running where nobody answered"
-"""Warned of, until all hosts have answered."""
 
 
 async def recall(attempt: Attempt) -> None:

@@ -13,7 +13,6 @@ from distui.runs.ending.circumstances import note_silences, with_network
 from distui.runs.ending.cleanup import clean_up, look
 from distui.runs.ending.conclude import (
     CLEANED_UP,
-    NOBODY_ANSWERED,
     await_next,
     cleaned_up,
     conclude,
@@ -25,7 +24,7 @@ from distui.runs.ending.conclude import (
 from distui.runs.ending.next_attempt import why_last
 from distui.runs.ending.review import Review, missing_lines, review
 from distui.runs.hosts.stop_word import stop_by
-from distui.runs.lines.events import Failure, RunEnded, RunOutcome
+from distui.runs.lines.events import NOBODY_ANSWERED, Failure, RunEnded, RunOutcome
 from distui.runs.report.found import unfound
 from distui.runs.verdict.evidence import Stop
 from distui.runs.verdict.outcome import Verdict
@@ -98,10 +97,8 @@ async def _judged(attempt: Attempt) -> RunEnded:
     if failure is not None and failure.unsure:
         await attempt.notice("warning", f"who was first is uncertain: {failure.unsure}")
     if missing := attempt.tracker.unfound:
-        why = "never started, removed, or on hosts that did not answer or are not known here"
-        text = f"{missing} of the run's tasks were not found: {why}"
-        await attempt.notice("warning", text)
-        around = (*around, *_not_asked(attempt, missing))
+        await attempt.notice("warning", _not_found(attempt, missing))
+        around = (*around, _not_asked(attempt, missing) or _not_found(attempt, missing))
     outcome, code = verdict.outcome, verdict.exit
     if outcome == "succeeded" and looked.failure is not None:
         outcome, code = "failed", ExitCode.RANK_FAILED
@@ -126,11 +123,16 @@ def _with_unread(attempt: Attempt, failure: Failure | None) -> Failure | None:
     return replace(failure, unsure=missing_lines(attempt.plan, unread))
 
 
-def _not_asked(attempt: Attempt, missing: int) -> tuple[str, ...]:
-    """Where the tasks may be that no host reported."""
-    hosts = attempt.run.unreachable
-    where = "; ".join(in_words(host, trouble) for host, trouble in hosts.items())
-    return (f"{missing} of the run's tasks {NOBODY_ANSWERED}: {where}",) if hosts else ()
+def _not_found(attempt: Attempt, missing: int) -> str:
+    """What may be the matter with the tasks that no host reported."""
+    where = "did not answer or were not asked" if attempt.run.unreachable else "were not asked"
+    return f"{missing} of the run's tasks were not found: never started, removed, or on hosts that {where}"
+
+
+def _not_asked(attempt: Attempt, missing: int) -> str:
+    """Where such tasks may still run; empty where all hosts have answered."""
+    where = "; ".join(in_words(host, trouble) for host, trouble in attempt.run.unreachable.items())
+    return f"{missing} of the run's tasks {NOBODY_ANSWERED}: {where}" if where else ""
 
 
 async def _network_used(attempt: Attempt) -> tuple[str, ...]:

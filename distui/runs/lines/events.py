@@ -415,6 +415,10 @@ class AttemptEnded:
     log_dir: str = ""
 
 
+NOBODY_ANSWERED = "may still be running where nobody answered"
+"""Warned of at the end of a run, until all hosts have answered."""
+
+
 @frozen
 class RunEnded:
     """The last event of a run. `leftovers` names what may still be on a host (normally empty)."""
