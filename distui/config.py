@@ -204,7 +204,7 @@ KEYS: Mapping[str, Key] = {
     "lost_after": Key(seconds, 600.0, "how long a run waits for a host that is out of reach", project=True),
     "theme": Key(_name, "", "colours of the terminal UI: dark, light, ansi, or one of textual's themes", project=True),
     "ascii": Key(_boolean, False, "no sign beyond ASCII in the terminal UI", project=True),
-    "notify": Key(_one_of(*NOTIFY), "auto", "when a run ends or stands still: auto, bell only, or none", project=True),
+    "notify": Key(_one_of(*NOTIFY), "auto", "when a run ends or stands still: auto, bell or none", project=True),
     "keymap": Key(keymap, {}, "keys of the terminal UI: ACTION=KEY, ..., or a mapping in a file"),
     "allow_tokens": Key(
         tokens, (), "variables that any job may send, as its code's token or in its image's name: VARIABLE@HOST, ..."

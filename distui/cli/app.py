@@ -61,7 +61,7 @@ VERBS: dict[str, Entry] = {
     "stop": Entry(_SECTIONS[2], "stop", "Stop a run: SIGTERM, and after a grace period SIGKILL."),
     "kill": Entry(_SECTIONS[2], "stop", "Kill a run at once.", "kill"),
     "rm": Entry(_SECTIONS[2], "rm", "Remove what an ended run left on hosts, or its files here."),
-    "job": Entry(_SECTIONS[3], "job", "Check, list, show and make job files."),
+    "job": Entry(_SECTIONS[3], "job", "Check, list, show and create job files."),
     "schema": Entry(_SECTIONS[3], "schema", "Print the JSON Schema of hosts.yaml or of job files."),
     "config": Entry(_SECTIONS[3], "config", "Show settings, where they come from, and distui's folders."),
     "completion": Entry(_SECTIONS[3], "completion", "Print the completion script for bash, zsh or fish."),
@@ -127,14 +127,14 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 def _bare(ctx: click.Context) -> int:
     """Cluster manager over ssh for distributed training.
 
-    One file names the hosts, one names the job: distui asks the hosts what they have, plans every rank, starts one
-    container per rank, shows every rank's log, says who failed first and why, and leaves nothing behind.
+    One file names the hosts, one names the job: distui asks the hosts what they have, plans every rank, starts
+    them in containers, shows every rank's log, says which one failed first and why, and leaves nothing behind.
 
     \b
-      distui                               the terminal UI, or first a hosts.yaml
+      distui                               open the terminal UI
       distui demo                          two hosts on this machine, no Docker
-      distui probe -H 'node[01-04]'        what the hosts have
-      distui run job.yaml --headless -y    run it; logs on stdout
+      distui probe -H 'node[01-04]'        show what the hosts have
+      distui run job.yaml --headless -y    run a job; logs on stdout
     """
     if ctx.invoked_subcommand is not None:
         return 0

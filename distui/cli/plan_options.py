@@ -25,13 +25,13 @@ PLAN_OPTIONS = [
     click.option(
         "-e", "--env", multiple=True, metavar="K=V", help="Variable for every rank; K alone passes yours through."
     ),
-    _env_file("Read variables from a file, also the job's secrets."),
+    _env_file("Read variables, and the job's secrets, from a file."),
     click.option("--set", "set_", multiple=True, metavar="A.B=V", help="Set any key of the job file."),
     click.option("--launcher", metavar="KIND", help="What starts the ranks: env, torchrun, tf, command."),
     click.option("--fabric", metavar="KIND", help="Network for the data: auto, ib, roce, tcp."),
     click.option("--master-port", type=click.IntRange(1, 65535), metavar="PORT", help="Port of the rendezvous."),
     click.option("--pull", metavar="WHEN", help="Pull the image: always, missing, never."),
-    click.option("--on-fail", metavar="stop|wait", help="What happens to the others when a rank fails."),
+    click.option("--on-fail", metavar="stop|wait", help="What to do with the other ranks when one fails."),
 ]
 """Flags that change the plan, shared by `plan` and `run`."""
 
@@ -41,14 +41,14 @@ DIFF_OPTIONS = [
 """Flags of a plan that is only shown."""
 
 SECRET_OPTIONS = [
-    _env_file("Read values of the run's secrets from a file, to hide them."),
+    _env_file("Read the values of the run's secrets from a file, to mask them."),
 ]
 """Flags of verbs that show or write down what a run says, as far as `run` has no others for it."""
 
 FOLLOW_OPTIONS = [
     click.option("--log-to", type=Choice(["stdout", "none"]), default="stdout", help="Where logs are shown."),
     click.option("--rank", "ranks", type=RANKS, metavar="SET", help="Show only these ranks: 0,4-7."),
-    click.option("--no-prefix", is_flag=True, help="Lines without rank and host in front."),
+    click.option("--no-prefix", is_flag=True, help="Print lines without rank and host in front."),
     click.option("-t", "--timestamps", is_flag=True, help="Show when each line was printed (UTC)."),
 ]
 """Flags that change what is shown of a run, shared by `run` and `attach`."""

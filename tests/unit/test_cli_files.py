@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,16 @@ def test_hosts_ls(cli: Any) -> None:
     assert cli("hosts", "ls").out.splitlines()[1].split() == ["node01", "-", "docker", "0,1", "gpu=h100", "g"]
     assert cli("hosts", "ls", "-q").out == "node01\nnode02\n"
     assert [h["name"] for h in json.loads(cli("hosts", "ls", "--json").out)["hosts"]] == ["node01", "node02"]
+
+
+def test_without_hosts_the_commands_that_create_hosts_yaml_are_named(cli: Any) -> None:
+    """Exit 2, and each command of the hint is one that there is."""
+    done = cli("probe")
+
+    assert done.code == 2
+    named = re.findall(r"`distui (\w+ \w+)", done.err)
+    assert named == ["hosts import", "hosts add"]
+    assert all(cli(*one.split(), "--help").code == 0 for one in named)
 
 
 def test_hosts_show_tells_where_ssh_goes(cli: Any, home: Path) -> None:

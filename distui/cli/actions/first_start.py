@@ -19,11 +19,11 @@ from distui.homes import home
 from distui.spec.hosts.inventory import Inventory
 
 WAYS = (
-    ("distui hosts import ssh-config --write", "makes hosts.yaml of the hosts in ~/.ssh/config"),
-    ("distui hosts add NAME --addr ADDRESS", "makes it with one host, or adds one"),
-    ("distui demo", "needs no hosts: it makes two on this machine"),
+    ("distui hosts import ssh-config --write", "creates hosts.yaml from the hosts in ~/.ssh/config"),
+    ("distui hosts add NAME --addr ADDRESS", "creates hosts.yaml with one host, or adds a host"),
+    ("distui demo", "needs no hosts: it starts two on this machine"),
 )
-"""How one begins without a terminal."""
+"""What to begin with without a terminal."""
 
 
 class FirstStart:

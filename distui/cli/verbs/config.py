@@ -13,7 +13,7 @@ from distui.consent import KINDS
 def _group() -> None:
     """Show and check settings, and distui's folders.
 
-    Flags win over DISTUI_* variables, these over ./distui.yaml, that over the user's config.yaml.
+    Flags override DISTUI_* variables, these override ./distui.yaml, and that overrides your own config.yaml.
     """
 
 
@@ -32,7 +32,7 @@ def path() -> None:
 
 
 @verb("init", "config.init")
-@click.option("--project", is_flag=True, help="./distui.yaml, which holds for this folder, instead of the user's file.")
+@click.option("--project", is_flag=True, help="Write ./distui.yaml, for this folder, instead of your own file.")
 def init() -> None:
     """Write a config file with every setting commented out. An existing file is left alone."""
 
@@ -40,10 +40,10 @@ def init() -> None:
 @verb("validate", "config.validate")
 @click.argument("files", metavar="[FILE]...", nargs=-1)
 def validate() -> None:
-    """Check config files: every problem with its line and column. Exit 2 when there is one.
+    """Check config files: every problem with its line and column. Exit 2 if there is one.
 
     Keys of the terminal UI that can't be used, or that two actions want, are warnings.
-    Without FILE these are the ones that hold here.
+    Without FILE, check those that apply here.
     """
 
 
@@ -72,7 +72,7 @@ def forget() -> None:
 def allowed() -> None:
     """List what jobs may use.
 
-    It was allowed by an answer, by `config allow`, or by your config file.
+    Permissions come from your answers, from `config allow` and from your config file.
     """
 
 

@@ -12,7 +12,7 @@ from distui.cli.verbs.hosts_clean import clean
 
 @click.group("hosts", cls=Verbs)
 def _group() -> None:
-    """List, show, check and change the hosts of the inventory. Only `clean` contacts any; `distui probe` asks them."""
+    """List, show, check and change the hosts of the inventory. Only `clean` contacts them, as `distui probe` does."""
 
 
 command = add_globals(_group)
@@ -27,7 +27,7 @@ def ls() -> None:
 @verb("show", "hosts.show", outputs=("json",))
 @click.argument("name", metavar="HOST")
 def show() -> None:
-    """Show what hosts.yaml and ~/.ssh/config say of a host."""
+    """Show what hosts.yaml and ~/.ssh/config say about a host."""
 
 
 @verb("validate", "hosts.validate", outputs=("json",))
@@ -35,7 +35,7 @@ def show() -> None:
 def validate() -> None:
     """Check hosts.yaml: every problem with its line and column.
 
-    Or FILEs in its place. Exit 2 when there is a problem.
+    With FILEs, check those instead. Exit 2 if there is a problem.
     """
 
 

@@ -13,32 +13,32 @@ from distui.cli.options import HOSTS, Choice, verb
 @click.option("--user", metavar="USER", help="User to log in as, where ssh config has none.")
 @click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="Port, where ssh config has none.")
 @click.option("--gpus", type=click.IntRange(0, 1024), metavar="N", help="Expected GPUs.")
-@click.option("--with-label", "labels", multiple=True, metavar="K=V", help="Add a label. Repeats.")
-@click.option("--group", "groups", multiple=True, metavar="NAME", help="Add it to a group. Repeats.")
+@click.option("--with-label", "labels", multiple=True, metavar="K=V", help="Add a label. Repeatable.")
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="Add it to a group. Repeatable.")
 def add() -> None:
     """Add a host, or a range such as node[01-04], to hosts.yaml.
 
-    HOST is its ssh alias. Without a hosts.yaml, ./hosts.yaml is made. The file is only changed when it is right
-    afterwards.
+    HOST is its ssh alias. Without a hosts.yaml, ./hosts.yaml is created. The file is only changed if the
+    result is valid.
     """
 
 
 @verb("rm", "hosts_change.remove")
 @click.argument("name", metavar="HOST")
 def remove() -> None:
-    """Remove a host from hosts.yaml. One inside a range, or that a group names, is refused with the reason."""
+    """Remove a host from hosts.yaml. Refused for one inside a range or in a group."""
 
 
 @verb("import", "hosts_change.import_")
 @click.argument("form", type=Choice(("ssh-config", "ansible", "hostfile", "nodeset")))
 @click.argument("source", metavar="[FILE]", required=False)
-@click.option("--match", metavar="PATTERN", help="Only hosts such as 'node*'.")
+@click.option("--match", metavar="PATTERN", help="Only hosts that match, such as 'node*'.")
 @click.option("--write", is_flag=True, help="Add them to hosts.yaml instead of printing one.")
 def import_() -> None:
     """Import hosts from ssh, Ansible, a hostfile or a node set.
 
-    Prints a hosts.yaml; with --write hosts that are not there yet are added to yours. FILE is `-` for standard
-    input; for nodeset it may be the set itself: 'node[001-064]'. What hosts.yaml can't say is left out and named.
+    Prints a hosts.yaml; with --write, adds the hosts that yours lacks to it. FILE is `-` for standard input; for
+    nodeset it may be the set itself: 'node[001-064]'. What hosts.yaml can't express is left out and reported.
     """
 
 

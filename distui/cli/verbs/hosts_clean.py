@@ -10,7 +10,7 @@ from distui.cli.options import verb
 @verb("clean", "hosts_clean.clean", outputs=("json",))
 @click.argument("sets", metavar="[SET]...", nargs=-1)
 def clean() -> None:
-    """Remove code that no run uses any more from hosts.
+    """Remove code that no run uses any more from the hosts.
 
-    The next run is sent all of its code again. Exit 4 when a host could not be asked.
+    The next run sends all of its code again. Exit 4 if a host could not be reached.
     """

@@ -22,21 +22,21 @@ command = add_globals(_group)
 def ls() -> None:
     """Show which hosts have an image, and whether it is the same.
 
-    Exit 3 when it is missing or another one somewhere.
+    Exit 3 if a host lacks it, or hosts have different ones.
     """
 
 
 @verb("push", "image.push", outputs=("json", "ndjson"))
 @click.argument("what", metavar="JOB|IMAGE", type=JOB)
-@click.option("--from", "source", metavar="HOST|local", type=HOSTS, help="Where it is taken from [who has it].")
-@click.option("--to", "sets", metavar="SET", type=HOSTS, multiple=True, help="The hosts that get it. Repeats.")
+@click.option("--from", "source", metavar="HOST|local", type=HOSTS, help="Where to copy it from [a host that has it].")
+@click.option("--to", "sets", metavar="SET", type=HOSTS, multiple=True, help="Hosts to copy it to. Repeatable.")
 def push() -> None:
     """Copy an image to hosts without a registry.
 
-    It is taken from one of them or from this machine's own engine (`local`). Its bytes go through this machine, once
-    from the source and to all others at once; hosts that have it are left alone, and where the engine allows it only
-    layers that a host lacks are sent. Asks before it takes a name from another image. Exit 1 when a host did not get
-    it.
+    It comes from one of the hosts or from this machine's own engine (`local`), and goes through this machine: it is
+    read once, and sent to all other hosts at the same time. Hosts that have it are skipped, and where the engine
+    allows it only missing layers are sent. Asks before it takes a name from another image. Exit 1 if a host did not
+    get it.
     """
 
 

@@ -11,7 +11,7 @@ from distui.cluster.jobs.job_templates import TEMPLATES
 
 @click.group("job", cls=Verbs)
 def _group() -> None:
-    """Check, list, show and make job files. Nothing is contacted."""
+    """Check, list, show and create job files. No host is contacted."""
 
 
 command = add_globals(_group)
@@ -20,9 +20,9 @@ command = add_globals(_group)
 @verb("validate", "job.validate", outputs=("json",))
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 def validate() -> None:
-    """Check job files: every problem with its line and column. Exit 2 when there is one.
+    """Check job files: every problem with its line and column. Exit 2 if there is one.
 
-    With an inventory the job's hosts must be in it; folders of this machine (`code`, `build`) must be there.
+    With an inventory the job's hosts must be in it; folders of this machine (`code`, `build`) must exist.
     """
 
 
@@ -51,11 +51,11 @@ def show() -> None:
     help="Kind of job [torch].",
 )
 def new() -> None:
-    """Write a job file to begin with.
+    """Write a job file to start from.
 
-    It is printed without FILE, or with `-`; an existing file is left alone. A new job is for the first hosts of the
-    inventory, where there is one. It runs as it is, with a small program in it that shows that the hosts talk, and
-    mounts nothing of them: put your own in its place. The app's `n` begins with the same ones.
+    Without FILE, or with `-`, it is printed; an existing file is left alone. The job is for the first hosts of the
+    inventory, if there is one. It runs as it is, with a small program in it that shows that the hosts can talk to each
+    other, and mounts nothing of them: put your own program in its place. `n` in the terminal UI has the same templates.
     """
 
 

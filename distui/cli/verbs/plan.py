@@ -15,6 +15,6 @@ from distui.cli.plan_options import DIFF_OPTIONS, PLAN_OPTIONS, with_options
 def command() -> None:
     """Print the plan of a run: ranks, hosts, networks with reasons, ports, env (secrets masked), exact commands.
 
-    Asks the hosts what they have, starts nothing. The printed `docker run` lines work when pasted. Exit 3 when there
-    is no plan, with every reason; exit 4 when a host can't be reached.
+    Asks the hosts what they have, starts nothing. The printed `docker run` lines work when pasted. Exit 3 if there
+    is no plan, with every reason; exit 4 if a host can't be reached.
     """

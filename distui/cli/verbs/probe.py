@@ -17,7 +17,7 @@ from distui.cli.options import DURATION, EVERY, HOSTS, Choice, verb
 def command() -> None:
     """Ask hosts for their GPUs, networks, InfiniBand, container engine, clock and disk.
 
-    SET names hosts: node01, node[01-04], @group; all hosts of the inventory when left out. One connection and one
-    script per host, all hosts side by side. A host that fails keeps its row, with the reason. Exit 3 when a host
-    failed (--fail-on all: when all did).
+    SET names hosts: node01, node[01-04], @group; all hosts of the inventory by default. One connection and one
+    script per host, all hosts in parallel. A host that fails keeps its row, with the reason. Exit 3 if a host failed
+    (--fail-on all: if all did).
     """

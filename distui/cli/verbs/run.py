@@ -19,15 +19,15 @@ from distui.cli.plan_options import DIFF_OPTIONS, FOLLOW_OPTIONS, PLAN_OPTIONS, 
 @click.option("--exit-first", is_flag=True, help="Exit with the first failed rank's exit code instead of 1.")
 @click.option("--keep", is_flag=True, help="Keep ended containers on the hosts until `distui stop`.")
 def command() -> None:
-    """Run a job: ask the hosts, plan, start one container per rank, follow the logs, report, clean up.
+    """Run a job: ask the hosts, plan, start the ranks in containers, follow the logs, report, clean up.
 
     \b
       distui run job.yaml --headless -y
       distui run job.yaml -H 'node[01-04]' -- --epochs 3     more arguments
       distui run --headless -H 'node[01-02]' --image IMG -- python train.py
 
-    On a terminal the run's view opens; quitting it leaves the run alone unless you ask to stop it. Otherwise, and
-    with --headless, stdout holds what the ranks print (`013 node02 | text`), or events with -o ndjson; distui's own
-    words go to stderr. Ctrl-C stops the run on all hosts, a second one kills it. A closed stdout (`| head`) does not
-    end the run: it is followed quietly, and its logs are in its folder.
+    On a terminal the run's view opens; quitting it leaves the run running unless you ask to stop it. Otherwise,
+    and with --headless, stdout holds what the ranks print (`013 node02 | text`), or events with -o ndjson; distui's
+    own messages go to stderr. Ctrl-C stops the run on all hosts, a second one kills it. A closed stdout (`| head`) does
+    not end the run: it is followed quietly, and its logs are in its folder.
     """

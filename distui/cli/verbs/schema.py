@@ -15,5 +15,5 @@ def command() -> None:
     \b
       distui schema job > .distui/job-v1.json
       # yaml-language-server: $schema=./.distui/job-v1.json
-    The second line is the first one of the job file.
+    Put the second line at the top of the job file.
     """

@@ -12,7 +12,10 @@ from distui.cli.plan_options import SECRET_OPTIONS, with_options
 @click.argument("run", type=RUN)
 @click.option("--plan", "plan_too", is_flag=True, help="Also print the plan it was started from.")
 @click.option(
-    "--report", "as_report", is_flag=True, help="As a text to pass on: failure, what followed, evidence of every rank."
+    "--report",
+    "as_report",
+    is_flag=True,
+    help="Print a report to share: failure, what followed, every rank.",
 )
 @with_options(SECRET_OPTIONS)
 def command() -> None:

@@ -10,7 +10,7 @@ from distui.cli.options import HOSTS, verb
 @verb("ssh", "ssh", words=True)
 @click.argument("name", metavar="HOST", type=HOSTS)
 def command() -> None:
-    """Open a shell on a host, or run the words after `--` there, by your own ssh.
+    """Open a shell on a host, or run the words after `--` there, with your own ssh.
 
-    OpenSSH reads ~/.ssh/config as ever; hosts.yaml fills what that leaves open.
+    OpenSSH reads ~/.ssh/config as usual; hosts.yaml fills in what it leaves open.
     """

@@ -13,8 +13,8 @@ from distui.cli.plan_options import SECRET_OPTIONS, with_options
 @click.option("--view", type=Choice(["hosts", "jobs", "runs", "doctor"]), default="hosts", help="View to open [hosts].")
 @with_options(SECRET_OPTIONS)
 def command() -> None:
-    """Open the terminal UI: hosts, jobs, runs, doctor; with RUN on that run.
+    """Open the terminal UI: hosts, jobs, runs, doctor. With RUN, open that run.
 
-    Everything is in its help (`?`). Quitting leaves runs alone unless you ask to stop them. With --readonly it only
-    looks.
+    Press `?` in it for help. Quitting leaves runs running unless you ask to stop them. With --readonly nothing can be
+    started, stopped or changed.
     """

@@ -12,7 +12,7 @@ from distui.cli.plan_options import SECRET_OPTIONS, with_options
 
 @verb("why", "why", outputs=("json",))
 @click.argument("run", type=RUN)
-@click.option("--stacks", is_flag=True, help="Also print each rank's Python calls, equal ones together.")
+@click.option("--stacks", is_flag=True, help="Also print each rank's Python stack, equal ones together.")
 @click.option(
     "--save",
     type=click.Path(file_okay=False, path_type=Path),
@@ -21,8 +21,8 @@ from distui.cli.plan_options import SECRET_OPTIONS, with_options
 )
 @with_options(SECRET_OPTIONS)
 def command() -> None:
-    """Say why a run hangs or is slow: which rank has not entered which collective or comes late, and what it does.
+    """Say why a run hangs or is slow: which rank has not entered which collective or is late, and what it does.
 
     Its ranks are asked over ssh and keep running: where each is in its collectives (programs that use
-    torch.distributed, unless the job says `insight: off`), its Python calls, and what its kernel says of it.
+    torch.distributed, unless the job says `insight: off`), its Python stack, and what its kernel says about it.
     """

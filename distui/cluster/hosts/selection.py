@@ -72,7 +72,8 @@ class Selection:
     def _no_inventory(self) -> UsageError:
         return UsageError(
             f"there is no inventory: neither ./hosts.yaml nor {self.own_file}",
-            hint="name hosts with -H 'node[01-04]', a file with -i, or write hosts.yaml (`distui schema hosts`)",
+            hint="name hosts with -H 'node[01-04]', a file with -i, or create hosts.yaml: "
+            "`distui hosts import ssh-config --write`, `distui hosts add HOST`",
         )
 
     def picks(self, found: Inventory, more: Sequence[str] = ()) -> tuple[HostPick, ...]:

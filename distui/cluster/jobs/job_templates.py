@@ -45,13 +45,11 @@ _TORCH = """\
     dist.destroy_process_group()
 """
 _STEPS = """\
-# How its lines tell how far it is: each group is a figure, `step`, `total` and `loss` mean something to distui.
+# Reads progress from its lines: each named group is a value; distui knows `step`, `total` and `loss`.
 progress: {regex: 'step (?P<step>\\d+) of (?P<total>\\d+)'}
 """
 _LOSS = _STEPS.replace("(?P<total>\\d+)", "(?P<total>\\d+): .*loss (?P<loss>\\S+)")
-_OWN = (
-    "# Put your own program in the place of this one; `code: ./` sends this folder, which lies at `workdir: /work`.\n"
-)
+_OWN = "# Replace this program with your own; `code: ./` sends this folder, which is then at `workdir: /work`.\n"
 
 TEMPLATES = {
     "torch": Template(
