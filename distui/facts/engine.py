@@ -157,6 +157,18 @@ def has_nvidia_runtime(info: JsonObject) -> bool | None:
     return any("nvidia" in name for name in runtimes) or cdi
 
 
+_PODMAN = Trouble(
+    "podman_as_docker",
+    "`docker` there is podman under docker's name, which takes other arguments",
+    "set `docker: podman` for this host",
+)
+
+
+def _is_podman(info: JsonObject) -> bool:
+    """Whether `info` is podman's (podman-docker), which calls the host's facts `host` and has no server's version."""
+    return "host" in info and "ServerVersion" not in info
+
+
 def read_engine(
     kind: Literal["docker", "podman"],
     command: tuple[str, ...],
@@ -173,7 +185,9 @@ def read_engine(
     server = server_version(version.text) or as_text(facts.get("ServerVersion"))
     if kind == "podman":
         server = server or as_text(as_object(facts.get("version")).get("Version")) or client
-    down = None if server and version.ok else _down(version, info)
+    down = (
+        _PODMAN if kind == "docker" and _is_podman(facts) else None if server and version.ok else _down(version, info)
+    )
     runtime = has_nvidia_runtime(facts) if kind == "docker" else (bool(facts) or None) and nvidia_hook
     live = facts.get("LiveRestoreEnabled")
     return Engine(

@@ -39,8 +39,9 @@ _ENGINE_WORDS = {
     "docker_permission": "{} denied",
     "sudo_password": "{} denied",
     "sudo_denied": "{} denied",
+    "podman_as_docker": "{} is podman",
 }
-"""By the codes of `facts.engine.classify`."""
+"""By the codes of troubles of engines (`facts/engine.py`)."""
 
 
 @frozen

@@ -81,3 +81,14 @@ def test_warnings_around_the_json_do_not_hide_it() -> None:
     """stderr is mixed in: a warning line before, one after."""
     text = 'WARNING: No swap limit support\n{"Server":{"Version":"27.3"}}\nWARNING: x\n'
     assert engine.server_version(text) == "27.3"
+
+
+def test_podman_under_dockers_name_is_called_by_its_own() -> None:
+    """podman-docker: without a server's version and exit 0 read as `failed with exit code 0: Emulate Docker`."""
+    hello = "Emulate Docker CLI using podman. Create /etc/containers/nodocker to quiet msg.\n"
+    version = Reply(hello + '{"Client":{"APIVersion":"4.9.3","Version":"4.9.3","Os":"linux"}}\n', 0)
+    info = Reply(hello + '{"host":{"arch":"amd64"},"store":{},"registries":{},"version":{"Version":"4.9.3"}}\n', 0)
+    read = engine.read_engine("docker", ("docker",), version, info)
+    assert read.problem is not None and read.server is None
+    assert (read.problem.code, read.problem.hint) == ("podman_as_docker", "set `docker: podman` for this host")
+    assert engine.read_engine("podman", ("podman",), version, info).problem is None
