@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from distui.amounts import counted, memory_words, size_words
 from distui.doctor.finding import GRAVITY, Answer, Check, Verdict
@@ -138,16 +138,22 @@ def infiniband(facts: HostFacts) -> Answer:
     down = [p for p in ports if not p.active]
     if not down:
         return Answer("ok", f"{len(ports)} x {_rate(ports[0])}")
-    names = ", ".join(f"{p.hca} is {p.state or 'unreadable'}" for p in down)
+    named = [_name(p, ports) for p in down]
+    names = ", ".join(f"{name} is {p.state or 'unreadable'}" for name, p in zip(named, down, strict=True))
     if len(down) == len(ports):
         return Answer("warn", names, "training goes over ethernet", "is a subnet manager running? see `ibstat`")
-    hcas = ",".join(p.hca for p in down)
+    hcas = ",".join(named)
     return Answer(
         "fail",
         names,
         f"NCCL would use {len(ports) - len(down)} of {len(ports)} rails, and every rank waits for the slowest",
-        f"look at the cable of {down[0].hca}, or leave it out with data: {{hcas: '^{hcas}'}} in hosts.yaml",
+        f"look at the cable of {named[0]}, or leave it out with data: {{hcas: '^{hcas}'}} in hosts.yaml",
     )
+
+
+def _name(port: IbPort, ports: Sequence[IbPort]) -> str:
+    """The port as `hcas` takes it: its device alone would leave out the device's other ports, too."""
+    return f"{port.hca}:{port.port}" if sum(p.hca == port.hca for p in ports) > 1 else port.hca
 
 
 def _rate(port: IbPort) -> str:

@@ -15,6 +15,7 @@ from distui.doctor.plan_check import plan_rows
 from distui.doctor.reach import Reached, ReachProblem, ReachReport
 from distui.doctor.reach_check import endpoints, reach_row, reach_table
 from distui.facts.host import Address, Disk, Engine, Gpu, GpuProcess, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
+from distui.plan.network.fabric import select_hcas
 from distui.spec.hosts.inventory import Host, Inventory
 from distui.spec.job.job import Fabric, Job
 
@@ -105,6 +106,15 @@ def test_what_is_wrong_is_found_and_told(check: str, verdict: str, change: dict[
     if verdict in ("warn", "fail") and check not in ("engine", "gpus"):
         assert found.means
         assert found.do
+
+
+def test_a_port_that_is_down_is_left_out_without_its_neighbour() -> None:
+    """A device with two ports, of which one has a cable: `^mlx4_0` would leave out both."""
+    ports = (IbPort("mlx4_0", 1, "ACTIVE", "InfiniBand", 56.0), IbPort("mlx4_0", 2, "DOWN", "InfiniBand", 10.0))
+    found = finding(check_hosts({"n1": healthy(ib=ports)}), "infiniband")
+    assert found.saw == "mlx4_0:2 is DOWN"
+    assert "cable of mlx4_0:2," in found.do and "hcas: '^mlx4_0:2'" in found.do
+    assert [p.port for p in select_hcas("^mlx4_0:2", ports)] == [1]
 
 
 def test_who_differs_from_most_is_named() -> None:
