@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from distui.facts.host import Address, HostFacts, Nic, NicKind
 from distui.facts.values import JsonObject, as_object, as_objects, as_text, integer, load_json
@@ -18,7 +19,8 @@ _TUNNEL_KINDS = frozenset(
     {"tun", "wireguard", "gre", "gretap", "ip6gre", "ipip", "sit", "ip6tnl", "vti", "vxlan", "geneve", "ppp"}
 )
 _NO_CARRIER_KINDS = frozenset({"dummy", "ifb", "nlmon", "vcan", "vrf", "netdevsim"})
-_ARP_INFINIBAND = "32"  # ARPHRD_INFINIBAND of linux/if_arp.h
+_ARP_ETHER, _ARP_INFINIBAND = "1", "32"  # ARPHRD_ of linux/if_arp.h
+_ARP_TUNNELS = frozenset({"512", "768", "769", "776", "778", "823", "65534"})  # ppp, ipip, ip6tnl, sit, gre, tun
 _DOWN = frozenset({"DOWN", "LOWERLAYERDOWN", "NOTPRESENT", "DORMANT"})
 
 
@@ -34,9 +36,9 @@ def kind_of(name: str, link_type: str = "ether", info_kind: str = "", sys_type: 
         return "infiniband"
     if _CONTAINER.match(name):
         return "container"
-    if _TUNNEL.match(name) or info_kind in _TUNNEL_KINDS or link_type in ("none", "ppp"):
+    if _TUNNEL.match(name) or info_kind in _TUNNEL_KINDS or link_type in ("none", "ppp") or sys_type in _ARP_TUNNELS:
         return "tunnel"
-    if info_kind in _NO_CARRIER_KINDS or link_type != "ether":
+    if info_kind in _NO_CARRIER_KINDS or link_type != "ether" or sys_type not in ("", _ARP_ETHER):
         return "other"
     return "ethernet"
 
@@ -124,6 +126,14 @@ def default_nic(text: str) -> str | None:
     routes = [r for r in as_objects(load_json(text)) if r.get("dst") == "default" and _route_nic(r)]
     best = min(routes, key=lambda r: integer(r.get("metric")) or 0, default=None)
     return _route_nic(best) if best is not None else None
+
+
+def with_way_out(nics: Sequence[Nic], default: str | None) -> tuple[Nic, ...]:
+    """The interfaces, where that of the default route is real though its name is a container network's.
+
+    Such as `br-ex` of OpenShift or `br-mgmt` of OpenStack, bridges over the host's only cable.
+    """
+    return tuple(replace(n, kind="ethernet") if n.name == default and n.kind == "container" else n for n in nics)
 
 
 def _route_nic(route: JsonObject) -> str | None:

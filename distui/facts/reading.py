@@ -82,7 +82,7 @@ def read_nics(answer: Answer, sys: Mapping[str, str], ports: tuple[IbPort, ...])
         nics = network.nics_from_sys(
             sys, answer.text("proc_route"), answer.text("proc_fib_trie"), answer.text("proc_if_inet6")
         )
-    return infiniband.with_port_speed(nics, ports)
+    return infiniband.with_port_speed(network.with_way_out(nics, default_nic(answer)), ports)
 
 
 def default_nic(answer: Answer) -> str | None:

@@ -6,8 +6,10 @@ import json
 
 import pytest
 
-from distui.facts import infiniband, network
+from distui.facts import infiniband, network, reading
+from distui.facts.frame import Answer
 from distui.facts.host import Address, IbPort, Nic
+from distui.facts.values import Reply
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,9 @@ from distui.facts.host import Address, IbPort, Nic
         ("corp", {"link_type": "none", "info_kind": "wireguard"}, "tunnel"),
         ("lo", {}, "loopback"),
         ("loop", {"link_type": "loopback"}, "loopback"),
+        ("nebula1", {"sys_type": "65534"}, "tunnel"),
+        ("office", {"sys_type": "512"}, "tunnel"),
+        ("can0", {"sys_type": "280"}, "other"),
         ("ifb0", {"info_kind": "ifb"}, "other"),
         ("can0", {"link_type": "can"}, "other"),
     ],
@@ -75,6 +80,17 @@ def test_duplicate_addresses_are_left_out_and_temporary_ones_come_last() -> None
         {"local": "2001:db8::1", "prefixlen": 64, "scope": "global"},
     ]
     assert [a.ip for a in addr(nic)[0].addresses] == ["2001:db8::1", "2001:db8::7e"]
+
+
+def test_a_bridge_with_the_default_route_is_no_containers() -> None:
+    """br-ex, br-mgmt: bridges over the host's only cable, called as docker calls its own."""
+    nics = addr(link("br-ex", "10.0.0.7/24"), link("br-1a2b3c4d5e6f", "172.18.0.1/16"), link("wg0", "10.9.0.1/24"))
+    assert [n.kind for n in network.with_way_out(nics, "br-ex")] == ["ethernet", "container", "tunnel"]
+    assert [n.kind for n in network.with_way_out(nics, "wg0")] == ["container", "container", "tunnel"]
+    assert network.with_way_out(nics, None) == nics
+    route = "Iface Destination Gateway Flags RefCnt Use Metric Mask\nbr-ex 00000000 0100000A 0003 0 0 0 00000000\n"
+    parts = {"ip_addr": Reply(json.dumps([link("br-ex", "10.0.0.7/24")]), 0), "proc_route": Reply(route, 0)}
+    assert [n.kind for n in reading.read_nics(Answer(parts, 0.0, 0.0, coarse=False), {}, ())] == ["ethernet"]
 
 
 def test_values_of_sysfs_complete_the_interface() -> None:
