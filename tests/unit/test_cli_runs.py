@@ -182,6 +182,22 @@ def test_hosts_that_are_named_tell_nothing_of_others(cli: Any, demo_home: Path) 
     assert "demo2 was not asked" in cli("show", "both", "-H", "demo1").out
 
 
+def test_a_launch_that_was_killed_before_its_plan_was_recorded(cli: Any, demo_home: Path) -> None:
+    """Its hosts have nothing of it: that is said, and what removes it, in place of `ranks 0` and an empty table."""
+    stored = RunStore(demo_home / ".local/state/distui").create("r1")
+    said = "its launch was killed before its plan was recorded; {}: `distui rm --purge r1` removes it here"
+    assert cli("show", "r1").out.splitlines() == [
+        "run      r1",
+        "state    unknown",
+        f"logs     {stored.log_dir}",
+        "warn     " + said.format("demo[1-2] have nothing of it"),
+    ]
+    one = json.loads(cli("show", "-o", "json", "r1", "-H", "demo1").out)
+    assert one["warnings"] == [said.format("demo1 has nothing of it")]
+    assert cli("rm", "--purge", "-y", "r1").code == 0
+    assert cli("show", "r1").code == 7
+
+
 def test_a_run_that_was_left_has_not_the_exit_of_who_left(cli: Any, store: RunStore) -> None:
     """Nothing of it is on its hosts: how it ended and how long it took nobody here knows; 0 would be a success."""
     stored = record(store, ended=RunEnded(3.0, "detached", 0, took=2.5))

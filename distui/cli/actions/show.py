@@ -94,7 +94,7 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
         known = history.found_row(found, recorded) if found is not None else recorded
         assert known is not None
         answered = {host.name for host in place.hosts if silent is not None and host.name not in silent}
-        row = known if found is not None else history.settled(known, answered)
+        row = known if found is not None else _with_start(history.settled(known, answered), place, silent)
     ranks = merged(found, place, silent) if left is None or found is not None else []
     if left is not None and left.record is not None:
         ranks = _as_ended(ranks, left.record.ranks)
@@ -123,6 +123,21 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
         _show_plan(out, settings, place)
     _tell_left_out(out, place)
     return 0
+
+
+def _with_start(row: history.RunRow, place: places.RunLocation, silent: Collection[str] | None) -> history.RunRow:
+    """The same, with why nothing is known of a run of which no host that answered has anything: its launch was killed
+    before the plan was recorded here, and nothing is started before that.
+    """
+    stored = place.stored
+    if row.hosts or row.followed or stored is None or stored.read_plan() is not None or any(stored.events()):
+        return row
+    asked = [host.name for host in place.hosts if host.name not in (silent or ())] if silent is not None else []
+    there = f"{fold(asked)} {'has' if len(asked) == 1 else 'have'} nothing of it" if asked else "no host has told of it"
+    words = (
+        f"its launch was killed before its plan was recorded; {there}: `distui rm --purge {row.run}` removes it here"
+    )
+    return replace(row, warnings=(*row.warnings, words))
 
 
 def _tell_left_out(out: Console, place: places.RunLocation) -> None:
@@ -250,7 +265,7 @@ def _show(
         "state": row.state + (f", exit {row.exit}" if row.exit is not None else "") + (f", {words}" if words else ""),
         "owner": row.owner,
         "hosts": fold(row.hosts),
-        "ranks": str(row.ranks),
+        "ranks": str(row.ranks) if row.ranks else "",
         "started": moment(row.started) if row.started is not None else "",
         "took": took_words(row),
         "last": progress_words(progress) if progress is not None else "",
@@ -266,7 +281,7 @@ def _show(
         (r.name or str(r.rank), r.host, r.state, "" if r.exit is None else str(r.exit), _in_words(r)) for r in ranks
     ]
     head = "TASK" if any(r.name for r in ranks) else "RANK"
-    lines += ["", *table((head, "HOST", "STATE", "EXIT", "IN WORDS"), cells, width=out.width)]
+    lines += ["", *table((head, "HOST", "STATE", "EXIT", "IN WORDS"), cells, width=out.width)] if cells else []
     out.print("\n".join(safe(line).replace("\n", " ") for line in lines))
 
 
