@@ -53,6 +53,8 @@ class Nic:
     addresses: tuple[Address, ...] = ()
     rx_bytes: int | None = None
     tx_bytes: int | None = None
+    over: tuple[str, ...] = ()
+    """Interfaces it runs over: a VLAN's own, the members of a bond."""
 
 
 @frozen

@@ -19,6 +19,7 @@ _TUNNEL_KINDS = frozenset(
     {"tun", "wireguard", "gre", "gretap", "ip6gre", "ipip", "sit", "ip6tnl", "vti", "vxlan", "geneve", "ppp"}
 )
 _NO_CARRIER_KINDS = frozenset({"dummy", "ifb", "nlmon", "vcan", "vrf", "netdevsim"})
+_ON_ANOTHER, _OF_OTHERS = frozenset({"vlan", "macvlan", "ipvlan"}), frozenset({"bond", "team"})
 _ARP_ETHER, _ARP_INFINIBAND = "1", "32"  # ARPHRD_ of linux/if_arp.h
 _ARP_TUNNELS = frozenset({"512", "768", "769", "776", "778", "823", "65534"})  # ppp, ipip, ip6tnl, sit, gre, tun
 _DOWN = frozenset({"DOWN", "LOWERLAYERDOWN", "NOTPRESENT", "DORMANT"})
@@ -52,7 +53,32 @@ def parse_ip_addr(text: str, sys: Mapping[str, str] | None = None) -> tuple[Nic,
     if not isinstance(value, list):
         return None
     links = [link for link in as_objects(value) if as_text(link.get("ifname"))]
-    return tuple(_nic(link, sys or {}) for link in links)
+    below = _below(links)
+    return tuple(replace(nic, over=_over(nic.name, below)) for nic in (_nic(link, sys or {}) for link in links))
+
+
+_MOST_BELOW = 64
+"""Interfaces that one runs over, at most: more than any bond has, and what a lying host can't make large."""
+
+
+def _below(links: Sequence[JsonObject]) -> Mapping[str, list[str]]:
+    """Interface -> those right below it, for kinds that carry another's traffic under a name of their own."""
+    kinds = {str(link["ifname"]): as_text(as_object(link.get("linkinfo")).get("info_kind")) for link in links}
+    found: dict[str, list[str]] = {}
+    for link in links:
+        name, under, bond = str(link["ifname"]), as_text(link.get("link")), as_text(link.get("master"))
+        if under and kinds[name] in _ON_ANOTHER:
+            found.setdefault(name, []).append(under)
+        if bond and kinds.get(bond) in _OF_OTHERS:
+            found.setdefault(bond, []).append(name)
+    return {name: under[:_MOST_BELOW] for name, under in found.items()}
+
+
+def _over(name: str, below: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """All below an interface, the nearest first: of a VLAN of a bond the bond and its members."""
+    first = below.get(name, ())
+    second = [lower for under in first for lower in below.get(under, ())]
+    return tuple(dict.fromkeys([*first, *second]))[:_MOST_BELOW]
 
 
 def _nic(link: JsonObject, sys: Mapping[str, str]) -> Nic:

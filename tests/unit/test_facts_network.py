@@ -93,6 +93,22 @@ def test_a_bridge_with_the_default_route_is_no_containers() -> None:
     assert [n.kind for n in reading.read_nics(Answer(parts, 0.0, 0.0, coarse=False), {}, ())] == ["ethernet"]
 
 
+def test_what_a_vlan_and_a_bond_run_over_is_known() -> None:
+    """RDMA ports belong to the interface below: of a VLAN on a bond to the bond's members."""
+    kind = lambda word: {"linkinfo": {"info_kind": word}}  # noqa: E731
+    nics = addr(
+        link("ens1", master="bond0"),
+        link("ens2", master="bond0"),
+        link("bond0", **kind("bond")),
+        link("bond0.7", "10.0.0.1/24", link="bond0", **kind("vlan")),
+        link("eth9", link="veth1", **kind("veth")),
+        link("tap", master="br0"),
+        link("br0", "10.1.0.1/24", **kind("bridge")),
+    )
+    over = {n.name: n.over for n in nics if n.over}
+    assert over == {"bond0": ("ens1", "ens2"), "bond0.7": ("bond0", "ens1", "ens2")}
+
+
 def test_values_of_sysfs_complete_the_interface() -> None:
     """Speed and byte counts; -1 is no speed."""
     sys = {"net/eth0/speed": "100000", "net/eth0/rx_bytes": "7", "net/eth1/speed": "-1"}

@@ -274,6 +274,19 @@ def test_a_missing_rail_is_named() -> None:
     assert f"b: {what}" in routes(a, b).warnings
 
 
+def test_roce_below_a_vlan_is_found() -> None:
+    """The address is on ens1.100, the port on ens1: the slower RoCE port of the management network was taken."""
+
+    def of(name: str, i: int) -> HostFacts:
+        data = dataclasses.replace(nic("ens1.100", f"10.1.0.{i}/24", mbps=100_000), over=("ens1",))
+        ports = (hca("mlx5_0", "ens1", layer="Ethernet"), hca("mlx5_1", "eth0", layer="Ethernet"))
+        return host(name, nic("eth0", f"10.0.0.{i}/24", mbps=25_000), data, ib=ports)
+
+    made = routes(of("a", 1), of("b", 2))
+    assert chosen(made)[0] == ("ens1.100", "10.1.0.1", "roce")
+    assert made.networks[0].hcas == ("mlx5_0:1", "mlx5_1:1")
+
+
 def test_roce_ports_that_face_peers_are_listed() -> None:
     """RoCE has link layer Ethernet; Azure's mlx5_an is the VM's own network."""
 

@@ -125,8 +125,8 @@ def is_ipoib(facts: HostFacts, nic: Nic) -> bool:
 
 
 def is_roce(facts: HostFacts, nic: Nic) -> bool:
-    """Whether an ACTIVE RoCE port carries the interface."""
-    return any(p.netdev == nic.name for p in rdma_ports(facts, ROCE))
+    """Whether an ACTIVE RoCE port carries the interface, or one that it runs over."""
+    return any(p.netdev in (nic.name, *nic.over) for p in rdma_ports(facts, ROCE))
 
 
 def port_name(port: IbPort) -> str:

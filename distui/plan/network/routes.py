@@ -341,7 +341,8 @@ def _facing_peers(run: _Run, ports: tuple[IbPort, ...]) -> tuple[IbPort, ...]:
         for network in {o.network for o in fabric.offers(f) if o.network is not None}
     )
     everywhere = {network for network, n in subnets.items() if n == len(run.facts)}
-    names = {o.nic.name for f in run.facts.values() for o in fabric.offers(f) if o.network in everywhere}
+    facing = [o.nic for f in run.facts.values() for o in fabric.offers(f) if o.network in everywhere]
+    names = {name for nic in facing for name in (nic.name, *nic.over)}
     return tuple(p for p in ports if p.netdev in names) or ports
 
 
