@@ -287,6 +287,17 @@ def test_roce_below_a_vlan_is_found() -> None:
     assert made.networks[0].hcas == ("mlx5_0:1", "mlx5_1:1")
 
 
+def test_names_of_one_host_choose_no_port_of_another() -> None:
+    """ens2 is b's interface to its peers; a's ens2 leads to its storage."""
+
+    def of(name: str, i: int, data: str, other: str) -> HostFacts:
+        ports = (hca("mlx5_0", data, layer="Ethernet"), hca("mlx5_1", other, layer="Ethernet"))
+        return host(name, nic(data, f"10.1.0.{i}/24"), nic(other, f"10.{20 + i}.0.1/24"), ib=ports)
+
+    made = routes(of("a", 1, "ens1", "ens2"), of("b", 2, "ens2", "ens1"))
+    assert [n.hcas for n in made.networks] == [("mlx5_0:1",), ("mlx5_0:1",)]
+
+
 def test_roce_ports_that_face_peers_are_listed() -> None:
     """RoCE has link layer Ethernet; Azure's mlx5_an is the VM's own network."""
 

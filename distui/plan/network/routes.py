@@ -314,7 +314,7 @@ def _hcas(run: _Run, host: Host, choice: _Choice) -> tuple[str, ...]:
     if pattern:
         ports = _pinned_ports(run, host, facts, pattern)
     else:
-        ports = active if choice.kind == "ib" else _facing_peers(run, active)
+        ports = active if choice.kind == "ib" else _facing_peers(run, facts, active)
     return fabric.natural(fabric.port_name(p) for p in ports)
 
 
@@ -333,15 +333,15 @@ def _pinned_ports(run: _Run, host: Host, facts: HostFacts, pattern: str) -> tupl
     return active
 
 
-def _facing_peers(run: _Run, ports: tuple[IbPort, ...]) -> tuple[IbPort, ...]:
-    """RoCE ports whose interface is in a subnet that every host has; all of them when none is."""
+def _facing_peers(run: _Run, facts: HostFacts, ports: tuple[IbPort, ...]) -> tuple[IbPort, ...]:
+    """A host's RoCE ports whose interface is in a subnet that every host has; all of them when none is."""
     subnets = Counter(
         network
         for f in run.facts.values()
         for network in {o.network for o in fabric.offers(f) if o.network is not None}
     )
     everywhere = {network for network, n in subnets.items() if n == len(run.facts)}
-    facing = [o.nic for f in run.facts.values() for o in fabric.offers(f) if o.network in everywhere]
+    facing = [o.nic for o in fabric.offers(facts) if o.network in everywhere]
     names = {name for nic in facing for name in (nic.name, *nic.over)}
     return tuple(p for p in ports if p.netdev in names) or ports
 
