@@ -209,6 +209,31 @@ def test_what_is_pinned_must_be_there(data: DataNetwork, said: str) -> None:
     assert said in refused(routes(host("a", nic("eth0", "10.0.0.1/24")), data={"a": data}))
 
 
+def test_ipv6_is_one_address_however_it_is_written() -> None:
+    """Capitals and zeros of hosts.yaml, ssh's configuration and the job's env."""
+    a, b = host("a", nic("eth0", "2001:db8::1/64")), host("b", nic("eth0", "2001:db8::2/64"))
+    made = routes(a, b, data={"a": DataNetwork(addr="2001:DB8:0::1")})
+    assert chosen(made)[0] == ("eth0", "2001:db8::1", "tcp")
+    far = host("b", nic("eth0", "2001:db8:1::2/64"), nic("eth1", "2001:db8:2::2/64"))
+    assert chosen(routes(a, far, addr={"b": "2001:DB8:2::2"}))[1] == ("eth1", "2001:db8:2::2", "tcp")
+    made = met(Job("j", env={"MASTER_ADDR": "2001:DB8::0:1"}), a)
+    assert (made.rendezvous.master_addr, made.problems) == ("2001:DB8::0:1", [])
+
+
+def test_an_interface_with_fe80_alone_can_be_pinned_by_nobody() -> None:
+    """Without the name of its own interface no peer can use it, and ranks waited; 169.254 will do on a cable."""
+
+    def of(name: str, *ips: str) -> HostFacts:
+        parsed = tuple(Address(ip, 16 if "." in ip else 64, "link") for ip in ips)
+        return host(name, Nic("eth0", "ethernet", True, addresses=parsed))
+
+    pinned = Fabric(ifname="eth0")
+    what = "interface 'eth0' is down or has no address that others can use"
+    assert what in refused(routes(of("a", "fe80::1"), of("b", "fe80::2"), fabric=pinned))
+    made = routes(of("a", "fe80::1", "169.254.0.1"), of("b", "fe80::2", "169.254.0.2"), fabric=pinned)
+    assert [addr for _, addr, _ in chosen(made)] == ["169.254.0.1", "169.254.0.2"]
+
+
 # InfiniBand and RoCE
 
 

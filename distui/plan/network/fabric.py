@@ -44,6 +44,14 @@ def network_of(address: Address) -> Network | None:
         return None
 
 
+def plain(ip: str) -> str:
+    """An address as the facts spell it: IPv6 has many spellings (`2001:DB8:0::1`). Anything else as it is."""
+    try:
+        return str(ip_address(ip))
+    except ValueError:
+        return ip
+
+
 def is_routable(address: Address) -> bool:
     """Whether other hosts can use the address: not link-local, whatever scope iproute2 says (FAULTS section 4)."""
     try:
@@ -65,9 +73,17 @@ def offers(facts: HostFacts) -> tuple[Offer, ...]:
 
 
 def offers_of(facts: HostFacts, nic: Nic) -> tuple[Offer, ...]:
-    """Addresses of an interface that was asked for by name: any kind of interface will do."""
-    usable = first_of_each_family(nic) or nic.addresses[:1]
+    """Addresses of an interface that was asked for by name: any kind of interface will do.
+
+    Without a routable one 169.254/16 does on one cable; fe80::/10 does not, since it means nothing without the name of
+    the peer's own interface, which no MASTER_ADDR can give all.
+    """
+    usable = first_of_each_family(nic) or tuple(a for a in nic.addresses if not _needs_scope(a))[:1]
     return tuple(Offer(facts.host, nic, a) for a in usable)
+
+
+def _needs_scope(address: Address) -> bool:
+    return address.family == 6 and address.scope == "link"
 
 
 def first_of_each_family(nic: Nic) -> tuple[Address, ...]:

@@ -13,6 +13,7 @@ from distui.facts.host import HostFacts
 from distui.frozen import frozen
 from distui.plan.content.mounts import bind_of, mounts_of
 from distui.plan.model import HostNetwork, Notes
+from distui.plan.network.fabric import plain
 from distui.plan.ranks.placement import HostPlacement
 from distui.spec.job.job import Job
 
@@ -90,11 +91,11 @@ def _master_addr(
     """Rank 0's address, or the job's own MASTER_ADDR once it is known to be rank 0's."""
     chosen = next((n.addr for n in networks if n.host == first.name), "")
     asked = job.env.get("MASTER_ADDR")
-    if asked is None or asked == chosen:
-        return chosen
+    if asked is None or plain(asked) == chosen:
+        return chosen if asked is None else asked
     own = _addresses(first.facts)
-    owner = next((p.name for p in places if asked in _addresses(p.facts)), None)
-    if asked in own:
+    owner = next((p.name for p in places if plain(asked) in _addresses(p.facts)), None)
+    if plain(asked) in own:
         notes.reasons.append(f"MASTER_ADDR {asked}: set by the job's env")
     elif _is_name(asked) and owner is None:
         notes.warnings.append(

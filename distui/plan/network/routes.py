@@ -123,16 +123,16 @@ def _by_name(run: _Run, host: Host, facts: HostFacts, name: str) -> tuple[Offer,
     if not nics:
         what = f"no interface {name!r} (has {_names(facts)})"
     else:
-        what = f"interface {name!r} is down or has no address"
+        what = f"interface {name!r} is down or has no address that others can use"
     run.notes.problem("network", host.name, f"{what}, asked for by {source}")
     return ()
 
 
 def _at_address(run: _Run, host: Host, facts: HostFacts, pool: tuple[Offer, ...], addr: str) -> tuple[Offer, ...]:
     """The offer with the pinned address, aliases included."""
-    names = {o.nic.name for o in pool}
+    names, wanted = {o.nic.name for o in pool}, fabric.plain(addr)
     found = tuple(
-        Offer(facts.host, nic, a) for nic in facts.nics if nic.name in names for a in nic.addresses if a.ip == addr
+        Offer(facts.host, nic, a) for nic in facts.nics if nic.name in names for a in nic.addresses if a.ip == wanted
     )
     if not found and pool:
         has = ", ".join(a.ip for nic in facts.nics if nic.name in names for a in nic.addresses)
@@ -288,7 +288,7 @@ def _unshared(run: _Run, pools: Pools) -> _Choice | None:
 def _routed_offer(run: _Run, host: Host, pool: tuple[Offer, ...]) -> Offer | None:
     if _is_pinned(run.job, host):
         return pool[0] if pool else None
-    by_ssh = next((o for o in pool if o.address.ip == host.addr), None)
+    by_ssh = next((o for o in pool if o.address.ip == fabric.plain(host.addr or "")), None)
     default = run.facts[host.name].default_route_nic
     return by_ssh or next((o for o in pool if o.nic.name == default), None)
 
