@@ -261,7 +261,7 @@ def test_the_report_of_a_failure() -> None:
 
 def test_a_rank_that_failed_before_a_stop_is_told() -> None:
     """Also one that had raised and was ended by the stop; a stop alone is no failure to explain."""
-    failed = Failure(13, "node02", 143, "it raised, and had not ended when it was stopped (exit 143)")
+    failed = Failure(13, "node02", 143, "raised an error, and had not ended when stopped (exit 143)")
     for output, shown in ((failed, True), (None, False)):
         ended = RunEnded(9.0, "stopped", 130, output, took=1.0)
         assert any("first" in text for text, _ in words.report(ended, fold(OPENED, ended))) == shown

@@ -341,7 +341,7 @@ def test_a_rank_that_raised_and_hung_until_our_stop_failed_by_itself(code: int) 
         stop=Stop(12.0, "user", exit=130),
     )
     assert (found.outcome, found.exit, relations(found)) == ("stopped", 130, ["first", "stopped"])
-    assert failure(found) == (0, f"it raised, and had not ended when it was stopped (exit {code})")
+    assert failure(found) == (0, f"raised an error, and had not ended when stopped (exit {code})")
 
 
 def test_what_our_own_stop_caused_is_never_the_cause() -> None:

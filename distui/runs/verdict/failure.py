@@ -45,16 +45,16 @@ def failure_of(evidence: Evidence, group: First) -> Failure:
 
 
 def how_it_ended(part: Part) -> str:
-    """Its own end in words."""
+    """Its own end in words, which may be those of several ranks."""
     end = part.task.end
     if end is None:
-        return f"{_told(part)}, and its end is not known"
+        return f"{_told(part)}, end not known"
     if part.code is None and part.words is not None and not part.error:
-        return "it raised" if part.words.weight == "own" and part.words.raised else "it failed"
+        return "raised an error" if part.words.weight == "own" and part.words.raised else "reported an error"
     if part.closed:
-        return f"{_told(part)}, and had not ended when its torchrun stopped it (exit {part.code})"
+        return f"{_told(part)}, and had not ended when stopped by torchrun (exit {part.code})"
     if part.outlived and part.code in STOP_CODES and part.words is not None and not part.oom:
-        return f"{_told(part)}, and had not ended when it was stopped (exit {part.code})"
+        return f"{_told(part)}, and had not ended when stopped (exit {part.code})"
     engine = "" if _by_its_own_status(part) else part.task.engine
     return exit_words(part.code, oom=part.oom, error=part.error, engine=engine)
 
@@ -73,7 +73,7 @@ def _by_its_own_status(part: Part) -> bool:
 
 def _told(part: Part) -> str:
     """How it reported its failure."""
-    return "it raised" if part.words is None or part.words.raised else "it reported an error"
+    return "raised an error" if part.words is None or part.words.raised else "reported an error"
 
 
 def _hint(group: First, cause: Cause | None) -> str:
