@@ -56,6 +56,13 @@ def engine(facts: HostFacts) -> Answer:
         return _trouble(found.problem, "nothing can be started here")
     if found.kind == "none":
         return Answer("ok", "no engine asked for")
+    if found.apart:
+        return Answer(
+            "warn",
+            f"docker is {found.apart}",
+            "its `--network host` is a network of its own, without this host's interfaces: ranks can't meet on them",
+            "take the system's docker, podman, or `docker: process` in hosts.yaml",
+        )
     return Answer("ok", f"{found.kind} {found.server or found.client or ''}".strip())
 
 

@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from distui.facts.host import Engine, Trouble
-from distui.facts.values import CUT_OFF, JsonObject, Reply, as_object, as_text, load_json
+from distui.facts.values import CUT_OFF, JsonObject, Reply, as_object, as_objects, as_text, load_json
 from distui.regex import regex
 
 _SUDO = "let this login run it without a password (sudoers: NOPASSWD), or add it to group docker"
@@ -169,6 +169,21 @@ def _is_podman(info: JsonObject) -> bool:
     return "host" in info and "ServerVersion" not in info
 
 
+def _apart(versions: JsonObject, info: JsonObject) -> str:
+    """Why containers with `--network host` do not see the host's interfaces: the daemon has a network of its own.
+
+    A rootless one does unless RootlessKit was started with the host's, when it names no driver of a network.
+    """
+    if info.get("OperatingSystem") == "Docker Desktop":
+        return "Docker Desktop"
+    options = info.get("SecurityOptions")
+    if not isinstance(options, list) or not any(str(o).partition(",")[0] == "name=rootless" for o in options):
+        return ""
+    parts = as_objects(as_object(versions.get("Server")).get("Components"))
+    kit = next((as_object(p.get("Details")) for p in parts if p.get("Name") == "rootlesskit"), None)
+    return "rootless" if kit is None or kit.get("NetworkDriver") else ""
+
+
 def read_engine(
     kind: Literal["docker", "podman"],
     command: tuple[str, ...],
@@ -199,6 +214,7 @@ def read_engine(
         socket=socket if down is None else None,
         live_restore=live if isinstance(live, bool) else None,
         problem=down,
+        apart=_apart(versions, facts) if kind == "docker" else "",
     )
 
 

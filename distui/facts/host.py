@@ -138,6 +138,8 @@ class Engine:
     """Path of the API's unix socket when this login can open it."""
     live_restore: bool | None = None
     problem: Trouble | None = None
+    apart: str = ""
+    """Why `--network host` is not this host's network: `rootless`, `Docker Desktop`; empty where it is."""
 
 
 @frozen

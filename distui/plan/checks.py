@@ -191,6 +191,16 @@ def _gpus_seen(job: Job, place: HostPlacement) -> tuple[set[int], str]:
     return set(range(count)), f"{counted(count, 'GPU')}, counted from 0 in its container"
 
 
+def _networks_apart(job: Job, places: Sequence[HostPlacement]) -> Iterator[str]:
+    """Hosts whose docker can't give a container the host's network."""
+    for place in places if job.network == "host" else ():
+        if place.host.engine == "docker" and (why := place.facts.engine.apart):
+            yield (
+                f"{place.name}: docker there is {why}; its `--network host` is a network of its own, without the "
+                "host's interfaces, so ranks can't meet (take the system's docker, podman, or `docker: process`)"
+            )
+
+
 def warn_job(job: Job, places: Sequence[HostPlacement], backend: Backend) -> list[str]:
     """What will probably not work as meant."""
     warnings = []
@@ -208,6 +218,7 @@ def warn_job(job: Job, places: Sequence[HostPlacement], backend: Backend) -> lis
         warnings += torchrun.warnings(job, len(places))
     if job.network != "host" and len(places) > 1:
         warnings.append(f"network {job.network}: ranks on other hosts can't reach addresses of the host from there")
+    warnings += _networks_apart(job, places)
     warnings += _gpus_out_of_reach(job, places)
     if backend == "mpi" and job.launcher == "env":
         warnings.append(

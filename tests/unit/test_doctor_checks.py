@@ -76,6 +76,7 @@ def test_a_host_that_does_not_answer_fails_once() -> None:
         ("clock", "skip", {"clock_offset_ms": None}, "unknown"),
         ("python3", "warn", {"python3": None}, "no python3"),
         ("engine", "fail", {"engine": Engine("docker", problem=Trouble("denied", "permission denied"))}, "denied"),
+        ("engine", "warn", {"engine": Engine("docker", server="27.3", apart="rootless")}, "docker is rootless"),
         ("gpu_runtime", "fail", {"engine": Engine("docker", nvidia_runtime=False)}, "no nvidia runtime"),
         ("gpus", "fail", {"gpu": Gpus(problem=Trouble("driver", "the driver does not answer"))}, "driver"),
         ("gpus", "fail", {"gpu": Gpus((gpu(0), gpu(1, problem=Trouble("gpu_lost", "GPU is lost"))))}, "GPU 1"),

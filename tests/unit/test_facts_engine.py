@@ -92,3 +92,26 @@ def test_podman_under_dockers_name_is_called_by_its_own() -> None:
     assert read.problem is not None and read.server is None
     assert (read.problem.code, read.problem.hint) == ("podman_as_docker", "set `docker: podman` for this host")
     assert engine.read_engine("podman", ("podman",), version, info).problem is None
+
+
+@pytest.mark.parametrize(
+    ("info", "kit", "apart"),
+    [
+        (
+            '"SecurityOptions":["name=seccomp,profile=builtin","name=rootless"]',
+            '{"NetworkDriver":"slirp4netns"}',
+            "rootless",
+        ),
+        ('"SecurityOptions":["name=rootless"]', None, "rootless"),
+        ('"SecurityOptions":["name=rootless"]', '{"StateDir":"/run/user/1"}', ""),
+        ('"SecurityOptions":["name=seccomp,profile=builtin"]', None, ""),
+        ('"SecurityOptions":"name=rootless"', None, ""),
+        ('"OperatingSystem":"Docker Desktop"', None, "Docker Desktop"),
+    ],
+)
+def test_a_docker_with_a_network_of_its_own_is_known(info: str, kit: str | None, apart: str) -> None:
+    """Rootless, unless RootlessKit has the host's network; Docker Desktop's is that of its machine."""
+    part = f'{{"Name":"rootlesskit","Details":{kit}}}' if kit else '{"Name":"Engine"}'
+    version = Reply(f'{{"Client":{{}},"Server":{{"Version":"27.3","Components":[{part}]}}}}', 0)
+    read = engine.read_engine("docker", ("docker",), version, Reply(f'{{"ServerVersion":"27.3",{info}}}', 0))
+    assert (read.apart, read.problem) == (apart, None)

@@ -677,6 +677,16 @@ def test_gpus_that_a_container_does_not_have_are_warned_of(listed: str, more: An
     assert any("is not among them" in warning for warning in made.warnings) is warned
 
 
+@pytest.mark.parametrize(
+    ("network", "warned"), [("host", ["h1: docker there is rootless; its `--network host`"]), ("none", [])]
+)
+def test_a_docker_without_the_hosts_network_is_warned_of(network: str, warned: list[str]) -> None:
+    """Its containers have no eth0: gloo finds no such interface, and nobody reaches rank 0."""
+    own = facts("h1", 11, engine=Engine("docker", ("docker",), apart="rootless"))
+    made = good(dataclasses.replace(JOB, network=network), facts={**FACTS, "h1": own})
+    assert [w[:50] for w in made.warnings if "rootless" in w] == warned
+
+
 @pytest.mark.parametrize(("launcher", "warned"), [("env", True), ("command", False)])
 def test_mpi_without_mpirun_is_warned_of(launcher: Any, warned: bool) -> None:
     """Each task would be rank 0 of 1."""
