@@ -133,3 +133,12 @@ def test_amd_tools_that_fail_are_a_reason() -> None:
     failed = amd.amd(none, none, Reply("Driver not initialized (amdgpu not found in modules)", 2)).problem
     assert hung is not None and hung.code == "amd_smi_timeout"
     assert failed is not None and "amdgpu not found" in failed.message
+
+
+def test_a_gpu_whose_memory_cannot_be_read_is_not_healthy() -> None:
+    """`[Unknown Error]` is a failure of the driver, `[N/A]` is how GPUs tell that share the host's memory."""
+    head = "index, uuid, name, memory.total [MiB], power.draw [W]\n"
+    rows = "0, GPU-a, NVIDIA GB10, [N/A], [Unknown Error]\n1, GPU-b, [Unknown Error], [Unknown Error], ERR!\n"
+    sound, failed = gpu.parse_query(head + rows)
+    assert (sound.problem, sound.memory_total_mib, sound.power_w) == (None, None, None)
+    assert failed.problem is not None and failed.problem.code == "gpu_unreadable"

@@ -154,13 +154,20 @@ def _gpu(row: Mapping[str, str], place: int) -> Gpu | None:
     )
 
 
+_FAILED = ("unknown error", "err!")
+
+
 def _row_problem(row: Mapping[str, str]) -> Trouble | None:
-    """Lost when any cell says so; unreadable when neither name nor uuid nor memory could be read."""
+    """Lost when any cell says so; unreadable when neither uuid nor memory could be read, or the memory's size failed.
+
+    A size that is not told (`[N/A]`) is none of that: a GPU that shares the host's memory (GB10, Jetson) has none.
+    """
     if any(_LOST.search(cell) for cell in row.values()):
         return lost()
     if any("requires reset" in cell.lower() for cell in row.values()):
         return Trouble("gpu_reset_required", "the GPU must be reset", "`sudo nvidia-smi -r -i INDEX`, or reboot")
-    if known(row.get("uuid")) is None and known(row.get("memory.total")) is None:
+    total = row.get("memory.total", "")
+    if (known(row.get("uuid")) is None and known(total) is None) or total.strip("[] ").lower() in _FAILED:
         return Trouble("gpu_unreadable", "the GPU gives no values", _REBOOT)
     return None
 
