@@ -14,7 +14,7 @@ from distui.cli.plan_options import DIFF_OPTIONS, FOLLOW_OPTIONS, PLAN_OPTIONS, 
 @click.option("--dry-run", is_flag=True, help="Print the plan and exit.")
 @click.option("-d", "--detach", is_flag=True, help="Run in the background and print the run's name.")
 @with_options(DIFF_OPTIONS, PLAN_OPTIONS, FOLLOW_OPTIONS)
-@click.option("--no-preflight", is_flag=True, help="Skip the check that hosts reach each other.")
+@click.option("--no-preflight", is_flag=True, help="Skip the checks that hosts reach each other and have the data.")
 @click.option("--force", is_flag=True, help="Start even if another run uses the same GPUs.")
 @click.option("--exit-first", is_flag=True, help="Exit with the first failed rank's exit code instead of 1.")
 @click.option("--keep", is_flag=True, help="Keep ended containers on the hosts until `distui stop`.")
