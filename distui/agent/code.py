@@ -141,6 +141,7 @@ class Make:
     def find(self, left: "dict[str, Any]", top: bytes, manifest: "dict[str, Any]") -> None:
         """Take out of what is `left` the contents that a former tree has."""
         had = {}  # type: dict[Key, list[Any]]
+        edited = set()
         for old in manifest.values():
             if old[1] == "file" and old[4] in left:
                 had.setdefault((old[4], old[2]), old)
@@ -149,6 +150,12 @@ class Make:
                 if self.usable(top, had.get((sha, executable))):
                     del left[sha]
                     break
+                if (sha, executable) in had:
+                    edited.add(sha)
+        if edited:  # seldom: then there may be other copies of it
+            for old in manifest.values():
+                if old[1] == "file" and old[4] in edited and old[4] in left and self.usable(top, old):
+                    del left[old[4]]
 
     def usable(self, top: bytes, entry: "list[Any] | None") -> bool:
         """Whether a file of a former tree has the content that its manifest says, by what `stat` tells."""

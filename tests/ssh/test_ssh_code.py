@@ -222,6 +222,18 @@ async def test_what_only_an_older_tree_has_is_not_sent_again(place: Place, code:
     assert await place.give(source_of(code), "r5") == Sent(1, 14)
 
 
+@pytest.mark.parametrize("edited", ["lib/big.py", "lib/same.py"])
+async def test_another_copy_in_a_tree_does_for_one_that_was_edited(place: Place, code: Path, edited: str) -> None:
+    """Each of two files of one content, whichever is listed first: the other has what is wanted for both places."""
+    before = source_of(code)
+    await place.give(before)
+    (place.tree(before) / edited).write_text("hacked\n")
+    (code / "train.py").write_text("print('two')!\n")
+    after = source_of(code)
+    assert await place.give(after, "r2") == Sent(1, 14)
+    assert scan(place.tree(after), Ignored()).tree == after.tree
+
+
 async def test_a_host_that_has_the_tree_is_told_its_id_only(
     place: Place, code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
