@@ -218,6 +218,11 @@ def warn_job(job: Job, places: Sequence[HostPlacement], backend: Backend) -> lis
         warnings += torchrun.warnings(job, len(places))
     if job.network != "host" and len(places) > 1:
         warnings.append(f"network {job.network}: ranks on other hosts can't reach addresses of the host from there")
+    elif job.network != "host" and any(len(p.ranks) > 1 and p.host.engine != "process" for p in places):
+        warnings.append(
+            f"network {job.network}: MASTER_ADDR and the interface for gloo and NCCL are the host's, which containers "
+            "there do not have, so ranks can't meet; drop network"
+        )
     warnings += _networks_apart(job, places)
     warnings += _gpus_out_of_reach(job, places)
     if backend == "mpi" and job.launcher == "env":

@@ -687,6 +687,16 @@ def test_a_docker_without_the_hosts_network_is_warned_of(network: str, warned: l
     assert [w[:50] for w in made.warnings if "rootless" in w] == warned
 
 
+@pytest.mark.parametrize(
+    ("ranks", "network", "warned"), [(2, "bridge", True), (2, "host", False), (1, "bridge", False)]
+)
+def test_ranks_of_one_host_without_its_network_are_warned_of(ranks: int, network: str, warned: bool) -> None:
+    """They would listen and look for each other on addresses and interfaces that their containers lack."""
+    job = dataclasses.replace(JOB, network=network, ranks=RankLayout(per_host=ranks))
+    made = good(job, picks=PICKS[:1])
+    assert any(w.startswith("network bridge: MASTER_ADDR and the interface") for w in made.warnings) is warned
+
+
 @pytest.mark.parametrize(("launcher", "warned"), [("env", True), ("command", False)])
 def test_mpi_without_mpirun_is_warned_of(launcher: Any, warned: bool) -> None:
     """Each task would be rank 0 of 1."""
