@@ -24,6 +24,9 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      r"|cannot connect to podman|connection refused.*docker\.sock",
      "the container engine's daemon does not run",
      "`sudo systemctl start docker` on the host; `journalctl -u docker` tells why it ended"),
+    ("files_denied", r"open \S*/distui/\S*: permission denied",
+     "the engine's client may not read distui's files in ~/.local/state",
+     "a snap of docker can't read hidden folders of the home: install docker's own package on the host"),
     ("name_conflict", r"the container name .* is already in use", "a container of that name exists already",
      "give the run another --name; `docker inspect NAME` tells whose it is"),
     ("disk_full", r"no space left on device", "the disk is full on the host",
@@ -77,8 +80,8 @@ def classify(stderr: str, rc: int | None) -> Trouble:
     """Why an engine's command failed: its stderr (and stdout) and exit code, as a class with words and a hint.
 
     Codes: daemon_down, docker_permission, sudo_password, sudo_denied, engine_missing, engine_timeout, engine_endless,
-    name_conflict, disk_full, no_gpu_runtime, gpu_missing, gpu_driver, device_missing, ulimit_refused, port_in_use,
-    mount_failed, image_missing, image_pull_failed, image_auth, image_wrong_arch, init_missing,
+    files_denied, name_conflict, disk_full, no_gpu_runtime, gpu_missing, gpu_driver, device_missing, ulimit_refused,
+    port_in_use, mount_failed, image_missing, image_pull_failed, image_auth, image_wrong_arch, init_missing,
     command_not_found, command_not_executable, bad_name, bad_arguments, no_such_container, unknown.
     """
     if rc == CUT_OFF:

@@ -192,6 +192,11 @@ def warnings(answer: Answer, values: Mapping[str, str], gpus: Gpus) -> tuple[str
     found = [f"{_PARTS_IN_WORDS[name]} did not answer in time" for name in late]
     if answer.coarse:
         found.append("the host tells its clock in whole seconds only: its offset is right to half a second")
+    if tree(answer.text("engine_path")).get("path", "").startswith("/snap/"):
+        found.append(
+            "docker is a snap, which can't read hidden folders of the home: distui's files are in ~/.local/state, "
+            "so containers don't start; install docker's own package"
+        )
     for vendor, count in pci_gpus(values).items():
         if gpus.problem is None and not any(g.vendor == vendor.lower() for g in gpus.gpus):
             found.append(f"{count} {vendor} GPU on the PCI bus, but {vendor}'s driver tools are not installed")

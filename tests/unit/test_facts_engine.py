@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from distui.facts import engine
+from distui.facts import engine, reading
+from distui.facts.frame import Answer
+from distui.facts.host import Gpus
 from distui.facts.values import Reply
 
 
@@ -14,6 +16,7 @@ from distui.facts.values import Reply
         ("Error response from daemon: write /var/lib/docker/tmp/x: no space left on device", 1, "disk_full"),
         ("Bind for 0.0.0.0:8080 failed: port is already allocated.", 125, "port_in_use"),
         ('invalid mount config for type "bind": bind source path does not exist: /data', 125, "mount_failed"),
+        ("docker: open /home/u/.local/state/distui/hosts/h1/r/task-0.env: permission denied.", 125, "files_denied"),
         ("pull access denied for x, repository does not exist or may require 'docker login'", 125, "image_auth"),
         ("manifest for busybox:9 not found: manifest unknown", 125, "image_missing"),
         ("Error: docker.io/x: image not known", 125, "image_missing"),
@@ -115,3 +118,10 @@ def test_a_docker_with_a_network_of_its_own_is_known(info: str, kit: str | None,
     version = Reply(f'{{"Client":{{}},"Server":{{"Version":"27.3","Components":[{part}]}}}}', 0)
     read = engine.read_engine("docker", ("docker",), version, Reply(f'{{"ServerVersion":"27.3",{info}}}', 0))
     assert (read.apart, read.problem) == (apart, None)
+
+
+@pytest.mark.parametrize(("place", "warned"), [("/snap/bin/docker", True), ("/usr/bin/docker", False)])
+def test_docker_as_a_snap_is_warned_of(place: str, warned: bool) -> None:
+    """It can't read ~/.local/state, where the env file of every container is."""
+    answer = Answer({"engine_path": Reply(f"found\tdocker\npath\t{place}\n", 0)}, 0.0, 0.0, coarse=False)
+    assert any("docker is a snap" in words for words in reading.warnings(answer, {}, Gpus())) is warned
