@@ -229,15 +229,21 @@ def _proc_v4(routes: str, fib_trie: str) -> Mapping[str, tuple[Address, ...]]:
     return found
 
 
+_UNUSABLE, _PASSING = 0x40 | 0x08, 0x20 | 0x01
+"""IFA_F_ of linux/if_addr.h: tentative or a duplicate; deprecated or temporary."""
+
+
 def _proc_v6(if_inet6: str) -> Mapping[str, tuple[Address, ...]]:
-    found: dict[str, tuple[Address, ...]] = {}
+    """Own IPv6 addresses by interface, in the order and with those left out as `_addresses` does it."""
+    found: dict[str, list[tuple[bool, Address]]] = {}
     for line in if_inet6.splitlines():
         cells = line.split()
-        if len(cells) == 6 and re.fullmatch(r"[0-9a-fA-F]{32}", cells[0]) and re.fullmatch(r"[0-9a-fA-F]{2}", cells[2]):
-            own = address(str(ipaddress.IPv6Address(int(cells[0], 16))), int(cells[2], 16))
-            if own is not None:
-                found[cells[5]] = (*found.get(cells[5], ()), own)
-    return found
+        if len(cells) != 6 or not re.fullmatch(r"[0-9a-fA-F]{32}( [0-9a-fA-F]{2,8}){4}", " ".join(cells[:5])):
+            continue
+        own, flags = address(str(ipaddress.IPv6Address(int(cells[0], 16))), int(cells[2], 16)), int(cells[4], 16)
+        if own is not None and not flags & _UNUSABLE:
+            found.setdefault(cells[5], []).append((bool(flags & _PASSING), own))
+    return {name: tuple(a for _, a in sorted(own, key=lambda pair: pair[0])) for name, own in found.items()}
 
 
 def main_nic(facts: HostFacts) -> Nic | None:

@@ -82,6 +82,18 @@ def test_duplicate_addresses_are_left_out_and_temporary_ones_come_last() -> None
     assert [a.ip for a in addr(nic)[0].addresses] == ["2001:db8::1", "2001:db8::7e"]
 
 
+def test_so_are_those_of_the_kernels_own_table() -> None:
+    """Hosts without iproute2: /proc/net/if_inet6 says it in flags, and lists in no order."""
+    rows = (
+        "20010db8000000000000000000000007 02 40 00 01     eth0",  # temporary
+        "20010db80000000000000000000000dd 02 40 00 c8     eth0",  # dad failed
+        "20010db8000000000000000000000001 02 40 00 80     eth0",
+    )
+    sys = {"net/eth0/type": "1", "net/eth0/operstate": "up"}
+    (nic,) = network.nics_from_sys(sys, "", "", "\n".join(rows))
+    assert [a.ip for a in nic.addresses] == ["2001:db8::1", "2001:db8::7"]
+
+
 def test_a_bridge_with_the_default_route_is_no_containers() -> None:
     """br-ex, br-mgmt: bridges over the host's only cable, called as docker calls its own."""
     nics = addr(link("br-ex", "10.0.0.7/24"), link("br-1a2b3c4d5e6f", "172.18.0.1/16"), link("wg0", "10.9.0.1/24"))
