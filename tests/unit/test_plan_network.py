@@ -312,6 +312,20 @@ def test_roce_below_a_vlan_is_found() -> None:
     assert made.networks[0].hcas == ("mlx5_0:1", "mlx5_1:1")
 
 
+def test_rdma_that_is_neither_infiniband_nor_roce_is_said_to_be_the_images_business() -> None:
+    """AWS EFA: without its plugin and /dev/infiniband, NCCL takes sockets, and nobody said so."""
+    hosts = [
+        host(name, nic("eth0", f"172.31.0.{i}/20"), ib=(hca("rdmap0s6", None, layer="Unknown"),))
+        for i, name in ((1, "a"), (2, "b"))
+    ]
+    made = routes(*hosts)
+    assert [f for _, _, f in chosen(made)] == ["tcp", "tcp"]
+    assert [w.partition(" (")[0] for w in made.warnings] == ["a: rdmap0s6", "b: rdmap0s6"]
+    assert "`devices: [/dev/infiniband]`" in made.warnings[0]
+    assert not routes(*hosts, backend="gloo").warnings
+    assert not routes(*hosts, fabric=Fabric(kind="tcp")).warnings
+
+
 def test_names_of_one_host_choose_no_port_of_another() -> None:
     """ens2 is b's interface to its peers; a's ens2 leads to its storage."""
 

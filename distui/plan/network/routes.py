@@ -8,7 +8,7 @@ pass: the preflight does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from distui.facts.host import HostFacts, IbPort, Nic
@@ -78,6 +78,8 @@ def _networks(run: _Run) -> tuple[HostNetwork, ...]:
     hcas = {h.name: _hcas(run, h, choice) for h in run.hosts}
     _check_rails(run, hcas, choice.kind)
     run.notes.reasons.append(f"network: {choice.why}")
+    if choice.kind == "tcp" and run.verbs and run.job.fabric.kind == "auto":
+        run.notes.warnings.extend(_other_rdma(run))
     return tuple(_network(run, h, choice, hcas[h.name], pools) for h in run.hosts)
 
 
@@ -344,6 +346,19 @@ def _facing_peers(run: _Run, facts: HostFacts, ports: tuple[IbPort, ...]) -> tup
     facing = [o.nic for o in fabric.offers(facts) if o.network in everywhere]
     names = {name for nic in facing for name in (nic.name, *nic.over)}
     return tuple(p for p in ports if p.netdev in names) or ports
+
+
+def _other_rdma(run: _Run) -> Iterator[str]:
+    """RDMA ports that are neither InfiniBand nor RoCE: NCCL only uses them by a plugin in the image."""
+    for host in run.hosts:
+        other = [p.hca for p in run.facts[host.name].ib if p.active and p.link_layer not in (INFINIBAND, ROCE, None)]
+        if other:
+            named = ", ".join(fabric.natural(other))
+            box = "" if host.engine == "process" or "/dev/infiniband" in run.job.devices else _GIVE_DEVICES
+            yield f"{host.name}: {named} (such as EFA) is only used by a plugin for NCCL in the image{box}"
+
+
+_GIVE_DEVICES = ", and containers need `devices: [/dev/infiniband]` for it"
 
 
 def _check_rails(run: _Run, hcas: Mapping[str, tuple[str, ...]], kind: FabricKind) -> None:
