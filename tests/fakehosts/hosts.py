@@ -46,6 +46,7 @@ class FakeHost:
         self.unreachable: dict[str, str] = {}
         """Peer -> why it can't be reached from here."""
         self.news: asyncio.Queue[Any] = asyncio.Queue()
+        self.clock_asked = 0
         """What the follower is to tell beside what the containers do."""
 
     @property

@@ -102,6 +102,10 @@ class FakeFollower:
                 task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
 
+    def ask_clock(self) -> None:
+        """Noted on the host."""
+        self._host.clock_asked += 1
+
     async def close(self) -> None:
         """End `run`."""
         self._stop.set()

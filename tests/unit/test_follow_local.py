@@ -1210,6 +1210,28 @@ async def test_the_host_s_clock_is_read_with_every_ping_and_when_asked() -> None
     assert first[0] <= second[0]
 
 
+async def test_the_host_s_clock_is_read_again_when_ours_was_set(tmp_path: Path) -> None:
+    """By the follower, of whose ping nobody waits for the answer; before there is contact nothing is asked."""
+    (tmp_path / "log").write_bytes(b"")
+    told: asyncio.Queue[tuple[float, float, float]] = asyncio.Queue()
+    link = HostLink(Connector(), "here", jitter=lambda: 0.0)
+    target = FollowTarget(0, str(tmp_path))
+    follower = HostFollower(
+        link, PROCESS, Taken(), run_id="r", targets=[target], on_clock=lambda *reading: told.put_nowait(reading)
+    )
+    follower.ask_clock()
+    running = asyncio.ensure_future(follower.run())
+    async with asyncio.timeout(60):
+        first = await told.get()
+    follower.ask_clock()
+    async with asyncio.timeout(10):  # sooner than the next ping
+        second = await told.get()
+    await follower.close()
+    await asyncio.gather(running, return_exceptions=True)
+    await link.close()
+    assert first[0] <= second[0]
+
+
 async def test_the_host_s_clock_is_read_again_when_a_task_ends(tmp_path: Path) -> None:
     """It may have been set since the last ping, and who was first goes by it."""
     (tmp_path / "log").write_bytes(b"")

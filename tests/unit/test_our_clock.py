@@ -121,7 +121,7 @@ def test_what_does_not_move_does_so_for_no_longer() -> None:
 async def test_a_clock_that_is_set_forward_makes_no_rank_silent(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor is a time limit over by that."""
+    """Nor is a time limit over by that. Its hosts' clocks are read again at once, not with the next ping."""
     monkeypatch.setattr(supervise, "AFTER_ROOM", 0.0)
     set_by = [0.0]
     made = cluster.controller(
@@ -138,6 +138,7 @@ async def test_a_clock_that_is_set_forward_makes_no_rank_silent(
 
     ended = await cluster.drive(made, meanwhile())
     assert (ended.outcome, cluster.of(RankSilent), cluster.of(StopAsked)) == ("succeeded", [], [])
+    assert [host.clock_asked for host in cluster.hosts] == [1, 1]
 
 
 async def test_a_clock_that_is_set_back_hides_no_silent_rank(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,10 @@ class Attempt:
         return self.run.clock()
 
     def clock_set(self, change: ClockSet) -> None:
-        """Our clock was set: what was noted by it and tells how long something lasts is moved along."""
+        """Our clock was set: what was noted by it and tells how long something lasts is moved along, and the hosts'
+        clocks are read again.
+        """
+        self.watch.ask_clocks()
         self.run.events.state = after(self.state, change)
         self.quiet.moved(change.moved)
         self.silences.moved(change.moved)

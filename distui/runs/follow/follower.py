@@ -95,6 +95,11 @@ class HostFollower:
         """The feed in use now, None while there is no contact."""
         return self._feed
 
+    def ask_clock(self) -> None:
+        """Have the host's clock read now, where there is contact: ours was set since the last ping."""
+        if self._feed is not None and not self._feed.lost.done():
+            self._spawn(self._feed.ask_clock())
+
     def follow(self, target: FollowTarget) -> None:
         """Follow one more task, from now on or from the connection's return."""
         reader = self._reader(target)

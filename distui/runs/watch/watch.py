@@ -76,6 +76,7 @@ class Watch:
         """What takes in that tasks end; EndsBefore for a run whose verdict is recorded."""
         self.network = NetworkWatch(plan, facts)
         self._lines = WatchedLines(self.tracker, emit, self.network)
+        self._followers: Mapping[str, HostFollower] = {}
 
     def _track(self, task: Task) -> TaskTrack:
         offset = self.tracker.offset_ms(task.host) / 1000
@@ -104,6 +105,7 @@ class Watch:
         self.tracker.starting()
         self.hosts.runs = hosts
         followers = {h.host: await self._follower(h, adopted=adopted) for h in hosts.values() if self._has_more(h)}
+        self._followers = followers
         running = [asyncio.create_task(self._run(host, follower)) for host, follower in followers.items()]
         room = asyncio.create_task(self._lines.room.run())
         try:
@@ -124,6 +126,11 @@ class Watch:
     async def time_passed(self) -> None:
         """Asked twice a second and more: report what waited for it."""
         await self._lines.progress.time_passed()
+
+    def ask_clocks(self) -> None:
+        """Our clock was set: have those of the hosts read at once, by which their times are corrected."""
+        for follower in self._followers.values():
+            follower.ask_clock()
 
     async def left(self) -> None:
         """The run is not followed any more: report what was not yet."""
