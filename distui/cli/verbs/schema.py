@@ -13,7 +13,8 @@ def command() -> None:
     """Print the JSON Schema of hosts.yaml or of job files, for editors.
 
     \b
+      mkdir -p .distui
       distui schema job > .distui/job-v1.json
       # yaml-language-server: $schema=./.distui/job-v1.json
-    Put the second line at the top of the job file.
+    Put the last line at the top of the job file.
     """
