@@ -8,6 +8,7 @@ from distui.amounts import counted, memory_words, size_words
 from distui.doctor.finding import GRAVITY, Answer, Check, Verdict
 from distui.facts.host import Disk, HostFacts, IbPort, Trouble
 from distui.facts.limits import CLOCK_BAD_MS, CLOCK_MS, HOT_C, WARM_C, is_clock_off
+from distui.plan.network.fabric import left_out
 
 PORT = 29500
 """The rendezvous port people expect (torchrun's default); distui takes another when it is in use."""
@@ -116,7 +117,7 @@ def data_address(facts: HostFacts) -> Answer:
     if not usable:
         return Answer(
             "fail",
-            "no interface that is up has an address",
+            ", ".join(left_out(facts)) or "no interface that is up has an address",
             "ranks of other hosts can't reach this one",
             "ip addr; or pin one with data: in hosts.yaml",
         )

@@ -83,6 +83,7 @@ def test_a_host_that_does_not_answer_fails_once() -> None:
         ("gpu_heat", "warn", {"gpu": Gpus((gpu(0, temperature_c=84.0),))}, "GPU 0 at 84 C"),
         ("gpu_heat", "fail", {"gpu": Gpus((gpu(0, temperature_c=91.0),))}, "91 C"),
         ("address", "fail", {"nics": ()}, "no interface"),
+        ("address", "fail", {"nics": (Nic("wg0", "tunnel", True, addresses=(Address("10.9.0.1", 24),)),)}, "a tunnel"),
         ("address", "ok", {"name_is_loopback": True}, "127.0.1.1"),
         ("port", "warn", {"ports_in_use": frozenset({29500})}, "29500"),
         ("infiniband", "fail", {"ib": (IbPort("mlx5_0", 1, "ACTIVE", "InfiniBand", 400.0),

@@ -209,6 +209,13 @@ def test_what_is_pinned_must_be_there(data: DataNetwork, said: str) -> None:
     assert said in refused(routes(host("a", nic("eth0", "10.0.0.1/24")), data={"a": data}))
 
 
+def test_a_host_with_a_tunnel_alone_is_told_what_was_left_out() -> None:
+    """Machines of two places that only a VPN joins: pinned it is used, and the refusal names it."""
+    a, b = (host(n, nic("tailscale0", f"100.64.0.{i}/32", kind="tunnel")) for n, i in (("a", 1), ("b", 2)))
+    assert "a has no usable address (tailscale0 100.64.0.1 left out: a tunnel)" in refused(routes(a, b))
+    assert chosen(routes(a, b, fabric=Fabric(ifname="tailscale0")))[1] == ("tailscale0", "100.64.0.2", "tcp")
+
+
 def test_ipv6_is_one_address_however_it_is_written() -> None:
     """Capitals and zeros of hosts.yaml, ssh's configuration and the job's env."""
     a, b = host("a", nic("eth0", "2001:db8::1/64")), host("b", nic("eth0", "2001:db8::2/64"))

@@ -212,7 +212,7 @@ def _asked_but_lacking(run: _Run, pools: Pools, label: str, link_layer: str) -> 
     reasons = [(h.name, _lack(run, h, pools, label, link_layer)) for h in run.hosts]
     lacking = [(name, why) for name, why in reasons if why]
     if not lacking:
-        lacking = [(run.hosts[0].name, f"{label} addresses of the hosts share no subnet: {_candidates(pools)}")]
+        lacking = [(run.hosts[0].name, f"{label} addresses of the hosts share no subnet: {_candidates(run, pools)}")]
     if run.job.fabric.require == "any":
         run.notes.warnings.extend(f"{name}: {why}; using TCP on every host" for name, why in lacking)
         return _tcp(run, pools)
@@ -278,7 +278,7 @@ def _unshared(run: _Run, pools: Pools) -> _Choice | None:
             chosen[host.name] = offer
     if len(chosen) < len(run.hosts) or not _distinct(run, chosen):
         hint = "name the interface of each host with data: {ifname: ...} in hosts.yaml"
-        run.notes.problem("network", None, f"hosts share no subnet: {_candidates(pools)}", hint)
+        run.notes.problem("network", None, f"hosts share no subnet: {_candidates(run, pools)}", hint)
         return None
     listed = ", ".join(f"{name} {o.words}" for name, o in chosen.items())
     if all(_is_pinned(run.job, h) for h in run.hosts):
@@ -295,11 +295,17 @@ def _routed_offer(run: _Run, host: Host, pool: tuple[Offer, ...]) -> Offer | Non
     return by_ssh or next((o for o in pool if o.nic.name == default), None)
 
 
-def _candidates(pools: Pools) -> str:
-    """`a has eth0 10.0.0.1/24; b has nothing usable`."""
+def _candidates(run: _Run, pools: Pools) -> str:
+    """`a has eth0 10.0.0.1/24; b has no usable address (tailscale0 100.64.0.1 left out: a tunnel)`."""
     return "; ".join(
-        f"{name} has {', '.join(o.words for o in offers) or 'no usable address'}" for name, offers in pools.items()
+        f"{name} has {', '.join(o.words for o in offers) or _nothing(run.facts[name])}"
+        for name, offers in pools.items()
     )
+
+
+def _nothing(facts: HostFacts) -> str:
+    why = ", ".join(fabric.left_out(facts))
+    return "no usable address" + (f" ({why})" if why else "")
 
 
 # RDMA ports
