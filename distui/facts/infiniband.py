@@ -71,9 +71,14 @@ def _by_pci(hca: str, values: Mapping[str, str]) -> list[str]:
 
 
 def with_port_speed(nics: Iterable[Nic], ports: Iterable[IbPort]) -> tuple[Nic, ...]:
-    """InfiniBand interfaces with the rate of their port: IPoIB drivers report no or a wrong link speed."""
+    """InfiniBand interfaces with the rate of their port: IPoIB drivers report no or a wrong link speed.
+
+    A partition's interface (`ib0.8001`) runs over that of the port.
+    """
     rates = {p.netdev: p.rate_gbps for p in ports if p.netdev and p.rate_gbps}
-    return tuple(
-        replace(nic, speed_mbps=int(rates[nic.name] * 1000)) if nic.kind == "infiniband" and nic.name in rates else nic
-        for nic in nics
-    )
+
+    def of_port(nic: Nic) -> Nic:
+        rate = next((rates[name] for name in (nic.name, *nic.over) if name in rates), None)
+        return replace(nic, speed_mbps=int(rate * 1000)) if nic.kind == "infiniband" and rate else nic
+
+    return tuple(map(of_port, nics))

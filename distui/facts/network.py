@@ -19,7 +19,7 @@ _TUNNEL_KINDS = frozenset(
     {"tun", "wireguard", "gre", "gretap", "ip6gre", "ipip", "sit", "ip6tnl", "vti", "vxlan", "geneve", "ppp"}
 )
 _NO_CARRIER_KINDS = frozenset({"dummy", "ifb", "nlmon", "vcan", "vrf", "netdevsim"})
-_ON_ANOTHER, _OF_OTHERS = frozenset({"vlan", "macvlan", "ipvlan"}), frozenset({"bond", "team"})
+_ON_ANOTHER, _OF_OTHERS = frozenset({"vlan", "macvlan", "ipvlan", "ipoib"}), frozenset({"bond", "team"})
 _ARP_ETHER, _ARP_INFINIBAND = "1", "32"  # ARPHRD_ of linux/if_arp.h
 _ARP_TUNNELS = frozenset({"512", "768", "769", "776", "778", "823", "65534"})  # ppp, ipip, ip6tnl, sit, gre, tun
 _DOWN = frozenset({"DOWN", "LOWERLAYERDOWN", "NOTPRESENT", "DORMANT"})

@@ -185,3 +185,6 @@ def test_ipoib_gets_its_ports_rate() -> None:
     ports = infiniband.ports_from_tree(ib_tree(ib__mlx5_0__netdev__ib0="."))
     nics = (Nic("ib0", "infiniband", True), Nic("eth0", "ethernet", True, speed_mbps=1000))
     assert [n.speed_mbps for n in infiniband.with_port_speed(nics, ports)] == [200000, 1000]
+    ipoib = {"link_type": "infiniband", "linkinfo": {"info_kind": "ipoib"}}
+    nics = addr(link("ib0", **ipoib), link("ib0.8001", "10.0.0.1/24", link="ib0", **ipoib))
+    assert [n.speed_mbps for n in infiniband.with_port_speed(nics, ports)] == [200000, 200000]
