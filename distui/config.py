@@ -193,7 +193,7 @@ class Key:
 
 KEYS: Mapping[str, Key] = {
     "hosts_file": Key(_path, None, "inventory to use instead of ./hosts.yaml"),
-    "output": Key(_one_of(*OUTPUTS), "table", "form of the output", project=True),
+    "output": Key(_one_of(*OUTPUTS), "table", "output format", project=True),
     "color": Key(_one_of(*COLORS), "auto", "colours: auto means on a terminal, unless NO_COLOR is set", project=True),
     "readonly": Key(_boolean, False, "refuse everything that changes a host or a run", project=True),
     "yes": Key(_boolean, False, "answer yes to every question"),

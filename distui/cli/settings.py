@@ -135,7 +135,7 @@ def _here() -> Path:
         return Path.cwd()
     except OSError as exc:
         raise UsageError(
-            f"the current folder can't be told: {exc.strerror or exc}", hint="call distui from one that is there"
+            f"the current folder can't be determined: {exc.strerror or exc}", hint="run distui in a folder that exists"
         ) from exc
 
 

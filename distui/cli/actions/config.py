@@ -56,14 +56,14 @@ def init(settings: Settings, out: Console, project: bool) -> int:
     path = settings.cwd / "distui.yaml" if project else settings.paths.config_file
     hint = "`distui config show --origin` says what it sets"
     write_new(path, str(path), template(), hint=hint, private=not project)
-    out.say(f"{path}: written; take away the # of what you want to set")
+    out.say(f"{path}: written; uncomment what you want to set")
     return 0
 
 
 def template() -> str:
     """A config file that changes nothing: every key with its default and what it does."""
     head = (
-        "# distui's settings. Flags win over DISTUI_* variables, these over ./distui.yaml, that over the user's file.\n"
+        "# distui's settings. Flags override DISTUI_* variables, these ./distui.yaml, and that your own config.yaml.\n"
     )
     return head + "".join(f"\n# {key.help}\n# {name}: {_written(key.default)}\n" for name, key in KEYS.items())
 

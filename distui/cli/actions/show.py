@@ -133,7 +133,9 @@ def _with_start(row: history.RunRow, place: places.RunLocation, silent: Collecti
     if row.hosts or row.followed or stored is None or stored.read_plan() is not None or any(stored.events()):
         return row
     asked = [host.name for host in place.hosts if host.name not in (silent or ())] if silent is not None else []
-    there = f"{fold(asked)} {'has' if len(asked) == 1 else 'have'} nothing of it" if asked else "no host has told of it"
+    there = (
+        f"{fold(asked)} {'has' if len(asked) == 1 else 'have'} nothing of it" if asked else "no host has reported it"
+    )
     words = (
         f"its launch was killed before its plan was recorded; {there}: `distui rm --purge {row.run}` removes it here"
     )
