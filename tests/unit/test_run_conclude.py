@@ -545,7 +545,7 @@ async def test_who_attaches_after_a_host_was_given_up_tells_the_end_that_was_see
     controller = started(cluster, limits=Limits(lost=0.05))
 
     async def cut() -> None:
-        await until(lambda: [rank.state for rank in controller.state.ranks.values()] == ["running"] * 2)
+        await until(lambda: controller.state.phase == "follow")
         host.fails |= gone
         host.news.put_nowait(Lost("host", "h2: connection lost"))
         if fails:
@@ -578,7 +578,7 @@ async def test_who_comes_after_a_stop_that_left_a_host_out_tells_that_stop(clust
     controller = started(cluster, limits=Limits(lost=0.05))
 
     async def cut() -> None:
-        await until(lambda: [rank.state for rank in controller.state.ranks.values()] == ["running"] * 2)
+        await until(lambda: controller.state.phase == "follow")
         host.fails |= gone
         host.news.put_nowait(Lost("host", "h2: connection lost"))
         controller.request_stop("user")
