@@ -64,7 +64,7 @@ async def check(
     for task in (task for run in found.runs for task in run.tasks if task.running and task.labels.engine == "process"):
         given.setdefault(task.host, set()).update(task.labels.gpus)
     more = _planned(taken, inventory, hosts, results, named=named) if taken is not None else ()
-    rows = check_hosts(results, images=there, ours=ours, given=given, reach=reach, more=more)
+    rows = check_hosts(results, images=there, ours=ours, given=given, reach=reach, more=more, hosts=hosts)
     return Checked(wanted.of(rows), results, reach)
 
 

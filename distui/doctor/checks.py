@@ -13,6 +13,8 @@ from distui.doctor.images import ImageId, Images, short_id, usual_id
 from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import reach_row
 from distui.facts.host import GpuProcess, HostDown, HostFacts, ProbeResult, Trouble
+from distui.plan.network.fabric import select_hcas
+from distui.spec.hosts.inventory import Host
 
 LOGIN = Check("login", "Reach", "ssh login", "ssh, by your own configuration of it")
 EQUAL_DRIVERS = Check("drivers", "Software", "same NVIDIA driver everywhere", "nvidia-smi --query-gpu=driver_version")
@@ -30,14 +32,17 @@ def check_hosts(
     proving: Collection[str] = (),
     reach: ReachReport | None = None,
     more: Iterable[CheckRow] = (),
+    hosts: Iterable[Host] = (),
 ) -> tuple[CheckRow, ...]:
     """Every check on every host, grouped in the order of a start: reach, software, GPUs, network, limits.
 
     `more` are rows of checks made elsewhere. `ours` are ids of distui's own containers, and `given` the GPUs of each
     host that runs of processes have: what is on them is not foreign. `proving` are hosts that were asked while distui
     itself listened there, to prove that they are reached. A host that does not answer has one finding; whatever else
-    would be asked of it is skipped.
+    would be asked of it is skipped. `hosts` are these hosts in hosts.yaml: RDMA ports that its `hcas` leaves out are of
+    no concern.
     """
+    results = _meant(results, hosts)
     rows = [CheckRow(LOGIN, tuple(_login(host, result) for host, result in results.items()))]
     rows += [_undisturbed(_row(check, results, function), proving) for check, function in HOST_CHECKS]
     rows += [_across(EQUAL_DRIVERS, results, _driver, "driver"), _across(EQUAL_GPUS, results, _cards, "GPUs")]
@@ -48,6 +53,19 @@ def check_hosts(
     rows += more
     order = get_args(Group)
     return tuple(sorted(rows, key=lambda row: order.index(row.check.group)))
+
+
+def _meant(results: Mapping[str, ProbeResult], hosts: Iterable[Host]) -> Mapping[str, ProbeResult]:
+    """The results with those RDMA ports that hosts.yaml says are for data."""
+    named = {host.name: host.data.hcas for host in hosts if host.data.hcas}
+
+    def one(name: str, result: ProbeResult) -> ProbeResult:
+        pattern = named.get(name)
+        if pattern is None or not isinstance(result, HostFacts):
+            return result
+        return replace(result, ib=select_hcas(pattern, result.ib))
+
+    return {name: one(name, result) for name, result in results.items()}
 
 
 def counts(rows: Iterable[CheckRow]) -> Counter[str]:

@@ -16,7 +16,7 @@ from distui.doctor.reach import Reached, ReachProblem, ReachReport
 from distui.doctor.reach_check import endpoints, reach_row, reach_table
 from distui.facts.host import Address, Disk, Engine, Gpu, GpuProcess, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
 from distui.plan.network.fabric import select_hcas
-from distui.spec.hosts.inventory import Host, Inventory
+from distui.spec.hosts.inventory import DataNetwork, Host, Inventory
 from distui.spec.job.job import Fabric, Job
 
 GB = 1 << 30
@@ -117,6 +117,14 @@ def test_a_port_that_is_down_is_left_out_without_its_neighbour() -> None:
     assert found.saw == "mlx4_0:2 is DOWN"
     assert "cable of mlx4_0:2," in found.do and "hcas: '^mlx4_0:2'" in found.do
     assert [p.port for p in select_hcas("^mlx4_0:2", ports)] == [1]
+
+
+def test_a_port_that_hosts_yaml_leaves_out_is_no_finding() -> None:
+    """Doctor says to leave it out with `hcas`, and failed the host for it all the same."""
+    ports = tuple(IbPort(f"mlx5_{i}", 1, "ACTIVE" if i else "DOWN", "InfiniBand", 400.0) for i in range(3))
+    found = check_hosts({"n1": healthy(ib=ports)}, hosts=[Host("n1", data=DataNetwork(hcas="^mlx5_0"))])
+    assert (finding(found, "infiniband").verdict, finding(found, "infiniband").saw) == ("ok", "2 x 400 Gb/s")
+    assert finding(check_hosts({"n1": healthy(ib=ports)}, hosts=[Host("n1")]), "infiniband").verdict == "fail"
 
 
 def test_who_differs_from_most_is_named() -> None:

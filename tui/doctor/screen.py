@@ -186,6 +186,7 @@ class DoctorScreen(View):
             proving=self._proving(),
             reach=self.reach,
             more=self.smoke.rows(),
+            hosts=self.backend.hosts,
         )
         self.filter_changed()
         self.refresh_bars()

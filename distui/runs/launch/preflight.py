@@ -65,7 +65,7 @@ async def preflight(connector: Connector, plan: RunPlan, hosts: Sequence[Host], 
     reach = await prove_on(connector, endpoints_of_plan(plan), up)
     data = await _mounts(connector, plan, up)
     ours = [task.id for run in found.runs for task in run.tasks]
-    rows = check_hosts(results, images=images, ours=ours, reach=reach, more=data)
+    rows = check_hosts(results, images=images, ours=ours, reach=reach, more=data, hosts=chosen)
     rows = tuple(_comes(row, plan, images) if row.check.id.startswith("image:") else row for row in rows)
     first = (name_row(plan.run_id, tuple(results), found), shared_row(plan, tuple(results), found, marked))
     return Preflight((*first, *rows), results, images, reach)
