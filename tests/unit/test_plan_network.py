@@ -333,6 +333,18 @@ def test_rdma_that_is_neither_infiniband_nor_roce_is_said_to_be_the_images_busin
     assert not routes(*hosts, fabric=Fabric(kind="tcp")).warnings
 
 
+def test_leaving_a_port_out_takes_no_other_kind_in() -> None:
+    """`^mlx5_1` on InfiniBand added the management network's RoCE port, and Azure's mlx5_an."""
+    more = (hca("mlx5_1", "ib1"), hca("mlx5_2", "eth0", layer="Ethernet"), hca("mlx5_an0", "e", layer="Ethernet"))
+    made = routes(
+        *(ib_host(name, i, hca("mlx5_0", "ib0"), *more) for i, name in ((1, "a"), (2, "b"))),
+        fabric=Fabric(hcas="^mlx5_1"),
+    )
+    assert [n.hcas for n in made.networks] == [("mlx5_0:1",), ("mlx5_0:1",)]
+    none = routes(ib_host("a", 1), ib_host("b", 2), fabric=Fabric(hcas="^mlx5_0"))
+    assert "hcas '^mlx5_0' leaves no ACTIVE RDMA port" in refused(none)
+
+
 def test_names_of_one_host_choose_no_port_of_another() -> None:
     """ens2 is b's interface to its peers; a's ens2 leads to its storage."""
 

@@ -312,17 +312,19 @@ def _nothing(facts: HostFacts) -> str:
 
 
 def _hcas(run: _Run, host: Host, choice: _Choice) -> tuple[str, ...]:
-    """`hca:port` of the ports a host uses: as pinned, else the ACTIVE ones that face peers."""
+    """`hca:port` of the ports a host uses: as pinned, else the ACTIVE ones that face peers, without those left out."""
     if choice.kind not in ("ib", "roce"):
         return ()
     facts = run.facts[host.name]
-    link_layer = INFINIBAND if choice.kind == "ib" else ROCE
-    active = fabric.rdma_ports(facts, link_layer)
+    ports = fabric.rdma_ports(facts, INFINIBAND if choice.kind == "ib" else ROCE)
     pattern = run.job.fabric.hcas if run.job.fabric.hcas != "inherit" else host.data.hcas
-    if pattern:
+    if pattern and not pattern.startswith("^"):
         ports = _pinned_ports(run, host, facts, pattern)
     else:
-        ports = active if choice.kind == "ib" else _facing_peers(run, facts, active)
+        ports = fabric.select_hcas(pattern, ports) if pattern else ports
+        ports = ports if choice.kind == "ib" else _facing_peers(run, facts, ports)
+    if not ports and pattern and pattern.startswith("^"):
+        run.notes.problem("rdma", host.name, f"hcas {pattern!r} leaves no ACTIVE RDMA port", "leave fewer out")
     return fabric.natural(fabric.port_name(p) for p in ports)
 
 
@@ -331,8 +333,6 @@ def _pinned_ports(run: _Run, host: Host, facts: HostFacts, pattern: str) -> tupl
     named = fabric.select_hcas(pattern, facts.ib)
     active = tuple(p for p in named if p.active)
     down = [fabric.port_name(p) for p in named if not p.active]
-    if pattern.startswith("^"):
-        return active
     if not active or (down and run.job.fabric.require == "all"):
         has = ", ".join(f"{fabric.port_name(p)} {p.state or 'unreadable'}" for p in facts.ib) or "none"
         run.notes.problem("rdma", host.name, f"RDMA ports {pattern!r} are not all ACTIVE (has {has})")
