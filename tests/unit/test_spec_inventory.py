@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from distui.errors import SpecError, UsageError
 from distui.spec.hosts.inventory import DataNetwork, Host, Inventory
 from distui.spec.hosts.read_inventory import inventory_from_names, load_inventory, read_inventory
+from distui.spec.job.read_job import load_job
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,12 +38,22 @@ def test_the_example_is_read() -> None:
     assert inventory.hosts == (
         Host("gw1", data=DataNetwork(ifname="eno1")),
         Host("gw2", addr="10.0.1.9", user="ubuntu", port=2222, data=DataNetwork(ifname="ens3")),
+        Host("gw3"),
         *(
             Host(f"node0{n}", **node, data=DataNetwork(f"10.10.0.{n}", "bond0", "mlx5_[0-7]"))  # type: ignore[arg-type]
             for n in (1, 2, 3, 4)
         ),
     )
-    assert inventory.groups == {"h100": ("node01", "node02", "node03", "node04"), "cpu": ("gw1", "gw2")}
+    assert inventory.groups == {"h100": ("node01", "node02", "node03", "node04"), "cpu": ("gw1", "gw2", "gw3")}
+
+
+def test_the_example_has_the_hosts_of_all_example_jobs() -> None:
+    """So that each of them can be validated beside it as it is."""
+    known = {host.name for host in load_inventory(str(ROOT / "hosts.yaml")).hosts}
+    for folder in ("jobs", "examples/training"):
+        for path in sorted((ROOT / folder).glob("*.yaml")):
+            names = load_job(str(path), environ={}).hosts.names
+            assert {host.name for host in inventory_from_names(names).hosts} <= known, path
 
 
 def test_defaults_fill_what_a_host_leaves_open() -> None:
