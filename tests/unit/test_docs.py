@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from distui.spec.hosts.read_inventory import load_inventory
+from distui.spec.job.read_job import load_job
 from distui.spec.schema import schema
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -35,3 +37,24 @@ def test_the_tests_that_show_a_protection_are_there() -> None:
         titles = re.findall(r"^#+ (.*)$", (DOCS.parent / page).read_text(), re.MULTILINE)
         assert place in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
     assert "(SECURITY.md)" in (DOCS.parent / "README.md").read_text()
+
+
+def blocks() -> Iterator[tuple[str, str]]:
+    """The YAML of README and docs that is a whole file, with its page."""
+    for page in (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))):
+        for text in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+            if "version: 1" in text:
+                yield page.name, text
+
+
+def test_every_file_that_a_page_shows_is_one(tmp_path: Path) -> None:
+    """hosts.yaml and job files of README and docs are read without a complaint."""
+    shown = list(blocks())
+    assert {"README.md", "jobs.md", "training.md"} <= {page for page, _ in shown}
+    for _, text in shown:
+        path = tmp_path / "shown.yaml"
+        path.write_text(text)
+        if "\nhosts:\n" in text:
+            load_inventory(str(path))
+        else:
+            load_job(str(path), environ={})
