@@ -12,5 +12,5 @@ from distui.cli.options import verb
 def clean() -> None:
     """Remove code that no run uses any more from the hosts.
 
-    The next run sends all of its code again. Exit 4 if a host could not be reached.
+    The next run sends all of its code again. Exit 4 if it failed on a host.
     """
