@@ -24,9 +24,10 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      r"|cannot connect to podman|connection refused.*docker\.sock",
      "the container engine's daemon does not run",
      "`sudo systemctl start docker` on the host; `journalctl -u docker` tells why it ended"),
-    ("files_denied", r"open \S*/distui/\S*: permission denied",
+    ("files_denied", r"open \S*/\.local/state/distui/\S*: permission denied",
      "the engine's client may not read distui's files in ~/.local/state",
-     "a snap of docker can't read hidden folders of the home: install docker's own package on the host"),
+     "docker as a snap can't read hidden folders of the home (install docker's own package), nor can root in a home "
+     "on NFS with root_squash (use docker without sudo)"),
     ("name_conflict", r"the container name .* is already in use", "a container of that name exists already",
      "give the run another --name; `docker inspect NAME` tells whose it is"),
     ("disk_full", r"no space left on device", "the disk is full on the host",

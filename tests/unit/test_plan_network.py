@@ -329,7 +329,7 @@ def test_rdma_that_is_neither_infiniband_nor_roce_is_said_to_be_the_images_busin
     assert [f for _, _, f in chosen(made)] == ["tcp", "tcp"]
     assert [w.partition(" (")[0] for w in made.warnings] == ["a: rdmap0s6", "b: rdmap0s6"]
     assert "`devices: [/dev/infiniband]`" in made.warnings[0]
-    assert not routes(*hosts, backend="gloo").warnings
+    assert not routes(*hosts, backend="gloo").warnings and not routes(hosts[0]).warnings
     assert not routes(*hosts, fabric=Fabric(kind="tcp")).warnings
 
 
@@ -341,8 +341,51 @@ def test_leaving_a_port_out_takes_no_other_kind_in() -> None:
         fabric=Fabric(hcas="^mlx5_1"),
     )
     assert [n.hcas for n in made.networks] == [("mlx5_0:1",), ("mlx5_0:1",)]
-    none = routes(ib_host("a", 1), ib_host("b", 2), fabric=Fabric(hcas="^mlx5_0"))
-    assert "hcas '^mlx5_0' leaves no ACTIVE RDMA port" in refused(none)
+
+
+@pytest.mark.parametrize("backend", ["nccl", "gloo"])
+def test_leaving_all_ports_out_is_tcp_and_said(backend: str) -> None:
+    made = routes(ib_host("a", 1), ib_host("b", 2), fabric=Fabric(hcas="^mlx5_0"), backend=backend)
+    assert [(n.fabric, n.hcas, n.rdma_off) for n in made.networks] == [("tcp", (), True)] * 2
+    said = [w for w in made.warnings if "hcas '^mlx5_0' leaves no ACTIVE RDMA port" in w]
+    assert len(said) == (2 if backend == "nccl" else 0)
+
+
+def test_storage_s_infiniband_left_out_leaves_roce() -> None:
+    """`^mlx5_0` names the only InfiniBand port: data goes by RoCE, not by nothing."""
+
+    def of(name: str, i: int) -> HostFacts:
+        ports = (hca("mlx5_0", "ib0"), hca("mlx5_1", "r1", layer="Ethernet"))
+        nics = (nic("ib0", f"10.9.0.{i}/24", kind="infiniband"), nic("r1", f"10.1.0.{i}/24"))
+        return host(name, *nics, ib=ports)
+
+    made = routes(of("a", 1), of("b", 2), fabric=Fabric(hcas="^mlx5_0"))
+    assert [(n.fabric, n.ifname, n.hcas) for n in made.networks] == [("roce", "r1", ("mlx5_1:1",))] * 2
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_management_s_roce_port_takes_no_place_of_the_rails(shared: bool) -> None:
+    """Its address is on a VLAN over a bond; rails are in subnets of their own, or routed, one subnet a link."""
+
+    def of(name: str, i: int) -> HostFacts:
+        rails = [nic(f"r{n}", f"10.1.{n}.{i}/24" if shared else f"10.1.{n}.{2 * i}/31") for n in (0, 1)]
+        ports = [dataclasses.replace(hca(f"mlx5_{n}", f"r{n}", layer="Ethernet"), rate_gbps=400.0) for n in (0, 1)]
+        ports.append(dataclasses.replace(hca("mlx5_bond_0", "eno1", layer="Ethernet"), rate_gbps=50.0))
+        vlan = dataclasses.replace(nic("bond0.100", f"10.0.0.{i}/24"), over=("bond0", "eno1", "eno2"))
+        return host(name, vlan, *rails, ib=tuple(ports), default="bond0.100")
+
+    made = routes(of("a", 1), of("b", 2))
+    assert all({"mlx5_0:1", "mlx5_1:1"} <= set(n.hcas) for n in made.networks)
+    assert not shared or all("mlx5_bond_0:1" not in n.hcas for n in made.networks)
+
+
+def test_of_equally_fast_ones_roce_s_own_interface_goes_before_its_vlan() -> None:
+    def of(name: str, i: int) -> HostFacts:
+        vlan = dataclasses.replace(nic("ens1.7", f"10.0.0.{i}/24"), over=("ens1",))
+        port = hca("mlx5_0", "ens1", layer="Ethernet")
+        return host(name, nic("ens1", f"10.1.0.{i}/24"), vlan, ib=(port,), default="ens1.7")
+
+    assert [n.ifname for n in routes(of("a", 1), of("b", 2)).networks] == ["ens1", "ens1"]
 
 
 def test_names_of_one_host_choose_no_port_of_another() -> None:

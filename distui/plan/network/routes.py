@@ -62,7 +62,7 @@ def choose_routes(
     """
     if not hosts:
         return ()
-    facts = {host.name: f for host, f in hosts}
+    facts = {host.name: _meant(job, host, f) for host, f in hosts}
     one_machine = all(same_machine(hosts[0][1], f) for f in facts.values())
     run = _Run(job, backend, tuple(host for host, _ in hosts), facts, one_machine)
     networks = _networks(run)
@@ -78,12 +78,32 @@ def _networks(run: _Run) -> tuple[HostNetwork, ...]:
     hcas = {h.name: _hcas(run, h, choice) for h in run.hosts}
     _check_rails(run, hcas, choice.kind)
     run.notes.reasons.append(f"network: {choice.why}")
-    if choice.kind == "tcp" and run.verbs and run.job.fabric.kind == "auto":
-        run.notes.warnings.extend(_other_rdma(run))
+    if choice.kind == "tcp" and run.verbs and run.job.fabric.kind == "auto" and not run.one_machine:
+        run.notes.warnings.extend((*_other_rdma(run), *_nothing_left(run)))
     return tuple(_network(run, h, choice, hcas[h.name], pools) for h in run.hosts)
 
 
 # what each host may use
+
+
+_LEFT_OUT = "left out by hcas"
+"""State of ports of a kind of which `hcas: ^...` leaves none: they make no fabric."""
+
+
+def _pattern(job: Job, host: Host) -> str | None:
+    return job.fabric.hcas if job.fabric.hcas != "inherit" else host.data.hcas
+
+
+def _meant(job: Job, host: Host, facts: HostFacts) -> HostFacts:
+    """The facts, where no port counts of a kind of which `hcas: ^...` leaves none."""
+    pattern = _pattern(job, host)
+    if not pattern or not pattern.startswith("^"):
+        return facts
+    left = replace(facts, ib=fabric.select_hcas(pattern, facts.ib))
+    none = {layer for layer in (INFINIBAND, ROCE) if not fabric.rdma_ports(left, layer)}
+    return replace(
+        facts, ib=tuple(replace(p, state=_LEFT_OUT) if p.active and p.link_layer in none else p for p in facts.ib)
+    )
 
 
 def _pools(run: _Run) -> Pools:
@@ -177,17 +197,23 @@ def _infiniband(run: _Run, pools: Pools) -> _Choice | None:
 
 
 def _roce(run: _Run, pools: Pools) -> _Choice | None:
-    over = _only(pools, lambda o: fabric.is_roce(run.facts[o.host], o.nic))
-    choice = _shared(run, over, "roce", "RoCE is ACTIVE on every host")
-    return choice or _roce_if_nccl(run, pools)
+    return _over_roce(run, pools) or _roce_if_nccl(run, pools)
+
+
+def _over_roce(run: _Run, pools: Pools) -> _Choice | None:
+    """The best subnet on RoCE; of equally fast ones that of the ports' own interfaces, before a VLAN's."""
+    why = "RoCE is ACTIVE on every host"
+    above = _only(pools, lambda o: fabric.is_roce(run.facts[o.host], o.nic))
+    direct = _only(pools, lambda o: fabric.is_roce(run.facts[o.host], replace(o.nic, over=())))
+    best, own = _shared(run, above, "roce", why), _shared(run, direct, "roce", why)
+    return own if best and own and _score(run, own.offers)[:2] >= _score(run, best.offers)[:2] else best
 
 
 def _roce_if_nccl(run: _Run, pools: Pools) -> _Choice | None:
     """RoCE ports on every host, for a backend that uses them by itself."""
     if not (run.verbs and run.have_ports(ROCE)):
         return None
-    over = _only(pools, lambda o: fabric.is_roce(run.facts[o.host], o.nic))
-    choice = _shared(run, over, "roce", "RoCE is ACTIVE on every host") or _tcp(run, pools)
+    choice = _over_roce(run, pools) or _tcp(run, pools)
     return choice and replace(choice, kind="roce")
 
 
@@ -317,14 +343,12 @@ def _hcas(run: _Run, host: Host, choice: _Choice) -> tuple[str, ...]:
         return ()
     facts = run.facts[host.name]
     ports = fabric.rdma_ports(facts, INFINIBAND if choice.kind == "ib" else ROCE)
-    pattern = run.job.fabric.hcas if run.job.fabric.hcas != "inherit" else host.data.hcas
+    pattern = _pattern(run.job, host)
     if pattern and not pattern.startswith("^"):
         ports = _pinned_ports(run, host, facts, pattern)
     else:
         ports = fabric.select_hcas(pattern, ports) if pattern else ports
         ports = ports if choice.kind == "ib" else _facing_peers(run, facts, ports)
-    if not ports and pattern and pattern.startswith("^"):
-        run.notes.problem("rdma", host.name, f"hcas {pattern!r} leaves no ACTIVE RDMA port", "leave fewer out")
     return fabric.natural(fabric.port_name(p) for p in ports)
 
 
@@ -350,8 +374,14 @@ def _facing_peers(run: _Run, facts: HostFacts, ports: tuple[IbPort, ...]) -> tup
     )
     everywhere = {network for network, n in subnets.items() if n == len(run.facts)}
     facing = [o.nic for o in fabric.offers(facts) if o.network in everywhere]
-    names = {name for nic in facing for name in (nic.name, *nic.over)}
-    return tuple(p for p in ports if p.netdev in names) or ports
+    names, below = {nic.name for nic in facing}, {name for nic in facing for name in nic.over}
+    fastest = max((p.rate_gbps or 0.0 for p in ports), default=0.0)
+
+    def faces(port: IbPort) -> bool:
+        # Below a VLAN only the fastest: the management's joins no rails, nor takes the place of routed ones.
+        return port.netdev in names or (port.netdev in below and (port.rate_gbps or 0.0) >= fastest)
+
+    return tuple(p for p in ports if faces(p)) or ports
 
 
 def _other_rdma(run: _Run) -> Iterator[str]:
@@ -360,8 +390,24 @@ def _other_rdma(run: _Run) -> Iterator[str]:
         other = [p.hca for p in run.facts[host.name].ib if p.active and p.link_layer not in (INFINIBAND, ROCE, None)]
         if other:
             named = ", ".join(fabric.natural(other))
-            box = "" if host.engine == "process" or "/dev/infiniband" in run.job.devices else _GIVE_DEVICES
+            given = any(
+                "/dev/infiniband" in one or one == "--privileged" for one in (*run.job.devices, *run.job.docker_args)
+            )
+            box = "" if host.engine == "process" or given else _GIVE_DEVICES
             yield f"{host.name}: {named} (such as EFA) is only used by a plugin for NCCL in the image{box}"
+
+
+def _has_devices(job: Job) -> bool:
+    """Whether containers are given RDMA's devices, or some of them."""
+    return any("/dev/infiniband" in one or one == "--privileged" for one in (*job.devices, *job.docker_args))
+
+
+def _nothing_left(run: _Run) -> Iterator[str]:
+    """Hosts whose `hcas: ^...` leaves no port: meant so, or too much was left out."""
+    for host in run.hosts:
+        ports = run.facts[host.name].ib
+        if any(p.state == _LEFT_OUT for p in ports) and not any(p.active for p in ports):
+            yield f"{host.name}: hcas {_pattern(run.job, host)!r} leaves no ACTIVE RDMA port, NCCL goes by TCP"
 
 
 _GIVE_DEVICES = ", and containers need `devices: [/dev/infiniband]` for it"
@@ -393,7 +439,7 @@ def _network(run: _Run, host: Host, choice: _Choice, hcas: tuple[str, ...], pool
         reasons.append(f"RDMA by {', '.join(hcas)}: ACTIVE and facing peers")
     if run.facts[host.name].name_is_loopback:
         reasons.append(f"the host's own name leads to loopback; pinned by GLOO_SOCKET_IFNAME={offer.nic.name}")
-    some_rdma = any(p.active for f in run.facts.values() for p in f.ib)
+    some_rdma = any(p.active or p.state == _LEFT_OUT for f in run.facts.values() for p in f.ib)
     off = choice.kind == "tcp" and (some_rdma or run.job.fabric.kind == "tcp")
     speed = _speed(run.facts[host.name], offer.nic, () if off or not run.verbs else hcas)
     return HostNetwork(host.name, offer.address.ip, offer.nic.name, choice.kind, hcas, tuple(reasons), off, speed)
