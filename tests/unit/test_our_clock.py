@@ -158,6 +158,29 @@ async def test_a_clock_that_is_set_back_hides_no_silent_rank(cluster: Cluster, m
     assert all(1.0 < event.seconds < 20.0 for event in cluster.of(RankSilent))
 
 
+async def test_a_clock_that_is_set_back_while_ranks_start_hides_no_silent_one(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They run before anybody looks whether the clock was set."""
+    monkeypatch.setattr(supervise, "AFTER_ROOM", 0.0)
+    set_by = [0.0]
+    made = cluster.controller(cluster.plan(stall_after=1.5), clock=lambda: time.time() + set_by[0])
+    begin = supervise.Turns
+
+    def turns() -> supervise.Turns:
+        set_by[0] = -7200.0
+        return begin()
+
+    monkeypatch.setattr(supervise, "Turns", turns)
+
+    async def meanwhile() -> None:
+        await until(lambda: len(cluster.of(RankSilent)) == 2)
+        for host in cluster.hosts:
+            host.containers[0].end(0)
+
+    assert (await cluster.drive(made, meanwhile())).outcome == "succeeded"
+
+
 async def test_a_look_during_which_our_clock_was_set_tells_nothing(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from distui.runs.insight.seen.quiet import Quiet
 from distui.runs.lines.events import Event, Level, Notice
 from distui.runs.lines.explanation import Explanation
 from distui.runs.series.late import LateKept
-from distui.runs.state.our_clock import ClockSet, after
+from distui.runs.state.our_clock import ClockSet, OurClock, after
 from distui.runs.state.reducer import RunState
 from distui.runs.store.end_record import EndRecord
 from distui.runs.task.host_run import HostRun
@@ -56,6 +56,8 @@ class Attempt:
         """What NCCL counted of its communicators by then."""
         self.watch = Watch(plan, emit=run.events.emit, stored=run.stored, facts=facts, clock=run.clock, mask=run.mask)
         self.tracker = self.watch.tracker
+        self.ours = OurClock(run.clock, lambda: self.tracker.waited())
+        """Tells when our clock was set since the attempt began."""
         self.recorded: EndRecord | None = None
         """How the attempt ended, once that is recorded: from then on nothing changes it."""
         self.awaits = False

@@ -17,7 +17,6 @@ from distui.runs.ending.circumstances import Turns, tell_network
 from distui.runs.hosts.stop_word import TO_END, StopWord
 from distui.runs.lines.events import RunStalled, StopAsked, StopReason
 from distui.runs.state import elastic
-from distui.runs.state.our_clock import OurClock
 from distui.runs.state.standstill import Standstill, standstill
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict.evidence import Stop, StopCause
@@ -58,7 +57,7 @@ async def supervise(attempt: Attempt) -> None:
 async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None:
     """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
     tracker, requests, begun = attempt.tracker, attempt.run.requests, attempt.stops_before
-    turns, before, ours = Turns(), BeforeStop(), OurClock(attempt.clock, tracker.waited)
+    turns, before = Turns(), BeforeStop()
     asking = AskTurns(attempt.clock(), attempt.plan.stall_after, insight=any(t.insight for t in attempt.plan.tasks))
     while not (tracker.settled or attempt.watch.broken or requests.detach):
         if tracker.lost_longer_than(_timeout(attempt)) and not _others_end(attempt):
@@ -76,7 +75,7 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
         await attempt.watch.judged_ends.announce_read()
         await _wait_for_change(attempt)
         await attempt.watch.time_passed()
-        if (change := ours.news()) is not None:
+        if (change := attempt.ours.news()) is not None:
             attempt.clock_set(change)
         if tracker.stop_began is None and not 0 <= attempt.clock() - tracker.waited_at <= AFTER_ROOM:
             for silence in attempt.silences.news(attempt.state, attempt.clock()):
