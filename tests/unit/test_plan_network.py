@@ -329,6 +329,12 @@ def test_rdma_that_is_neither_infiniband_nor_roce_is_said_to_be_the_images_busin
     assert [f for _, _, f in chosen(made)] == ["tcp", "tcp"]
     assert [w.partition(" (")[0] for w in made.warnings] == ["a: rdmap0s6", "b: rdmap0s6"]
     assert "`devices: [/dev/infiniband]`" in made.warnings[0]
+    for job in (Job("j", devices=("/dev/infiniband/uverbs0",)), Job("j", docker_args=("--device=/dev/infiniband",))):
+        given = noted(
+            "networks",
+            lambda notes, job=job: choose_routes(job, "nccl", [(Host("a"), hosts[0]), (Host("b"), hosts[1])], notes),
+        )
+        assert "plugin" in given.warnings[0] and "devices:" not in given.warnings[0]
     assert not routes(*hosts, backend="gloo").warnings and not routes(hosts[0]).warnings
     assert not routes(*hosts, fabric=Fabric(kind="tcp")).warnings
 

@@ -390,10 +390,7 @@ def _other_rdma(run: _Run) -> Iterator[str]:
         other = [p.hca for p in run.facts[host.name].ib if p.active and p.link_layer not in (INFINIBAND, ROCE, None)]
         if other:
             named = ", ".join(fabric.natural(other))
-            given = any(
-                "/dev/infiniband" in one or one == "--privileged" for one in (*run.job.devices, *run.job.docker_args)
-            )
-            box = "" if host.engine == "process" or given else _GIVE_DEVICES
+            box = "" if host.engine == "process" or _has_devices(run.job) else _GIVE_DEVICES
             yield f"{host.name}: {named} (such as EFA) is only used by a plugin for NCCL in the image{box}"
 
 
