@@ -1,0 +1,118 @@
+"""The RDMA ports that each host uses: as pinned, else those that face peers; and what is said of the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from distui.facts.host import HostFacts, IbPort
+from distui.plan.network import fabric
+from distui.plan.network.fabric import INFINIBAND, ROCE
+from distui.plan.network.inputs import Inputs
+from distui.spec.hosts.inventory import Host
+from distui.spec.job.job import FabricKind, Job
+
+LEFT_OUT = "left out by hcas"
+"""State of ports of a kind of which `hcas: ^...` leaves none: they make no fabric."""
+_GIVE_DEVICES = ", and containers need `devices: [/dev/infiniband]` for it"
+
+
+def pattern_of(job: Job, host: Host) -> str | None:
+    return job.fabric.hcas if job.fabric.hcas != "inherit" else host.data.hcas
+
+
+def without_left_out(job: Job, host: Host, facts: HostFacts) -> HostFacts:
+    """The facts, where no port counts of a kind of which `hcas: ^...` leaves none."""
+    pattern = pattern_of(job, host)
+    if not pattern or not pattern.startswith("^"):
+        return facts
+    left = replace(facts, ib=fabric.select_hcas(pattern, facts.ib))
+    none = {layer for layer in (INFINIBAND, ROCE) if not fabric.rdma_ports(left, layer)}
+    return replace(
+        facts, ib=tuple(replace(p, state=LEFT_OUT) if p.active and p.link_layer in none else p for p in facts.ib)
+    )
+
+
+def ports_used(inputs: Inputs, host: Host, kind: FabricKind) -> tuple[str, ...]:
+    """`hca:port` of the ports a host uses: as pinned, else the ACTIVE ones that face peers, without those left out."""
+    if kind not in ("ib", "roce"):
+        return ()
+    facts = inputs.facts[host.name]
+    ports = fabric.rdma_ports(facts, INFINIBAND if kind == "ib" else ROCE)
+    pattern = pattern_of(inputs.job, host)
+    if pattern and not pattern.startswith("^"):
+        ports = _pinned_ports(inputs, host, facts, pattern)
+    else:
+        ports = fabric.select_hcas(pattern, ports) if pattern else ports
+        ports = ports if kind == "ib" else _facing_peers(inputs, facts, ports)
+    return fabric.natural(fabric.port_name(p) for p in ports)
+
+
+def _pinned_ports(inputs: Inputs, host: Host, facts: HostFacts, pattern: str) -> tuple[IbPort, ...]:
+    """ACTIVE ports the pattern names; inactive ones are a problem, or a warning with `require: any`."""
+    named = fabric.select_hcas(pattern, facts.ib)
+    active = tuple(p for p in named if p.active)
+    down = [fabric.port_name(p) for p in named if not p.active]
+    if not active or (down and inputs.job.fabric.require == "all"):
+        has = ", ".join(f"{fabric.port_name(p)} {p.state or 'unreadable'}" for p in facts.ib) or "none"
+        inputs.notes.problem("rdma", host.name, f"RDMA ports {pattern!r} are not all ACTIVE (has {has})")
+    elif down:
+        inputs.notes.warnings.append(f"{host.name}: {', '.join(down)} not ACTIVE, left out")
+    return active
+
+
+def _facing_peers(inputs: Inputs, facts: HostFacts, ports: tuple[IbPort, ...]) -> tuple[IbPort, ...]:
+    """A host's RoCE ports whose interface is in a subnet that every host has; all of them when none is."""
+    subnets = Counter(
+        network
+        for f in inputs.facts.values()
+        for network in {o.network for o in fabric.offers(f) if o.network is not None}
+    )
+    everywhere = {network for network, n in subnets.items() if n == len(inputs.facts)}
+    facing = [o.nic for o in fabric.offers(facts) if o.network in everywhere]
+    names, below = {nic.name for nic in facing}, {name for nic in facing for name in nic.over}
+    fastest = max((p.rate_gbps or 0.0 for p in ports), default=0.0)
+
+    def faces(port: IbPort) -> bool:
+        # Below a VLAN only the fastest: the management's joins no rails, nor takes the place of routed ones.
+        return port.netdev in names or (port.netdev in below and (port.rate_gbps or 0.0) >= fastest)
+
+    return tuple(p for p in ports if faces(p)) or ports
+
+
+def other_rdma(inputs: Inputs) -> Iterator[str]:
+    """RDMA ports that are neither InfiniBand nor RoCE: NCCL only uses them by a plugin in the image."""
+    for host in inputs.hosts:
+        other = [p.hca for p in inputs.facts[host.name].ib if p.active and p.link_layer not in (INFINIBAND, ROCE, None)]
+        if other:
+            named = ", ".join(fabric.natural(other))
+            box = "" if host.engine == "process" or _has_devices(inputs.job) else _GIVE_DEVICES
+            yield f"{host.name}: {named} (such as EFA) is only used by a plugin for NCCL in the image{box}"
+
+
+def _has_devices(job: Job) -> bool:
+    """Whether containers are given RDMA's devices, or some of them."""
+    return any("/dev/infiniband" in one or one == "--privileged" for one in (*job.devices, *job.docker_args))
+
+
+def nothing_left(inputs: Inputs) -> Iterator[str]:
+    """Hosts whose `hcas: ^...` leaves no port: meant so, or too much was left out."""
+    for host in inputs.hosts:
+        ports = inputs.facts[host.name].ib
+        if any(p.state == LEFT_OUT for p in ports) and not any(p.active for p in ports):
+            yield f"{host.name}: hcas {pattern_of(inputs.job, host)!r} leaves no ACTIVE RDMA port, NCCL goes by TCP"
+
+
+def check_rails(inputs: Inputs, hcas: Mapping[str, tuple[str, ...]], kind: FabricKind) -> None:
+    """Hosts with fewer RDMA ports than others slow all of them down: fatal when the job insists on the fabric."""
+    most = max(map(len, hcas.values()))
+    strict = inputs.job.fabric.kind == kind and inputs.job.fabric.require == "all"
+    for name, ports in hcas.items():
+        if len(ports) == most:
+            continue
+        what = f"{len(ports)} ACTIVE RDMA ports where other hosts have {most}"
+        if strict:
+            inputs.notes.problem("rdma", name, what, "repair the link, name hcas, or set require: any")
+        else:
+            inputs.notes.warnings.append(f"{name}: {what}")
