@@ -73,7 +73,7 @@ class ClusterSettings:
         return {**self.environ, **self.secrets}
 
     def limits(self, *, adopted: bool = False) -> Limits:
-        """How long a run may take and waits for lost hosts; who takes up another's run does not end it by a limit."""
+        """How long a run may take and waits for lost hosts; who attaches to another's does not end it by a limit."""
         return Limits(run=None if adopted else self.timeout, lost=self.lost_after)
 
     def refuse_readonly(self, what: str, hint: str = "set `readonly: false`") -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from distui.cluster.attach import taking_up
+from distui.cluster.attach import live_run
 from distui.errors import HostError
 from distui.facts.host import Address, Engine, HostFacts, Nic
 from distui.plan.model import RunPlan
@@ -246,7 +246,7 @@ def two_probed_hosts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     async def probed(connector: Connector, hosts: Sequence[Host], *, parallel: int) -> dict[str, HostFacts]:
         return {host.name: facts_of(host.name) for host in hosts}
 
-    monkeypatch.setattr(taking_up, "probe_all", probed)
+    monkeypatch.setattr(live_run, "probe_all", probed)
     return two_hosts(folder, monkeypatch)
 
 

@@ -24,7 +24,7 @@ from distui.cli.printing.loglines import into_file, parse_grep, parse_moment
 from distui.cli.printing.printer import LogView
 from distui.cli.runs.ending import StopShown
 from distui.cli.settings import Settings
-from distui.cluster.attach import ending, following, listing, places, stopping, taking_up
+from distui.cluster.attach import ending, following, listing, live_run, places, stopping
 from distui.cluster.logs import from_files
 from distui.cluster.logs.wanted import Wanted
 from distui.errors import CheckFailed, NotFound, UsageError
@@ -401,8 +401,8 @@ async def test_a_run_that_is_over_while_it_is_looked_for_is_taken_up(store: RunS
     environ: dict[str, str] = {"HOME": str(tmp_path)}
     settings, connector = Settings(environ, tmp_path, config.load({}, environ, tmp_path)), None
     with pytest.raises(NotFound):
-        await taking_up.take_up(settings.cluster, connector, place, (None, {}))  # type: ignore[arg-type]
-    live = await taking_up.take_up(settings.cluster, connector, place, (None, {}), plan)  # type: ignore[arg-type]
+        await live_run.attach(settings.cluster, connector, place, (None, {}))  # type: ignore[arg-type]
+    live = await live_run.attach(settings.cluster, connector, place, (None, {}), plan)  # type: ignore[arg-type]
     assert (live.plan, live.found) == (plan, None)
 
 

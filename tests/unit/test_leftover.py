@@ -429,14 +429,14 @@ def test_the_attempt_that_begins_is_taken_up(
             remove(demo_home)
         return "attempt 2" if len(asked) == 4 else None, {}
 
-    async def take_up(
+    async def attach(
         settings: object, connector: object, place: object, asked: tuple[str, object], *_: object, **__: object
     ) -> None:
         raise NotFound(f"{asked[0]} is taken up")
 
     monkeypatch.setattr(places, "find", find)
     for module in (following, ending):
-        monkeypatch.setattr(module, "take_up", take_up)
+        monkeypatch.setattr(module, "attach", attach)
     done = cli(*words)
     assert "attempt 2 is taken up" in done.err, done.err
     assert "FAILED" not in done.err

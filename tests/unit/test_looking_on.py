@@ -12,7 +12,7 @@ import pytest
 
 from distui.cli.printing.words import report
 from distui.cluster import beside
-from distui.cluster.attach import leftover, taking_up
+from distui.cluster.attach import leftover, live_run
 from distui.cluster.attach.places import RunLocation
 from distui.cluster.settings import ClusterSettings
 from distui.errors import ContactLost, PlanProblem
@@ -73,8 +73,8 @@ def seen_beside(
         return folder
 
     place = RunLocation("r1", stored, HOSTS)
-    reader = taking_up.reader_of(settings, place)
-    return taking_up.beside(settings, place, plan, reader, connected, made)
+    reader = live_run.reader_of(settings, place)
+    return live_run.beside(settings, place, plan, reader, connected, made)
 
 
 async def test_a_view_goes_on_from_the_hosts_when_the_owner_has_left(
@@ -125,7 +125,7 @@ async def test_a_view_ends_when_neither_an_owner_nor_the_hosts_tell(
     async def gone(*_: object) -> None:
         raise ContactLost("run r1 is on no host that answers")
 
-    monkeypatch.setattr(taking_up, "take_up", gone)
+    monkeypatch.setattr(live_run, "attach", gone)
     plan = cluster.plan(launch="beef")
     owner = cluster.controller(plan, detach=True)
     owner.stored.write_plan(to_json(plan))
@@ -167,10 +167,10 @@ async def from_elsewhere(cluster: Cluster, folder: Path, *, looks: bool) -> RunC
     """Somebody on another machine than the run's owner."""
     settings = ClusterSettings({"HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}, readonly=looks)
     place = RunLocation("r1", None, HOSTS)
-    live = await taking_up.take_up(settings, cluster.connector, place)
+    live = await live_run.attach(settings, cluster.connector, place)
     if looks:
-        return taking_up.view(settings, cluster.connector, place, live, folder)
-    return taking_up.adopt(settings, cluster.connector, place, live)
+        return live_run.view(settings, cluster.connector, place, live, folder)
+    return live_run.adopt(settings, cluster.connector, place, live)
 
 
 async def read(reader: RunController, events: list[Event]) -> None:
@@ -272,10 +272,10 @@ async def test_who_goes_on_where_the_run_was_started_waits_for_no_other_attempt(
         host.files[f"/home/u/.local/state/distui/hosts/{host.name}/r1/begins-aa"] = b""
         host.containers[0].end(3)
     place = RunLocation("r1", settings.store.need("r1"), HOSTS)
-    live = await taking_up.take_up(settings, cluster.connector, place)
+    live = await live_run.attach(settings, cluster.connector, place)
     events: list[Event] = []
     async with asyncio.timeout(60):
-        await read(taking_up.adopt(replace(settings, readonly=False), cluster.connector, place, live), events)
+        await read(live_run.adopt(replace(settings, readonly=False), cluster.connector, place, live), events)
     assert isinstance(events[-1], RunEnded) and (events[-1].outcome, events[-1].attempt) == ("failed", 1)
     assert not any(isinstance(event, AttemptEnded) for event in events)
 

@@ -11,8 +11,8 @@ import pytest
 from distui.cli.actions import wait
 from distui.cluster.attach import following, places
 from distui.cluster.attach.following import GoesOn, Over, follow_run, open_run
+from distui.cluster.attach.live_run import Live
 from distui.cluster.attach.places import RunLocation
-from distui.cluster.attach.taking_up import Live
 from distui.cluster.beside import Beside
 from distui.cluster.settings import ClusterSettings
 from distui.errors import ContactLost, DistuiError, NotFound
@@ -105,7 +105,7 @@ async def test_a_run_that_ends_here_while_it_is_taken_up_is_over(
     taken: list[str] = []
     monkeypatch.setattr(places, "find", find)
     monkeypatch.setattr("distui.cluster.attach.leftover.find_launches", nothing)
-    monkeypatch.setattr("distui.cluster.attach.following.take_up", gone)
+    monkeypatch.setattr("distui.cluster.attach.following.attach", gone)
     with pytest.raises(type(error)):
         await opened(stored)
     taken.append("r1")

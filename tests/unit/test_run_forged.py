@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from distui.cluster.attach import removing
+from distui.cluster.attach.live_run import Live
 from distui.cluster.attach.places import Disputed, RunLocation, undisputed
-from distui.cluster.attach.taking_up import Live
 from distui.errors import UsageError
 from distui.facts.host import Trouble
 from distui.plan.labels import task_from_labels
@@ -169,11 +169,11 @@ async def test_a_run_is_not_removed_while_a_task_of_any_attempt_runs(
     async def find(*_: object) -> tuple[FoundRun, dict[str, Trouble]]:
         return ended, {}
 
-    async def take_up(*_: object, **__: object) -> Live:
+    async def attach(*_: object, **__: object) -> Live:
         return Live(ended, plan_of(ended, stored, HOSTS), {}, {})
 
     monkeypatch.setattr(removing, "find", find)
-    monkeypatch.setattr(removing, "take_up", take_up)
+    monkeypatch.setattr(removing, "attach", attach)
     with pytest.raises(UsageError, match="run r1 still runs"):
         await removing.remove_run(None, cluster.connector, RunLocation("r1", stored, HOSTS))  # type: ignore[arg-type]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from distui.cluster.attach.live_run import Live, _made
 from distui.cluster.attach.places import RunLocation
-from distui.cluster.attach.taking_up import Live, _made
 from distui.errors import HostUnreachable, UsageError
 from distui.facts.host import Trouble
 from distui.plan.model import RunPlan

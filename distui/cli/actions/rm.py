@@ -14,8 +14,8 @@ from distui.cli.printing.run_rows import each_named
 from distui.cli.printing.sweeping import tell_swept
 from distui.cli.settings import Settings
 from distui.cluster.attach import places
+from distui.cluster.attach.live_run import Live
 from distui.cluster.attach.removing import RemovedRun, remove_run
-from distui.cluster.attach.taking_up import Live
 from distui.errors import ExitCode, UsageError
 from distui.plan.labels import named_ranks
 from distui.runs.report.history import stored_row

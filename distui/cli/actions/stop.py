@@ -10,8 +10,8 @@ from distui.cli.runs.ending import StopShown
 from distui.cli.settings import Settings
 from distui.cluster.attach.ending import end_run
 from distui.cluster.attach.front_end import agreed
+from distui.cluster.attach.live_run import attach
 from distui.cluster.attach.places import RunLocation
-from distui.cluster.attach.taking_up import take_up
 from distui.errors import ExitCode, UsageError
 from distui.identity import owner
 from distui.plan.labels import named_ranks
@@ -69,7 +69,7 @@ async def _some(
 ) -> int:
     """Some ranks; whoever follows the run sees them fail, and who stopped them."""
     async with wiring.connected(settings, place.hosts) as connector:
-        live = await take_up(settings.cluster, connector, place)
+        live = await attach(settings.cluster, connector, place)
         refuse_unknown(ranks, [rank for task in live.plan.tasks for rank in task.ranks])
         if not await agreed(StopShown(settings, out), live, word):
             return ExitCode.INTERRUPTED

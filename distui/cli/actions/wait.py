@@ -18,7 +18,7 @@ from distui.cli.settings import Settings
 from distui.cluster.attach import places
 from distui.cluster.attach.following import Leftover, Over, open_run
 from distui.cluster.attach.leftover import REST_SECONDS, Rest
-from distui.cluster.attach.taking_up import adopt, reader_of
+from distui.cluster.attach.live_run import adopt, reader_of
 from distui.errors import ContactLost, ExitCode
 from distui.identity import owner
 from distui.plan.labels import named_ranks

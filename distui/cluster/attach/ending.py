@@ -14,10 +14,10 @@ from distui.cluster.attach import places
 from distui.cluster.attach.ending_launch import DRAIN_SECONDS, end_launch, still_there
 from distui.cluster.attach.front_end import Ended, FrontEnd, agreed
 from distui.cluster.attach.leftover import Rest
+from distui.cluster.attach.live_run import Live, adopt, attach, may_have
 from distui.cluster.attach.places import RunLocation, open_here
 from distui.cluster.attach.stopping import stop_beside
 from distui.cluster.attach.sweeping import sweep_run
-from distui.cluster.attach.taking_up import Live, adopt, may_have, take_up
 from distui.cluster.settings import ClusterSettings
 from distui.errors import ExitCode
 from distui.identity import owner
@@ -56,7 +56,7 @@ async def end_run(
         if launch is not None:
             return launch
         asked = await places.find(connector, place)
-    live = await take_up(settings, connector, place, asked, plan, disputed=True)
+    live = await attach(settings, connector, place, asked, plan, disputed=True)
     if not await agreed(front, live, word):
         return Ended(agreed=False)
     began = time.time()

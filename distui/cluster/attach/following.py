@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from distui.cluster.attach import places
 from distui.cluster.attach.leftover import Rest
+from distui.cluster.attach.live_run import Live, adopt, attach, beside, reader_of, view
 from distui.cluster.attach.places import RunLocation
-from distui.cluster.attach.taking_up import Live, adopt, beside, reader_of, take_up, view
 from distui.cluster.beside import Beside
 from distui.cluster.hosts.connecting import Connect
 from distui.cluster.settings import ClusterSettings
@@ -112,7 +112,7 @@ async def open_run(
     if left is not None:
         return Leftover(left, asked[1])
     try:
-        live = await take_up(settings, connector, place, asked)
+        live = await attach(settings, connector, place, asked)
     except (NotFound, ContactLost):
         if (over := over_here(place)) is not None:  # whoever followed it here has just cleaned up
             return over

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from distui.amounts import counted
-from distui.cluster.attach.taking_up import Live
+from distui.cluster.attach.live_run import Live
 from distui.frozen import frozen
 from distui.identity import owner
 from distui.runs.control.controller import RunController

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from distui.cluster.attach.live_run import Live, attach
 from distui.cluster.attach.places import RunLocation, find
 from distui.cluster.attach.sweeping import SweptRun, sweep_run, under_way, whose
-from distui.cluster.attach.taking_up import Live, take_up
 from distui.cluster.settings import ClusterSettings
 from distui.errors import ContactLost, UsageError
 from distui.facts.host import Trouble
@@ -58,7 +58,7 @@ async def remove_run(
     if found is None:
         swept = await _sweep_launches(connector, place, unreachable)
         return RemovedRun(None, {}, (), swept, unreachable)
-    live = await take_up(settings, connector, place, (found, unreachable), disputed=True)
+    live = await attach(settings, connector, place, (found, unreachable), disputed=True)
     if live.runs or any(task.running for task in found.others):
         raise UsageError(f"run {place.run} still runs", hint=f"`distui stop {place.run}` first")
     await _nobody_needs(settings, connector, place, live)

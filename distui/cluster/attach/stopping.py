@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from distui.cluster.attach.taking_up import Live
+from distui.cluster.attach.live_run import Live
 from distui.errors import CheckFailed
 from distui.frozen import frozen
 from distui.identity import owner

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from distui.cluster.attach.taking_up import Live
+from distui.cluster.attach.live_run import Live
 from distui.cluster.logs.folder import into_folder
 from distui.cluster.logs.from_files import show_files
 from distui.cluster.logs.sink import LogSink

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 from distui.cluster.attach import places
+from distui.cluster.attach.live_run import Live, attach
 from distui.cluster.attach.places import RunLocation
-from distui.cluster.attach.taking_up import Live, take_up
 from distui.cluster.hosts.connecting import Connect
 from distui.cluster.logs import from_files, from_hosts
 from distui.cluster.logs.sink import LogSink
@@ -49,7 +49,7 @@ async def read_run(
         return await read_here(settings, place.stored, out, tell, follow=follow, merge=merge)
     async with connect(place.hosts) as connector:
         try:
-            live = await take_up(settings, connector, place)
+            live = await attach(settings, connector, place)
         except NotFound:
             if place.stored is None:
                 raise

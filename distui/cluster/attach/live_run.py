@@ -1,4 +1,4 @@
-"""Takes up runs that go on: for `attach`, `wait` and `stop`."""
+"""Attaches to runs that go on: for `attach`, `wait` and `stop`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Live:
         return self.found is not None and self.found.state in ("running", "partial")
 
 
-async def take_up(
+async def attach(
     settings: ClusterSettings,
     connector: Connector,
     place: RunLocation,
@@ -147,7 +147,7 @@ def _begun_elsewhere(
                 begun = begun or now
                 if not found.unfound or now - begun > STARTED_SECONDS:
                     try:
-                        live = await take_up(settings, connector, place, asked)
+                        live = await attach(settings, connector, place, asked)
                     except places.Disputed as exc:
                         return NoPlan((PlanProblem("attempt", None, exc.message),))
                     return NextAttempt(live.plan, live.facts)
@@ -211,7 +211,7 @@ def beside(
     async def own() -> AsyncIterator[RunController]:
         here = RunLocation(place.run, reader.stored, place.hosts)
         async with connect(place.hosts) as connector:
-            live = await take_up(settings, connector, here, await places.find_again(connector, here))
+            live = await attach(settings, connector, here, await places.find_again(connector, here))
             if settings.readonly:
                 copy = folder()
                 await asyncio.to_thread(_copy, reader.stored, copy)
