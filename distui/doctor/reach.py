@@ -91,6 +91,11 @@ class ReachProblem:
     hint: str = ""
     port: int = 0
     """The port that somebody else listens on there."""
+    error: str = ""
+    """Of a pair: why, as the host's kernel says it; below it from which address to which address and port."""
+    addr: str = ""
+    peer_addr: str = ""
+    peer_port: int = 0
 
 
 @frozen
@@ -280,4 +285,5 @@ def _unreachable(trial: _Trial, peer: _Trial, error: str) -> ReachProblem:
     target = f"{peer.endpoint.addr}:{peer.port}"
     message = f"can't reach {peer.endpoint.host} at {target} from {trial.endpoint.addr}: {error}"
     hint = "a firewall or a wrong interface: pin it with `data: {ifname: ...}` in hosts.yaml or `fabric:` in the job"
-    return ReachProblem(trial.endpoint.host, peer.endpoint.host, message, hint)
+    ours, theirs = trial.endpoint, peer.endpoint
+    return ReachProblem(ours.host, theirs.host, message, hint, 0, error, ours.addr, theirs.addr, peer.port)

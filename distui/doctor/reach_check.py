@@ -8,6 +8,7 @@ from distui.amounts import counted
 from distui.doctor.finding import Check, CheckRow, Finding
 from distui.doctor.host_checks import PORT
 from distui.doctor.reach import Endpoint, Reached, ReachProblem, ReachReport
+from distui.doctor.reach_words import in_words
 from distui.facts.host import HostFacts, ProbeResult
 from distui.plan.model import HostNetwork, Notes, RunPlan
 from distui.plan.network.routes import choose_routes
@@ -120,9 +121,9 @@ def _cell(host: str, peer: str, reached: Reached | None) -> str:
 def _below(report: ReachReport) -> Iterator[str]:
     yield ""
     yield pairs_words(report)
-    for problem in report.problems:
-        yield f"x  {problem.host}: {problem.message}"
-        if problem.hint:
-            yield f"     do  {problem.hint}"
+    for words, hint in in_words(report.problems):
+        yield f"x  {words}"
+        if hint:
+            yield f"     do  {hint}"
     if report.unproved:
         yield f"?  not proved, for lack of python3: {', '.join(report.unproved)}"

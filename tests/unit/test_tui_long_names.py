@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from distui.facts.host import Address, Engine, HostFacts, Nic, Trouble
 from distui.monitor.host_board import HostBoard
 from distui.plan.model import RunPlan
 from distui.plan.plan import plan
+from distui.runs.lines.events import GpuReading
 from distui.runs.report.history import RunRow
 from distui.runs.report.rank_rows import RankRow
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
@@ -225,10 +227,32 @@ def test_the_lag_is_apart_from_the_number_of_a_pane(width: int, name: str) -> No
 def test_hosts_of_a_rank_list_are_told_apart() -> None:
     """Open and folded."""
     for name, end in zip(LONG, ("0001", "0002"), strict=True):
-        folded = rank_lines.folded_line(LOOK, UNICODE, ranks(), (), name, 26).plain
+        folded = rank_lines.folded_line(LOOK, UNICODE, ranks(), (), name, Columns.of(ranks(), 26), 26).plain
         assert f"…{end}" in folded or f"e{end}" in folded
         heads = Columns(steps=False, others=True, load=True).heads(LOOK)
         assert end in rank_lines.host_line(LOOK, ranks(), name, 25, heads).plain
+
+
+@pytest.mark.parametrize("width", [24, 26, 36, 38, 50])
+@pytest.mark.parametrize("count", [1, 8])
+def test_a_folded_host_has_step_and_lag_of_its_slowest_rank(width: int, count: int) -> None:
+    """Below their heads, whatever is left beside them for its name and its GPUs."""
+    rows = [replace(row, gpus=(index,)) for index, row in enumerate(ranks() * 4)][:count]
+    gpus = [GpuReading(index, 50.0, 0, 1) for index in range(count)]
+    at = Columns.of(rows, width)
+    folded = rank_lines.folded_line(LOOK, UNICODE, rows, gpus, "node-0042", at, width).plain
+    head = Line().ends_with(at.heads(LOOK), width - rank_lines.PANE, gap=0).plain
+    assert len(folded) == len(head) and folded.split()[-2:] == ["35", "69"]
+    assert "0042" in folded
+    none = [replace(row, step=None, lag=None) for row in rows]
+    assert rank_lines.folded_line(LOOK, UNICODE, none, gpus, "node-0042", at, width).plain.split()[-2:] == ["-", "-"]
+
+
+def test_a_folded_host_without_gpus_counts_its_ranks() -> None:
+    """In the singular, too."""
+    at = Columns(steps=False, others=True, load=False)
+    for rows, words in ((ranks()[:1], "1 rank"), (ranks(), "2 ranks")):
+        assert rank_lines.folded_line(LOOK, UNICODE, rows, (), "h1", at, 30).plain.endswith(words)
 
 
 @pytest.mark.parametrize("width", [60, 79, 99, 119, 199])

@@ -14,6 +14,7 @@ from typing import Any
 from distui.amounts import counted
 from distui.doctor.reach import prove
 from distui.doctor.reach_check import endpoints_of_plan
+from distui.doctor.reach_words import in_words
 from distui.errors import DistuiError, ExitCode, HostError
 from distui.plan.model import Task
 from distui.runs.attempt.attempt import Attempt
@@ -208,10 +209,8 @@ async def _check_reach(attempt: Attempt, *, force: bool) -> None:
         await attempt.notice("warning", text)
     await refuse_taken(attempt, report.problems, force=force)
     if report.problems:
-        raise LaunchRefused(
-            [f"{p.host}: {p.message}" + (f" ({p.hint})" if p.hint else "") for p in report.problems],
-            ExitCode.CHECK_FAILED,
-        )
+        reasons = [words + (f" ({hint})" if hint else "") for words, hint in in_words(report.problems)]
+        raise LaunchRefused(reasons, ExitCode.CHECK_FAILED)
 
 
 async def _push(attempt: Attempt) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from rich.style import Style
 
-from distui.amounts import duration
+from distui.amounts import counted, duration
 from distui.frozen import frozen
 from distui.runs.lines.events import GpuReading
 from distui.runs.report.rank_rows import RankRow, Tone
@@ -23,6 +24,8 @@ NARROW = 22
 PANE = 2
 """Cells that the number of a pane takes, with the one before it."""
 MOST_TANKS = 8
+FOLDED_NAME = 12
+"""Cells of a folded host's name that its tanks leave it."""
 
 
 @frozen
@@ -158,18 +161,37 @@ def _beside_host(palette: Palette, ranks: Sequence[RankRow], heads: Line | None)
 
 
 def folded_line(
-    palette: Palette, glyphs: Glyphs, ranks: Sequence[RankRow], gpus: Sequence[GpuReading], host: str, width: int
+    palette: Palette,
+    glyphs: Glyphs,
+    ranks: Sequence[RankRow],
+    gpus: Sequence[GpuReading],
+    host: str,
+    columns: Columns,
+    width: int,
 ) -> Line:
-    """A host as one row: its worst state, its name, a tank for each GPU that these ranks have."""
+    """A host as one row: its worst state, its name, a tank for each GPU that these ranks have, step and lag of the
+    slowest one.
+    """
     worst = min(ranks, key=lambda r: {"wrong": 0, "watch": 1, "muted": 2}.get(r.tone, 3))
     line = Line().gap(1).put(glyphs.state(worst.sign), palette.state(worst.sign)).gap(1)
-    ours, end = {gpu for row in ranks for gpu in row.gpus}, Line()
+    room = width - sum(columns.step) - PANE if columns.steps else width - 1
+    end = _of_gpus(palette, glyphs, ranks, gpus)
+    if columns.steps and room - end.width < FOLDED_NAME + line.width:
+        end = Line()
+    style, apart = palette.wrong if worst.tone == "wrong" else palette.text, int(end.width > 0)
+    line.host(host, style, width=max(4, room - line.width - end.width - apart)).ends_with(end, room, gap=apart)
+    if columns.steps:
+        slowest = min(ranks, key=lambda r: math.inf if r.step is None else r.step)
+        _steps(line.gap(max(0, room - line.width)), palette, slowest, *columns.step)
+    return line
+
+
+def _of_gpus(palette: Palette, glyphs: Glyphs, ranks: Sequence[RankRow], gpus: Sequence[GpuReading]) -> Line:
+    """A tank for each GPU that these ranks have; how many ranks there are, where there is none."""
+    ours, line = {gpu for row in ranks for gpu in row.gpus}, Line()
     for gpu in [gpu for gpu in gpus if gpu.index in ours][:MOST_TANKS]:
-        tank(end, palette, glyphs, gpu.utilization_pct, 1)
-    if not end.width:
-        end.put(f"{len(ranks)} ranks", palette.muted)
-    line.host(host, palette.wrong if worst.tone == "wrong" else palette.text, width=max(4, width - end.width - 5))
-    return line.ends_with(end, width - 1, gap=1)
+        tank(line, palette, glyphs, gpu.utilization_pct, 1)
+    return line if line.width else line.put(counted(len(ranks), "rank"), palette.muted)
 
 
 def title_line(palette: Palette, glyphs: Glyphs, rows: Mapping[int, RankRow], width: int, order: str) -> Line:

@@ -211,7 +211,7 @@ class RankList(Vertical):
             ranks = [r for r in self.ranks.values() if r.host == key[5:]]
             if self.folding:
                 gpus = readings(self.samples.get(key[5:]))
-                return rank_lines.folded_line(palette, glyphs, ranks, gpus, key[5:], width)
+                return rank_lines.folded_line(palette, glyphs, ranks, gpus, key[5:], columns, width)
             return rank_lines.host_line(palette, ranks, key[5:], width, None if number else columns.heads(palette))
         if int(key) < 0:
             return self._launcher(int(key), width)
