@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import re
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -40,6 +41,9 @@ KEYS_AT_ONCE = """
 </script>
 """
 """Gives the keys to the terminal of the page as soon as the app paints: else one would have to click it first."""
+FONT_FROM_ELSEWHERE = re.compile(r"<link\b[^>]*//fonts\.googleapis\.com[^>]*>")
+NAMED = '<title>distui</title><link rel="icon" href="data:,">'
+"""What the tab is called. Without an icon of the page the browser would ask for one, which is not there."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -88,11 +92,12 @@ class AppServer(Server):
             self._visits.discard(visit)
 
     async def handle_index(self, request: web.Request) -> Any:
-        """See textual-serve; the page connects to the address under which it was opened."""
+        """See textual-serve; the page connects to where it was opened, and asks for nothing elsewhere."""
         self.public_url = self._address.geturl() if self._address else f"http://{request.host}"
         page = await super().handle_index(request)
         assert isinstance(page, web.Response) and page.text is not None
-        page.text = page.text.replace("</body>", f"{KEYS_AT_ONCE}</body>")
+        text = FONT_FROM_ELSEWHERE.sub("", page.text)
+        page.text = text.replace("</head>", f"{NAMED}</head>").replace("</body>", f"{KEYS_AT_ONCE}</body>")
         return page
 
     @web.middleware

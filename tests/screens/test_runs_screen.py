@@ -61,6 +61,14 @@ async def test_of_two_runs_of_a_name_what_lives_is_listed(open_app: Any, backend
         assert list(app.screen.shown) == [row.run for row in backend.rows[:-1]]
 
 
+async def test_what_has_ended_is_not_counted_as_live(open_app: Any, backend: FakeBackend) -> None:
+    """A detached run that ended by itself is still on its hosts until somebody stops it."""
+    goes_on = RunRow("on", "", "running", ("node01",), 1, "bob@desk", time.time(), live=True)
+    backend.rows = [goes_on, *(replace(goes_on, run=state, state=state) for state in ("succeeded", "failed", "ended"))]
+    async with open_app((120, 36), start="runs") as (app, _):
+        assert "1 live   1 failed" in screen_text(app)
+
+
 async def test_launches_and_what_was_left_are_told_apart(open_app: Any, backend: FakeBackend) -> None:
     """One that is being started can be stopped; of one that was killed, or has ended, a folder is to be removed."""
     old, hosts = time.time() - 3600, ("node01", "node02")

@@ -94,6 +94,11 @@ async def test_the_address_with_the_token_opens_the_page_and_is_not_kept() -> No
             text = await page.text()
             assert f"{address.replace('http', 'ws')}/ws" in text
             assert text.index('id="terminal"') < text.index("keys.focus()") < text.index("</body>")
+            assert "<title>distui</title>" in text, "the tab has a name"
+            named = set(re.findall(r"""(?:src|href)\s*=\s*["']([^"']+)""", text))
+            assert 'rel="icon"' in text
+            assert named, "scripts and style of the page"
+            assert {urlsplit(one).netloc for one in named if not one.startswith("data:")} == {urlsplit(address).netloc}
             assert page.headers["Content-Security-Policy"].startswith("default-src 'self'")
             assert page.headers["Referrer-Policy"] == "no-referrer"
 

@@ -113,7 +113,7 @@ class RunsScreen(View):
     def headline(self, line: Line, palette: Palette) -> None:
         """How many live, failed, and what they take here."""
         rows = app_of(self).rows
-        live = sum(row.live and not row.leftover for row in rows)
+        live = sum(row.goes_on for row in rows)
         failed = sum(row.state == "failed" for row in rows)
         size = sum(row.size for row in rows)
         if self.marked:
