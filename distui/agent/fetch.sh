@@ -170,8 +170,9 @@ check() {
   rm -f -- "$1"
   wrong="$wrong; $3 has sha256 $got, expected $2"
 }
-named() {  # the lines of the sums file: SUM, two characters, NAME
-  while IFS= read -r line <&3; do
+named() {  # the lines of the sums file: SUM, two characters, NAME; the last one may have no end
+  none=yes
+  while IFS= read -r line <&3 || [ -n "$line" ]; do
     line=$(printf '%s' "$line" | tr -d '\r')
     case $line in ''|'#'*) continue;; esac
     want=${line%% *} name=${line#* }; name=${name#[ *]}; name=${name#./}
@@ -180,7 +181,9 @@ named() {  # the lines of the sums file: SUM, two characters, NAME
     [ "${#want}" = 64 ] || fail "$sums: not a line of sha256sum: $(printf '%s' "$line" | cut -c 1-100)"
     want=$(printf '%s' "$want" | tr A-F a-f)
     "$@" "$want" "$name"
+    none=
   done 3<"data/$sums"
+  [ -z "$none" ] || fail "$sums names no file, so that nothing could be checked by it"
 }
 one() {
   case $2 in */*) mkdir -p -- "data/${2%/*}";; esac

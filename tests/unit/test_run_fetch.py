@@ -329,6 +329,33 @@ def test_sums_that_lead_elsewhere(host: Host, web: Web, line: str) -> None:
     assert list(host.home.rglob("x")) == []
 
 
+@pytest.mark.parametrize("client", ["curl", "aws"])
+def test_the_last_sum_may_have_no_line_s_end(host: Host, web: Web, client: str) -> None:
+    """Its file is fetched and checked as all others are; it was passed over, unchecked."""
+    serve(web)
+    web.files["/set/SUMS"] = SUMS.rstrip(b"\n")
+    (host.home / "given").write_bytes(web.files["/set/SUMS"])
+    host.stub("aws", f"mkdir -p data/sub/deep; cp {host.home}/given data/SUMS; echo x >data/sub/deep/ü")
+    if client == "curl":
+        web.files["/set/sub/deep/ü"] = b"wrong"
+    done = host.fetch(f"{web.url}/set/", sums="SUMS", client=(client,))
+    assert done.returncode == 1
+    assert "sub/deep/ü has sha256" in done.stderr
+    assert not host.dir.exists()
+
+
+@pytest.mark.parametrize("text", [b"", b"\n# none\r\n", b"\0\0"])
+@pytest.mark.parametrize("client", ["curl", "aws"])
+def test_sums_that_name_nothing(host: Host, web: Web, text: bytes, client: str) -> None:
+    """Nothing was checked by them, and nothing is put in place."""
+    web.files["/set/SUMS"] = text
+    (host.home / "given").write_bytes(text)
+    host.stub("aws", f"mkdir -p data; cp {host.home}/given data/SUMS; echo x >data/x")
+    done = host.fetch(f"{web.url}/set/", sums="SUMS", client=(client,))
+    assert (done.returncode, done.stderr) == (1, "SUMS names no file, so that nothing could be checked by it\n")
+    assert not host.dir.exists()
+
+
 def test_a_client_of_the_host(host: Host) -> None:
     """It starts in the folder, has the secrets in its environment only, and what it says last is what is told."""
     host.stub("aws", 'echo "$AWS_KEY $*" >data; [ "$AWS_KEY" = "a b" ] || { echo first >&2; echo denied >&2; exit 1; }')
