@@ -631,6 +631,99 @@ def test_what_the_missing_rank_does(process: dict[str, Any], words: str) -> None
     assert found.headline.endswith(f"wait: it {words}")
 
 
+PYTHON = "/usr/lib/python3.11"
+
+
+def waits_in(function: str, state: str = "S") -> dict[str, Any]:
+    """A process whose main thread waits in a function of the kernel."""
+    return {"threads": (Thread("python", state, function, 0.0),)}
+
+
+@pytest.mark.parametrize(
+    ("function", "state", "words"),
+    [
+        ("poll_schedule_timeout.constprop.0", "S", "waits for something to come over a connection or a pipe"),
+        ("anon_pipe_write", "S", "waits for somebody to read from a full pipe"),
+        ("do_wait.isra.0", "S", "waits for a process that it started"),
+        ("wait_woken", "S", "waits for the other end of a connection"),
+        ("rpc_wait_bit_killable", "D", "waits for a file server (NFS)"),
+        ("folio_wait_bit_common", "D", "waits for a disk"),
+        ("do_wait", "D", "waits for a disk"),
+        ("mem_cgroup_handle_over_high", "D", "waits for memory: its container is at its limit"),
+    ],
+)
+def test_what_the_kernel_tells_of_a_rank(function: str, state: str, words: str) -> None:
+    """Whatever the compiler has made of the function's name; a peer that does not read sends nothing either."""
+    found = explain([*waiting(3, without=(1,)), rank(1, group(30), **waits_in(function, state))])
+    assert found.headline.endswith(f"wait: it {words}")
+
+
+def test_a_rank_that_waits_for_a_name_of_a_host() -> None:
+    stack = calls(Frame(f"{PYTHON}/socket.py", 963, "getaddrinfo"))
+    poll = waits_in("poll_schedule_timeout.constprop.0")
+    found = explain([*waiting(3, without=(1,)), rank(1, group(30), stacks=stack, **poll)])
+    assert found.headline.endswith(f"it looks up the name of a host (DNS) at {MAIN}")
+
+
+def with_helpers(*helpers: Process, **process: Any) -> str:
+    """What is said of a rank that has started these."""
+    late = rank(1, group(30), **process)
+    return explain([*waiting(3, without=(1,)), replace(late, helpers=helpers)]).headline.partition("wait: it ")[2]
+
+
+def helper(pid: int, parent: int = 101, name: str = "python", **process: Any) -> Process:
+    return Process(pid, parent, name, process.pop("state", "S"), process.pop("cpu", 0.0), **process)
+
+
+def test_which_process_a_rank_waits_for() -> None:
+    """Also where it reads its output, or looks now and then; of a shell that what it runs; of several none."""
+    runs = calls(Frame(f"{PYTHON}/subprocess.py", 1209, "communicate"))
+    chain = (helper(7, name="sh"), helper(8, 7, "ffmpeg"))
+    for function in ("do_wait", "anon_pipe_read", "poll_schedule_timeout.constprop.0"):
+        told = with_helpers(*chain, stacks=runs, **waits_in(function))
+        assert told == f"waits for a process that it started at {MAIN} (ffmpeg, process 8)"
+    two = with_helpers(helper(7), helper(8), stacks=runs, **waits_in("do_wait"))
+    assert two == f"waits for a process that it started at {MAIN}"
+    assert with_helpers(*chain, stacks=calls(), **waits_in("anon_pipe_read")) == f"waits for data from a pipe at {MAIN}"
+
+
+def test_what_holds_a_data_loader_up() -> None:
+    """The one of its processes that is at a file, before one that computes; others only wait for work."""
+    loads = calls(Frame("/x/site-packages/torch/utils/data/dataloader.py", 9, "__next__"))
+    idle, busy = helper(7, **waits_in("futex_do_wait")), helper(8, cpu=1.0)
+    ways: dict[str, dict[str, Any]] = {
+        " (its process 9 is reading /data/3.tar)": {"busy_with": ("reading", "/data/3.tar")},
+        " (its process 9 waits for a file server (NFS))": waits_in("rpc_wait_bit_killable", "D"),
+        " (its process 9 waits for somebody to open the other end of a fifo)": waits_in("wait_for_partner"),
+        " (its process 8 is busy)": waits_in("hrtimer_nanosleep"),
+    }
+    for more, process in ways.items():
+        told = with_helpers(idle, busy, helper(9, **process), stacks=loads)
+        assert told == f"waits for its data loader at {MAIN}{more}"
+    assert with_helpers(idle, stacks=loads) == f"waits for its data loader at {MAIN}"
+
+
+@pytest.mark.parametrize(
+    ("frames", "left"),
+    [
+        ((Frame(f"{PYTHON}/threading.py", 1583, "_shutdown"),), "a thread"),
+        ((Frame(f"{PYTHON}/threading.py", 1119, "join"),
+          Frame(f"{PYTHON}/concurrent/futures/thread.py", 31, "_python_exit")), "a thread"),
+        ((Frame(f"{PYTHON}/multiprocessing/process.py", 149, "join"),
+          Frame(f"{PYTHON}/multiprocessing/util.py", 360, "_exit_function")), "a process"),
+    ],
+)  # fmt: skip
+def test_a_program_that_has_ended_and_is_kept_alive(frames: tuple[Frame, ...], left: str) -> None:
+    """The others hear nothing of its exception: where what keeps it alive is, as far as that is known."""
+    other = Stack("0x2", False, (Frame("/work/log.py", 5, "send"), Frame(f"{PYTHON}/threading.py", 1, "_bootstrap")))
+    main, lock = Stack("0x1", True, frames), waits_in("futex_do_wait")
+    words = f"has come to its end, perhaps by an exception, and waits for {left} of its own at "
+    assert with_helpers(stacks=(other, main), **lock) == f"{words}/work/log.py:5 in send"
+    assert with_helpers(stacks=(main,), **lock) == f"{words}{frames[0]}"
+    joins = Stack("0x1", True, (Frame(f"{PYTHON}/threading.py", 1119, "join"), MAIN))
+    assert with_helpers(stacks=(joins,), **lock) == f"waits for a lock or another thread at {MAIN}"
+
+
 DEEP = tuple(Frame("/work/model.py", n, "forward") for n in range(100))
 
 

@@ -16,7 +16,7 @@ from distui.runs.insight.asking.closer import look_and_watch
 from distui.runs.insight.asking.look import PATIENCE_S, Asked, Look, look
 from distui.runs.insight.asking.watching import SECONDS
 from distui.runs.insight.hang.places import unplaced
-from distui.runs.insight.seen.doing import BUSY
+from distui.runs.insight.seen.helpers import BUSY
 from distui.runs.insight.seen.ranks import TaskRanks
 from distui.runs.insight.seen.sick import gpus_of
 from distui.runs.lines.events import RanksAsked

@@ -11,7 +11,7 @@ from distui.runs.insight.asking.watching import SECONDS, watch_hosts
 from distui.runs.insight.hang.by_calls import explain_by_calls
 from distui.runs.insight.hang.explain import explain
 from distui.runs.insight.hang.places import said_once
-from distui.runs.insight.seen.doing import BUSY
+from distui.runs.insight.seen.helpers import BUSY
 from distui.runs.insight.seen.ranks import RankSeen, ranks_of
 from distui.runs.insight.seen.sick import health
 from distui.runs.insight.seen.watched import Figures, Watched

@@ -11,16 +11,13 @@ from collections.abc import Mapping, Sequence
 from distui.frozen import frozen
 from distui.runs.insight.hang.by_calls import functions_of, waits_in
 from distui.runs.insight.seen.answers import Collective
-from distui.runs.insight.seen.doing import LOCKED, WAITS, Doing
+from distui.runs.insight.seen.doing import Doing
 from distui.runs.insight.seen.one_group import NCCL
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.seen.stalls import LOADER
+from distui.runs.insight.seen.waits import ALSO_WHO_WAITS, WAITS
 
-_ALSO_WHO_WAITS = frozenset(
-    {"sleeps", "waits for data from the network", "waits for data from a socket", "is being traced", *LOCKED.values()}
-)
-"""What a program does, too, that asks again and again whether a collective is over, or waits for it in torch."""
-_OWN = frozenset(WAITS.values()) - _ALSO_WHO_WAITS
+_OWN = frozenset(WAITS.values()) - ALSO_WHO_WAITS
 
 
 @frozen

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from re import Pattern
+
 from distui.frozen import frozen
 from distui.regex import regex
-from distui.runs.insight.seen.answers import Frame, Process, Stack
+from distui.runs.insight.seen.answers import Frame, Stack
+from distui.runs.insight.seen.helpers import BUSY, at_file_of, computes, of_loader, which
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.seen.stalls import LOADER, hangs, moves, saves, stall_of
+from distui.runs.insight.seen.waits import STARTED, waits_of
 
 _TORCH = r"/torch/(distributed|nn|autograd|optim|utils|multiprocessing|_\w+)[/.]"
 _FOREIGN = regex(rf"(^<|/site-packages/|/dist-packages/|/lib/python3[.0-9]*/|/importlib/|distui_insight|{_TORCH})")
 """Files that are not the user's own: installed packages, torch wherever it is, and Python itself."""
-
-BUSY = 0.5
-"""Cores from which on a process counts as at work."""
 
 
 @frozen
@@ -23,6 +24,8 @@ class Doing:
     words: str
     frame: Frame | None = None
     """The innermost call in the user's own files."""
+    more: str = ""
+    """What tells more of it, as it follows the place: of a process that it waits for."""
     stall: bool = False
     """Whether it is something that takes long now and then and is no fault: a checkpoint, a compile, a download."""
     unsure: bool = False
@@ -39,40 +42,20 @@ class Doing:
 
     @property
     def text(self) -> str:
-        """Both in one line."""
-        return self.words + self.at
+        """All of it in one line."""
+        return self.words + self.at + self.more
 
 
 _CUDA = regex(r"/torch/(cuda|xpu|accelerator)/")
-
-WAITS = {
-    "hrtimer_nanosleep": "sleeps",
-    "do_nanosleep": "sleeps",
-    "clock_nanosleep": "sleeps",
-    "wait_for_partner": "waits for somebody to open the other end of a fifo",
-    "fifo_open": "waits for somebody to open the other end of a fifo",
-    "pipe_read": "waits for data from a pipe",
-    "anon_pipe_read": "waits for data from a pipe",
-    "do_wait": "waits for a process that it started",
-    "kernel_wait4": "waits for a process that it started",
-    "sk_wait_data": "waits for data from the network",
-    "wait_woken": "waits for data from the network",
-    "unix_stream_read_generic": "waits for data from a socket",
-    "unix_stream_data_wait": "waits for data from a socket",
-    "inet_csk_accept": "waits for somebody to connect",
-    "inet_csk_wait_for_connect": "waits for somebody to connect",
-    "locks_lock_inode_wait": "waits for a lock on a file",
-    "flock_lock_inode_wait": "waits for a lock on a file",
-    "posix_lock_inode_wait": "waits for a lock on a file",
-    "fcntl_setlk": "waits for a lock on a file",
-    "ptrace_stop": "is being traced",
-}
-"""Functions of Linux in which a thread waits -> what that means."""
-
-LOCKED = dict.fromkeys(
-    ("futex_do_wait", "futex_wait_queue", "futex_wait_queue_me"), "waits for a lock or another thread"
+_LOOKS_UP = regex(r"/python3[.0-9]*/socket\.py$")
+_STARTS = regex(r"/python3[.0-9]*/(subprocess|multiprocessing/(popen_\w+|pool)|concurrent/futures/process)\.py$")
+_ENDS = (
+    (regex(r"/python3[.0-9]*/threading\.py$"), "_shutdown", "a thread"),
+    (regex(r"/python3[.0-9]*/concurrent/futures/thread\.py$"), "_python_exit", "a thread"),
+    (regex(r"/python3[.0-9]*/concurrent/futures/process\.py$"), "_python_exit", "a process"),
+    (regex(r"/python3[.0-9]*/multiprocessing/util\.py$"), "_exit_function", "a process"),
 )
-"""The same of what every rank does that waits for others, too: nothing of it explains why one is late."""
+"""Where Python waits for what a program has left running, before it ends: file, function, what that is."""
 
 
 def doing(seen: RankSeen) -> Doing:
@@ -87,7 +70,13 @@ def doing(seen: RankSeen) -> Doing:
         return Doing("is being traced, and stopped by that (a debugger?)", frame)
     if process.state in ("Z", "X"):
         return Doing("has ended")
-    stack, at_file = seen.main_stack, _at_file(process)
+    stack, at_file = seen.main_stack, at_file_of(process)
+    if left := _has_ended(stack):
+        return Doing(
+            f"has come to its end, perhaps by an exception, and waits for {left} of its own", _left(seen, stack)
+        )
+    if _inner(stack, _LOOKS_UP, "getaddrinfo"):
+        return Doing("looks up the name of a host (DNS)", frame)
     files = [one.file for one in stack.frames] if stack else []
     if stall := stall_of(files):
         return _stalls(seen, f"{stall} (it is {at_file})" if at_file else stall, frame)
@@ -96,16 +85,19 @@ def doing(seen: RankSeen) -> Doing:
     if at_file:
         return Doing(f"is {at_file}", frame, busy=True)
     if any(LOADER.search(file) for file in files):
-        return Doing("waits for its data loader", frame)
+        return Doing("waits for its data loader", frame, of_loader(seen))
     main = process.threads[0] if process.threads else None
     if main is not None and main.state == "D":
-        return Doing("waits for a disk", frame, busy=True)
+        return Doing(waits_of(main.waits, disk=True), frame, busy=True)
     if _waits_for_gpu(stack):
         return Doing("waits for its GPU", frame, busy=True)
-    if _at_work(process):
+    if computes(process):
         return Doing("is busy with code of its own", frame, busy=True)
-    waits = (WAITS | LOCKED).get(main.waits, "") if main is not None else ""
-    return Doing(waits or ("is" if frame else "waits"), frame, seen=bool(waits or frame))
+    waits = waits_of(main.waits) if main is not None else ""
+    if waits and any(_STARTS.search(file) for file in files):
+        waits = STARTED  # that it reads its output, or looks now and then, says less
+    more = which(seen) if waits == STARTED else ""
+    return Doing(waits or ("is" if frame else "waits"), frame, more, seen=bool(waits or frame))
 
 
 def _stalls(seen: RankSeen, words: str, frame: Frame | None) -> Doing:
@@ -115,24 +107,33 @@ def _stalls(seen: RankSeen, words: str, frame: Frame | None) -> Doing:
     return Doing(words, frame, stall=True, unsure=not moves(seen))
 
 
-def _at_file(process: Process) -> str:
-    """What it does with which file just now: `writing /nfs/step100.pt`."""
-    does, path = process.busy_with or ("", "")
-    return f"{does} {path}" if path.startswith("/") and not path.startswith("/dev/") else ""
+def _inner(stack: Stack | None, file: Pattern[str], function: str) -> bool:
+    """Whether the innermost call is this one."""
+    inner = stack.frames[0] if stack is not None and stack.frames else None
+    return inner is not None and inner.function == function and bool(file.search(inner.file))
+
+
+def _has_ended(stack: Stack | None) -> str:
+    """What the main thread waits for that has come to the end of its program; empty where it has not."""
+    frames = stack.frames if stack is not None else ()
+    own = any(not _FOREIGN.search(frame.file) for frame in frames)
+    called = (
+        what for file, function, what in _ENDS for one in frames if one.function == function and file.search(one.file)
+    )
+    return "" if own else next(called, "")
+
+
+def _left(seen: RankSeen, stack: Stack | None) -> Frame | None:
+    """Where a thread is that still runs; where that is not known, the main one."""
+    others = (one for one in seen.process.stacks if one is not stack) if seen.process is not None else ()
+    frames = (frame for one in others for frame in one.frames if not _FOREIGN.search(frame.file))
+    return next(frames, own_of(stack))
 
 
 def _waits_for_gpu(stack: Stack | None) -> bool:
     """Whether it waits for what it gave its GPU to do: the main thread of CUDA asks again and again meanwhile."""
     inner = stack.frames[0] if stack is not None and stack.frames else None
     return inner is not None and inner.function == "synchronize" and bool(_CUDA.search(inner.file))
-
-
-def _at_work(process: Process) -> bool:
-    """Whether its main thread computes. On a host with more to do than cores it may only be ready to."""
-    main = process.threads[0] if process.threads else None
-    if main is None:
-        return process.cpu >= BUSY
-    return main.state == "R" or (process.cpu >= BUSY and main.cpu >= BUSY / 2)
 
 
 def at_work(seen: RankSeen, act: Doing) -> bool:

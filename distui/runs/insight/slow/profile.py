@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from distui.frozen import frozen
 from distui.regex import regex
 from distui.runs.insight.seen.answers import Frame
-from distui.runs.insight.seen.doing import WAITS, own_of
+from distui.runs.insight.seen.doing import own_of
 from distui.runs.insight.seen.ranks import main_of
 from distui.runs.insight.seen.stalls import LOADER, stall_of
+from distui.runs.insight.seen.waits import waits_of
 from distui.runs.insight.seen.watched import Sample
 
 FEWEST = 10
@@ -98,5 +99,5 @@ def _does(sample: Sample) -> str:
     if sample.state == "R":
         return "computes"
     if sample.state == "D":
-        return "waits for a disk"
-    return WAITS.get(sample.waits, "waits")
+        return waits_of(sample.waits, disk=True)
+    return waits_of(sample.waits, locked=False) or "waits"
