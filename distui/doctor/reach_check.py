@@ -13,6 +13,7 @@ from distui.facts.host import HostFacts, ProbeResult
 from distui.plan.model import HostNetwork, Notes, RunPlan
 from distui.plan.network.routes import choose_routes
 from distui.spec.hosts.inventory import Host
+from distui.spec.hosts.names import fold
 from distui.spec.job.job import Job
 
 REACH = Check(
@@ -126,4 +127,4 @@ def _below(report: ReachReport) -> Iterator[str]:
         if hint:
             yield f"     do  {hint}"
     if report.unproved:
-        yield f"?  not proved, for lack of python3: {', '.join(report.unproved)}"
+        yield f"?  not proved, for lack of python3: {fold(report.unproved)}"

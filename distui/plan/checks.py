@@ -13,6 +13,7 @@ from distui.plan.model import HostNetwork
 from distui.plan.ranks.placement import HostPlacement, busy_words, is_busy
 from distui.regex import regex
 from distui.spec.hosts.inventory import EngineName, Host, Inventory
+from distui.spec.hosts.names import fold
 from distui.spec.job.job import Backend, Job
 from distui.spec.job.placeholders import used
 from distui.whole import whole
@@ -206,7 +207,7 @@ def warn_job(job: Job, places: Sequence[HostPlacement], backend: Backend) -> lis
     warnings = []
     without = [p.name for p in places if not p.gpus]
     if backend == "nccl" and without:
-        warnings.append(f"backend nccl needs GPUs, the run has none on {', '.join(without)}; set gpus_per_host")
+        warnings.append(f"backend nccl needs GPUs, the run has none on {fold(without)}; set gpus_per_host")
     words = (job.command,) if isinstance(job.command, str) else job.command
     unknown = frozenset().union(*map(used, words)) & {"rank", "local_rank"}
     names = ", ".join("{" + n + "}" for n in sorted(unknown))

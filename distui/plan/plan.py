@@ -23,6 +23,7 @@ from distui.plan.ranks.placement import Candidate, HostPlacement, Placement, pla
 from distui.plan.ranks.roles import place_roles
 from distui.plan.tasks import Draft, RunId, tasks_of
 from distui.spec.hosts.inventory import HostPick, Inventory
+from distui.spec.hosts.names import fold_texts
 from distui.spec.job.job import Backend, Job
 
 
@@ -203,7 +204,7 @@ def _run_plan(draft: Draft, notes: Notes, digest: str) -> RunPlan:
         networks=draft.networks,
         tasks=tasks_of(draft, digest),
         reasons=tuple(notes.reasons),
-        warnings=tuple(notes.warnings),
+        warnings=tuple(fold_texts(notes.warnings, [place.name for place in draft.placement.places])),
         hash=digest,
         done_when=tf.done_when(job),
         code=draft.code,

@@ -242,9 +242,9 @@ def test_what_a_host_lacks_is_found_before_the_start(lab: Any, start: Callable[.
     hook = start("true", **GPUS).finish()
 
     assert missing.returncode == 3, missing.stderr
-    assert "image nobody/knows:1 is not on h1, h2, and the job says `pull: never`" in missing.stderr
+    assert "image nobody/knows:1 is not on h[1-2], and the job says `pull: never`" in missing.stderr
     assert away.returncode == 3, away.stderr
-    assert "can't pull 10.9.9.9:5000/me:1 on h2: the image can't be pulled" in away.stderr
+    assert "can't pull 10.9.9.9:5000/me:1 on h[1-2]: the image can't be pulled" in away.stderr
     assert login.returncode == 3, login.stderr
     assert "can't pull 127.0.0.1:5000/me/private:1 on h2: the registry refuses this host" in login.stderr
     assert "docker login" in login.stderr

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from distui.errors import UsageError
 from distui.spec.hosts.inventory import HostPick
-from distui.spec.hosts.names import MAX_NAMES, checked, expand, fold, members, picks
+from distui.spec.hosts.names import MAX_NAMES, checked, expand, fold, fold_texts, members, picks
 
 GROUPS = {"h100": ("node01", "node02"), "cpu": ("gw1",)}
 
@@ -181,3 +181,10 @@ def test_any_text_is_a_set_or_refused(text: str) -> None:
         return
     assert len(found) <= MAX_NAMES
     assert all(p.name[0] != "-" and p.name.isascii() and set("$`'\"; \n&|<>()").isdisjoint(p.name) for p in found)
+
+
+def test_texts_of_several_hosts_are_one() -> None:
+    """What only looks like a host's, or is of another host, stays as it is; each is said once."""
+    hosts = [f"n{number}" for number in range(1, 5)]
+    texts = ["n3: slow", "note: n1", "n1: slow", "n2: hot", "n9: slow", "n4: slow", "note: n1"]
+    assert fold_texts(texts, hosts) == ["n[1,3-4]: slow", "note: n1", "n2: hot", "n9: slow"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from distui.runs.code.source import CodeSource
 from distui.runs.images.context import BuildSource
 from distui.runs.lines.events import PhaseBegun
 from distui.runs.task.host_run import HostRun
+from distui.spec.hosts.names import fold
 
 T = TypeVar("T")
 
@@ -113,10 +115,27 @@ def raise_errors(results: dict[str, T | DistuiError], exit_code: ExitCode) -> No
     errors = [r for r in results.values() if isinstance(r, DistuiError)]
     if errors:
         lost = frozenset(host for host, r in results.items() if isinstance(r, HostUnreachable))
-        raise LaunchRefused([sentence(e) for e in errors], exit_code, lost=lost)
+        raise LaunchRefused(sentences(errors), exit_code, lost=lost)
 
 
-def sentence(error: DistuiError) -> str:
-    """An error with its host and what to do about it."""
-    where = f"{error.host}: " if isinstance(error, HostError) and error.host not in error.message else ""
-    return f"{where}{error.message}" + (f" ({error.hint})" if error.hint else "")
+def sentences(errors: Iterable[DistuiError]) -> list[str]:
+    """Each error as a sentence; those of several hosts that say the same are one, with what to do about the first."""
+    same: dict[tuple[str, str], list[DistuiError]] = {}
+    for error in errors:
+        same.setdefault((_of(error, error.message, ""), _of(error, error.hint, "")), []).append(error)
+    return [sentence(*alike) for alike in same.values()]
+
+
+def sentence(error: DistuiError, *more: DistuiError) -> str:
+    """An error with its host and what to do about it; `more` are the same ones of other hosts."""
+    hosts = fold(e.host for e in (error, *more) if isinstance(e, HostError))
+    message = _of(error, error.message, hosts)
+    where = f"{hosts}: " if hosts and hosts not in message else ""
+    return f"{where}{message}" + (f" ({error.hint})" if error.hint else "")
+
+
+def _of(error: DistuiError, text: str, hosts: str) -> str:
+    """What an error says, of these hosts instead of its own one."""
+    if not isinstance(error, HostError):
+        return text
+    return re.sub(rf"(?<![\w.-]){re.escape(error.host)}(?![\w-])", lambda found: hosts, text)

@@ -18,6 +18,7 @@ from distui.runs.images.context import BuildSource
 from distui.runs.images.push import Engine, push_image
 from distui.runs.lines.text import safe
 from distui.runs.task.host_run import HostRun
+from distui.spec.hosts.names import fold
 
 Found = dict[str, ImageFacts | DistuiError | None]
 """By host its image, None where it is not there."""
@@ -63,7 +64,7 @@ async def _fetch(attempt: Attempt, hosts: Sequence[HostRun], present: Found) -> 
     """Pull it where the policy says so, and say where it is another one."""
     missing = [h for h in hosts if present[h.host] is None]
     if missing and attempt.plan.pull == "never":
-        names = ", ".join(h.host for h in missing)
+        names = fold(h.host for h in missing)
         reason = f"image {attempt.plan.image} is not on {names}, and the job says `pull: never`"
         raise LaunchRefused([reason], ExitCode.CHECK_FAILED)
     pulled = hosts if attempt.plan.pull == "always" else missing
@@ -77,7 +78,7 @@ async def _fetch(attempt: Attempt, hosts: Sequence[HostRun], present: Found) -> 
 async def _pull(attempt: Attempt, hosts: Sequence[HostRun]) -> None:
     if not hosts:
         return
-    await phase(attempt, "image", f"pulling {attempt.plan.image} on {', '.join(h.host for h in hosts)}")
+    await phase(attempt, "image", f"pulling {attempt.plan.image} on {fold(h.host for h in hosts)}")
     raise_errors(await each(hosts, lambda host: host.image.pull()), ExitCode.CHECK_FAILED)
 
 
@@ -98,7 +99,7 @@ async def _build(
     raise_errors(found, ExitCode.CHECK_FAILED)
     wrong = [n for n, f in found.items() if not (isinstance(f, ImageFacts) and f.identity == build.identity)]
     if wrong:
-        text = f"the image was built, but is not among the engine's images on {', '.join(wrong)}"
+        text = f"the image was built, but is not among the engine's images on {fold(wrong)}"
         hint = "a builder of its own keeps it: `docker buildx use default`"
         raise LaunchRefused([f"{text} ({hint})"], ExitCode.CHECK_FAILED)
 
@@ -111,7 +112,7 @@ async def _build_on(attempt: Attempt, hosts: Sequence[HostRun], source: BuildSou
     if source is None or build is None or source.plan.content != build.content:
         message = "the build's context is not what it was when the plan was made: plan again"
         raise LaunchRefused([message], ExitCode.CHECK_FAILED)
-    await phase(attempt, "image", f"building {attempt.plan.image} on {', '.join(h.host for h in hosts)}")
+    await phase(attempt, "image", f"building {attempt.plan.image} on {fold(h.host for h in hosts)}")
     try:
         with await asyncio.to_thread(source.archive) as context:
             results = await each(hosts, lambda host: _build_one(attempt, host, context))
@@ -150,9 +151,7 @@ async def _build_one(attempt: Attempt, host: HostRun, context: IO[bytes]) -> Non
 async def _ensure_image(attempt: Attempt, source: HostRun, hosts: Sequence[HostRun]) -> None:
     """Copy the image from one host to others, so that it has one id on all of them."""
     assert attempt.plan.image is not None
-    await phase(
-        attempt, "image", f"copying {attempt.plan.image} from {source.host} to {', '.join(h.host for h in hosts)}"
-    )
+    await phase(attempt, "image", f"copying {attempt.plan.image} from {source.host} to {fold(h.host for h in hosts)}")
     facts = await source.image.facts()
     engines = await each(hosts, lambda host: host.image.engine())
     raise_errors(engines, ExitCode.CHECK_FAILED)

@@ -38,6 +38,7 @@ from distui.runs.launch.images import ensure_images, looking_at_images
 from distui.runs.launch.leases import PortsTaken, hold, hold_still, refuse_taken, with_other_ports
 from distui.runs.lines.events import HostChanged, RankChanged, TaskStarted
 from distui.runs.task.host_run import HostRun
+from distui.spec.hosts.names import fold
 
 
 async def without_taken_ports(attempt: Attempt, refusal: PortsTaken, taken: dict[str, set[int]]) -> Attempt:
@@ -205,7 +206,7 @@ async def _check_reach(attempt: Attempt, *, force: bool) -> None:
         message = f"the reachability check did not finish: {sentence(exc)}"
         raise LaunchRefused([message], ExitCode.CHECK_FAILED) from exc
     if report.unproved:
-        text = f"no python3 on {', '.join(report.unproved)}: that its peers reach it is not proved"
+        text = f"no python3 on {fold(report.unproved)}: that its peers reach it is not proved"
         await attempt.notice("warning", text)
     await refuse_taken(attempt, report.problems, force=force)
     if report.problems:

@@ -98,6 +98,18 @@ def fold(names: Iterable[str]) -> str:
     return ",".join(r.text() for r in runs)
 
 
+def fold_texts(texts: Iterable[str], hosts: Sequence[str]) -> list[str]:
+    """Texts `HOST: ...` that say the same of several of these hosts as one, `node[01-04]: ...`; in the order of their
+    first, each once.
+    """
+    named: dict[str, set[str]] = {}
+    for text in texts:
+        host, colon, rest = text.partition(": ")
+        known = bool(colon) and host in hosts
+        named.setdefault(rest if known else text, set()).update((host,) if known else ())
+    return [f"{fold(h for h in hosts if h in who)}: {text}" if who else text for text, who in named.items()]
+
+
 def _pieces(text: str, gpus: bool) -> Iterator[tuple[str, tuple[int, ...] | None]]:
     """The parts of a comma-separated expression, each with its GPU picks."""
     words = [w.strip() for w in split(text)]
