@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable
+from functools import lru_cache
 
 from distui.regex import regex
 from distui.runs.verdict.lines.causes import RULES
@@ -122,7 +123,7 @@ def _named(lines: Iterable[str]) -> tuple[str, Cause] | None:
     """
     best: tuple[str, Cause] | None = None
     for line in reversed([line[:MOST] for line in lines]):
-        found = [] if _TOLD.search(line) else [cause for pattern, cause in RULES if pattern.search(line)]
+        found = _causes(line)
         reported = [cause for cause in found if cause.reported]
         cause = min(reported or found, key=_weakness, default=None)
         if cause is not None and (best is None or _weakness(cause) < _weakness(best[1])):
@@ -130,6 +131,12 @@ def _named(lines: Iterable[str]) -> tuple[str, Cause] | None:
         if best is not None and not _weakness(best[1]):
             break
     return best
+
+
+@lru_cache(1024)  # ranks say the same, and the same lines are read again and again
+def _causes(line: str) -> tuple[Cause, ...]:
+    """All that a line may name."""
+    return () if _TOLD.search(line) else tuple(cause for pattern, cause in RULES if pattern.search(line))
 
 
 def _weakness(cause: Cause) -> int:
