@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -23,6 +24,12 @@ signal.signal(signal.SIGTERM, signal.default_int_handler)  # a job that is cance
 # How long an example takes is no promise: a machine may be busy.
 settings.register_profile("distui", deadline=None)
 settings.load_profile("distui")
+
+
+def pytest_collection_finish() -> None:
+    """Tests, and modules they import, stay: who collects garbage need not look through half a million objects again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
