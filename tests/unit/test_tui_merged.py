@@ -236,6 +236,31 @@ def test_a_filter_shows_what_matches_though_old_rows_go(tmp_path: Path, monkeypa
     assert pane.merged.trimmed and len(pane._hits) <= 2 * len(pane.merged.groups)
 
 
+def test_a_filter_looks_only_at_the_rows_that_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of hundreds of thousands of rows all would be looked at with each line; lines that join rows change none."""
+    looked_at: list[Group] = []
+    wanted = MergedPane._wanted
+    monkeypatch.setattr(MergedPane, "_wanted", lambda pane, group: looked_at.append(group) or wanted(pane, group))
+    buffers = {rank: log(tmp_path, rank, *((float(n), f"line {n} of all") for n in range(200))) for rank in range(2)}
+    pane = pane_of(MergedLog(buffers, first=10_000))
+    pane.filter = re.compile(rb"line [0-9]*[05] ")
+    grown(pane)
+    assert pane.rows == 40 and len(looked_at) == 200
+    for n in range(200, 205):
+        for rank, buffer in buffers.items():
+            log(tmp_path, rank, (float(n), f"line {n} of all"))
+            buffer.grow()
+        grown(pane)
+        pane.item(0)
+    assert pane.rows == 41 and len(looked_at) == 205
+    log(tmp_path, 1, (99.5, "line 995 that came late"))
+    buffers[1].grow()
+    grown(pane)
+    assert [pane.item(row)[0].text for row in (19, 20, 21)] == [
+        "line 95 of all", "line 995 that came late", "line 100 of all",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("how", ["plain", "unfolded", "filtered"])
 def test_who_reads_stays_at_its_row_though_old_ones_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str

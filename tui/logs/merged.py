@@ -94,6 +94,8 @@ class MergedLog:
         self._ranges = StepRanges(self.groups)
         self.version = 0
         """Changes when rows before the last ones changed: caches of rows are void."""
+        self.order = 0
+        """Changes when rows came or went elsewhere than at the end, or one stands for others: look at all again."""
         self.trimmed = 0
         """Rows dropped from the front to bound memory; the files have them."""
         self.members = 0
@@ -169,7 +171,7 @@ class MergedLog:
             if not self.members % 64 and time.perf_counter() >= until:
                 break
         if self.fold and not self.held and self.groups:
-            self.version += bool(self._ranges.fold(self.groups[-1].at - FOLD_S))
+            self._reordered(bool(self._ranges.fold(self.groups[-1].at - FOLD_S)))
         self._trim()
         return behind or bool(self._queue)
 
@@ -275,7 +277,11 @@ class MergedLog:
         index = bisect_right(self.groups, group.at, key=lambda g: g.at)
         self.groups.insert(index, group)
         self._ranges.inserted(index)
-        self.version += 1
+        self._reordered()
+
+    def _reordered(self, changed: bool = True) -> None:
+        self.version += changed
+        self.order += changed
 
     def _trim(self) -> None:
         if self.members <= KEPT_LINES:
@@ -287,7 +293,7 @@ class MergedLog:
         self._forget(gone)
         self._ranges.dropped(cut)
         self.trimmed += cut
-        self.version += 1
+        self._reordered()
 
     def _forget(self, rows: Sequence[Group]) -> None:
         """Nothing joins rows that are not there any more: it would be in none."""
@@ -301,7 +307,7 @@ class MergedLog:
         """Show each step of a range in a row of its own, from now on."""
         self._ranges.open(group)
         self._opened = True
-        self.version += 1
+        self._reordered()
 
     def remark(self, group: Group) -> str:
         """What is worth saying of a row at its right edge, in a few letters."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -72,6 +72,8 @@ class MergedPane(Pane):
         self.hosts: dict[str, tuple[int, ...]] = {}
         self._items: list[Item] = []
         self._state: tuple[object, ...] = ()
+        self._indexed = 0
+        """How many groups of the log the items are of."""
         self._strips: OrderedDict[tuple[object, ...], Strip] = OrderedDict()
         self._hits: dict[int, Hit] = {}
         self._trimmed = 0
@@ -103,18 +105,19 @@ class MergedPane(Pane):
         return len(self.merged.groups) if self.plain else len(self._index())
 
     def _index(self) -> list[Item]:
-        state = (
-            self.merged.version,
-            len(self.merged.groups),
-            tuple((key, shown) for key, (_, shown) in self.open.items()),
-            self.filter,
-            self.inverse,
-            self.floor,
-        )
-        if state != self._state:
-            self._state = state
-            self._match()
-            self._items = [item for group in self.merged.groups if self._wanted(group) for item in self._unfold(group)]
+        """What the rows show. Where rows came at the end only those are looked at: there may be many before them."""
+        groups = self.merged.groups
+        unfolded = tuple((key, shown) for key, (_, shown) in self.open.items())
+        changes = self.merged.version if unfolded or self.floor else None  # a member more may be shown, or be earlier
+        state = (self.merged.order, changes, unfolded, self.filter, self.inverse, self.floor)
+        if state != self._state or len(groups) < self._indexed:
+            self._state, self._indexed = state, 0
+            self._items = []
+        if self._indexed < len(groups):
+            new = groups[self._indexed :]
+            self._indexed = len(groups)
+            self._match(new)
+            self._items += [item for group in new if self._wanted(group) for item in self._unfold(group)]
         return self._items
 
     def _wanted(self, group: Group) -> bool:
@@ -124,16 +127,16 @@ class MergedPane(Pane):
             return True
         return self._hits[id(group)].wanted
 
-    def _match(self) -> None:
-        """Try the filter on all groups it was not tried on yet, and on ranges that have more steps by now."""
+    def _match(self, groups: Sequence[Group]) -> None:
+        """Try the filter on those it was not tried on yet, and on ranges that have more steps by now."""
         if self.filter is None:
             return
-        groups, hits = self.merged.groups, self._hits
+        hits = self._hits
         new = [g for g in groups if (hit := hits.get(id(g))) is None or hit.parts != len(g.parts)]
         wanted = set(matching(new, self.filter, inverse=self.inverse))
         hits |= {id(group): Hit(group, len(group.parts), index in wanted) for index, group in enumerate(new)}
-        if len(hits) > 2 * len(groups):
-            self._hits = {id(group): hits[id(group)] for group in groups}
+        if len(hits) > 2 * len(self.merged.groups):
+            self._hits = {key: hits[key] for group in self.merged.groups if (key := id(group)) in hits}
 
     def _unfolded(self, group: Group) -> int:
         """How many members of a group are shown; 0 of one that is folded."""
