@@ -21,7 +21,7 @@ from distui.errors import HostCommandError, PlanProblem, SessionLost
 from distui.facts.host import Gpu, Gpus, HostFacts
 from distui.plan.command.tf import own_ports
 from distui.plan.labels import task_from_labels
-from distui.plan.model import NoPlan, RunPlan
+from distui.plan.model import CodePlan, NoPlan, RunPlan
 from distui.plan.serialize import from_json
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.hosts.discover import FoundRuns, FoundTask, Runner, find_runs
@@ -638,6 +638,21 @@ async def test_a_terminal_is_asked_about_them(
     last = err.getvalue().splitlines()[-2:]
     assert ("h2: GPU 0 is being taken by a launch of ann@desk" in last[-1]) == (not force)
     assert "distui: warning: h1: GPU 0 is busy: python (pid 17, bob)" in "".join(last)
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+async def test_what_is_left_out_of_the_code_is_said_where_a_script_starts_a_run(cluster: Cluster, count: int) -> None:
+    """A program that misses a linked file is not looked for in vain; of many there are a few lines."""
+    left_out = tuple(f"left out, since it leads out of the folder: link {n} -> /data" for n in range(count))
+    code = CodePlan("./", "0" * 64, 1, 1, "/work", "ro", left_out=left_out)
+    err = io.StringIO()
+    settings: Any = {"yes": True, "no_input": True}
+    plan = replace(plan_of(cluster, "mine"), code=code)
+    out = Console(io.StringIO(), err, False, False, None)
+    assert await planview.confirm_plan(cluster.connector, out, settings, plan, [Host("h1")], force=False) == "yes"
+    lines = [f"distui: warning: code: {text}" for text in left_out[:3]]
+    more = ["distui: warning: code: 2 more are left out: `distui plan` has them all"] if count == 5 else []
+    assert err.getvalue().splitlines() == lines + more
 
 
 class Tty(io.StringIO):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from distui.amounts import counted
@@ -18,6 +18,9 @@ from distui.plan.text.render import render_text
 from distui.runs.launch.gpu_users import gpu_users, user_lines
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
+
+MOST_LEFT_OUT = 3
+"""Lines about what is left out of the code where a run starts; the plan has them all."""
 
 
 def show_plan(out: Console, settings: Settings, plan: RunPlan, *, full: bool) -> None:
@@ -76,7 +79,7 @@ async def confirm_plan(
     if asked:
         out.warn(render_text(plan, width=text_width(out)).rstrip())
         await tell_images(connector, out, hosts, plan)
-    for text in plan.warnings:  # the plan has them far above the question
+    for text in (*plan.warnings, *_not_sent(plan)):  # the plan has them far above the question
         out.say(f"distui: warning: {text}", "yellow")
     if not asked:
         return go
@@ -84,6 +87,14 @@ async def confirm_plan(
     if not force and await _tell_users(connector, out, hosts, plan):
         return "share" if await confirm_async(out, settings, f"{what}, and share these GPUs?") else "no"
     return go if await confirm_async(out, settings, f"{what}?", default=True) else "no"
+
+
+def _not_sent(plan: RunPlan) -> Iterator[str]:
+    """What of the code's folder or repository ranks will not find, in a few lines."""
+    left_out = plan.code.left_out if plan.code is not None else ()
+    yield from (f"code: {text}" for text in left_out[:MOST_LEFT_OUT])
+    if len(left_out) > MOST_LEFT_OUT:
+        yield f"code: {len(left_out) - MOST_LEFT_OUT} more are left out: `distui plan` has them all"
 
 
 async def _tell_users(connector: Connector, out: Console, hosts: Sequence[Host], plan: RunPlan) -> bool:
