@@ -224,6 +224,21 @@ def test_the_lag_is_apart_from_the_number_of_a_pane(width: int, name: str) -> No
         assert (quiet.split()[-2:], busy.split()[-2:]) == (["39s", "1"], ["2s", "1"])
 
 
+@pytest.mark.parametrize(
+    ("after", "shown"),
+    [
+        (0.0, "0.0 s"), (2.94, "+2.9 s"), (-9.94, "-9.9 s"), (9.96, "+10 s"), (39.2, "+39 s"), (-120.4, "-120 s"),
+        (999.4, "+999 s"), (3599.0, "+59m"), (-7300.0, "-2h"), (4e6, "+46d"),
+    ],
+)  # fmt: skip
+def test_when_a_rank_ended_is_never_cut(after: float, shown: str) -> None:
+    """After the first failure, or before; with fewer digits when that is long."""
+    row = RankRow(4, "h", (), "stopped", "stopped", "muted", after=after)
+    at = Columns.of([row], 36)
+    line = rank_lines.rank_line(LOOK, UNICODE, row, at, 36, number=2, here=False, pane="1").plain
+    assert line.split("stopped")[1].rstrip("1").strip() == shown
+
+
 def test_hosts_of_a_rank_list_are_told_apart() -> None:
     """Open and folded."""
     for name, end in zip(LONG, ("0001", "0002"), strict=True):

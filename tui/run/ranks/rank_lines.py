@@ -91,6 +91,17 @@ def step_words(step: float, room: int) -> str:
     return words if len(words) <= room else f"{value:.{int(value < 9.95)}f}{unit}"
 
 
+def after_words(after: float) -> str:
+    """How long after the first failure, in six cells: `+2.9 s`, `+39 s`, `+2h`."""
+    if not after:
+        return "0.0 s"
+    if abs(after) < 9.95:
+        return f"{after:+.1f} s"
+    if abs(after) < 999.5:
+        return f"{after:+.0f} s"
+    return ("+" if after > 0 else "-") + duration(abs(after), coarse=True)
+
+
 def rank_line(
     palette: Palette, glyphs: Glyphs, row: RankRow, columns: Columns, width: int, *, number: int, here: bool, pane: str
 ) -> Line:
@@ -115,7 +126,7 @@ def rank_line(
     else:
         line.put(row.word, tone, width=room + 6 - columns.steps - (row.after is not None))
     if row.after is not None:
-        line.put(f"{row.after:+.1f} s" if row.after else "0.0 s", tone, width=6, right=True)
+        line.put(after_words(row.after), tone, width=6, right=True)
     elif columns.others and row.age is None:
         line.gap(5)
     elif columns.others:
