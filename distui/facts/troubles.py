@@ -16,7 +16,7 @@ class SharedTrouble:
 
     hosts: tuple[str, ...]
     message: str
-    """A sentence that names the hosts once: `node[01-04]: refuses connections ...`."""
+    """A sentence that names the hosts: `node[01-04]: refuses connections ...`, `can't pull it on node[01-04]: ...`."""
     hint: str = ""
 
 
@@ -31,8 +31,8 @@ def shared(troubles: Mapping[str, Trouble]) -> tuple[SharedTrouble, ...]:
     found = []
     for (message, _), hosts in same.items():
         first = troubles[hosts[0]]
-        message_text = in_words(hosts[0], first) if len(hosts) == 1 else f"{fold(hosts)}: {for_hosts(hosts, message)}"
-        found.append(SharedTrouble(tuple(hosts), message_text, first.hint))
+        text = in_words(hosts[0], first) if len(hosts) == 1 else _of_all(hosts, first.message, message)
+        found.append(SharedTrouble(tuple(hosts), text, first.hint))
     return tuple(found)
 
 
@@ -40,6 +40,12 @@ def in_words(host: str, trouble: Trouble) -> str:
     """A host's trouble as a sentence that names the host once."""
     named = re.match(rf"{re.escape(host)}(?![\w.-])", trouble.message)
     return trouble.message if named else f"{host}: {trouble.message}"
+
+
+def _of_all(hosts: Sequence[str], first: str, message: str) -> str:
+    """What `without_host` left of the first one's message, with all hosts before it or where that named its own."""
+    text = for_hosts(hosts, message)
+    return text if _ANY_HOST in message and not first.startswith(hosts[0]) else f"{fold(hosts)}: {text}"
 
 
 def lines(troubles: Mapping[str, Trouble]) -> Iterator[str]:

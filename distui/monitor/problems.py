@@ -41,6 +41,8 @@ class Problem:
     hint: str = ""
     gone: bool = False
     """A host that does not answer: nothing else is known of it."""
+    said: str = ""
+    """What is compared with other hosts' problems, where `text` has an address of its own."""
 
     @property
     def weight(self) -> int:
@@ -70,7 +72,7 @@ class Alike:
         one = self.first
         if len(self.problems) == 1:
             return one.text
-        return for_hosts([several.name for several in self.problems], without_host(one.name, one.text))
+        return for_hosts([several.name for several in self.problems], without_host(one.name, one.said or one.text))
 
 
 def problems(
@@ -97,7 +99,8 @@ def problems(
 def of_host(host: HostBoard, now: float) -> Iterator[Problem]:
     """That it does not answer, else everything that is remarked of it."""
     if host.trouble is not None:
-        yield Problem("host", host.name, "wrong", host.trouble.words(host.name), host.trouble.hint, gone=True)
+        said = host.trouble.message
+        yield Problem("host", host.name, "wrong", host.trouble.words(host.name), host.trouble.hint, True, said)
         return
     for remark in remarks(host, now):
         yield Problem("host", host.name, remark.level, remark.text, remark.hint)
@@ -197,7 +200,7 @@ def folded(found: Iterable[Problem]) -> list[Alike]:
     """Problems that several hosts have alike as one, where the first of them stands."""
     alike: dict[tuple[str, ...], list[Problem]] = {}
     for one in found:
-        words = (without_host(one.name, text) for text in (one.text, one.hint))
+        words = (without_host(one.name, text) for text in (one.said or one.text, one.hint))
         key = (one.kind, one.level, *words) if one.kind == "host" else (one.kind, one.level, one.name, one.text)
         alike.setdefault(key, []).append(one)
     return [Alike(tuple(several)) for several in alike.values()]

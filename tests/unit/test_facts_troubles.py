@@ -51,3 +51,9 @@ def test_a_message_that_names_its_host_names_all_hosts_that_have_it() -> None:
     """No placeholder of the comparison is ever shown, and a word HOST of the message's own is left alone."""
     found = shared({n: Trouble("dns", f"{n}: no address for the name '{n}', see HOST") for n in ("n1", "n2")})
     assert [one.message for one in found] == ["n[1-2]: no address for the name 'n[1-2]', see HOST"]
+
+
+def test_a_message_that_names_its_host_in_the_middle_is_not_begun_with_it() -> None:
+    """Where it has several."""
+    found = shared({n: Trouble("image", f"can't pull it on {n}: gone") for n in ("n1", "n2")})
+    assert [one.message for one in found] == ["can't pull it on n[1-2]: gone"]

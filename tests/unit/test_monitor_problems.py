@@ -72,6 +72,21 @@ def test_the_worst_comes_first() -> None:
     assert found[3].hint == "NCCL_DEBUG=INFO tells why"
 
 
+def test_hosts_that_are_down_for_one_reason_are_one_problem() -> None:
+    """Whatever their addresses are; one alone has its address."""
+    b = board("n1", "n2", "n3")
+    for number in (1, 2):
+        said = f"n{number} (10.0.0.{number}:22) refuses connections: no ssh server listens on port 22"
+        hint = f"start sshd there: `ssh -v -o HostName=10.0.0.{number} n{number}`"
+        b.probed(f"n{number}", HostDown(f"n{number}", Trouble("refused", said, hint)), 1)
+    found = problems(b.hosts.values(), {}, (), 2.0)
+    assert [one.text for one in found] == [
+        f"10.0.0.{number}:22 refuses connections: no ssh server listens on port 22" for number in (1, 2)
+    ]
+    (both,) = folded(found)
+    assert (both.name, both.text) == ("n[1-2]", "refuses connections: no ssh server listens on port 22")
+
+
 def test_a_disk_that_is_full_is_remarked() -> None:
     """By the rule of doctor: little room is watched, none is wrong."""
     b = board("h1", "h2", "h3")

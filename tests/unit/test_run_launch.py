@@ -99,7 +99,7 @@ async def test_every_host_out_of_reach_is_named(cluster: Cluster) -> None:
         cluster.connector.down[name] = HostUnreachable(name, f"{name} does not answer", code="timeout")
     await cluster.run(cluster.plan())
 
-    assert "h[1,3] does not answer" in cluster.said()
+    assert "h[1,3]: does not answer" in cluster.said()
 
 
 async def test_a_name_in_use_names_its_owner(cluster: Cluster) -> None:

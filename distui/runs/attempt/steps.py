@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from distui.errors import DistuiError, ExitCode, HostError, HostUnreachable
+from distui.facts.host import Trouble
+from distui.facts.troubles import shared
 from distui.frozen import frozen
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.code.source import CodeSource
 from distui.runs.images.context import BuildSource
 from distui.runs.lines.events import PhaseBegun
 from distui.runs.task.host_run import HostRun
-from distui.spec.hosts.names import fold
 
 T = TypeVar("T")
 
@@ -119,23 +119,17 @@ def raise_errors(results: dict[str, T | DistuiError], exit_code: ExitCode) -> No
 
 
 def sentences(errors: Iterable[DistuiError]) -> list[str]:
-    """Each error as a sentence; those of several hosts that say the same are one, with what to do about the first."""
-    same: dict[tuple[str, str], list[DistuiError]] = {}
-    for error in errors:
-        same.setdefault((_of(error, error.message, ""), _of(error, error.hint, "")), []).append(error)
-    return [sentence(*alike) for alike in same.values()]
+    """Each error with what to do about it; those of several hosts that say the same are one, with that of the first."""
+    errors = list(errors)
+    of_hosts = {e.host: e for e in errors if isinstance(e, HostError)}
+    words = [sentence(e) for e in errors if not isinstance(e, HostError)]
+    for one in shared({host: Trouble(e.code, e.message, e.hint) for host, e in of_hosts.items()}):
+        several = one.message + (f" ({one.hint})" if one.hint else "")
+        words.append(several if len(one.hosts) > 1 else sentence(of_hosts[one.hosts[0]]))
+    return words
 
 
-def sentence(error: DistuiError, *more: DistuiError) -> str:
-    """An error with its host and what to do about it; `more` are the same ones of other hosts."""
-    hosts = fold(e.host for e in (error, *more) if isinstance(e, HostError))
-    message = _of(error, error.message, hosts)
-    where = f"{hosts}: " if hosts and hosts not in message else ""
-    return f"{where}{message}" + (f" ({error.hint})" if error.hint else "")
-
-
-def _of(error: DistuiError, text: str, hosts: str) -> str:
-    """What an error says, of these hosts instead of its own one."""
-    if not isinstance(error, HostError):
-        return text
-    return re.sub(rf"(?<![\w.-]){re.escape(error.host)}(?![\w-])", lambda found: hosts, text)
+def sentence(error: DistuiError) -> str:
+    """An error with its host and what to do about it."""
+    where = f"{error.host}: " if isinstance(error, HostError) and error.host not in error.message else ""
+    return f"{where}{error.message}" + (f" ({error.hint})" if error.hint else "")
