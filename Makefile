@@ -2,10 +2,12 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
-# Tests in this many processes; each brings up a cluster of its own.
+# Tests of training programs in this many processes.
 JOBS   ?= 2
-# Those that need no cluster wait half of their time, so more of them than cores.
+# The other tests wait half of their time, so more of them than cores.
 UNIT_JOBS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# Each brings up a cluster of its own, with three dockerds.
+CLUSTER_JOBS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 6 ? 2 * cores : 12)))
 PYTEST  = $(BIN)/pytest -q --dist worksteal --numprocesses
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
@@ -56,7 +58,7 @@ trainers: $(VENV)/.torch ## tests of the training programs, with torch; no clust
 	$(PYTEST) $(JOBS) tests/trainers
 
 cluster: $(VENV)/.torch ## tests on real sshd and dockerd hosts in network namespaces
-	$(PYTEST) $(JOBS) tests/cluster
+	$(BIN)/pytest -q --dist load --maxschedchunk 1 --numprocesses $(CLUSTER_JOBS) tests/cluster
 
 test-gpu: $(VENV)/.dev ## tests on a real NVIDIA GPU, without Docker and root; GPU_PYTHON has torch with CUDA
 	GPU_PYTHON=$(GPU_PYTHON) $(BIN)/pytest -q --numprocesses 0 tests/gpu

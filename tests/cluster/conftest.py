@@ -26,6 +26,11 @@ HOSTS = 3
 INVENTORY = "version: 1\nhosts:\n  h[1-3]: {}\n"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests first: else the last one would go on alone, when all others have ended."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
     """Three hosts, up once per session and gone after it, also when pytest is killed.

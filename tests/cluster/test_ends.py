@@ -114,6 +114,7 @@ def stopped_silent(lab: Any, done: subprocess.CompletedProcess[str], distui: Dis
 HALF = 'test "$RANK" = 0 && while :; do echo tick; sleep 0.2; done; echo step 118; exec sleep 600'
 
 
+@pytest.mark.long
 def test_a_run_that_ran_out_of_time_names_the_silent_rank(lab: Any, home: Path, distui: Distui) -> None:
     """--timeout: 124, STOPPED; rank 0 spoke to the end."""
     path = job(home, HALF, stall_after="6s")  # the limit is of the whole command, the start too
@@ -122,6 +123,7 @@ def test_a_run_that_ran_out_of_time_names_the_silent_rank(lab: Any, home: Path, 
     stopped_silent(lab, done, distui, "late-1")
 
 
+@pytest.mark.long
 def test_max_duration_names_the_silent_rank(lab: Any, home: Path, distui: Distui) -> None:
     """The hosts end the tasks by themselves, and distui learns of it later."""
     path = job(home, HALF, stall_after="8s", max_duration="25s", image="lab/pytorch:1")
@@ -143,6 +145,7 @@ while True:
 """
 
 
+@pytest.mark.long
 def test_a_cut_network_is_named_when_a_collective_times_out(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """gloo over ib0 of three hosts; the switch swallows h3's packets there, and ssh goes on over eth0.
 

@@ -127,6 +127,7 @@ def test_a_daemon_that_hangs(lab: Any, home: Path, start: Callable[..., Any]) ->
     assert_clean(lab)
 
 
+@pytest.mark.long
 def test_a_stop_while_a_daemon_hangs_or_is_dead(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """Ends by itself, with 6 and what it could not do where; the ranks elsewhere are ended. Later it does the rest."""
     for name, host in (("hung", "h2"), ("dead", "h3")):

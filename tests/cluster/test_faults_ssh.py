@@ -387,6 +387,7 @@ def test_a_start_whose_connection_is_cut_happens_once(lab: Any, start: Callable[
     assert_clean(lab)
 
 
+@pytest.mark.long
 def test_a_host_that_is_cut_off_while_runs_are_started(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """Without a word, while one run is in the middle of `docker run` there and another of sending its code.
 

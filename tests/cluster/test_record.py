@@ -258,6 +258,7 @@ def test_stops_at_one_instant_agree(lab: Lab, home: Path, distui: Distui, tmp_pa
     assert_clean(lab)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("how", "code", "on_term", "engine"),
     [

@@ -234,6 +234,7 @@ def test_torchrun_starts_a_rank_again(lab: Any, home: Path, distui: Distui) -> N
     assert_clean(lab)
 
 
+@pytest.mark.long
 def test_a_node_that_vanishes(lab: Any, home: Path, distui: Distui) -> None:
     """Elastic 1:2: a host cut off does not end the run; what is left on it is named, and `stop` ends it."""
     path = torchrun_job(lab, home, ', nnodes: "1:2", last_call: 2s', 1, 25, "none")

@@ -88,6 +88,7 @@ def printed(done: subprocess.CompletedProcess[str]) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "from another machine"])
 def test_no_value_gets_out(lab: Any, home: Path, distui: Distui, tmp_path: Path, elsewhere: bool) -> None:
     """Of a detached run: read from its hosts, attached to, ended and read from the files, its plan here or not."""

@@ -18,6 +18,7 @@ SEED = 22186
 clean-up, prunes and a late stop."""
 
 
+@pytest.mark.long
 def test_a_short_soak_loses_and_leaves_nothing(lab: Any) -> None:
     """Every numbered line of every rank once, one true verdict for all, nothing of distui on any host."""
     argv = (sys.executable, "-m", "bench.soak", "--runs", "4", "--seed", str(SEED), "--lab", lab.name)

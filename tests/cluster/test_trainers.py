@@ -47,6 +47,7 @@ def finals(done: subprocess.CompletedProcess[str], ranks: int) -> str:
     return str(found["0"])
 
 
+@pytest.mark.long
 def test_the_three_ways_to_meet_train_the_same(lab: Any, distui: Distui, shared: Path) -> None:
     """jobs/mnist.yaml, -env and -file differ in where the ranks meet, so not in what they learn."""
     said, before = set(), set(shared.iterdir())
@@ -73,6 +74,7 @@ ddp.main()
 """
 
 
+@pytest.mark.long
 def test_a_lost_host_costs_nothing_but_time(lab: Any, home: Path, distui: Distui, shared: Path) -> None:
     """torchrun, two by two: a container is killed in the middle; the job run again ends with the same parameters.
 
@@ -108,6 +110,7 @@ def test_a_lost_host_costs_nothing_but_time(lab: Any, home: Path, distui: Distui
     assert finals(by_env, 4) == finals(whole, 4)
 
 
+@pytest.mark.long
 def test_three_hosts_are_one_process(lab: Any, distui: Distui) -> None:
     """jobs/allreduce-sgd.yaml on three hosts prints the losses of one process with the whole batch."""
     apart = distui(*words("allreduce-sgd", "h[1-3]"))

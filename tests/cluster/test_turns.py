@@ -339,6 +339,7 @@ def test_the_app_opens_a_run_between_two_attempts_and_goes_on_with_the_next(
     assert_clean(lab)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
 def test_an_attempt_that_fails_after_its_owner_was_killed_is_the_last(
     lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path, *, elsewhere: bool

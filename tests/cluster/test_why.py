@@ -394,6 +394,7 @@ def test_a_run_that_hangs_is_restarted(begin: Any) -> None:
     assert "attempt 2 of 2" in done.stderr
 
 
+@pytest.mark.long
 def test_a_time_out_of_gloo_names_the_rank_that_did_not_enter(begin: Any) -> None:
     """It is asked where it is before it is stopped, though nothing was asked for before."""
     limit = 'import datetime\ndist.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))'
