@@ -32,4 +32,10 @@ def rows(found: distui.ProbeResult) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    if len(sys.argv) > 2:
+        sys.exit(__doc__)
+    try:
+        asyncio.run(main(*sys.argv[1:]))
+    except distui.DistuiError as error:  # no hosts.yaml, or a wrong one
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)

@@ -27,4 +27,6 @@ def main(job: str, *hosts: str) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

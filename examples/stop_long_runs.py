@@ -40,4 +40,10 @@ async def last_line(cluster: distui.Cluster, run: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(*sys.argv[1:])))
+    if len(sys.argv) not in (2, 3) or not sys.argv[1].replace(".", "", 1).isdecimal():
+        sys.exit(__doc__)
+    try:
+        sys.exit(asyncio.run(main(*sys.argv[1:])))
+    except distui.DistuiError as error:  # no hosts.yaml, or a wrong one
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)

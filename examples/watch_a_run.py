@@ -41,4 +41,10 @@ def show(event: distui.Event) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(sys.argv[1])))
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    try:
+        sys.exit(asyncio.run(main(sys.argv[1])))
+    except distui.DistuiError as error:  # wrong files, hosts out of reach, no plan, a failed check
+        print(f"not started: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

@@ -128,6 +128,33 @@ def test_stopping_runs_that_take_too_long(job: Path) -> None:
     assert run("stop_long_runs", "0").stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("list_gpus", ("a", "b")), ("run_and_read", ()), ("stop_long_runs", ()), ("stop_long_runs", ("soon",)),
+     ("watch_a_run", ())],
+)  # fmt: skip
+def test_what_an_example_needs_is_said(name: str, words: tuple[str, ...]) -> None:
+    """Called without what it needs: its first line, which says how; no traceback."""
+    done = run(name, *words)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{example(name).__doc__}\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("list_gpus", ()), ("run_and_read", ("job.yaml",)), ("stop_long_runs", ("1",)), ("watch_a_run", ("job.yaml",))],
+)
+def test_an_example_without_hosts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: tuple[str, ...]
+) -> None:
+    """The words of the error and its exit code; no traceback."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    done = run(name, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "hosts.yaml" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_listing_gpus(demo_home: Path) -> None:
     """Hosts that answer have a row each."""
     done = run("list_gpus")
