@@ -134,6 +134,19 @@ def test_a_pause_is_no_lateness() -> None:
     assert pause.seconds == pytest.approx(3.0, abs=0.05)
 
 
+@pytest.mark.parametrize("by", [3600.0, -3600.0])
+def test_a_clock_that_is_set_under_way_is_no_pause(by: float) -> None:
+    """A host's clock is set at step 20; with what it says now, all before is an hour off. A real pause later is one."""
+    trace = Trace(tail=0.0, extra=lambda rank, step: 3.0 if rank == 0 and step == 30 else 0.0)
+    steps = list(trace.steps(50))
+    for step in steps[:20]:
+        for rank in (2, 3):
+            step[rank] = [at - by for at in step[rank]]
+    found = lateness(trace.seen(steps, {}, 0.001))
+    assert found.late == ()
+    assert [(pause.rank, pause.times, round(pause.seconds)) for pause in found.pauses] == [(0, 1, 3)]
+
+
 def test_turns_at_being_late_are_no_lateness() -> None:
     """Each step another rank: what holds such a run up is no single one."""
     trace = Trace(extra=lambda rank, step: 0.2 * (step % 4 == rank))

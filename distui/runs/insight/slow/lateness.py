@@ -101,6 +101,11 @@ class _Round:
     late: Mapping[int, float]
     """By how much each rank was later than the others."""
 
+    @property
+    def early(self) -> float:
+        """By how much the first one went on before the last one had entered."""
+        return max(self.entered.values()) - self.left
+
 
 UNEVEN_S = 0.15
 """TCP waits for a fifth of a second before it sends again what nobody has confirmed."""
@@ -143,7 +148,8 @@ def _of_group(name: str, ranks: Sequence[RankSeen], since: float) -> Lateness | 
     for before, one in pairwise(rounds):
         places.setdefault((*_kind(before.collective), *_kind(one.collective)), []).append(one)
     waited = [_waited(place, inside) for place in places.values() if place[0].collective.what.startswith(_ALL_WAIT)]
-    found = [_of_place(name, about, place, inside) for place in waited if len(place) >= FEWEST]
+    resets = frozenset(number for place in places.values() for number in _resets(place))
+    found = [_of_place(name, about, place, inside, resets) for place in waited if len(place) >= FEWEST]
     if not found:
         return None
     worst = max(found, key=lambda one: max((one.usual or {}).values(), default=0.0))
@@ -193,7 +199,14 @@ def _kind(one: Collective) -> tuple[str, str, str]:
 def _waited(place: Sequence[_Round], inside: Sequence[RankSeen]) -> list[_Round]:
     """The rounds in which ranks really waited for the last one, as far as the clocks can tell."""
     wrong = _doubt(inside)
-    return [one for one in place if one.left >= max(one.entered.values()) - wrong]
+    return [one for one in place if one.early <= wrong]
+
+
+def _resets(place: Sequence[_Round]) -> Iterator[int]:
+    """Collectives at which a host's clock was set: in the same place of the step before ranks went on, by the clocks as
+    they are now, long before all had entered.
+    """
+    return (one.collective.number for before, one in pairwise(place) if before.early >= PAUSE_S)
 
 
 def _doubt(inside: Sequence[RankSeen]) -> float:
@@ -202,7 +215,9 @@ def _doubt(inside: Sequence[RankSeen]) -> float:
     return sum(sorted(by_host.values())[-2:]) if len(by_host) > 1 else 0.0
 
 
-def _of_place(name: str, about: str, known: Sequence[_Round], inside: Sequence[RankSeen]) -> Lateness:
+def _of_place(
+    name: str, about: str, known: Sequence[_Round], inside: Sequence[RankSeen], resets: frozenset[int]
+) -> Lateness:
     """Who is late in one place of the steps, in the newest of them; pauses are reported of all."""
     place = known[-STEPS:]
     moments = [median(one.entered.values()) for one in place]
@@ -217,18 +232,19 @@ def _of_place(name: str, about: str, known: Sequence[_Round], inside: Sequence[R
         if usual[rank] - doubt >= floor
         and (count := sum(one - doubt >= floor / 2 and one >= usual[rank] / 3 for one in each)) >= _enough(len(place))
     )
-    after = [one.left - max(one.entered.values()) for one in place]
+    after = [-one.early for one in place]
     long = median(after) + UNEVEN_S
     uneven = sum(one > long for one in after) / len(after)
     least = max(PAUSE_S, PAUSE_STEPS * every)
-    pauses = tuple(_pauses(name, about, known, least + doubt))
+    sound = [one for one in known if one.collective.number not in resets]
+    pauses = tuple(_pauses(name, about, sound, least + doubt))
     newest = max(place[-1].entered.values())
     return Lateness(late, usual, pauses, every, len(place), doubt, uneven, newest)
 
 
 def _pauses(name: str, about: str, known: Sequence[_Round], least: float) -> Iterator[Pause]:
     """Each rank that the others have waited for so long at least."""
-    for rank in known[0].entered:
+    for rank in known[0].entered if known else ():
         found = [(seconds, one.collective) for one in known if (seconds := one.late[rank]) >= least]
         if found:
             seconds, collective = max(found)
