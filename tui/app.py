@@ -274,7 +274,7 @@ class DistuiApp(Places):
     def _ask_runs_again(self) -> None:
         """Not while they are being asked: one that does not answer takes longer than what lies between two times."""
         asking = any(worker.name == "runs" and not worker.is_finished for worker in self.workers)
-        screen = self.screen
+        screen = next(reversed(self.screen_stack), None)  # none when the app is about to end
         wanted = isinstance(screen, View) and (self.current_mode in ("hosts", "runs") or screen.SHOWS_RUNS)
         if wanted and not asking:
             self.ask_runs()

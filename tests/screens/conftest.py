@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fakes import FakeBackend, FakeLive, history, settle
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 from training import PATTERN
 
@@ -47,6 +49,22 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(DistuiApp, "notify", notify_for_long)
     monkeypatch.setattr(Pilot._wait_for_screen, "__defaults__", (300.0,))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rules_once() -> Iterator[None]:
+    """Rules of style are parsed once for all apps with the same variables: each parse is a fifth of an app's start."""
+    parse, known = Stylesheet._parse_rules, {}
+
+    def parse_once(sheet: Stylesheet, *source: Any, **more: Any) -> list[RuleSet]:
+        of = (frozenset(sheet._variables.items()), source, frozenset(more.items()))
+        if of not in known:
+            known[of] = parse(sheet, *source, **more)
+        return known[of]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stylesheet, "_parse_rules", parse_once)
+        yield
 
 
 Open = Callable[..., contextlib.AbstractAsyncContextManager[tuple[DistuiApp, Any]]]

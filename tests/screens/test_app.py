@@ -424,3 +424,11 @@ async def test_the_terminal_rings_when_a_run_ends_that_nobody_looks_at(open_app:
         app._attend()
         assert written[1:] == ["\x07" + CLEARED]
         app._driver.write = paint
+
+
+async def test_the_hosts_are_not_asked_for_runs_by_an_app_that_has_ended(open_app: Any, backend: FakeBackend) -> None:
+    """Its timer may still tick when the screens are gone."""
+    async with open_app() as (app, _):
+        pass
+    assert not app.screen_stack
+    app._ask_runs_again()
