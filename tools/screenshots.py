@@ -163,12 +163,14 @@ async def inside() -> None:
         await camera.hosts()
     for look in BESIDE:
         async with _session(look) as camera:
+            await camera.around()
             await camera.beside()
     async with _session(PLAIN) as camera:
         await camera.failing()
         await camera.afterwards()
-    async with _session(LIGHT) as camera:
-        await camera.failed_again()
+    for look in BESIDE:
+        async with _session(look) as camera:
+            await camera.ended()
     await _many()
 
 
@@ -316,6 +318,33 @@ class _Camera:
         self.shot("run")
         await self.newer()
 
+    async def around(self) -> None:
+        """Beside the run that trains: the help over it, its merged log, a host, the jobs."""
+        await self.until("3 up")
+        await self.keys("3")
+        await self.until("digits-")
+        await self.keys("enter")
+        await self.until("wrap off")
+        await self.rest(4)
+        await self.keys("question_mark")
+        await self.until("type to find")
+        await self.rest(1)
+        self.shot("help")
+        await self.keys("escape", "M")
+        await self.until("fold on")
+        await self.rest(2)
+        await self.keys("k", "k", "z")
+        await self.rest(1)
+        self.shot("merged")
+        await self.keys("escape", "escape", "1", "g", "j", "enter")
+        await self.rest(6)
+        self.shot("host-gpu")
+        await self.keys("escape", "2")
+        await self.until("digits")
+        await self.rest(1)
+        self.shot("jobs")
+        await self.keys("1")
+
     async def newer(self) -> None:
         """From a run that trains: what it measured, what is not well, a finding and how to fix it, a job as text."""
         await self.keys("p")
@@ -385,15 +414,30 @@ class _Camera:
         await self.rest(1)
         self.shot("reach")
 
-    async def failed_again(self) -> None:
-        """The run that failed, played again from what is kept of it."""
+    async def ended(self) -> None:
+        """The runs that ended, in another window or theme: the one that failed is played again from what is kept."""
         await self.until("3 up")
-        await self.keys("3")
+        await self.keys("3", "r")
         await self.until("oom-")
-        await self.keys("slash", *"oom", "enter", "enter")
-        await self.until("FAILED")
+        await self.keys("g")
+        await self.rest(2)
+        self.shot("runs")
+        await self.keys("space", "j", "space", "d")
+        await self.rest(1)
+        self.shot("compare")
+        await self.keys("escape", "slash", *"oom", "enter", "enter")
+        await self.until("to the line" if self.look.size[1] > 24 else "FAILED")
         await self.rest(2)
         self.shot("run-failed")
+        await self.keys("d")
+        await self.rest(1)
+        self.shot("evidence")
+        await self.keys("escape", "4")
+        await self.until("hosts reach each other" if self.look.size[1] > 24 else "Reach")
+        await self.rest(4)
+        await self.keys("n")
+        await self.rest(1)
+        self.shot("doctor")
 
     async def run_it(self) -> None:
         """L, and yes."""
