@@ -154,6 +154,31 @@ async def test_a_visit_is_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             await until(lambda: children() <= before and not being_reaped())
 
 
+async def test_each_visit_is_an_app_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two pages one goes, as a browser that is killed does: the other's app goes on and obeys its keys."""
+    (tmp_path / "hosts.yaml").write_text(HOSTS)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    before = children()
+    async with served(shlex.join(app_argv({"readonly": True}))) as (user, address):
+        await (await user.get(f"{address}/?token={TOKEN}")).read()
+        async with user.ws_connect(f"{address}/ws?width=100&height=30") as stays:
+            await shown(stays, "node01", "Doctor")
+            (first,) = children() - before
+            gone = await user.ws_connect(f"{address}/ws?width=80&height=24")
+            await shown(gone, "node01", "Doctor")
+            assert len(children() - before - {first}) == 1
+            assert gone._writer.transport is not None
+            gone._writer.transport.abort()  # without a word, as the kernel closes a dead browser's connections
+            async with asyncio.timeout(60):
+                await until(lambda: children() - before == {first})
+            await stays.send_json(["stdin", "s"])
+            await shown(stays, "no terminal for ssh")
+            await gone.close()
+        async with asyncio.timeout(60):
+            await until(lambda: children() <= before and not being_reaped())
+
+
 async def test_why_the_app_cannot_start_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An inventory that was broken since the server was started: every line of it, without what a terminal obeys."""
     (tmp_path / "hosts.yaml").write_text('version: 1\nhosts:\n  node01: {prot: 22}\n  "a\\e[2Jb": 1\n')
