@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lab import faults_clock
 from lab.runs import until
 
 Distui = Callable[..., subprocess.CompletedProcess[str]]
@@ -120,6 +121,30 @@ def test_a_slow_backward(slow: Slow, distui: Distui) -> None:
     (late,) = found["lateness"]["late"]
     assert 0.15 < late["seconds"] < 2 and late["steps"] <= 60
     until(lambda: tells(distui("why", "slow").stdout))
+    stop(distui)
+
+
+@pytest.mark.long
+def test_a_late_rank_on_a_host_whose_clock_is_minutes_off(slow: Slow, distui: Distui, lab: Any) -> None:
+    """Nobody is late by that, and who is late is by no more than it is, also when the clock is set meanwhile."""
+    (lab.share / "late").unlink(missing_ok=True)
+    faults_clock.prepare(lab.share)
+    volumes = ["/mnt/pytorch:/pytorch:ro", faults_clock.VOLUME]
+    text = program(backward="rank == 2 and os.path.exists('/pytorch/late') and time.sleep(0.2)")
+    text += "    if step == 30: print('clock', int(time.time()), flush=True)\n"
+    lab.host("h2").fault("clock", "300")
+    found = slow(text, until_line="clock", env=faults_clock.RANKS, volumes=volumes)
+    assert sorted(round(host["ahead"], -1) for host in found["hosts"].values()) == [0, 300], found["hosts"]
+    assert all(late["seconds"] < 60 for late in found["lateness"]["late"]), found["headline"]
+
+    (lab.share / "late").touch()
+    for seconds in ("300", "-300"):
+        lab.host("h2").fault("clock", seconds)
+        found = ask(distui, "straggler")
+        assert found["culprits"] == [2], found["headline"]
+        assert all(0.1 < late["seconds"] < 60 for late in found["lateness"]["late"]), found["headline"]
+    (lab.share / "late").unlink()
+    lab.host("h2").fault("clock-right")
     stop(distui)
 
 

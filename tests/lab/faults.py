@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab import faults_engine, faults_machine, faults_network, faults_ssh
+from lab import faults_clock, faults_engine, faults_machine, faults_network, faults_ssh
 from lab.fault_kinds import CURES, KINDS
 from lab.paths import LabError
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "apply_fault", "heal"]
 
-MODULES = (faults_network, faults_ssh, faults_engine, faults_machine)
+MODULES = (faults_network, faults_ssh, faults_engine, faults_machine, faults_clock)
 """Read for their effect: each registers its kinds."""
 
 CURE_ORDER = (
     *("poweron", "thaw", "cpu-free", "plug", "ifup", "unblackhole", "uncut", "unshape"),
-    *("ssh-cont", "ssh-hostkey-old", "ssh-unset", "ssh-unsetenv", "ssh-allow", "ssh-up"),
+    *("ssh-cont", "ssh-hostkey-old", "ssh-unset", "clock-right", "ssh-unsetenv", "ssh-allow", "ssh-up"),
     *("docker-cont", "docker-back", "docker-fast", "docker-large", "docker-log-own", "docker-up"),
     *("gpu-hook", "rank-cont", "unfill", "gpu-ok", "ib-up", "nfs-ok", "hosts-ok", "sudo-gone"),
     "tools-back",
