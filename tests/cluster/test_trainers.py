@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("trainers")]
 
@@ -22,6 +23,12 @@ def words(job: str, hosts: str = "h[1-2]", **keys: str) -> list[str]:
     settings = {"image": "lab/pytorch:1"} | keys
     pairs = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     return ["run", str(JOBS / f"{job}.yaml"), "-H", hosts, *pairs, "--headless", "-y"]
+
+
+def briefly(job: str, *more: str) -> str:
+    """The command of a file of jobs/ with further arguments: less training shows as much."""
+    command: list[str] = yaml.safe_load((JOBS / f"{job}.yaml").read_text())["command"]
+    return json.dumps([*command, *more])
 
 
 @pytest.fixture
@@ -52,7 +59,7 @@ def test_the_three_ways_to_meet_train_the_same(lab: Any, distui: Distui, shared:
     """jobs/mnist.yaml, -env and -file differ in where the ranks meet, so not in what they learn."""
     said, before = set(), set(shared.iterdir())
     for job in ("mnist", "mnist-env", "mnist-file"):
-        done = distui(*words(job))
+        done = distui(*words(job, command=briefly(job, "--epochs", "2")))
         assert_succeeded(lab, done)
         said.add(finals(done, 2))
     assert len(said) == 1, said
@@ -66,7 +73,7 @@ import ddp
 
 def save(training, save=ddp.Training.save):
     save(training)
-    while training.step == 40:
+    while training.step == 10:
         time.sleep(1)
 
 ddp.Training.save = save
@@ -78,10 +85,10 @@ ddp.main()
 def test_a_lost_host_costs_nothing_but_time(lab: Any, home: Path, distui: Distui, shared: Path) -> None:
     """torchrun, two by two: a container is killed in the middle; the job run again ends with the same parameters.
 
-    The program that loses a host stays at step 40 until then, else it may end before the kill on a busy machine.
+    The program that loses a host stays at step 10 of 23 until then, else it may end before the kill on a busy machine.
     These parameters are also those that launcher `env` ends with, which starts the same ranks without torchrun.
     """
-    arguments = "--batch-size, 4, --epochs, 1, --checkpoint, /pytorch/ddp.pt, --save-every, 20"
+    arguments = "--batch-size, 16, --epochs, 1, --checkpoint, /pytorch/ddp.pt, --save-every, 10"
     command = f"[ddp.py, --backend, gloo, {arguments}]"
     whole = distui(*words("ddp", command=command))
     assert_succeeded(lab, whole)
@@ -91,7 +98,7 @@ def test_a_lost_host_costs_nothing_but_time(lab: Any, home: Path, distui: Distui
     held = command.replace("ddp.py", "/pytorch/held.py")
     with lab.spawn_distui(*words("ddp", command=held), home=home) as program:
         for line in program.stdout:
-            if line.endswith("saved step 40\n"):
+            if line.endswith("saved step 10\n"):
                 break
         lab.host("h2").exec("docker kill -s KILL $(docker ps -q --filter label=distui.run)")
         broken = program.finish()
@@ -101,7 +108,7 @@ def test_a_lost_host_costs_nothing_but_time(lab: Any, home: Path, distui: Distui
     assert_succeeded(lab, again)
 
     resumed = re.findall(r"rank \d/4 resumed at step (\d+) ", again.stdout)
-    assert resumed == ["40"] * 4
+    assert resumed == ["10"] * 4
     assert finals(again, 4) == finals(whole, 4)
 
     (shared / "ddp.pt").unlink()
@@ -113,9 +120,10 @@ def test_a_lost_host_costs_nothing_but_time(lab: Any, home: Path, distui: Distui
 @pytest.mark.long
 def test_three_hosts_are_one_process(lab: Any, distui: Distui) -> None:
     """jobs/allreduce-sgd.yaml on three hosts prints the losses of one process with the whole batch."""
-    apart = distui(*words("allreduce-sgd", "h[1-3]"))
+    brief = ("--epochs", "3", "--log-every", "4")
+    apart = distui(*words("allreduce-sgd", "h[1-3]", command=briefly("allreduce-sgd", *brief)))
     assert_succeeded(lab, apart)
-    alone = "[python3, allreduce_sgd.py, --world-size, 1, --batch-size, 96]"
+    alone = json.dumps(["python3", "allreduce_sgd.py", "--world-size", "1", "--batch-size", "96", *brief])
     together = distui(*words("allreduce-sgd", "h1", command=alone))
     assert_succeeded(lab, together)
 
