@@ -199,6 +199,13 @@ class DistuiApp(Places):
         work(self, self._listen(), name="news")
         self.ask_runs()
 
+    def clear_selection(self) -> None:
+        """See textual. From Python 3.12 on, where its tasks begin at once, an Input of the first screen asks for this
+        before that screen is on the stack.
+        """
+        if self.screen_stack:
+            super().clear_selection()
+
     def _handle_exception(self, error: Exception) -> None:
         """See textual. Errors raised on purpose are reported; a bug ends the app without a traceback on the screen."""
         if isinstance(error, DistuiError):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import re
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,6 +19,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from aiohttp import web
 from textual_serve.server import Server
+
+from distui.regex import regex
 
 LEAVING_S = 10.0
 """So long apps have to leave when the server ends."""
@@ -41,7 +42,7 @@ KEYS_AT_ONCE = """
 </script>
 """
 """Gives the keys to the terminal of the page as soon as the app paints: else one would have to click it first."""
-FONT_FROM_ELSEWHERE = re.compile(r"<link\b[^>]*//fonts\.googleapis\.com[^>]*>")
+FONT_FROM_ELSEWHERE = regex(r"<link\b[^>]*//fonts\.googleapis\.com[^>]*>")
 NAMED = '<title>distui</title><link rel="icon" href="data:,">'
 """What the tab is called. Without an icon of the page the browser would ask for one, which is not there."""
 

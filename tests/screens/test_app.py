@@ -18,6 +18,7 @@ from distui.errors import HostUnreachable
 from distui.monitor.figures import HostNews
 from distui.runs.lines.events import RunEnded
 from distui.runs.report.attention import CLEARED, Attention, Terminal
+from distui.tui.app import DistuiApp
 from distui.tui.dialogs.confirm import Confirm
 from distui.tui.dialogs.quit import QuitScreen
 from distui.tui.frame.context import work
@@ -432,3 +433,10 @@ async def test_the_hosts_are_not_asked_for_runs_by_an_app_that_has_ended(open_ap
         pass
     assert not app.screen_stack
     app._ask_runs_again()
+
+
+def test_an_input_may_be_made_before_the_first_screen_is_there(backend: FakeBackend) -> None:
+    """With Textual's eager tasks (Python 3.12 and later) it asks for this then: the app did not start."""
+    app = DistuiApp(backend)
+    assert not app.screen_stack
+    app.clear_selection()

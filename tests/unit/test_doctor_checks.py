@@ -164,7 +164,9 @@ def test_who_reaches_whom_is_a_row_and_a_table() -> None:
     """The pair that fails stands in its cell and in words; a host that reaches all tells the slowest."""
     good, bad = Reached("", 0.21), Reached("timed out")
     table = {"n1": {"n2": good, "n3": good}, "n2": {"n1": good, "n3": bad}}
-    report = ReachReport((ReachProblem("n2", "n3", "can't reach n3", "look"),), 4, ("n3",), table, 3)
+    report = ReachReport(
+        (ReachProblem("n2", "n3", "", "look", 0, "timed out", "10.0.0.2", "10.0.0.3", 9),), 4, ("n3",), table, 3
+    )
     row = reach_row(("n1", "n2", "n3"), report)
     assert [(f.host, f.verdict) for f in row.findings] == [("n1", "ok"), ("n2", "fail"), ("n3", "skip")]
     assert row.findings[0].saw == "reaches 2 others, slowest 0.2 ms"
@@ -175,7 +177,7 @@ def test_who_reaches_whom_is_a_row_and_a_table() -> None:
         "3  n3      ?      ?      .",
         "",
         "4 of 6 pairs tried, 3 of them reach each other",
-        "x  n2: can't reach n3",
+        "x  n2: can't reach n3 at 10.0.0.3:9 from 10.0.0.2: timed out",
         "     do  look",
         "?  not proved, for lack of python3: n3",
     ]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -117,6 +117,7 @@ def test_nor_from_its_left(text: str, width: int, shown: str) -> None:
     assert cut_left(text, width) == shown
 
 
+@example("0e0.1", 2)
 @given(st.text("ab 0123.,%e-日", max_size=40), st.integers(0, 30))
 def test_what_is_left_of_a_text_has_its_numbers(text: str, width: int) -> None:
     """Whatever it is, and in a row of pieces."""

@@ -22,7 +22,9 @@ LAST_CELLS = 4
 _DOMAIN = regex(r"(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}")
 """What follows the first label of a host's full name."""
 UNIT_CELLS = 3
-_NUMBER = regex(rf"[0-9]+(?:[.,][0-9]+)*(?:[eE][-+]?[0-9]+)?(?:[A-Za-z%]{{1,{UNIT_CELLS}}}(?![A-Za-z0-9_]))?")
+_NUMBER = regex(
+    rf"[0-9]+(?:[.,][0-9]+)*(?:[eE][-+]?[0-9]+(?![.,]?[0-9]))?(?:[A-Za-z%]{{1,{UNIT_CELLS}}}(?![A-Za-z0-9_]))?"
+)
 """A number with all that makes it another one: decimals, thousands, the exponent, a unit right behind it."""
 _OF_NUMBERS = frozenset("0123456789.,+-eE")
 
