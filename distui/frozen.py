@@ -50,8 +50,10 @@ class _Late:
         self._owner, self._name = owner, name
 
     def __get__(self, instance: object, owner: type) -> object:
-        setattr(self._owner, self._name, self._make(self._owner))
-        return getattr(owner if instance is None else instance, self._name)
+        made: Any = self._make(self._owner)
+        setattr(self._owner, self._name, made)
+        # `inspect` gives the class as the instance, to have a method bound to it.
+        return made.__get__(instance, owner) if hasattr(made, "__get__") else made
 
 
 def _names(given: Mapping[str, object], option: str) -> tuple[str, ...]:
