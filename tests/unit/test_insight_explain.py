@@ -873,7 +873,7 @@ def test_nobody_tells() -> None:
         "rank 1: collectives: no such server",
         "rank 2: it was not asked",
         "rank 3: exit 1",
-        "rank 4: has begun no collective yet",
+        "rank 4: torch 2.13.0 has recorded no collective of it",
     )
 
 

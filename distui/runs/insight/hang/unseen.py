@@ -26,7 +26,7 @@ def why_silent(seen: RankSeen) -> str:
         return seen.ended or seen.why_not or "can't be seen"
     if not process.torch:
         return "no torch.distributed in use, or started with `insight: off` or as `python -I`"
-    return "; ".join(process.unasked) or "has begun no collective yet"
+    return "; ".join(process.unasked) or f"torch {process.torch} has recorded no collective of it"
 
 
 def reasons(ranks: Sequence[RankSeen]) -> Iterator[str]:
