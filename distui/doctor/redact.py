@@ -11,6 +11,8 @@ from distui.facts.host import HostFacts, ProbeResult
 from distui.frozen import frozen
 from distui.regex import regex
 from distui.spec.hosts.inventory import Host
+from distui.spec.hosts.names import expand, fold
+from distui.spec.yaml.problems import Wrong
 
 _COMMON = frozenset({"root", "nobody", "localhost", "git", "admin", "ubuntu", "debian", "centos", "rocky", "ec2-user"})
 """Names that tell nothing of anybody."""
@@ -28,6 +30,8 @@ _AT = r"(?<=@)(?!sha256:)[A-Za-z][\w-]*(?![\w.-])"
 _DOMAIN = r"(?<![\w.-])(?:[A-Za-z0-9_](?:[\w-]*\w)?\.)+[A-Za-z]{2,}(?![\w-]|\.\w)"
 _REGISTRY = r"(?<![\w./:-])[A-Za-z][\w-]*(?=:\d{2,5}/\w)"
 """One without a domain, before the path of an image."""
+_SEVERAL = r"(?<![\w.-])[\w.-]*(?:\[[0-9,-]+\][\w.-]*)+"
+"""Names of hosts with ranges."""
 
 _PUBLIC = ("docker.io", "nvcr.io", "ghcr.io", "quay.io", "github.com", "nvidia.com", "pytorch.org")
 """Domains that everybody uses."""
@@ -102,10 +106,20 @@ class Redactor:
         """A text without them."""
         text = re.sub(_AGENT_KEY, partial(self._replaced, "key"), text)
         if self._known is not None:
+            text = re.sub(_SEVERAL, self._all_of, text)
             text = self._known.sub(lambda m: self._names[m[0]], text)
         for kind, pattern in _BY_FORM:
             text = re.sub(pattern, partial(self._replaced, kind), text)
         return text
+
+    def _all_of(self, found: re.Match[str]) -> str:
+        """Hosts that are written as one: `node[01-04]`."""
+        try:
+            names = expand(found[0])
+        except Wrong:
+            return found[0]
+        known = any(name in self._names for name in names)
+        return fold(dict.fromkeys(self._names.get(name, name) for name in names)) if known else found[0]
 
     def _replaced(self, kind: str, found: re.Match[str]) -> str:
         word = found[0]

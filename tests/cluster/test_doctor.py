@@ -49,7 +49,7 @@ def test_a_firewall_is_found_by_proof(lab: Any, home: Path, distui: Distui, tmp_
         member = tar.extractfile("distui-doctor/reach.txt")
         assert member is not None
         text = member.read().decode()
-    assert "host1: can't reach host2 at addr" in text
+    assert "host[1,3]: can't reach host2 at addr" in text
     assert "10.7" not in text
 
 

@@ -138,6 +138,20 @@ def test_logins_keys_of_cards_and_hosts_with_common_names_are_replaced(text: str
     assert Redactor((Host("git"),), {}).text(text) == without
 
 
+@pytest.mark.parametrize(
+    ("text", "without"),
+    [
+        ("FAIL  gpu[07-09]  ssh login", "FAIL  host[1-3]  ssh login"),
+        ("gpu[07,09],gw.corp.example: down", "host[1,3],host4: down"),
+        ("argv[1], x[9-1] and x[1-2]", "argv[1], x[9-1] and x[1-2]"),
+    ],
+)
+def test_hosts_that_are_written_as_one_are_replaced(text: str, without: str) -> None:
+    """A check that several have alike, whoever can't reach the same one."""
+    hosts = tuple(Host(name) for name in ("gpu07", "gpu08", "gpu09", "gw.corp.example"))
+    assert Redactor(hosts, {}).text(text) == without
+
+
 def test_equal_names_are_one_and_different_ones_are_not() -> None:
     """Whatever their case, and whether they were known before."""
     known = {"n": SshNames(hosts=("a1.corp.example",), jumps=("b.corp.example",), users=("amy",))}
