@@ -46,6 +46,17 @@ async def served(command: str = "true", proxy: str = "") -> AsyncIterator[tuple[
         yield user, f"http://127.0.0.1:{running.port}"
 
 
+@asynccontextmanager
+async def visited(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[ClientSession, str]]:
+    """The same of the app with these hosts, by a browser that has opened the page."""
+    (folder / "hosts.yaml").write_text(HOSTS)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.chdir(folder)
+    async with served(shlex.join(app_argv({"readonly": True}))) as (user, address):
+        await (await user.get(f"{address}/?token={TOKEN}")).read()
+        yield user, address
+
+
 @pytest.mark.parametrize("path", ["/", "/ws", "/static/js/textual.js", "/download/x", "/?token=", "/?token=other"])
 async def test_nothing_is_shown_without_the_token(path: str) -> None:
     """Neither the page nor what it is made of; the socket does not start an app."""
@@ -135,12 +146,8 @@ async def test_behind_a_proxy_the_page_has_its_address(host: str) -> None:
 @pytest.mark.parametrize("leave", ["q", "close the page"])
 async def test_a_visit_is_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leave: str) -> None:
     """It is painted, obeys keys, has no shell to lend, and its process is gone with the page."""
-    (tmp_path / "hosts.yaml").write_text(HOSTS)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
     before = children()
-    async with served(shlex.join(app_argv({"readonly": True}))) as (user, address):
-        await (await user.get(f"{address}/?token={TOKEN}")).read()
+    async with visited(tmp_path, monkeypatch) as (user, address):
         async with user.ws_connect(f"{address}/ws?width=100&height=30") as page:
             await shown(page, "node01", "Doctor")
             assert children() > before
@@ -156,12 +163,8 @@ async def test_a_visit_is_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 async def test_each_visit_is_an_app_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two pages one goes, as a browser that is killed does: the other's app goes on and obeys its keys."""
-    (tmp_path / "hosts.yaml").write_text(HOSTS)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
     before = children()
-    async with served(shlex.join(app_argv({"readonly": True}))) as (user, address):
-        await (await user.get(f"{address}/?token={TOKEN}")).read()
+    async with visited(tmp_path, monkeypatch) as (user, address):
         async with user.ws_connect(f"{address}/ws?width=100&height=30") as stays:
             await shown(stays, "node01", "Doctor")
             (first,) = children() - before
