@@ -46,8 +46,7 @@ def _where(pairs: Mapping[tuple[str, str], ReachProblem], hosts: Sequence[str], 
     """Whom these hosts can't reach, with what is one address."""
     names = natural(theirs)
     one = pairs[hosts[0], names[0]]
-    port = f":{one.peer_port}" if len(hosts) == len(names) == 1 else ""
-    at = f" at {one.peer_addr}{port}" if len(names) == 1 else ""
+    at = f" at {one.peer_addr}:{one.peer_port}" if len(names) == 1 else ""
     return f"{_fold(theirs)}{at}" + (f" from {one.addr}" if len(hosts) == 1 else "")
 
 
