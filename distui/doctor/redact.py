@@ -105,21 +105,21 @@ class Redactor:
     def text(self, text: str) -> str:
         """A text without them."""
         text = re.sub(_AGENT_KEY, partial(self._replaced, "key"), text)
+        text = re.sub(_SEVERAL, self._all_of, text)
         if self._known is not None:
-            text = re.sub(_SEVERAL, self._all_of, text)
             text = self._known.sub(lambda m: self._names[m[0]], text)
         for kind, pattern in _BY_FORM:
             text = re.sub(pattern, partial(self._replaced, kind), text)
         return text
 
     def _all_of(self, found: re.Match[str]) -> str:
-        """Hosts that are written as one: `node[01-04]`."""
+        """Hosts that are written as one, `node[01-04]`: each as if it stood alone."""
         try:
             names = expand(found[0])
         except Wrong:
             return found[0]
-        known = any(name in self._names for name in names)
-        return fold(dict.fromkeys(self._names.get(name, name) for name in names)) if known else found[0]
+        without = tuple(map(self.text, names))
+        return fold(dict.fromkeys(without)) if without != names else found[0]
 
     def _replaced(self, kind: str, found: re.Match[str]) -> str:
         word = found[0]
@@ -168,7 +168,8 @@ _BY_FORM = (
 )
 """What is known by its form, in this order."""
 
-_MADE = regex(r"(?:host|user|jump|key|print|mac|addr|id|name)\d+")
+_MADE = regex(r"(?:host|user|jump|key|print|mac|addr|id|name)\d*")
+"""Names that were given here; without a number those of several, before its brackets."""
 
 
 def _is_no_domain(word: str, *, login: bool) -> bool:

@@ -143,6 +143,9 @@ def test_logins_keys_of_cards_and_hosts_with_common_names_are_replaced(text: str
     [
         ("FAIL  gpu[07-09]  ssh login", "FAIL  host[1-3]  ssh login"),
         ("gpu[07,09],gw.corp.example: down", "host[1,3],host4: down"),
+        ("not on gpu[07-09].", "not on host[1-3]."),
+        ("ssh amy@gpu[07-08]", "ssh user1@host[1-2]"),
+        ("gpu[07-08].corp.example and x[1-2].corp.example", "name[1-2] and name[3-4]"),
         ("argv[1], x[9-1] and x[1-2]", "argv[1], x[9-1] and x[1-2]"),
     ],
 )

@@ -188,3 +188,4 @@ def test_texts_of_several_hosts_are_one() -> None:
     hosts = [f"n{number}" for number in range(1, 5)]
     texts = ["n3: slow", "note: n1", "n1: slow", "n2: hot", "n9: slow", "n4: slow", "note: n1"]
     assert fold_texts(texts, hosts) == ["n[1,3-4]: slow", "note: n1", "n2: hot", "n9: slow"]
+    assert fold_texts(["slow", "n2: slow", "n1: slow"], hosts) == ["slow", "n[1-2]: slow"]

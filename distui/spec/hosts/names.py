@@ -102,12 +102,12 @@ def fold_texts(texts: Iterable[str], hosts: Sequence[str]) -> list[str]:
     """Texts `HOST: ...` that say the same of several of these hosts as one, `node[01-04]: ...`; in the order of their
     first, each once.
     """
-    named: dict[str, set[str]] = {}
+    named: dict[tuple[bool, str], set[str]] = {}
     for text in texts:
         host, colon, rest = text.partition(": ")
         known = bool(colon) and host in hosts
-        named.setdefault(rest if known else text, set()).update((host,) if known else ())
-    return [f"{fold(h for h in hosts if h in who)}: {text}" if who else text for text, who in named.items()]
+        named.setdefault((known, rest if known else text), set()).add(host)
+    return [f"{fold(h for h in hosts if h in who)}: {text}" if known else text for (known, text), who in named.items()]
 
 
 def _pieces(text: str, gpus: bool) -> Iterator[tuple[str, tuple[int, ...] | None]]:
