@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import tarfile
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -309,16 +310,46 @@ def test_what_programs_read_differently_is_refused() -> None:
         list(ImageReader(IMAGE, FACTS).feed(hidden.tobuf(tarfile.PAX_FORMAT)))
 
 
+def test_an_archive_without_an_end_is_refused() -> None:
+    """Whoever waited for its end would wait for ever: bytes behind it, headers of no entry, more than the image has."""
+    ended = ImageReader(IMAGE, FACTS)
+    list(ended.feed(tar(docker25()) + bytes(10_240)))
+    assert ended.complete
+    with pytest.raises(BadArchive, match="goes on after its end"):
+        for _ in range(5):
+            list(ended.feed(bytes(1 << 18)))
+
+    comment = tarfile.TarInfo("x")
+    comment.pax_headers = {"comment": "nothing"}
+    header = comment.tobuf(tarfile.PAX_FORMAT)[:-512]
+    with pytest.raises(BadArchive, match="headers for nothing"):
+        list(ImageReader(IMAGE, FACTS).feed(header * 20))
+
+    layer = tarfile.TarInfo(f"blobs/sha256/{TOP.removeprefix('sha256:')}")
+    layer.size = 1 << 50
+    with pytest.raises(BadArchive, match=r"has 1126 TB and more, where the image has 5 B"):
+        list(ImageReader(IMAGE, FACTS).feed(layer.tobuf(tarfile.GNU_FORMAT)))
+    unknown, some = ImageReader(IMAGE, FACTS), tarfile.TarInfo()
+    some.size = 500 << 20
+    with pytest.raises(BadArchive, match=r"has 1\.6 GB and more"):
+        for i in range(4):
+            some.name = f"blobs/sha256/{i:064x}"
+            list(unknown.feed(some.tobuf(tarfile.GNU_FORMAT)))
+            for _ in range(500):
+                list(unknown.feed(bytes(1 << 20)))
+
+
 def test_a_layer_beyond_eight_gigabytes() -> None:
     """Its size is in an extended header, as Go writes it, or in base 256; the header made here says the same."""
     name, size = f"blobs/sha256/{BASE.removeprefix('sha256:')}", 9 << 30
     info = tarfile.TarInfo(name)
     info.size = size
+    large = replace(FACTS, size=size)
     for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
-        (piece,) = ImageReader(IMAGE, FACTS).feed(info.tobuf(form))
+        (piece,) = ImageReader(IMAGE, large).feed(info.tobuf(form))
         assert piece.layer == 0
         assert tarfile.TarInfo.frombuf(piece.data[-512:], "utf-8", "strict").name == name
-        (again,) = ImageReader(IMAGE, FACTS).feed(piece.data)
+        (again,) = ImageReader(IMAGE, large).feed(piece.data)
         assert again == piece
         assert str(size).encode() in piece.data
 

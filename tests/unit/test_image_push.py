@@ -286,6 +286,18 @@ async def test_a_source_that_ends_early(cut: int) -> None:
     assert not a.channels[0].ended.is_set()
 
 
+async def test_a_source_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails after a while, it does not hang; the targets' engines are let go."""
+    monkeypatch.setattr(image_push, "QUIET", 0.1)
+    silent, a = Machine(SOURCE, saves=archive()), Machine("a")
+    monkeypatch.setattr(Channel, "read", lambda self, limit=65536: asyncio.Event().wait())
+    with pytest.raises(HostCommandError, match="out: nothing came for"):
+        async with asyncio.timeout(10):
+            await pushed(a, source=silent)
+    assert a.named is None
+    assert a.channels[0].closed
+
+
 async def test_a_source_that_sends_another_image_too() -> None:
     """No target is told that the archive has ended, nor gets the list that names the images."""
     a = Machine("a")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from distui.amounts import size_words
 from distui.facts.image import ImageFacts, legacy_folders
 from distui.facts.values import loads
 from distui.frozen import frozen
@@ -23,6 +24,9 @@ _SMALL = 1 << 20
 """Bytes of an entry up to which it may be a configuration or a list, and is kept for the checks."""
 _MOST_KEPT = 64 << 20
 _MOST_ENTRIES = 10_000
+_MOST_TIMES, _MOST_MORE = 4, 1 << 30
+"""How much larger than the host says the image is its archive may be: a tar has 512 bytes and more for each file,
+however small, and there can be one image for each kind of processor in it."""
 
 _HEX = "[0-9a-f]{64}"
 _PART = regex(rf"blobs/sha256/{_HEX}|{_HEX}\.(tar|json)|{_HEX}/(layer\.tar|json|VERSION)")
@@ -53,6 +57,8 @@ class ImageReader:
         self._layer: int | None = None
         self._texts: dict[str, bytearray] = {}
         self._kept = 0
+        self._size = 0
+        """Bytes of all entries so far."""
         self._names: set[str] = set()
         self.complete = False
         """Whether all of the archive was seen and is that of the image."""
@@ -70,6 +76,7 @@ class ImageReader:
     def _begin(self, entry: TarEntry) -> Iterator[Piece]:
         self._entry, self._left = entry, entry.size
         self._take_name(entry)
+        self._take_size(entry)
         self._layer = self._layers.which(entry.name)
         if self._layer is None and entry.kind == "file" and entry.size <= _SMALL:
             self._kept += entry.size
@@ -93,6 +100,13 @@ class ImageReader:
         if name in self._names or len(self._names) >= _MOST_ENTRIES:
             raise BadArchive(f"holds {name[:200]!r} twice, or too much")
         self._names.add(name)
+
+    def _take_size(self, entry: TarEntry) -> None:
+        """All of it lands on the targets' disks before an engine there sees that it is no image."""
+        self._size += entry.size
+        if self._size > self._facts.size * _MOST_TIMES + _MOST_MORE:
+            has, said = size_words(self._size), size_words(self._facts.size)
+            raise BadArchive(f"has {has} and more, where the image has {said}")
 
     def _content(self, data: bytes) -> Iterator[Piece]:
         self._left -= len(data)

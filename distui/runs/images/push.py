@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, Protocol
 
+from distui.amounts import duration
 from distui.errors import HostCommandError, HostError, SessionLost
 from distui.facts.engine import classify
 from distui.facts.image import ImageFacts, read_images, shared_layers
@@ -34,6 +35,8 @@ PATIENCE = 20.0
 """Seconds in all that a target may keep others waiting before it is set aside."""
 STALLED = 120.0
 """Seconds without a byte taken after which a target has failed."""
+QUIET = 1800.0
+"""Seconds a source may give nothing: Docker before 25 writes all of an image to its disk before the first byte."""
 LOAD_TIMEOUT = 3600.0
 """Seconds an engine may unpack after the last byte."""
 
@@ -135,7 +138,7 @@ async def _read(image: str, source: Engine, facts: ImageFacts, lanes: Sequence[_
     reader = ImageReader(image, facts, podman="podman" in source.command[-1])
     channel = await source.session.open(docker.save(source.command, tagged(image, facts)))
     try:
-        while data := await channel.read(CHUNK):
+        while data := await _next(channel, source, image):
             for piece in reader.feed(data):
                 await _offer(piece, [lane for lane in lanes if lane.open])
             if not any(lane.open for lane in lanes):
@@ -145,10 +148,18 @@ async def _read(image: str, source: Engine, facts: ImageFacts, lanes: Sequence[_
             said = channel.stderr_tail().decode("utf-8", "replace").strip()
             raise _source_failed(source, said, status)
     except BadArchive as exc:
-        message = f"{source.name} does not give {image} out: what it sends {exc}"
-        raise HostCommandError(source.name, message, hint="nothing of it was loaded") from exc
+        raise HostCommandError(source.name, f"{source.name} does not give {image} out: what it sends {exc}") from exc
     finally:
         await channel.close()
+
+
+async def _next(channel: ByteChannel, source: Engine, image: str) -> bytes:
+    try:
+        async with asyncio.timeout(QUIET):
+            return await channel.read(CHUNK)
+    except TimeoutError as exc:
+        message = f"{source.name} does not give {image} out: nothing came for {duration(QUIET)}"
+        raise HostCommandError(source.name, message, code="command_timeout") from exc
 
 
 def _source_failed(source: Engine, said: str, status: int) -> HostCommandError:

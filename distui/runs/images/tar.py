@@ -16,6 +16,10 @@ from distui.whole import whole
 BLOCK = 512
 _MOST_EXTENDED = 1 << 20
 """Bytes of a header that says more about the next entry."""
+_MOST_HEADERS = 16
+"""How many such headers one entry may have; programs write two at most."""
+_MOST_AFTER = 1 << 20
+"""Bytes that may follow the end: programs fill up the last record with them."""
 _TYPES: dict[bytes, Literal["file", "folder", "link", "hard link"]] = {
     b"0": "file", b"\0": "file", b"5": "folder", b"2": "link", b"1": "hard link",
 }  # fmt: skip
@@ -67,11 +71,15 @@ class TarReader:
         self._extended: bytes = b""
         """The type of the extended header whose content is coming."""
         self._words = bytearray()
+        self._headers = 0
+        """Extended headers since the last entry."""
+        self._after = 0
         self.ended = False
 
     def feed(self, data: bytes) -> Iterator[TarEntry | bytes]:
         """The next bytes. Raises BadArchive."""
         if self.ended:
+            self._pass(len(data))
             return
         self._buffer += data
         while self._buffer and not self.ended:
@@ -85,6 +93,14 @@ class TarReader:
                 yield from self._header(self._take(BLOCK))
             else:
                 return
+        if self.ended:
+            self._pass(len(self._buffer))
+
+    def _pass(self, count: int) -> None:
+        """Bytes behind the end: no program needs many of them, and who waits for their end may wait for ever."""
+        self._after += count
+        if self._after > _MOST_AFTER:
+            raise BadArchive("goes on after its end")
 
     def _take(self, most: int) -> bytes:
         piece = bytes(self._buffer[:most])
@@ -122,12 +138,16 @@ class TarReader:
         if _TYPES[kind] != "file" and size:
             raise BadArchive(f"gives a {_TYPES[kind]} a content")
         self._more = {}
+        self._headers = 0
         self._begin(b"", entry.size)
         yield entry
 
     def _begin(self, extended: bytes, size: int) -> None:
         if extended and not 0 < size <= _MOST_EXTENDED:
             raise BadArchive("has a header without a sane size")
+        self._headers += bool(extended)
+        if self._headers > _MOST_HEADERS:
+            raise BadArchive("has headers for nothing")
         self._extended, self._content, self._padding = extended, size, -size % BLOCK
 
     def _learn(self, kind: bytes, words: bytes) -> None:
