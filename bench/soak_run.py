@@ -75,7 +75,6 @@ class Outcome:
 
     turn: Turn
     end: End | None = None
-    taken_up: int = 0
     lines: int = 0
     lost: int = 0
     missing: int = 0
@@ -162,7 +161,6 @@ class Soak(Stage):
         for verb in ("attach", "attach", "stop"):
             if not any(map(self.containers, HOSTS)):
                 break
-            outcome.taken_up += 1
             self.beside(verb).finish(SECONDS)
         self._strike_all(outcome.turn, "ended")
         for viewer in self.viewers:

@@ -66,10 +66,6 @@ class Console:
             case "error":
                 self.warn(f"distui: {text}", "red")
 
-    def tell_always(self, text: str) -> None:
-        """The same, said even with -q."""
-        self.tell(text, "warning")
-
     def warn(self, text: str, style: str = "") -> None:
         """Words that are said even with -q. A closed stderr, or a full disk behind it, ends nothing.
 

@@ -321,7 +321,7 @@ async def test_a_launch_that_was_killed_elsewhere_is_removed_but_not_somebody_el
     mine, theirs = plant(backend, "mine", backend.owner), plant(backend, "theirs", "bob@desk")
     said: list[str] = []
     assert await backend.stop("mine", say=said.append) == ()
-    assert said == ["removed what a launch of mine had left on demo1, demo2"]
+    assert said == ["removed what a launch of mine had left on demo[1-2]"]
     with pytest.raises(UsageError, match="theirs belongs to bob@desk by now; nothing was stopped"):
         await backend.stop("theirs")
     assert [folder.exists() for folder in (*mine, *theirs)] == [False, False, True, True]

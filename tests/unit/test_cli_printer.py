@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import io
 import json
 import os
@@ -311,6 +312,9 @@ def test_the_report_of_lost_contact_names_hosts_and_the_way_back() -> None:
     text = "\n".join(t for t, _ in words.report(ended, state))
 
     assert "node02 (ranks 13): what runs there may still run" in text
+    opened = dataclasses.replace(OPENED, ranks={0: "node01", 13: "node02"})
+    more = fold(opened, *(RankChanged(2.0, rank, host, "lost") for rank, host in opened.ranks.items()), ended)
+    assert any("node[01-02] (ranks 0,13): what runs" in line for line, _ in words.report(ended, more))
     assert "`distui attach llm-7f3`" in text
     assert "`distui stop llm-7f3`" in text
 

@@ -441,7 +441,7 @@ def test_any_numbers_in_a_task_s_folder(began: object, ended_at: object, code: o
     """A rank writes what it likes into its own folder: `ps` of all runs goes on."""
     answer = {
         "state": "exited", "folder_index": 0, "pid": pid, "exit": code, "started_ns": began, "finished_ns": ended_at,
-        "log_size": pid, "labels": OF_A_TASK,
+        "labels": OF_A_TASK,
     }  # fmt: skip
     states(json.dumps(answer).encode())
     ended(process_exit(0, f"{code} {ended_at} {began}"))

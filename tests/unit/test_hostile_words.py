@@ -192,7 +192,6 @@ def test_what_is_said_is_cleaned_before_it_is_coloured(monkeypatch: pytest.Monke
     out.warn(f"first\r\n{STEERS}", "red bold")
     out.say(STEERS)
     out.tell(STEERS, "warning")
-    out.tell_always(STEERS)
     for text, style in words.of_batch([HostChanged(1.0, "h1", "lost", STEERS), Notice(1.0, "warning", STEERS)]):
         out.warn(text, style)
     settings: Any = {"yes": False, "no_input": False}

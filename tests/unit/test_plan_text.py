@@ -273,7 +273,7 @@ def test_a_large_plan_is_short_unless_all_is_asked_for() -> None:
     made = make(JOB, hosts=40)
     short, full = render_text(made), render_text(made, full=True)
     assert short.count("docker run") == 2 and full.count("docker run") == 40
-    assert "39 more hosts the same" in short and "38 more tasks the same; --full prints all" in short
+    assert "39 more hosts the same: h[1-39]\n" in short and "38 more tasks the same; --full prints all" in short
 
 
 def test_nothing_in_a_job_can_drive_the_terminal() -> None:

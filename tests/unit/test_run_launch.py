@@ -10,8 +10,9 @@ import pytest
 
 from distui.cluster.run import Run
 from distui.cluster.run_events import RunEvents
+from distui.doctor.mounts import MountProblem, MountReport
 from distui.errors import HostAuthError, HostCommandError, HostUnreachable, SessionLost
-from distui.plan.model import RunPlan
+from distui.plan.model import Mount, RunPlan
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.attempt.steps import LaunchOptions
@@ -202,6 +203,23 @@ async def test_a_peer_out_of_reach_stops_the_launch(cluster: Cluster) -> None:
 
     assert ended.exit == 3
     assert "h1: can't reach h3 at 10.0.0.13:999 from 10.0.0.11: No route to host" in cluster.said()
+    assert all(touched(h) == set() for h in cluster.hosts)
+
+
+async def test_data_that_several_hosts_lack_alike_is_one_line(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With their names, in the order of the plan; what one lacks besides is a line of its own."""
+
+    async def prove(*_: object) -> MountReport:
+        lacking = (("h3", "d"), ("h1", "d"), ("h2", "e"))
+        return MountReport(tuple(MountProblem(host, mount, "is not there", "mount it") for host, mount in lacking))
+
+    monkeypatch.setattr("distui.runs.launch.data.prove_mounts", prove)
+    plan = replace(cluster.plan(), mounts=(Mount("d", "path", "/d", "/d", "ro", shared=False),))
+    assert (await cluster.run(plan)).exit == 3
+    assert "h[1,3]: data.d: is not there (mount it)" in cluster.said()
+    assert "h2: data.e: is not there (mount it)" in cluster.said()
     assert all(touched(h) == set() for h in cluster.hosts)
 
 

@@ -53,31 +53,24 @@ class RowList(ScrollView, Steady, can_focus=True):
     RowList { height: 1fr; width: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
     """
 
-    class Chosen(Message):
+    class _OfRow(Message):
+        """What happened at the row of `key`."""
+
+        def __init__(self, rows: RowList, key: str) -> None:
+            super().__init__()
+            self.rows = rows
+            self.key = key
+
+        @property
+        def control(self) -> RowList:
+            """The list, for `@on` with a selector."""
+            return self.rows
+
+    class Chosen(_OfRow):
         """Enter, or a second click on the row of `key`."""
 
-        def __init__(self, rows: RowList, key: str) -> None:
-            super().__init__()
-            self.rows = rows
-            self.key = key
-
-        @property
-        def control(self) -> RowList:
-            """The list, for `@on` with a selector."""
-            return self.rows
-
-    class Moved(Message):
+    class Moved(_OfRow):
         """The cursor is on the row of `key` now ("" when there is none)."""
-
-        def __init__(self, rows: RowList, key: str) -> None:
-            super().__init__()
-            self.rows = rows
-            self.key = key
-
-        @property
-        def control(self) -> RowList:
-            """The list, for `@on` with a selector."""
-            return self.rows
 
     def __init__(self, painter: Painter, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)

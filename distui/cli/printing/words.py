@@ -366,7 +366,7 @@ def _out_of_reach(ended: RunEnded, state: RunState) -> Iterator[Line]:
     hosts = hosts or sorted(h.host for h in state.hosts.values() if h.connection == "lost")
     ranks = format_ranks(sorted(r.rank for r in state.ranks.values() if r.state == "lost"))
     if hosts or not _not_asked(ended):
-        which = f"{', '.join(hosts) or 'contact'}{f' (ranks {ranks})' if ranks else ''}"
+        which = f"{fold(hosts) or 'contact'}{f' (ranks {ranks})' if ranks else ''}"
         yield f"  lost   {which}: what runs there may still run", "red"
 
 

@@ -14,6 +14,7 @@ from distui.runs.store.recorded import stored_plan
 from distui.runs.store.runs import StoredRun
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
+from distui.spec.hosts.names import fold
 
 
 @frozen
@@ -39,7 +40,7 @@ class SweptRun:
         for words in self.failed:
             yield "error", words
         if self.hosts:
-            yield "info", f"removed what a launch of {run} had left on {', '.join(self.hosts)}"
+            yield "info", f"removed what a launch of {run} had left on {fold(self.hosts)}"
 
 
 async def sweep_run(

@@ -140,11 +140,10 @@ show() {
   elif [ ! -s "$1/pid" ]; then state=created
   fi
   if [ -s "$1/exit" ]; then state=exited; read -r code finished began <"$1/exit"; fi
-  size=$(wc -c <"$1/log" 2>/dev/null) || size=0
   labels=$(cat "$1/labels.json" 2>/dev/null)
   printf '{"state":"%s","folder_index":%s,"pid":%s,"exit":%s,"started_ns":%s,"finished_ns":%s,' \
     "$state" "${1##*task-}" "$(number "$1/pid")" "$code" "$(number "$1/started_ns")" "$finished"
-  printf '"log_size":%s,"labels":%s}\n' "$((size))" "${labels:-null}"
+  printf '"labels":%s}\n' "${labels:-null}"
 }
 marked() {
   for p in $(grep -lszFx -- "DISTUI_TASK_DIR=$1/task-$2" /proc/[0-9]*/environ 2>/dev/null); do
@@ -308,7 +307,6 @@ class ProcessState:
     exit: int | None = None
     started_ns: int | None = None
     finished_ns: int | None = None
-    log_size: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -334,6 +332,5 @@ def _parse_state(line: bytes) -> ProcessState | None:
         exit=code(data.get("exit")),
         started_ns=count(data.get("started_ns")),
         finished_ns=count(data.get("finished_ns")),
-        log_size=count(data.get("log_size")) or 0,
         labels={str(k): str(v) for k, v in labels.items()} if isinstance(labels, dict) else {},
     )

@@ -17,6 +17,7 @@ from distui.plan.content.code import code_lines
 from distui.plan.labels import format_ranks, named_ranks
 from distui.plan.model import HostNetwork, RunPlan, Task
 from distui.plan.visible import UNPRINTABLE, visible
+from distui.spec.hosts.names import fold
 
 SHOWN = 2
 """Tasks whose commands are shown when not all are asked for."""
@@ -208,7 +209,7 @@ def _reasons(plan: RunPlan, full: bool) -> Iterator[str]:
             yield f"{net.host}:"
             yield from (f"  {reason}" for reason in net.reasons)
     if same and not full:
-        yield f"{counted(len(same), 'more host')} the same: {', '.join(n.host for n in same)}"
+        yield f"{counted(len(same), 'more host')} the same: {fold(n.host for n in same)}"
 
 
 def _kind(net: HostNetwork) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distui.errors import ExitCode
-from distui.facts.troubles import in_words
+from distui.facts.troubles import shared
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.steps import LaunchRefused
 from distui.runs.ending.ask_ended import with_places
@@ -131,7 +131,7 @@ def _not_found(attempt: Attempt, missing: int) -> str:
 
 def _not_asked(attempt: Attempt, missing: int) -> str:
     """Where such tasks may still run; empty where all hosts have answered."""
-    where = "; ".join(in_words(host, trouble) for host, trouble in attempt.run.unreachable.items())
+    where = "; ".join(trouble.message for trouble in shared(attempt.run.unreachable))
     return f"{missing} of the run's tasks {NOBODY_ANSWERED}: {where}" if where else ""
 
 

@@ -13,6 +13,7 @@ from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.steps import LaunchRefused, each, phase, raise_errors, sentence
 from distui.runs.lines.text import safe
 from distui.runs.task.fetch import HostFetch
+from distui.spec.hosts.names import fold_texts
 
 SECONDS = 5.0
 """How often a fetch of data says how far it is."""
@@ -37,7 +38,7 @@ async def check_mounts(attempt: Attempt) -> None:
         messages = (
             f"{p.host}: data.{p.mount}: {p.message}" + (f" ({p.hint})" if p.hint else "") for p in report.problems
         )
-        raise LaunchRefused([safe(words) for words in messages], ExitCode.CHECK_FAILED)
+        raise LaunchRefused([safe(words) for words in fold_texts(messages, list(attempt.hosts))], ExitCode.CHECK_FAILED)
 
 
 async def fetch_data(attempt: Attempt) -> None:
