@@ -11,6 +11,7 @@ from distui.errors import HostError
 from distui.facts.engine import classify
 from distui.facts.host import Trouble
 from distui.facts.image import ImageFacts, read_image
+from distui.facts.troubles import shared
 from distui.plan.command import docker
 from distui.plan.model import RunPlan
 from distui.session import Connector, session_on
@@ -30,13 +31,26 @@ Images = Mapping[str, Mapping[str, ImageId]]
 
 def short_id(image_id: str) -> str:
     """Twelve digits, as `docker images` prints them."""
-    return image_id.removeprefix("sha256:")[:12]
+    return image_id.rpartition(":")[2][:12]
 
 
 def usual_id(found: Mapping[str, ImageId]) -> str:
     """The id that most hosts have, the first of them when there are several; "" when none has the image."""
     ids = Counter(i for i in found.values() if isinstance(i, str) and i)
     return ids.most_common(1)[0][0] if ids else ""
+
+
+def not_the_same(found: Mapping[str, ImageId]) -> str:
+    """Which hosts have which image where it is not one, that of most hosts first; empty where it is."""
+    by_id: dict[str, list[str]] = {}
+    for host, there in found.items():
+        if isinstance(there, str) and there:
+            by_id.setdefault(there, []).append(host)
+    if len(by_id) < 2:
+        return ""
+    usual = usual_id(found)
+    each = (f"{short_id(one)} on {fold(by_id[one])}" for one in sorted(by_id, key=lambda one: one != usual))
+    return f"the image is not the same everywhere: {', '.join(each)}"
 
 
 async def images_present(connector: Connector, hosts: Sequence[Host], images: Sequence[str]) -> Images:
@@ -106,11 +120,10 @@ def image_words(plan: RunPlan, found: Mapping[str, ImageAnswer]) -> tuple[str, .
     if missing:
         size = max((f.size for host in having if isinstance(f := found[host], ImageFacts)), default=0)
         words.append(f"image missing on {fold(missing)}: {_cost(plan, size, having)}")
-    kinds = dict.fromkeys(i for i in ids.values() if isinstance(i, str) and i)
-    if len(kinds) > 1:
-        kinds_text = (f"{short_id(kind)} on {fold(h for h in having if ids[h] == kind)}" for kind in kinds)
-        words.append(f"the image is not the same everywhere: {', '.join(kinds_text)}; `distui image push` makes it so")
-    words += [f"image unknown on {host}: {t.message}" for host, t in found.items() if isinstance(t, Trouble)]
+    if differ := not_the_same(ids):
+        words.append(f"{differ}; `distui image push` makes it so")
+    unknown = shared({host: trouble for host, trouble in found.items() if isinstance(trouble, Trouble)})
+    words += [f"image unknown: {trouble.message}" for trouble in unknown]
     return tuple(words)
 
 

@@ -249,7 +249,7 @@ def test_what_a_host_lacks_is_found_before_the_start(lab: Any, start: Callable[.
     assert login.returncode == 3, login.stderr
     assert "can't pull 127.0.0.1:5000/me/private:1 on h2: the registry refuses this host" in login.stderr
     assert "docker login" in login.stderr
-    assert re.search(r"lab/twice:1 is not the same on all hosts: h1 \w{12}, h2 \w{12}", twice.stderr), twice.stderr
+    assert re.search(r"the image is not the same everywhere: \w{12} on h1, \w{12} on h2", twice.stderr), twice.stderr
     assert "h2: image lab/twice:1 is made for linux/s390x, and the host is" in twice.stderr
     assert taken.returncode == 3, taken.stderr
     assert "h1: port 29555 is taken" in taken.stderr

@@ -46,10 +46,12 @@ def test_missing(plan: RunPlan) -> None:
 
 def test_another_one_and_nobody_knows(plan: RunPlan) -> None:
     """Both ids are told, and why a host does not say."""
-    words = image_words(plan, {"h1": A, "h2": B, "h3": Trouble("daemon_down", "the Docker daemon does not answer")})
+    away = Trouble("daemon_down", "the Docker daemon does not answer")
+    words = image_words(plan, {"h1": B, "h2": A, "h3": A, "h4": away, "h5": away})
     assert words == (
-        f"the image is not the same everywhere: {'a' * 12} on h1, {'b' * 12} on h2; `distui image push` makes it so",
-        "image unknown on h3: the Docker daemon does not answer",
+        "the image is not the same everywhere: "
+        f"{'a' * 12} on h[2-3], {'b' * 12} on h1; `distui image push` makes it so",
+        "image unknown: h[4-5]: the Docker daemon does not answer",
     )
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from distui.doctor.images import ImageId
+from distui.facts.host import Trouble
 from distui.plan.model import BuildPlan, RunPlan
 from distui.tui.launch import plan_lines
 from distui.tui.launch.drafting import image_state
@@ -38,7 +40,7 @@ def plan(tmp_path: Path) -> RunPlan:
     return dataclasses.replace(Cluster(tmp_path, 3).plan(), build=BuildPlan("./docker", CONTENT, 3, 1500))
 
 
-def shown(plan: RunPlan, **found: str) -> tuple[str, str]:
+def shown(plan: RunPlan, **found: ImageId) -> tuple[str, str]:
     """The plan's rows and the status line, hosts having these images."""
     preview = Preview(plan=plan, image=image_state(plan, found))
     rows = plan_lines.plan_rows(preview, 160, LOOK, UNICODE)
@@ -61,6 +63,13 @@ def test_built_once(plan: RunPlan) -> None:
     first = dataclasses.replace(plan, build=dataclasses.replace(plan.build, where="first"))
     assert "missing on h[1-3]: built on one of them first" in shown(first, h1="", h2="", h3="")[0]
     assert "missing on h[2-3]: copied there first" in shown(first, h1=BUILT, h2="", h3="")[0]
+
+
+def test_where_nobody_knows(plan: RunPlan) -> None:
+    """Hosts that have one reason are named together."""
+    away = Trouble("daemon_down", "the Docker daemon does not answer")
+    text, _ = shown(dataclasses.replace(plan, build=None), h1="sha256:1", h2=away, h3=away)
+    assert "unknown: h[2-3]: the Docker daemon does not answer" in text
 
 
 def test_never_pulled(plan: RunPlan) -> None:

@@ -13,6 +13,7 @@ from distui.amounts import plural
 from distui.doctor.checks import counts
 from distui.doctor.finding import CheckRow, SharedFinding, shared_findings
 from distui.doctor.images import how_it_comes
+from distui.facts.troubles import shared
 from distui.frozen import frozen
 from distui.plan.content import mounts
 from distui.plan.content.build import build_lines
@@ -137,8 +138,8 @@ def _image(plan: RunPlan, image: ImageState | None, palette: Palette) -> Iterato
             yield "image", f"missing on {where}: {how_it_comes(plan, image.present)}", palette.bold
     if image.present:
         yield "image", f"present on {fold(image.present)}", palette.text
-    for host, trouble in (image.troubles or {}).items():
-        yield "image", f"unknown on {host}: {trouble.message}", palette.muted
+    for trouble in shared(image.troubles or {}):
+        yield "image", f"unknown: {trouble.message}", palette.muted
     if image.unknown:
         yield "image", f"asking {fold(image.unknown)}", palette.faint
 
@@ -159,18 +160,18 @@ def preflight_lines(checked: Checked, plan: RunPlan, width: int, palette: Palett
         yield Line().gap(1).put("the plan has changed since: P checks it", palette.muted)
         yield Line()
     wrong = [(row, s) for row in checked.rows for s in shared_findings(row) if s.finding.verdict in ("warn", "fail")]
-    for row, shared in sorted(wrong, key=lambda pair: pair[1].finding.verdict != "fail"):
-        yield from _finding(row, shared, width, palette)
+    for row, several in sorted(wrong, key=lambda pair: pair[1].finding.verdict != "fail"):
+        yield from _finding(row, several, width, palette)
     reach = next((row for row in checked.rows if row.check.id == "reach"), None)
     if not wrong:
         proved = f", {len(reach.findings)} hosts reach each other" if reach is not None else ""
         yield Line().gap(1).put(f"nothing is wrong{proved}", palette.good)
 
 
-def _finding(row: CheckRow, shared: SharedFinding, width: int, palette: Palette) -> Iterator[Line]:
-    found = shared.finding
+def _finding(row: CheckRow, several: SharedFinding, width: int, palette: Palette) -> Iterator[Line]:
+    found = several.finding
     style = palette.wrong if found.verdict == "fail" else palette.watch
-    head = f"{fold(shared.hosts)}  {row.check.title}" + (f": {shared.saw}" if shared.saw else "")
+    head = f"{fold(several.hosts)}  {row.check.title}" + (f": {several.saw}" if several.saw else "")
     room = max(24, width - 13)
     for label, words, ink in (
         ("FAIL" if found.verdict == "fail" else "warn", head, style), ("", found.means, palette.text),

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from distui.doctor.images import ImageId, as_planned, short_id, usual_id
+from distui.doctor.images import ImageId, as_planned, not_the_same
 from distui.errors import DistuiError, PlanProblem, Problem
 from distui.facts.host import Trouble
 from distui.frozen import frozen
 from distui.plan.model import NoPlan, RunPlan
-from distui.spec.hosts.names import fold
 from distui.spec.job.job import Job
 from distui.tui.frame.backend import Backend
 
@@ -47,8 +46,8 @@ class ImageState:
 
     present: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    ids: Mapping[str, tuple[str, ...]] | None = None
-    """Short id -> hosts, when they are not all the same."""
+    differ: str = ""
+    """Which hosts have which, when it is not the same everywhere."""
     troubles: Mapping[str, Trouble] | None = None
     unknown: tuple[str, ...] = ()
     """Hosts that were not probed yet."""
@@ -56,26 +55,17 @@ class ImageState:
     @property
     def warning(self) -> str:
         """What will bite: ranks that would run different programs."""
-        if not self.ids:
-            return ""
-        ids_text = ", ".join(f"{short} on {fold(hosts)}" for short, hosts in self.ids.items())
-        return f"the image is not the same everywhere: {ids_text}; `pull: always` or `distui image push` makes it so"
+        return f"{self.differ}; `pull: always` or `distui image push` makes it so" if self.differ else ""
 
 
 def image_state(plan: RunPlan, found: Mapping[str, ImageId]) -> ImageState:
     """`found` tells hosts' ids of the plan's image, as `images_present` does."""
     hosts = [t.host for t in plan.tasks if t.engine != "process"]
     known = as_planned(plan, {host: found[host] for host in dict.fromkeys(hosts) if host in found})
-    by_id: dict[str, list[str]] = {}
-    for host, there in known.items():
-        if isinstance(there, str) and there:
-            by_id.setdefault(short_id(there), []).append(host)
-    usual = short_id(usual_id(known))
-    ordered = sorted(by_id, key=lambda short: short != usual)
     return ImageState(
-        present=tuple(host for some in by_id.values() for host in some),
+        present=tuple(host for host, there in known.items() if isinstance(there, str) and there),
         missing=tuple(host for host, there in known.items() if there == ""),
-        ids={short: tuple(by_id[short]) for short in ordered} if len(by_id) > 1 else None,
+        differ=not_the_same(known),
         troubles={host: there for host, there in known.items() if isinstance(there, Trouble)} or None,
         unknown=tuple(host for host in dict.fromkeys(hosts) if host not in found),
     )

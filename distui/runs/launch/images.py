@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import IO
 
+from distui.doctor.images import not_the_same
 from distui.errors import CheckFailed, DistuiError, ExitCode, HostError
 from distui.facts.image import ImageFacts
 from distui.files import open_private
@@ -168,11 +169,8 @@ async def _ensure_image(attempt: Attempt, source: HostRun, hosts: Sequence[HostR
 
 
 async def _compare_ids(attempt: Attempt, found: Mapping[str, object]) -> None:
-    ids = {host: image.identity for host, image in found.items() if isinstance(image, ImageFacts)}
-    if len(set(ids.values())) > 1:
-        shown = ", ".join(f"{host} {value.partition(':')[2][:12]}" for host, value in ids.items())
-        text = f"image {attempt.plan.image} is not the same on all hosts: {shown}"
-        await attempt.notice("warning", text)
+    if differ := not_the_same({host: image.identity for host, image in found.items() if isinstance(image, ImageFacts)}):
+        await attempt.notice("warning", differ)
 
 
 async def _compare_processors(attempt: Attempt, found: Mapping[str, object]) -> None:
