@@ -8,9 +8,6 @@ from distui.doctor.reach import ReachProblem
 from distui.plan.network.fabric import natural
 from distui.spec.hosts.names import fold
 
-Peers = Mapping[str, frozenset[str]]
-"""Host -> those that it can't reach."""
-
 
 def in_words(problems: Sequence[ReachProblem]) -> list[tuple[str, str]]:
     """Each problem and what to do about it; pairs that fail for one reason are one: hosts that can't reach each other,
@@ -26,20 +23,19 @@ def in_words(problems: Sequence[ReachProblem]) -> list[tuple[str, str]]:
 def _of_one_reason(pairs: Mapping[tuple[str, str], ReachProblem]) -> Iterator[tuple[str, str]]:
     first = next(iter(pairs.values()))
     peers = {host: frozenset(b for a, b in pairs if a == host) for host in dict.fromkeys(a for a, _ in pairs)}
-    for circle in _circles(peers):
-        yield f"{_fold(circle)}: can't reach each other: {first.error}", first.hint
-        peers = {host: theirs for host, theirs in peers.items() if host not in circle}
-    for theirs in dict.fromkeys(peers.values()):
-        hosts = [host for host in peers if peers[host] == theirs]
+    circles: dict[frozenset[str], list[str]] = {}
+    alike: dict[frozenset[str], list[str]] = {}
+    for host, theirs in peers.items():
+        circles.setdefault(theirs | {host}, []).append(host)
+    for whole, hosts in circles.items():
+        if len(hosts) > 2:
+            nor = f", nor {_fold(others)}" if (others := whole.difference(hosts)) else ""
+            yield f"{_fold(hosts)}: can't reach each other{nor}: {first.error}", first.hint
+            continue
+        for host in hosts:
+            alike.setdefault(peers[host], []).append(host)
+    for theirs, hosts in alike.items():
         yield f"{_fold(hosts)}: can't reach {_where(pairs, hosts, theirs)}: {first.error}", first.hint
-
-
-def _circles(peers: Peers) -> Iterator[frozenset[str]]:
-    """More than two hosts of which none reaches another one, but all others that these reach."""
-    wholes = [theirs | {host} for host, theirs in peers.items()]
-    for whole in dict.fromkeys(wholes):
-        if len(whole) > 2 and wholes.count(whole) == len(whole) and whole <= peers.keys():
-            yield whole
 
 
 def _where(pairs: Mapping[tuple[str, str], ReachProblem], hosts: Sequence[str], theirs: frozenset[str]) -> str:

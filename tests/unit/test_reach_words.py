@@ -34,6 +34,13 @@ def test_sixty_four_hosts_behind_firewalls_are_one_line() -> None:
     assert in_words(pairs(permutations(HOSTS, 2))) == [("h[1-64]: can't reach each other: timed out", "pin it")]
 
 
+def test_hosts_that_reach_nobody_are_one_line_though_others_could_not_try() -> None:
+    """Each would name all the others."""
+    assert words(pairs((a, b) for a, b in permutations(HOSTS, 2) if a not in ("h7", "h9"))) == [
+        "h[1-6,8,10-64]: can't reach each other, nor h[7,9]: timed out"
+    ]
+
+
 def test_a_host_that_nobody_reaches_is_one_line() -> None:
     """Its address stands there with the port, which a firewall may be about: rank 0's host listens on the run's own."""
     found = words(pairs((host, "h7") for host in HOSTS if host != "h7"))
@@ -81,6 +88,8 @@ def test_every_pair_is_in_one_line(numbers: set[tuple[int, int]]) -> None:
     for line in words(pairs(asked)):
         who, _, rest = line.partition(": can't reach ")
         hosts = expand(who)
-        whom = hosts if rest.startswith("each other") else expand(rest.split(" ")[0].rstrip(":").split(": ")[0])
+        _, each_other, more = rest.removesuffix(": timed out").rpartition("each other")
+        more = more.removeprefix(", nor ").split(" ")[0]
+        whom = (*(hosts if each_other else ()), *(expand(more) if more else ()))
         named += [(a, b) for a in hosts for b in whom if a != b]
     assert sorted(named) == asked
