@@ -143,7 +143,7 @@ class SshSession:
         try:
             return framing.command_line(mark, argv)
         except ValueError as exc:
-            raise HostCommandError(self._host, f"{self._host}: can't run {list(argv)!r}: {exc}") from exc
+            raise HostCommandError(self._host, f"{self._host}: can't run {' '.join(argv)[:60]!r}: {exc}") from exc
 
     def _forward_refused(self, path: str, exc: asyncssh.ChannelOpenError) -> HostCommandError:
         return HostCommandError(

@@ -12,6 +12,8 @@ from distui.frozen import frozen
 _PROCESSORS = {"x86_64": ("amd64", "386"), "aarch64": ("arm64", "arm"), "ppc64le": ("ppc64le",), "s390x": ("s390x",)}
 """`uname -m` -> the architectures of images that such a processor runs."""
 
+_UNREADABLE = "the engine's answer can't be read"
+
 BUILD_LABEL = "distui.build"
 """On images that distui built: the hash of what they were built from."""
 
@@ -55,12 +57,15 @@ def read_images(text: str) -> tuple[ImageFacts, ...]:
 
     Raises ValueError for what is no such answer.
     """
-    value = loads(text)
+    try:
+        value = loads(text)
+    except ValueError as exc:
+        raise ValueError(_UNREADABLE) from exc
     found = value if isinstance(value, list) else [value]
     try:
         return tuple(_image(v) for v in found)
     except (KeyError, TypeError, AttributeError) as exc:
-        raise ValueError(f"not an answer of `image inspect`: {exc!r}") from exc
+        raise ValueError(_UNREADABLE) from exc
 
 
 def read_image(text: str) -> ImageFacts:

@@ -10,7 +10,7 @@ from distui.framing import Behind
 from distui.frozen import frozen
 from distui.plan.command import docker
 from distui.plan.labels import TaskLabels, task_from_labels
-from distui.runs.hosts.discover import FoundTask, Runner, inspected, list_tasks, refused, rfc3339
+from distui.runs.hosts.discover import FoundTask, Runner, inspected, list_tasks, listed_ids, rfc3339
 from distui.runs.lines.text import safe, text_of
 from distui.runs.store.masking import Mask
 from distui.session import Session
@@ -53,10 +53,7 @@ async def list_containers(run_argv: Runner, host: Host) -> tuple[HostContainer, 
         tasks = await list_tasks(run_argv, host.name, host.engine, host.engine_command)
         found = [_process(task) for task in tasks]
     else:
-        listed = await run_argv(docker.list_ids(host.engine_command, every=True))
-        if not listed.ok:
-            raise refused(host.name, listed)
-        ids = listed.text.split()
+        ids = listed_ids(host.name, await run_argv(docker.list_ids(host.engine_command, every=True)))
         values = await inspected(run_argv, host.name, host.engine_command, ids) if ids else []
         found = [_container(host, value) for value in values]
     return tuple(sorted(found, key=lambda c: (not c.running, -(c.since or 0.0), c.name)))

@@ -102,6 +102,16 @@ async def test_input_and_output_larger_than_every_buffer(farm: Any) -> None:
     assert done.stdout == data
 
 
+async def test_a_command_that_no_process_can_be_given_is_named_in_few_words(farm: Any) -> None:
+    """Words may come from a host: the message has the first of them, not all."""
+    demo = await farm.demo()
+    session = await demo.connector().connect("demo1")
+    with pytest.raises(HostCommandError, match=r"^demo1: can't run 'docker inspect x+': a command needs") as caught:
+        await session.run(["docker", "inspect", "x" * 100_000 + "\0"])
+    await session.close()
+    assert len(caught.value.message) < 200
+
+
 async def test_a_command_that_does_not_read_its_input_still_answers(farm: Any) -> None:
     """Closing stdin early is no error."""
     demo = await farm.demo()

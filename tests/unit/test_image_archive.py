@@ -163,9 +163,11 @@ def test_inspect_of_docker_and_podman() -> None:
     assert read_image(json.dumps([value | {"Id": "ab"}])) == facts
     assert facts.identity == "build:f00"
     assert read_image('{"Id": "sha256:cd", "Config": {"Labels": null}}').identity == "sha256:cd"
-    for wrong in ("", "[]", "{}", '{"Config": []}', '"text"', "[3]"):
-        with pytest.raises(ValueError, match=r"."):
+    for wrong in ("", "[{", "Welcome!", "{}", '{"Config": []}', '"text"', "[3]"):
+        with pytest.raises(ValueError, match=r"^the engine's answer can't be read$"):
             read_image(wrong)
+    with pytest.raises(ValueError, match="names no image"):
+        read_image("[]")
 
 
 @pytest.mark.parametrize(

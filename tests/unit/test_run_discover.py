@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from distui.errors import HostCommandError, HostUnreachable
+from distui.monitor.containers import list_containers
 from distui.plan.command import process
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.runs.hosts.discover import FoundRun, FoundTask, find_runs, list_tasks, rfc3339, run_folder
@@ -119,6 +120,18 @@ async def test_an_answer_that_cannot_be_read(text: str) -> None:
     host.fails["inspect"] = Completed(("docker",), 0, text.encode(), b"")
     with pytest.raises(HostCommandError, match="can't be read"):
         await list_tasks((await connector.connect("h1")).run, "h1", "docker", ("docker",))
+
+
+@pytest.mark.parametrize("listed", [b"Welcome to h1\n", b"\0\xff\x07 --help\n", f"{'d' * 64} \0".encode()])
+async def test_a_list_that_cannot_be_read(listed: bytes) -> None:
+    """What is no container's id becomes no word of a command, nor of the message: that was as long as the answer."""
+    connector, (host,) = started("h1")
+    host.fails["ps"] = Completed(("docker",), 0, listed, b"")
+    run = (await connector.connect("h1")).run
+    for ask in (lambda: list_tasks(run, "h1", "docker", ("docker",)), lambda: list_containers(run, H1)):
+        with pytest.raises(HostCommandError) as caught:
+            await ask()
+        assert caught.value.message == "h1: the engine's answer can't be read"
 
 
 @pytest.mark.parametrize("value", ["7", '{"a": 1}', "[1, null]", "[{}]", '[{"Config": null, "State": null}]'])

@@ -29,6 +29,8 @@ Runner = Callable[[Sequence[str]], Awaitable[Completed]]
 LIST_SECONDS = 15.0
 """How long a host may take to list its tasks. An engine does it at once, or hangs; the rest is for slow logins."""
 
+_ID = regex(r"[0-9a-f]{12,64}")
+
 FoundState = Literal["running", "failed", "succeeded", "partial", "ended", "unknown"]
 """`partial`: some tasks run and others have ended; `ended`: stopped, or their exit status is unknown; `unknown`: those
 that were found have ended well, and others were not found.
@@ -225,14 +227,24 @@ async def list_tasks(
     """The tasks one host knows of, in any state. Raises HostCommandError with the engine's words."""
     if engine == "process":
         return await _processes(run_argv, host, run)
-    listed = await run_with_retries(run_argv, docker.list_ids(engine_command, run))
-    if not listed.ok:
-        raise refused(host, listed)
-    ids = listed.text.split()
+    ids = listed_ids(host, await run_with_retries(run_argv, docker.list_ids(engine_command, run)))
     if not ids:
         return ()
     found = (_container(host, value) for value in await inspected(run_argv, host, engine_command, ids))
     return tuple(task for task in found if task is not None)
+
+
+def listed_ids(host: str, done: Completed) -> list[str]:
+    """The containers in the answer of `docker.list_ids`. Raises HostCommandError for what is none.
+
+    They become words of the next command, and of what is said when that fails.
+    """
+    if not done.ok:
+        raise refused(host, done)
+    ids = done.text.split()
+    if not all(map(_ID.fullmatch, ids)):
+        raise unreadable(host)
+    return ids
 
 
 async def inspected(
@@ -254,6 +266,12 @@ def refused(host: str, done: Completed) -> HostCommandError:
     return HostCommandError(host, trouble.message, hint=trouble.hint, code=trouble.code)
 
 
+def unreadable(host: str) -> HostCommandError:
+    """What answers there is no engine, or not only that."""
+    message = f"{host}: the engine's answer can't be read"
+    return HostCommandError(host, message, hint=f"see what `docker` is on {host}", code="rubbish")
+
+
 def _json_list(host: str, answer: Completed) -> list[dict[str, Any]]:
     """What `inspect` found; it prints that also when a container vanished meanwhile (exit 1).
 
@@ -262,7 +280,7 @@ def _json_list(host: str, answer: Completed) -> list[dict[str, Any]]:
     try:
         value = loads(answer.text or "[]")
     except ValueError as exc:
-        raise HostCommandError(host, f"{host}: the engine's answer can't be read", code="rubbish") from exc
+        raise unreadable(host) from exc
     return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
 
 
