@@ -570,6 +570,12 @@ async def settle(pilot: Any) -> None:
     await pilot.pause()
 
 
+async def press(pilot: Any, *keys: str) -> None:
+    """Keys, and what follows from them."""
+    await pilot.press(*keys)
+    await settle(pilot)
+
+
 def screen_text(app: DistuiApp) -> str:
     """What is on the screen, as text, one line a row."""
     width, height = app.size

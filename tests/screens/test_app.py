@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FakeBackend, FakeLive, failing, launching, screen_text, settle, shot
+from fakes import FakeBackend, FakeLive, failing, launching, press, screen_text, settle, shot
 from textual.command import CommandList
 from textual.widgets import Input
 from training import until
@@ -23,12 +23,6 @@ from distui.tui.dialogs.confirm import Confirm
 from distui.tui.dialogs.quit import QuitScreen
 from distui.tui.frame.context import work
 from distui.tui.terminal import clipboard
-
-
-async def press(pilot: Any, *keys: str) -> None:
-    """Keys, and what follows from them."""
-    await pilot.press(*keys)
-    await settle(pilot)
 
 
 async def test_jobs_tell_what_is_wrong_at_its_line(open_app: Any) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import FakeBackend, failing, launching, screen_text, settle, shot
+from fakes import FakeBackend, failing, launching, press, screen_text, settle, shot
 from measuring import measured
 
 from distui.errors import ContactLost, DistuiError, NotFound
@@ -23,12 +23,6 @@ from distui.tui.dialogs.confirm import Confirm
 from distui.tui.dialogs.text import TextScreen
 from distui.tui.runs.compare_screen import CompareScreen
 from distui.tui.widgets.rows import RowList
-
-
-async def press(pilot: Any, *keys: str) -> None:
-    """Keys, and what follows from them."""
-    await pilot.press(*keys)
-    await settle(pilot)
 
 
 async def test_rows_tell_state_time_and_first_failure(open_app: Any) -> None:

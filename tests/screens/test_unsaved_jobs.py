@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import NOW, FakeBackend, failing, launching, screen_text, settle
+from fakes import NOW, FakeBackend, failing, launching, press, screen_text, settle
 
 from distui.runs.launch.job_record import recorded_job
 from distui.tui.dialogs.confirm import Confirm
@@ -30,12 +30,6 @@ def read(file: str) -> str:
 def there(file: str) -> bool:
     """Whether there is a file."""
     return Path(file).exists()
-
-
-async def press(pilot: Any, *keys: str) -> None:
-    """Keys, and what follows from them."""
-    await pilot.press(*keys)
-    await settle(pilot)
 
 
 async def planned(pilot: Any) -> LaunchScreen:

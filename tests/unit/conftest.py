@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -36,6 +37,17 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = Cluster(tmp_path, 2)
     use_fake_follower(monkeypatch, made.connector)
     return made
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process of a task without a container."""
+    program = "import time; print(1, flush=True); time.sleep(600)"
+    env = os.environ | {"DISTUI_TASK_DIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", program], text=True, stdout=-1, env=env) as one:
+        assert one.stdout and one.stdout.readline()
+        yield one
+        one.kill()
 
 
 @pytest.fixture

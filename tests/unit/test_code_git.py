@@ -23,19 +23,7 @@ from distui.runs.code.ignore import Ignored
 from distui.runs.code.scan import scan
 from distui.runs.code.source import CodeReader
 from distui.spec.job.job import Code, Job
-
-ENV = {
-    "PATH": os.environ["PATH"],
-    "HOME": "/nowhere",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_SYSTEM": "/dev/null",
-    **{f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
-}
-
-
-def git(folder: Path, *words: str) -> str:
-    done = subprocess.run(("git", "-C", str(folder), *words), env=ENV, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+from fakehosts.git import ENV, git
 
 
 def commit(folder: Path, message: str = "c") -> str:

@@ -12,14 +12,8 @@ import pytest
 from distui.errors import CheckFailed
 from distui.runs.code.git import Repository
 from distui.runs.code.git_tree import Listed, write
+from fakehosts.git import ENV
 
-ENV = {
-    "PATH": os.environ["PATH"],
-    "HOME": "/nowhere",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_SYSTEM": "/dev/null",
-    **{f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
-}
 Rows = tuple[tuple[str, str, "str | bytes | Rows"], ...]
 """Mode, name and content of a tree's entries; a tree's content is rows again."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,9 @@ from distui.errors import DistuiError, SpecError, UsageError
 from distui.runs.code.git import Repository
 from distui.runs.code.local_git import local
 from distui.spec.job.read_job import read_job
+from fakehosts.git import ENV, git
 
 HEAD = "version: 1\nname: j\nhosts: h1\nimage: x\ncommand: [a]\n"
-ENV = {
-    "PATH": os.environ["PATH"],
-    "HOME": "/nowhere",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_SYSTEM": "/dev/null",
-    **{f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
-}
-
-
-def git(folder: Path, *words: str) -> str:
-    argv = ("git", "-C", str(folder), *words)
-    return subprocess.run(argv, env=ENV, check=True, capture_output=True, text=True).stdout.strip()
 
 
 @pytest.fixture

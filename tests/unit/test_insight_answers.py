@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,17 +84,6 @@ def test_a_real_answer() -> None:
     assert group.pending == Collective(2, "gloo:all_reduce", "4x5", "Float", 1795457849500032362, False)
     assert [stack.asked for stack in one.stacks] == [False, True]
     assert one.stacks[1].frames == (Frame("/work/prog.py", 15, "<module>"),)
-
-
-@pytest.fixture
-def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process of a task without a container."""
-    program = "import time; print(1, flush=True); time.sleep(600)"
-    env = os.environ | {"DISTUI_TASK_DIR": str(tmp_path)}
-    with subprocess.Popen([sys.executable, "-c", program], text=True, stdout=-1, env=env) as one:
-        assert one.stdout and one.stdout.readline()
-        yield one
-        one.kill()
 
 
 def test_a_process_of_this_machine(sleeper: subprocess.Popen[str], tmp_path: Path) -> None:

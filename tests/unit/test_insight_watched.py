@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -148,17 +147,6 @@ def test_stacks_are_cut_in_the_middle() -> None:
     assert of_main(["0x1", True, []]) and of_main(["0x1", False, frames])
     assert not of_main(["0x1", False, frames[:5]]) and not of_main(["0x1", False, []])
     assert of_main(["0x1", False, [["<frozen runpy>", 198, "_run_module_as_main"]]])
-
-
-@pytest.fixture
-def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process of a task without a container."""
-    program = "import time; print(1, flush=True); time.sleep(600)"
-    env = os.environ | {"DISTUI_TASK_DIR": str(tmp_path)}
-    with subprocess.Popen([sys.executable, "-c", program], text=True, stdout=-1, env=env) as one:
-        assert one.stdout and one.stdout.readline()
-        yield one
-        one.kill()
 
 
 class LocalChannel:
