@@ -1,6 +1,6 @@
 """Measures how fast the ranks exchange data: time and bandwidth of each operation, for messages of growing size.
 
-    torchrun --nproc-per-node 2 bandwidth.py --max 64M --json bandwidth.json
+    torchrun --nproc-per-node 2 -- bandwidth.py --max 64M --json bandwidth.json
 
 Sizes, algorithm bandwidth and bus bandwidth are what nccl-tests means by them
 (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md), so that the figures can be compared. Every
@@ -60,6 +60,8 @@ def main() -> None:
         about = {"backend": dist.get_backend(), "device": device.type, "world_size": args.world_size}
         if args.json and dist.get_rank() == 0:
             args.json.write_text(json.dumps({**about, "torch": torch.__version__, "rows": rows}) + "\n")
+    except OSError as problem:  # of the file; torch's own are RuntimeErrors
+        parser.error(f"can't write {args.json}: {problem}")
     finally:
         dist.destroy_process_group()
     sys.exit(any(row["wrong"] for row in rows))
@@ -206,8 +208,9 @@ def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
     add("--init-method", default="env://", help="tcp://HOST:PORT of rank 0, file:///PATH of a new file, or env://")
     add("--backend", choices=("auto", "gloo", "nccl", "mpi"), default="auto", help="auto: nccl on a GPU, else gloo")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: the GPU with nccl, else the CPU")
-    add("--timeout", type=float, default=120, help="seconds to wait for other ranks")
-    add("--threads", type=count, default=env("OMP_NUM_THREADS") or 1, help="CPU threads of a rank")
+    add("--timeout", type=positive, default=120, help="seconds to wait for other ranks")
+    threads = (env("OMP_NUM_THREADS") or "1").partition(",")[0]  # 4,2: four, and two in each of them
+    add("--threads", type=count, default=threads, help="CPU threads of a rank")
     add("--ops", type=operations, default=",".join(OPERATIONS), help="what to measure")
     add("--min", type=size_in_bytes, default="1K", help="bytes of the smallest message")
     add("--max", type=size_in_bytes, default="64M", help="bytes of the largest message")
@@ -218,11 +221,18 @@ def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
     args = parser.parse_args()
     if args.factor < 2:
         parser.error("argument --factor: from 2 on, or the sizes would never end")
+    if args.min > args.max:
+        parser.error(f"--min is {args.min:,} bytes and --max {args.max:,}: there is nothing to measure")
     args.rank = 0 if args.rank is None and args.world_size == 1 else args.rank
     if args.rank is None or not 0 <= args.rank < args.world_size:
         parser.error(f"--rank or $RANK is needed, from 0 to {args.world_size - 1}; it is {args.rank}")
     if not args.init_method.startswith(("tcp://", "file:///", "env://")):
         parser.error("argument --init-method: give tcp://HOST:PORT, file:///PATH or env://")
+    folder = Path(args.init_method.removeprefix("file://")).parent
+    if args.init_method.startswith("file:///") and not folder.is_dir():  # torch would wait for it
+        parser.error(f"argument --init-method: this host has no folder {folder}")
+    if args.json and args.rank == 0 and not args.json.parent.is_dir():  # said now, not after everything is measured
+        parser.error(f"argument --json: rank 0's host has no folder {args.json.parent}")
     return args
 
 
@@ -232,10 +242,17 @@ def env(*names: str) -> str | None:
 
 
 def count(text: str) -> int:
-    """A whole number above 0."""
-    if int(text) < 1:
+    """A whole number above 0, of 31 bits: what libraries of C take."""
+    if not 0 < int(text) < 1 << 31:
         raise ValueError
     return int(text)
+
+
+def positive(text: str) -> float:
+    """A number above 0 that is not infinite, nor longer than a timeout may be."""
+    if not 0 < float(text) < 1e9:
+        raise ValueError
+    return float(text)
 
 
 def size_in_bytes(text: str) -> int:

@@ -23,9 +23,10 @@ import signal
 import threading
 import time
 import warnings
+import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -162,13 +163,17 @@ class Training:
         state = {name: getattr(self, name).state_dict() for name in ("optimizer", "scaler")}
         state |= {"model": self.model.module.state_dict(), "seed": self.args.seed}
         state |= {"step": self.step, "epoch": self.epoch, "images": self.images}
+        content, new = io.BytesIO(), Path(f"{path}.new")
+        torch.save(state, content)  # into memory: of a full disk torch says no word that is to be understood
         try:
-            with Path(f"{path}.new").open("wb") as file:
-                torch.save(state, file)
+            with new.open("wb") as file:
+                file.write(content.getbuffer())
                 file.flush()
                 os.fsync(file.fileno())
-            Path(f"{path}.new").replace(path)
-        except (OSError, RuntimeError) as problem:  # torch's writer raises RuntimeError on a full disk
+            new.replace(path)
+        except OSError as problem:
+            with suppress(OSError):
+                new.unlink()  # a disk that is full is not left full
             raise CheckpointError(f"can't save {path}: {problem}; give --checkpoint another place") from problem
         say(f"saved step {self.step}")
 
@@ -178,9 +183,12 @@ class Training:
             return
         file, seed = self.args.checkpoint, self.args.seed
         try:
+            with zipfile.ZipFile(io.BytesIO(content)) as parts:
+                if damaged := parts.testzip():  # by checksums, which torch does not look at
+                    raise zipfile.BadZipFile(damaged)
             saved: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        except (RuntimeError, ValueError, KeyError, EOFError, pickle.UnpicklingError):
-            raise CheckpointError(f"{file} is not a checkpoint: move it away to start again") from None
+        except (RuntimeError, ValueError, KeyError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile, zlib.error):
+            raise CheckpointError(f"{file} is not a checkpoint, or damaged: move it away to start again") from None
         try:
             if saved["seed"] != seed:
                 raise CheckpointError(f"{file} was made with --seed {saved['seed']}: give that, or another file")
@@ -210,6 +218,8 @@ def read_checkpoint(path: Path) -> bytes:
     """What is in the file; nothing where there is none yet."""
     if not path.parent.is_dir():  # said now, not when the first state can't be saved
         raise ValueError(f"rank 0's host has no folder {path.parent} for the checkpoint")
+    if path.exists() and not (path.is_file() or path.is_dir()):  # /dev/zero has no end
+        raise ValueError(f"{path} is not a file: give --checkpoint another place")
     content = path.read_bytes() if path.exists() else b""
     if path.exists() and not content:
         raise ValueError(f"{path} is not a checkpoint: move it away to start again")
@@ -303,13 +313,14 @@ def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
     add("--init-method", default="env://", help="tcp://HOST:PORT of rank 0, file:///PATH of a new file, or env://")
     add("--backend", choices=("auto", "gloo", "nccl", "mpi"), default="auto", help="auto: nccl on a GPU, else gloo")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: the GPU with nccl, else the CPU")
-    add("--timeout", type=float, default=120, help="seconds to wait for other ranks")
-    add("--threads", type=count, default=env("OMP_NUM_THREADS") or 1, help="CPU threads of a rank")
+    add("--timeout", type=positive, default=120, help="seconds to wait for other ranks")
+    threads = (env("OMP_NUM_THREADS") or "1").partition(",")[0]  # 4,2: four, and two in each of them
+    add("--threads", type=count, default=threads, help="CPU threads of a rank")
     add("--data", type=Path, help="folder with MNIST's four files, .gz or not; else the digits")
     add("--epochs", type=count, default=8, help="passes over the data")
     add("--batch-size", type=count, default=32, help="images per step and rank")
-    add("--lr", type=float, default=0.004, help="learning rate at the start; it falls to a tenth")
-    add("--seed", type=int, default=1, help="same seed and number of ranks: the same losses")
+    add("--lr", type=positive, default=0.004, help="learning rate at the start; it falls to a tenth")
+    add("--seed", type=seed, default=1, help="same seed and number of ranks: the same losses")
     add("--log-every", type=count, default=10, help="steps between two lines of loss")
     add("--accumulate", type=count, default=1, help="batches per step")
     add("--amp", choices=("auto", "off", "bf16", "fp16"), default="auto", help="auto: bf16 or fp16, on a GPU only")
@@ -321,6 +332,9 @@ def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
         parser.error(f"--rank or $RANK is needed, from 0 to {args.world_size - 1}; it is {args.rank}")
     if not args.init_method.startswith(("tcp://", "file:///", "env://")):
         parser.error("argument --init-method: give tcp://HOST:PORT, file:///PATH or env://")
+    folder = Path(args.init_method.removeprefix("file://")).parent
+    if args.init_method.startswith("file:///") and not folder.is_dir():  # torch would wait for it
+        parser.error(f"argument --init-method: this host has no folder {folder}")
     return args
 
 
@@ -330,8 +344,22 @@ def env(*names: str) -> str | None:
 
 
 def count(text: str) -> int:
-    """A whole number above 0."""
-    if int(text) < 1:
+    """A whole number above 0, of 31 bits: what libraries of C take."""
+    if not 0 < int(text) < 1 << 31:
+        raise ValueError
+    return int(text)
+
+
+def positive(text: str) -> float:
+    """A number above 0 that is not infinite, nor longer than a timeout may be."""
+    if not 0 < float(text) < 1e9:
+        raise ValueError
+    return float(text)
+
+
+def seed(text: str) -> int:
+    """A whole number of 32 bits, which every generator takes."""
+    if not 0 <= int(text) < 1 << 32:
         raise ValueError
     return int(text)
 

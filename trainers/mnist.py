@@ -155,13 +155,14 @@ def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
     add("--init-method", default="env://", help="tcp://HOST:PORT of rank 0, file:///PATH of a new file, or env://")
     add("--backend", choices=("auto", "gloo", "nccl", "mpi"), default="auto", help="auto: nccl on a GPU, else gloo")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: the GPU with nccl, else the CPU")
-    add("--timeout", type=float, default=120, help="seconds to wait for other ranks")
-    add("--threads", type=count, default=env("OMP_NUM_THREADS") or 1, help="CPU threads of a rank")
+    add("--timeout", type=positive, default=120, help="seconds to wait for other ranks")
+    threads = (env("OMP_NUM_THREADS") or "1").partition(",")[0]  # 4,2: four, and two in each of them
+    add("--threads", type=count, default=threads, help="CPU threads of a rank")
     add("--data", type=Path, help="folder with MNIST's four files, .gz or not; else the digits")
     add("--epochs", type=count, default=8, help="passes over the data")
     add("--batch-size", type=count, default=32, help="images per step and rank")
-    add("--lr", type=float, default=0.004, help="learning rate at the start; it falls to a tenth")
-    add("--seed", type=int, default=1, help="same seed and number of ranks: the same losses")
+    add("--lr", type=positive, default=0.004, help="learning rate at the start; it falls to a tenth")
+    add("--seed", type=seed, default=1, help="same seed and number of ranks: the same losses")
     add("--log-every", type=count, default=10, help="steps between two lines of loss")
     args = parser.parse_args()
     args.rank = 0 if args.rank is None and args.world_size == 1 else args.rank
@@ -169,6 +170,9 @@ def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
         parser.error(f"--rank or $RANK is needed, from 0 to {args.world_size - 1}; it is {args.rank}")
     if not args.init_method.startswith(("tcp://", "file:///", "env://")):
         parser.error("argument --init-method: give tcp://HOST:PORT, file:///PATH or env://")
+    folder = Path(args.init_method.removeprefix("file://")).parent
+    if args.init_method.startswith("file:///") and not folder.is_dir():  # torch would wait for it
+        parser.error(f"argument --init-method: this host has no folder {folder}")
     return args
 
 
@@ -178,8 +182,22 @@ def env(*names: str) -> str | None:
 
 
 def count(text: str) -> int:
-    """A whole number above 0."""
-    if int(text) < 1:
+    """A whole number above 0, of 31 bits: what libraries of C take."""
+    if not 0 < int(text) < 1 << 31:
+        raise ValueError
+    return int(text)
+
+
+def positive(text: str) -> float:
+    """A number above 0 that is not infinite, nor longer than a timeout may be."""
+    if not 0 < float(text) < 1e9:
+        raise ValueError
+    return float(text)
+
+
+def seed(text: str) -> int:
+    """A whole number of 32 bits, which every generator takes."""
+    if not 0 <= int(text) < 1 << 32:
         raise ValueError
     return int(text)
 

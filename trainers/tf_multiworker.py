@@ -196,18 +196,33 @@ def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
     add("--data", type=Path, help="folder with MNIST's four files, .gz or not; else the digits")
     add("--epochs", type=count, default=8, help="passes over the data")
     add("--batch-size", type=count, default=32, help="images per step and replica")
-    add("--lr", type=float, default=0.004, help="learning rate")
-    add("--seed", type=int, default=1, help="same seed and number of replicas: the same losses")
+    add("--lr", type=positive, default=0.004, help="learning rate")
+    add("--seed", type=seed, default=1, help="same seed and number of replicas: the same losses")
     add("--log-every", type=count, default=10, help="steps between two lines of loss")
-    add("--threads", type=count, default=os.environ.get("OMP_NUM_THREADS") or 1, help="CPU threads of an operation")
+    threads = (os.environ.get("OMP_NUM_THREADS") or "1").partition(",")[0]  # 4,2: four, and two in each of them
+    add("--threads", type=count, default=threads, help="CPU threads of an operation")
     ways = ("auto", "ring", "nccl")
     add("--communication", choices=ways, default="auto", help="how gradients travel: ring is gRPC, nccl between GPUs")
     return parser.parse_args()
 
 
 def count(text: str) -> int:
-    """A whole number above 0."""
-    if int(text) < 1:
+    """A whole number above 0, of 31 bits: what libraries of C take."""
+    if not 0 < int(text) < 1 << 31:
+        raise ValueError
+    return int(text)
+
+
+def positive(text: str) -> float:
+    """A number above 0 that is not infinite, nor longer than a timeout may be."""
+    if not 0 < float(text) < 1e9:
+        raise ValueError
+    return float(text)
+
+
+def seed(text: str) -> int:
+    """A whole number of 32 bits, which every generator takes."""
+    if not 0 <= int(text) < 1 << 32:
         raise ValueError
     return int(text)
 

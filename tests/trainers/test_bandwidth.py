@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from distui.trainers import bandwidth
 
@@ -125,6 +126,39 @@ def test_other_sizes_are_refused(text: str) -> None:
     """argparse makes a line of it."""
     with pytest.raises(ValueError):
         bandwidth.size_in_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--min 64M --max 1K", "--min is 67,108,864 bytes and --max 1,024: there is nothing to measure"),
+        ("--json /no/such/figures.json", "argument --json: rank 0's host has no folder /no/such"),
+    ],
+)
+def test_what_would_come_to_nothing_is_told_before_it_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], line: str, words: str
+) -> None:
+    """Not an empty table, nor a traceback once everything is measured."""
+    monkeypatch.setattr("sys.argv", ["bandwidth.py", "--world-size", "2", "--rank", "0", *line.split()])
+    with pytest.raises(SystemExit) as ended:
+        bandwidth.arguments(argparse.ArgumentParser())
+    assert ended.value.code == 2
+    assert words in capfd.readouterr().err
+
+
+def test_figures_that_can_t_be_written_are_a_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], alone: torch.device
+) -> None:
+    """Not a traceback under a table that is right."""
+    monkeypatch.setattr("sys.argv", ["bandwidth.py", "--world-size", "2", "--rank", "0", "--json", "/dev/full"])
+    monkeypatch.setattr(bandwidth, "end_on_signal", lambda name: None)
+    monkeypatch.setattr(bandwidth, "join", lambda args: alone)
+    monkeypatch.setattr(bandwidth, "measure_all", lambda args, device: [])
+    with monkeypatch.context() as kept, pytest.raises(SystemExit) as ended:
+        kept.setattr(dist, "destroy_process_group", lambda: None)
+        bandwidth.main()
+    assert ended.value.code == 2
+    assert "can't write /dev/full: [Errno 28] No space left on device" in capfd.readouterr().err
 
 
 def test_unknown_operations_are_named() -> None:

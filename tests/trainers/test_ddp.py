@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,7 @@ def test_a_save_that_is_cut_off_leaves_the_one_before(
         with pytest.raises(ddp.CheckpointError, match="No space left on device; give --checkpoint another"):
             training.save()
     assert torch.load(path)["step"] == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["c.pt"], "a full disk is not left full"
     training.step = 3
     training.save()
     assert torch.load(path)["step"] == 3
@@ -154,8 +156,29 @@ def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path, alone: torch.devi
     path = tmp_path / "c.pt"
     begun(alone, "--checkpoint", str(path)).save()
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(ddp.CheckpointError, match=f"{path} is not a checkpoint: move it away to start again"):
+    with pytest.raises(ddp.CheckpointError, match=f"{path} is not a checkpoint, or damaged: move it away"):
         begun(alone, "--checkpoint", str(path))
+
+
+def test_a_damaged_file_is_not_gone_on_with(tmp_path: Path, alone: torch.device) -> None:
+    """One bit anywhere in what was saved: torch alone would train on with another number, and say nothing."""
+    path = tmp_path / "c.pt"
+    begun(alone, "--checkpoint", str(path)).save()
+    whole = path.read_bytes()
+    with zipfile.ZipFile(path) as parts:
+        largest = max(parts.infolist(), key=lambda part: part.file_size)
+    for place in (whole.index(b"images"), largest.header_offset + 200, largest.header_offset + largest.file_size // 2):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(ddp.CheckpointError, match="is not a checkpoint, or damaged"):
+            begun(alone, "--checkpoint", str(path))
+
+
+def test_a_full_disk_is_told_in_its_own_words(tmp_path: Path, alone: torch.device) -> None:
+    """torch's writer only says at which position of which of its files it stands then."""
+    training = begun(alone, "--checkpoint", str(tmp_path / "c.pt"))
+    (tmp_path / "c.pt.new").symlink_to("/dev/full")
+    with pytest.raises(ddp.CheckpointError, match=r"can't save .*c.pt: \[Errno 28\] No space left on device; give"):
+        training.save()
 
 
 def test_a_file_that_would_run_code_is_refused(tmp_path: Path, alone: torch.device) -> None:
@@ -174,6 +197,8 @@ def test_a_file_that_can_t_be_read_is_told_from_none(tmp_path: Path) -> None:
     (tmp_path / "empty.pt").touch()
     with pytest.raises(ValueError, match="is not a checkpoint: move it away to start again"):
         ddp.read_checkpoint(tmp_path / "empty.pt")
+    with pytest.raises(ValueError, match="/dev/full is not a file: give --checkpoint another place"):
+        ddp.read_checkpoint(Path("/dev/full"))  # as /dev/zero it has no end
 
 
 def test_a_missing_folder_is_told_before_the_training(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ def test_a_rank_alone_needs_no_more_than_that(options: Callable[..., argparse.Na
     args = options("--world-size 1")
     assert (args.rank, args.local_rank, args.threads) == (0, 0, 1)
     assert options("--world-size 1", {"OMP_NUM_THREADS": "2"}).threads == 2
+    assert options("--world-size 1", {"OMP_NUM_THREADS": "4,2"}).threads == 4
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,14 @@ def test_a_rank_alone_needs_no_more_than_that(options: Callable[..., argparse.Na
         ("--world-size 1 --backend mpi", "has no backend mpi"),
         ("--world-size 1 --backend smoke", "invalid choice: 'smoke'"),
         ("--world-size 1 --epochs 0", "argument --epochs: invalid count value: '0'"),
-        ("--world-size 1 --lr fast", "argument --lr: invalid float value: 'fast'"),
+        ("--world-size 1 --lr fast", "argument --lr: invalid positive value: 'fast'"),
+        ("--world-size 1 --lr nan", "argument --lr: invalid positive value: 'nan'"),
+        ("--world-size 1 --lr -1", "argument --lr: invalid positive value: '-1'"),
+        ("--world-size 1 --timeout 0", "argument --timeout: invalid positive value: '0'"),
+        ("--world-size 1 --timeout 1e30", "argument --timeout: invalid positive value: '1e30'"),
+        ("--world-size 1 --seed -1", "argument --seed: invalid seed value: '-1'"),
+        ("--world-size 1 --batch-size 99999999999", "argument --batch-size: invalid count value: '99999999999'"),
+        ("--world-size 1 --init-method file:///no/such/meeting", "this host has no folder /no/such"),
         ("--world-size 1 --wrold-size 1", "unrecognized arguments: --wrold-size 1"),
         ("--world-size 1 --data /no/such", "No such file or directory: '/no/such/train-images-idx3-ubyte.gz'"),
     ],

@@ -45,6 +45,8 @@ def test_a_program_is_one_file(path: Path) -> None:
     [
         ("end_on_signal", "*.py"),
         ("count", "*.py"),
+        ("positive", "*.py"),
+        ("seed", "[!b]*.py"),
         ("read_idx", "tf_*.py"),
         ("load", "tf_*.py"),
         ("network", "tf_*.py"),
