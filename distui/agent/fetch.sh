@@ -26,7 +26,7 @@ leave() {
 trap leave EXIT
 trap "trap '' HUP INT TERM PIPE; exit 143" HUP INT TERM PIPE
 
-had() { if [ -d "$dir" ]; then echo "had $(tail -n 1 "$dir/about" 2>/dev/null)"; exit 0; fi; }
+had() { if [ -e "$dir/data" ]; then echo "had $(tail -n 1 "$dir/about" 2>/dev/null)"; exit 0; fi; }
 had
 umask 077
 said=$(mkdir -p -- "${dir%/*}" 2>&1) || fail "$said"
@@ -53,6 +53,10 @@ until said=$(whole own 2>&1); do
   fi
 done
 had
+# Somebody may have removed the data alone. What is no folder of ours is not removed, and said before the fetch.
+if [ -d "$dir" ] && [ ! -L "$dir" ]; then said=$(rm -rf -- "$dir" 2>&1) || fail "$said"
+elif [ -e "$dir" ] || [ -L "$dir" ]; then fail "$dir is in the way: it is no folder with data in it"
+fi
 
 # Without anybody who listens the fetch ends: what is there waits for the next one.
 ( trap '' PIPE
@@ -214,5 +218,7 @@ if [ -n "$wrong" ]; then
   fail "the checksum is wrong: $(printf '%s' "${wrong#; }" | cut -c 1-600); what is wrong is removed, nothing was put in place"
 fi
 said=$({ printf '%s\n' "$url" "$(date -u '+%Y-%m-%d %H:%M UTC')" | cat >about; } 2>&1) || { no_room; fail "$said"; }
+# After a power cut the folder's name may be on the disk without all that is in it: then nobody would fetch it again.
+work sync -f . || work sync
 cd / && said=$(mv -- "$part" "$dir" 2>&1) || fail "$said"
 echo fetched

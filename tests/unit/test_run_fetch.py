@@ -97,6 +97,35 @@ def test_once_and_then_it_is_there(host: Host, web: Web) -> None:
     assert web.asked == []
 
 
+def test_data_that_was_removed_alone_is_fetched_again(host: Host, web: Web) -> None:
+    """What is left of it is no data: the start ended with the engine's "bind source path does not exist"."""
+    web.files["/a"] = BIG
+    assert host.fetch(f"{web.url}/a", sha=sha(BIG)).returncode == 0
+    (host.dir / "data").unlink()
+    assert host.fetch(f"{web.url}/a", sha=sha(BIG)).stdout.split() == ["fetched"]
+    assert host.left == ["k/about", "k/data"]
+
+
+@pytest.mark.parametrize("link", [True, False])
+def test_what_is_in_the_way_is_said_before_the_fetch(host: Host, web: Web, link: bool) -> None:
+    """A link that leads nowhere (a disk that is not mounted) and a file are not removed; nothing is asked for."""
+    web.files["/a"] = BIG
+    host.cache.mkdir()
+    host.dir.symlink_to(host.home / "nowhere") if link else host.dir.write_text("mine")
+    done = host.fetch(f"{web.url}/a", sha=sha(BIG))
+    assert (done.returncode, done.stderr) == (1, f"{host.dir} is in the way: it is no folder with data in it\n")
+    assert web.asked == []
+    assert host.dir.is_symlink() == link
+
+
+def test_it_is_on_the_disk_before_it_counts(host: Host, web: Web) -> None:
+    """Of a host that loses its power there is all of it, or it is fetched again."""
+    web.files["/a"] = BIG
+    host.stub("sync", f'ls {host.cache} >>"{host.home}/synced"; wc -c <{host.cache}/k.part/data >>"{host.home}/synced"')
+    assert host.fetch(f"{web.url}/a", sha=sha(BIG)).returncode == 0
+    assert (host.home / "synced").read_text().split() == ["k.lock", "k.part", str(len(BIG))]
+
+
 def test_a_broken_connection_goes_on_where_it_was(host: Host, web: Web) -> None:
     """Twice cut, each byte is asked for once."""
     web.files["/a"] = BIG
@@ -479,6 +508,8 @@ async def test_what_a_host_has(host: Host) -> None:
     folder.mkdir(parents=True)
     (folder / "about").write_text("s3://b/k\n2026-11-21 10:00 UTC\n")
     (host.home / "tail").symlink_to("/usr/bin/tail")
+    assert await look(asked.run, mount, str(host.home)) == There(client="s5cmd"), "somebody removed the data alone"
+    (folder / "data").mkdir()
     assert await look(asked.run, mount, str(host.home)) == There("2026-11-21 10:00 UTC")
 
 

@@ -24,7 +24,7 @@ from distui.whole import whole
 
 _LOOK = """
 d=$1; shift
-if [ -d "$d" ]; then echo "had $(tail -n 1 "$d/about" 2>/dev/null)"; exit; fi
+if [ -e "$d/data" ]; then echo "had $(tail -n 1 "$d/about" 2>/dev/null)"; exit; fi
 for c in "$@"; do if command -v "$c" >/dev/null; then echo "client $c"; exit; fi; done
 """.strip()
 
