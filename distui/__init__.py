@@ -78,6 +78,7 @@ if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
         RankChanged,
         RanksAsked,
         RankSilent,
+        RanksMoved,
         RanksRestarted,
         RanksStepped,
         RankStep,
@@ -115,7 +116,7 @@ _HOMES = {
     "distui.plan.model": "RunPlan",
     "distui.runs.lines.events": "AttemptEnded Carried Event Failure FailureFound GpuReading HostChanged HostSampled "
     "LogLine LogLines NetworkUsed Notice PhaseBegun Progressed RankChanged RankSilent RankStep RanksAsked "
-    "RanksRestarted RanksStepped RunEnded RunOpened RunStalled StopAsked TaskStarted",
+    "RanksMoved RanksRestarted RanksStepped RunEnded RunOpened RunStalled StopAsked TaskStarted",
     "distui.runs.lines.explanation": "Explanation RankPlace",
     "distui.runs.report.history": "RunRow",
     "distui.runs.series.reader": "SeriesReader",
@@ -186,6 +187,7 @@ __all__ = [
     "RankSilent",
     "RankStep",
     "RanksAsked",
+    "RanksMoved",
     "RanksRestarted",
     "RanksStepped",
     "Run",

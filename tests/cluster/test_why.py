@@ -261,6 +261,33 @@ def test_the_gpu_of_who_holds_the_others_up(hang: Hang, distui: Distui, lab: Any
     stop(distui)
 
 
+QUIET = """
+import datetime, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+x = torch.ones(1000)
+dist.all_reduce(x)
+print("since", datetime.datetime.utcnow().isoformat(), flush=True)
+for step in range(500):
+    dist.all_reduce(x)
+    time.sleep(0.05)
+print("until", datetime.datetime.utcnow().isoformat(), flush=True)
+"""
+
+
+def test_a_run_that_says_nothing_and_goes_on(begin: Any, home: Path) -> None:
+    """Its ranks are asked in time: nobody says that one is quiet, or that the run stands still, or why."""
+    done = begin(QUIET, stall_after="12s").finish()
+
+    assert done.returncode == 0, done.stderr
+    logs = b"".join(log_of(home, "stuck", rank) for rank in range(4)).decode()
+    since, until = max(re.findall(r"since (\S{23})", logs)), min(re.findall(r"until (\S{23})", logs))
+    text = (home / ".local/state/distui/runs/stuck/events.ndjson").read_text()
+    events = [event for event in map(json.loads, text.splitlines()) if since < event["ts"][:23] < until]
+    assert [event["ranks"] for event in events if event["type"] == "moved"][:2] == [[0, 1, 2, 3]] * 2
+    claims = [event for event in events if event["type"] == "why" or event.get("stalled") or event.get("quiet")]
+    assert claims == []
+
+
 def test_a_job_that_wants_none_of_it(start: Any, distui: Distui) -> None:
     """`insight: off`: nothing is set, and `why` says what it can't see."""
     start("env | grep -c -e INSIGHT -e TORCH_FR -e PYTHONPATH; sleep 600", "--name", "stuck", job={"insight": "off"})

@@ -87,7 +87,7 @@ def test_little_by_little_counts_as_much() -> None:
 @pytest.mark.parametrize("by", SETTINGS)
 def test_silence_lasts_as_long_as_it_does(by: float) -> None:
     """Of a rank that said its last line 60 seconds ago, of one that runs since then, and of one that spoke since."""
-    old = RankState(0, "h1", 0, "running", last_line_at=940.0, since=900.0)
+    old = RankState(0, "h1", 0, "running", last_line_at=940.0, since=900.0, moved_at=939.0)
     ended = replace(old, rank=3, state="exited")
     fresh = replace(old, rank=2, last_line_at=999.9 + by)
     ranks = Pages({0: old, 1: replace(old, rank=1, last_line_at=None, since=940.0), 2: fresh, 3: ended})
@@ -102,7 +102,7 @@ def test_silence_lasts_as_long_as_it_does(by: float) -> None:
 
     now = 1000.0 + by
     assert [silent_for(found.ranks[number], now) for number in range(3)] == pytest.approx([60.0, 60.0, 0.1])
-    assert found.ranks[3] == ended
+    assert found.ranks[0].moved_at == 939.0 + by and found.ranks[3] == ended
     assert found.hosts["h1"].worked == {0: 990.0 + by} and found.hosts["h1"].measured(now) == {0}
     assert found.steps[0] == Pace(RankStep(0, 7.0, 940.0 + by), 10.0, 1.0)
     assert found.why is not None and found.why.at == 950.0 + by

@@ -46,12 +46,14 @@ def line(at: float, rank: int = 0) -> LogLines:
         (RankState(0, "h1", 0, "running", since=100.0), 1.0, 60.0, True),
         (RankState(0, "h1", 0, "running", since=100.0), None, 0.0, False),
         (RankState(0, "h1", 0, "running", since=100.0, last_line_at=150.0), None, 60.0, False),
+        (RankState(0, "h1", 0, "running", since=100.0, moved_at=150.0), None, 60.0, False),
+        (RankState(0, "h1", 0, "running", since=100.0, moved_at=130.0), None, 60.0, True),
         (RankState(0, "h1", 0, "exited", since=100.0), None, 60.0, False),
         (RankState(0, "h1", 0, "lost", since=100.0), None, 60.0, False),
     ],
 )
 def test_the_quiet_rule(known: RankState, util: float | None, stall_after: float, want: bool) -> None:
-    """No line for longer than `stall_after` since it ran, and no GPU that works; 0 is never."""
+    """No line for longer than `stall_after` since it ran, no collective begun, and no GPU that works; 0 is never."""
     assert is_quiet(known, util, now=200.0, stall_after=stall_after) is want
 
 

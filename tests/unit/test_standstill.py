@@ -23,6 +23,7 @@ from distui.runs.lines.events import (
     RankChanged,
     RanksAsked,
     RankSilent,
+    RanksMoved,
     RanksStepped,
     RankStep,
     RunEnded,
@@ -171,6 +172,20 @@ def test_without_steps_all_ranks_must_be_quiet() -> None:
     assert stands(one, 200.0) is None
     both = apply(one, RankSilent(170.0, 1, "h2", True, 60.0))
     assert stands(both, 200.0) == Standstill(100.0)
+
+
+def test_ranks_that_begin_collectives_go_on_whatever_they_say() -> None:
+    """Without steps, and where only one has come: nobody knows then how long another takes."""
+    quiet = running(*(RankSilent(170.0, rank, f"h{rank + 1}", True, 60.0) for rank in (0, 1)))
+    moved = apply(quiet, RanksMoved(175.0, (0, 1), 174.0))
+    assert stands(moved, 234.0) == Standstill(174.0)
+    assert stands(apply(moved, RankSilent(176.0, 1, "h2", False, 2.0)), 200.0) is None
+    one = running(stepped(110.0, 0, 0))
+    assert stands(one, 171.0) == Standstill(110.0, 0)
+    moved = apply(one, RanksMoved(165.0, (1,), 164.0))
+    assert (stands(moved, 224.0), stands(moved, 225.0)) == (None, Standstill(164.0, 0))
+    known = apply(moved, stepped(166.0, 1, 0))
+    assert stands(apply(known, RanksMoved(600.0, (0, 1), 600.0)), 601.0) == Standstill(166.0, 1)
 
 
 # Without steps: what lines and GPUs tell.

@@ -87,6 +87,16 @@ def test_ranks_are_asked_whether_they_speak_or_not() -> None:
     assert asked_at(AskTurns(0.0, 0.0, insight=True), 400, lambda now: False) == []
 
 
+def test_ranks_are_asked_before_they_count_as_silent() -> None:
+    """Once for each time that they were last known to go on; not where they can't be asked."""
+    signs = [None] * 50 + [0.0] * 20 + [52.0] * 10 + [None] * 20
+    for insight, want in ((True, [50, 70]), (False, [])):
+        turns = AskTurns(0.0, 120.0, insight=insight)
+        asked = [now for now, at in enumerate(signs) if turns.due(float(now), silent=False, overdue=at)]
+        assert asked == want
+    assert turns.due(200.0, silent=True, overdue=90.0) and not turns.due(201.0, silent=True, overdue=91.0)
+
+
 def test_ranks_are_asked_after_a_clock_was_set_back() -> None:
     """By an hour: not an hour later."""
     turns = AskTurns(10_000.0, 120.0, insight=True)

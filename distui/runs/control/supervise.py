@@ -14,6 +14,7 @@ from distui.runs.attempt.limits import passed
 from distui.runs.ending.ask_before_stop import BeforeStop
 from distui.runs.ending.ask_ranks import AskTurns, any_silent, tell_going_on, tell_why
 from distui.runs.ending.circumstances import Turns, tell_network
+from distui.runs.ending.moved import overdue
 from distui.runs.hosts.stop_word import TO_END, StopWord
 from distui.runs.lines.events import RunStalled, StopAsked, StopReason
 from distui.runs.state import elastic
@@ -85,8 +86,8 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
                 continue
             if turns.due(attempt.clock(), quiet=any(rank.quiet for rank in attempt.state.ranks.values())):
                 stops.append(asyncio.create_task(tell_network(attempt)))
-            stuck = attempt.state.stalled is not None
-            if asking.due(attempt.clock(), silent=stuck or any_silent(attempt, attempt.clock())):
+            now, stuck = attempt.clock(), attempt.state.stalled is not None
+            if asking.due(now, silent=stuck or any_silent(attempt, now), overdue=overdue(attempt, now)):
                 stops.append(asyncio.create_task(tell_why(attempt, asking)))
         _raise_bugs(stops)
     await attempt.watch.left()

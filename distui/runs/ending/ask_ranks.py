@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.ending.keep_late import keep_late
+from distui.runs.ending.moved import tell_moved
 from distui.runs.insight.asking.closer import look_and_watch
 from distui.runs.insight.asking.look import PATIENCE_S, Asked, Look, look
 from distui.runs.insight.asking.watching import SECONDS
@@ -50,27 +51,34 @@ def period(stall_after: float) -> float:
 
 
 class AskTurns:
-    """When ranks are asked: at once when one falls silent, every so often while they speak (lines of a thread of its
-    own, or of a progress bar, tell nothing), and when what stood still will have done so for `stall_after`.
+    """When ranks are asked: shortly before one counts as silent and at once when it does, every so often while they
+    speak (lines of a thread of its own, or of a progress bar, tell nothing), and when what stood still will have done
+    so for `stall_after`.
     """
 
     def __init__(self, began: float, stall_after: float, *, insight: bool) -> None:
         """`insight` is whether ranks can be asked where they are in their collectives (`insight`)."""
         self._longest = period(stall_after)
-        self._period = self._longest if insight and stall_after > 0 else float("inf")
+        self._insight = insight and stall_after > 0
+        self._period = self._longest if self._insight else float("inf")
         self._next = began + self._period
         self._now = began
         self._silent = False
+        self._overdue: float | None = None
         self._pause = self._first = min(FIRST_PAUSE_S, self._longest)
         self._unplaced = 0
         """Of how many ranks it was said that they hold the others up, but not where in the program they are."""
         self._waited = False
 
-    def due(self, now: float, *, silent: bool) -> bool:
-        """Whether to ask now; `silent` tells whether a rank has said nothing for `stall_after`."""
+    def due(self, now: float, *, silent: bool, overdue: float | None = None) -> bool:
+        """Whether to ask now; `silent` tells whether a rank has said nothing for `stall_after`, `overdue` when the last
+        of those that soon count as silent was known to go on.
+        """
         if silent and not self._silent:
             self._next, self._pause = now, self._first
-        self._silent = silent
+        if overdue is not None and self._insight and (self._overdue is None or overdue > self._overdue):
+            self._next = now
+        self._silent, self._overdue = silent, overdue
         if now < self._now:  # our clock was set back
             self._next = min(self._next, now + self._period)
         self._now = now
@@ -152,6 +160,7 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     seen = await ranks_seen(attempt)
     if _is_ending(attempt, seen):
         return
+    await tell_moved(attempt, seen.ranks)
     if _calls_may_tell(seen) and all_silent(attempt, attempt.clock()):
         seen = _since_silence(attempt, await ranks_watched(attempt, stacks=False, seconds=SILENT_S))
     if ours.news() is not None:  # what began just before seems to have lasted for as long as our clock was set by

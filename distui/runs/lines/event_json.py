@@ -31,6 +31,7 @@ from distui.runs.lines.events import (
     RankChanged,
     RanksAsked,
     RankSilent,
+    RanksMoved,
     RanksRestarted,
     RanksStepped,
     RunEnded,
@@ -44,8 +45,9 @@ from distui.runs.lines.explanation import Explanation, explanation_json
 
 STORED: Mapping[str, type[Event]] = {
     "run": RunOpened, "phase": PhaseBegun, "host": HostChanged, "task": TaskStarted, "rank": RankChanged,
-    "silence": RankSilent, "stall": RunStalled, "why": RanksAsked, "failure": FailureFound, "stop": StopAsked,
-    "notice": Notice, "network": NetworkUsed, "restart": RanksRestarted, "attempt": AttemptEnded, "result": RunEnded,
+    "silence": RankSilent, "moved": RanksMoved, "stall": RunStalled, "why": RanksAsked, "failure": FailureFound,
+    "stop": StopAsked, "notice": Notice, "network": NetworkUsed, "restart": RanksRestarted, "attempt": AttemptEnded,
+    "result": RunEnded,
 }  # fmt: skip
 """What events are called that `events.ndjson` has."""
 

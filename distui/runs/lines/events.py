@@ -268,6 +268,16 @@ class RankSilent:
 
 
 @frozen
+class RanksMoved:
+    """Ranks that have said nothing for long were asked, and go on: each has begun another collective since."""
+
+    at: At
+    ranks: tuple[int, ...]
+    last: Moment
+    """When the first of them to begin its newest one did so, on our clock."""
+
+
+@frozen
 class RanksAsked:
     """Ranks were asked where they are, and what that means is news: who holds the others up, or that they go on."""
 
@@ -456,6 +466,7 @@ Event = (
     | RanksStepped
     | RunStalled
     | RankSilent
+    | RanksMoved
     | RanksAsked
     | NetworkUsed
     | FailureFound

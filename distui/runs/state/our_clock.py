@@ -71,10 +71,11 @@ def _rank(rank: RankState, change: ClockSet) -> RankState:
     """One that has ended did so when that was said."""
     if not rank.live:
         return rank
-    said, since = rank.last_line_at, rank.since
+    said, moved, since = rank.last_line_at, rank.moved_at, rank.since
     return replace(
         rank,
         last_line_at=change.moved(said) if said is not None else None,
+        moved_at=change.moved(moved) if moved is not None else None,
         since=change.moved(since) if since is not None else None,
     )
 

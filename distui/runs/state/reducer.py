@@ -31,6 +31,7 @@ from distui.runs.lines.events import (
     RankPhase,
     RanksAsked,
     RankSilent,
+    RanksMoved,
     RanksRestarted,
     RanksStepped,
     RunEnded,
@@ -73,6 +74,8 @@ class RankState:
     """To the first failure, once that is judged."""
     of: str = ""
     """The rank that it followed, or failed like."""
+    moved_at: float | None = None
+    """When it began its newest collective, as far as it was asked while it said nothing."""
     quiet: bool = False
     """Whether it was said to be silent too long."""
     idle: bool = False
@@ -192,6 +195,8 @@ def apply(state: RunState, event: Event) -> RunState:
             return replace(state, stalled=event if event.stalled else None)
         case RankSilent():
             return _with_silence(state, event)
+        case RanksMoved():
+            return _with_moved(state, event)
         case RanksAsked():
             return replace(state, why=event if event.found.kind in STANDS else None)
         case NetworkUsed():
@@ -268,6 +273,14 @@ def _with_silence(state: RunState, event: RankSilent) -> RunState:
     rank = state.ranks.get(event.rank, RankState(event.rank, event.host, event.rank))
     idle = event.quiet and event.util is not None
     return replace(state, ranks=state.ranks.with_entry(event.rank, replace(rank, quiet=event.quiet, idle=idle)))
+
+
+def _with_moved(state: RunState, event: RanksMoved) -> RunState:
+    ranks = state.ranks
+    for rank in event.ranks:
+        if (known := ranks.get(rank)) is not None:
+            ranks = ranks.with_entry(rank, replace(known, moved_at=event.last))
+    return replace(state, ranks=ranks)
 
 
 def _with_steps(state: RunState, event: RanksStepped) -> RunState:

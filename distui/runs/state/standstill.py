@@ -4,10 +4,11 @@ That GPUs are busy says nothing: NCCL's kernels spin at full load while they wai
 1. who follows the run asked the ranks, and they do not go on by themselves (`state.why`);
 2. steps are known, more of them are to come, and none came for `stall_after`, or five times what one usually takes,
    whichever is longer;
-3. steps are not known, or all of them are done (a last save may hang, too), and for `stall_after` no rank said a line
-   and no GPU of theirs was seen to work (`load.works`): a job may say little by nature, and then only its GPUs tell
-   that it goes on. Where nobody can wait for another (one rank with one GPU), where there is no GPU or nothing is known
-   of it now, ranks are to be quiet (`watch/silence.py`);
+   Until two have come nobody knows how long one takes: ranks that go on with their collectives are at work on the next;
+3. steps are not known, or all of them are done (a last save may hang, too), and for `stall_after` no rank said a line,
+   none began a collective as far as they were asked, and no GPU of theirs was seen to work (`load.works`): a job may
+   say little by nature, and then only these tell that it goes on. Where nobody can wait for another (one rank with one
+   GPU), where there is no GPU or nothing is known of it now, ranks are to be quiet (`watch/silence.py`);
 4. only what was recorded is known, and that says so (a run that is read beside its owner).
 `stall_after: 0` leaves the first.
 
@@ -17,7 +18,7 @@ Of a run that nobody follows only the lines are known, by when its engines kept 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from distui.frozen import frozen
 from distui.plan.model import RunPlan
@@ -49,7 +50,7 @@ def standstill(plan: RunPlan, state: RunState, now: float) -> Standstill | None:
     if not plan.stall_after:
         return None
     if front is not None and not _all_done(paces, front, state):
-        since = max(pace.last.at for pace in paces)
+        since = max(_since(paces, state))
         return Standstill(since, step) if now - since > limit(paces, plan.stall_after) else None
     if (since_quiet := _all_quiet(plan, state, now)) is not None:
         return Standstill(since_quiet, step)
@@ -84,6 +85,13 @@ def limit(paces: Iterable[Pace], stall_after: float) -> float:
     return max([stall_after, *(STEPS * pace.seconds for pace in paces if pace.seconds is not None)])
 
 
+def _since(paces: Iterable[Pace], state: RunState) -> Iterator[float]:
+    """What tells since when no step has come."""
+    yield from (pace.last.at for pace in paces)
+    if all(pace.seconds is None for pace in paces):
+        yield from (rank.moved_at for rank in state.ranks.values() if rank.moved_at is not None)
+
+
 def _all_done(paces: Iterable[Pace], front: Pace, state: RunState) -> bool:
     """Whether the first rank is at the job's own `total`, and none is left behind."""
     total = last_step_of(state.progress) if state.progress is not None else None
@@ -115,4 +123,5 @@ def _heard(rank: RankState) -> bool:
 
 
 def _last_sign(rank: RankState) -> float:
-    return rank.last_line_at if rank.last_line_at is not None else rank.since or 0.0
+    said = rank.last_line_at if rank.last_line_at is not None else rank.since or 0.0
+    return said if rank.moved_at is None else max(said, rank.moved_at)

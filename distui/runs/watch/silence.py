@@ -1,4 +1,5 @@
-"""Which ranks are quiet: no line for `stall_after`, and GPUs that do nothing (UX 2.4). Pure.
+"""Which ranks are quiet: no line for `stall_after`, no collective that it was seen to begin, and GPUs that do nothing
+(UX 2.4). Pure.
 
 A rank that never said a line counts from its start: ranks that wait for each other at the rendezvous are the usual
 case. `stall_after: 0` turns the rule off; tasks that only serve others (parameter servers) are never
@@ -30,10 +31,16 @@ def silent_for(rank: RankState, now: float) -> float | None:
     return max(0.0, now - last) if rank.state == "running" and last is not None else None
 
 
-def is_quiet(rank: RankState, util: float | None, *, now: float, stall_after: float) -> bool:
-    """Whether a rank is silent too long; `util` is what its GPUs do in percent, None when nobody knows."""
+def still_for(rank: RankState, now: float) -> float | None:
+    """Seconds since it was last known to go on: since a line, or a collective that it was asked for; None likewise."""
     silent = silent_for(rank, now)
-    return stall_after > 0 and silent is not None and silent > stall_after and (util is None or util < IDLE_PCT)
+    return silent if silent is None or rank.moved_at is None else min(silent, max(0.0, now - rank.moved_at))
+
+
+def is_quiet(rank: RankState, util: float | None, *, now: float, stall_after: float) -> bool:
+    """Whether a rank is still for too long; `util` is what its GPUs do in percent, None when nobody knows."""
+    still = still_for(rank, now)
+    return stall_after > 0 and still is not None and still > stall_after and (util is None or util < IDLE_PCT)
 
 
 class Silences:
