@@ -71,6 +71,44 @@ def test_ranks_that_are_all_in_a_collective_or_do_not_tell_blame_nobody() -> Non
     assert explained(both[0], rank(1), turns={0: 0, 1: 0}).culprits == ()
 
 
+IN_BROADCAST = (Frame(C10D, 2100, "broadcast"), Frame("/work/train.py", 9, "share"))
+IN_SEND = (Frame(C10D, 2100, "send"), Frame("/work/train.py", 9, "share"))
+
+
+def test_ranks_that_all_wait_in_different_calls() -> None:
+    """What fewer of them called is odd; likely, since nobody knows to which groups the calls belong."""
+    ranks = rank(0, *IN_ALL_REDUCE), rank(1, *IN_BROADCAST), rank(2, *IN_ALL_REDUCE)
+    found = explained(*ranks, turns=dict.fromkeys(range(3), 0.0))
+
+    assert (found.kind, found.certainty, found.culprits, found.since) == ("mismatch", "likely", (1,), NOW - 4.0)
+    assert found.headline == (
+        "all ranks wait, in different calls: rank 1 in broadcast at /work/train.py:9 in share, "
+        "ranks 0,2 in all_reduce at /work/train.py:12 in <module>"
+    )
+    assert "every rank must call the same collectives" in found.advice
+    assert [place.rank for place in found.ranks] == [1, 0, 2]
+    two = explained(*ranks[:2], turns=dict.fromkeys(range(2), 0.0))
+    assert (two.kind, two.culprits) == ("mismatch", (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("last", "turns"),
+    [
+        (rank(2, *IN_BROADCAST), 3.0),
+        (rank(2, *IN_SEND), 0.0),
+        (rank(2), 0.0),
+        (rank(2, *IN_ALL_REDUCE), 0.0),
+        (replace(rank(2), ended="exit 1", process=None), None),
+    ],
+    ids=["one runs", "two are enough for it", "one does not tell", "the same", "one has ended"],
+)
+def test_what_may_be_no_mismatch_is_none(last: RankSeen, turns: float | None) -> None:
+    """Where one may go on, or is waited for."""
+    ranks = rank(0, *IN_ALL_REDUCE), rank(1, *IN_ALL_REDUCE), last
+    found = explained(*ranks, turns={0: 0.0, 1: 0.0, 2: turns})
+    assert found.kind != "mismatch" and found.culprits == ()
+
+
 def test_what_takes_long_now_and_then_is_no_hang() -> None:
     """A checkpoint."""
     found = explained(rank(0, *IN_ALL_REDUCE), rank(1, *SAVES), turns={0: 0})

@@ -16,7 +16,7 @@ from dataclasses import replace
 from distui.frozen import frozen
 from distui.plan.labels import named_ranks
 from distui.regex import regex
-from distui.runs.insight.hang.collectives import STANDING_S
+from distui.runs.insight.hang.collectives import SAME_ORDER, STANDING_S, odd_ones
 from distui.runs.insight.seen.answers import Frame
 from distui.runs.insight.seen.doing import Doing, advice, at_work, doing
 from distui.runs.insight.seen.ranks import RankSeen
@@ -72,6 +72,8 @@ def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Map
         return _held_up(first, ranks, acts, calls, figures)
     if counts:
         return _nothing_done(_less_sure(first, calls, figures), ranks, acts, figures)
+    if len(kinds := _different(ranks, calls)) > 1:
+        return _mismatch(first, ranks, acts, calls, kinds, figures)
     return replace(first, ranks=_places(ranks, acts, calls))
 
 
@@ -115,6 +117,41 @@ def _held_up(
         since=max(seen.at for seen in ranks) - seconds,
         evidence=(*_seen_to_wait(calls, figures), *first.evidence),
         advice=advice(acts[calls.culprits[0]], stall=stall),
+    )  # fmt: skip
+
+
+def _different(ranks: Sequence[RankSeen], calls: _Calls) -> dict[str, list[int]]:
+    """Which ranks wait in which call, the rarest first, where all of them stand in one that all must come to; else
+    nothing. Such calls of several groups may differ, too, but one of them would go on then.
+    """
+    kinds: dict[str, list[int]] = {}
+    for seen in ranks:
+        name = calls.inside.get(seen.rank, "")
+        if not name or name.startswith(DIRECT) or seen.rank not in calls.stand:
+            return {}
+        kinds.setdefault(name, []).append(seen.rank)
+    return dict(sorted(kinds.items(), key=lambda kind: len(kind[1])))
+
+
+def _mismatch(
+    first: Explanation,
+    ranks: Sequence[RankSeen],
+    acts: Mapping[int, Doing],
+    calls: _Calls,
+    kinds: Mapping[str, Sequence[int]],
+    figures: Mapping[int, Figures],
+) -> Explanation:
+    """All ranks wait, in different calls."""
+    odd = set(odd_ones(tuple(kinds.values())))
+    parts = ", ".join(f"{named_ranks(who)} in {name}{acts[who[0]].at}" for name, who in kinds.items())
+    places = (replace(place, culprit=place.rank in odd) for place in _places(ranks, acts, calls))
+    seconds = min(_seconds(figures.get(rank)) for rank in calls.stand)
+    return replace(
+        first, kind="mismatch", certainty="likely", advice=SAME_ORDER, collective=" and ".join(sorted(kinds)),
+        headline=f"all ranks wait, in different calls: {parts}",
+        ranks=tuple(sorted(places, key=lambda place: (not place.culprit, place.rank))),
+        since=max(seen.at for seen in ranks) - seconds,
+        evidence=(*_seen_to_wait(calls, figures), *first.evidence),
     )  # fmt: skip
 
 
