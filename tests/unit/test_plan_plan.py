@@ -299,7 +299,7 @@ def test_torchrun_has_one_task_per_host_and_no_ranks_in_its_environment() -> Non
     assert task.start[task.start.index("lab/pytorch:1") + 1 :] == (
         *("python", "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"),
         *("--node-rank", "1", "--master-addr", "10.78.0.11", "--master-port", "29501"),
-        *("--max-restarts", "0", "--tee", "3", "mnist.py"),
+        *("--max-restarts", "0", "--tee", "3", "--", "mnist.py"),
     )
     assert not {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"} & set(task.env)
     assert task.env["OMP_NUM_THREADS"] == "1"

@@ -88,7 +88,7 @@ def argv(
     """
     launcher, program = split_command(job.command)
     logs = ("--log-dir", log_dir) if log_dir else ()
-    return (*launcher, *_arguments(job, rendezvous, run_id, node_rank, nnodes, nproc, addr), *logs, *program)
+    return (*launcher, *_arguments(job, rendezvous, run_id, node_rank, nnodes, nproc, addr), *logs, *_apart(program))
 
 
 def _arguments(
@@ -131,6 +131,19 @@ def split_command(command: tuple[str, ...] | str) -> tuple[tuple[str, ...], tupl
     if head.endswith(".py") or head.startswith("-"):
         return _agent("python3"), command
     return _agent("python3"), ("--no-python", *command)
+
+
+_HOW = {"-m", "--module", "--no-python", "--no_python"}
+"""Options of the agent that say what the program is, and take no value."""
+
+
+def _apart(program: tuple[str, ...]) -> tuple[str, ...]:
+    """The program behind a `--`: else the agent reads its options as well, and refuses one with which several of its
+    own begin, as `--max` or `--log`. Where the job gives the agent other options nobody knows where they end."""
+    at = next((number for number, word in enumerate(program) if word not in _HOW), len(program))
+    if at == len(program) or program[at].startswith("-"):
+        return program
+    return (*program[:at], "--", *program[at:])
 
 
 def _agent(python: str) -> tuple[str, ...]:
