@@ -167,6 +167,7 @@ def _wrong_usage(exc: click.ClickException) -> int:
 def _in_words(error: DistuiError) -> str:
     """An error as lines for stderr: what and where, then what to do."""
     from distui.errors import HostError, PlanError, SpecError
+    from distui.facts.troubles import in_words
 
     if isinstance(error, SpecError):
         return _problems(error)
@@ -174,8 +175,8 @@ def _in_words(error: DistuiError) -> str:
         lines = [f"distui: there is no plan, for {len(error.reasons)} reasons:", *(f"  - {r}" for r in error.reasons)]
     else:
         message = error.message
-        if isinstance(error, HostError) and error.host and error.host not in message:
-            message = f"{error.host}: {message}"
+        if isinstance(error, HostError) and error.host:
+            message = in_words(error.host, message)
         lines = [f"distui: {message}"]
     if error.hint:
         lines.append(f"  try: {error.hint}")

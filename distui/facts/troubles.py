@@ -31,21 +31,23 @@ def shared(troubles: Mapping[str, Trouble]) -> tuple[SharedTrouble, ...]:
     found = []
     for (message, _), hosts in same.items():
         first = troubles[hosts[0]]
-        text = in_words(hosts[0], first) if len(hosts) == 1 else _of_all(hosts, first.message, message)
+        text = in_words(hosts[0], first.message) if len(hosts) == 1 else _of_all(hosts, message)
         found.append(SharedTrouble(tuple(hosts), text, first.hint))
     return tuple(found)
 
 
-def in_words(host: str, trouble: Trouble) -> str:
-    """A host's trouble as a sentence that names the host once."""
-    named = re.match(rf"{re.escape(host)}(?![\w.-])", trouble.message)
-    return trouble.message if named else f"{host}: {trouble.message}"
+def in_words(host: str, message: str) -> str:
+    """What is wrong at a host as a sentence that names it: one that begins with it, or says what is on it. Elsewhere a
+    name may be a word of the sentence: a host can be called docker.
+    """
+    named = re.search(rf"(?:^|(?<= on )){re.escape(host)}(?![\w.-])", message)
+    return message if named else f"{host}: {message}"
 
 
-def _of_all(hosts: Sequence[str], first: str, message: str) -> str:
-    """What `without_host` left of the first one's message, with all hosts before it or where that named its own."""
+def _of_all(hosts: Sequence[str], message: str) -> str:
+    """The same of several, from what `without_host` left of their message."""
     text = for_hosts(hosts, message)
-    return text if _ANY_HOST in message and not first.startswith(hosts[0]) else f"{fold(hosts)}: {text}"
+    return text if f" on {_ANY_HOST}" in message else f"{fold(hosts)}: {text}"
 
 
 def lines(troubles: Mapping[str, Trouble]) -> Iterator[str]:

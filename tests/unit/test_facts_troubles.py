@@ -53,7 +53,15 @@ def test_a_message_that_names_its_host_names_all_hosts_that_have_it() -> None:
     assert [one.message for one in found] == ["n[1-2]: no address for the name 'n[1-2]', see HOST"]
 
 
+def test_a_host_is_named_though_the_message_has_its_name_as_a_word() -> None:
+    """Nobody would know which host it is."""
+    (one,) = shared({"docker": Trouble("daemon_down", "the docker daemon does not answer")})
+    assert one.message == "docker: the docker daemon does not answer"
+
+
 def test_a_message_that_names_its_host_in_the_middle_is_not_begun_with_it() -> None:
-    """Where it has several."""
+    """Whether one host has it or several."""
+    (one,) = shared({"n1": Trouble("image", "can't pull it on n1: gone")})
+    assert one.message == "can't pull it on n1: gone"
     found = shared({n: Trouble("image", f"can't pull it on {n}: gone") for n in ("n1", "n2")})
     assert [one.message for one in found] == ["can't pull it on n[1-2]: gone"]

@@ -381,7 +381,7 @@ async def test_tasks_of_the_newest_attempt_count(cluster: Cluster) -> None:
     left = cluster.hosts[0].containers[0]
     cluster.hosts[1].containers.clear()
     cluster.hosts[1].files.clear()
-    made = dataclasses.replace(left, labels=dict(two.tasks[1].labels), status="running", id="x" * 64)
+    made = dataclasses.replace(left, labels=dict(two.tasks[1].labels), status="running", id="f" * 64)
     cluster.hosts[1].containers.append(made)
     (found,) = (await find_runs(cluster.connector, [Host("h1"), Host("h2")])).runs
     assert (found.attempt, found.state, found.hosts) == (2, "running", ("h2",))

@@ -120,16 +120,21 @@ def raise_errors(results: dict[str, T | DistuiError], exit_code: ExitCode) -> No
 
 def sentences(errors: Iterable[DistuiError]) -> list[str]:
     """Each error with what to do about it; those of several hosts that say the same are one, with that of the first."""
-    errors = list(errors)
-    of_hosts = {e.host: e for e in errors if isinstance(e, HostError)}
-    words = [sentence(e) for e in errors if not isinstance(e, HostError)]
-    for one in shared({host: Trouble(e.code, e.message, e.hint) for host, e in of_hosts.items()}):
-        several = one.message + (f" ({one.hint})" if one.hint else "")
-        words.append(several if len(one.hosts) > 1 else sentence(of_hosts[one.hosts[0]]))
-    return words
+    of_hosts: dict[str, Trouble] = {}
+    words = []
+    for error in errors:
+        if isinstance(error, HostError):
+            of_hosts[error.host] = Trouble(error.code, error.message, error.hint)
+        else:
+            words.append(_with_hint(error.message, error.hint))
+    return words + [_with_hint(one.message, one.hint) for one in shared(of_hosts)]
 
 
 def sentence(error: DistuiError) -> str:
     """An error with its host and what to do about it."""
-    where = f"{error.host}: " if isinstance(error, HostError) and error.host not in error.message else ""
-    return f"{where}{error.message}" + (f" ({error.hint})" if error.hint else "")
+    (words,) = sentences([error])
+    return words
+
+
+def _with_hint(words: str, hint: str) -> str:
+    return f"{words} ({hint})" if hint else words
