@@ -68,7 +68,7 @@ def read_job(
     chosen = _pick(documents, name, problems) if documents else None
     if chosen is None:
         raise problems.error()
-    return _job(chosen, path, environ, overrides, problems)
+    return _sound(_read(chosen, path, environ, overrides, problems), problems)
 
 
 def read_jobs(text: str, path: str, *, environ: Mapping[str, str]) -> tuple[Job, ...]:
@@ -113,7 +113,7 @@ def job_from_flags(
     if command:
         document["command"] = list(command)
     problems = Problems()
-    return _job(node_of(document, source), "", environ or {}, overrides, problems, expand=False)
+    return _sound(_read(node_of(document, source), "", environ or {}, overrides, problems, expand=False), problems)
 
 
 AnyJob = Job | Mapping[str, Any] | str | PathLike[str]
@@ -133,7 +133,8 @@ def any_job(job: AnyJob, *, environ: Mapping[str, str] | None = None) -> Job:
         values = json.loads(json.dumps({"version": 1, **job}, default=fspath))
     except (TypeError, ValueError, RecursionError) as exc:
         raise UsageError(f"the job's keys hold what no job file could: {exc}") from None
-    return _job(node_of(values, Source("job", is_flag=True)), "", environ or {}, (), Problems(), expand=False)
+    problems, root = Problems(), node_of(values, Source("job", is_flag=True))
+    return _sound(_read(root, "", environ or {}, (), problems, expand=False), problems)
 
 
 def name_of_command(command: Sequence[str]) -> str:
@@ -194,16 +195,8 @@ def _name(document: Node) -> str | None:
     return node.text if isinstance(node, Scalar) else None
 
 
-def _job(
-    root: Node,
-    path: str,
-    environ: Mapping[str, str],
-    overrides: Sequence[Override],
-    problems: Problems,
-    *,
-    expand: bool = True,
-) -> Job:
-    job = _read(root, path, environ, overrides, problems, expand=expand)
+def _sound(job: Job | None, problems: Problems) -> Job:
+    """A job in which nothing is wrong. Raises SpecError."""
     if problems or job is None:
         raise problems.error()
     return job
