@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -12,6 +13,7 @@ from distui.cluster.run import Run
 from distui.cluster.run_events import RunEvents
 from distui.doctor.mounts import MountProblem, MountReport
 from distui.errors import HostAuthError, HostCommandError, HostUnreachable, SessionLost
+from distui.plan.content.fetch import fetch_of
 from distui.plan.model import Mount, RunPlan
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.replan import NextAttempt
@@ -20,7 +22,9 @@ from distui.runs.control import controller as controller_module
 from distui.runs.hosts.folder import Claim
 from distui.runs.launch.leases import PortsTaken
 from distui.runs.lines.events import PhaseBegun, RankChanged, StopAsked, TaskStarted
+from distui.runs.task.host_run import HostRun
 from distui.session import Completed
+from distui.spec.job.job import DataMount
 from fakehosts.hosts import FakeHost
 from fakehosts.runs import Cluster, facts_of, until, use_fake_follower
 
@@ -221,6 +225,29 @@ async def test_data_that_several_hosts_lack_alike_is_one_line(
     assert "h[1,3]: data.d: is not there (mount it)" in cluster.said()
     assert "h2: data.e: is not there (mount it)" in cluster.said()
     assert all(touched(h) == set() for h in cluster.hosts)
+
+
+async def test_hosts_that_fetch_alike_are_one_line(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which data by which client, with their names."""
+
+    class Fetch:
+        kept: ClassVar[dict[str, str]] = {}
+
+        def __init__(self, host: str) -> None:
+            self.host = host
+
+        async def lacking(self) -> dict[str, str]:
+            return {"d": "aws" if self.host == "h2" else "curl"}
+
+        async def fetch(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(HostRun, "data_fetch", lambda host: Fetch(host.host))
+    url = "https://h/x"
+    mount = Mount("d", "url", url, "/d", "ro", shared=False, fetch=fetch_of(DataMount("/d", url=url)))
+    assert (await cluster.run(replace(cluster.plan(), mounts=(mount,)))).exit == 0
+    words = [e.detail for e in cluster.of(PhaseBegun) if e.phase == "data"]
+    assert words == ["d", "h[1,3]: fetching d with curl", "h2: fetching d with aws", "is on all hosts"]
 
 
 async def test_hosts_without_python_are_a_warning(cluster: Cluster) -> None:

@@ -55,8 +55,12 @@ async def fetch_data(attempt: Attempt) -> None:
         for mount, when in fetch.kept.items():
             text = f"data.{mount}: as it was fetched on {when}; it has no checksum"
             await attempt.notice("info", text, fetch.host)
-    for name, clients in lacking.items():
-        await phase(attempt, "data", f"{name} fetches {', '.join(f'{m} with {c}' for m, c in clients.items())}")
+    each_fetches = (
+        f"{name}: fetching {', '.join(f'{mount} with {client}' for mount, client in clients.items())}"
+        for name, clients in lacking.items()
+    )
+    for text in fold_texts(each_fetches, list(lacking)):
+        await phase(attempt, "data", text)
     telling = asyncio.create_task(_tell(attempt, [fetches[name] for name in lacking]))
     try:
         some = [host for host in hosts if host.host in lacking]
