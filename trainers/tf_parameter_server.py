@@ -63,10 +63,17 @@ def main() -> None:
         train_set, test_set = load(args.data)
     except (OSError, EOFError, ValueError, zlib.error) as problem:
         parser.error(str(problem))
-    if kind == "chief":
-        train(args, cluster, say, train_set, test_set)
-    else:
-        evaluate(args, say, train_set, test_set)
+    try:
+        if kind == "chief":
+            train(args, cluster, say, train_set, test_set)
+        else:
+            evaluate(args, say, train_set, test_set)
+    except CheckpointError as problem:
+        parser.error(str(problem))
+
+
+class CheckpointError(Exception):
+    """The checkpoint is damaged, or of another network."""
 
 
 def train(
@@ -89,7 +96,7 @@ def train(
     step = training_step(strategy, model, optimizer)
     batches = iter(coordinator.create_per_worker_dataset(own_batches))
     steps = -(-len(train_set[0]) // args.batch_size)
-    loss = 0.0
+    loss = None
     for epoch in range(int(done.numpy()) + 1, args.epochs + 1):
         given = [coordinator.schedule(step, args=(batches,)) for _ in range(steps)]
         coordinator.join()
@@ -101,7 +108,8 @@ def train(
         done.assign(epoch)
         if manager:
             manager.save(checkpoint_number=epoch)
-    say(f"final loss {loss:.4f} params {fingerprint(model)}")
+    final = f"epoch {int(done.numpy())} was done before:" if loss is None else f"final loss {loss:.4f}"
+    say(f"{final} params {fingerprint(model)}")
     say(f"test accuracy {accuracy(model, dataset(args, test_set)):.1%}")
 
 
@@ -121,8 +129,18 @@ def resume(args: argparse.Namespace, saved: Any) -> Any:
         return None
     manager = tf.train.CheckpointManager(saved, str(args.checkpoint), max_to_keep=2)
     if manager.latest_checkpoint:
-        saved.restore(manager.latest_checkpoint).assert_existing_objects_matched()
+        restore(saved, manager.latest_checkpoint)
     return manager
+
+
+def restore(saved: Any, newest: str) -> None:
+    """Read a checkpoint back into `saved`; TensorFlow looks at its checksums."""
+    try:
+        saved.restore(newest).assert_existing_objects_matched()
+    except (tf.errors.OpError, ValueError, AssertionError) as problem:
+        said = str(problem).strip().partition("\n")[0]
+        tf.get_logger().setLevel("ERROR")  # else warnings of what was not read back come after this
+        raise CheckpointError(f"can't go on from {newest} ({said}): give another folder, or move it away") from problem
 
 
 def training_step(strategy: Any, model: Any, optimizer: Any) -> Any:
@@ -166,7 +184,7 @@ def evaluate(args: argparse.Namespace, say: Say, train_set: Images, test_set: Im
         ending = stopping.is_set()
         newest = tf.train.latest_checkpoint(str(args.checkpoint)) or ""
         if newest != tested:
-            saved.restore(newest).assert_existing_objects_matched()
+            restore(saved, newest)
             tested = newest
             say(f"epoch {int(done.numpy())} test accuracy {accuracy(model, dataset(args, test_set)):.1%}")
         elif ending:

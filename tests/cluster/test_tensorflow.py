@@ -169,6 +169,16 @@ def test_parameter_servers_end_with_their_chief(lab: Any, distui: Distui) -> Non
         assert [e["reason"] for e in events(done) if e["type"] == "stop"] == ["done"]
         assert any(line.startswith("chief 0/1 test accuracy") for line in said(done))
         assert "evaluator 0/1 epoch 4 test accuracy" in "\n".join(said(done))
+        again = said(distui(*words("tf-parameter-server", "--epochs", "4", **keys)))
+        assert [line for line in again if line.startswith("chief 0/1 epoch 4 was done before: params ")]
+        assert "final loss" not in "\n".join(again), "nothing was trained, so no loss is known"
+        for file in folder.glob("*.data-00000-*"):
+            with file.open("r+b") as data:
+                data.seek(2000)
+                data.write(bytes(400))
+        damaged = distui(*words("tf-parameter-server", "--epochs", "5", **keys))
+        assert events(damaged)[-1]["first_failure"]["exit"] == 2
+        assert "Checksum does not match" in events(damaged)[-1]["first_failure"]["excerpt"][-1]
     finally:
         lab.host("h1").exec("rm", "-rf", f"/mnt/pytorch/{folder.name}")
     assert_clean(lab)
