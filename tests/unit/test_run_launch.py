@@ -481,12 +481,13 @@ async def test_a_cancel_while_events_are_closed_skips_no_exit(
 
 async def test_a_host_that_was_restarted_since_it_was_probed_is_refused(cluster: Cluster) -> None:
     """Its GPUs, mounts and addresses may not be what the plan takes them for; nothing is started anywhere."""
-    cluster.hosts[1].files["/proc/sys/kernel/random/boot_id"] = b"b2\n"
+    for host in cluster.hosts[1:]:
+        host.files["/proc/sys/kernel/random/boot_id"] = b"b2\n"
     facts = {name: facts_of(name, 11 + n, boot_id="b1") for n, name in enumerate(cluster.names)}
     ended = await cluster.run(cluster.plan(facts=facts))
 
     assert (ended.outcome, ended.exit, ended.leftovers) == ("launch_failed", 3, ())
-    assert "h2: it was restarted since it was probed" in cluster.said()
+    assert "h[2-3]: it was restarted since it was probed" in cluster.said()
     assert not any("run" in h.verbs() for h in cluster.hosts)
 
 

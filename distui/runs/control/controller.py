@@ -44,6 +44,7 @@ from distui.runs.store.why_records import WhyRecord, keep
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict.evidence import Stop
 from distui.runs.watch.tracker import RunTracker
+from distui.spec.hosts.names import fold_texts
 
 
 class RunController:
@@ -323,6 +324,6 @@ class RunController:
         return bool(running)
 
     async def _refused(self, refusal: LaunchRefused) -> RunEnded:
-        for text in refusal.reasons:
+        for text in fold_texts(refusal.reasons, self.attempt.plan.hosts):
             await self.attempt.notice("error", text)
         return refused(self.attempt, refusal)

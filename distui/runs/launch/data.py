@@ -38,7 +38,7 @@ async def check_mounts(attempt: Attempt) -> None:
         messages = (
             f"{p.host}: data.{p.mount}: {p.message}" + (f" ({p.hint})" if p.hint else "") for p in report.problems
         )
-        raise LaunchRefused([safe(words) for words in fold_texts(messages, list(attempt.hosts))], ExitCode.CHECK_FAILED)
+        raise LaunchRefused([safe(words) for words in messages], ExitCode.CHECK_FAILED)
 
 
 async def fetch_data(attempt: Attempt) -> None:
