@@ -147,14 +147,16 @@ def env_file_values() -> Collection[str]:
 
 
 def env_files(files: Sequence[str]) -> dict[str, str]:
-    """The variables of --env-file, as docker reads them: `K=V` lines, `#` comments, no quotes."""
+    """The variables of --env-file, as docker reads them: `K=V` lines, `#` comments, no quotes; what editors of Windows
+    write, too. A line ends where docker ends it, not at a form feed or U+2028, which may stand in a value."""
     if not files:
         return {}
     from distui.spec.yaml.files import read_text
 
     found = {}
     for path in files:
-        for number, line in enumerate(read_text(path).splitlines(), 1):
+        for number, ended in enumerate(read_text(path).removeprefix("\ufeff").split("\n"), 1):
+            line = ended.removesuffix("\r")
             if not line.strip() or line.startswith("#"):
                 continue
             name, equals, value = line.partition("=")

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from distui.cli.jobs.request import read_request
-from distui.cli.settings import settings_of
+from distui.cli.settings import env_files, settings_of
 from distui.cluster.names import run_name
 from distui.cluster.request import RunRequest
 from distui.errors import DistuiError
@@ -85,6 +85,13 @@ def test_env_variables_come_from_flags_files_and_the_caller(order: Any, monkeypa
     found = order(env=("MINE", "A=flag"), env_file=("vars",)).job
 
     assert found.env == {"A": "flag", "B": "file", "MINE": "here", "C": "from file "}
+
+
+def test_a_line_of_an_env_file_ends_where_docker_ends_it(tmp_path: Path) -> None:
+    """What follows a form feed or U+2028 in a secret was a variable of its own, shown in the plan; Windows' BOM and
+    ends of lines belong to no name and no value."""
+    (tmp_path / "vars").write_bytes("\ufeffA=1\r\nTOKEN=ab\u2028cd=ef\x0cgh=i\x85j\rk=l\r\n".encode())
+    assert env_files([str(tmp_path / "vars")]) == {"A": "1", "TOKEN": "ab\u2028cd=ef\x0cgh=i\x85j\rk=l"}
 
 
 def test_secrets_never_reach_the_job(order: Any, monkeypatch: pytest.MonkeyPatch) -> None:
