@@ -14,7 +14,7 @@ from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all
 from distui.frozen import frozen
 from distui.identity import identity
-from distui.plan.model import NoPlan, RunPlan
+from distui.plan.model import NoPlan, RunPlan, in_words
 from distui.plan.plan import plan
 from distui.runs.attempt.replan import AttemptPlanner, Replanner
 from distui.runs.code.source import CodeReader, CodeSource
@@ -22,7 +22,6 @@ from distui.runs.images.context import BuildSource, read_build
 from distui.runs.launch.port_users import with_holders
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
-from distui.spec.hosts.names import fold
 from distui.spec.job.job import Job
 
 Connect = Callable[[], Awaitable[Connector]]
@@ -129,14 +128,6 @@ async def plan_run(
 
 
 def plan_error(found: NoPlan) -> PlanError:
-    """Why there is no plan, equal reasons of several hosts as one."""
-    hosts: dict[tuple[str, str], list[str]] = {}
-    for problem in found.problems:
-        hosts.setdefault((problem.message, problem.hint), []).append(problem.host or "")
-    return PlanError(
-        tuple(
-            (f"{fold(filter(None, names))}: " if any(names) else "") + message + (f" (try: {hint})" if hint else "")
-            for (message, hint), names in hosts.items()
-        ),
-        found.problems,
-    )
+    """Why there is no plan."""
+    reasons = (words + (f" (try: {hint})" if hint else "") for words, hint in in_words(found.problems))
+    return PlanError(tuple(reasons), found.problems)

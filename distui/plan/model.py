@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -11,6 +11,7 @@ from distui.errors import PlanProblem
 from distui.frozen import frozen
 from distui.plan.labels import TaskLabels, serves_others, task_from_labels, token_of
 from distui.spec.hosts.inventory import EngineName
+from distui.spec.hosts.names import fold
 from distui.spec.job.job import Backend, DoneWhen, FabricKind, Launcher, OnHang, Success
 from distui.whole import whole
 
@@ -20,6 +21,17 @@ class NoPlan:
     """Why job, inventory and facts give no plan: every reason at once, hosts in the order picked."""
 
     problems: tuple[PlanProblem, ...]
+
+
+def in_words(problems: Iterable[PlanProblem]) -> list[tuple[str, str]]:
+    """Why there is no plan, each with what to do about it; equal reasons of several hosts are one."""
+    hosts: dict[tuple[bool, str, str], list[str]] = {}
+    for problem in problems:
+        hosts.setdefault((bool(problem.host), problem.message, problem.hint), []).append(problem.host or "")
+    return [
+        (f"{fold(dict.fromkeys(names))}: {message}" if of_hosts else message, hint)
+        for (of_hosts, message, hint), names in hosts.items()
+    ]
 
 
 @dataclass(slots=True)

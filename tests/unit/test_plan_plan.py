@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from distui.errors import PlanProblem
 from distui.facts.host import (
     Address,
     Engine,
@@ -24,7 +25,7 @@ from distui.facts.host import (
 )
 from distui.plan.command.docker import list_ids, logs, stop
 from distui.plan.labels import task_from_labels
-from distui.plan.model import HostNetwork, NoPlan, RunPlan, Task
+from distui.plan.model import HostNetwork, NoPlan, RunPlan, Task, in_words
 from distui.plan.plan import plan
 from distui.plan.text.render import render_text
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
@@ -716,3 +717,10 @@ def test_mpi_without_mpirun_is_warned_of(launcher: Any, warned: bool) -> None:
 def test_a_log_is_asked_for_as_it_is_wanted(asked: dict[str, Any], flags: tuple[str, ...]) -> None:
     """A log that is not followed ends; no lines at all are a number of lines."""
     assert logs(("sudo", "docker"), "c1", **asked) == ("sudo", "docker", "logs", *flags, "c1")
+
+
+def test_reasons_of_several_hosts_are_one() -> None:
+    """What is said of the job stays its own, though a host says the same."""
+    found = [PlanProblem("x", host, "too few") for host in (None, "n1", "n2")]
+    found.append(PlanProblem("gpus", "n3", "no GPU", "leave it out"))
+    assert in_words(found) == [("too few", ""), ("n[1-2]: too few", ""), ("n3: no GPU", "leave it out")]

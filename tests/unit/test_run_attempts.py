@@ -308,11 +308,11 @@ async def test_without_a_plan_there_is_no_other_attempt(cluster: Cluster) -> Non
     again = Planner(cluster, retries=1)
 
     async def none(attempt: int, spent: float) -> NextAttempt | NoPlan:
-        return NoPlan((PlanProblem("port", "h1", "has no free port"),))
+        return NoPlan(tuple(PlanProblem("port", host, "has no free port") for host in cluster.names))
 
     ended = await cluster.run(again.first, planner=none)
     assert (ended.outcome, ended.attempt) == ("failed", 1)
-    assert "there is no plan for attempt 2: h1: has no free port" in cluster.said()
+    assert "there is no plan for attempt 2: h[1-2]: has no free port" in cluster.said()
 
 
 async def test_the_next_attempt_is_planned_for_hosts_as_they_are_by_then(

@@ -15,7 +15,7 @@ from distui.monitor.board import Board
 from distui.monitor.host_board import GpuOwner
 from distui.plan.command.process import program
 from distui.plan.labels import format_ranks, named_ranks
-from distui.plan.model import HostNetwork, NoPlan, RunPlan, Task
+from distui.plan.model import HostNetwork, NoPlan, RunPlan, Task, in_words
 from distui.plan.text.render import env_heredoc, folded, groups, quoted
 from distui.plan.visible import visible
 from distui.spec.hosts.names import fold
@@ -187,15 +187,9 @@ def _problem(problem: Problem, width: int, palette: Palette, glyphs: Glyphs) -> 
 
 
 def _reasons(reasons: Sequence[PlanProblem], width: int, palette: Palette, glyphs: Glyphs) -> list[PlanRow]:
-    """Equal problems of several hosts once."""
-    hosts: dict[tuple[str, str], list[str]] = {}
-    for reason in reasons:
-        hosts.setdefault((reason.message, reason.hint), []).append(reason.host or "")
     rows: list[PlanRow] = []
-    for (message, hint), names in hosts.items():
-        where = fold(n for n in dict.fromkeys(names) if n) if any(names) else ""
-        words = visible(f"{where}: {message}" if where else message)
-        rows += _block(words, visible(hint), width, palette.danger_fill, palette.wrong, palette, glyphs)
+    for words, hint in in_words(reasons):
+        rows += _block(visible(words), visible(hint), width, palette.danger_fill, palette.wrong, palette, glyphs)
     return rows
 
 

@@ -19,6 +19,7 @@ from distui.runs.attempt.limits import passed
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.ending.cleanup import remove_folders
 from distui.runs.lines.events import AttemptEnded, Failure, RunEnded
+from distui.spec.hosts.names import fold_texts
 
 OWN_STOPS = frozenset({"failure", "done", "hang"})
 """Stops that nobody asked for: at a failure or a hang, and of tasks that outlive the one whose end is the run's."""
@@ -131,7 +132,7 @@ async def _planned(attempt: Attempt, planner: AttemptPlanner, pause: float) -> N
     found = await planner(number, attempt.run.spent)
     if isinstance(found, NextAttempt):
         return found
-    reasons = "; ".join(map(str, found.problems))
+    reasons = "; ".join(fold_texts(map(str, found.problems), attempt.plan.hosts))
     what = f"attempt {number} is not there" if attempt.run.adopted else f"there is no plan for attempt {number}"
     await attempt.notice("error", f"{what}: {reasons}")
     return None
