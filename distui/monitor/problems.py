@@ -99,8 +99,8 @@ def problems(
 def of_host(host: HostBoard, now: float) -> Iterator[Problem]:
     """That it does not answer, else everything that is remarked of it."""
     if host.trouble is not None:
-        said = host.trouble.message
-        yield Problem("host", host.name, "wrong", host.trouble.words(host.name), host.trouble.hint, True, said)
+        words, said = host.trouble.words(host.name), host.trouble.message
+        yield Problem("host", host.name, "wrong", words, host.trouble.hint, gone=True, said=said)
         return
     for remark in remarks(host, now):
         yield Problem("host", host.name, remark.level, remark.text, remark.hint)
