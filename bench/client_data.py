@@ -36,7 +36,7 @@ async def main(home: Path, url: str, sha256: str, host: str) -> Spent:
     began = now()
     ssh = connector(home, [host])
     link = HostLink(ssh, host, session=await ssh.connect(host))
-    fetch = HostFetch(host, link, task, made.mounts, "/root")
+    fetch = HostFetch(host, link, task, made.mounts, "/root", give_up=20.0)
     assert await fetch.fetch(await fetch.lacking(), {}) == ("set",)
     await link.close()
     await ssh.close()

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,15 +25,19 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from distui.errors import HostError, HostUnreachable, UsageError
+from distui.errors import HostError, HostUnreachable, SessionLost, UsageError
 from distui.plan.content.fetch import client_argv, contained, fetch_of
 from distui.plan.content.mounts import mounts_of
 from distui.plan.model import Fetch
+from distui.runs.hosts.link import HostLink
+from distui.runs.launch.data import so_far
 from distui.runs.launch.preflight import fetch_row
-from distui.runs.task.fetch import There, look, script, secret_lines
+from distui.runs.task.fetch import HostFetch, There, look, script, secret_lines
 from distui.session import Completed
 from distui.spec.job.job import DataMount, Job
+from fakehosts.hosts import FakeConnector, FakeHost
 from fakehosts.interrupted import interrupt, moments
+from fakehosts.runs import plan_for
 from fakehosts.web import Web
 
 BIG = bytes(range(256)) * 4000
@@ -608,3 +613,52 @@ def test_secrets_go_over_stdin() -> None:
     with pytest.raises(UsageError, match="secret A: the value holds a newline") as caught:
         secret_lines(("A",), {"A": "hunter\n2"})
     assert "hunter" not in str(caught.value)
+
+
+async def test_a_host_that_is_gone_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither as it fetches, nor before; meanwhile it is said of it that nobody knows, and how much the others have."""
+    monkeypatch.setattr("distui.runs.task.fetch.LOST_FOR", 0.0)
+    fetches = []
+    for name in ("h1", "h2"):
+        host = FakeHost(name)
+        connector = FakeConnector(host)
+        link = HostLink(connector, name, session=await connector.connect(name))
+        host.fails["fetch"] = host.fails["data"] = Completed((), 0, b"2000\n", b"")
+        if name == "h2":
+            host.fails["fetch"] = host.fails["data"] = SessionLost(name, f"{name}: the connection broke")
+            connector.down[name] = HostUnreachable(name, f"{name} refuses connections", code="refused")
+        mounts = mounts_of(Job("j", data={"d": DataMount("/d", url="http://w/a")}))
+        fetches.append((HostFetch(name, link, plan_for(name).tasks[0], mounts, "/home/u", give_up=0.0), link))
+    async with asyncio.timeout(20):
+        for ask in (fetches[1][0].lacking, lambda: fetches[1][0].fetch({"d": "curl"}, {}), fetches[1][0].size):
+            with pytest.raises(HostError, match="h2"):
+                await ask()
+        known, gone = [await so_far(fetch) for fetch, _ in fetches]
+        assert known == "h1 2.0 MB"
+        assert gone.startswith("h2 unknown (h2")
+        for _, link in fetches:
+            await link.close()
+
+
+async def test_how_much_a_host_has_fetched(host: Host) -> None:
+    """Of what this run fetches: while it is on its way, and when it is there; it said 0 B of a host that had all."""
+
+    async def run(argv: Sequence[str], **_: Any) -> Completed:
+        if "distui-fetch" in argv:
+            return Completed(tuple(argv), 137, b"", b"")
+        done = await asyncio.to_thread(subprocess.run, argv, capture_output=True)
+        return Completed(tuple(argv), done.returncode, done.stdout, done.stderr)
+
+    link: Any = SimpleNamespace(run=run)
+    new, old = mounts_of(Job("j", data={n: DataMount(f"/{n}", url=f"http://w/{n}") for n in ("new", "old")}))
+    assert new.fetch is not None and old.fetch is not None
+    fetch = HostFetch("h1", link, plan_for("h1").tasks[0], [new, old], str(host.home), give_up=0.0)
+    folder, other = (host.home / m.fetch.folder.removeprefix("~/") for m in (new, old))
+    for path, size in ((folder.with_name(f"{folder.name}.part"), 600_000), (other, 9_000_000)):
+        path.mkdir(parents=True)
+        (path / "data").write_bytes(bytes(size))
+    with pytest.raises(HostError, match="the fetch ended without a word, exit 137"):
+        await fetch.fetch({"new": "curl"}, {})
+    assert 600_000 <= await fetch.size() < 700_000
+    folder.with_name(f"{folder.name}.part").rename(folder)
+    assert 600_000 <= await fetch.size() < 700_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 
 from distui.amounts import size_words
@@ -26,7 +25,7 @@ async def check_mounts(attempt: Attempt) -> None:
         return
     await phase(attempt, "check", f"data: {', '.join(checked)}")
     try:
-        sessions = {host: await h.link.session() for host, h in attempt.hosts.items()}
+        sessions = {host: await h.link.session(give_up=h.reconnect_timeout) for host, h in attempt.hosts.items()}
     except HostError as exc:
         raise LaunchRefused([f"the data check did not finish: {sentence(exc)}"], ExitCode.CHECK_FAILED) from exc
     report = await prove_mounts(sessions, attempt.plan.mounts)
@@ -73,12 +72,19 @@ async def fetch_data(attempt: Attempt) -> None:
 
 
 async def _tell(attempt: Attempt, fetches: Sequence[HostFetch]) -> None:
-    """Now and then how much each host has, until cancelled."""
+    """Now and then how much each host has, where that is something new, until cancelled."""
+    told: list[str] = []
     while True:
         await asyncio.sleep(SECONDS)
-        with contextlib.suppress(HostError):
-            sizes = await asyncio.gather(*(fetch.size() for fetch in fetches))
-            sizes_text = ", ".join(
-                f"{fetch.host} {size_words(bytes_)}" for fetch, bytes_ in zip(fetches, sizes, strict=True)
-            )
-            await phase(attempt, "data", f"fetched so far: {sizes_text}")
+        texts = await asyncio.gather(*map(so_far, fetches))
+        if texts != told:
+            told = texts
+            await phase(attempt, "data", f"fetched so far: {', '.join(texts)}")
+
+
+async def so_far(fetch: HostFetch) -> str:
+    """How much a host has; of one out of reach, that nobody knows it now."""
+    try:
+        return f"{fetch.host} {size_words(await fetch.size())}"
+    except HostError as exc:
+        return f"{fetch.host} unknown ({safe(exc.message)})"

@@ -200,7 +200,7 @@ def _other_name(attempt: Attempt) -> str:
 async def _check_reach(attempt: Attempt, *, force: bool) -> None:
     """Every pair of hosts reaches each other on the plan's addresses; the rendezvous port is free."""
     try:
-        sessions = {host: await h.link.session() for host, h in attempt.hosts.items()}
+        sessions = {host: await h.link.session(give_up=h.reconnect_timeout) for host, h in attempt.hosts.items()}
         report = await prove(sessions, endpoints_of_plan(attempt.plan))
     except HostError as exc:
         message = f"the reachability check did not finish: {sentence(exc)}"

@@ -22,6 +22,9 @@ from distui.runs.lines.text import safe
 from distui.session import Completed
 from distui.whole import whole
 
+LOST_FOR = 120.0
+"""Seconds a fetch waits for its host's connection: it may have gone on for hours, and what is there is gone on with."""
+
 _LOOK = """
 d=$1; shift
 if [ -e "$d/data" ]; then echo "had $(tail -n 1 "$d/about" 2>/dev/null)"; exit; fi
@@ -65,18 +68,24 @@ def without_client(mount: Mount) -> tuple[str, str]:
     return message, f"install one there, or name an image with client_image and client in data.{mount.name}"
 
 
-_SIZE = 'for d in "$@"; do du -sk -- "$d.part" 2>/dev/null; done | cut -f 1'
+_SIZE = 'for d in "$@"; do [ -d "$d" ] || d=$d.part; du -sk -- "$d" 2>/dev/null; done | cut -f 1'
 
 
 class HostFetch:
     """What one host fetches for a run. Its methods raise HostError."""
 
-    def __init__(self, host: str, link: HostLink, task: Task, mounts: Sequence[Mount], home: str) -> None:
+    def __init__(
+        self, host: str, link: HostLink, task: Task, mounts: Sequence[Mount], home: str, *, give_up: float
+    ) -> None:
         self.host = host
         self._link = link
+        self._give_up = give_up
+        """Seconds a question waits for a lost connection."""
         self._task = task
         self._mounts = [mount for mount in mounts if mount.fetch is not None]
         self._home = home
+        self._fetched: list[Mount] = []
+        """What this run fetches, or has fetched."""
         self.kept: dict[str, str] = {}
         """Mounts that no checksum speaks for and that were here already, with the time when they were fetched."""
 
@@ -96,11 +105,8 @@ class HostFetch:
 
     async def fetch(self, clients: Mapping[str, str], values: Mapping[str, str]) -> tuple[str, ...]:
         """Fetch what is lacking, one after the other; returns the names of what was fetched."""
-        fetched = []
-        for mount in self._mounts:
-            if mount.name in clients and await self._fetch(mount, clients[mount.name], values):
-                fetched.append(mount.name)
-        return tuple(fetched)
+        self._fetched = [mount for mount in self._mounts if mount.name in clients]
+        return tuple([m.name for m in self._fetched if await self._fetch(m, clients[m.name], values)])
 
     async def _fetch(self, mount: Mount, client: str, values: Mapping[str, str]) -> bool:
         fetch = mount.fetch
@@ -116,19 +122,21 @@ class HostFetch:
             input=secret_lines(fetch.secrets, values),
             timeout=None,
             idempotent=True,
+            give_up=LOST_FOR,
         )
         if not done.ok:
-            said = done.error_text.splitlines()[-1:] or [f"exit {done.status}"]
+            said = done.error_text.splitlines()[-1:] or [f"the fetch ended without a word, exit {done.status}"]
             raise self._error(mount, safe(said[0][:1500]))
         return "fetched" in done.text.split()
 
     async def size(self) -> int:
-        """Bytes that are here of what is being fetched."""
-        done = await self._link.run(("sh", "-c", _SIZE, "distui-data", *map(self._folder, self._mounts)))
+        """Bytes that are here of what this run fetches. A host out of reach is not waited for."""
+        argv = ("sh", "-c", _SIZE, "distui-data", *map(self._folder, self._fetched))
+        done = await self._link.run(argv, give_up=0.0)
         return sum((whole(word) or 0) * 1024 for word in done.text.split())
 
     async def _again(self, argv: Sequence[str]) -> Completed:
-        return await self._link.run(argv, idempotent=True)
+        return await self._link.run(argv, idempotent=True, give_up=self._give_up)
 
     def _folder(self, mount: Mount) -> str:
         assert mount.fetch is not None

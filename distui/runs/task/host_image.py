@@ -49,7 +49,9 @@ class HostImage:
         """Pull the image. Raises HostCommandError with the engine's words."""
         assert self._at.plan.image is not None
         done = await self._at.link.run(
-            docker.pull(self._at.first.engine_command, self._at.plan.image), timeout=PULL_TIMEOUT
+            docker.pull(self._at.first.engine_command, self._at.plan.image),
+            timeout=PULL_TIMEOUT,
+            give_up=self._at.reconnect_timeout,
         )
         if not done.ok:
             raise self._at.refused(f"can't pull {self._at.plan.image}", done)

@@ -325,7 +325,8 @@ class HostRun(HostAccess):
 
     def data_fetch(self) -> HostFetch:
         """What this host fetches of the job's data."""
-        return HostFetch(self.host, self.link, self.first, self.plan.mounts, home_of_folder(self.first.run_dir))
+        home = home_of_folder(self.first.run_dir)
+        return HostFetch(self.host, self.link, self.first, self.plan.mounts, home, give_up=self.reconnect_timeout)
 
 
 def _is_left(removed: Completed) -> bool:
