@@ -27,7 +27,7 @@ def run(
     job: AnyJob,
     inventory: str | PathLike[str] | Sequence[str] = "hosts.yaml",
     *,
-    hosts: Sequence[str] = (),
+    hosts: str | Sequence[str] = (),
     name: str = "",
     keep: bool = False,
     preflight: bool = True,

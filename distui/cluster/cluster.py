@@ -81,14 +81,14 @@ class Cluster(ClusterRuns):
         return await self._opened.connector()
 
     async def probe(
-        self, hosts: Sequence[str] = (), *, on_result: Callable[[ProbeResult], None] = lambda result: None
+        self, hosts: str | Sequence[str] = (), *, on_result: Callable[[ProbeResult], None] = lambda result: None
     ) -> dict[str, ProbeResult]:
         """Ask these hosts what they are, or all: HostFacts by name, HostDown for one that did not answer.
 
         `hosts` are names, ranges and groups (`["node[01-04]", "@gpu"]`). `on_result` hears each as it answers.
         Raises UsageError for a host that is not in the inventory.
         """
-        chosen = self.inventory.chosen(choose_hosts(self.inventory, tuple(hosts)))
+        chosen = self.inventory.chosen(choose_hosts(self.inventory, _named(hosts)))
         connector = await self._connector()
         return dict(await probe_all(connector, chosen, parallel=self.settings.parallel, on_result=on_result))
 
@@ -97,7 +97,7 @@ class Cluster(ClusterRuns):
         job: AnyJob,
         facts: Mapping[str, ProbeResult],
         *,
-        hosts: Sequence[str] = (),
+        hosts: str | Sequence[str] = (),
         name: str = "",
         keep: bool = False,
     ) -> PlannedRun:
@@ -117,7 +117,7 @@ class Cluster(ClusterRuns):
         return planner.planned(made, facts, self._connector, self.settings.parallel)
 
     async def prepare(
-        self, job: AnyJob, *, hosts: Sequence[str] = (), name: str = "", keep: bool = False
+        self, job: AnyJob, *, hosts: str | Sequence[str] = (), name: str = "", keep: bool = False
     ) -> PlannedRun:
         """`probe` of the hosts that the job is for, and no others, and `plan`, in one.
 
@@ -126,13 +126,13 @@ class Cluster(ClusterRuns):
         request = self._request(job, hosts, name)
         return await plan_run(await self._connector(), request, self._code, parallel=self.settings.parallel, keep=keep)
 
-    def _request(self, job: AnyJob, hosts: Sequence[str], name: str) -> RunRequest:
+    def _request(self, job: AnyJob, hosts: str | Sequence[str], name: str) -> RunRequest:
         """What is asked for, with what it takes from this machine, as far as that is allowed."""
         job = any_job(job, environ=self.settings.environ)
         permit(self.settings, job)
         job, secrets = job_secrets(job, self.settings.variables)
         job, token = code_token(job, self.settings.variables)
-        picks = hosts_of_run(self.inventory, job, hosts, hint="give `hosts`, or set hosts: in the job")
+        picks = hosts_of_run(self.inventory, job, _named(hosts), hint="give `hosts`, or set hosts: in the job")
         return RunRequest(job, self.inventory, picks, secrets, name or run_name(job.name), token)
 
     def launch(
@@ -169,3 +169,8 @@ class Cluster(ClusterRuns):
             ended = run.result
             if ended is not None and forget_if_never_started(stored, ended, undone=made.undone) and ended.log_dir:
                 run.result = replace(ended, log_dir="")
+
+
+def _named(hosts: str | Sequence[str]) -> tuple[str, ...]:
+    """Names, ranges and groups as they are given: one text is one of them, as in a job file, and not its letters."""
+    return ((hosts,) if hosts else ()) if isinstance(hosts, str) else tuple(hosts)

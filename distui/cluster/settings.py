@@ -45,10 +45,13 @@ class ClusterSettings:
     def load(cls, environ: Mapping[str, str] | None = None, **changes: Any) -> ClusterSettings:
         """Those of the config files and `DISTUI_*` variables, with `changes` on top.
 
-        Raises UsageError or SpecError for what is wrong there.
+        A change may be a text as in these files (`timeout="2h"`). Raises UsageError or SpecError for what is wrong.
         """
         environ = dict(os.environ if environ is None else environ)
-        return replace(cls.of(config.load({}, environ, Path.cwd()), environ), **changes)
+        given = {name: _given(name, value) for name, value in changes.items()}
+        if "readonly" in given:
+            given.setdefault("readonly_by", "the settings")
+        return replace(cls.of(config.load({}, environ, Path.cwd()), environ), **given)
 
     @classmethod
     def of(cls, found: Config, environ: Mapping[str, str]) -> ClusterSettings:
@@ -80,3 +83,17 @@ class ClusterSettings:
         """Raise UsageError when nothing may be changed."""
         if self.readonly:
             raise UsageError(f"{what} is refused: read-only by {self.readonly_by}", hint=hint)
+
+
+def _given(name: str, value: Any) -> Any:
+    """What a program sets. Raises UsageError now for a value that no run could be worked on with."""
+    if name not in config.KEYS or value is None:
+        return value
+    if isinstance(value, str) or name == "parallel":
+        try:
+            return config.KEYS[name].read(str(value))
+        except UsageError as error:
+            raise UsageError(f"{name}: {error.message}") from None
+    if config.KEYS[name].read is config.seconds and not (isinstance(value, int | float) and value >= 0):
+        raise UsageError(f"{name}: {value!r} is not a number of seconds")
+    return value

@@ -223,6 +223,31 @@ def test_read_only_settings_start_nothing(tmp_path: Path) -> None:
         cluster.launch(None)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("asked", [{"parallel": 0}, {"timeout": "soon"}, {"lost_after": -1}, {"connect_timeout": [1]}])
+def test_a_setting_that_is_none_is_said_when_it_is_given(tmp_path: Path, asked: dict[str, Any]) -> None:
+    """Not as hosts that "did not answer in time", or as a TypeError in the middle of a run."""
+    environ = {"HOME": str(tmp_path)}
+    with pytest.raises(UsageError, match=f"^{next(iter(asked))}: .* is not a (number|duration)"):
+        ClusterSettings.load(environ, **asked)
+    found = ClusterSettings.load(environ, timeout="2h", lost_after=5, parallel="3", allow_folders="/a, /b")
+    assert (found.timeout, found.lost_after, found.parallel) == (7200.0, 5, 3)
+    assert found.allow_folders == ("/a", "/b")
+
+
+def test_read_only_by_a_program_is_not_called_a_default(tmp_path: Path) -> None:
+    """Whoever looks for why it is refused finds it."""
+    with pytest.raises(UsageError, match="read-only by the settings"):
+        ClusterSettings.load({"HOME": str(tmp_path)}, readonly=True).refuse_readonly("a run")
+
+
+async def test_hosts_may_be_one_text(tmp_path: Path) -> None:
+    """As in a job file; it was taken for its letters: "2 unknown hosts: h,3"."""
+    cluster = Cluster.open(["h[1-2]"], settings=ClusterSettings({"HOME": str(tmp_path)}))
+    with pytest.raises(PlanError) as unasked:
+        await cluster.plan(job(tmp_path, "5"), {}, hosts="h[1-2]")
+    assert {p.host for p in unasked.value.problems} == {"h1", "h2"}
+
+
 def test_no_value_of_a_secret_is_shown_with_a_plan(tmp_path: Path) -> None:
     """Not where a request, its settings or a plan are printed, as notebooks do with the last value of a cell."""
     settings = ClusterSettings({"HOME": str(tmp_path), "TOKEN": "s3cr3t"})
