@@ -16,6 +16,7 @@ from typing import Any
 from distui.errors import HostCommandError, HostError
 from distui.facts.values import loads
 from distui.frozen import frozen
+from distui.plan.network.rendezvous import bracketed
 from distui.session import ByteChannel, Session
 
 _GREETING = b"DISTUI-REACH:"
@@ -88,12 +89,12 @@ class ReachProblem:
     host: str
     peer: str
     message: str
+    """What is wrong; of a pair why, as the host's kernel says it."""
     hint: str = ""
     port: int = 0
     """The port that somebody else listens on there."""
-    error: str = ""
-    """Of a pair: why, as the host's kernel says it; below it from which address to which address and port."""
     addr: str = ""
+    """Of a pair: from which address, to which address and port."""
     peer_addr: str = ""
     peer_port: int = 0
 
@@ -199,7 +200,7 @@ class _Trial:
 
     def _cannot_listen(self, error: str, port: int | None) -> ReachProblem:
         port = port or self.endpoint.port
-        where = f"{self.endpoint.addr}:{port}" if port else self.endpoint.addr
+        where = f"{bracketed(self.endpoint.addr)}:{port}" if port else self.endpoint.addr
         key = "roles.NAME.port" if self.endpoint.also else "`master_port:` or --master-port"
         taken = "in use" in error.lower()
         hint = f"pick another with {key}" if taken else ""
@@ -282,8 +283,6 @@ def _report(trials: Sequence[_Trial]) -> ReachReport:
 
 
 def _unreachable(trial: _Trial, peer: _Trial, error: str) -> ReachProblem:
-    target = f"{peer.endpoint.addr}:{peer.port}"
-    message = f"can't reach {peer.endpoint.host} at {target} from {trial.endpoint.addr}: {error}"
     hint = "a firewall or a wrong interface: pin it with `data: {ifname: ...}` in hosts.yaml or `fabric:` in the job"
     ours, theirs = trial.endpoint, peer.endpoint
-    return ReachProblem(ours.host, theirs.host, message, hint, 0, error, ours.addr, theirs.addr, peer.port)
+    return ReachProblem(ours.host, theirs.host, error, hint, 0, ours.addr, theirs.addr, peer.port)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from distui.amounts import counted
 from distui.doctor.finding import Check, CheckRow, Finding
 from distui.doctor.host_checks import PORT
 from distui.doctor.reach import Endpoint, Reached, ReachProblem, ReachReport
-from distui.doctor.reach_words import in_words
+from distui.doctor.reach_words import in_words, whom
 from distui.facts.host import HostFacts, ProbeResult
 from distui.plan.model import HostNetwork, Notes, RunPlan
 from distui.plan.network.routes import choose_routes
@@ -61,14 +62,33 @@ def reach_row(hosts: Sequence[str], report: ReachReport) -> CheckRow:
     by_host: dict[str, list[ReachProblem]] = {}
     for problem in report.problems:
         by_host.setdefault(problem.host, []).append(problem)
-    return CheckRow(REACH, tuple(_finding(host, by_host.get(host, []), report) for host in hosts))
+    alike = Counter(map(_peers, by_host.values()))
+    return CheckRow(
+        REACH,
+        tuple(
+            _failed(host, problems, report, alone=alike[_peers(problems)] == 1)
+            if (problems := by_host.get(host))
+            else _finding(host, report)
+            for host in hosts
+        ),
+    )
 
 
-def _finding(host: str, problems: Sequence[ReachProblem], report: ReachReport) -> Finding:
-    if problems:
-        first = problems[0]
-        more = f", nor {len(problems) - 1} more" if len(problems) > 1 else ""
-        return Finding(REACH.id, host, "fail", first.message + more, MEANS, first.hint)
+def _peers(problems: Sequence[ReachProblem]) -> frozenset[str]:
+    return frozenset(problem.peer for problem in problems)
+
+
+def _failed(host: str, problems: Sequence[ReachProblem], report: ReachReport, *, alone: bool) -> Finding:
+    """What is wrong, in words that hosts share which can't reach the same ones, or nobody: they are one line then."""
+    first, saw = problems[0], problems[0].message
+    if first.peer:
+        nobody = 1 < len(problems) == report.hosts - 1
+        them = f"any of the {len(problems)} others" if nobody else whom(problems, alone=alone)
+        saw = f"can't reach {them}: {' or '.join(dict.fromkeys(problem.message for problem in problems))}"
+    return Finding(REACH.id, host, "fail", saw, MEANS, first.hint)
+
+
+def _finding(host: str, report: ReachReport) -> Finding:
     if host in report.unproved:
         return Finding(
             REACH.id, host, "skip", "no python3: that its peers reach it is not proved", do="install python3"

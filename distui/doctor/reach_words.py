@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from distui.doctor.reach import ReachProblem
 from distui.plan.network.fabric import natural
+from distui.plan.network.rendezvous import bracketed
 from distui.spec.hosts.names import fold
 
 
@@ -15,8 +16,8 @@ def in_words(problems: Sequence[ReachProblem]) -> list[tuple[str, str]]:
     """
     pairs = {(p.host, p.peer): p for p in problems if p.peer}
     words = [(f"{p.host}: {p.message}", p.hint) for p in problems if not p.peer]
-    for error in dict.fromkeys(p.error for p in pairs.values()):
-        words += _of_one_reason({pair: p for pair, p in pairs.items() if p.error == error})
+    for error in dict.fromkeys(p.message for p in pairs.values()):
+        words += _of_one_reason({pair: p for pair, p in pairs.items() if p.message == error})
     return words
 
 
@@ -30,20 +31,20 @@ def _of_one_reason(pairs: Mapping[tuple[str, str], ReachProblem]) -> Iterator[tu
     for whole, hosts in circles.items():
         if len(hosts) > 2:
             nor = f", nor {_fold(others)}" if (others := whole.difference(hosts)) else ""
-            yield f"{_fold(hosts)}: can't reach each other{nor}: {first.error}", first.hint
+            yield f"{_fold(hosts)}: can't reach each other{nor}: {first.message}", first.hint
             continue
         for host in hosts:
             alike.setdefault(peers[host], []).append(host)
     for theirs, hosts in alike.items():
-        yield f"{_fold(hosts)}: can't reach {_where(pairs, hosts, theirs)}: {first.error}", first.hint
+        found = [pairs[hosts[0], peer] for peer in theirs]
+        yield f"{_fold(hosts)}: can't reach {whom(found, alone=len(hosts) == 1)}: {first.message}", first.hint
 
 
-def _where(pairs: Mapping[tuple[str, str], ReachProblem], hosts: Sequence[str], theirs: frozenset[str]) -> str:
-    """Whom these hosts can't reach, with what is one address."""
-    names = natural(theirs)
-    one = pairs[hosts[0], names[0]]
-    at = f" at {one.peer_addr}:{one.peer_port}" if len(names) == 1 else ""
-    return f"{_fold(theirs)}{at}" + (f" from {one.addr}" if len(hosts) == 1 else "")
+def whom(pairs: Sequence[ReachProblem], *, alone: bool) -> str:
+    """Whom a host can't reach, with what is one address; `alone` tells that no other host can't reach the same ones."""
+    one = pairs[0]
+    at = f" at {bracketed(one.peer_addr)}:{one.peer_port}" if len(pairs) == 1 else ""
+    return f"{_fold(pair.peer for pair in pairs)}{at}" + (f" from {one.addr}" if alone else "")
 
 
 def _fold(names: Iterable[str]) -> str:

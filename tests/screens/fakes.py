@@ -308,7 +308,7 @@ class FakeBackend:
             a: {b: Reached("timed out") if (a, b) in self.walls else Reached("", 0.2) for b in names if b != a}
             for a in names
         }
-        problems = [ReachProblem(a, b, f"can't reach {b} at 10.0.0.9:29500: timed out", "a firewall?")
+        problems = [ReachProblem(a, b, "timed out", "a firewall?", 0, "10.0.0.1", "10.0.0.9", 29500)
                     for a, b in self.walls if a in names and b in names]  # fmt: skip
         return ReachReport(tuple(problems), sum(map(len, table.values())), (), table, len(names))
 

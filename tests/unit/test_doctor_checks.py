@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import pytest
 
 from distui.doctor.checks import check_hosts, counts, problems
 from distui.doctor.choice import NAMES, choice
-from distui.doctor.finding import CheckRow, Finding, report_text, to_json
+from distui.doctor.finding import CheckRow, Finding, report_text, shared_findings, to_json
 from distui.doctor.plan_check import plan_rows
 from distui.doctor.reach import Reached, ReachProblem, ReachReport
 from distui.doctor.reach_check import endpoints, reach_row, reach_table
@@ -165,11 +167,12 @@ def test_who_reaches_whom_is_a_row_and_a_table() -> None:
     good, bad = Reached("", 0.21), Reached("timed out")
     table = {"n1": {"n2": good, "n3": good}, "n2": {"n1": good, "n3": bad}}
     report = ReachReport(
-        (ReachProblem("n2", "n3", "", "look", 0, "timed out", "10.0.0.2", "10.0.0.3", 9),), 4, ("n3",), table, 3
+        (ReachProblem("n2", "n3", "timed out", "look", 0, "10.0.0.2", "fd00::3", 9),), 4, ("n3",), table, 3
     )
     row = reach_row(("n1", "n2", "n3"), report)
     assert [(f.host, f.verdict) for f in row.findings] == [("n1", "ok"), ("n2", "fail"), ("n3", "skip")]
     assert row.findings[0].saw == "reaches 2 others, slowest 0.2 ms"
+    assert row.findings[1].saw == "can't reach n3 at [fd00::3]:9 from 10.0.0.2: timed out"
     assert reach_table(report, ("n1", "n2", "n3")).splitlines()[2:] == [
         "           1      2      3",
         "1  n1      .    0.2    0.2",
@@ -177,10 +180,27 @@ def test_who_reaches_whom_is_a_row_and_a_table() -> None:
         "3  n3      ?      ?      .",
         "",
         "4 of 6 pairs tried, 3 of them reach each other",
-        "x  n2: can't reach n3 at 10.0.0.3:9 from 10.0.0.2: timed out",
+        "x  n2: can't reach n3 at [fd00::3]:9 from 10.0.0.2: timed out",
         "     do  look",
         "?  not proved, for lack of python3: n3",
     ]
+
+
+def test_hosts_that_can_not_reach_the_same_ones_are_one_finding() -> None:
+    """64 hosts behind firewalls, or all but the one that nobody reaches, are one line of a report."""
+
+    def saw(which: Iterable[tuple[int, int]]) -> list[tuple[int, str]]:
+        problems = [
+            ReachProblem(f"n{a}", f"n{b}", "timed out", "pin it", 0, f"10.0.0.{a}", f"10.0.0.{b}", 29500)
+            for a, b in which
+        ]
+        row = reach_row([f"n{n}" for n in range(1, 65)], ReachReport(tuple(problems), 64 * 63, hosts=64))
+        return [(len(s.hosts), s.saw) for s in shared_findings(row) if s.finding.verdict == "fail"]
+
+    everybody = list(permutations(range(1, 65), 2))
+    assert saw(everybody) == [(64, "can't reach any of the 63 others: timed out")]
+    assert saw((a, b) for a, b in everybody if b == 7) == [(63, "can't reach n7 at 10.0.0.7:29500: timed out")]
+    assert saw([(1, 2), (1, 3)]) == [(1, "can't reach n[2-3] from 10.0.0.1: timed out")]
 
 
 def test_a_proof_over_many_hosts_asks_for_the_usual_port_where_it_is_free() -> None:

@@ -196,8 +196,8 @@ async def test_a_peer_out_of_reach_is_named_with_both_addresses() -> None:
         report = await proof(Endpoint("h1", "10.0.0.1", 5), Endpoint("h2", "127.0.0.2"), h1=h1, timeout=0.3)
     first = next(p for p in report.problems if p.host == "h1")
     assert first.peer == "h2"
-    assert first.message.startswith("can't reach h2 at 127.0.0.2:")
-    assert first.message.endswith("from 10.0.0.1: Connection timed out")
+    assert (first.message, first.addr, first.peer_addr) == ("Connection timed out", "10.0.0.1", "127.0.0.2")
+    assert first.peer_port
     assert "fabric:" in first.hint
 
 

@@ -21,7 +21,7 @@ def pairs(which: Iterable[tuple[str, str]], error: str = "timed out") -> list[Re
     def addr(host: str) -> str:
         return f"10.0.0.{host[1:]}"
 
-    return [ReachProblem(a, b, "", "pin it", 0, error, addr(a), addr(b), 4000 + int(b[1:])) for a, b in which]
+    return [ReachProblem(a, b, error, "pin it", 0, addr(a), addr(b), 4000 + int(b[1:])) for a, b in which]
 
 
 def words(problems: list[ReachProblem]) -> list[str]:
