@@ -223,6 +223,20 @@ def test_a_host_that_cannot_be_reached(lab: Lab, home: Path, h1: Host, fault: tu
     assert lab.ssh("h1", "hostname", home=home).stdout == "h1\n"
 
 
+def test_what_is_left_on_a_host_is_seen_and_removed(h1: Host) -> None:
+    """Files and links of distui, and processes that a run has started, by their pid there; of nobody else."""
+    folder, link, file = "/root/.local/state/distui/hosts/h1/gone", "/dev/shm/distui-link", "/tmp/distui-file"
+    h1.exec(f"mkdir -p {folder}; touch {folder}/kept {file} /tmp/other; ln -s / {link}")
+    pid = h1.out("DISTUI_RUN=gone-1 sleep 600 >/dev/null 2>&1 & echo $!")
+    other = h1.out("RUN=DISTUI_RUN=gone-1 sleep 600 >/dev/null 2>&1 & echo $!")
+    files = [f"file {link}", f"file {folder}/kept", f"file {file}"]
+    assert h1.leftovers() == [*files, f"process {pid} sleep 600"]
+    assert h1.leftovers("gone-1") == h1.leftovers() and h1.leftovers("gone") == files
+    h1.remove_leftovers()
+    until(lambda: h1.leftovers() == [])
+    h1.exec(f"rm /tmp/other; kill {other}; ! test -e {folder}")
+
+
 def test_hosts_are_told_apart_by_machine_and_boot(lab: Lab) -> None:
     """machine-id is each host's own, and boot_id changes with a reboot and only then."""
     ids = "cat /etc/machine-id /proc/sys/kernel/random/boot_id"

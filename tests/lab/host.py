@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab import cgroups, engine_api, images
+from lab import cgroups, engine_api, images, leftovers
 from lab.network import ETH, IB, address, namespace
 from lab.paths import HERE, NETNS, STUBS, LabError
 from lab.program import LIMIT
@@ -214,8 +213,7 @@ class Host:
         With `run`, only containers and processes of that run are looked at; files always.
         """
         found = [f"container {name}" for name in self.containers(f"distui.run={run}" if run else "distui.run")]
-        report = self.out("/usr/bin/python3", "-IS", "/.lab/stubs/leftovers.py", run or "")
-        return found + [str(line) for line in json.loads(report)]
+        return found + leftovers.leftovers(self.root, run or "")
 
     def remove_leftovers(self) -> list[str]:
         """Remove what distui has left here, and return what it was."""
