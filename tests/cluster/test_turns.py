@@ -27,11 +27,17 @@ def begun(lab: Any, home: Path, start: Callable[..., Any], name: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def end(lab: Any, home: Path, name: str) -> None:
-    """Tell each rank to end: its container may take `touch` along, which has done its work then."""
-    for rank in ("0", "1"):
-        done = lab.distui("exec", name, "--rank", rank, "--", "touch", "/tmp/go", home=home)
-        assert done.returncode in (0, 137), done.stderr
+def end(lab: Any, name: str) -> None:
+    """Tell each rank to end."""
+    for rank in range(2):
+        end_rank(lab, name, rank)
+
+
+def end_rank(lab: Any, name: str, rank: int) -> None:
+    """Its container may take `touch` along, which has done its work then."""
+    (container,) = lab.hosts[rank].containers(f"distui.run={name}")
+    done = lab.hosts[rank].exec("docker", "exec", container, "touch", "/tmp/go", check=False)
+    assert done.returncode in (0, 137), done.stderr
 
 
 def last(home: Path, name: str, rank: int) -> int:
@@ -96,7 +102,7 @@ def test_the_app_goes_on_when_attach_goes(
         grown(home, "turns")
         term.wait("RUNNING", lambda text: any(int(n) > at for n in re.findall(r"needle-(\d+)", text)))
         assert "What went wrong" not in term.screen()
-        end(lab, home, "turns")
+        end(lab, "turns")
         term.wait("SUCCEEDED", "end of log", "bye")
         total = assert_whole(home, "turns")
         term.wait(f"{total:,} lines")
@@ -129,7 +135,7 @@ def test_attach_goes_on_when_the_app_goes(
                 term.keys("Right", "Enter")
             until(lambda: not Path(f"/proc/{app}").exists())
             grown(home, "turns")
-            end(lab, home, "turns")
+            end(lab, "turns")
             events += rest_of(viewer)
     assert viewer.returncode == 0, viewer.stderr.read()
     assert [(e["state"], e["exit"]) for e in events if e["type"] == "result"] == [("succeeded", 0)]
@@ -160,7 +166,7 @@ def test_views_beside_the_owner_and_elsewhere_see_what_it_does_and_own_nothing(
             leaving.signal_group(signal.SIGINT)
             rest_of(leaving)
             grown(home, "turns")
-            end(lab, home, "turns")
+            end(lab, "turns")
             for viewer in (near, far):
                 seen[viewer] += rest_of(viewer)
         rest_of(owner)
@@ -192,7 +198,7 @@ def test_the_app_looks_on_at_a_run_of_another_machine(
         term.keys("S")
         term.wait("is refused: distui was started read-only")
         grown(home, "turns")
-        end(lab, home, "turns")
+        end(lab, "turns")
         term.wait("SUCCEEDED", "end of log", "bye")
         term.keys("C-q")
         term.wait("`distui logs turns` prints its logs")
@@ -224,7 +230,7 @@ def test_views_go_on_from_the_hosts_when_the_owner_goes(
         at = last(home, "turns", 0)
         term.wait("RUNNING", lambda text: any(int(n) > at + 20 for n in re.findall(r"needle-(\d+)", text)))
         assert last(home, "turns", 0) == at
-        end(lab, home, "turns")
+        end(lab, "turns")
         events += rest_of(near)
         term.wait("SUCCEEDED", "end of log", "bye")
         term.keys("C-q")
@@ -252,8 +258,7 @@ def test_views_go_on_with_the_next_attempt(lab: Any, home: Path, start: Callable
     with view(lab, home) as near, view(lab, other) as far:
         seen = {viewer: read_until(viewer, type="phase", phase="follow") for viewer in (near, far)}
         grown(home, "turns")
-        done = lab.distui("exec", "turns", "--rank", "1", "--", "touch", "/tmp/go", home=home)
-        assert done.returncode in (0, 137), done.stderr
+        end_rank(lab, "turns", 1)
         for viewer in (near, far):
             seen[viewer] += rest_of(viewer)
         rest_of(owner)
@@ -272,12 +277,6 @@ def attach(lab: Any, home: Path) -> Any:
     return lab.spawn_distui("attach", "turns", "--headless", "-o", "ndjson", home=home)
 
 
-def fail_rank_1(lab: Any, home: Path) -> None:
-    """Tell it to end: its script fails then."""
-    done = lab.distui("exec", "turns", "--rank", "1", "--", "touch", "/tmp/go", home=home)
-    assert done.returncode in (0, 137), done.stderr
-
-
 def notices(events: Sequence[dict[str, Any]]) -> str:
     """All that was said in words."""
     return "\n".join(event["text"] for event in events if event["type"] == "notice")
@@ -292,7 +291,7 @@ def test_attach_goes_on_with_the_next_attempt(lab: Any, home: Path, start: Calla
     with attach(lab, home) as near, attach(lab, other) as far:
         seen = {reader: read_until(reader, type="phase", phase="follow") for reader in (near, far)}
         grown(other, "turns")
-        fail_rank_1(lab, home)
+        end_rank(lab, "turns", 1)
         for reader in (near, far):
             seen[reader] += rest_of(reader)
         rest_of(owner)
@@ -329,7 +328,7 @@ def test_the_app_opens_a_run_between_two_attempts_and_goes_on_with_the_next(
         finally:
             owner.signal_group(signal.SIGCONT)
         term.wait("Runs › turns", "RUNNING", "attempt 4", re.compile(r"needle-\d"))
-        end(lab, home, "turns")
+        end(lab, "turns")
         term.wait("SUCCEEDED", "bye")
         term.keys("C-q")
         term.wait_shell()
@@ -354,7 +353,7 @@ def test_an_attempt_that_fails_after_its_owner_was_killed_is_the_last(
         owner.signal_group(signal.SIGKILL)
         rest_of(owner)
         grown(place, "turns")
-        fail_rank_1(lab, place)
+        end_rank(lab, "turns", 1)
         events += rest_of(reader)
     assert reader.returncode == 1
     assert [(e["state"], e["exit"], e["attempt"]) for e in events if e["type"] == "result"] == [("failed", 1, 1)]
