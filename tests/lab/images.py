@@ -120,6 +120,7 @@ def build_layer(base: Path, layers: Path, made: recipe.Layer) -> None:
         sh("rm", "-rf", str(unused))
     for library in made.stripped:
         sh("strip", "--strip-unneeded", str(site / library))
+    (site / "lab.pth").write_text(recipe.COLLECTS_SELDOM)
     warm_up(base, folder, made.warm_up)
 
 
