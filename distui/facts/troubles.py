@@ -37,17 +37,21 @@ def shared(troubles: Mapping[str, Trouble]) -> tuple[SharedTrouble, ...]:
 
 
 def in_words(host: str, message: str) -> str:
-    """What is wrong at a host as a sentence that names it: one that begins with it, or says what is on it. Elsewhere a
-    name may be a word of the sentence: a host can be called docker.
+    """What is wrong at a host as a sentence that names it: one that begins with it, or says what is on it, or the like.
+    Elsewhere its name may be a word of the sentence: a host can be called docker.
     """
-    named = re.search(rf"(?:^|(?<= on )){re.escape(host)}(?![\w.-])", message)
+    named = re.search(rf"{_BEFORE_NAME}{re.escape(host)}(?![\w.-])", message)
     return message if named else f"{host}: {message}"
 
 
 def _of_all(hosts: Sequence[str], message: str) -> str:
     """The same of several, from what `without_host` left of their message."""
     text = for_hosts(hosts, message)
-    return text if f" on {_ANY_HOST}" in message else f"{fold(hosts)}: {text}"
+    return text if re.search(_BEFORE_NAME + _ANY_HOST, message) else f"{fold(hosts)}: {text}"
+
+
+_BEFORE_NAME = "(?:^| (?:on|to|of|at|from) )"
+"""What stands before the name of a host that a sentence is about."""
 
 
 def lines(troubles: Mapping[str, Trouble]) -> Iterator[str]:

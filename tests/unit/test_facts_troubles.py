@@ -61,7 +61,8 @@ def test_a_host_is_named_though_the_message_has_its_name_as_a_word() -> None:
 
 def test_a_message_that_names_its_host_in_the_middle_is_not_begun_with_it() -> None:
     """Whether one host has it or several."""
-    (one,) = shared({"n1": Trouble("image", "can't pull it on n1: gone")})
-    assert one.message == "can't pull it on n1: gone"
+    for message in ("can't pull it on n1: gone", "lost the connection to n1: the host closed it"):
+        (one,) = shared({"n1": Trouble("image", message)})
+        assert one.message == message
     found = shared({n: Trouble("image", f"can't pull it on {n}: gone") for n in ("n1", "n2")})
     assert [one.message for one in found] == ["can't pull it on n[1-2]: gone"]
