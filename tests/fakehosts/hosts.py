@@ -125,7 +125,7 @@ class FakeHost:
                     (gpu, *self.leases[f"gpu-{gpu}"].splitlines()[:2]) for gpu in gpus if f"gpu-{gpu}" in self.leases
                 ]
                 return Completed(argv, 0, "".join("\t".join(one) + "\n" for one in output).encode(), b"")
-            case ("sh", "-c", _, "distui-free", _, token):
+            case ("sh", "-c", _, "distui-free", _, token, _):
                 self.leases = {thing: claim for thing, claim in self.leases.items() if claim.splitlines()[2] != token}
             case ("sh", "-c", _, "distui-mark", file, labels, *_):
                 self.marks[file] = labels

@@ -145,6 +145,18 @@ async def test_a_stale_lease_does_not_hold(tmp_path: Path, minutes: int, state: 
     assert held(tmp_path) == ["distui-gpu-0"]
 
 
+@pytest.mark.parametrize("minutes", [9, 12])
+async def test_what_killed_launches_left_goes_with_the_next(tmp_path: Path, minutes: int) -> None:
+    """A port that was chosen by chance is asked for by nobody again: its directory stayed for ever."""
+    await lease(here, ANN, {Resource("port", 20001), Resource("gpu", 3)}, place=str(tmp_path))
+    then = time.time() - 60 * minutes
+    for name in held(tmp_path):
+        os.utime(tmp_path / name, (then, then))
+    await lease(here, BOB, {Resource("port", 20002)}, place=str(tmp_path))
+    await free(here, BOB.token, place=str(tmp_path))
+    assert held(tmp_path) == ([] if minutes > 10 else ["distui-gpu-3", "distui-port-20001"])
+
+
 def stubborn(place: Path) -> Runner:
     """Runs commands on this machine, where `mv` moves nothing: as in a sticky /tmp what another login made."""
     place.mkdir()
@@ -171,7 +183,7 @@ async def test_a_stale_lease_of_another_login_is_passed_over(tmp_path: Path) -> 
     why = f"{place}/distui-port-29500 was left by {who}: have it removed by its owner or root"
     assert user_lines == Lease("failed", why, frozenset({port}))
     assert held(place) == ["distui-gpu-0", "distui-port-29500"]
-    await free(here, BOB.token, place=str(place))
+    await free(run, BOB.token, place=str(place))
     assert held(place) == ["distui-port-29500"]
 
 

@@ -3,7 +3,8 @@
 While a launch is under way it holds a directory for each in the host's /tmp, which all its users share: `mkdir` lets
 exactly one through. Afterwards its live tasks hold them, by their labels and marks (`marks.py`), and the directories
 go. A launch that was killed leaves directories that count for some minutes only: then the next launch takes them over,
-or goes on beside those of another login, which it can't remove, and says so. Ages are by the host's own clock.
+or goes on beside those of another login, which it can't remove, and says so; what it does not want of them it removes
+as it gives back its own. Ages are by the host's own clock.
 """
 
 from __future__ import annotations
@@ -24,6 +25,13 @@ from distui.runs.lines.text import safe
 PLACE = "/tmp"
 """The one place where every user of a host may make a directory."""
 
+_REPLACE = r"""
+replace() {
+  mv -- "$1" "$1.old-$$" 2>/dev/null || return
+  if [ "$(claim "$1.old-$$/launch")" = "$2" ]; then rm -rf -- "$1.old-$$"; else mv -- "$1.old-$$" "$1"; fi
+}
+"""
+
 # $1 place, $2 the claim, $3 minutes, $4 "force" to pass over what another login holds, then resources in one order for
 # all: all of them or none. A stale directory is moved away before it is removed, and put back when it was not the
 # stale one after all (another launch was faster). One that can't be moved is another login's, since /tmp is sticky: it
@@ -31,16 +39,13 @@ PLACE = "/tmp"
 _LEASE = (
     CLAIM
     + MAKE
+    + _REPLACE
     + r"""
 place=$1 claim=$2 minutes=$3 force=$4 mine= passed=; shift 4
 umask 022
 own=$(printf '%s\n' "$claim" | line 3)
 undo() { for resource in $mine; do rm -rf -- "$place/distui-$resource"; done; }
 end() { undo; printf '%s\n' "$@"; exit 0; }
-replace() {
-  mv -- "$1" "$1.old-$$" 2>/dev/null || return
-  if [ "$(claim "$1.old-$$/launch")" = "$2" ]; then rm -rf -- "$1.old-$$"; else mv -- "$1.old-$$" "$1"; fi
-}
 for resource do
   d=$place/distui-$resource
   for try in 1 2; do
@@ -68,14 +73,20 @@ done
 """
 ).strip()
 
-# Only what this login may remove is looked into.
+# $1 place, $2 the launch's token, $3 minutes. Only what this login may remove is looked into. What killed launches
+# left goes, too: a port that was chosen by chance is hardly ever asked for again, and nobody else would remove it.
 _FREE = (
     CLAIM
+    + MAKE
+    + _REPLACE
     + r"""
 for d in "$1"/distui-gpu-* "$1"/distui-port-*; do
   [ -d "$d" ] && [ ! -L "$d" ] || continue
   [ -O "$d" ] || [ "$(id -u)" = 0 ] || continue
-  [ "$(claim_line "$d/launch" 3)" != "$2" ] || rm -rf -- "$d"
+  had=$(claim "$d/launch")
+  if [ "$(printf '%s\n' "$had" | line 3)" = "$2" ]; then rm -rf -- "$d"
+  elif aged "$d" "$3"; then (whole replace "$d" "$had")
+  fi
 done
 :
 """
@@ -166,7 +177,7 @@ def _left_words(directory: str, fields: Sequence[str]) -> str:
 
 async def free(run_argv: Runner, token: str, *, place: str = PLACE) -> None:
     """Give back what the launch with this token holds on a host. Safe to repeat."""
-    await run_argv(("sh", "-c", _FREE, "distui-free", place, token))
+    await run_argv(("sh", "-c", _FREE, "distui-free", place, token, str(STALE_MINUTES)))
 
 
 def resources_on(plan: RunPlan, host: str) -> frozenset[Resource]:
