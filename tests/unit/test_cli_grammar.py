@@ -121,6 +121,8 @@ def test_a_slip_in_one_of_a_few_words_names_the_nearest(cli: Any, words: str, me
         ("ls", "ps"),
         ("status", "ps"),
         ("cancel", "stop"),
+        ("history", "ps -a"),
+        ("sacct", "ps -a"),
         ("delete", "rm"),
         ("describe", "show"),
         ("submit", "run"),
@@ -145,6 +147,16 @@ def test_verbs_of_other_tools_lead_to_ours(cli: Any, words: str, meant: str) -> 
 
     assert done.code == 2
     assert f"did you mean '{meant}'?" in done.err
+
+
+@pytest.mark.parametrize("verb", ["plan", "run"])
+def test_without_a_job_it_is_said_how_one_is_made(cli: Any, verb: str) -> None:
+    """Not the help of `run`, whatever the verb was."""
+    done = cli(verb, "--headless") if verb == "run" else cli(verb)
+
+    assert done.code == 2
+    assert "no job or command given: name a job file" in done.err
+    assert "`distui job new job.yaml` writes a job that runs as it is" in done.err
 
 
 def test_a_slip_in_a_verb_of_ours_is_not_taken_for_another_tools() -> None:

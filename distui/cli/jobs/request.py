@@ -56,7 +56,8 @@ def _job(settings: Settings, reference: str | None, words: tuple[str, ...], over
     if reference is None:
         if not words:
             raise UsageError(
-                "no job or command given: name a job file, or put a command after --", hint="distui run --help"
+                "no job or command given: name a job file, or put a command after --",
+                hint="`distui job new job.yaml` writes a job that runs as it is",
             )
         return job_from_flags(words, overrides=overrides, environ=settings.environ)
     job = load_job(job_path(settings.cwd, settings.cluster, reference), environ=settings.environ, overrides=overrides)
