@@ -8,7 +8,8 @@ from distui.spec.yaml.problems import how_near, nearest
 
 _RUNS: Mapping[str, str] = {
     "list": "ps", "ls": "ps", "status": "ps", "state": "ps", "runs": "ps", "jobs": "ps", "get": "ps", "squeue": "ps",
-    "history": "ps -a", "sacct": "ps -a", "queue": "ps", "describe": "show", "inspect": "show", "info": "show", "result": "show", "report": "show --report",
+    "queue": "ps", "history": "ps -a", "sacct": "ps -a",
+    "describe": "show", "inspect": "show", "info": "show", "result": "show", "report": "show --report",
     "log": "logs", "tail": "logs -f", "follow": "attach", "watch": "attach", "cancel": "stop", "abort": "stop",
     "end": "stop", "terminate": "stop", "down": "stop", "scancel": "stop", "delete": "rm", "del": "rm", "remove": "rm",
     "purge": "rm --purge", "clean": "rm", "prune": "rm", "start": "run", "launch": "run", "submit": "run",
