@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from base64 import b64encode, urlsafe_b64encode
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,35 @@ def test_what_a_url_python_or_json_makes_of_it_is_hidden() -> None:
     mask = Mask({"ODD": 'a"b/c é+&=1'})
     for text in ("a%22b%2Fc+%C3%A9%2B%26%3D1", 'a\\"b/c \\u00e9+&=1', "{'ODD': 'a\"b/c é+&=1'}"):
         assert "***" in mask.text(text), text
+
+
+@pytest.mark.parametrize("before", ["", "u", "me", "user:", "a:b:c"])
+@pytest.mark.parametrize("after", ["", "\n", "@host", "xy"])
+def test_base64_of_it_is_hidden_wherever_it_begins(before: str, after: str) -> None:
+    """`Authorization: Basic ...` is printed by `curl -v`; of its letters none that is of the value alone is left."""
+    value = "s3cr3t-T0ken/abc+9"
+    for code in (b64encode, urlsafe_b64encode):
+        said = code(f"{before}{value}{after}".encode()).decode()
+        hidden = Mask({"TOKEN": value}).text(f"> Authorization: Basic {said}")
+        left = hidden.removeprefix("> Authorization: Basic ").replace("***", "", 1)
+        assert "***" in hidden
+        assert len(left) <= len(b64encode(before.encode())) + len(b64encode(after.encode())) + 2, hidden
+
+
+def test_what_a_shell_s_trace_makes_of_it_is_hidden() -> None:
+    """`sh -x` of dash, and of bash."""
+    mask = Mask({"TOKEN": "it's-a-token"})
+    for text in ("+ login 'it'\"'\"'s-a-token'", "+ login 'it'\\''s-a-token'"):
+        assert mask.text(text) == "+ login '***'"
+
+
+def test_a_very_long_value_costs_no_more_than_it_is_long() -> None:
+    """Each end of a read was compared with every beginning of the value: seconds for one of 60 kB."""
+    mask, data = Mask({"LONG": "ab" + "L" * 60000}), b"x" * 65536
+    started = time.process_time()
+    for _ in range(50):
+        assert mask.cut(data) == len(data)
+    assert time.process_time() - started < 1
 
 
 def test_names_of_secrets_are_in_a_label() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from base64 import b64encode, urlsafe_b64encode
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -35,8 +36,8 @@ _ESCAPES = regex(ESCAPE.encode())
 
 
 class Mask:
-    """Knows the values. A value is found as it stands, in one line, with colours in it, and as Python, JSON or a URL
-    writes it.
+    """Knows the values. A value is found as it stands, in one line, with colours in it, and as Python, JSON, a URL,
+    base64 or a shell's trace writes it.
 
     `names` are those of all secrets of the run, also of those whose values are not known here; `stored` is its folder
     here, where it may have been started with other values.
@@ -114,9 +115,10 @@ class Mask:
         """How many of these bytes may be passed on alone: with what follows, the others may be part of a value."""
         at = len(data)
         for value, _ in self._values:
-            longest = min(len(value) - 1, len(data))
-            ends = (n for n in range(longest, 0, -1) if data.endswith(value[:n]))
-            at = min(at, len(data) - next(ends, 0))
+            begin = data.find(value[:1], max(0, len(data) - len(value) + 1))
+            while 0 <= begin < at and not value.startswith(data[begin:]):
+                begin = data.find(value[:1], begin + 1)
+            at = min(at, begin) if begin >= 0 else at
         while (begin := min(self._across(data, at), default=at)) < at:
             at = begin
         return at
@@ -194,8 +196,18 @@ def _forms(value: str) -> set[bytes]:
     if len(plain) < SHORTEST:
         return set()
     written = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
+    traced = {value.replace("'", "'\"'\"'"), value.replace("'", "'\\''")}  # by `sh -x`, of dash and of bash
     sent = {quote(plain), quote(plain, safe=""), quote_plus(plain)}
-    return {plain, *(text.encode("utf-8", "surrogateescape") for text in written | sent)}
+    return {plain, *_coded(plain), *(text.encode("utf-8", "surrogateescape") for text in written | traced | sent)}
+
+
+def _coded(plain: bytes) -> Iterator[bytes]:
+    """A value in base64, as `Authorization: Basic` has it: three bytes are four letters, so there are three ways, by
+    what stands before it. Letters that are partly of its neighbours are left out."""
+    for before in range(3):
+        begin, end = -(-before * 8 // 6), (before + len(plain)) * 8 // 6
+        yield b64encode(bytes(before) + plain)[begin:end]
+        yield urlsafe_b64encode(bytes(before) + plain)[begin:end]
 
 
 NOTHING = Mask({})
