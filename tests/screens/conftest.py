@@ -17,6 +17,7 @@ from fakes import FakeBackend, FakeLive, history, settle
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
+from textual.screen import Screen
 from training import PATTERN
 
 from distui.tui.app import DistuiApp
@@ -65,6 +66,31 @@ def rules_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Stylesheet, "_parse_rules", parse_once)
         yield
+
+
+@pytest.fixture(autouse=True)
+def painted_when_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame that is out of date before the test looks is left out, as with a terminal that reads slowly: in front of
+    each look the last one is painted. A day of `test_story.py` is painted frame by frame."""
+    paint, pause, owed = Screen._compositor_refresh, Pilot.pause, set[Screen[Any]]()
+
+    def paint_later(screen: Screen[Any]) -> None:
+        if screen is not screen.app.screen:
+            paint(screen)
+        else:
+            owed.add(screen)
+            screen._dirty_widgets.clear()
+            screen.app._update_mouse_over(screen)
+
+    async def pause_and_paint(pilot: Pilot[Any], delay: float | None = None) -> None:
+        await pause(pilot, delay)
+        screen = pilot.app.screen
+        if screen in owed:
+            paint(screen)
+        owed.clear()
+
+    monkeypatch.setattr(Screen, "_compositor_refresh", paint_later)
+    monkeypatch.setattr(Pilot, "pause", pause_and_paint)
 
 
 Open = Callable[..., contextlib.AbstractAsyncContextManager[tuple[DistuiApp, Any]]]

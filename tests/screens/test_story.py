@@ -14,6 +14,11 @@ from distui.monitor.figures import HostNews
 from distui.runs.lines.events import Failure, RankChanged, RunEnded
 
 
+@pytest.fixture
+def painted_when_looked_at() -> None:
+    """Every frame is painted here, also those that are out of date at once."""
+
+
 async def begin(case: Case, run: str) -> FakeLive:
     """The hosts start a run that was launched."""
     live = case.backend.live[run]
