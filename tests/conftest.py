@@ -34,6 +34,7 @@ def pytest_collection_finish() -> None:
     """Tests, and modules they import, stay: who collects garbage need not look through half a million objects again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
     gc.enable()
 
 

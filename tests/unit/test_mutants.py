@@ -23,7 +23,15 @@ def small(
     return 1 > 2
 """
 
-MODULE = "def f(n):\n    while n > 3:\n        n -= 1\n    return n\ndef g():\n    return 1\n"
+MODULE = """\
+def f(n):
+    while n > 3:
+        n -= 1; __import__("time").sleep(0.01)
+    return n
+def g():
+    return 1
+"""
+"""Whoever waits for ever in `f` sleeps meanwhile."""
 TESTS = "from code_under_test import f\ndef test_f():\n    assert f(2) == 2 and f(9) < 9\n"
 TRIES = """
 import sys
@@ -33,7 +41,7 @@ import mutants
 tree = mutants.Tree(Path(sys.argv[2]))
 code = (tree.root / "code_under_test.py").read_text()
 lines = {"code_under_test.py": {n: ["test_it.py::test_f"] for n in (2, 3, 4)}}
-for line, old, new in ((2, "3", "4"), (2, ">", "<"), (3, "-= 1", "-= 0"), (6, "1", "2")):
+for line, old, new in ((2, "3", "4"), (2, ">", "<"), (3, "-= 1", "-= 0"), (6, "return 1", "return 2")):
     mutant = mutants.Mutant("code_under_test.py", line, old, new, code.replace(old, new, 1))
     print(tree.outcome(mutant, lines, ["test_it.py"], 20.0))
 assert (tree.root / "code_under_test.py").read_text() == code

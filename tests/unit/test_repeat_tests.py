@@ -27,11 +27,10 @@ def repeat(folder: Path, name: str, *options: str) -> subprocess.CompletedProces
     return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
 
 
-@pytest.mark.parametrize("busy", [False, True])
-def test_one_red_of_three_is_named(tmp_path: Path, busy: bool) -> None:
+def test_one_red_of_three_is_named(tmp_path: Path) -> None:
     """And nothing else; the status says that something was red."""
     (tmp_path / "test_it.py").write_text(SOMETIMES)
-    done = repeat(tmp_path, "test_it.py", "--times", "3", *["--busy"] * busy)
+    done = repeat(tmp_path, "test_it.py", "--times", "3")
 
     assert done.returncode == 1, done.stderr
     assert "turn 3 of 3: 2 tests" in done.stdout
@@ -48,6 +47,33 @@ def test_all_green(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "0 red" in done.stdout
     assert "red 1" not in done.stdout
+
+
+BESIDE = """
+import os
+from pathlib import Path
+def hogs():
+    tool = os.getppid()
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == tool and b"while True: pass" in (place / "cmdline").read_bytes():
+                found.append(place.name)
+        except OSError:
+            pass
+    return found
+def test_busy():
+    assert len(hogs()) == os.cpu_count()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="/proc is looked at")
+def test_every_core_is_kept_busy_if_that_is_asked_for(tmp_path: Path) -> None:
+    """By one program each, beside the tests."""
+    (tmp_path / "test_it.py").write_text(BESIDE)
+    done = repeat(tmp_path, "test_it.py", "--busy")
+    assert done.returncode == 0, done.stdout
 
 
 def test_what_does_not_run_at_all_is_red(tmp_path: Path) -> None:
