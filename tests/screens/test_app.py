@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fakes import FakeBackend, FakeLive, failing, launching, press, screen_text, settle, shot
 from textual.command import CommandList
+from textual.screen import Screen
 from textual.widgets import Input
 from training import until
 
@@ -434,3 +436,26 @@ def test_an_input_may_be_made_before_the_first_screen_is_there(backend: FakeBack
     app = DistuiApp(backend)
     assert not app.screen_stack
     app.clear_selection()
+
+
+async def test_a_screen_has_the_classes_of_its_size_before_it_is_styled(
+    open_app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening one gives it no others, which would style all that is in it again; another size does."""
+    changed, update = Counter[str](), Screen.update_classes
+
+    def noted(screen: Screen[Any], classes: Any, update_: bool = True, animate: bool = True) -> Screen[Any]:
+        before = screen.classes
+        done = update(screen, classes, update_, animate)
+        changed[screen.crumbs[0]] += before != screen.classes
+        return done
+
+    monkeypatch.setattr(Screen, "update_classes", noted)
+    async with open_app((80, 24)) as (app, pilot):
+        await press(pilot, "2")
+        assert changed == {"Hosts": 0, "Jobs": 0}
+        assert {"-w80", "-h24"} <= app.screen.classes
+        await pilot.resize_terminal(100, 45)
+        await settle(pilot)
+        assert {"-w100", "-h45"} <= app.screen.classes
+        assert app.screen.classes.isdisjoint({"-w80", "-h24"})

@@ -36,6 +36,10 @@ FILTER = Action("filter", "filter", ("slash",), "View", footer=True, help="Show 
 """For screens with a list: they get `filter_text` and `filter_changed`."""
 
 
+def _largest(sizes: list[tuple[int, str]], size: int) -> list[str]:
+    return [name for least, name in sizes if least <= size][-1:]
+
+
 class View(Screen[None]):
     """A full screen: bar, crumbs and headline, the body, and the keys at the bottom.
 
@@ -69,7 +73,10 @@ class View(Screen[None]):
         """The widget of the body that had the keys last."""
 
     def compose(self) -> ComposeResult:
-        """See textual."""
+        """See textual. The classes of the size are there before anything is styled: given by the first resize, as
+        textual does, they would have the whole screen styled a second time when it is opened."""
+        width, height = self.app.size
+        self.add_class(*_largest(WIDTHS, width), *_largest(HEIGHTS, height), update=False)
         yield TopBar()
         yield Crumbs()
         with Vertical(id="body"):
