@@ -92,19 +92,24 @@ def stop(distui: Distui) -> None:
     assert distui("stop", "stuck", "-y").returncode == 0
 
 
+SLEEPS = "sleeps before a collective"
+"""The plainest hang, which has a test of its own."""
+
+
 def test_a_rank_that_sleeps(hang: Hang, distui: Distui, home: Path) -> None:
     """Named by whoever follows the run, and by `why`: rank, collective, file and line; the whole answer can be kept."""
-    found = hang(program("time.sleep(600)"), stall_after="3s")
+    one = HANGS[SLEEPS]
+    found = hang(one.text, stall_after="3s")
 
     assert (found["kind"], found["culprits"], found["certainty"]) == ("hang", [2], "certain")
-    assert "all_reduce #21" in found["headline"]
+    assert all(words in found["headline"] for words in one.words), found["headline"]
     first = found["ranks"][0]
     assert (first["rank"], first["behind"]) == (2, 1)
     assert f"sleeps at /pytorch/hang.py:{LINE} in load" in first["does"]
     text, folder = kept(distui, home)
     assert text.startswith("rank 2 has not entered all_reduce #21") and "in load" in text
     assert json.loads((folder / "why.json").read_text())["culprits"] == [2]
-    follower_says(hang, "rank 2 has not entered all_reduce #21", f"sleeps at /pytorch/hang.py:{LINE} in load")
+    follower_says(hang, *one.words)
     stop(distui)
     done = hang.program.finish()  # type: ignore[attr-defined]
     assert "rank 2 has not entered all_reduce #21" in done.stdout + done.stderr
@@ -124,7 +129,7 @@ def test_a_rank_that_sleeps_where_torch_records_no_collectives(hang: Hang, distu
     hang.program.finish()  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("way", [name for name, one in HANGS.items() if not one.ends])
+@pytest.mark.parametrize("way", [name for name, one in HANGS.items() if not one.ends and name != SLEEPS])
 def test_what_holds_the_others_up(hang: Hang, distui: Distui, lab: Any, way: str) -> None:
     """By `why` and by whoever follows the run, each in its own words: rank, collective, file and line; and where a
     line can't be seen, since a process is stopped or its host is out of reach, that and why.
@@ -235,29 +240,29 @@ def test_nccl_s_own_counts_name_a_rank(hang: Hang, distui: Distui, network: str,
     stop(distui)
 
 
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        (
-            "gpu-sick",
-            [
-                "must be reset (`gpu_recovery_action`)",
-                "counted 2 memory errors that ECC could not correct, since the run began",
-            ],
-        ),
-        ("gpu-lost", ["is lost: it has fallen off the bus"]),
+GPU_FAULTS = {
+    "gpu-lost": ["is lost: it has fallen off the bus"],
+    "gpu-sick": [
+        "must be reset (`gpu_recovery_action`)",
+        "counted 2 memory errors that ECC could not correct, since the run began",
     ],
-)
-def test_the_gpu_of_who_holds_the_others_up(hang: Hang, distui: Distui, lab: Any, fault: str, words: list[str]) -> None:
+}
+
+
+def test_the_gpu_of_who_holds_the_others_up(hang: Hang, distui: Distui, lab: Any) -> None:
     """Tied to its rank and to the collective; the lab's nvidia-smi is a stand-in (tests/lab/stubs)."""
     host = lab.host("h2")
-    found = hang(program("time.sleep(600)"), then=lambda: host.fault(fault, "0"), gpus_per_host=2)
-    host.fault("gpu-ok")
+    found = hang(program("time.sleep(600)"), gpus_per_host=2)
+    assert found["culprits"] == [2] and "GPU 0" not in found["headline"], found
+    for fault, words in GPU_FAULTS.items():
+        host.fault(fault, "0")
+        found = ask(distui)
+        host.fault("gpu-ok")
 
-    assert (found["kind"], found["culprits"]) == ("hang", [2]), found
-    assert found["headline"].startswith("rank 2 has not entered all_reduce #21")
-    assert f"; its GPU 0 {words[0]}" in found["headline"] and "reset GPU 0 of h2" in found["advice"]
-    assert all(any(f"rank 2 on h2: GPU 0 {word}" in line for line in found["evidence"]) for word in words), found
+        assert (found["kind"], found["culprits"]) == ("hang", [2]), found
+        assert found["headline"].startswith("rank 2 has not entered all_reduce #21")
+        assert f"; its GPU 0 {words[0]}" in found["headline"] and "reset GPU 0 of h2" in found["advice"]
+        assert all(any(f"rank 2 on h2: GPU 0 {word}" in line for line in found["evidence"]) for word in words), found
     stop(distui)
 
 
