@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import math
 import signal
 import struct
 import subprocess
@@ -243,6 +244,28 @@ def test_mnist_is_read_plain_or_gzipped(
     assert [tuple(part.tensors[0].shape) for part in (train, test)] == [(3, 1, 2, 3), (2, 1, 2, 3)]
     assert train.tensors[0][0].flatten().tolist() == [0, 1, 0, 1, 0, 1]
     assert train.tensors[1].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("program", [mnist, ddp, allreduce_sgd], ids=["mnist", "ddp", "allreduce_sgd"])
+@pytest.mark.parametrize(
+    ("shape", "classes", "words"),
+    [
+        ((0, 2, 3), 0, "images of shape \\(0, 2, 3\\); needed are some"),
+        ((3, 1, 3), 3, "of at least 2 x 2"),
+        ((6, 3), 6, "images of shape \\(6, 3\\)"),
+        ((3, 2, 3), 2, "3 images, but classes of shape \\(2,\\): fetch both again"),
+        ((11, 2, 3), 11, "class 10; the network tells 0 to 9 apart"),
+    ],
+)
+def test_images_that_can_t_be_learnt_are_told_before_the_ranks_meet(
+    tmp_path: Path, program: ModuleType, shape: tuple[int, ...], classes: int, words: str
+) -> None:
+    """Letters in MNIST's format, labels of another set: a traceback of torch's, in the middle of the first step."""
+    for part in ("train", "t10k"):
+        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(idx(shape, bytes(math.prod(shape))))
+        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(idx((classes,), bytes(range(classes))))
+    with pytest.raises(ValueError, match=f"{tmp_path}: .*{words}"):
+        program.load(tmp_path)
 
 
 @pytest.mark.parametrize(

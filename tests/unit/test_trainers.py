@@ -46,6 +46,7 @@ def test_a_program_is_one_file(path: Path) -> None:
         ("end_on_signal", "*.py"),
         ("count", "*.py"),
         ("positive", "*.py"),
+        ("check", "[!b]*.py"),
         ("seed", "[!b]*.py"),
         ("read_idx", "tf_*.py"),
         ("load", "tf_*.py"),
