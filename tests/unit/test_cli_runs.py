@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -313,6 +314,27 @@ async def test_one_that_is_leaving_is_waited_for(store: RunStore, monkeypatch: p
             assert not waiting.done()
     await waiting
     assert looks == [True] * (len(looks) - 1) + [False]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EROFS, "Read-only file system"), FileNotFoundError(2, "gone", "x")])
+def test_rm_purge_of_a_folder_that_can_not_be_deleted(
+    cli: Any, store: RunStore, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    """It is said, without a traceback; what somebody deletes at the same time is deleted."""
+    path, rmtree = record(store, ended=FAILED).path, shutil.rmtree
+
+    def delete(path: Path, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise error
+        rmtree(path)
+
+    monkeypatch.setattr("distui.runs.store.runs.shutil.rmtree", delete)
+    done = cli("rm", "--purge", "-y", "r1")
+    if error.errno == errno.EROFS:
+        assert (done.code, path.exists()) == (3, True)
+        assert f"can't delete {path}: Read-only file system" in done.err
+    else:
+        assert (done.code, path.exists()) == (0, False)
 
 
 def test_rm_purge_deletes_the_folder_when_told_twice(cli: Any, store: RunStore) -> None:

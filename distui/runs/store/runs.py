@@ -323,8 +323,15 @@ class RunStore:
         return next(name for n in itertools.count(1) if not (self.root / (name := f"{run_id}~{n}")).exists())
 
     def remove(self, run_id: str) -> None:
-        """Delete a run's folder here. Raises NotFound."""
-        shutil.rmtree(self.need(run_id).path)
+        """Delete a run's folder here. Raises NotFound, CheckFailed where it can't be."""
+        path = self.need(run_id).path
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:  # somebody deletes it at the same time
+            shutil.rmtree(path, ignore_errors=True)
+        except OSError as exc:
+            hint = "make that folder one that you may write to, and say it again"
+            raise CheckFailed(f"can't delete {path}: {exc.strerror or exc}", hint=hint) from exc
 
     @staticmethod
     def _with_folders(path: Path) -> StoredRun:
