@@ -22,6 +22,8 @@ from lab.terminal import Terminal
 Distui = Callable[..., subprocess.CompletedProcess[str]]
 Hang = Callable[..., dict[str, Any]]
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def begin(lab: Any, start: Any) -> Callable[..., Any]:
@@ -426,7 +428,6 @@ def test_a_run_that_hangs_is_restarted(begin: Any) -> None:
     assert "attempt 2 of 2" in done.stderr
 
 
-@pytest.mark.long
 def test_a_time_out_of_gloo_names_the_rank_that_did_not_enter(begin: Any) -> None:
     """It is asked where it is before it is stopped, though nothing was asked for before."""
     limit = 'import datetime\ndist.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))'

@@ -15,6 +15,8 @@ from lab.runs import until
 Distui = Callable[..., subprocess.CompletedProcess[str]]
 Slow = Callable[..., dict[str, Any]]
 
+pytestmark = pytest.mark.long
+
 TRAIN = """
 import os, time, torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -111,7 +113,6 @@ def tells(text: str) -> bool:
     return text.startswith("rank 2 holds the others up: it enters all_reduce") and ">2" in text
 
 
-@pytest.mark.long
 def test_a_slow_backward(slow: Slow, distui: Distui) -> None:
     """Which rank, by how much, where in the code; from one question, or another where all ranks lack cores."""
     found = slow(program(backward="rank == 2 and time.sleep(0.2)"), kind="straggler")
@@ -124,7 +125,6 @@ def test_a_slow_backward(slow: Slow, distui: Distui) -> None:
     stop(distui)
 
 
-@pytest.mark.long
 def test_a_late_rank_on_a_host_whose_clock_is_minutes_off(slow: Slow, distui: Distui, lab: Any) -> None:
     """Nobody is late by that, and who is late is by no more than it is, also when the clock is set meanwhile."""
     (lab.share / "late").unlink(missing_ok=True)
@@ -148,7 +148,6 @@ def test_a_late_rank_on_a_host_whose_clock_is_minutes_off(slow: Slow, distui: Di
     stop(distui)
 
 
-@pytest.mark.long
 def test_a_slow_loader(slow: Slow, distui: Distui) -> None:
     """Named as such: it is not what the others wait in that counts, but what this rank does longer."""
     found = slow(program(loader="rank == 1 and time.sleep(0.15)"), kind="straggler")
@@ -168,7 +167,6 @@ def test_a_link_that_loses(slow: Slow, distui: Distui, lab: Any) -> None:
     stop(distui)
 
 
-@pytest.mark.long
 def test_a_link_that_is_slow(slow: Slow, distui: Distui, lab: Any) -> None:
     """Though nothing is lost on it: beside one that carries as much. Nothing is claimed of the network before that."""
     found = slow(program(then="dist.all_reduce(torch.ones(1 << 19))"), hosts="h[1-3]", ranks={"per_host": 1})
@@ -183,7 +181,6 @@ def test_a_link_that_is_slow(slow: Slow, distui: Distui, lab: Any) -> None:
     stop(distui)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("save", "words"),
     [
