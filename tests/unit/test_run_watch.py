@@ -547,6 +547,24 @@ async def test_a_boot_explains_the_ends_it_makes(make: Any, rebooted: bool, exit
     assert watched.of(HostChanged)[-1].reason == ("it was restarted" if rebooted else "")
 
 
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        (100.0, "by `docker stop`, `docker kill` or a restart of the engine there, not by distui"),
+        (20.0, "by `docker stop` or `docker kill` there, not by distui"),
+    ],
+)
+async def test_who_signalled_a_rank_of_a_host_out_of_reach_is_open(make: Any, at: float, words: str) -> None:
+    """An engine that is started again signals its containers: nobody saw whether it was, as that host was away."""
+    watched = make(plan_for("h1"))
+    watched.now = 41.0
+    await watched.tell(("h1", Lost("host", "gone")))
+    watched.now = 160.0
+    ended = Exited(0, 143, "exited", finished_at=at, signalled=True)
+    await watched.tell(("h1", Back("host")), ("h1", ended), ("h1", Drained(0, ResumePoint())))
+    assert watched.of(RankChanged)[-1].words == f"killed by SIGTERM (terminated), exit 143: {words}"
+
+
 async def test_when_a_host_went_away_before_its_boot_is_kept(make: Any) -> None:
     """It answers again when the end of its ranks is learned, which then has the time of the boot."""
     watched = make(plan_for("h1"))

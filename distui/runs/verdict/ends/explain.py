@@ -9,6 +9,7 @@ from distui.runs.verdict.evidence import End, Evidence, HostSeen, TaskSeen
 
 REMOVED = "its container was removed by somebody else"
 KILLED = "by `docker stop` or `docker kill` there, not by distui"
+KILLED_UNSEEN = "by `docker stop`, `docker kill` or a restart of the engine there, not by distui"
 REBOOTED = "its host was restarted"
 ENGINE = "its container engine was stopped or restarted"
 UNSEEN = "nobody saw how it ended: its supervisor is gone"
@@ -44,8 +45,19 @@ def what_ended(evidence: Evidence, task: TaskSeen, code: int | None, *, stopped:
     if end.state == "lost":
         return UNSEEN
     if end.signalled and code in (end.code, None) and end.code != 0 and not end.oom:
-        return KILLED
+        return KILLED_UNSEEN if _while_away(evidence, task, end) else KILLED
     return ""
+
+
+def _while_away(evidence: Evidence, task: TaskSeen, end: End) -> bool:
+    """Whether the host was out of reach as the task ended: then nobody saw how its engine was, which signals its
+    containers as it stops or starts, too.
+    """
+    host = evidence.hosts.get(task.host, HostSeen())
+    if end.at is None:
+        return bool(host.away)
+    doubt = evidence.doubt(task.host, end.at)
+    return any(since - doubt <= end.at <= until + doubt for since, until in host.away)
 
 
 def as_a_boot(end: End) -> bool:
