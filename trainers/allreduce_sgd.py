@@ -275,13 +275,20 @@ def meet(args: argparse.Namespace) -> Any:
     print(
         f"{here[args.rank]}/{args.world_size} waits for all {args.world_size} ranks at {args.init_method}", flush=True
     )
-    store = dist.TCPStore(url.hostname, url.port, is_master=args.rank == 0, timeout=wait, wait_for_workers=False)
-    store.set(here[args.rank], "here")
+    late = f"of {args.world_size} did not come to {args.init_method} within {args.timeout:g} s"
     try:
+        store = dist.TCPStore(url.hostname, url.port, is_master=args.rank == 0, timeout=wait, wait_for_workers=False)
+    except dist.DistNetworkError:
+        if args.rank == 0:  # it makes the store, so its port is taken
+            raise
+        sys.exit(f"rank 0 {late}")
+    try:
+        store.set(here[args.rank], "here")
         store.wait(here)
     except dist.DistStoreError:
-        missing = ", ".join(rank for rank in here if not store.check([rank]))
-        sys.exit(f"{missing} of {args.world_size} did not come to {args.init_method} within {args.timeout:g} s")
+        sys.exit(f"{', '.join(rank for rank in here if not store.check([rank]))} {late}")
+    except dist.DistNetworkError:
+        sys.exit(f"rank 0 of {args.world_size} has left {args.init_method}: it says which ranks it waited for")
     return store
 
 

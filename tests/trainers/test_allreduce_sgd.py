@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import socket
+import threading
 from collections.abc import Callable
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from distui.trainers import allreduce_sgd
 
@@ -64,3 +66,33 @@ def test_ranks_that_do_not_come_are_named(monkeypatch: pytest.MonkeyPatch, capfd
         allreduce_sgd.main()
     assert capfd.readouterr().out == f"rank 0/3 waits for all 3 ranks at {where}\n"
     assert ended.value.code == f"rank 1, rank 2 of 3 did not come to {where} within 0.5 s"  # to stderr, and 1
+
+
+def test_a_first_rank_that_does_not_come_is_named(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By the others, as the last line, and not by a traceback of theirs."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    where = f"tcp://127.0.0.1:{port}"
+    words = ["--rank", "1", "--world-size", "3", "--init-method", where, "--timeout", "1", "--backend", "gloo"]
+    monkeypatch.setattr("sys.argv", ["allreduce_sgd.py", *words])
+    monkeypatch.setattr(allreduce_sgd, "end_on_signal", lambda name: None)
+    with pytest.raises(SystemExit) as ended:
+        allreduce_sgd.main()
+    assert ended.value.code == f"rank 0 of 3 did not come to {where} within 1 s"
+
+
+def test_a_first_rank_that_leaves_is_told_by_who_still_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 0 names the third one, which the second can't know then."""
+    held = [dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)]
+    where = f"tcp://127.0.0.1:{held[0].port}"
+    words = ["--rank", "1", "--world-size", "3", "--init-method", where, "--timeout", "60", "--backend", "gloo"]
+    monkeypatch.setattr("sys.argv", ["allreduce_sgd.py", *words])
+    monkeypatch.setattr(allreduce_sgd, "end_on_signal", lambda name: None)
+    leaving = threading.Timer(2, held.clear)
+    leaving.start()
+    with pytest.raises(SystemExit) as ended:
+        allreduce_sgd.main()
+    leaving.join()
+    assert ended.value.code == f"rank 0 of 3 has left {where}: it says which ranks it waited for"
