@@ -127,7 +127,7 @@ count_words() { # count_words BYTES WORDS
     while :; do
         count_words /sys/class/net/ib0/statistics/rx_bytes "$counters/port_rcv_data"
         count_words /sys/class/net/ib0/statistics/tx_bytes "$counters/port_xmit_data"
-        read -r -t 0.1 <&9
+        read -r -t 0.25 <&9
     done
 } </dev/null >/dev/null 2>&1 &
 
