@@ -75,6 +75,7 @@ from distui.spec.imports.imported import ImportedHost
 from distui.spec.job.job import Job
 from distui.spec.job.read_job import read_job
 from distui.tui.app import DistuiApp
+from distui.tui.run.screen import RunScreen
 
 NODES = ("node01", "node02", "node03", "node04", "node05", "gw1")
 JOB = """\
@@ -567,6 +568,10 @@ async def settle(pilot: Any) -> None:
     await pilot.pause()
     await pilot.pause()
     pilot.app._show_news()
+    if (
+        isinstance(view := pilot.app.top_view, RunScreen) and view._stale
+    ):  # a run is painted a few times a second at most
+        view._tick()
     await pilot.pause()
 
 

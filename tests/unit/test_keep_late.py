@@ -191,6 +191,7 @@ async def test_lateness_is_kept_after_all_is_told(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(ask_ranks, "ranks_seen", seen)
     monkeypatch.setattr(ask_ranks, "_tell", tell)
+    monkeypatch.setattr(ask_ranks, "tell_moved", tell)
     monkeypatch.setattr(ask_ranks, "keep_late", keep)
     attempt = SimpleNamespace(
         explanation=Explanation("hang", "x", "certain", ()), ras=(), clock=lambda: NOW,
@@ -198,7 +199,7 @@ async def test_lateness_is_kept_after_all_is_told(monkeypatch: pytest.MonkeyPatc
         tracker=SimpleNamespace(stop_began=None, failed=False, lost_hosts=()),
     )  # fmt: skip
     await ask_ranks.tell_why(cast(Attempt, attempt), ask_ranks.AskTurns(NOW, 10.0, insight=True))
-    assert done == ["told", "kept"]
+    assert done == ["told", "told", "kept"]
 
 
 async def test_whoever_follows_a_run_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

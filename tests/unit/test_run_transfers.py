@@ -49,7 +49,7 @@ async def test_how_much_code_is_sent_is_said_again_and_again(monkeypatch: pytest
 
 
 async def test_how_much_data_a_host_has_is_said_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host that can't be asked just now ends nothing."""
+    """Of a host that can't be asked just now that is said, and it ends nothing."""
     told, sizes = Told(), iter([1_000_000, None, 2_000_000])
 
     async def size() -> int:
@@ -62,9 +62,10 @@ async def test_how_much_data_a_host_has_is_said_again_and_again(monkeypatch: pyt
     fetch = SimpleNamespace(host="h1", size=size)
     telling = asyncio.create_task(data._tell(None, [fetch]))  # type: ignore[arg-type, list-item]
     async with asyncio.timeout(60):
-        texts = [await told.texts.get() for _ in range(3)]
+        texts = [await told.texts.get() for _ in range(4)]
     await cancelled(telling)
-    assert [text.partition("h1 ")[2] for text in texts] == ["1.0 MB", "2.0 MB", "3.0 MB"]
+    said = [text.partition("h1 ")[2] for text in texts]
+    assert said == ["1.0 MB", "unknown (h1 is gone)", "2.0 MB", "3.0 MB"]
 
 
 @pytest.mark.parametrize(
