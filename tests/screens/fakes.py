@@ -568,10 +568,9 @@ async def settle(pilot: Any) -> None:
     await pilot.pause()
     await pilot.pause()
     pilot.app._show_news()
-    if (
-        isinstance(view := pilot.app.top_view, RunScreen) and view._stale
-    ):  # a run is painted a few times a second at most
-        view._tick()
+    view = pilot.app.top_view
+    if isinstance(view, RunScreen) and view._stale:
+        view._tick()  # a run is painted a few times a second at most
     await pilot.pause()
 
 
