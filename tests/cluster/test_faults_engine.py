@@ -530,7 +530,10 @@ def test_processes_of_another_login_hold_what_they_have(
 
     assert has.returncode == 0, has.stderr
     assert (gpus.returncode, port.returncode) == (3, 3), gpus.stderr + port.stderr
-    assert re.search(r"h2: GPU \d is used by run has of root@\S+ \(job smoke", gpus.stderr), (output, gpus.stderr)
+    assert re.search(r"h(2|\[1-2\]): GPU \d is used by run has of root@\S+ \(job smoke", gpus.stderr), (
+        output,
+        gpus.stderr,
+    )
     assert re.search(r"h1: port 23456 is used by run has of root@\S+ \(job smoke", port.stderr), port.stderr
     assert shared.returncode == 0, shared.stderr
     assert "and by this run too (--force)" in shared.stderr
@@ -578,7 +581,7 @@ def test_a_gpu_in_use_is_refused_or_shared_by_force(
     lab.host("h2").exec("umount /tmp")
 
     assert refused.returncode == 3, refused.stderr
-    assert re.search(r"h1: GPU \d is used by run has of root@\S+ \(job smoke", refused.stderr), refused.stderr
+    assert re.search(r"h(1|\[1-2\]): GPU \d is used by run has of root@\S+ \(job smoke", refused.stderr), refused.stderr
     assert shared.returncode == 0, shared.stderr
     assert "and by this run too (--force)" in shared.stderr
     assert fresh.returncode == 3, fresh.stderr
