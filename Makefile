@@ -4,8 +4,8 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 # Tests of training programs in this many processes.
 JOBS   ?= 2
-# The other tests wait half of their time, so more of them than cores.
-UNIT_JOBS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# The other tests wait most of their time, so more of them than cores.
+UNIT_JOBS ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN))))
 # Each brings up a cluster of its own, with three dockerds.
 CLUSTER_JOBS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 6 ? 2 * cores : 12)))
 PYTEST  = $(BIN)/pytest -q --dist worksteal --numprocesses
