@@ -1037,7 +1037,7 @@ async def test_a_process_that_has_run_for_long_is_not_lost_by_moments_in_which_i
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What counts is for how long in a row nobody can tell, not for how long it has been followed."""
-    monkeypatch.setattr(follow_file, "_UNTOLD", 1.5)
+    monkeypatch.setattr(follow_file, "_UNTOLD", 3.0)
     monkeypatch.setattr(follow_file, "_TOLD", 0.5)
     home = tmp_path / "home"
     home.mkdir()
@@ -1045,7 +1045,7 @@ async def test_a_process_that_has_run_for_long_is_not_lost_by_moments_in_which_i
     async with following(PROCESS, taken, str(folder)) as (follower, _):
         await taken.until(lambda: bytes(taken.log) == b"one\n")
         for _ in range(2):
-            await asyncio.sleep(1.6)
+            await asyncio.sleep(3.2)
             with out_of_reach(home):
                 await asyncio.sleep(0.3)
         (folder / "exit").write_text("3 1")
