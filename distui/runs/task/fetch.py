@@ -23,7 +23,7 @@ from distui.session import Completed
 from distui.whole import whole
 
 LOST_FOR = 120.0
-"""Seconds a fetch waits for its host's connection: it may have gone on for hours, and what is there is gone on with."""
+"""Seconds a fetch waits for its host's connection: it may have gone on for hours, and what is there is resumed."""
 
 _LOOK = """
 d=$1; shift
