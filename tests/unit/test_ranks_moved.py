@@ -116,4 +116,6 @@ async def test_moments_are_put_on_our_clock(asked: Asked) -> None:
     ranks = [seen(0, 155.0, 150.0, ahead=3600.0), replace(seen(1, 155.0, 9000.0), ended="exit 1")]
     await tell_moved(asked.attempt, ranks)
     await tell_moved(asked.attempt, [seen(1, 155.0, 9000.0)])
-    assert said == [RanksMoved(155.0, (0,), 150.0), RanksMoved(155.0, (1,), 155.0)]
+    await tell_moved(asked.attempt, [seen(1, 3755.0, 3754.0)])  # our clock was set back while it was asked
+    now = RanksMoved(155.0, (1,), 155.0)
+    assert said == [RanksMoved(155.0, (0,), 150.0), now, now]

@@ -43,7 +43,7 @@ async def tell_moved(attempt: Attempt, ranks: Sequence[RankSeen]) -> None:
     """
     now = attempt.clock()
     all_of_them = _would_stand(attempt, now) is not None
-    newest = _newest(ranks)
+    newest = _newest(ranks, now)
     moved = {}
     for rank, after in _watched(attempt):
         begun, still = newest.get(rank.rank), still_for(rank, now)
@@ -72,12 +72,14 @@ def _watched(attempt: Attempt) -> Iterator[tuple[RankState, float]]:
                 yield known, after
 
 
-def _newest(ranks: Sequence[RankSeen]) -> dict[int, float]:
-    """Rank of the run -> when it began its newest collective, on our clock."""
+def _newest(ranks: Sequence[RankSeen], now: float) -> dict[int, float]:
+    """Rank of the run -> when it began its newest collective, on our clock, which may have been set back since: what
+    lies in the future counts as now.
+    """
     found: dict[int, float] = {}
     for seen in ranks:
         begun = [one.began_ns for group in seen.groups.values() for one in (*group.recent, *group.direct)]
         if begun and not seen.ended:
-            moment = min(seen.at, max(begun) / 1e9 - seen.ahead)
+            moment = min(now, max(begun) / 1e9 - seen.ahead)
             found[seen.run_rank] = max(moment, found.get(seen.run_rank, moment))
     return found
