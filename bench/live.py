@@ -5,7 +5,7 @@
 One rank at full speed, eight at 1,000 lines a second, 64 at 100. What is measured of distui is the controller in this
 process, without Python's start, from its connection to the end of the run; of its peer all clients of OpenSSH. Wall
 time runs from the moment at which ranks begin to print. `helper` is the CPU of distui's helper on the host as a share
-of what dockerd takes for the peer's same lines. Latency is that of the oldest line of each batch. Needs root and Linux.
+of what dockerd takes for the peer's same lines. Latency is from a line's print to its event. Needs root and Linux.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / 
 from bench.follow import Runs, Take, enter  # noqa: E402
 from bench.measure import machine_busy  # noqa: E402
 from bench.processes import HELPER, cpu_of, of_lab  # noqa: E402
-from distui.runs.lines.events import Event, LogLines  # noqa: E402
+from distui.runs.lines.events import Event, LogLine, LogLines  # noqa: E402
 from lab.lab import Lab  # type: ignore[import-not-found,unused-ignore]  # noqa: E402
 
 NAME = "benchlog"
@@ -82,12 +82,20 @@ class Cost:
 
 
 class Late(Take):
-    """Notes how late the oldest line of each batch came."""
+    """Notes when each batch came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.came: list[tuple[float, Sequence[LogLine]]] = []
 
     async def batch(self, batch: Sequence[Event]) -> None:
         """Take the next events."""
         now = time.time()
-        self.late += [now - float(e.lines[0].text.split(" ")[0]) for e in batch if isinstance(e, LogLines)]
+        self.came += [(now, e.lines) for e in batch if isinstance(e, LogLines)]
+
+    def each(self) -> list[float]:
+        """How late each line came, in seconds. Worked out when all is over: who follows does not look at lines."""
+        return [now - float(line.text.split(" ")[0]) for now, lines in self.came for line in lines]
 
 
 @contextmanager
@@ -143,15 +151,16 @@ def by_distui(lab: Any, runs: Runs, case: Case) -> Cost:
     """The controller."""
     at = time.time() + 6 + case.ranks
     made = asyncio.run(runs.start(case.ranks, *case.argv(at)[1:]))
-    take, engine = Late(), dockerd()
+    take, engine = Late() if case.rate else Take(), dockerd()
     with watched(HELPER) as helper:
         cpu = time.thread_time()
         stored = asyncio.run(runs.follow(made, take))
         cpu = time.thread_time() - cpu
     wall, engine = time.time() - at, dockerd() - engine
+    late = take.each() if isinstance(take, Late) else []
     got = sum(stored.rank_log(rank).read_bytes().count(b"\n") for rank in range(case.ranks))
     lab.host("h1").exec("docker", "rm", "-f", *(task.container for task in made.tasks), timeout=300)
-    return Cost(wall, cpu, engine, case.ranks * case.lines - got, helper(), take.late)
+    return Cost(wall, cpu, engine, case.ranks * case.lines - got, helper(), late)
 
 
 def spread(values: Sequence[float], unit: str = "", digits: int = 2) -> str:
@@ -178,9 +187,9 @@ def measure(lab: Any, home: Path, case: Case, rounds: int) -> None:
     wall, client = spread([a.wall / b.wall for a, b in pairs]), spread([a.client / b.client for a, b in pairs])
     print(f"  ratios: wall {wall}, client {client}; dockerd {spread([a.dockerd / b.dockerd for a, b in pairs])}")
     print(f"  helper / dockerd {spread([a.helper / b.dockerd for a, b in pairs])};", end=" ")
-    late = sorted(late for cost in mine for late in cost.late)
-    p99 = late[int(len(late) * 0.99)]
-    print(f"latency p50 {1000 * statistics.median(late):.1f} ms, p99 {1000 * p99:.1f} ms;", end=" ")
+    if late := sorted(late for cost in mine for late in cost.late):
+        p99 = late[int(len(late) * 0.99)]
+        print(f"latency p50 {1000 * statistics.median(late):.1f} ms, p99 {1000 * p99:.1f} ms;", end=" ")
     print(f"machine {100 * busy.share:.0f} % busy", flush=True)
 
 

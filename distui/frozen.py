@@ -14,9 +14,17 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
 from reprlib import recursive_repr
-from typing import Any, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
+
+if TYPE_CHECKING:
+    from dataclasses import replace as replace
+else:
+
+    def replace(value: T, /, **changes: object) -> T:
+        """As `dataclasses.replace` of such a value, in half of its time: for what is done with each event."""
+        return value.__replace__(**changes)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -31,6 +39,7 @@ def frozen(cls: type[T]) -> type[T]:
         "__init__": _Late(lambda kind: _init(kind, given)),
         "__eq__": _Late(lambda kind: _equal(kind, _names(given, "compare"))),
         "__hash__": _Late(lambda kind: _hash(kind, _names(given, "compare"))),
+        "__replace__": _Late(_replacing),
         "__dataclass_fields__": _Late(lambda kind: _fields(kind, given)),
     }
     metaclass: Any = type(cls)
@@ -90,6 +99,17 @@ def _init(kind: Any, given: Mapping[str, object]) -> object:
     return made
 
 
+def _replacing(kind: Any) -> object:
+    """`__replace__`: a copy with other values for some fields."""
+    names = kind.__match_args__
+    values = ", ".join(f"{name}=self.{name} if {name} is _KEPT else {name}" for name in names)
+    arguments = ["self", "/", *(["*"] if names else []), *(f"{name}=_KEPT" for name in names)]
+    return _method(kind, "__replace__", arguments, [f"return self.__class__({values})"], {"_KEPT": _KEPT})
+
+
+_KEPT = object()
+
+
 class _ByFactory:
     """The default of an argument whose value is made for each instance."""
 
@@ -145,15 +165,10 @@ def _restore(self: Any, state: Sequence[object]) -> None:
         object.__setattr__(self, name, value)
 
 
-def _replace(self: Any, /, **changes: object) -> object:
-    return dataclasses.replace(self, **changes)
-
-
 _SHARED: Mapping[str, object] = {
     "__repr__": _shown,
     "__setattr__": _set,
     "__delattr__": _delete,
     "__getstate__": _state,
     "__setstate__": _restore,
-    "__replace__": _replace,
 }

@@ -6,8 +6,10 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from distui.runs.follow.channels import ChannelStream
-from distui.runs.follow.feed import HELD
+from distui.runs.follow.feed import HELD, Stream
 
 
 class Endless:
@@ -48,3 +50,17 @@ async def test_a_host_is_asked_for_no_more_than_is_read() -> None:
 
     assert HELD < first <= HELD + (1 << 20)
     assert (taken, second) == (first, 2 * first)
+
+
+async def test_a_read_waits_no_longer_than_it_may() -> None:
+    """From the moment it is asked; what comes in time is had, and what came before, without any time at all."""
+    stream = Stream()
+    with pytest.raises(TimeoutError):
+        await stream.read(0.01)
+    stream.take(b"late")
+    assert await stream.read(0.0) == b"late"
+
+    asyncio.get_running_loop().call_later(0.01, stream.take, b"in time")
+    assert await stream.read(30.0) == b"in time"
+    stream.take_end({})
+    assert await stream.read(0.0) == b""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import distui
-from distui.frozen import frozen
+from distui.frozen import frozen, replace
 
 
 class Plain:
@@ -115,7 +115,12 @@ def test_one_field_and_none() -> None:
 def test_replace_and_copy() -> None:
     """Another value with some fields changed, and a copy of its own."""
     one = LATE(1, names=["a"])
-    assert dataclasses.replace(one, host="h9") == LATE(1, "h9", ["a"])
+    assert dataclasses.replace(one, host="h9") == replace(one, host="h9") == LATE(1, "h9", ["a"])
+    assert replace(one) == one
+    assert replace(one).names is one.names
+    for copied in (dataclasses.replace, replace):
+        with pytest.raises(TypeError):
+            copied(one, nobody=1)
     assert copy.deepcopy(one) == one
     assert copy.deepcopy(one).names is not one.names
 

@@ -324,6 +324,13 @@ def test_stamps_of_docker_and_podman_are_read_to_the_nanosecond(text: str, ns: i
     assert stamp_ns(text.encode()) == ns
 
 
+@pytest.mark.parametrize("stamp", [b"", b"x" * 30, b"2026-13-45T99:07:54.473189101Z"])
+def test_what_is_no_stamp_is_refused(stamp: bytes) -> None:
+    """Also what is as long as one."""
+    with pytest.raises(ValueError, match=r"invalid|must be|out of range"):
+        stamp_ns(stamp)
+
+
 @given(st.integers(0, 4 * 10**18))
 def test_a_stamp_written_and_read_is_the_same(ns: int) -> None:
     """Fixed width, so that stamps compare as text."""

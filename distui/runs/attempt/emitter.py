@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 from distui.plan.model import RunPlan
 from distui.runs.attempt.outbox import Outbox
-from distui.runs.lines.events import Event, Notice, RunEnded
+from distui.runs.lines.events import Event, LogLines, Notice, RunEnded
 from distui.runs.series.keeper import SeriesKeeper
 from distui.runs.state.reducer import RunState, apply
 from distui.runs.store.journal import Journal
@@ -77,6 +77,8 @@ class Emitter:
     def _write(self, journal: Journal, event: Event) -> Notice | None:
         """Write it to the journal; what is to be said when that can't be done, and when it can be again."""
         before = self._unwritten
+        if isinstance(event, LogLines) and not before:
+            return None  # the log files have them
         try:
             journal.write((event,))
         except OSError as exc:

@@ -199,8 +199,7 @@ class ContainerReader:
         while True:
             limit = NO_END if state.ended else AFTER_EXIT if self._exited else IDLE
             try:
-                async with asyncio.timeout(limit):
-                    data = await stream.read()
+                data = await stream.read(limit)
             except TimeoutError:
                 if state.ended:
                     raise

@@ -59,12 +59,22 @@ class Stream:
             await self._wait()
         return self._status
 
-    async def read(self) -> bytes:
-        """All that came since the last read; b"" at the end."""
-        while not self._parts:
-            if self.ended is not None:
-                return b""
-            await self._wait()
+    async def read(self, within: float | None = None) -> bytes:
+        """All that came since the last read; b"" at the end. Raises TimeoutError when nothing comes within so many
+        seconds: `asyncio.timeout` takes longer, and this is done for each batch of lines.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.call_later(within, self._news.set) if within is not None and not self._parts else None
+        try:
+            while not self._parts:
+                if self.ended is not None:
+                    return b""
+                if until is not None and until.when() <= loop.time():
+                    raise TimeoutError
+                await self._wait()
+        finally:
+            if until is not None:
+                until.cancel()
         data = b"".join(self._parts) if len(self._parts) > 1 else self._parts[0]
         self._parts.clear()
         self._held = 0

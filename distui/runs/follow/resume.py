@@ -18,6 +18,7 @@ from typing import Annotated
 from distui.codec import Form, as_list, from_list
 from distui.frozen import frozen
 from distui.runs.lines.batch import STDERR, STDOUT, Batch
+from distui.runs.lines.columns import StampColumn
 from distui.runs.lines.docker_frames import since, stamp_at, stamp_ns
 
 _SECOND_NS = 1_000_000_000
@@ -209,9 +210,11 @@ class Cursor:
     def _count(self, batch: Batch) -> None:
         point = self._point
         span = _Span.of(batch)
-        at = (batch.last(STDOUT), batch.last(STDERR))
-        for stamp in (span.low, span.top, *(batch.stamps[i] for i in at if i is not None)):
-            stamp_ns(stamp)  # a checkpoint holds nothing that is no time
+        out = _last(batch, STDOUT, point.last[0], point.open[0])
+        err = _last(batch, STDERR, point.last[1], point.open[1])
+        if not isinstance(batch.stamps, StampColumn):  # a checkpoint holds nothing that is no time
+            for stamp in (span.low, span.top, *(seen.stamp for seen, _ in (out, err) if seen is not None)):
+                stamp_ns(stamp)
         self._newer = _counted(self._newer, batch, span)
         self._point = ResumePoint(  # `replace` takes twice as long, and this is done for each batch
             written=point.written + batch.size,
@@ -219,8 +222,8 @@ class Cursor:
             base=_counted(point.base, batch, span),
             mark=_counted(point.mark, batch, span),
             top=_counted_at(point.top if span.top <= point.top.stamp else Mark(span.top), batch),
-            last=(_seen(batch, at[0], point.last[0]), _seen(batch, at[1], point.last[1])),
-            open=(_left_open(batch, at[0], point.open[0]), _left_open(batch, at[1], point.open[1])),
+            last=(out[0], err[0]),
+            open=(out[1], err[1]),
             distrust=self._went_back(batch, span.low),
             done=point.done,
         )
@@ -280,25 +283,23 @@ def _counted(mark: Mark, batch: Batch, span: _Span) -> Mark:
 
 def _counted_at(top: Mark, batch: Batch) -> Mark:
     """The mark of the greatest stamp with the records added that have just that one: nearly always one."""
-    count, at = batch.stamps.count(top.stamp), -1
-    for _ in range(count):
-        at = batch.stamps.index(top.stamp, at + 1)
-        out = batch.streams[at] == STDOUT
-        top = Mark(top.stamp, top.out + out, top.err + (not out))
-    return top
+    streams = [batch.streams[at] for at in batch.stamped(top.stamp)]
+    out = streams.count(STDOUT)
+    return Mark(top.stamp, top.out + out, top.err + len(streams) - out) if streams else top
 
 
-def _seen(batch: Batch, at: int | None, before: Seen | None) -> Seen | None:
-    return before if at is None else Seen.of(batch.stamps[at], batch.pieces[at])
+def _last(batch: Batch, number: int, seen: Seen | None, is_open: bool) -> tuple[Seen | None, bool]:
+    """The last record had of a stream, and whether it ended without a newline."""
+    at = batch.last(number)
+    if at is None:
+        return seen, is_open
+    piece = batch.pieces[at]
+    return Seen.of(batch.stamps[at], piece), not piece.endswith(b"\n")
 
 
 def _places(batch: Batch, number: int, seen: Seen | None) -> list[int]:
     """Where in a batch this record of a stream is."""
     if seen is None:
         return []
-    stamped = [at for at, stamp in enumerate(batch.stamps) if stamp == seen.stamp and batch.streams[at] == number]
+    stamped = [at for at in batch.stamped(seen.stamp) if batch.streams[at] == number]
     return [at for at in stamped if Seen.of(seen.stamp, batch.pieces[at]) == seen]
-
-
-def _left_open(batch: Batch, at: int | None, before: bool) -> bool:
-    return before if at is None else not batch.pieces[at].endswith(b"\n")

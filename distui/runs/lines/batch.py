@@ -69,6 +69,12 @@ class Batch(Sequence[LogLine]):
             return None
         return len(self.streams) - 1 - self.streams[::-1].index(stream)
 
+    def stamped(self, stamp: bytes) -> Sequence[int]:
+        """Indices of the pieces that have this stamp."""
+        if isinstance(self.stamps, StampColumn):
+            return self.stamps.places(stamp)
+        return [at for at, one in enumerate(self.stamps) if one == stamp] if stamp in self.stamps else ()
+
     def pick(self, indices: list[int]) -> Batch:
         """The pieces at these indices."""
         return Batch(
@@ -76,6 +82,11 @@ class Batch(Sequence[LogLine]):
             tuple(self.stamps[i] for i in indices),
             tuple(self.pieces[i] for i in indices),
         )
+
+
+def last_text(lines: Sequence[LogLine]) -> str:
+    """The last line's text, without making a `LogLine` of a piece."""
+    return text_of(lines.pieces[-1]) if isinstance(lines, Batch) else lines[-1].text
 
 
 def bytes_of(event: object) -> int:

@@ -5,7 +5,6 @@ At full speed nobody looks at single lines: an object for each would cost more t
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
@@ -51,7 +50,10 @@ class LineColumn(Sequence[bytes]):
     def _last(self, count: int) -> list[bytes]:
         if count >= self._count or self._cut:
             return self._lines()[-count:]
-        return [line + b"\n" for line in self.data.rsplit(b"\n", count + 1)[1:-1]]
+        begin = len(self.data)
+        for _ in range(count):  # `rsplit` would copy all that stands before them
+            begin = self.data.rfind(b"\n", 0, begin - 1) + 1
+        return [line + b"\n" for line in self.data[begin:].split(b"\n")[:-1]]
 
 
 class Second(NamedTuple):
@@ -114,19 +116,18 @@ class StampColumn(Sequence[bytes]):
             left -= len(second.nanos)
         return second.stamp(second.nanos[left])
 
-    def count(self, value: bytes) -> int:
-        """How many lines have this stamp."""
-        return sum(second.nanos.count(nano) for second in self._seconds if (nano := second.find(value)) is not None)
-
-    def index(self, value: bytes, start: int = 0, stop: int | None = None) -> int:
-        """The first line with this stamp. Raises ValueError when there is none."""
-        begin, stop = 0, len(self) if stop is None else stop
+    def places(self, stamp: bytes) -> list[int]:
+        """The lines that have this stamp."""
+        found: list[int] = []
+        begin = 0
         for second in self._seconds:
-            if begin + len(second.nanos) > start and (nano := second.find(value)) is not None:
-                with contextlib.suppress(ValueError):
-                    return begin + second.nanos.index(nano, max(0, start - begin), max(0, stop - begin))
+            if (nano := second.find(stamp)) is not None:
+                at = -1
+                for _ in range(second.nanos.count(nano)):
+                    at = second.nanos.index(nano, at + 1)
+                    found.append(begin + at)
             begin += len(second.nanos)
-        raise ValueError(f"{value!r} is not among the stamps")
+        return found
 
 
 def unpack_nanos(data: bytes) -> array[int]:

@@ -20,8 +20,10 @@ from typing import NamedTuple
 from distui.agent.pack import HEAD, LINES
 from distui.runs.lines.batch import STDERR, STDOUT, Batch
 from distui.runs.lines.columns import LineColumn, Second, StampColumn, unpack_nanos
+from distui.runs.lines.times import STAMP
 
 _SECOND_NS = 1_000_000_000
+_POINT, _UTC = ord("."), ord("Z")
 
 _DAEMON = 3
 """Stream of the daemon's own words: the log can't be read on."""
@@ -173,17 +175,18 @@ def stamp_ns(stamp: bytes) -> int:
 
     Raises ValueError when it is no such time.
     """
-    text = stamp.decode("ascii")
-    whole = _whole_second(text[:19])
-    rest = text[19:]
-    digits, zone = _split_fraction(rest)
-    nanos = int(digits.ljust(9, "0")[:9]) if digits else 0
-    return (whole - _zone_seconds(zone)) * _SECOND_NS + nanos
+    second = _whole_second(stamp[:19])
+    nanos = stamp[20:29]
+    if len(stamp) == STAMP and nanos.isdigit() and stamp[19] == _POINT and stamp[29] == _UTC:  # as Docker writes it
+        return second * _SECOND_NS + int(nanos)
+    digits, zone = _split_fraction(stamp[19:].decode("ascii"))
+    return (second - _zone_seconds(zone)) * _SECOND_NS + (int(digits.ljust(9, "0")[:9]) if digits else 0)
 
 
 @lru_cache(maxsize=64)
-def _whole_second(text: str) -> int:
+def _whole_second(stamp: bytes) -> int:
     """`2026-11-21T02:35:34` in seconds since the epoch. Raises ValueError when it is no such time."""
+    text = stamp.decode("ascii")
     year, month, day = int(text[0:4]), int(text[5:7]), int(text[8:10])
     return calendar.timegm((year, month, day, int(text[11:13]), int(text[14:16]), int(text[17:19]), 0, 0, 0))
 

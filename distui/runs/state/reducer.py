@@ -12,9 +12,10 @@ How a run's own state follows from its parts, first match wins:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
-from distui.frozen import frozen
+from distui.frozen import frozen, replace
+from distui.runs.lines.batch import last_text
 from distui.runs.lines.events import (
     AttemptEnded,
     Event,
@@ -300,7 +301,7 @@ def _with_lines(state: RunState, event: LogLines) -> RunState:
     changed = replace(
         rank,
         lines=rank.lines + len(event.lines),
-        last_line=event.lines[-1].text[-500:],
+        last_line=last_text(event.lines)[-500:],
         last_line_at=event.at,
     )
     return replace(state, ranks=state.ranks.with_entry(event.rank, changed))

@@ -86,7 +86,7 @@ class TaskTrack:
         for group in written:
             tail = self._tails.setdefault(group.rank, deque(maxlen=TAIL_LINES))
             pieces = group.lines.pieces[-TAIL_LINES:]
-            tail.extend(zip(_times(group.moments, len(pieces)), (p[:TAIL_BYTES] for p in pieces), strict=True))
+            tail.extend(zip(_times(group.moments, len(pieces)), [p[:TAIL_BYTES] for p in pieces], strict=True))
             if group.rank is not None:
                 self._grown.add(group.rank)
             self._seen = None
