@@ -16,10 +16,12 @@ from distui.cluster.settings import ClusterSettings
 from distui.errors import ExitCode, HostCommandError, HostUnreachable
 from distui.runs.attempt import outbox
 from distui.runs.attempt.limits import Limits
+from distui.runs.control import supervise
 from distui.runs.control.controller import RunController
 from distui.runs.ending import review
 from distui.runs.follow.followed import Back, Drained, Exited, Lost, Note, Records, Removed
 from distui.runs.follow.resume import ResumePoint
+from distui.runs.hosts import asking
 from distui.runs.hosts.stop_word import StopWord, read_word
 from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import (
@@ -427,6 +429,47 @@ async def test_a_host_that_refuses_to_stop_is_said(cluster: Cluster) -> None:
     ended = await cluster.drive(controller, stop())
     assert ended.exit == 130
     assert "daemon does not run" in cluster.said()
+
+
+async def test_a_stop_that_was_refused_is_sent_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else would end what still runs there: an engine that answers again later gets the stop, which is over."""
+    monkeypatch.setattr(supervise, "AGAIN_SECONDS", 0.01)
+    host = cluster.hosts[0]
+    host.fails["stop"] = HostCommandError("h1", "h1: docker did not finish within 65 s", code="command_timeout")
+    controller = cluster.controller(cluster.plan())
+
+    async def stop() -> None:
+        await until(running(cluster))
+        controller.request_stop("user")
+        await until(lambda: host.verbs().count("stop") > 2)
+        del host.fails["stop"]
+
+    ended = await cluster.drive(controller, stop())
+    assert (ended.outcome, ended.exit) == ("stopped", 130)
+    assert cluster.said().count("can't stop: h1: docker did not finish within 65 s") == 1
+    assert cluster.left() == []
+
+
+async def test_a_run_that_can_not_be_stopped_keeps_nobody_for_ever(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What survives SIGKILL is given up as a host out of reach is, and is named as left."""
+    for name, seconds in (("AGAIN_SECONDS", 0.01), ("REFUSED_SECONDS", 0.05), ("TO_END", 0.1)):
+        monkeypatch.setattr(supervise, name, seconds)
+    words = b"tried to kill container, but did not receive an exit event\n"
+    for verb in ("kill", "rm"):
+        cluster.hosts[0].fails[verb] = Completed(("docker",), 1, b"", words)
+    monkeypatch.setattr(asking, "PAUSES", ())
+    controller = cluster.controller(cluster.plan())
+
+    async def stop() -> None:
+        await until(running(cluster))
+        controller.request_stop("user", grace=0)
+
+    ended = await cluster.drive(controller, stop())
+    assert (ended.outcome, ended.exit) == ("unknown", int(ExitCode.CONTACT_LOST))
+    assert [left.partition(":")[0] for left in ended.leftovers] == ["h1"]
+    assert "did not receive an exit event" in cluster.said()
 
 
 async def test_timeout_stops_the_run(cluster: Cluster) -> None:

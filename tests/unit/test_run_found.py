@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from distui.cluster.attach.live_run import Live, _made
 from distui.cluster.attach.places import RunLocation
-from distui.errors import HostUnreachable, UsageError
+from distui.errors import HostUnreachable, SessionLost, UsageError
 from distui.facts.host import Trouble
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
@@ -20,9 +21,11 @@ from distui.runs.report.found import plan_of
 from distui.runs.store.recorded import stored_plan
 from distui.runs.store.runs import RunStore
 from distui.runs.store.saved_hosts import saved_hosts
+from distui.runs.task import host_access
+from distui.runs.task.host_run import HostRun
 from distui.session import Completed
 from distui.spec.hosts.inventory import Host
-from distui.spec.job.job import Role, Success
+from distui.spec.job.job import RankLayout, Role, Success
 from fakehosts.runs import Cluster, plan_for
 
 HOSTS = [Host("h1"), Host("h2")]
@@ -254,6 +257,44 @@ async def test_hosts_that_fail_are_named_and_others_stopped(cluster: Cluster) ->
     cluster.hosts[0].fails["stop"] = Completed((), 1, b"", b"Cannot connect to the Docker daemon")
     report = await stop_found(cluster.connector, found, plan, who="b", grace=5.0)
     assert "daemon does not run" in report.errors["h1"]
+
+
+async def test_a_host_that_goes_away_during_a_stop_from_afar_is_waited_for_a_while(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for everything else that is asked of it: it is named, and the stop ends."""
+    monkeypatch.setattr(host_access, "RECONNECT_TIMEOUT", 0.05)
+    plan, found = await detached(cluster)
+
+    def gone(argv: tuple[str, ...]) -> Completed:
+        cluster.connector.down["h1"] = HostUnreachable("h1", "h1 does not answer")
+        raise SessionLost("h1", "h1: the connection broke")
+
+    cluster.hosts[0].fails["stop"] = gone
+    async with asyncio.timeout(30):
+        report = await stop_found(cluster.connector, found, plan, who="b", grace=5.0)
+    assert set(report.errors) == {"h1"}
+    assert cluster.hosts[1].containers == []
+
+
+@pytest.mark.parametrize(("engine", "most"), [("docker", 50), ("podman", 7)])
+async def test_all_ranks_of_a_host_are_asked_to_end_at_once(engine: str, most: int, cluster: Cluster) -> None:
+    """An engine's client stops no more than so many side by side, and asks the others only when those have ended."""
+    plan = cluster.plan(ranks=RankLayout(per_host=60))
+    host = HostRun("h1", plan, cluster.connector)
+    host.tasks = tuple(dataclasses.replace(task, engine=engine) for task in host.tasks)
+    host.ids = {task.index: f"id{task.index}" for task in host.tasks}
+    cluster.hosts[0].fails["stop"] = Completed((), 0, b"", b"")
+    await host.connect()
+    reached = cluster.hosts[0].hold("stop")
+    stopping = asyncio.ensure_future(host.stop(host.tasks, 5.0))
+    await reached.wait()
+    await asyncio.sleep(0.01)
+    asked = [words[4:] for words in cluster.hosts[0].ran if words[1] == "stop"]
+    cluster.hosts[0].gates["stop"].set()
+    await stopping
+    assert sorted(name for names in asked for name in names) == sorted(host.ids.values())
+    assert max(map(len, asked)) <= most
 
 
 async def test_what_cannot_be_removed_is_named(cluster: Cluster) -> None:

@@ -30,7 +30,7 @@ async def stop_found(
 
     async def stop(host: HostRun) -> tuple[str, ...]:
         await host.notes.say_stopped(StopWord(who, "user", int(ExitCode.TERMINATED), grace))
-        await host.stop(_running(host, found), grace)
+        await host.stop(_running(host, found), grace, give_up=host.reconnect_timeout)
         return await host.remove() if remove else ()
 
     return await _on_hosts(connector, plan, plan.hosts, stop)
@@ -53,7 +53,7 @@ async def stop_ranks(
     async def stop(host: HostRun) -> tuple[str, ...]:
         tasks = [task for task in _running(host, found) if task in chosen]
         await host.notes.say_ended(StopWord(who, "user", int(ExitCode.TERMINATED), grace), tasks)
-        await host.stop(tasks, grace)
+        await host.stop(tasks, grace, give_up=host.reconnect_timeout)
         return ()
 
     return await _on_hosts(connector, plan, tuple(dict.fromkeys(task.host for task in chosen)), stop)

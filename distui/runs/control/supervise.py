@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from distui.errors import DistuiError, ExitCode
-from distui.plan.model import Task
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.limits import passed
 from distui.runs.ending.ask_before_stop import BeforeStop
 from distui.runs.ending.ask_ranks import AskTurns, any_silent, tell_going_on, tell_why
 from distui.runs.ending.circumstances import Turns, tell_network
 from distui.runs.ending.moved import overdue
+from distui.runs.follow.followed import Lost
 from distui.runs.hosts.stop_word import TO_END, StopWord
 from distui.runs.lines.events import RunStalled, StopAsked, StopReason
 from distui.runs.state import elastic
@@ -36,6 +36,12 @@ NEVER_MET = 10.0
 
 SAY_SECONDS = 5.0
 """How long a stop waits until it is said on a host."""
+
+AGAIN_SECONDS = 5.0
+"""After how long a host that did not stop its tasks is asked again: nobody else would end them."""
+
+REFUSED_SECONDS = 60.0
+"""How long it is asked until it counts as out of reach: a program that survives SIGKILL may never end."""
 
 AFTER_ROOM = 15.0
 """Seconds after which logs that waited for room on the disk here are read up to now, and hosts' clocks again after
@@ -182,23 +188,42 @@ async def _stop(attempt: Attempt, reason: StopReason, grace: float) -> None:
     ends = live if reason == "failure" else None
     word = StopWord(attempt.run.stopped_as, STOP_CAUSES[reason], code, grace, tasks=ends)
     said = word if reason in SAID else None
-    results = await asyncio.gather(
-        *(_stop_on(h, [t for t in h.tasks if t.index in live], grace, said) for h in attempt.hosts.values()),
-        return_exceptions=True,
-    )
-    for host, result in zip(attempt.hosts, results, strict=True):
-        if isinstance(result, DistuiError):
-            await attempt.notice("warning", f"can't stop: {result.message}", host)
-        elif isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
-            raise result
+    asked = attempt.run.requests.count
+
+    async def one(host: HostRun) -> None:
+        if said is not None and live & {task.index for task in host.tasks}:
+            with contextlib.suppress(DistuiError, TimeoutError):
+                async with asyncio.timeout(SAY_SECONDS):
+                    await host.notes.say_stopped(said)
+        await _stop_on(attempt, host, live, grace, lambda: attempt.run.requests.count > asked)
+
+    await asyncio.gather(*map(one, attempt.hosts.values()))
 
 
-async def _stop_on(host: HostRun, tasks: list[Task], grace: float, said: StopWord | None) -> None:
-    if said is not None and tasks:
-        with contextlib.suppress(DistuiError, TimeoutError):
-            async with asyncio.timeout(SAY_SECONDS):
-                await host.notes.say_stopped(said)
-    await host.stop(tasks, grace)
+async def _stop_on(
+    attempt: Attempt, host: HostRun, doomed: frozenset[int], grace: float, again: Callable[[], bool]
+) -> None:
+    """Stop these tasks on their host, until they are: unless a stop is asked for `again` meanwhile.
+
+    One that can't be stopped there keeps nobody for ever: its host is given up as one out of reach is.
+    """
+    first: float | None = None
+    while True:
+        live = doomed & attempt.tracker.live_tasks()
+        try:
+            await host.stop([task for task in host.tasks if task.index in live], grace)
+            return
+        except DistuiError as exc:
+            why = exc.message
+        now = attempt.tracker.waited()
+        if first is None:
+            first = now
+            await attempt.notice("warning", f"can't stop: {why}", host.host)
+        if now - first >= REFUSED_SECONDS and host.host not in attempt.tracker.lost_hosts:
+            await attempt.watch.hosts.lost(host.host, Lost("host", why))
+        await asyncio.sleep(AGAIN_SECONDS)
+        if again():
+            return
 
 
 def _raise_bugs(stops: Iterable[asyncio.Task[None]]) -> None:

@@ -162,7 +162,8 @@ async def roll_back(attempt: Attempt) -> tuple[str, ...]:
 
 async def _kill_found(host: HostRun) -> None:
     found = {task.labels.task for task in await host.found()}
-    await host.stop([task for task in host.tasks if task.index in found], grace=0)
+    live = [task for task in host.tasks if task.index in found]
+    await host.stop(live, grace=0, give_up=host.reconnect_timeout)
 
 
 async def remove_folders(attempt: Attempt) -> tuple[str, ...]:

@@ -56,6 +56,11 @@ START_TIMEOUT = 120.0
 STARTS = 3
 """How often a start is sent whose connection breaks under it."""
 
+STOPPED_AT_ONCE = {"docker": 50, "podman": 7}
+"""How many containers an engine's client stops side by side (podman's three times as many as there are CPUs, and one):
+it asks those beyond only once the first have ended.
+"""
+
 
 class HostRun(HostAccess):
     """What a run does on one host. Every method may raise HostError; none leaves something half-done unsaid."""
@@ -180,30 +185,37 @@ class HostRun(HostAccess):
             self.ids |= {found.labels.task: found.id for found in await self.found()}
         return self.ids.get(task.index)
 
-    async def stop(self, tasks: Sequence[Task], grace: float) -> None:
-        """SIGTERM, `grace` seconds, then SIGKILL; at once SIGKILL when grace is 0. Raises HostCommandError."""
+    async def stop(self, tasks: Sequence[Task], grace: float, *, give_up: float | None = None) -> None:
+        """SIGTERM, `grace` seconds, then SIGKILL; at once SIGKILL when grace is 0. Raises HostError.
+
+        A connection that breaks is waited for: `give_up` seconds, or None: until whoever watches the host gives it up.
+        """
         refs = {task.index: ref for task in tasks if (ref := await self.ref(task)) is not None}
         if refs:
-            await self._stop(refs, grace)
+            await self._stop(refs, grace, give_up)
         if tasks and not self.claim.taken and self.first.engine != "process":
             await self._drop_unstarted(tasks)
 
-    async def _stop(self, refs: Mapping[int, str], grace: float) -> None:
+    async def _stop(self, refs: Mapping[int, str], grace: float, give_up: float | None) -> None:
         """Stop tasks by the engine's ids: somebody may have renamed a container, and another may have its name."""
         if self.first.engine == "process":
             run_dir = await self.run_dir()
-            await asyncio.gather(*(self._stop_process(run_dir, index, grace) for index in refs))
+            await asyncio.gather(*(self._stop_process(run_dir, index, grace, give_up) for index in refs))
             return
-        command = self.first.engine_command
         ids = list(refs.values())
-        argv = docker.stop(command, ids, grace) if grace > 0 else docker.kill(command, ids)
+        many = STOPPED_AT_ONCE[self.first.engine] if grace > 0 else len(ids)  # a kill waits for nobody
 
         async def end(words: Sequence[str]) -> Completed:
-            return await self.link.run(words, timeout=grace + 60, idempotent=True)
+            return await self.link.run(words, timeout=grace + 60, idempotent=True, give_up=give_up)
 
-        done = await run_with_retries(end, argv)
-        if not done.ok and not _already_over(done.error_text):
-            raise self.refused("can't stop the run", done)
+        async def stop(some: Sequence[str]) -> Completed:
+            command = self.first.engine_command
+            argv = docker.stop(command, some, grace) if grace > 0 else docker.kill(command, some)
+            return await run_with_retries(end, argv)
+
+        for done in await asyncio.gather(*(stop(ids[at : at + many]) for at in range(0, len(ids), many))):
+            if not done.ok and not _already_over(done.error_text):
+                raise self.refused("can't stop the run", done)
 
     async def _drop_unstarted(self, tasks: Sequence[Task]) -> None:
         """Remove containers that a killed launch made and never started: nothing ends them, so nobody would."""
@@ -212,9 +224,9 @@ class HostRun(HostAccess):
         if made:
             await self.run_repeatable(docker.remove(self.first.engine_command, made))
 
-    async def _stop_process(self, run_dir: str, index: int, grace: float) -> None:
+    async def _stop_process(self, run_dir: str, index: int, grace: float, give_up: float | None) -> None:
         argv = process.stop(run_dir, index, grace) if grace > 0 else process.kill(run_dir, index)
-        done = await self.link.run(argv, timeout=grace + 60, idempotent=True)
+        done = await self.link.run(argv, timeout=grace + 60, idempotent=True, give_up=give_up)
         if not done.ok:
             raise HostCommandError(self.host, f"{self.host}: task {index} survives SIGKILL: {done.error_text}")
 
