@@ -389,6 +389,17 @@ async def test_a_run_started_elsewhere_tells_what_its_labels_say(open_app: Any, 
         assert "distui show --plan vit-2b1" in text
 
 
+async def test_a_stop_of_a_part_of_a_run_says_what_was_not_found(open_app: Any, backend: FakeBackend) -> None:
+    """Hosts that the app was not opened for may have the rest: the question names that, too."""
+    labels = TaskLabels("vit-2b1", 0, (0, 1), "node04", "vit", "bob@desk", world_size=4)
+    task = FoundTask("node04", "c0ffee" * 10, labels, {}, True, "running")
+    async with open_app(start="runs") as (app, pilot):
+        app._found = FoundRuns((FoundRun("vit-2b1", (task,)),), {})
+        await press(pilot, "j", "S")
+        assert isinstance(app.screen, Confirm)
+        assert "not found: ranks 2-3, on hosts that were not asked, or removed" in screen_text(app)
+
+
 async def test_prune_asks_and_only_takes_what_ended(open_app: Any, backend: FakeBackend) -> None:
     """X on a live run says to stop it first; on an ended one it asks, naming every thing that goes and its bytes."""
     box, folder = "docker container 0a1b2c3d4e5f, task 0, exited", "~/.local/state/distui/hosts/node01/llm-7f2"

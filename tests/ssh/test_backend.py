@@ -511,7 +511,10 @@ async def test_run_again_starts_what_was_started(backend: ClusterBackend) -> Non
 
 
 async def test_run_exits_as_the_last_run_of_its_view(backend: ClusterBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run fails, is run again in the app and succeeds, and the first one is pruned: exit 0, and its name is said."""
+    """A run fails, is run again in the app and succeeds, and the first one is pruned: exit 0, and its name is said.
+
+    The app has all hosts of the inventory, not only those of the job: else another's run would be stopped in part.
+    """
     marker = backend.places.selection.cwd / "was-here"
     program = backend.places.selection.cwd / "once.py"
     program.write_text(f"import os, sys\np = {str(marker)!r}\nsys.exit(0 if os.path.exists(p) else 3)\n")
@@ -528,6 +531,7 @@ async def test_run_exits_as_the_last_run_of_its_view(backend: ClusterBackend, mo
     settings = Settings(environ, cwd, config.load({}, environ, cwd))
 
     async def show(settings: Settings, opened: ClusterBackend, start: LiveRun) -> int:
+        assert [host.name for host in opened.hosts] == ["demo1", "demo2"]
         await ended(start)
         assert start.state.summary == "failed"
         marker.touch()

@@ -15,6 +15,7 @@ from distui.amounts import counted, size_words
 from distui.cluster.backend.values import LiveRun
 from distui.errors import NotFound
 from distui.facts.troubles import SharedTrouble, shared
+from distui.plan.labels import named_ranks
 from distui.plan.text.render import render_text
 from distui.runs.hosts.found_text import found_text
 from distui.runs.report.history import RunRow
@@ -370,6 +371,8 @@ class RunsScreen(View):
         found = app_of(self).found.get(row.run, row.launch)
         for task in found.tasks if found is not None else ():
             yield f"{task.host}   {task.labels.engine} {task.id[:12]}   {task.status}"
+        if found is not None and found.unfound:
+            yield f"not found: {named_ranks(found.unfound)}, on hosts that were not asked, or removed"
         if found is None:
             what = counted(row.ranks, "rank") if row.ranks and not row.leftover else "its folder"
             yield f"{what} on {fold(row.hosts)}"

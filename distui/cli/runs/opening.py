@@ -20,7 +20,7 @@ from distui.cluster.backend.values import LiveRun
 from distui.cluster.request import RunRequest
 from distui.errors import ExitCode
 from distui.runs.report.attention import Attention, terminal_of
-from distui.spec.hosts.inventory import Inventory
+from distui.spec.hosts.inventory import Host, Inventory
 
 View = Literal["hosts", "jobs", "runs", "doctor"]
 Start = View | Literal["new job"]
@@ -105,7 +105,7 @@ async def launch(settings: Settings, out: Console, request: RunRequest, how: How
 
     Exits as the run did; when it was run again from its view, as the last run that was started so.
     """
-    backend = ClusterBackend(settings.places, request.inventory, request.hosts, say=out.say)
+    backend = ClusterBackend(settings.places, request.inventory, _hosts(settings, request), say=out.say)
     async with backend:
         connector = await backend.connector()
         planned = await prepare(connector, settings, out, request, keep=how.keep)
@@ -119,6 +119,15 @@ async def launch(settings: Settings, out: Console, request: RunRequest, how: How
         live = backend.newest(live)
         others = [name for name in backend.following if name != live.plan.run_id]
     return _told(out, live, code, others, exit_first=how.exit_first)
+
+
+def _hosts(settings: Settings, request: RunRequest) -> tuple[Host, ...]:
+    """The hosts of the app that a run is started for: those it would have without the run. With the run's own alone
+    it would show, and stop, other runs only as far as they are on these.
+    """
+    found = request.inventory
+    every = (*found.chosen(settings.selection.picks(found)), *request.hosts)
+    return tuple({host.name: host for host in every}.values())
 
 
 def _told(out: Console, live: LiveRun, code: int, others: Sequence[str], *, exit_first: bool) -> int:
