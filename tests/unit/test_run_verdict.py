@@ -332,6 +332,14 @@ def test_a_rank_that_raised_before_our_stop_failed_by_itself() -> None:
     assert (failure(found), relations(found)) == ((0, "exit 1"), ["first", "followed"])
 
 
+@pytest.mark.parametrize("away", [(), ((8.0, 30.0),)], ids=["followed", "out of reach"])
+def test_a_rank_that_was_signalled_before_it_failed_failed_by_itself(away: tuple[tuple[float, float], ...]) -> None:
+    """What it was sent did not end it, whoever sent that, also where nobody saw how its engine was then."""
+    end = End(1, 13.0, signalled=True)
+    found = judge(Evidence((task(0, end, *said(12.9, LOSS)),), {"h1": HostSeen(away=away)}))
+    assert failure(found) == (0, "exit 1")
+
+
 @pytest.mark.parametrize("code", [143, 137])
 def test_a_rank_that_raised_and_hung_until_our_stop_failed_by_itself(code: int) -> None:
     """It is not called stopped, and nobody is said to have killed it."""

@@ -10,6 +10,7 @@ from distui.runs.verdict.evidence import End, Evidence, HostSeen, TaskSeen
 REMOVED = "its container was removed by somebody else"
 KILLED = "by `docker stop` or `docker kill` there, not by distui"
 KILLED_UNSEEN = "by `docker stop`, `docker kill` or a restart of the engine there, not by distui"
+SIGNALLED = (KILLED, KILLED_UNSEEN)
 REBOOTED = "its host was restarted"
 ENGINE = "its container engine was stopped or restarted"
 UNSEEN = "nobody saw how it ended: its supervisor is gone"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Literal
 
 from distui.frozen import frozen
-from distui.runs.verdict.ends.explain import KILLED, down_at, what_ended
+from distui.runs.verdict.ends.explain import SIGNALLED, down_at, what_ended
 from distui.runs.verdict.ends.moments import NOTICED_LATE, SAID, Moment, ended, noticed, said
 from distui.runs.verdict.ends.stops import KILLED as KILL
 from distui.runs.verdict.ends.stops import STOP_CODES, caused, fell, seen_before, spoke_before, stop_for
@@ -217,7 +217,7 @@ def _said_before(stop: Stop, lines: Lines, doubt: float) -> LastWords | None:
 def _failed(evidence: Evidence, part: Part, words: LastWords | None) -> Part:
     """A failure begins with its own first words, where it said some: the end comes later."""
     error = what_ended(evidence, part.task, part.code, stopped=part.outlived)
-    if error == KILLED and words is not None and words.weight == "own" and part.code not in STOP_CODES:
+    if error in SIGNALLED and words is not None and words.weight == "own" and part.code not in STOP_CODES:
         error = ""  # it reported an error of its own, and ended by that: what it was sent before did not end it
     if words is None or words.at is None:
         return replace(part, how="failed", words=words, error=error)
