@@ -284,10 +284,11 @@ def meet(args: argparse.Namespace) -> Any:
         sys.exit(f"rank 0 {late}")
     try:
         store.set(here[args.rank], "here")
-        store.wait(here)
-    except dist.DistStoreError:
-        sys.exit(f"{', '.join(rank for rank in here if not store.check([rank]))} {late}")
-    except dist.DistNetworkError:
+        try:
+            store.wait(here)
+        except dist.DistStoreError:
+            sys.exit(f"{', '.join(rank for rank in here if not store.check([rank]))} {late}")
+    except dist.DistNetworkError:  # also while it is asked who is missing: it waited just as long
         sys.exit(f"rank 0 of {args.world_size} has left {args.init_method}: it says which ranks it waited for")
     return store
 

@@ -59,9 +59,10 @@ def main() -> None:
         say(f"traffic of this host: {text_of(before, traffic())}")
         about = {"backend": dist.get_backend(), "device": device.type, "world_size": args.world_size}
         if args.json and dist.get_rank() == 0:
-            args.json.write_text(json.dumps({**about, "torch": torch.__version__, "rows": rows}) + "\n")
-    except OSError as problem:  # of the file; torch's own are RuntimeErrors
-        parser.error(f"can't write {args.json}: {problem}")
+            try:
+                args.json.write_text(json.dumps({**about, "torch": torch.__version__, "rows": rows}) + "\n")
+            except OSError as problem:
+                parser.error(f"can't write {args.json}: {problem}")
     finally:
         dist.destroy_process_group()
     sys.exit(any(row["wrong"] for row in rows))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import socket
 import threading
@@ -95,4 +96,27 @@ def test_a_first_rank_that_leaves_is_told_by_who_still_waits(monkeypatch: pytest
     with pytest.raises(SystemExit) as ended:
         allreduce_sgd.main()
     leaving.join()
+    assert ended.value.code == f"rank 0 of 3 has left {where}: it says which ranks it waited for"
+
+
+def test_a_first_rank_that_leaves_as_it_is_asked_who_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has waited just as long, so it often does: no traceback under the line."""
+
+    class Leaving:
+        """The store of a rank 0 that gives up at the same moment."""
+
+        def set(self, key: str, value: str) -> None:
+            pass
+
+        def wait(self, keys: list[str]) -> None:
+            raise dist.DistStoreError("wait timeout")
+
+        def check(self, keys: list[str]) -> bool:
+            raise dist.DistNetworkError("Broken pipe")
+
+    monkeypatch.setattr(dist, "TCPStore", lambda *args, **options: Leaving())
+    where = "tcp://127.0.0.1:1"
+    args = argparse.Namespace(rank=1, world_size=3, init_method=where, timeout=1.0)
+    with pytest.raises(SystemExit) as ended:
+        allreduce_sgd.meet(args)
     assert ended.value.code == f"rank 0 of 3 has left {where}: it says which ranks it waited for"

@@ -161,6 +161,23 @@ def test_figures_that_can_t_be_written_are_a_line(
     assert "can't write /dev/full: [Errno 28] No space left on device" in capfd.readouterr().err
 
 
+def test_what_else_can_t_be_written_is_not_laid_to_the_file(
+    monkeypatch: pytest.MonkeyPatch, alone: torch.device
+) -> None:
+    """`bandwidth.py | head` said "can't write None: Broken pipe"."""
+
+    def closed(*_: object) -> list[bandwidth.Row]:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("sys.argv", ["bandwidth.py", "--world-size", "2", "--rank", "0"])
+    monkeypatch.setattr(bandwidth, "end_on_signal", lambda name: None)
+    monkeypatch.setattr(bandwidth, "join", lambda args: alone)
+    monkeypatch.setattr(bandwidth, "measure_all", closed)
+    with monkeypatch.context() as kept, pytest.raises(BrokenPipeError):
+        kept.setattr(dist, "destroy_process_group", lambda: None)
+        bandwidth.main()
+
+
 def test_unknown_operations_are_named() -> None:
     """With those there are."""
     with pytest.raises(argparse.ArgumentTypeError, match="'alltoall' is none of all_reduce, all_gather"):
