@@ -96,6 +96,12 @@ async def test_who_speaks_is_not_told_of(asked: Asked) -> None:
     assert await asked.ask(500.0, 440.0, 440.0) == []
 
 
+async def test_what_is_told_of_several_puts_none_back(asked: Asked) -> None:
+    """The moment is that of the first of them; one that was seen to go on after it would have been called quiet."""
+    asked.take(RanksMoved(160.0, (0,), 159.0), RanksMoved(165.0, (0, 1), 110.0))
+    assert [asked.attempt.state.ranks[rank].moved_at for rank in (0, 1)] == [159.0, 110.0]
+
+
 async def test_ranks_that_print_without_a_step_are_told_of(asked: Asked) -> None:
     """The step that came is long ago, and another one was never seen."""
     asked.take(RanksStepped(101.0, (RankStep(0, 1.0, 101.0),)), line(155.0, 0), line(155.0, 1))

@@ -280,7 +280,7 @@ def _with_moved(state: RunState, event: RanksMoved) -> RunState:
     ranks = state.ranks
     for rank in event.ranks:
         if (known := ranks.get(rank)) is not None:
-            ranks = ranks.with_entry(rank, replace(known, moved_at=event.last))
+            ranks = ranks.with_entry(rank, replace(known, moved_at=max(event.last, known.moved_at or 0.0)))
     return replace(state, ranks=ranks)
 
 
