@@ -157,6 +157,25 @@ async def test_what_killed_launches_left_goes_with_the_next(tmp_path: Path, minu
     assert held(tmp_path) == ([] if minutes > 10 else ["distui-gpu-3", "distui-port-20001"])
 
 
+async def test_a_lease_that_is_asked_for_again_meanwhile_stays(tmp_path: Path) -> None:
+    """By a launch that took long, as another of its login gives back its own."""
+    place, tools = tmp_path / "tmp", tmp_path / "bin"
+    place.mkdir()
+    tools.mkdir()
+    (tools / "mv").write_text('#!/bin/sh\ntouch -- "$2"\nexec /bin/mv "$@"\n')
+    (tools / "mv").chmod(0o755)
+    await lease(here, ANN, gpus(3), place=str(place))
+    then = time.time() - 60 * 12
+    os.utime(place / "distui-gpu-3", (then, then))
+
+    async def run(argv: Sequence[str]) -> Completed:
+        return await here(("env", f"PATH={tools}:{os.environ['PATH']}", *argv))
+
+    await free(run, BOB.token, place=str(place))
+    assert held(place) == ["distui-gpu-3"]
+    assert (await lease(here, BOB, gpus(3), place=str(place))).state == "held"
+
+
 def stubborn(place: Path) -> Runner:
     """Runs commands on this machine, where `mv` moves nothing: as in a sticky /tmp what another login made."""
     place.mkdir()

@@ -28,14 +28,16 @@ PLACE = "/tmp"
 _REPLACE = r"""
 replace() {
   mv -- "$1" "$1.old-$$" 2>/dev/null || return
-  if [ "$(claim "$1.old-$$/launch")" = "$2" ]; then rm -rf -- "$1.old-$$"; else mv -- "$1.old-$$" "$1"; fi
+  if [ "$(claim "$1.old-$$/launch")" = "$2" ] && aged "$1.old-$$" "$3"; then rm -rf -- "$1.old-$$"
+  else mv -- "$1.old-$$" "$1"
+  fi
 }
 """
 
 # $1 place, $2 the claim, $3 minutes, $4 "force" to pass over what another login holds, then resources in one order for
 # all: all of them or none. A stale directory is moved away before it is removed, and put back when it was not the
-# stale one after all (another launch was faster). One that can't be moved is another login's, since /tmp is sticky: it
-# is passed over and reported, with who had it.
+# stale one after all (another launch was faster, or its own has asked for it again). One that can't be moved is another
+# login's, since /tmp is sticky: it is passed over and reported, with who had it.
 _LEASE = (
     CLAIM
     + MAKE
@@ -60,7 +62,7 @@ for resource do
       passed="$passed $resource"
       continue 2
     fi
-    (whole replace "$d" "$had") || ! aged "$d" "$minutes" || { passed="$passed $resource"; continue 2; }
+    (whole replace "$d" "$had" "$minutes") || ! aged "$d" "$minutes" || { passed="$passed $resource"; continue 2; }
   done
   end held "$resource" "$(claim "$d/launch")"
 done
@@ -85,7 +87,7 @@ for d in "$1"/distui-gpu-* "$1"/distui-port-*; do
   [ -O "$d" ] || [ "$(id -u)" = 0 ] || continue
   had=$(claim "$d/launch")
   if [ "$(printf '%s\n' "$had" | line 3)" = "$2" ]; then rm -rf -- "$d"
-  elif aged "$d" "$3"; then (whole replace "$d" "$had")
+  elif aged "$d" "$3"; then (whole replace "$d" "$had" "$3")
   fi
 done
 :
