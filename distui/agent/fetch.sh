@@ -218,7 +218,12 @@ if [ -n "$wrong" ]; then
   fail "the checksum is wrong: $(printf '%s' "${wrong#; }" | cut -c 1-600); what is wrong is removed, nothing was put in place"
 fi
 said=$({ printf '%s\n' "$url" "$(date -u '+%Y-%m-%d %H:%M UTC')" | cat >about; } 2>&1) || { no_room; fail "$said"; }
-# After a power cut the folder's name may be on the disk without all that is in it: then nobody would fetch it again.
-work sync -f . || work sync
+# After a power cut the folder's name may be on the disk without all that is in it: then nobody would fetch it again. Of
+# a disk that does not keep what it took (NFS over its quota) this is the first word, unless it is one about -f.
+if ! work sync -f .; then
+  said=$(last_words)
+  ! work sync -f / || { cd / && rm -rf -- "$part"; fail "what was fetched could not be written to the disk: $said"; }
+  work sync
+fi
 cd / && said=$(mv -- "$part" "$dir" 2>&1) || fail "$said"
 echo fetched

@@ -131,6 +131,23 @@ def test_it_is_on_the_disk_before_it_counts(host: Host, web: Web) -> None:
     assert (host.home / "synced").read_text().split() == ["k.lock", "k.part", str(len(BIG))]
 
 
+@pytest.mark.parametrize("knows", [True, False], ids=["full", "an old sync"])
+def test_what_the_disk_does_not_keep_is_not_put_in_place(host: Host, web: Web, knows: bool) -> None:
+    """NFS over its quota takes everything, and says so when it is to be written; a sync without -f writes all disks."""
+    web.files["/a"] = BIG
+    host.stub(
+        "sync",
+        f"""[ "$*" = "-f /" ] && exit {0 if knows else 1}
+[ -z "$*" ] || {{ echo "sync: error syncing '.': Disk quota exceeded" >&2; exit 1; }}""",
+    )
+    done = host.fetch(f"{web.url}/a", sha=sha(BIG))
+    if knows:
+        said = "what was fetched could not be written to the disk: sync: error syncing '.': Disk quota exceeded"
+        assert (done.returncode, done.stderr.strip(), host.left) == (1, said, [])
+    else:
+        assert (done.stdout.split(), host.left) == (["fetched"], ["k/about", "k/data"])
+
+
 def test_a_broken_connection_goes_on_where_it_was(host: Host, web: Web) -> None:
     """Twice cut, each byte is asked for once."""
     web.files["/a"] = BIG
