@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from distui.cluster.attach.places import Places
 from distui.cluster.cluster_runs import ClusterRuns
@@ -23,6 +24,7 @@ from distui.cluster.request import RunRequest
 from distui.cluster.run import Run
 from distui.cluster.settings import ClusterSettings
 from distui.cluster.starting import controller_of, forget_if_never_started, record
+from distui.errors import UsageError
 from distui.facts.host import ProbeResult
 from distui.facts.probe import probe_all
 from distui.plan.model import NoPlan
@@ -31,6 +33,7 @@ from distui.spec.choose import choose_hosts
 from distui.spec.hosts.inventory import Host, Inventory
 from distui.spec.hosts.read_inventory import inventory_from_names, load_inventory
 from distui.spec.job.read_job import AnyJob, any_job
+from distui.spec.yaml.problems import shown
 
 
 class Cluster(ClusterRuns):
@@ -61,7 +64,7 @@ class Cluster(ClusterRuns):
         """
         if isinstance(hosts, str | PathLike):
             return cls(load_inventory(fspath(hosts)), settings=settings)
-        return cls(inventory_from_names(hosts), settings=settings)
+        return cls(inventory_from_names(_named(hosts)), settings=settings)
 
     async def __aenter__(self) -> Cluster:
         return self
@@ -133,6 +136,8 @@ class Cluster(ClusterRuns):
         job, secrets = job_secrets(job, self.settings.variables)
         job, token = code_token(job, self.settings.variables)
         picks = hosts_of_run(self.inventory, job, _named(hosts), hint="give `hosts`, or set hosts: in the job")
+        if not isinstance(name, str):
+            raise UsageError(f"{shown(repr(name))} is no name of a run", hint="give a text, or none for JOB-xxxx")
         return RunRequest(job, self.inventory, picks, secrets, name or run_name(job.name), token)
 
     def launch(
@@ -171,6 +176,14 @@ class Cluster(ClusterRuns):
                 run.result = replace(ended, log_dir="")
 
 
-def _named(hosts: str | Sequence[str]) -> tuple[str, ...]:
-    """Names, ranges and groups as they are given: one text is one of them, as in a job file, and not its letters."""
-    return ((hosts,) if hosts else ()) if isinstance(hosts, str) else tuple(hosts)
+def _named(hosts: object) -> tuple[str, ...]:
+    """Names, ranges and groups as they are given: one text is one of them, as in a job file, and not its letters.
+
+    Raises UsageError for what is neither.
+    """
+    if isinstance(hosts, str):
+        return (hosts,) if hosts else ()
+    found: tuple[Any, ...] = tuple(hosts) if isinstance(hosts, Iterable) else (hosts,)
+    if not all(isinstance(host, str) for host in found):
+        raise UsageError(f"{shown(repr(hosts))} are no hosts", hint='give names, ranges and groups: ["node[01-04]"]')
+    return found

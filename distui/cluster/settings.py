@@ -87,7 +87,7 @@ class ClusterSettings:
 
 def _given(name: str, value: Any) -> Any:
     """What a program sets. Raises UsageError now for a value that no run could be worked on with."""
-    if name not in config.KEYS or value is None:
+    if name not in config.KEYS or (value is None and config.KEYS[name].default is None):
         return value
     if isinstance(value, str) or name == "parallel":
         try:

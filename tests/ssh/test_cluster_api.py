@@ -223,7 +223,13 @@ def test_read_only_settings_start_nothing(tmp_path: Path) -> None:
         cluster.launch(None)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("asked", [{"parallel": 0}, {"timeout": "soon"}, {"lost_after": -1}, {"connect_timeout": [1]}])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *({"parallel": 0}, {"parallel": None}, {"timeout": "soon"}, {"lost_after": -1}, {"lost_after": None}),
+        {"connect_timeout": [1]},
+    ],
+)
 def test_a_setting_that_is_none_is_said_when_it_is_given(tmp_path: Path, asked: dict[str, Any]) -> None:
     """Not as hosts that "did not answer in time", or as a TypeError in the middle of a run."""
     environ = {"HOME": str(tmp_path)}

@@ -238,6 +238,24 @@ def test_a_job_may_be_its_keys(demo_home: Path) -> None:
         distui.run({"name": "keys", "hosts": "demo1", "command": {1, 2}})
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"job": None}, "'None' is no job"),
+        ({"job": b"job.yaml"}, "is no job"),
+        ({"name": None}, "'None' is no name of a run"),
+        ({"name": 5}, "'5' is no name of a run"),
+        ({"hosts": None}, "'None' are no hosts"),
+        ({"hosts": [1]}, r"'\[1\]' are no hosts"),
+        ({"inventory": None}, "'None' are no hosts"),
+    ],
+)
+def test_what_is_neither_is_told_as_any_mistake(demo_home: Path, given: dict[str, Any], words: str) -> None:
+    """Not as a TypeError out of the middle of distui."""
+    with pytest.raises(distui.UsageError, match=words):
+        distui.run(**{"job": job("true"), **given})
+
+
 def test_what_is_wrong_is_raised_with_its_type(demo_home: Path) -> None:
     """Files, hosts, and what a check finds before the start; each is a DistuiError."""
     Path("bad.yaml").write_text("version: 1\nname: x\ncomand: x\n")

@@ -52,10 +52,17 @@ async def let_go(stored: StoredRun, *, limit: float) -> bool:
     return True
 
 
-def check_name(run: str) -> None:
+def check_name(run: object) -> None:
     """Raise UsageError for what can't be a run's name."""
-    if not run or len(_OLDER.sub("", run)) > 63 or "/" in run or run.startswith((".", "-")) or not run.isprintable():
-        raise UsageError(f"'{run[:60]}' is not a run's name", hint="`distui ps -a` lists the runs")
+    if (
+        not isinstance(run, str)
+        or not run
+        or len(_OLDER.sub("", run)) > 63
+        or "/" in run
+        or run.startswith((".", "-"))
+        or not run.isprintable()
+    ):
+        raise UsageError(f"'{str(run)[:60]}' is not a run's name", hint="`distui ps -a` lists the runs")
 
 
 @frozen

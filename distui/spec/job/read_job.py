@@ -127,8 +127,10 @@ def any_job(job: AnyJob, *, environ: Mapping[str, str] | None = None) -> Job:
     """
     if isinstance(job, Job):
         return job
-    if not isinstance(job, Mapping):
+    if isinstance(job, str | PathLike):
         return load_job(job, environ=environ)
+    if not isinstance(job, Mapping):
+        raise UsageError(f"{shown(repr(job))} is no job", hint="give a job file, a job, or its keys as a dict")
     try:
         values = json.loads(json.dumps({"version": 1, **job}, default=fspath))
     except (TypeError, ValueError, RecursionError) as exc:
