@@ -154,7 +154,7 @@ def _only(exc: BaseException, kind: type[BaseException]) -> bool:
 def _wrong_usage(exc: click.ClickException) -> int:
     import click
 
-    message = exc.format_message()
+    message = (_likely(exc) if isinstance(exc, click.NoSuchOption) else exc).format_message()
     words = f"{message[:1].lower()}{message[1:]}" if message[1:2].islower() else message
     ctx = exc.ctx if isinstance(exc, click.UsageError) else None
     see = f"see: {ctx.command_path if ctx else 'distui'} --help"
@@ -162,6 +162,16 @@ def _wrong_usage(exc: click.ClickException) -> int:
     _tell(f"  {see}")
     _show([words, see])
     return ExitCode.USAGE
+
+
+def _likely(exc: click.NoSuchOption) -> click.NoSuchOption:
+    """The same with the nearest option alone, if one is near: for click dashes are likeness, too."""
+    import click
+
+    from distui.spec.yaml.problems import nearest
+
+    near = nearest(exc.option_name.lstrip("-"), (option.lstrip("-") for option in exc.possibilities or ()))
+    return click.NoSuchOption(exc.option_name, possibilities=[f"--{near}"] if near else None, ctx=exc.ctx)
 
 
 def _in_words(error: DistuiError) -> str:

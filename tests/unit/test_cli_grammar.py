@@ -34,6 +34,24 @@ def test_every_verb_has_help(cli: Any, verb: str) -> None:
     assert max(map(len, done.out.splitlines())) <= 80
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("run", "--imge", "x"), "--image"),
+        (("run", "--images", "x"), "--image"),
+        (("ps", "--image", "x"), ""),
+        (("ps", "--timout", "1s"), "--timeout"),
+        (("run", "--detatch"), "--detach"),
+        (("run", "--xyz"), ""),
+    ],
+)
+def test_an_option_that_is_mistyped_is_told_what_it_may_be(cli: Any, words: tuple[str, ...], meant: str) -> None:
+    """The nearest one; that both begin with dashes is no likeness: `--image` was taken for `--timeout`."""
+    done = cli(*words)
+    assert done.code == 2
+    assert done.err.splitlines()[0].partition("'. ")[2] == (f"Did you mean '{meant}'?" if meant else "")
+
+
 @pytest.mark.parametrize("verb", ["hosts", "image", "job", "config"])
 def test_lists_of_commands_are_not_cut_off(cli: Any, verb: str) -> None:
     """Each has its whole sentence in 80 columns."""

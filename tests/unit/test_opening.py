@@ -15,7 +15,7 @@ from distui.cluster.attach.live_run import Live
 from distui.cluster.attach.places import RunLocation
 from distui.cluster.beside import Beside
 from distui.cluster.settings import ClusterSettings
-from distui.errors import ContactLost, DistuiError, NotFound
+from distui.errors import ContactLost, DistuiError, NotFound, UsageError
 from distui.plan.serialize import to_json
 from distui.runs.control.beside import StoredReader
 from distui.runs.lines.events import RunEnded, RunOpened
@@ -112,12 +112,22 @@ async def test_a_run_that_ends_here_while_it_is_taken_up_is_over(
     assert isinstance(await opened(stored), Over)
 
 
+@pytest.mark.parametrize("name", [None, 5, "", "../x"])
+def test_what_is_no_name_of_a_run(name: Any) -> None:
+    """Programs may give anything."""
+    with pytest.raises(UsageError, match=f"'{name or ''}.*' is not a run's name"):
+        places.check_name(name)
+
+
 def test_a_name_that_no_host_knows_may_be_of_a_run_that_pauses_elsewhere(stored: StoredRun) -> None:
-    """Between two attempts nothing of it is on its hosts; of one that is recorded here more is known."""
+    """Between two attempts nothing of it is on its hosts, nor is of one that was not started; of one that is recorded
+    here more is known.
+    """
     for known, said in ((None, True), (stored, False)):
         with pytest.raises(NotFound, match="none of 2 hosts has it") as caught:
             places.there(ClusterSettings({}), RunLocation("r1", known, place(stored).hosts), None, {})
-        assert ("pauses between two attempts" in (caught.value.hint or "")) is said
+        for words in ("one that was not started is not kept", "pauses between two attempts"):
+            assert (words in (caught.value.hint or "")) is said
 
 
 async def nothing(*_: Any) -> tuple[()]:

@@ -235,8 +235,8 @@ def there(
     if place.stored is not None:
         raise not_found(settings, place.run, f"{on_none(place)} any more")
     error = not_found(settings, place.run, on_none(place))
-    pause = "of one that pauses between two attempts elsewhere no host knows: try again in a minute"
-    raise NotFound(error.message, hint=f"{error.hint}; {pause}")
+    others = "one that was not started is not kept; one that pauses between two attempts elsewhere is seen in a minute"
+    raise NotFound(error.message, hint=f"{error.hint}; {others}")
 
 
 def undisputed(run: FoundRun) -> FoundRun:
