@@ -949,6 +949,32 @@ async def test_taken_up_with_another_value_of_a_secret(cluster: Cluster) -> None
     ]
 
 
+@pytest.mark.parametrize("asked", ["stop", "stop of what is over", "attach"])
+async def test_a_task_whose_start_was_cut_off_was_removed_by_nobody(cluster: Cluster, asked: str) -> None:
+    """Whoever launched the run was killed while the engine of its second host hung: no container was ever made."""
+    plan = cluster.plan()
+    await cluster.run(plan, detach=True)
+    events = cluster.store.adopt(plan.run_id).path / "events.ndjson"
+    known = [line for line in events.read_text().splitlines(True) if json.loads(line).get("task") != 1]
+    events.write_text("".join(line for line in known if '"type":"task"' in line or json.loads(line)["type"] == "run"))
+    cluster.hosts[1].containers.clear()
+    cluster.events.clear()
+    if asked != "stop":
+        cluster.hosts[0].containers[0].end(0)
+    later = cluster.controller(plan, adopted=True, found=frozenset({0}))
+    if asked != "attach":
+        later.request_stop("user")
+    ended = await cluster.drive(later)
+
+    (last,) = [e for e in cluster.of(RankChanged) if e.rank == 1][-1:]
+    assert "removed" not in cluster.said() + last.words
+    if asked == "stop":
+        assert (ended.outcome, last.state) == ("stopped", "stopped")
+    else:
+        assert (ended.outcome, last.state, ended.failure and ended.failure.rank) == ("failed", "never_started", 1)
+        assert last.words == "its start was cut off: nothing of it is there"
+
+
 async def test_a_run_found_in_part_is_not_called_a_success(cluster: Cluster) -> None:
     """A plan rebuilt from the labels of one host of two says nothing of the other's rank."""
     plan = cluster.plan()

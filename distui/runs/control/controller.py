@@ -37,7 +37,7 @@ from distui.runs.lines.events import (
 )
 from distui.runs.lines.explanation import Explanation
 from distui.runs.state.reducer import RunState
-from distui.runs.store.end_record import EndRecord, started_here
+from distui.runs.store.end_record import EndRecord, cut_off_here, started_here
 from distui.runs.store.masking import Mask
 from distui.runs.store.runs import StoredRun, cannot_write
 from distui.runs.store.why_records import WhyRecord, keep
@@ -295,7 +295,8 @@ class RunController:
         attempt, requests = self.attempt, self._run.requests
         await self._say_unread()
         started = started_here(self.stored) | self._found
-        running = await asyncio.gather(*(self._find(host, started) for host in attempt.hosts.values()))
+        cut_off = cut_off_here(self.stored, attempt.tracker.tracks) - self._found
+        running = await asyncio.gather(*(self._find(host, started, cut_off) for host in attempt.hosts.values()))
         over = not any(running) and not attempt.tracker.unmet
         if over and requests.stop == "user":  # it stops nothing, and is not why the run ended: maybe an earlier one is
             requests.withdraw_stop()
@@ -303,10 +304,10 @@ class RunController:
         if attempt.recorded is not None and any(running) and requests.stop is None:
             self.request_stop("done", exit=ExitCode.OK)  # on a host that was out of reach when the run ended
 
-    async def _find(self, host: HostRun, started: frozenset[int]) -> bool:
+    async def _find(self, host: HostRun, started: frozenset[int], cut_off: frozenset[int]) -> bool:
         """Meet an adopted run's tasks on one host; a host out of reach is followed once it is back.
 
-        Whether any of them runs.
+        `started` were started as far as is known, `cut_off` were not. Whether any of them runs.
         """
         attempt = self.attempt
         try:
@@ -318,7 +319,8 @@ class RunController:
             return False
         await attempt.emit(HostChanged(attempt.clock(), host.host, "up"))
         for task in host.tasks:
-            attempt.tracker.tracks[task.index].unseen = task.index not in host.ids and task.index in started
+            track, there = attempt.tracker.tracks[task.index], task.index in host.ids
+            track.unseen, track.cut_off = not there and task.index in started, not there and task.index in cut_off
             for rank in task.ranks if task.index in running else ():
                 await attempt.emit(RankChanged(attempt.clock(), rank, host.host, "running"))
         return bool(running)

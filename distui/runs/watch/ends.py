@@ -19,6 +19,7 @@ from distui.runs.watch.track import TaskTrack
 from distui.runs.watch.tracker import RunTracker
 
 UNSEEN = "its container was removed before its end was seen and its log read"
+CUT_OFF = "its start was cut off: nothing of it is there"
 UNREAD = "its container was removed before its log was read here"
 
 
@@ -48,7 +49,7 @@ class EndsBefore:
     async def removed(self, track: TaskTrack) -> None:
         """Its container or folder is gone."""
         track.phase = "removed"
-        if not track.log.read_before():
+        if not (track.cut_off or track.log.read_before()):
             for rank, what in missing(track):
                 text = f"rank {rank} on {track.task.host}: {UNREAD}: {what}"
                 await self._emit(Notice(self._tracker.clock(), "warning", text, track.task.host))
@@ -124,7 +125,9 @@ class WatchedEnds:
         """Its container or folder is gone, though we did not remove it."""
         known, task = self._tracker, track.task
         before, end = track.end, End(None, state="removed", seen_at=known.clock())
-        if before is None and not track.unseen:
+        if track.cut_off:
+            end = replace(end, state="never_started", error=CUT_OFF)
+        elif before is None and not track.unseen:
             end = await self._maybe_stopped(track, end)
             stopped = bool(end.by or known.stops)  # by an earlier stop that could not finish, where this one is ours
             track.unseen = not stopped and await self._hosts.cleaned_up(task.host)

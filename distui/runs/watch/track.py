@@ -45,6 +45,8 @@ class TaskTrack:
     """Whether its container or folder was gone though distui did not remove it."""
     unseen: bool = False
     """Whether it was started, and its container was gone before anybody here saw how it ended."""
+    cut_off: bool = False
+    """Whether nothing of it was there, and no start of it is recorded here, where the run was launched."""
     lines_missing: bool = False
     """Whether lines of it were seen to be missing here: cut, rotated or removed on its host before they were read."""
     saved_at: float = 0.0
