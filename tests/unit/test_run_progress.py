@@ -231,6 +231,20 @@ def test_the_last_progress_of_a_recorded_run(tmp_path: Path) -> None:
     assert ended is not None and ended.values == {"step": 3.0}
 
 
+def test_the_last_progress_of_a_run_that_was_left_running_and_is_followed_on(tmp_path: Path) -> None:
+    """What the one who left it had seen last is old by then."""
+    stored = RunStore(tmp_path).create("r-1")
+    journal = Journal(stored)
+    journal.write([Progressed(1.0, 0, "h1", {"step": 1.0})])
+    journal.write([RunEnded(3.0, "detached", 0, progress=Progressed(3.0, 0, "h1", {"step": 1.0}))])
+    left = stored_progress(stored)
+    journal.write([Progressed(4.0, 0, "h1", {"step": 9.0})])
+    journal.close()
+    newest = stored_progress(stored)
+    assert left is not None and left.values == {"step": 1.0}
+    assert newest is not None and newest.values == {"step": 9.0}
+
+
 @pytest.mark.parametrize(
     ("names", "want"),
     [

@@ -90,13 +90,17 @@ def first_errors(stored: StoredRun) -> dict[tuple[str, int], int]:
 
 
 def stored_progress(stored: StoredRun) -> Progressed | None:
-    """What the run said of its progress last: in its result, else among the last samples of a run that goes on."""
+    """What the run said of its progress last: in its result, else among the last samples of a run that goes on, also
+    where a result tells that somebody left it running, and another follows it since.
+    """
+    said = None
     with contextlib.suppress(ValueError):
         ended = event_of(stored.result())
-        if isinstance(ended, RunEnded) and ended.progress is not None:
-            return ended.progress
+        said = ended.progress if isinstance(ended, RunEnded) else None
     newest = _figures(reversed(tail_lines(stored.path / "metrics.ndjson", TAIL_BYTES)))
-    return next((event for event in newest if isinstance(event, Progressed)), None)
+    sampled = next((event for event in newest if isinstance(event, Progressed)), None)
+    later = sampled is not None and (said is None or sampled.at > said.at)
+    return sampled if later else said
 
 
 def stored_network(stored: StoredRun) -> NetworkUsed | None:
