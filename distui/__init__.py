@@ -19,12 +19,12 @@ if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
     from distui.cluster.blocking import run
     from distui.cluster.cluster import Cluster
     from distui.cluster.logs.iterating import RankLines
-    from distui.cluster.planning import PlannedRun
-    from distui.cluster.run import Run
-    from distui.cluster.run_list import RunList
+    from distui.cluster.runs.run import Run
+    from distui.cluster.runs.run_list import RunList
     from distui.cluster.secret_warning import SecretWarning
     from distui.cluster.settings import ClusterSettings
-    from distui.cluster.unusable import HostsFailed, HostsUnreachable
+    from distui.cluster.start.planning import PlannedRun
+    from distui.cluster.start.unusable import HostsFailed, HostsUnreachable
     from distui.errors import (
         CheckFailed,
         ContactLost,
@@ -102,12 +102,12 @@ _HOMES = {
     "distui.cluster.blocking": "run",
     "distui.cluster.cluster": "Cluster",
     "distui.cluster.logs.iterating": "RankLines",
-    "distui.cluster.planning": "PlannedRun",
-    "distui.cluster.run": "Run",
-    "distui.cluster.run_list": "RunList",
+    "distui.cluster.start.planning": "PlannedRun",
+    "distui.cluster.runs.run": "Run",
+    "distui.cluster.runs.run_list": "RunList",
     "distui.cluster.secret_warning": "SecretWarning",
     "distui.cluster.settings": "ClusterSettings",
-    "distui.cluster.unusable": "HostsFailed HostsUnreachable",
+    "distui.cluster.start.unusable": "HostsFailed HostsUnreachable",
     "distui.errors": "CheckFailed ContactLost DistuiError ExitCode HostAuthError HostCommandError HostError "
     "HostKeyError HostUnreachable LaunchFailed NotFound PlanError PlanProblem Problem SessionLost SpecError "
     "UsageError",

@@ -6,7 +6,10 @@ from functools import cache
 from importlib import resources
 
 _PACKAGE = "distui.agent"
-_MODULES = ("wire", "pack", "sources", "files", "gpu_query", "gpus", "metrics", "main")
+_MODULES = (
+    *("helper.wire", "helper.pack", "helper.sources", "helper.files", "gpu_query", "helper.gpus", "metrics"),
+    "helper.main",
+)
 """In the order of their imports."""
 
 _BOOT = """import sys
@@ -21,7 +24,8 @@ sys.modules["{main}"].main()
 def bundle(*modules: str) -> bytes:
     """Modules for hosts in one program, the last one's `main` called; each is put into sys.modules before it is run."""
     folder = resources.files(_PACKAGE)
-    texts = [(f"{_PACKAGE}.{name}", folder.joinpath(f"{name}.py").read_text("utf-8")) for name in modules]
+    files = {name: folder.joinpath(f"{name.replace('.', '/')}.py") for name in modules}
+    texts = [(f"{_PACKAGE}.{name}", file.read_text("utf-8")) for name, file in files.items()]
     return _BOOT.format(texts=texts, main=f"{_PACKAGE}.{modules[-1]}").encode()
 
 

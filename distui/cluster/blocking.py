@@ -13,7 +13,7 @@ from os import PathLike
 from typing import Any
 
 from distui.cluster.cluster import Cluster
-from distui.cluster.run import Run
+from distui.cluster.runs.run import Run
 from distui.cluster.settings import ClusterSettings
 from distui.errors import DistuiError
 from distui.runs.lines.events import Event, RunEnded

@@ -13,17 +13,17 @@ from types import TracebackType
 from typing import Any
 
 from distui.cluster.attach.places import Places
-from distui.cluster.cluster_runs import ClusterRuns
 from distui.cluster.hosts.connecting import Connect, OpenOnce, connected
 from distui.cluster.hosts.selection import Selection, hosts_of_run
 from distui.cluster.jobs.permit import permit
 from distui.cluster.jobs.secrets import code_token, job_secrets
 from distui.cluster.names import run_name
-from distui.cluster.planning import PlannedRun, RunPlanner, Sources, code_reader, plan_error, plan_run
-from distui.cluster.request import RunRequest
-from distui.cluster.run import Run
+from distui.cluster.runs.cluster_runs import ClusterRuns
+from distui.cluster.runs.run import Run
 from distui.cluster.settings import ClusterSettings
-from distui.cluster.starting import controller_of, forget_if_never_started, record
+from distui.cluster.start.planning import PlannedRun, RunPlanner, Sources, code_reader, plan_error, plan_run
+from distui.cluster.start.request import RunRequest
+from distui.cluster.start.starting import controller_of, forget_if_never_started, record
 from distui.errors import UsageError
 from distui.facts.host import ProbeResult
 from distui.facts.probe import probe_all

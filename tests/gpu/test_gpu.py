@@ -14,8 +14,8 @@ from typing import Any
 
 from gpuhosts import SHARED, Cluster, Machine, burning, top, until
 
-from distui.agent import ras_talk
 from distui.agent.gpu_query import FIELDS
+from distui.agent.ranks import ras_talk
 from distui.runs.insight.hang.ras_report import read_report
 
 PROBED = (

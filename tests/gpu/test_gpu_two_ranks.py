@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from gpuhosts import PROGRAMS, SHARED, Cluster, top, until
 
-from distui.agent import ras_talk
+from distui.agent.ranks import ras_talk
 from distui.runs.insight.hang.ras_report import read_report
 
 PROGRAM = str(PROGRAMS / "pair.py")

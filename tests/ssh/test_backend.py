@@ -29,7 +29,7 @@ from distui.cluster.attach.places import Places
 from distui.cluster.backend import backend as backend_module
 from distui.cluster.backend.backend import ClusterBackend
 from distui.cluster.backend.values import LiveRun
-from distui.cluster.request import RunRequest
+from distui.cluster.start.request import RunRequest
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.plan.model import NoPlan, RunPlan
 from distui.remote.demo.demo import DemoHosts

@@ -15,10 +15,10 @@ import pytest
 from distui.cli.demo.demo_job import demo_inventory
 from distui.cli.demo.demo_ui import COUNTING
 from distui.cluster.cluster import Cluster
-from distui.cluster.planning import Sources
-from distui.cluster.request import RunRequest
-from distui.cluster.run import Run
+from distui.cluster.runs.run import Run
 from distui.cluster.settings import ClusterSettings
+from distui.cluster.start.planning import Sources
+from distui.cluster.start.request import RunRequest
 from distui.errors import CheckFailed, PlanError, SpecError, UsageError
 from distui.facts.host import HostFacts
 from distui.remote.demo.demo import DemoHosts

@@ -14,10 +14,10 @@ import pytest
 from distui.cli.demo.demo_job import demo_inventory
 from distui.cli.demo.demo_ui import COUNTING
 from distui.cluster.cluster import Cluster
-from distui.cluster.run import Run
+from distui.cluster.runs.run import Run
+from distui.cluster.runs.unasked import Unasked
 from distui.cluster.secret_warning import SecretWarning
 from distui.cluster.settings import ClusterSettings
-from distui.cluster.unasked import Unasked
 from distui.errors import NotFound, UsageError
 from distui.remote.demo.demo import DemoHosts
 from distui.runs.hosts.reuse import reusing

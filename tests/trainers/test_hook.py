@@ -19,8 +19,8 @@ from unittest import mock
 
 import pytest
 
-from distui.agent import hooked, watching
 from distui.agent.bundle import bundle, take
+from distui.agent.ranks import hooked, watching
 from distui.runs.insight.asking.ask import MODULES
 from distui.runs.insight.seen.answers import Process, host_answer
 from distui.runs.insight.seen.ranks import RankSeen

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from distui.agent import gpu_query, gpu_state
+from distui.agent import gpu_query
 from distui.agent.gpu_query import FIELDS
-from distui.agent.processes import Stat
+from distui.agent.ranks import gpu_state
+from distui.agent.ranks.processes import Stat
 
 KMSG = b"""\
 6,800,1000000,-;NVRM: loading NVIDIA UNIX x86_64 Kernel Module

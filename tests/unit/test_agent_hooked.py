@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import ctypes
 import fcntl
 import json
@@ -16,16 +15,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from distui.agent import hooked, insight, processes, watching
-from distui.agent.processes import Look
-from distui.agent.recorded import shorten
+from distui.agent.ranks import hooked, insight, processes, watching
+from distui.agent.ranks.processes import Look
+from distui.agent.ranks.recorded import shorten
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\n\r\nHandler not found"
@@ -886,30 +884,6 @@ def test_what_is_no_fifo_or_file_is_left_alone(tmp_path: Path, name: str, kind: 
 
 
 # where it runs
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(
-            "processes.py",
-            "recorded.py",
-            "long_answers.py",
-            "hooked.py",
-            "insight.py",
-            "ras.py",
-            "ras_talk.py",
-            "gpu_query.py",
-            "gpu_state.py",
-        ),
-        *("hook/sitecustomize.py", "hook/distui_insight.py"),
-    ],
-)
-def test_it_is_written_in_python_3_6(name: str) -> None:
-    """Old hosts and images have old Pythons; annotations there are text."""
-    text = resources.files("distui.agent").joinpath(name).read_text()
-    ast.parse(text, feature_version=(3, 6))
-    assert "from __future__" not in text
 
 
 # what ended programs left

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.agent.hooked import LAST_BYTES, MOST_LAST
-from distui.agent.long_answers import NEXT, Answer, thin
-from distui.agent.recorded import shorten
+from distui.agent.ranks.hooked import LAST_BYTES, MOST_LAST
+from distui.agent.ranks.long_answers import NEXT, Answer, thin
+from distui.agent.ranks.recorded import shorten
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 

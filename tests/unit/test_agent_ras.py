@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from distui.agent import ras, ras_talk
+from distui.agent.ranks import ras, ras_talk
 from fakehosts.ports import held_port
 from fakehosts.ras import Server, json_report
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from distui.agent.recorded import MOST_DIRECT, MOST_NAMED, shorten
+from distui.agent.ranks.recorded import MOST_DIRECT, MOST_NAMED, shorten
 from distui.runs.insight.hang.explain import explain
 from distui.runs.insight.seen.answers import Group, host_answer
 from distui.runs.insight.seen.ranks import RankSeen, TaskRanks, ranks_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from distui.agent import main
-from distui.agent.main import BUSY, BUSY_FOR, FLOW_FOR, MANY, MUCH, REST, SHORT_REST, SHORTEST, Helper
+from distui.agent.helper import main
+from distui.agent.helper.main import BUSY, BUSY_FOR, FLOW_FOR, MANY, MUCH, REST, SHORT_REST, SHORTEST, Helper
 
 
 def rests(monkeypatch: pytest.MonkeyPatch, *passes: tuple[float, int, int]) -> list[float]:

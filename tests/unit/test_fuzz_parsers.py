@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import distui
 from distui import amounts, config
-from distui.agent.wire import GREETING
+from distui.agent.helper.wire import GREETING
 from distui.cli.actions import ps
 from distui.codec import read, write
 from distui.doctor import mounts, smoke

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from distui.agent.gpu_query import UNKNOWN, xid_of
-from distui.agent.gpus import Query
+from distui.agent.helper.gpus import Query
 from distui.facts.gpus import gpu, throttle, xid
 from distui.runs.insight.hang.ras_report import read_report
 from distui.runs.state.samples import Sampler

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from distui.agent import gpu_query
-from distui.agent.gpus import FIELDS, KernelLog, Pcie, Query
+from distui.agent.helper.gpus import FIELDS, KernelLog, Pcie, Query
 from distui.facts.gpus import throttle
 from distui.runs.lines.events import GpuReading
 from distui.runs.state.samples import Sample, Sampler, host_sampled

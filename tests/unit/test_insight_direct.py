@@ -21,7 +21,7 @@ COMPUTES = {"cpu": 1.0, "threads": (Thread("python", "R", "", 1.0),), "stacks": 
 
 
 def one(number: int, name: str, ago: float, *, over: bool = True, sizes: str = "8x8") -> Collective:
-    """As `agent/recorded.py` tells it of torch 2.13's `nccl:recv 0<-1` (ProcessGroupNCCL.cpp)."""
+    """As `agent/ranks/recorded.py` tells it of torch 2.13's `nccl:recv 0<-1` (ProcessGroupNCCL.cpp)."""
     return Collective(number, f"nccl:{name}", sizes, "Float" if sizes else "", int((NOW - ago) * 1e9), over)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from distui.agent.recorded import shorten
+from distui.agent.ranks.recorded import shorten
 from distui.runs.insight.hang.collectives import may_stand_from
 from distui.runs.insight.hang.explain import explain
 from distui.runs.insight.seen.answers import Collective, Frame, Group, Process, Stack, host_answer

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.agent import connections as agent_connections
-from distui.agent.watching import held_by_limit, of_main, short, since, waited_for_cpu
+from distui.agent.ranks import connections as agent_connections
+from distui.agent.ranks.watching import held_by_limit, of_main, short, since, waited_for_cpu
 from distui.errors import SessionLost
 from distui.facts.values import loads
 from distui.runs.insight.asking import watching

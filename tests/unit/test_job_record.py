@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from distui.cluster.planning import PlannedRun, Sources
-from distui.cluster.request import RunRequest
-from distui.cluster.starting import record
+from distui.cluster.start.planning import PlannedRun, Sources
+from distui.cluster.start.request import RunRequest
+from distui.cluster.start.starting import record
 from distui.plan.model import RunPlan
 from distui.runs.launch.job_record import record_job, record_text, recorded_job
 from distui.runs.store.runs import RunStore, StoredRun

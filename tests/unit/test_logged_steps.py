@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from distui.cluster.attach.beside import Beside
 from distui.cluster.attach.run_manager import RecordedRun
-from distui.cluster.beside import Beside
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json as plan_json
 from distui.runs.control.beside import StoredReader

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from distui.cli.printing.words import report
-from distui.cluster import beside
-from distui.cluster.attach import leftover, live_run
+from distui.cluster.attach import beside, leftover, live_run
 from distui.cluster.attach.places import RunLocation
 from distui.cluster.settings import ClusterSettings
 from distui.errors import ContactLost, PlanProblem

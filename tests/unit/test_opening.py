@@ -10,10 +10,10 @@ import pytest
 
 from distui.cli.actions import wait
 from distui.cluster.attach import following, places
+from distui.cluster.attach.beside import Beside
 from distui.cluster.attach.following import GoesOn, Over, follow_run, open_run
 from distui.cluster.attach.live_run import Live
 from distui.cluster.attach.places import RunLocation
-from distui.cluster.beside import Beside
 from distui.cluster.settings import ClusterSettings
 from distui.errors import ContactLost, DistuiError, NotFound, UsageError
 from distui.plan.serialize import to_json

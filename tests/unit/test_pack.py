@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.agent.pack import FEWEST, HEAD, LINES, Packer
+from distui.agent.helper.pack import FEWEST, HEAD, LINES, Packer
 from distui.runs.lines.batch import Batch
 from distui.runs.lines.columns import LineColumn, StampColumn
 from distui.runs.lines.docker_frames import BadFrame, FrameParser, stamp_at

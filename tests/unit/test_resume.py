@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distui.agent import pack
-from distui.agent.pack import Packer
+from distui.agent.helper import pack
+from distui.agent.helper.pack import Packer
 from distui.codec import read, write
 from distui.runs.follow.resume import Cursor, ReplayMismatch, ResumePoint
 from distui.runs.lines.batch import Batch

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.cluster import beside
-from distui.cluster.beside import Beside
+from distui.cluster.attach import beside
+from distui.cluster.attach.beside import Beside
 from distui.files import write_private
 from distui.plan.serialize import to_json
 from distui.runs.control.beside import StoredReader

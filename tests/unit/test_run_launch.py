@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import pytest
 
-from distui.cluster.run import Run
-from distui.cluster.run_events import RunEvents
+from distui.cluster.runs.run import Run
+from distui.cluster.runs.run_events import RunEvents
 from distui.doctor.mounts import MountProblem, MountReport
 from distui.errors import HostAuthError, HostCommandError, HostUnreachable, SessionLost
 from distui.plan.content.fetch import fetch_of

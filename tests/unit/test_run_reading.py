@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from distui.cluster.run import Run
-from distui.cluster.run_events import RunEvents
-from distui.cluster.unusable import HostsUnreachable
+from distui.cluster.runs.run import Run
+from distui.cluster.runs.run_events import RunEvents
+from distui.cluster.start.unusable import HostsUnreachable
 from distui.errors import CheckFailed, DistuiError, HostCommandError, HostUnreachable, LaunchFailed, UsageError
 from distui.runs.attempt.outbox import Outbox
 from distui.runs.lines.events import Event, Notice, PhaseBegun, RunEnded, RunOpened

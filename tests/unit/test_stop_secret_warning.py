@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from distui.cluster import cluster_runs
-from distui.cluster.cluster_runs import ClusterRuns
+from distui.cluster.runs import cluster_runs
+from distui.cluster.runs.cluster_runs import ClusterRuns
+from distui.cluster.runs.unasked import Unasked
 from distui.cluster.secret_warning import SecretWarning
-from distui.cluster.unasked import Unasked
 
 PLAIN = "the value of secret TOKEN is not set here"
 LEFT = ("container r-1 on h2",)

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 from distui.cluster import why as why_module
-from distui.cluster.run import Run
+from distui.cluster.runs.run import Run
 from distui.errors import NotFound
 from distui.plan import serialize
 from distui.runs.control import supervise

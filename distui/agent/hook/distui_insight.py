@@ -37,7 +37,7 @@ CRASHES = (signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGBUS, signal.
 ABOVE = 900
 """Numbers of files that a program closes and opens again are below this."""
 RECORDERS = (("_dump_fr_trace_json", ""), ("_dump_nccl_trace_json", ":nccl"))
-"""What torch's worker server answers with, and the marks of `agent/hooked.py`."""
+"""What torch's worker server answers with, and the marks of `agent/ranks/hooked.py`."""
 MOST_CALLS, MOST_COLLECTIVES, MOST_SIZES = 100, 100, 151
 """Of what is left at the end; sizes of a collective's tensors, of which it may have thousands (`long_answers.py`)."""
 OLDER = {

@@ -17,7 +17,7 @@ from distui.cli.runs import opening
 from distui.cli.runs.launching import How, prepare, start
 from distui.cli.settings import Settings
 from distui.cluster.names import run_name
-from distui.cluster.request import RunRequest
+from distui.cluster.start.request import RunRequest
 from distui.errors import CheckFailed
 from distui.plan.text.render import render_text
 from distui.remote.demo.demo import DemoHosts

@@ -11,9 +11,9 @@ from distui.cli import wiring
 from distui.cli.console import Console, confirm_async
 from distui.cli.jobs.request import env_overrides
 from distui.cli.settings import Settings, env_files
-from distui.cluster.checking import Checked, check
 from distui.cluster.hosts.connecting import ssh_names
 from distui.cluster.jobs.job_files import job_path
+from distui.cluster.start.checking import Checked, check
 from distui.doctor.bundle import REPLACED, bundle, write_bundle
 from distui.doctor.checks import counts
 from distui.doctor.choice import Choice, choice

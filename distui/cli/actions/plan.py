@@ -12,7 +12,7 @@ from distui.cli.runs.launching import prepare
 from distui.cli.runs.planview import show_diff, show_plan, show_problems, tell_images
 from distui.cli.settings import Settings
 from distui.cluster.attach.places import recorded_plan
-from distui.cluster.request import RunRequest
+from distui.cluster.start.request import RunRequest
 from distui.errors import PlanError
 
 

@@ -14,7 +14,7 @@ from distui.cli.printing.results import Promise
 from distui.cli.runs import opening
 from distui.cli.runs.launching import How, run
 from distui.cli.settings import Settings
-from distui.cluster.request import RunRequest
+from distui.cluster.start.request import RunRequest
 from distui.errors import UsageError
 
 

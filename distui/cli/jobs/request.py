@@ -14,7 +14,7 @@ from distui.cluster.hosts.selection import hosts_of_run
 from distui.cluster.jobs.job_files import job_path
 from distui.cluster.jobs.secrets import code_token, job_secrets
 from distui.cluster.names import run_name
-from distui.cluster.request import RunRequest
+from distui.cluster.start.request import RunRequest
 from distui.errors import UsageError
 from distui.plan.checks import check_job
 from distui.spec.choose import choose_hosts

@@ -12,7 +12,7 @@ from types import TracebackType
 
 from distui.cli.console import Console
 from distui.cli.printing.printer import Sink
-from distui.cluster.beside import Beside
+from distui.cluster.attach.beside import Beside
 from distui.errors import ExitCode
 from distui.runs.control.controller import RunController
 from distui.runs.lines.events import RunEnded

@@ -12,9 +12,9 @@ from distui.cli.printing.ranks import refuse_unknown
 from distui.cli.runs.follow import follow
 from distui.cli.runs.planview import confirm_plan
 from distui.cli.settings import Settings
-from distui.cluster.planning import PlannedRun, code_reader, plan_run
-from distui.cluster.request import RunRequest
-from distui.cluster.starting import controller_of, forget_if_never_started, record
+from distui.cluster.start.planning import PlannedRun, code_reader, plan_run
+from distui.cluster.start.request import RunRequest
+from distui.cluster.start.starting import controller_of, forget_if_never_started, record
 from distui.errors import ExitCode
 from distui.frozen import frozen
 from distui.runs.lines.events import RunEnded

@@ -17,7 +17,7 @@ from distui.cluster.attach.following import LeftBehind, Leftover
 from distui.cluster.attach.places import RunLocation
 from distui.cluster.backend.backend import ClusterBackend
 from distui.cluster.backend.values import LiveRun
-from distui.cluster.request import RunRequest
+from distui.cluster.start.request import RunRequest
 from distui.errors import ExitCode
 from distui.runs.report.attention import Attention, terminal_of
 from distui.spec.hosts.inventory import Host, Inventory

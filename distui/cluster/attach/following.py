@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from distui.cluster.attach import places
+from distui.cluster.attach.beside import Beside
 from distui.cluster.attach.leftover import Rest
 from distui.cluster.attach.live_run import Live, adopt, attach, beside, reader_of, view
 from distui.cluster.attach.places import RunLocation
-from distui.cluster.beside import Beside
 from distui.cluster.hosts.connecting import Connect
 from distui.cluster.settings import ClusterSettings
 from distui.errors import ContactLost, NotFound, UsageError

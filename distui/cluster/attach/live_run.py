@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 from distui.cluster.attach import leftover, places
+from distui.cluster.attach.beside import Beside
 from distui.cluster.attach.places import Asked, RunLocation, open_here
-from distui.cluster.beside import Beside
 from distui.cluster.hosts.connecting import Connect
 from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from distui.amounts import counted
-from distui.cluster.beside import Beside
+from distui.cluster.attach.beside import Beside
 from distui.copies import copy_folder
 from distui.plan.model import RunPlan
 from distui.runs.control.controller import RunController

@@ -20,9 +20,9 @@ from distui.cluster.jobs.job_files import Draft, JobFile, job_files, read_draft
 from distui.cluster.jobs.permit import permit
 from distui.cluster.jobs.secrets import code_token, job_secrets
 from distui.cluster.names import run_name
-from distui.cluster.planning import PlannedRun, RunPlanner, Sources, code_reader
-from distui.cluster.request import RunRequest
-from distui.cluster.starting import controller_of, record
+from distui.cluster.start.planning import PlannedRun, RunPlanner, Sources, code_reader
+from distui.cluster.start.request import RunRequest
+from distui.cluster.start.starting import controller_of, record
 from distui.doctor.images import Images, images_present
 from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import endpoints

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from distui.amounts import counted
+from distui.cluster.attach.beside import Beside
 from distui.cluster.attach.ending import end_run
 from distui.cluster.attach.following import LeftBehind, Leftover, Over, follow_run, open_run
 from distui.cluster.attach.listing import list_runs
@@ -21,7 +22,6 @@ from distui.cluster.attach.removing import remove_run
 from distui.cluster.attach.run_manager import FollowedRun, RecordedRun, RunManager
 from distui.cluster.backend.ending import StopInApp
 from distui.cluster.backend.values import LiveRun
-from distui.cluster.beside import Beside
 from distui.cluster.hosts.connecting import Connect
 from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings

@@ -3,7 +3,7 @@
 A frame is `u8 stream | 0 0 0 | u32 length | 30-byte stamp | space | bytes` (big-endian), as the Engine API sends it
 with `timestamps=1`. Records are kept as three columns: at 170,000 records a second one object each would cost more
 than the connection. Stamps stay text: they have a fixed width, so they compare as bytes like the times they mean.
-Whole lines that the host's helper has packed (`agent/pack.py`) come as columns already.
+Whole lines that the host's helper has packed (`agent/helper/pack.py`) come as columns already.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-from distui.agent.pack import HEAD, LINES
+from distui.agent.helper.pack import HEAD, LINES
 from distui.runs.lines.batch import STDERR, STDOUT, Batch
 from distui.runs.lines.columns import LineColumn, Second, StampColumn, unpack_nanos
 from distui.runs.lines.times import STAMP
+from distui.whole import whole
 
 _SECOND_NS = 1_000_000_000
 _POINT, _UTC = ord("."), ord("Z")
@@ -176,9 +177,9 @@ def stamp_ns(stamp: bytes) -> int:
     Raises ValueError when it is no such time.
     """
     second = _whole_second(stamp[:19])
-    nanos = stamp[20:29]
-    if len(stamp) == STAMP and nanos.isdigit() and stamp[19] == _POINT and stamp[29] == _UTC:  # as Docker writes it
-        return second * _SECOND_NS + int(nanos)
+    as_docker = len(stamp) == STAMP and stamp[19] == _POINT and stamp[29] == _UTC
+    if as_docker and (nanos := whole(stamp[20:29])) is not None:
+        return second * _SECOND_NS + nanos
     digits, zone = _split_fraction(stamp[19:].decode("ascii"))
     return (second - _zone_seconds(zone)) * _SECOND_NS + (int(digits.ljust(9, "0")[:9]) if digits else 0)
 

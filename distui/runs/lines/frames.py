@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from distui.agent.wire import GREETING
+from distui.agent.helper.wire import GREETING
 from distui.framing import Behind
 
 _HEAD = struct.Struct(">IHcx")

@@ -12,7 +12,7 @@ from importlib import resources
 from typing import Any
 
 from distui.agent.bundle import bundle, take
-from distui.agent.ras import NAMES
+from distui.agent.ranks.ras import NAMES
 from distui.errors import DistuiError, HostError, SessionLost
 from distui.facts.values import loads
 from distui.framing import Behind
@@ -31,10 +31,8 @@ MOST_COLLECTIVES = 400
 MOST_RAS = 4
 """Hosts of a run on which NCCL's RAS is asked."""
 
-MODULES = (
-    *("processes", "recorded", "long_answers", "hooked", "ras_talk", "ras", "connections", "sockets"),
-    *("gpu_query", "metrics", "gpu_state", "insight"),
-)
+_RANKS = ("processes", "recorded", "long_answers", "hooked", "ras_talk", "ras", "connections", "sockets")
+MODULES = (*(f"ranks.{name}" for name in _RANKS), "gpu_query", "metrics", "ranks.gpu_state", "ranks.insight")
 """Of the program that is sent there, in the order of their imports."""
 
 MARK = b"DISTUI-INSIGHT:"
@@ -132,7 +130,7 @@ async def _answer(link: HostLink, asked: bytes) -> bytes:
 @cache
 def _talk() -> str:
     """What asks NCCL's RAS in a container with a network of its own."""
-    return resources.files("distui.agent").joinpath("ras_talk.py").read_text("utf-8")
+    return resources.files("distui.agent.ranks").joinpath("ras_talk.py").read_text("utf-8")
 
 
 def _on_our_clock(answer: HostAnswer, begun: float, ended: float) -> HostAnswer:

@@ -65,7 +65,7 @@ def _nothing(host: str, why: str, *, late: bool) -> Watched:
 async def _talk(access: HostAccess, asked: bytes) -> Watched:
     """Start the program there, ask for its clock meanwhile, take its answer. Raises DistuiError, ValueError."""
     session = await access.link.session(give_up=CONNECT_SECONDS)
-    program = bundle(*MODULES, "watching")
+    program = bundle(*MODULES, "ranks.watching")
     channel = await session.open(take(program))
     asking: asyncio.Task[None] | None = None
     lines, readings, sent = Lines(channel), list[Reading](), list[float]()

@@ -29,7 +29,7 @@ Age = Literal["newest", "older", "unclear"]
 
 
 NCCL = ":nccl"
-"""Behind the name of a group: what it does over NCCL, which torch counts apart (`agent/hooked.py`)."""
+"""Behind the name of a group: what it does over NCCL, which torch counts apart (`agent/ranks/hooked.py`)."""
 
 
 def told_apart(ranks: Sequence[RankSeen]) -> Sequence[RankSeen]:

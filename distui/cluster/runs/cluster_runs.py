@@ -9,17 +9,17 @@ from typing import TypeVar
 from distui.cluster.attach.ending import end_run
 from distui.cluster.attach.listing import list_runs
 from distui.cluster.attach.places import NameTaken, Places, RunLocation
-from distui.cluster.attached import attached
 from distui.cluster.hosts.connecting import Connect
 from distui.cluster.logs.iterating import RankLines, TellPlain, iterate
 from distui.cluster.logs.of_run import Tell, read_run
 from distui.cluster.logs.sink import LogSink
 from distui.cluster.logs.wanted import Wanted
-from distui.cluster.run import Run
-from distui.cluster.run_list import RunList
+from distui.cluster.runs.attached import attached
+from distui.cluster.runs.run import Run
+from distui.cluster.runs.run_list import RunList
+from distui.cluster.runs.unasked import Unasked
 from distui.cluster.secret_warning import SecretWarning, warn_of_plain
 from distui.cluster.settings import ClusterSettings
-from distui.cluster.unasked import Unasked
 from distui.spec.hosts.inventory import Inventory
 
 T = TypeVar("T")

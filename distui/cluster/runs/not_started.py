@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distui.cluster.unusable import HostsUnreachable
+from distui.cluster.start.unusable import HostsUnreachable
 from distui.errors import CheckFailed, DistuiError, ExitCode, LaunchFailed
 from distui.runs.lines.events import RunEnded
 from distui.runs.state.reducer import RunState

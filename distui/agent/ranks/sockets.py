@@ -13,8 +13,8 @@ import socket
 import struct
 import threading
 
-from distui.agent.connections import connections
-from distui.agent.ras import network_of
+from distui.agent.ranks.connections import connections
+from distui.agent.ranks.ras import network_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates

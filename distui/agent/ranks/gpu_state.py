@@ -9,7 +9,7 @@ import time
 
 from distui.agent.gpu_query import FIELDS, OLDER, UNKNOWN, which, xid_of
 from distui.agent.metrics import boot_clock
-from distui.agent.processes import Stat
+from distui.agent.ranks.processes import Stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates

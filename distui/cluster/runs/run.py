@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
 
-from distui.cluster.beside import Beside
-from distui.cluster.ended_run import EndedRun
-from distui.cluster.not_started import refuse_not_started
-from distui.cluster.run_events import RunEvents
+from distui.cluster.attach.beside import Beside
+from distui.cluster.runs.ended_run import EndedRun
+from distui.cluster.runs.not_started import refuse_not_started
+from distui.cluster.runs.run_events import RunEvents
 from distui.errors import NotFound, UsageError
 from distui.plan.model import RunPlan
 from distui.runs.control.controller import RunController

@@ -2,7 +2,7 @@
 # Python 3.6 runs this, and every import costs a start on the host.
 """The program that distui runs on each host while a run lives: logs, exits and metrics through one channel.
 
-The modules of this folder are sent over stdin to `python3 -c` (nothing is installed; see `helper.py`), so they need
+The modules of this folder are sent over stdin to `python3 -c` (nothing is installed; see `bundle.py`), so they need
 only Python 3.6 and its standard library and import nothing else of distui. Commands come as JSON lines on stdin;
 answers go out as frames (see `wire`) after a greeting. The helper ends with its stdin, or after WATCHDOG seconds
 without a command.
@@ -16,12 +16,12 @@ import socket
 import sys
 import time
 
-from distui.agent.files import Tail, Wait
-from distui.agent.gpus import Gpus, Loop
+from distui.agent.helper.files import Tail, Wait
+from distui.agent.helper.gpus import Gpus, Loop
+from distui.agent.helper.pack import Packer
+from distui.agent.helper.sources import Child, Request, Stream
+from distui.agent.helper.wire import GREETING, Out
 from distui.agent.metrics import boot_clock, boot_id, measure, measure_lower
-from distui.agent.pack import Packer
-from distui.agent.sources import Child, Request, Stream
-from distui.agent.wire import GREETING, Out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from distui.cluster.request import RunRequest
 from distui.cluster.settings import ClusterSettings
-from distui.cluster.unusable import refuse_unusable
+from distui.cluster.start.request import RunRequest
+from distui.cluster.start.unusable import refuse_unusable
 from distui.errors import PlanError
 from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all

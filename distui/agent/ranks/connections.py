@@ -8,7 +8,7 @@
 import re
 import subprocess
 
-from distui.agent.processes import read
+from distui.agent.ranks.processes import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from distui.cluster.planning import PlannedRun
+from distui.cluster.start.planning import PlannedRun
 from distui.plan.serialize import to_json
 from distui.runs.attempt.limits import NO_LIMITS, Limits
 from distui.runs.attempt.run_context import run_context

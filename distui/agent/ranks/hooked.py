@@ -16,9 +16,9 @@ import stat
 import threading
 import time
 
-from distui.agent.long_answers import Answer
-from distui.agent.processes import catches
-from distui.agent.recorded import shorten
+from distui.agent.ranks.long_answers import Answer
+from distui.agent.ranks.processes import catches
+from distui.agent.ranks.recorded import shorten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates

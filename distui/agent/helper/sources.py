@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 
-from distui.agent.pack import Packer
-from distui.agent.wire import READ, Out
+from distui.agent.helper.pack import Packer
+from distui.agent.helper.wire import READ, Out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates

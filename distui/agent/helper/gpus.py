@@ -11,8 +11,8 @@ import time
 from abc import ABC, abstractmethod
 
 from distui.agent.gpu_query import FIELDS, OLDER, UNKNOWN, which, xid_of
-from distui.agent.sources import Child
-from distui.agent.wire import READ
+from distui.agent.helper.sources import Child
+from distui.agent.helper.wire import READ
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates

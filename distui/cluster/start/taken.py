@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from distui.cluster.jobs.permit import refusals
 from distui.cluster.jobs.secrets import NOTHING, code_token, job_secrets
-from distui.cluster.planning import Sources, code_reader
 from distui.cluster.settings import ClusterSettings
+from distui.cluster.start.planning import Sources, code_reader
 from distui.errors import CheckFailed, UsageError
 from distui.frozen import frozen
 from distui.spec.job.job import Job

@@ -14,11 +14,11 @@ import sys
 import threading
 import time
 
-from distui.agent.connections import connections, grown, host_counters
-from distui.agent.gpu_state import GpuHealth
-from distui.agent.hooked import hears, read_stacks, stacks_now, who
-from distui.agent.insight import LIFE, MARK, MOST_PROCESSES, Asking, first_processes, fitted, pids_of, room
-from distui.agent.processes import Look, Stat, all_parents, inner_pid, open_file, pressure, read
+from distui.agent.ranks.connections import connections, grown, host_counters
+from distui.agent.ranks.gpu_state import GpuHealth
+from distui.agent.ranks.hooked import hears, read_stacks, stacks_now, who
+from distui.agent.ranks.insight import LIFE, MARK, MOST_PROCESSES, Asking, first_processes, fitted, pids_of, room
+from distui.agent.ranks.processes import Look, Stat, all_parents, inner_pid, open_file, pressure, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates

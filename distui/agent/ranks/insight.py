@@ -16,11 +16,11 @@ import sys
 import threading
 import time
 
-from distui.agent.gpu_state import GpuHealth
-from distui.agent.hooked import ANSWER_SECONDS, hears, left, recorder, stacks, who
-from distui.agent.processes import Look, Stat, all_parents, family, inner_pid, of_task, pressure
-from distui.agent.ras import Networks
-from distui.agent.sockets import Sockets
+from distui.agent.ranks.gpu_state import GpuHealth
+from distui.agent.ranks.hooked import ANSWER_SECONDS, hears, left, recorder, stacks, who
+from distui.agent.ranks.processes import Look, Stat, all_parents, family, inner_pid, of_task, pressure
+from distui.agent.ranks.ras import Networks
+from distui.agent.ranks.sockets import Sockets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates

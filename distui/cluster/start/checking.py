@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from distui.cluster.jobs.permit import refusals
 from distui.cluster.jobs.secrets import NOTHING
 from distui.cluster.settings import ClusterSettings
-from distui.cluster.taken import Taken, take
+from distui.cluster.start.taken import Taken, take
 from distui.doctor.checks import IDLE, check_hosts
 from distui.doctor.choice import Choice
 from distui.doctor.finding import CheckRow

@@ -14,8 +14,8 @@ import subprocess
 import threading
 import time
 
-from distui.agent.processes import environment, read
-from distui.agent.ras_talk import samples
+from distui.agent.ranks.processes import environment, read
+from distui.agent.ranks.ras_talk import samples
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates

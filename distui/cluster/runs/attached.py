@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from distui.cluster.attach.beside import Beside
 from distui.cluster.attach.following import LeftBehind, Leftover, Over, follow_run, open_run
 from distui.cluster.attach.places import RunLocation
-from distui.cluster.beside import Beside
-from distui.cluster.ended_run import EndedRun
 from distui.cluster.hosts.connecting import Connect
-from distui.cluster.run import Run
+from distui.cluster.runs.ended_run import EndedRun
+from distui.cluster.runs.run import Run
 from distui.cluster.settings import ClusterSettings
 from distui.copies import copy_folder
 from distui.runs.control.controller import RunController

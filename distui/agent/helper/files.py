@@ -5,7 +5,7 @@
 import os
 import stat
 
-from distui.agent.wire import READ, Out
+from distui.agent.helper.wire import READ, Out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates

@@ -1,0 +1,1 @@
+"""The program that distui runs on each host while a run lives: logs, exits and measurements through one channel."""

@@ -1,0 +1,1 @@
+"""Runs as a program sees them: listed, followed, waited for, ended. What comes out are `Run` and `EndedRun`."""
