@@ -184,7 +184,9 @@ class Training:
         file, seed = self.args.checkpoint, self.args.seed
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as parts:
-                if damaged := parts.testzip():  # by checksums, which torch does not look at
+                damaged = parts.testzip()  # by checksums, which torch does not look at
+                folders = any(part.external_attr & 0x10 for part in parts.infolist())  # of these torch reads nothing
+                if damaged or folders:
                     raise zipfile.BadZipFile(damaged)
             saved: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         except (RuntimeError, ValueError, KeyError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile, zlib.error):

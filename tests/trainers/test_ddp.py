@@ -167,8 +167,15 @@ def test_a_damaged_file_is_not_gone_on_with(tmp_path: Path, alone: torch.device)
     whole = path.read_bytes()
     with zipfile.ZipFile(path) as parts:
         largest = max(parts.infolist(), key=lambda part: part.file_size)
-    for place in (whole.index(b"images"), largest.header_offset + 200, largest.header_offset + largest.file_size // 2):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    listed = whole.rindex(largest.filename.encode()) - 46
+    changes = [
+        (whole.index(b"images"), 1),
+        (largest.header_offset + 200, 1),
+        (largest.header_offset + largest.file_size // 2, 1),
+        (listed + 38, 16),  # what makes a folder of it
+    ]
+    for place, bit in changes:
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
         with pytest.raises(ddp.CheckpointError, match="is not a checkpoint, or damaged"):
             begun(alone, "--checkpoint", str(path))
 
