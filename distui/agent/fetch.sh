@@ -54,7 +54,8 @@ until said=$(whole own 2>&1); do
 done
 had
 # Somebody may have removed the data alone. What is no folder of ours is not removed, and said before the fetch.
-if [ -d "$dir" ] && [ ! -L "$dir" ]; then said=$(rm -rf -- "$dir" 2>&1) || fail "$said"
+if [ -L "$dir/data" ]; then fail "$dir/data is a link that leads nowhere: is its disk mounted?"
+elif [ -d "$dir" ] && [ ! -L "$dir" ]; then said=$(rm -rf -- "$dir" 2>&1) || fail "$said"
 elif [ -e "$dir" ] || [ -L "$dir" ]; then fail "$dir is in the way: it is no folder with data in it"
 fi
 

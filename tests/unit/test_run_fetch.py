@@ -111,6 +111,19 @@ def test_data_that_was_removed_alone_is_fetched_again(host: Host, web: Web) -> N
     assert host.left == ["k/about", "k/data"]
 
 
+def test_data_that_was_moved_to_a_disk_that_is_not_there_now(host: Host, web: Web) -> None:
+    """The link that was put in its place stays, and a disk that may be too small is not filled."""
+    web.files["/a"] = BIG
+    assert host.fetch(f"{web.url}/a", sha=sha(BIG)).returncode == 0
+    (host.dir / "data").unlink()
+    (host.dir / "data").symlink_to(host.home / "nowhere")
+    web.asked.clear()
+    done = host.fetch(f"{web.url}/a", sha=sha(BIG))
+    said = f"{host.dir}/data is a link that leads nowhere: is its disk mounted?\n"
+    assert (done.returncode, done.stderr, web.asked) == (1, said, [])
+    assert (host.dir / "data").is_symlink()
+
+
 @pytest.mark.parametrize("link", [True, False])
 def test_what_is_in_the_way_is_said_before_the_fetch(host: Host, web: Web, link: bool) -> None:
     """A link that leads nowhere (a disk that is not mounted) and a file are not removed; nothing is asked for."""
