@@ -1,24 +1,32 @@
-"""CPU of printing help: what every shell completion, script and curious user pays first."""
+"""CPU of printing help, and of an empty `ps`: what every shell completion, script and curious user pays first."""
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 from bench.measure import Rival, command, in_turns
 from bench.peers import Peers
 from bench.report import Target, note, table, title
 
-LIMIT = 0.1
-"""Seconds of CPU `distui --help` and `distui ps --help` may cost."""
+HELP, EMPTY = 0.06, 0.1
+"""Seconds of CPU that `distui --help` may cost, and `distui ps` without hosts and runs."""
 
 
 def measure(peers: Peers, *, quick: bool) -> None:
-    """`distui --help` and `distui ps --help` beside the others' help and Python itself."""
+    """`distui --help`, `distui ps --help` and an empty `distui ps` beside the others' help and Python itself."""
     title("help: CPU of printing it")
+    with tempfile.TemporaryDirectory(prefix="distui-bench-") as home:
+        _measure(peers, Path(home), quick=quick)
+
+
+def _measure(peers: Peers, home: Path, *, quick: bool) -> None:
     mine = _distui()
     rivals = [_rival("distui --help", *mine, "--help"), _rival("distui ps --help", *mine, "ps", "--help")]
+    empty = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    rivals.append(Rival("distui ps", lambda: command((*mine, "ps"), env=empty, cwd=home)))
     rivals += [
         _rival("python -c pass", sys.executable, "-c", "pass"),
         _rival("python -c 'import click'", sys.executable, "-c", "import click"),
@@ -29,8 +37,8 @@ def measure(peers: Peers, *, quick: bool) -> None:
         else:
             note(f"{name}: {peers.missing[name]}")
     taken = in_turns(rivals, 7 if quick else 25)
-    table(taken, "distui --help", [Target("", "cpu", LIMIT)])
-    table({n: s for n, s in taken.items() if n == "distui ps --help"}, "distui ps --help", [Target("", "cpu", LIMIT)])
+    table(taken, "distui --help", [Target("", "cpu", HELP)])
+    table({n: s for n, s in taken.items() if n == "distui ps"}, "distui ps", [Target("", "cpu", EMPTY)])
 
 
 def _distui() -> tuple[str, ...]:

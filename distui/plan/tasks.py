@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import shlex
 from collections.abc import Mapping
 
 from distui.frozen import frozen
 from distui.plan import checks
-from distui.plan.command import docker, insight, limit, process, tf, torchrun
+from distui.plan.command import docker_run, insight, limit, process, tf, torchrun
 from distui.plan.command.env import HOSTFILE, RankSlot, placeholders, task_env
+from distui.plan.command.folders import run_folder
 from distui.plan.content import mounts
 from distui.plan.content.code import code_folder, code_workdir
 from distui.plan.labels import TaskLabels, to_labels
@@ -199,18 +199,12 @@ def _labels(draft: Draft, shared: TaskLabels, slot: RankSlot, index: int, engine
     )
 
 
-def run_folder(home: str, host: str, run_id: str) -> str:
-    """The run's private folder on a host; hosts may share a home or be one machine, so their names are in it."""
-    safe = re.sub(r"[^A-Za-z0-9._@-]", "_", host)
-    return f"{home.rstrip('/')}/.local/state/distui/hosts/{safe if safe.strip('.') else '_'}/{run_id}"
-
-
 def _command(draft: Draft, slot: RankSlot, task: Task) -> tuple[str, ...]:
     """The program of a task, with placeholders filled in."""
     job, place, rendezvous = draft.job, slot.place, draft.rendezvous
     command = _filled(job.command, placeholders(job, draft.backend, slot, rendezvous))
     if job.launcher != "torchrun":
-        return docker.shell_command(command)
+        return docker_run.shell_command(command)
     return torchrun.argv(
         dataclasses.replace(job, command=command),
         rendezvous,
@@ -241,7 +235,7 @@ def _start(draft: Draft, slot: RankSlot, task: Task, command: tuple[str, ...]) -
         workdir = code_workdir(job, sources)
         return process.start(task, command, workdir=process.workdir(workdir, place.facts.home))
     by_index = {g.index: g for g in place.gpus}
-    container = docker.Container(
+    container = docker_run.Container(
         engine=task.engine,
         engine_command=task.engine_command,
         name=task.container,
@@ -259,4 +253,4 @@ def _start(draft: Draft, slot: RankSlot, task: Task, command: tuple[str, ...]) -
             *(insight.flags(task.insight, task.run_dir) if task.insight else ()),
         ),
     )
-    return docker.run_argv(job, container)
+    return docker_run.run_argv(job, container)

@@ -17,10 +17,12 @@ import pytest
 from distui.errors import CheckFailed, HostCommandError
 from distui.plan.content.code import STORE
 from distui.plan.model import CodePlan
+from distui.runs.code import call as calling
 from distui.runs.code import send as sending
+from distui.runs.code.call import clean
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.scan import scan
-from distui.runs.code.send import CodeSender, Sent, clean
+from distui.runs.code.send import CodeSender, Sent
 from distui.runs.code.source import CodeSource
 from distui.runs.hosts.link import HostLink
 
@@ -115,7 +117,7 @@ async def test_a_tree_arrives_as_it_is_and_once(place: Place, code: Path) -> Non
 def answers(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
     """Have the host answer each of our lines so: it lies, or its program is of another version."""
     program = "import sys\n" + "".join(f"sys.stdin.buffer.readline()\nprint({line!r}, flush=True)\n" for line in lines)
-    monkeypatch.setattr(sending, "_program", program.encode)
+    monkeypatch.setattr(calling, "program", program.encode)
 
 
 @pytest.mark.parametrize("want", [["f" * 64], None])
@@ -178,7 +180,7 @@ async def test_a_long_answer_in_small_pieces_is_read_once(place: Place) -> None:
         async def read(self) -> bytes:
             return pieces.pop(0)
 
-    call = sending._Call(place.link, None, Channel())  # type: ignore[arg-type]
+    call = calling.Call(place.link, None, Channel())  # type: ignore[arg-type]
     call._rest = line = Line()
     assert await call._line() == b"x" * 1_000_000
     assert bytes(line) == b"rest" and line.searched < 2_000_000
@@ -241,9 +243,9 @@ async def test_a_host_that_has_the_tree_is_told_its_id_only(
     source = source_of(code)
     await place.give(source)
     begun = b"def hashed(path: bytes) -> str:"
-    program = sending._program().replace(begun, begun + b"\\n    raise SystemExit(9)")
-    assert program != sending._program()
-    monkeypatch.setattr(sending, "_program", lambda: program)
+    program = calling.program().replace(begun, begun + b"\\n    raise SystemExit(9)")
+    assert program != calling.program()
+    monkeypatch.setattr(calling, "program", lambda: program)
     (code / "train.py").write_text("print('two')!\n")
     assert await place.give(source_of(code), "r2") == Sent(1, 14)
     monkeypatch.setattr(type(source.tree), "listed", None)
@@ -302,8 +304,8 @@ async def test_a_full_disk_is_told_before_anything_is_sent(
     place: Place, code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the path, what is needed and what is free."""
-    program = sending._program().replace(b"disk.f_bavail * disk.f_frsize", b"4096")
-    monkeypatch.setattr(sending, "_program", lambda: program)
+    program = calling.program().replace(b"disk.f_bavail * disk.f_frsize", b"4096")
+    monkeypatch.setattr(calling, "program", lambda: program)
     with pytest.raises(
         HostCommandError, match=r"demo1: no space for the code in .*: 6\d\d kB needed, 4.1 kB free"
     ) as it:
@@ -320,9 +322,9 @@ async def test_a_disk_that_fills_up_under_way_leaves_nothing(
     await place.give(before)
     (code / "new.py").write_text("y" * 300_000)
     full = b"raise OSError(errno.ENOSPC, str(), path)"
-    program = sending._program().replace(b"done = os.write(file, piece)", full)
-    assert program != sending._program()
-    monkeypatch.setattr(sending, "_program", lambda: program)
+    program = calling.program().replace(b"done = os.write(file, piece)", full)
+    assert program != calling.program()
+    monkeypatch.setattr(calling, "program", lambda: program)
     with pytest.raises(HostCommandError, match=r"demo1: no space for the code in .*/\.new-.*/tree/new.py"):
         await place.give(source_of(code), "r2")
     assert place.names() == {before.tree.id}
@@ -417,9 +419,9 @@ async def test_a_copy_whose_answer_was_lost_is_made_again(place: Place, code: Pa
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program on the host that looks often whether it is still wanted, and waits half a second for contents."""
-    program = sending._program().replace(b"LOOK = 5", b"LOOK = 0.05").replace(b"SILENT = 60", b"SILENT = 0.5")
-    assert len(program) != len(sending._program())
-    monkeypatch.setattr(sending, "_program", lambda: program)
+    program = calling.program().replace(b"LOOK = 5", b"LOOK = 0.05").replace(b"SILENT = 60", b"SILENT = 0.5")
+    assert len(program) != len(calling.program())
+    monkeypatch.setattr(calling, "program", lambda: program)
 
 
 @pytest.mark.usefixtures("hasty")

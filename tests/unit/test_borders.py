@@ -142,6 +142,12 @@ def test_a_verb_loads_what_it_needs(fresh_python: Callable[[str], str], words: l
     assert fresh_python(CALL.format(words=words, heavy=heavy)).splitlines()[-1] == str(loaded)
 
 
+def test_a_list_of_runs_loads_nothing_that_starts_one(fresh_python: Callable[[str], str]) -> None:
+    """`distui ps` is typed often: it needs neither plans, nor code, nor what removes what launches left."""
+    heavy = ("distui.plan.tasks", "distui.runs.code.source", "distui.runs.launch.sweep", "distui.runs.attempt.attempt")
+    assert fresh_python(CALL.format(words=["ps"], heavy=heavy)).splitlines()[-1] == "[]"
+
+
 def test_patterns_are_compiled_when_they_are_used() -> None:
     """At the top of a module there is `regex`, never `re.compile`. What travels to hosts imports nothing of distui."""
     compiling = r"re\s*\.\s*compile"

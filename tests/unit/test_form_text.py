@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from distui.errors import SpecError
-from distui.plan.command.docker import shell_command
+from distui.plan.command.docker_run import shell_command
 from distui.spec.job.job import Job
 from distui.spec.job.read_job import read_job
 from distui.spec.job.variables import expand_text

@@ -10,7 +10,7 @@ from distui.cli import wiring
 from distui.cli.console import Console, confirm
 from distui.cli.settings import Settings
 from distui.errors import DistuiError, ExitCode
-from distui.runs.code import send
+from distui.runs.code import call
 from distui.runs.hosts.discover import home_of
 from distui.runs.hosts.link import HostLink
 from distui.session import Connector
@@ -56,7 +56,7 @@ async def _clean(connector: Connector, host: str) -> Mapping[str, int] | DistuiE
         session = await connector.connect(host)
         link = HostLink(connector, host, session=session)
         try:
-            return await send.clean(link, await home_of(session.run, host))
+            return await call.clean(link, await home_of(session.run, host))
         finally:
             await link.close()
     except DistuiError as exc:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from distui.cluster.attach import leftover, places
 from distui.cluster.attach.front_end import Ended, FrontEnd
 from distui.cluster.attach.places import RunLocation
-from distui.cluster.attach.sweeping import SweptRun, sweep_run, under_way, whose
+from distui.cluster.attach.sweeping import SweptRun, sweep_run
 from distui.cluster.settings import ClusterSettings
 from distui.facts.host import Trouble
 from distui.identity import owner
-from distui.runs.hosts.launches import Launch, find_launches
+from distui.runs.hosts.launches import Launch, find_launches, under_way, whose
 from distui.runs.report.states import ENDED
 from distui.runs.report.summary import summary
 from distui.runs.store.end_record import launch_here

@@ -9,14 +9,13 @@ from dataclasses import replace
 
 from distui.cluster.attach import places
 from distui.cluster.attach.places import Asked, RunLocation, open_here
-from distui.cluster.attach.sweeping import under_way, whose
 from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings
 from distui.errors import NotFound
 from distui.facts.host import Trouble
 from distui.identity import owner
 from distui.runs.hosts.discover import FoundRun
-from distui.runs.hosts.launches import Launch, ended, find_launches
+from distui.runs.hosts.launches import Launch, ended, find_launches, under_way, whose
 from distui.runs.report.history import stored_row
 from distui.runs.store.end_record import EndRecord, launch_here
 from distui.session import Connector

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from distui.cluster.attach.live_run import Live, attach
 from distui.cluster.attach.places import RunLocation, find
-from distui.cluster.attach.sweeping import SweptRun, sweep_run, under_way, whose
+from distui.cluster.attach.sweeping import SweptRun, sweep_run
 from distui.cluster.settings import ClusterSettings
 from distui.errors import ContactLost, UsageError
 from distui.facts.host import Trouble
@@ -14,7 +14,7 @@ from distui.frozen import frozen
 from distui.identity import owner
 from distui.runs.control.onlooker import read_by
 from distui.runs.control.stopping import stop_found
-from distui.runs.hosts.launches import find_launches
+from distui.runs.hosts.launches import find_launches, under_way, whose
 from distui.runs.hosts.readers import reader_id
 from distui.runs.store.end_record import launch_here
 from distui.runs.store.runs import StoredRun

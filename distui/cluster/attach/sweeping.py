@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from distui.frozen import frozen
-from distui.runs.hosts.launches import Launch
 from distui.runs.launch.sweep import sweep
 from distui.runs.lines.events import Level
-from distui.runs.lines.text import safe
 from distui.runs.store.end_record import launch_here
 from distui.runs.store.recorded import stored_plan
 from distui.runs.store.runs import StoredRun
@@ -72,13 +70,3 @@ def _files(stored: StoredRun | None, token: str) -> tuple[tuple[str, str], ...]:
     if plan is None or not plan.rendezvous_host_path or not plan.tasks or launch_here(stored) != token:
         return ()
     return ((plan.tasks[0].host, plan.rendezvous_host_path),)
-
-
-def under_way(launches: Iterable[Launch], dead: str) -> tuple[Launch, ...]:
-    """Launches that may be alive; that with the token `dead` is known not to be."""
-    return tuple(one for one in launches if not one.dead and one.token != dead)
-
-
-def whose(launch: Launch) -> str:
-    """Whose launch it is and since when, in words."""
-    return f"{safe(launch.owner)[:100] or 'an unknown user'} since {safe(launch.since)[:40] or '?'}"

@@ -6,34 +6,20 @@ Asking and sending are two steps, so that all hosts have said that it fits befor
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from functools import cache
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
 
-from distui.agent import bundle as helper
-from distui.amounts import size_words
-from distui.codec import read
-from distui.errors import CheckFailed, DistuiError, HostCommandError, SessionLost
-from distui.facts.values import loads
+from distui.errors import HostCommandError, SessionLost
 from distui.frozen import frozen
 from distui.plan.content.code import COPY, is_copied, store
-from distui.plan.content.tree import readable
+from distui.runs.code.call import KEEP, Call, changed
 from distui.runs.code.scan import pieces
 from distui.runs.code.source import CodeSource
 from distui.runs.hosts.link import HostLink
-from distui.session import ByteChannel, Session
 
-KEEP = 4
-"""Trees that no run uses and that stay on a host, so that the next run is sent changed files only."""
-ANSWER_SECONDS = 600.0
-"""How long a host may be busy with hashing or copying before it counts as hanging."""
 BATCH = 1 << 20
 """Bytes read at a time, off the loop."""
 _TRIES = 3
-_LINE = 64 << 20
 
 
 @frozen
@@ -71,7 +57,7 @@ class CodeSender:
             "copy": f"{run_dir}/{COPY}" if copied else "",
             "keep": KEEP,
         }
-        self._call: _Call | None = None
+        self._call: Call | None = None
         self._want: tuple[str, ...] = ()
 
     async def ask(self) -> int:
@@ -89,7 +75,7 @@ class CodeSender:
         return sum(by_hash[sha].size for sha in self._want)
 
     async def _ask(self) -> None:
-        self._call = await _Call.open(self._link, self._give_up)
+        self._call = await Call.open(self._link, self._give_up)
         answer = await self._call.ask(self._request)
         if answer.state == "list":
             answer = await self._call.tell(self._source.tree.listed)
@@ -142,9 +128,9 @@ class CodeSender:
                         yield bytes(waiting)
                         waiting.clear()
             except OSError as exc:
-                raise _changed(entry.path) from exc
+                raise changed(entry.path) from exc
             if left:
-                raise _changed(entry.path)
+                raise changed(entry.path)
         if waiting:
             yield bytes(waiting)
 
@@ -159,151 +145,3 @@ class CodeSender:
         if self._call is not None:
             await self._call.close()
             self._call = None
-
-
-async def clean(link: HostLink, home: str, *, keep: int = 0) -> Mapping[str, int]:
-    """Remove what was sent in part, and the trees on a host that no run uses but for the newest `keep`.
-
-    `trees` and `bytes` removed, `used` still there.
-    """
-    call = await _Call.open(link, None)
-    try:
-        reply = await call.ask({"do": "clean", "root": store(home), "keep": keep})
-        return {"trees": reply.trees, "bytes": reply.bytes, "used": reply.used}
-    finally:
-        await call.close()
-
-
-@frozen
-class _Answer:
-    """What the program on a host says in one line; `agent/code.py` writes it, but a host may say anything."""
-
-    state: Literal["list", "have", "want", "done", "error"]
-    want: tuple[str, ...] | None = None
-    """Hashes of the contents that are to be sent."""
-    sent: int = 0
-    bytes: int = 0
-    trees: int = 0
-    used: int = 0
-    code: str = ""
-    path: str = ""
-    words: str = ""
-    need: int | None = None
-    free: int = 0
-
-
-class _Call:
-    """One conversation with the program on a host."""
-
-    def __init__(self, link: HostLink, session: Session, channel: ByteChannel) -> None:
-        self._link = link
-        self._session = session
-        self._channel = channel
-        self._rest = bytearray()
-        self.done = False
-        """Whether nothing more is waited for. It may still remove older trees."""
-
-    @classmethod
-    async def open(cls, link: HostLink, give_up: float | None) -> _Call:
-        session = await link.session(give_up=give_up)
-        try:
-            return cls(link, session, await session.open(helper.take(_program())))
-        except SessionLost as exc:
-            link.lost(session, exc)
-            raise
-
-    async def ask(self, request: Mapping[str, Any]) -> _Answer:
-        return await self.tell(_program() + json.dumps(request).encode() + b"\n")
-
-    async def tell(self, words: bytes) -> _Answer:
-        """Its answer to these."""
-        with suppress(SessionLost):  # what it says, or that it says nothing, is reported below
-            await self._channel.write(words)
-        return await self.answer()
-
-    async def write(self, data: bytes) -> None:
-        await self._channel.write(data)
-
-    async def answer(self) -> _Answer:
-        """The next answer. Raises HostCommandError for an error in it, CheckFailed when a file changed under way."""
-        host = self._link.host
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                line = await self._line()
-        except TimeoutError as exc:
-            raise HostCommandError(host, f"{host}: the code was not taken within {ANSWER_SECONDS:g} s") from exc
-        try:
-            answer = read(_Answer, loads(line))
-        except ValueError as exc:
-            raise _silent(host, await self._last_words(), line) from exc
-        if answer.state == "error":
-            raise _refused(host, answer)
-        return answer
-
-    def lost(self, error: SessionLost) -> None:
-        self._link.lost(self._session, error)
-
-    async def _line(self) -> bytes:
-        seen, end = 0, -1
-        while (end := self._rest.find(b"\n", seen)) < 0 and len(self._rest) < _LINE:
-            seen = len(self._rest)
-            data = await self._channel.read()
-            if not data:
-                break
-            self._rest += data
-        line = bytes(self._rest[: end if end >= 0 else None])
-        del self._rest[: len(line) + 1]
-        return line
-
-    async def _last_words(self) -> str:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(5):
-                await self._channel.wait()
-        lines = self._channel.stderr_tail().decode("utf-8", "replace").strip().splitlines()
-        return readable(lines[-1])[:300] if lines else ""
-
-    async def close(self) -> None:
-        """End it: the program sees the end of its input, removes what is half made, and ends."""
-        with suppress(DistuiError):
-            await self._channel.write_eof()
-        if self.done:
-            await self._channel.close()
-            return
-        with suppress(TimeoutError, DistuiError):
-            async with asyncio.timeout(20):
-                await self._channel.wait()
-        await self._channel.close()
-
-
-@cache
-def _program() -> bytes:
-    """It comes on stdin, and the same buffered stdin goes on to its `main`."""
-    return helper.bundle("code_store", "code")
-
-
-def _silent(host: str, said: str, line: bytes) -> HostCommandError:
-    hint = "`code:` needs python3 on the host; without it have the code there and mount it with `volumes`"
-    answer = f"it answers {readable(line[:100].decode('utf-8', 'replace'))}" if line else "python3 said nothing"
-    message = f"{host}: the code can't be put there: {said or answer}"
-    return HostCommandError(host, message, hint=hint if "python3" in message else "")
-
-
-def _refused(host: str, answer: _Answer) -> DistuiError:
-    path = readable(answer.path)
-    if answer.code == "changed":
-        return _changed(path)
-    if answer.code == "silent":  # we slept, or our bytes went nowhere
-        return SessionLost(host, f"{host}: it heard nothing of the code for a while")
-    if answer.code == "disk_full":
-        room = f": {size_words(answer.need)} needed, {size_words(answer.free)} free" if answer.need is not None else ""
-        words = f"{host}: no space for the code in {path}{room}"
-        hint = f"`distui hosts clean {host}` removes code that no run uses; or free some space there"
-        return HostCommandError(host, words, hint=hint, code="disk_full")
-    why = readable(answer.words or answer.code) or "it does not say why"
-    return HostCommandError(host, f"{host}: can't put the code there: {path}: {why}")
-
-
-def _changed(path: str) -> CheckFailed:
-    return CheckFailed(
-        f"code: {readable(path)} changed since the plan was made; nothing was switched", hint="start again"
-    )

@@ -14,9 +14,9 @@ from distui.facts.host import Trouble
 from distui.facts.values import as_object, integer, loads
 from distui.frozen import frozen
 from distui.plan.command import docker, process
+from distui.plan.command.folders import run_folder as planned_folder
 from distui.plan.command.limit import reached
 from distui.plan.labels import MOST_RANKS, TaskLabels, task_from_labels
-from distui.plan.tasks import run_folder as planned_folder
 from distui.regex import regex
 from distui.runs.hosts.asking import ask_each, run_with_retries
 from distui.runs.lines.text import safe

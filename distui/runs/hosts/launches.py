@@ -130,3 +130,13 @@ def ended(launches: Iterable[Launch], *, token: str = "", owner: str = "") -> La
     best = max(candidates, key=lambda one: (one.owner == owner, one.since), default=None)
     starts = best is not None and not meant and any(not one.dead and one.owner == best.owner for one in launches)
     return None if starts else best
+
+
+def under_way(launches: Iterable[Launch], dead: str) -> tuple[Launch, ...]:
+    """Launches that may be alive; that with the token `dead` is known not to be."""
+    return tuple(one for one in launches if not one.dead and one.token != dead)
+
+
+def whose(launch: Launch) -> str:
+    """Whose launch it is and since when, in words."""
+    return f"{safe(launch.owner)[:100] or 'an unknown user'} since {safe(launch.since)[:40] or '?'}"

@@ -8,7 +8,7 @@ from itertools import chain
 from distui.facts.host import Trouble
 from distui.frozen import frozen
 from distui.plan.command.docker import sizes
-from distui.plan.tasks import run_folder
+from distui.plan.command.folders import run_folder
 from distui.runs.hosts.asking import ask_each
 from distui.runs.hosts.discover import FoundTask, find_runs
 from distui.session import Connector, Session

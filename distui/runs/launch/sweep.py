@@ -13,7 +13,7 @@ from dataclasses import field
 from distui.errors import DistuiError
 from distui.frozen import frozen
 from distui.plan.labels import token_of
-from distui.runs.code.send import KEEP, clean
+from distui.runs.code.call import KEEP, clean
 from distui.runs.hosts import lease, marks
 from distui.runs.hosts.discover import home_of
 from distui.runs.hosts.folder import LAUNCH_FILE, LAUNCHED_FILE, TOKEN_IN

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from distui.errors import HostCommandError, SessionLost
 from distui.facts.host import Trouble
 from distui.plan.command import docker, process
+from distui.plan.command.docker_run import sweep
 from distui.plan.command.env import env_file_text
 from distui.plan.command.insight import folder_of
 from distui.plan.content.code import COPY, home_of_folder
@@ -287,7 +288,7 @@ class HostRun(HostAccess):
         self.waiters |= readers.waiters_of(done.text)
         if _is_left(done) and self._image is not None:
             names = [COPY, *(PurePosixPath(folder_of("", task.index)).name for task in self.tasks)]
-            await self.run_repeatable(docker.sweep(self.first.engine_command, self._image, await self.run_dir(), names))
+            await self.run_repeatable(sweep(self.first.engine_command, self._image, await self.run_dir(), names))
             done = await self.run_repeatable(argv)
         if (
             self.claim.leased or not self.claim.taken
