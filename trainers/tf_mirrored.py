@@ -120,7 +120,7 @@ def load(folder: Path | None) -> tuple[Images, Images]:
     if folder is not None:
         sets = [[read_idx(folder / f"{part}-{kind}-ubyte") for kind in KINDS] for part in ("train", "t10k")]
         for images, classes in sets:
-            check(folder, images, classes)
+            check(folder, images, classes, sets[0][0].shape[1:])
         train, test = ((images[..., None], classes.astype(np.int64)) for images, classes in sets)
         return train, test
     digits = np.loadtxt(DIGITS, np.uint8, delimiter=",")  # 8 x 8 pixels of 0 to 16 in a line, then the digit
@@ -129,11 +129,13 @@ def load(folder: Path | None) -> tuple[Images, Images]:
     return (images[~fifth], classes[~fifth]), (images[fifth], classes[fifth])
 
 
-def check(folder: Path, images: Any, classes: Any) -> None:
-    """Raise ValueError for images that the network can't learn, or that are not those of the classes."""
+def check(folder: Path, images: Any, classes: Any, size: Any) -> None:
+    """Raise ValueError for images that the network can't learn, that are not of that size, or not of the classes."""
     shape = tuple(images.shape)
     if len(shape) != 3 or not shape[0] or min(shape[1:]) < 2:
         raise ValueError(f"{folder}: images of shape {shape}; needed are some of at least 2 x 2: (n, rows, columns)")
+    if shape[1:] != tuple(size):
+        raise ValueError(f"{folder}: images of {shape[1:]} to test with, and of {tuple(size)} to learn from")
     if tuple(classes.shape) != shape[:1]:
         raise ValueError(f"{folder}: {shape[0]} images, but classes of shape {tuple(classes.shape)}: fetch both again")
     if int(classes.max()) > 9:

@@ -268,6 +268,16 @@ def test_images_that_can_t_be_learnt_are_told_before_the_ranks_meet(
         program.load(tmp_path)
 
 
+@pytest.mark.parametrize("program", [mnist, ddp, allreduce_sgd], ids=["mnist", "ddp", "allreduce_sgd"])
+def test_images_to_test_with_are_as_large_as_the_others(tmp_path: Path, program: ModuleType) -> None:
+    """Else all epochs were learnt, and then a traceback came in place of the accuracy."""
+    for part, rows in (("train", 3), ("t10k", 4)):
+        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(idx((2, rows, 3), bytes(6 * rows)))
+        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(idx((2,), bytes(2)))
+    with pytest.raises(ValueError, match=r"images of \(4, 3\) to test with, and of \(3, 3\) to learn from"):
+        program.load(tmp_path)
+
+
 @pytest.mark.parametrize(
     "content",
     [
