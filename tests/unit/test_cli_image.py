@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from distui.cli.jobs.images import PushLines, words
+from distui.errors import HostCommandError, HostUnreachable
 from distui.runs.images.push import Pushed
+from distui.session import Completed
 
 HOSTS = "version: 1\nhosts:\n  n[1-3]: {}\n  p1: {docker: process}\n"
 
@@ -35,6 +39,26 @@ def test_mistakes(cli: Any, args: tuple[str, ...], said: str) -> None:
     done = cli("image", *args)
     assert done.code in (2, 7)
     assert said.lower() in done.err.lower()
+
+
+def test_a_host_that_does_not_say_what_it_has_is_asked_once(cli: Any, fake_hosts: Any) -> None:
+    """It is told with its reason, as one that can't be reached is; the others are served."""
+    Path("hosts.yaml").write_text(HOSTS)
+    asked: list[str] = []
+    facts = {"Id": "sha256:" + "a" * 64, "RootFS": {"Layers": ["sha256:" + "b" * 64]}, "Size": 5, "Config": {}}
+
+    def answer(host: str, argv: Sequence[str]) -> Completed:
+        asked.append(host)
+        if host == "n2":
+            raise HostCommandError(host, "n2: docker did not finish within 15 s", code="command_timeout")
+        return Completed(tuple(argv), 0, json.dumps(facts).encode(), b"")
+
+    fake_hosts(answer, n3=HostUnreachable("n3", "n3 refuses connections"))
+    done = cli("image", "push", "a:1")
+    assert done.code == 1
+    assert "n2  failed: n2: docker did not finish within 15 s\nn3  failed: n3 refuses connections\n" in done.err
+    assert "2 of 2 hosts did not get a:1" in done.err
+    assert asked.count("n2") == 1
 
 
 @pytest.mark.parametrize(

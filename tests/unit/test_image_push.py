@@ -8,11 +8,13 @@ import io
 import json
 import tarfile
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from distui.errors import HostCommandError, SessionLost
 from distui.facts.image import ImageFacts
+from distui.runs.hosts.discover import LIST_SECONDS
 from distui.runs.images import push as image_push
 from distui.runs.images.local_engine import LocalSession
 from distui.runs.images.push import Engine, Pushed, push_image
@@ -184,6 +186,20 @@ async def test_read_once_for_all() -> None:
     assert found["a"].sent == a.received[0] > 3_000_000
     states = [p.state for p in pushed_to if p.host == "a"]
     assert [s for i, s in enumerate(states) if states[i - 1 : i] != [s]] == ["sending", "loading", "loaded"]
+
+
+async def test_who_does_not_say_what_it_has_is_waited_for_as_for_a_list() -> None:
+    """A docker that hangs or prints without end is given up as soon as everywhere else."""
+    machine, limits = Machine("h2"), list[float | None]()
+    run = machine.run
+
+    async def noted(argv: Sequence[str], *, timeout: float | None = 60.0, **more: Any) -> Completed:
+        limits.append(timeout)
+        return await run(argv, **more)
+
+    machine.run = noted  # type: ignore[method-assign, assignment]
+    assert await machine.engine.find(IMAGE) is None
+    assert limits == [LIST_SECONDS]
 
 
 async def test_who_has_it_is_left_alone() -> None:

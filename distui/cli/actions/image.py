@@ -73,14 +73,17 @@ async def _push(settings: Settings, out: Console, wanted: ImageRequest) -> int:
         engines, lost = await engines_of(connector, wanted)
         found = await find_image(engines, wanted.image)
         source, facts = image_source(engines, found | lost, wanted)
-        targets = [e for e in engines if e.name != source.name and e.name in wanted.names]
+        lost |= {name: error for name, error in found.items() if isinstance(error, HostError)}
+        targets = [e for e in engines if e.name in wanted.names - {source.name, *lost}]
         if not await _allowed(settings, out, wanted.image, facts, targets, found):
             out.say("distui: nothing was copied")
             return ExitCode.INTERRUPTED
         out.say(f"distui: {wanted.image} from {source.name} to {counted(len(targets), 'host')}", "dim")
         lines = PushLines(out, settings.output)
-        results = list(await push_image(wanted.image, source, facts, targets, lines.show))
-    results += [Pushed(h, "failed", words=e.message) for h, e in lost.items() if h in wanted.names and h != source.name]
+        failed = [Pushed(h.name, "failed", words=lost[h.name].message) for h in wanted.hosts if h.name in lost]
+        for one in failed:
+            lines.show(one)
+        results = [*await push_image(wanted.image, source, facts, targets, lines.show), *failed]
     _report(settings, out, wanted.image, source.name, facts, results)
     return ExitCode.OK if all(r.ok for r in results) else ExitCode.RANK_FAILED
 

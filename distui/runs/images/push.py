@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Literal, Protocol
 
 from distui.amounts import duration
@@ -22,6 +23,7 @@ from distui.facts.image import ImageFacts, read_images, shared_layers
 from distui.frozen import frozen
 from distui.plan.command import docker
 from distui.regex import regex
+from distui.runs.hosts.discover import LIST_SECONDS
 from distui.runs.images.archive import ImageReader, Piece, wanted
 from distui.runs.images.find import find_image
 from distui.runs.images.manifest import tagged
@@ -39,6 +41,8 @@ QUIET = 1800.0
 """Seconds a source may give nothing: Docker before 25 writes all of an image to its disk before the first byte."""
 LOAD_TIMEOUT = 3600.0
 """Seconds an engine may unpack after the last byte."""
+LOADED_SECONDS = 60.0
+"""Seconds it may take then to say that it has the image: its disk may be busy."""
 
 _LOADED = regex(r"Loaded image(?:\(s\))?: ([A-Za-z0-9][\x21-\x7e]*)")
 
@@ -65,9 +69,11 @@ class Engine:
     command: tuple[str, ...]
     session: EngineSession
 
-    async def find(self, image: str) -> ImageFacts | None:
-        """The image on that machine, None when it is not there. Raises HostError."""
-        return await find_image(self.session.run, self.name, self.command, image)
+    async def find(self, image: str, *, within: float = LIST_SECONDS) -> ImageFacts | None:
+        """The image on that machine, None when it is not there. Raises HostError, also where it does not say `within`
+        so many seconds.
+        """
+        return await find_image(partial(self.session.run, timeout=within), self.name, self.command, image)
 
 
 @frozen
@@ -291,10 +297,10 @@ class _Lane:
 
         podman puts `localhost/` before short names. Its own images get another id in Docker's form: the layers count.
         """
-        there = await self.engine.find(image)
+        there = await self.engine.find(image, within=LOADED_SECONDS)
         if (there is None or there.layers != self.facts.layers) and (came := _LOADED.search(self._said)):
             await self.engine.session.run(docker.tag(self.engine.command, came[1], image))
-            there = await self.engine.find(image)
+            there = await self.engine.find(image, within=LOADED_SECONDS)
         return there is not None and (there.id == self.facts.id or there.layers == self.facts.layers)
 
     async def _send(self, channel: ByteChannel) -> str | None:
