@@ -19,7 +19,8 @@ from distui.cli.actions.ssh import become
 from distui.cli.runs.execs import END, VARIABLE
 from distui.cluster.backend.backend_hosts import ssh_login
 from distui.cluster.hosts.selection import host_named
-from distui.errors import DistuiError, NotFound, UsageError
+from distui.errors import ContactLost, DistuiError, NotFound, UsageError
+from distui.facts.host import Trouble
 from distui.plan.labels import TaskLabels
 from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.spec.hosts.inventory import Host, Inventory
@@ -34,14 +35,14 @@ def task(index: int, ranks: tuple[int, ...], *, running: bool = True, engine: st
 def test_a_rank_s_container() -> None:
     """With torchrun several ranks share one; a run of one container needs no rank."""
     found = FoundRun("r1", (task(0, (0, 1)), task(1, (2, 3))))
-    assert [exec_verb._task(found, rank).id for rank in (0, 1, 2, 3)] == ["id0", "id0", "id1", "id1"]
-    assert exec_verb._task(FoundRun("r1", (task(0, (0, 1)),)), None).id == "id0"
+    assert [exec_verb._task(found, rank, {}).id for rank in (0, 1, 2, 3)] == ["id0", "id0", "id1", "id1"]
+    assert exec_verb._task(FoundRun("r1", (task(0, (0, 1)),)), None, {}).id == "id0"
 
 
 @pytest.mark.parametrize(
     ("tasks", "rank", "kind", "words"),
     [
-        ((task(0, (0,)), task(1, (1,))), 2, NotFound, "has no rank 2 on hosts that answer (ranks there: 0-1)"),
+        ((task(0, (0,)), task(1, (1,))), 2, NotFound, "has no rank 2 on its hosts (ranks there: 0-1)"),
         ((task(0, (0,)), task(1, (1,))), None, UsageError, "has 2 containers"),
         ((task(0, (0,), running=False),), 0, UsageError, "does not run any more (exited)"),
         ((task(0, (0,), engine="process"),), 0, UsageError, "rank 0 runs without a container"),
@@ -52,8 +53,20 @@ def test_no_container_to_run_in(
 ) -> None:
     """What is wrong and what to do."""
     with pytest.raises(kind) as caught:
-        exec_verb._task(FoundRun("r1", tasks), rank)
+        exec_verb._task(FoundRun("r1", tasks), rank, {})
     assert words in caught.value.message
+
+
+def test_a_rank_that_may_be_on_a_host_that_does_not_answer() -> None:
+    """Contact is lost, which is not that there is no such rank: with the hosts, and why."""
+    silent = {"h2": Trouble("command_timeout", "h2: docker did not finish within 15 s", "")}
+    with pytest.raises(ContactLost) as caught:
+        exec_verb._task(FoundRun("r1", (task(0, (0,)),)), 1, silent)
+    assert caught.value.message.splitlines() == [
+        "rank 1 of r1 is on no host that answers (ranks there: 0); not reached:",
+        "  h2: docker did not finish within 15 s",
+    ]
+    assert exec_verb._task(FoundRun("r1", (task(0, (0,)),)), 0, silent).id == "id0"
 
 
 def test_ssh_gets_what_hosts_yaml_adds() -> None:

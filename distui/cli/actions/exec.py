@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Mapping
 
 from distui.cli import wiring
 from distui.cli.actions.ssh import become
@@ -16,6 +17,9 @@ from distui.cluster.attach import places
 from distui.cluster.attach.leftover import run_there
 from distui.cluster.backend.backend_hosts import ssh_login
 from distui.errors import ContactLost, NotFound, SessionLost, UsageError
+from distui.facts.host import Trouble
+from distui.facts.troubles import shared
+from distui.plan.labels import format_ranks
 from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.spec.hosts.inventory import Host
 
@@ -45,16 +49,21 @@ def act(settings: Settings, out: Console, run: str, rank: int | None, tty: bool,
 async def _find(settings: Settings, place: places.RunLocation, rank: int | None) -> tuple[Host, FoundTask]:
     """The rank's container. Raises NotFound, ContactLost or UsageError."""
     async with wiring.connected(settings, place.hosts) as connector:
-        found = await run_there(settings.cluster, connector, place, *await places.find(connector, place))
-    task = _task(found, rank)
+        asked, silent = await places.find(connector, place)
+        found = await run_there(settings.cluster, connector, place, asked, silent)
+    task = _task(found, rank, silent)
     return next(host for host in place.hosts if host.name == task.host), task
 
 
-def _task(found: FoundRun, rank: int | None) -> FoundTask:
+def _task(found: FoundRun, rank: int | None, silent: Mapping[str, Trouble]) -> FoundTask:
     held = [t for t in found.tasks if rank is None or rank in t.labels.ranks]
-    ranks = sorted(r for t in found.tasks for r in t.labels.ranks)
+    ranks = format_ranks(sorted(r for t in found.tasks for r in t.labels.ranks))
+    if not held and silent:
+        lines = (f"  {one.message}" for one in shared(silent))
+        message = f"rank {rank} of {found.run} is on no host that answers (ranks there: {ranks}); not reached:"
+        raise ContactLost("\n".join([message, *lines]), hint="try again when the hosts are back")
     if not held:
-        raise NotFound(f"run {found.run} has no rank {rank} on hosts that answer (ranks there: {ranks[0]}-{ranks[-1]})")
+        raise NotFound(f"run {found.run} has no rank {rank} on its hosts (ranks there: {ranks})")
     if len(held) > 1:
         raise UsageError(f"run {found.run} has {len(held)} containers", hint="name a rank: --rank 0")
     (task,) = held
