@@ -95,12 +95,13 @@ def test_ranks_that_all_wait_in_different_calls() -> None:
     ("last", "turns"),
     [
         (rank(2, *IN_BROADCAST), 3.0),
+        (rank(2, *IN_BROADCAST, cpu=0.6), 0.0),
         (rank(2, *IN_SEND), 0.0),
         (rank(2), 0.0),
         (rank(2, *IN_ALL_REDUCE), 0.0),
         (replace(rank(2), ended="exit 1", process=None), None),
     ],
-    ids=["one runs", "two are enough for it", "one does not tell", "the same", "one has ended"],
+    ids=["one runs", "one moves bytes", "two are enough for it", "one does not tell", "the same", "one has ended"],
 )
 def test_what_may_be_no_mismatch_is_none(last: RankSeen, turns: float | None) -> None:
     """Where one may go on, or is waited for."""

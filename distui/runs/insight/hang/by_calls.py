@@ -72,7 +72,7 @@ def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Map
         return _held_up(first, ranks, acts, calls, figures)
     if counts:
         return _nothing_done(_less_sure(first, calls, figures), ranks, acts, figures)
-    if len(kinds := _different(ranks, calls)) > 1:
+    if len(kinds := _different(ranks, calls, figures)) > 1:
         return _mismatch(first, ranks, acts, calls, kinds, figures)
     return replace(first, ranks=_places(ranks, acts, calls))
 
@@ -120,14 +120,15 @@ def _held_up(
     )  # fmt: skip
 
 
-def _different(ranks: Sequence[RankSeen], calls: _Calls) -> dict[str, list[int]]:
+def _different(ranks: Sequence[RankSeen], calls: _Calls, figures: Mapping[int, Figures]) -> dict[str, list[int]]:
     """Which ranks wait in which call, the rarest first, where all of them stand in one that all must come to; else
-    nothing. Such calls of several groups may differ, too, but one of them would go on then.
+    nothing. Such calls of several groups may differ, too, but in one of them something would be done then: gloo moves
+    its bytes in threads of its own.
     """
     kinds: dict[str, list[int]] = {}
     for seen in ranks:
         name = calls.inside.get(seen.rank, "")
-        if not name or name.startswith(DIRECT) or seen.rank not in calls.stand:
+        if not name or name.startswith(DIRECT) or not _does_nothing(seen, figures.get(seen.rank)):
             return {}
         kinds.setdefault(name, []).append(seen.rank)
     return dict(sorted(kinds.items(), key=lambda kind: len(kind[1])))
