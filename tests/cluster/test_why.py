@@ -117,14 +117,31 @@ def test_a_rank_that_sleeps(hang: Hang, distui: Distui, home: Path) -> None:
     assert "rank 2 has not entered all_reduce #21" in done.stdout + done.stderr
 
 
-def test_a_rank_that_sleeps_where_torch_records_no_collectives(hang: Hang, distui: Distui) -> None:
+SLEPT = ("rank 2 is in no collective, while rank", f"in all_reduce: it sleeps at /pytorch/hang.py:{LINE} in load")
+CALLED = (
+    "all ranks wait, in different calls: rank ",
+    f" in broadcast at /pytorch/hang.py:{LINE} in load",
+    " in all_reduce",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "culprit", "words"),
+    [
+        (program("time.sleep(600)"), "hang", 2, SLEPT),
+        (program("dist.broadcast(x, 0)", who=1), "mismatch", 1, CALLED),
+    ],
+    ids=["a rank sleeps", "a rank calls another one"],
+)
+def test_a_hang_where_torch_records_no_collectives(
+    hang: Hang, distui: Distui, text: str, kind: str, culprit: int, words: tuple[str, ...]
+) -> None:
     """As with an old torch: named by its calls, by whoever follows the run and by `why`, and never as certain. Of
     those that wait only who was given no core meanwhile counts.
     """
-    found = hang(program("time.sleep(600)"), stall_after="3s", env={"TORCH_FR_BUFFER_SIZE": "0"})
+    found = hang(text, stall_after="3s", env={"TORCH_FR_BUFFER_SIZE": "0"})
 
-    assert (found["kind"], found["culprits"], found["certainty"]) == ("hang", [2], "likely")
-    words = ("rank 2 is in no collective, while rank", f"in all_reduce: it sleeps at /pytorch/hang.py:{LINE} in load")
+    assert (found["kind"], found["culprits"], found["certainty"]) == (kind, [culprit], "likely")
     assert all(one in found["headline"] for one in words), found["headline"]
     follower_says(hang, *words)
     stop(distui)
