@@ -106,6 +106,19 @@ def test_lines_come_once_also_when_the_log_is_cut_and_written_again(stored: Stor
     assert (said(last), type(last[-1])) == (["end"], RunEnded)
 
 
+def test_what_ranks_said_before_is_counted(stored: StoredRun) -> None:
+    """Else one that has just spoken is taken for silent since its start, and the run for one that stands still."""
+    stored.rank_log(0).unlink()
+    log = TaskLog(stored, 0, [0])
+    fed(log, "one", "two", "three")
+    reader = StoredReader(stored)
+    (begun,) = [event for event in reader.before() if isinstance(event, RunOpened)]
+    assert begun.lines == {0: 3}
+    fed(log, "four")
+    log.close()
+    assert said(reader.read(0.0)) == ["four"]
+
+
 def fed(log: TaskLog, *lines: str) -> None:
     """Lines that come from the host."""
     text = [f"{line}\n".encode() for line in lines]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from distui.facts.values import loads
@@ -16,7 +17,7 @@ from distui.runs.lines.event_json import event_of
 from distui.runs.lines.events import AttemptEnded, Event, LogLine, LogLines, RunEnded, RunOpened
 from distui.runs.lines.text import text_of
 from distui.runs.store.new_figures import NewFigures
-from distui.runs.store.new_lines import LogBegin, NewLines, NewLogLines, begins_of, cut_of, size_of
+from distui.runs.store.new_lines import LogBegin, NewLines, NewLogLines, begins_of, cut_of, lines_of_logs, size_of
 from distui.runs.store.recorded import tasks_of
 from distui.runs.store.runs import StoredRun
 
@@ -44,6 +45,7 @@ class StoredReader:
         self._figures = NewFigures(stored)
         self._cut = cut_of(stored.path)
         self._old = begins_of(stored)
+        self._lines = lines_of_logs(stored)
         self._logs: dict[Path, _Log] = {}
         self._attempt = 0
         self._waiting: list[Event] = []
@@ -66,12 +68,18 @@ class StoredReader:
                     found.clear()
                 if not isinstance(event, RunEnded):
                     found.append(event)
-        for event in found:
+        for at, event in enumerate(found):
             if isinstance(event, RunOpened):
                 self._open(event)
+                found[at] = self._with_lines(event)
             elif isinstance(event, AttemptEnded):  # its logs are as they stay, the next one's begin anew
                 self._old, self._logs = {}, {}
         return [*found, *self._figures.newest()]
+
+    def _with_lines(self, event: RunOpened) -> RunOpened:
+        """With what ranks had said before: who counts from none takes a rank for silent since its start."""
+        said = ((rank, self._lines.get(self.stored.rank_log(rank).name, 0)) for rank in event.ranks)
+        return replace(event, lines={rank: lines for rank, lines in said if lines})
 
     def read(self, now: float) -> list[Event]:
         """What came since the last call; the end comes when all that was said before it has come."""

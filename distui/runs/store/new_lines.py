@@ -8,6 +8,7 @@ from pathlib import Path
 from distui.files import open_to_read
 from distui.frozen import frozen
 from distui.runs.lines.text import WholeLines
+from distui.runs.lines.times import WIDTH
 from distui.runs.store.logs import saved_lengths
 from distui.runs.store.runs import StoredRun
 
@@ -130,6 +131,11 @@ def begins_of(stored: StoredRun) -> dict[str, LogBegin]:
     """Name of a log -> its end as it is now."""
     saved = saved_lengths(stored)
     return {path.name: _begin(path, saved.get(path.name, 0)) for path in stored.log_dir.glob("*.log")}
+
+
+def lines_of_logs(stored: StoredRun) -> dict[str, int]:
+    """Name of a log -> how many lines are in it, by the times beside it: the log itself may have gigabytes."""
+    return {path.with_suffix(".log").name: size_of(path) // WIDTH for path in stored.log_dir.glob("*.times")}
 
 
 def _begin(path: Path, saved: int) -> LogBegin:
