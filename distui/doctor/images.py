@@ -10,7 +10,7 @@ from distui.amounts import size_words
 from distui.errors import HostError
 from distui.facts.engine import classify
 from distui.facts.host import Trouble
-from distui.facts.image import ImageFacts, read_image
+from distui.facts.image import TELL_SECONDS, ImageFacts, read_image
 from distui.facts.troubles import shared
 from distui.plan.command import docker
 from distui.plan.model import RunPlan
@@ -79,7 +79,7 @@ async def _one(connector: Connector, host: Host, images: Sequence[str]) -> dict[
     try:
         async with session_on(connector, host.name) as session:
             for image in images:
-                done = await session.run(docker.image_id(host.engine_command, image))
+                done = await session.run(docker.image_id(host.engine_command, image), timeout=TELL_SECONDS)
                 trouble = classify(done.error_text, done.status)
                 missing = None if trouble.code == "image_missing" else trouble
                 try:

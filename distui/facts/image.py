@@ -14,6 +14,9 @@ _PROCESSORS = {"x86_64": ("amd64", "386"), "aarch64": ("arm64", "arm"), "ppc64le
 
 _UNREADABLE = "the engine's answer can't be read"
 
+TELL_SECONDS = 15.0
+"""How long a host may take to say what an image is there: its engine may hang, or print without end."""
+
 BUILD_LABEL = "distui.build"
 """On images that distui built: the hash of what they were built from."""
 

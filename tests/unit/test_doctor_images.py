@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from distui.doctor.images import as_planned, how_it_comes, image_words
+from distui.doctor.images import as_planned, how_it_comes, image_words, images_present
+from distui.errors import HostCommandError
 from distui.facts.host import Trouble
-from distui.facts.image import ImageFacts
+from distui.facts.image import TELL_SECONDS, ImageFacts
 from distui.plan.model import BuildPlan, RunPlan
+from distui.session import Completed
+from distui.spec.hosts.inventory import Host
 from fakehosts.runs import Cluster
 
 A = ImageFacts("sha256:" + "a" * 64, size=21_300_000_000)
@@ -74,3 +78,25 @@ def test_how_it_comes(plan: RunPlan) -> None:
     assert how_it_comes(dataclasses.replace(plan, build=BUILT)) == "built there first"
     assert how_it_comes(first) == "built on one of them first, and copied to the others"
     assert how_it_comes(first, ["h1"]) == "copied there first"
+
+
+async def test_an_engine_that_hangs_is_waited_for_as_for_a_list() -> None:
+    """Doctor, plan and the launch form are done a quarter of a minute later at most, and the host is named."""
+    limits: list[float] = []
+
+    class Hanging:
+        async def run(self, argv: Sequence[str], *, timeout: float = 60.0) -> Completed:
+            limits.append(timeout)
+            raise HostCommandError("h1", f"h1: docker did not finish within {timeout:g} s", code="command_timeout")
+
+        async def close(self) -> None:
+            return
+
+    class Hosts:
+        async def connect(self, host: str) -> Any:
+            return Hanging()
+
+    found = await images_present(Hosts(), [Host("h1")], ["a:1"])  # type: ignore[arg-type]
+    assert limits == [TELL_SECONDS]
+    there = found["a:1"]["h1"]
+    assert isinstance(there, Trouble) and there.message == "h1: docker did not finish within 15 s"

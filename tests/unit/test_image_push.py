@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from distui.errors import HostCommandError, SessionLost
-from distui.facts.image import ImageFacts
-from distui.runs.hosts.discover import LIST_SECONDS
+from distui.facts.image import TELL_SECONDS, ImageFacts
 from distui.runs.images import push as image_push
 from distui.runs.images.local_engine import LocalSession
 from distui.runs.images.push import Engine, Pushed, push_image
@@ -199,7 +198,7 @@ async def test_who_does_not_say_what_it_has_is_waited_for_as_for_a_list() -> Non
 
     machine.run = noted  # type: ignore[method-assign, assignment]
     assert await machine.engine.find(IMAGE) is None
-    assert limits == [LIST_SECONDS]
+    assert limits == [TELL_SECONDS]
 
 
 async def test_who_has_it_is_left_alone() -> None:

@@ -19,11 +19,10 @@ from typing import Literal, Protocol
 from distui.amounts import duration
 from distui.errors import HostCommandError, HostError, SessionLost
 from distui.facts.engine import classify
-from distui.facts.image import ImageFacts, read_images, shared_layers
+from distui.facts.image import TELL_SECONDS, ImageFacts, read_images, shared_layers
 from distui.frozen import frozen
 from distui.plan.command import docker
 from distui.regex import regex
-from distui.runs.hosts.discover import LIST_SECONDS
 from distui.runs.images.archive import ImageReader, Piece, wanted
 from distui.runs.images.find import find_image
 from distui.runs.images.manifest import tagged
@@ -69,7 +68,7 @@ class Engine:
     command: tuple[str, ...]
     session: EngineSession
 
-    async def find(self, image: str, *, within: float = LIST_SECONDS) -> ImageFacts | None:
+    async def find(self, image: str, *, within: float = TELL_SECONDS) -> ImageFacts | None:
         """The image on that machine, None when it is not there. Raises HostError, also where it does not say `within`
         so many seconds.
         """
