@@ -718,6 +718,16 @@ async def test_another_image_under_the_same_name_is_a_warning(open_app: Any, bac
         assert "the image is not the same everywhere: abababababab on node03, cdcdcdcdcdcd on node04" in text
 
 
+async def test_a_preflight_is_shown_where_the_plan_is_a_tab(open_app: Any, backend: FakeBackend) -> None:
+    """Narrow: P in the form opens the plan, which was not open before, at its end."""
+    async with open_app((80, 24)) as (app, pilot):
+        screen = await opened(app, pilot, backend, marked=("node03", "node04"))
+        await pilot.press("P")
+        await until(pilot, lambda: screen.tab == "plan")
+        await settle(pilot)
+        assert "Preflight" in screen_text(app)
+
+
 async def test_preflight_checks_this_plan(open_app: Any, backend: FakeBackend) -> None:
     """P makes every check of a start on the plan's hosts, shows what it found below the plan, and starts nothing."""
     backend.walls = [("node04", "node03")]

@@ -38,6 +38,8 @@ class PlanView(RowList):
         self.unfolded: set[int] = set()
         self.all_tasks = False
         self._rows: list[PlanRow] = []
+        self._to_end = False
+        """Whether the last row is wanted, once it is known how wide the rows are."""
 
     def show(self, preview: Preview) -> None:
         """Another plan, or why there is none."""
@@ -53,6 +55,13 @@ class PlanView(RowList):
         )
         keys = [row.key or f"{self._section(i)}+{i}" for i, row in enumerate(self._rows)]
         self.set_rows([Row(key) for key in keys])
+        if self._to_end:
+            self.show_end()
+
+    def show_end(self) -> None:
+        """The last row; of a tab that was not open yet when it is."""
+        self._to_end = not self._rows
+        self.action_last()
 
     def _section(self, number: int) -> str:
         """The key of the head above a row, so that the cursor stays in its section."""

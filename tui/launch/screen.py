@@ -340,7 +340,7 @@ class LaunchScreen(View):
         """The end of the plan, where the preflight stands."""
         if "plan" in self._tabs():
             self.action_show_tab("plan")
-        self.plan_view.action_last()
+        self.plan_view.show_end()
 
     def action_copy_command(self) -> None:
         """The command under the plan's cursor, else the first."""
