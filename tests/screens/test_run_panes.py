@@ -278,6 +278,18 @@ async def test_a_folder_that_is_gone_is_no_log_without_lines(
         monkeypatch.chdir(tmp_path)
 
 
+async def test_the_log_of_a_run_that_was_removed_meanwhile(open_app: Any, live: FakeLive) -> None:
+    """The rank has written; its lines are on the screen, and what is to be saved is not here any more."""
+    say(live, 0, "a line")
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        live.stored.rank_log(0).unlink()
+        await pilot.press("W")
+        await settled(pilot)
+        assert any(n.message == f"nothing to save: {live.stored.log_dir} was removed" for n in app._notifications)
+
+
 async def test_the_merged_log(open_app: Any, live: FakeLive) -> None:
     """M shows all ranks in one log with a strip of who said what; z unfolds, D shows each line, esc goes back."""
     train(live)

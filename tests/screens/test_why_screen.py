@@ -24,7 +24,7 @@ from distui.tui.paint.glyphs import ASCII, UNICODE
 from distui.tui.paint.paint import Line
 from distui.tui.run.screen import RunScreen
 from distui.tui.why.answers import Answer, Answers
-from distui.tui.why.lines import folded, status_line
+from distui.tui.why.lines import folded, status_line, status_lines
 from distui.tui.why.screen import WhyScreen
 from distui.tui.why.table import BAR, Table, head_line, rank_line
 
@@ -186,6 +186,16 @@ def test_how_asking_goes_in_words(palette: Any, live: FakeLive) -> None:
         said()
         == "llm-7f3 has ended, and its ranks were not asked while it lived; `distui show llm-7f3` tells how it ended"
     )
+
+
+def test_why_ranks_can_not_be_asked_is_whole_on_a_narrow_window(palette: Any, live: FakeLive) -> None:
+    """It says what to do at its end."""
+    answers = Answers(live, clock=lambda: 100.0)
+    answers.end(ContactLost("h1 and h2 do not answer", hint="try again when they are back, or look at the way to them"))
+    rows = status_lines(palette, answers, 60)
+    assert len(rows) == 2 and all(row.width <= 60 for row in rows)
+    assert rows[-1].plain.endswith("the way to them")
+    assert len(status_lines(palette, answers, 200)) == 1
 
 
 # on the screen

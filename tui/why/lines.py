@@ -69,6 +69,15 @@ def status_line(palette: Palette, answers: Answers) -> Line:
     return line.put(f"{error.message}; {error.hint}", palette.muted)
 
 
+def status_lines(palette: Palette, answers: Answers, width: int, most: int = 3) -> list[Line]:
+    """The same in at most so many rows: why ranks can't be asked may be long."""
+    line = status_line(palette, answers)
+    if line.width <= width:
+        return [line]
+    style = palette.text if answers.trouble else palette.muted
+    return [Line().gap(1).put(part, style) for part in folded(line.plain.strip(), width - 2)][:most]
+
+
 def answers_line(palette: Palette, answers: Answers, width: int) -> Line:
     """All answers in a row, the newest first; the one that is shown stands out, and is never cut off."""
     pieces = [_answer(palette, one, here=n == answers.at) for n, one in enumerate(answers.all)]

@@ -123,7 +123,7 @@ class WhyScreen(View):
     def compose_body(self) -> ComposeResult:
         """See View."""
         yield Painted(lambda width, _: [lines.answers_line(self.palette, self.answers, width)], id="answers")
-        yield Painted(lambda width, _: [lines.status_line(self.palette, self.answers)], id="status")
+        yield Painted(lambda width, _: lines.status_lines(self.palette, self.answers, width), id="status")
         yield Painted(self._head, id="head")
         with Container(id="mid"):
             with Vertical(id="ranks"):
@@ -188,11 +188,13 @@ class WhyScreen(View):
     async def _ask(self, *, stacks: bool) -> None:
         """Ask the ranks; what can't be asked is shown in words."""
         self.answers.begin()
+        self._fit()
         self._repaint()
         try:
             found = await self.backend.why(self.answers.live.plan.run_id, stacks=stacks)
         except DistuiError as error:
             self.answers.end(error)
+            self._fit()
             self._repaint()
         else:
             self.answers.end()
@@ -254,7 +256,7 @@ class WhyScreen(View):
     def _fit(self) -> None:
         """Share the rows: first the ranks, then the finding, then the calls."""
         size, shown = self.query_one("#body").size, self.answers.shown
-        if not size.width:
+        if not size.width or self.closing:
             return
         answers = len(self.answers.all) > 1 and size.height >= 8
         advice = len(lines.next_lines(self.palette, shown, size.width, 2 if size.height >= 12 else 1))
@@ -262,7 +264,8 @@ class WhyScreen(View):
         most = max(2 if size.height >= 6 else 1, size.height // 3 if size.height < 30 else size.height // 2 - 6)
         head = len(lines.head_lines(self.palette, shown, size.width, most))
         network = len(self._network(size.width, 3)) if size.height >= 16 else 0
-        rest = size.height - 1 - answers - advice - head - network
+        status = len(lines.status_lines(self.palette, self.answers, size.width, 3 if size.height >= 12 else 1))
+        rest = size.height - status - answers - advice - head - network
         ranks = 1 + len(self.table.places)
         beside = size.width >= BESIDE
         calls = rest >= 4 if beside else rest >= 9
@@ -270,6 +273,7 @@ class WhyScreen(View):
             part = self.query_one(f"#{name}")
             part.display = rows > 0
             part.styles.height = max(1, rows)
+        self.query_one("#status").styles.height = status
         self.query_one("#calls").display = calls
         below = min(ranks, max(4, rest // 2))
         self.query_one("#ranks").styles.height = "1fr" if beside or not calls else below

@@ -83,7 +83,9 @@ class LogCopies(Part):
             except OSError as error:
                 app_of(self.view).tell(f"can't save {name}: {error.strerror}", level="error")
                 return
-        if not done:
+        if not done and any(source.count for source in sources):
+            app_of(self.view).tell(f"nothing to save: {sources[0].path.parent} was removed", level="warning")
+        elif not done:
             app_of(self.view).tell("nothing to save: the rank has not written a line")
         else:
             app_of(self.view).tell(f"saved {done[0]}" if len(done) == 1 else f"saved {len(done)} logs to {Path.cwd()}")
