@@ -201,6 +201,11 @@ def _is_of(run: str, path: str) -> bool:
     return folder.startswith("/") and ".." not in folder.split("/") and name.startswith(f"distui-{run}-")
 
 
+def container_name(run: str, task: int, attempt: int) -> str:
+    """The name of a task's container as it is started."""
+    return f"distui-{run}-{task}" + f"-attempt{attempt}" * (attempt > 1)
+
+
 def token_of(labels: TaskLabels | None) -> str:
     """The token of the launch that these labels tell of; "" when they do not say."""
     return f"{labels.launch}-{labels.attempt}" if labels is not None and labels.launch else ""

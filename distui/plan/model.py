@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from distui.codec import Key
 from distui.errors import PlanProblem
 from distui.frozen import frozen
-from distui.plan.labels import TaskLabels, serves_others, task_from_labels, token_of
+from distui.plan.labels import TaskLabels, container_name, serves_others, task_from_labels, token_of
 from distui.spec.hosts.inventory import EngineName
 from distui.spec.hosts.names import fold
 from distui.spec.job.job import Backend, DoneWhen, FabricKind, Launcher, OnHang, Success
@@ -155,7 +155,7 @@ class Task:
         Unique among the runs on a host, since run ids are; names are for people, distui finds by label.
         """
         attempt = whole(self.labels.get("distui.attempt", "")) or 0
-        return f"distui-{self.labels.get('distui.run', '')}-{self.index}" + f"-attempt{attempt}" * (attempt > 1)
+        return container_name(self.labels.get("distui.run", ""), self.index, attempt)
 
 
 @frozen

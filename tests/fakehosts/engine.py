@@ -63,7 +63,8 @@ class Container:
             "StartedAt": "2026-01-01T00:00:00.5Z",
             "FinishedAt": self.finished,
         }
-        return {"Id": self.id, "Name": f"/{self.name}", "Config": {"Labels": self.labels}, "State": state}
+        config = {"Labels": self.labels}
+        return {"Id": self.id, "Name": f"/{self.name}", "Image": self.image, "Config": config, "State": state}
 
 
 class FakeEngine:
@@ -73,6 +74,8 @@ class FakeEngine:
         self.host = host
         self.files = files
         self.images: dict[str, str] = {"img:1": ID}
+        self.image_labels: dict[str, dict[str, str]] = {}
+        """By the image's id."""
         self.registry: dict[str, str] = {}
         """What can be pulled."""
         self.containers: list[Container] = []
@@ -93,6 +96,9 @@ class FakeEngine:
                 return self._inspect(argv, names)
             case ("image", "inspect", "--format", "{{json .}}", image):
                 return self._image(argv, image)
+            case ("image", "inspect", *ids):
+                told = [{"Id": i, "Config": {"Labels": self.image_labels.get(i)}} for i in ids]
+                return self._say(argv, json.dumps(told))
             case ("pull", image):
                 return self._pull(argv, image)
             case ("run", "-d", *words):

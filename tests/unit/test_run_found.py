@@ -297,6 +297,27 @@ async def test_all_ranks_of_a_host_are_asked_to_end_at_once(engine: str, most: i
     assert max(map(len, asked)) <= most
 
 
+async def test_what_is_started_from_a_rank_s_image_is_none_of_the_run_s(cluster: Cluster) -> None:
+    """`docker commit` keeps labels, and what anybody starts from that image has them: it is not stopped, nor removed.
+
+    A rank's container that somebody has renamed is, whatever its image is.
+    """
+    plan, found = await detached(cluster)
+    engine, image = cluster.hosts[0].engine, "sha256:" + "c" * 64
+    (rank,) = engine.containers
+    rank.name = "renamed"
+    engine.image_labels[image] = dict(rank.labels)
+    theirs = dataclasses.replace(rank, id="f" * 64, name="anns-work", image=image, ended=asyncio.Event())
+    engine.containers.append(theirs)
+
+    (again,) = (await find_runs(cluster.connector, HOSTS)).runs
+    assert [task.id for task in again.tasks] == [task.id for task in found.tasks]
+    report = await stop_found(cluster.connector, again, plan, who="b", grace=5.0)
+    assert (dict(report.errors), report.leftovers) == ({}, ())
+    assert engine.containers == [theirs]
+    assert theirs.status == "running"
+
+
 async def test_what_cannot_be_removed_is_named(cluster: Cluster) -> None:
     """A container that stays after `rm` is told with its host."""
     plan, found = await detached(cluster)
