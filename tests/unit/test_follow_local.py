@@ -25,6 +25,7 @@ from distui.errors import HostCommandError, SessionLost
 from distui.runs.follow import channels as feed_channels
 from distui.runs.follow import containers as follow_container
 from distui.runs.follow import files as follow_file
+from distui.runs.follow import follower as follower_module
 from distui.runs.follow.containers import LAST_RECORDS
 from distui.runs.follow.feed import HELD, EngineAccess, EngineDown, Feed, get_json
 from distui.runs.follow.followed import Back, Drained, Exited, FollowEvent, FollowTarget, Lost, Note, Records, Sampled
@@ -763,6 +764,31 @@ async def test_a_killed_helper_is_started_again_on_the_same_connection(docker: D
         await follower.drained()
         assert connector.session is session
     assert taken.names() == ["Note", "Exited", "Drained"]
+
+
+async def test_a_host_that_lets_nobody_follow_it_is_out_of_reach(
+    docker: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that refuses channels for seconds, though it is connected: a stop would wait for its ranks without an end."""
+    monkeypatch.setattr(follower_module, "_TRY_AGAIN", 0.01)
+    opened, refusals = Session.open, 0
+
+    async def refused(self: Session, argv: Sequence[str]) -> Channel:
+        nonlocal refusals
+        refusals += 1
+        if refusals <= 7:
+            raise HostCommandError("here", "here opens no session for commands")
+        return await opened(self, argv)
+
+    monkeypatch.setattr(Session, "open", refused)
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        docker.say(b"one\n")
+        docker.end(0)
+        await follower.drained()
+    assert taken.names() == ["Note", "Lost", "Back", "Exited", "Drained"]
+    assert taken.story()[1] == Lost("host", "here opens no session for commands")
+    assert bytes(taken.log) == b"one\n"
 
 
 async def test_without_python3_the_socket_is_forwarded(docker: Docker, monkeypatch: pytest.MonkeyPatch) -> None:

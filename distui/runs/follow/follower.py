@@ -37,6 +37,11 @@ _TELL_AFTER = 1.0
 _SHORT_LIFE, _DEATHS = 10.0, 3
 """A helper that ends within so many seconds, more often than that in a row, is not started again."""
 
+_REFUSED, _TRY_AGAIN = 5, 1.0
+"""Refusals in a row, by a host that we are connected to, of the channels to follow it after which it counts as out of
+reach; and the seconds between two of them.
+"""
+
 _CLOCK_STEP = 0.5
 """Seconds by which the wall clock must fall behind the boot clock to count as set back (FOLLOW §4)."""
 
@@ -87,6 +92,7 @@ class HostFollower:
         self._sampled = asyncio.Event()
         self._said: set[str] = set()
         self._deaths = 0
+        self._refusals = 0
         for target in targets:
             self.follow(target)
 
@@ -145,12 +151,16 @@ class HostFollower:
             feed = await self._until_stopped(self._open(session))
         except HostCommandError as error:
             await self._say(f"the follower can't start: {error}")
-            await asyncio.sleep(1)
+            self._refusals += 1
+            if self._refusals >= _REFUSED:  # whoever waits for what happens there would wait without an end
+                await self._contact("host", error.message)
+            await asyncio.sleep(_TRY_AGAIN)
             return
         except SessionLost as error:
             await self._lose(session, error)
             return
         if feed is not None:
+            self._refusals = 0
             await self._contact("host", "")
             began = asyncio.get_running_loop().time()
             await self._live(feed)
