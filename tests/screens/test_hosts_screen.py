@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fakes import FakeBackend, facts, sample, screen_text, settle, shot
+from training import until
 
 from distui.facts.host import Engine, Gpus, HostDown, Trouble
 from distui.monitor.figures import HostNews
@@ -341,6 +343,27 @@ async def test_the_inventory_in_an_editor(open_app: Any, backend: FakeBackend, m
         await pilot.press("e")
         await pilot.pause()
         assert ran == [("vim", __file__)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("version: 1\nhosts: {node01: {}}\n", "distui reads hosts.yaml when it starts"),
+        ("version: 1\nhosts: {node01: {prot: 22}}\n", "unknown key, did you mean 'port'?"),
+        ("version: 1\nhosts: [[[ {\x00", "until that is mended distui does not start with it"),
+    ],
+)
+async def test_what_was_written_into_the_inventory_is_checked(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, said: str
+) -> None:
+    """Whoever makes a mistake there hears of it now, not at the next start."""
+    monkeypatch.setattr("distui.tui.terminal.shell.outside", runs([]))
+    path = tmp_path / "hosts.yaml"
+    path.write_text(text)
+    backend.title = str(path)
+    async with open_app() as (app, pilot):
+        await pilot.press("e")
+        await until(pilot, lambda: any(said in str(n.message) for n in app._notifications))
 
 
 async def test_enter_opens_the_host(open_app: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from importlib import import_module
 from pathlib import Path
@@ -13,9 +14,11 @@ from textual.containers import Container
 from textual.events import Resize
 
 from distui.amounts import counted
+from distui.errors import UsageError
 from distui.monitor import groups
 from distui.monitor.groups import GroupBoard
 from distui.monitor.host_board import HostBoard
+from distui.spec.hosts.read_inventory import load_inventory
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import FILTER, View
 from distui.tui.frame.context import app_of
@@ -352,6 +355,12 @@ class HostsScreen(View):
 
     async def _edit(self, path: Path) -> None:
         await shell.outside(self.app, shell.editor_argv(path))
+        if path.suffix in (".yaml", ".yml"):  # a hostfile has another form
+            try:
+                await asyncio.to_thread(load_inventory, str(path))
+            except UsageError as error:
+                app_of(self).tell(f"{error}\nuntil that is mended distui does not start with it", level="warning")
+                return
         app_of(self).tell("distui reads hosts.yaml when it starts: quit and start it again; runs keep going")
 
     def action_shell(self) -> None:
