@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from distui.facts.values import loads
 from distui.frozen import frozen
+from distui.regex import regex
 
 _PROCESSORS = {"x86_64": ("amd64", "386"), "aarch64": ("arm64", "arm"), "ppc64le": ("ppc64le",), "s390x": ("s390x",)}
 """`uname -m` -> the architectures of images that such a processor runs."""
@@ -19,6 +20,8 @@ TELL_SECONDS = 15.0
 
 BUILD_LABEL = "distui.build"
 """On images that distui built: the hash of what they were built from."""
+
+_TASK_LABEL = regex(r"distui\.[a-z_]+")
 
 
 @frozen
@@ -37,6 +40,8 @@ class ImageFacts:
     """Such as linux/amd64; empty when the engine does not tell."""
     pythonpath: str = ""
     """What it sets as PYTHONPATH."""
+    task_labels: tuple[str, ...] = ()
+    """Names of labels of a task that it has: somebody made it of a rank's container."""
 
     @property
     def identity(self) -> str:
@@ -91,6 +96,7 @@ def _image(value: dict[str, object]) -> ImageFacts:
         size=size if isinstance(size, int) else 0,
         build=str(labels.get(BUILD_LABEL) or "") if isinstance(labels, dict) else "",
         pythonpath=_variable(config, "PYTHONPATH"),
+        task_labels=_task_labels(labels),
         platform="/".join(str(value[k]) for k in ("Os", "Architecture") if value.get(k)),
     )
 
@@ -100,6 +106,11 @@ def _variable(config: object, name: str) -> str:
     env = config.get("Env") if isinstance(config, dict) else None
     lines = [str(line) for line in env] if isinstance(env, list) else []
     return next((line.partition("=")[2] for line in lines if line.startswith(f"{name}=")), "")
+
+
+def _task_labels(labels: object) -> tuple[str, ...]:
+    names = sorted(map(str, labels)) if isinstance(labels, dict) else []
+    return tuple(name for name in names if _TASK_LABEL.fullmatch(name) and name != BUILD_LABEL)
 
 
 def _full(identity: str) -> str:

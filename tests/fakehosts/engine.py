@@ -135,7 +135,9 @@ class FakeEngine:
     def _image(self, argv: tuple[str, ...], image: str) -> Completed:
         if image not in self.images:
             return self._fail(argv, f"Error: No such image: {image}", out="\n")
-        return self._say(argv, json.dumps({"Id": self.images[image]}))
+        ident = self.images[image]
+        config = {"Labels": labels} if (labels := self.image_labels.get(ident)) else {}
+        return self._say(argv, json.dumps({"Id": ident, "Config": config}))
 
     def _pull(self, argv: tuple[str, ...], image: str) -> Completed:
         if image not in self.registry:
@@ -158,7 +160,7 @@ class FakeEngine:
         return self._say(argv, f"{self.containers[-1].id}\n")
 
     def _begin(self, name: str, flags: dict[str, list[str]], image: str, env: bytes) -> None:
-        labels = dict(label.split("=", 1) for label in flags["--label"])
+        labels = self.image_labels.get(self.images[image], {}) | dict(label.split("=", 1) for label in flags["--label"])
         ident = hashlib.sha256(f"{self.host}/{name}/{len(self.containers)}".encode()).hexdigest()
         lines = env.decode().splitlines()
         made = Container(ident, name, labels, image, dict(line.split("=", 1) for line in lines))

@@ -12,6 +12,7 @@ from distui.cluster.attach.live_run import Live, _made
 from distui.cluster.attach.places import RunLocation
 from distui.errors import HostUnreachable, SessionLost, UsageError
 from distui.facts.host import Trouble
+from distui.plan.labels import task_from_labels
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.control.stopping import stop_found, stop_ranks
@@ -316,6 +317,24 @@ async def test_what_is_started_from_a_rank_s_image_is_none_of_the_run_s(cluster:
     assert (dict(report.errors), report.leftovers) == ({}, ())
     assert engine.containers == [theirs]
     assert theirs.status == "running"
+
+
+async def test_a_run_of_a_rank_s_image_has_labels_of_its_own_only(cluster: Cluster) -> None:
+    """What `docker commit` kept of another run says nothing of this one: not its limits, nor that it is kept."""
+    engine = cluster.hosts[0].engine
+    engine.image_labels[engine.images["img:1"]] = {
+        "distui.run": "other",
+        "distui.keep": "yes",
+        "distui.max_duration": "60",
+        "distui.secrets": "TOKEN",
+        "distui.build": "0123",
+        "maintainer": "ann",
+    }
+    plan, found = await detached(cluster)
+    for task in found.tasks:
+        assert task.labels == task_from_labels(plan.tasks[task.labels.task].labels)
+    (container,) = engine.containers
+    assert (container.labels["maintainer"], container.labels["distui.build"]) == ("ann", "0123")
 
 
 async def test_what_cannot_be_removed_is_named(cluster: Cluster) -> None:

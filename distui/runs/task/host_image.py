@@ -24,6 +24,8 @@ class HostImage:
         self.host = access.host
         self.pythonpath = ""
         """What the image sets as PYTHONPATH, once it was looked at."""
+        self.task_labels: tuple[str, ...] = ()
+        """Names of labels of a task that the image has, known then, too."""
         self._at = access
 
     async def facts(self) -> ImageFacts | None:
@@ -32,6 +34,7 @@ class HostImage:
         command = self._at.first.engine_command
         found = await find_image(self._at.run_repeatable, self.host, command, self._at.plan.image)
         self.pythonpath = found.pythonpath if found is not None else ""
+        self.task_labels = found.task_labels if found is not None else ()
         return found
 
     async def entrypoint(self) -> str:

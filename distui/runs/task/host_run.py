@@ -151,7 +151,8 @@ class HostRun(HostAccess):
     async def _start_once(self, task: Task, *, repeated: bool = False) -> str | None:
         """The engine's id of the started task; None when the connection broke, and nobody knows."""
         try:
-            done = await self.link.run(task.start, timeout=START_TIMEOUT, give_up=self.reconnect_timeout)
+            argv = docker.without_labels(task.engine_command, task.start, self._inherited(task))
+            done = await self.link.run(argv, timeout=START_TIMEOUT, give_up=self.reconnect_timeout)
         except SessionLost:
             return None
         if done.ok:
@@ -160,6 +161,10 @@ class HostRun(HostAccess):
         if repeated and (identity := await self._identity(task)) is not None:
             return identity
         raise self.refused(f"can't start {task.name}", done)
+
+    def _inherited(self, task: Task) -> list[str]:
+        """Labels that the container would have from its image, which was made of another task's container."""
+        return [name for name in self.image.task_labels if name not in task.labels]
 
     async def _identity(self, task: Task) -> str | None:
         """The engine's id of a task of ours, whatever its state; None when it is not there."""
