@@ -77,4 +77,6 @@ def without_host(host: str, text: str) -> str:
 
 def for_hosts(hosts: Sequence[str], text: str) -> str:
     """What `without_host` left of a text that `hosts` have in common, for people: where a name stood stand all."""
+    if len(hosts) > 1:
+        text = text.replace(f"the name '{_ANY_HOST}'", "these names")
     return text.replace(_ANY_HOST, fold(hosts))

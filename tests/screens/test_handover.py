@@ -83,3 +83,17 @@ async def test_the_preview_of_a_run_goes_on(backend: FakeBackend, open_app: Any,
         await until(pilot, lambda: "last step 599" in screen_text(app) or "step 599" in screen_text(app))
         handed_over(live, tmp_path, end=now)
         await until(pilot, lambda: "step 659" in screen_text(app))
+
+
+async def test_the_metrics_of_a_run_that_was_removed_meanwhile(backend: FakeBackend, open_app: Any) -> None:
+    """It was measured here; that this is gone is another thing than never to have been measured."""
+    live = await a_measured_run(backend, end=time.time() - 60)
+    async with open_app((80, 24)) as (app, pilot):
+        app.open_run(live)
+        await settle(pilot)
+        shutil.rmtree(live.stored.path)
+        await app.run_action("metrics", default_namespace=app.screen)
+        page = app.screen
+        assert isinstance(page, MetricsScreen)
+        await until(pilot, lambda: page.read_yet)
+        assert "the run's folder was removed from this machine, with what was measured" in screen_text(app)

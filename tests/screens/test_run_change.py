@@ -62,7 +62,7 @@ async def test_run_again(open_app: Any, backend: FakeBackend, live: FakeLive) ->
         assert "node01" in text and "llm-pre" in text
         await pilot.press("tab", "enter")
         await settle(pilot)
-        assert "did not record its job" in " ".join(text.split())
+        assert "the job of llm-7f3 is not recorded here" in " ".join(text.split())
     assert ("launch", "llm-pret-new", ("node01", "node02"), "llm-7f3") in backend.calls
 
 

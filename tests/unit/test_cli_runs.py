@@ -12,6 +12,7 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,7 +33,7 @@ from distui.errors import CheckFailed, NotFound, UsageError
 from distui.facts.host import Trouble
 from distui.plan.serialize import to_json
 from distui.runs.control.stopping import StopReport
-from distui.runs.hosts.discover import FoundRuns, FoundState
+from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundState
 from distui.runs.lines.events import AttemptEnded, Failure, LogLine, RankChanged, RunEnded, RunOpened, RunOutcome
 from distui.runs.report import history, states
 from distui.runs.store import runs as store_module
@@ -126,6 +127,33 @@ def test_a_run_without_an_end_is_gone_only_when_all_its_hosts_say_so(store: RunS
     assert states == {"all": "gone", "one does not answer": "unknown", "one": "unknown", "none": "unknown"}
     assert (row.may_run, history.settled(row, ("h0", "h1")).may_run) == (True, False)
     assert history.settled(history.RunRow("r1", "", "unknown", (), 0), ("h0", "h1")).state == "unknown"
+
+
+def test_a_run_of_which_not_all_hosts_are_recorded_is_not_gone(store: RunStore) -> None:
+    """Labels say how many tasks it has: who followed only a part of it (-H) has no word of the others' hosts."""
+    stored = record(store)
+    part = plan("r1")["tasks"][:1]
+    stored.write_plan(plan("r1") | {"tasks": [part[0] | {"labels": {"distui.tasks": "2"}}]})
+    row = history.stored_row(stored)
+    assert (row.hosts, row.elsewhere) == (("h0",), 1)
+    assert history.settled(row, ("h0",)).state == "unknown"
+    found = cast(FoundRun, SimpleNamespace(hosts=("h1",)))
+    assert history._hosts(found, row) == ("h1", "h0")
+    assert history._hosts(found, replace(row, elsewhere=0)) == ("h0",)
+    ended = replace(row, state="failed", cleaned=False)
+    assert not any(one.cleaned for one in history.with_launches([ended], (), {}, answered=("h0",)))
+
+
+def test_a_run_of_which_not_all_hosts_are_recorded_is_looked_for_on_all(store: RunStore) -> None:
+    """Where the inventory has the others, they are asked, too."""
+    stored = record(store)
+    save_hosts(stored, [Host("h0")])
+    chosen = SimpleNamespace(hosts=(), narrows=False, chosen=lambda: (Host("h1"), Host("h2")))
+    where = places.Places(cast(Any, SimpleNamespace(store=store)), cast(Any, chosen))
+    assert [host.name for host in where.locate("r1").hosts] == ["h0"]
+    part = plan("r1")["tasks"][0] | {"labels": {"distui.tasks": "2"}}
+    stored.write_plan(plan("r1") | {"tasks": [part]})
+    assert sorted(host.name for host in where.locate("r1").hosts) == ["h0", "h1", "h2"]
 
 
 async def test_a_run_that_ends_while_its_hosts_are_asked_is_not_gone(

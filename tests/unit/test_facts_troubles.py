@@ -49,8 +49,15 @@ def test_a_name_within_another_is_not_cut() -> None:
 
 def test_a_message_that_names_its_host_names_all_hosts_that_have_it() -> None:
     """No placeholder of the comparison is ever shown, and a word HOST of the message's own is left alone."""
-    found = shared({n: Trouble("dns", f"{n}: no address for the name '{n}', see HOST") for n in ("n1", "n2")})
-    assert [one.message for one in found] == ["n[1-2]: no address for the name 'n[1-2]', see HOST"]
+    found = shared({n: Trouble("dns", f"{n}: nothing is known of '{n}', see HOST") for n in ("n1", "n2")})
+    assert [one.message for one in found] == ["n[1-2]: nothing is known of 'n[1-2]', see HOST"]
+
+
+def test_names_without_an_address_are_several() -> None:
+    """No name server was asked for `n[1-2]`. Of one host the name stands there."""
+    found = {n: Trouble("dns", f"{n}: there is no address for the name '{n}'") for n in ("n1", "n2")}
+    assert [one.message for one in shared(found)] == ["n[1-2]: there is no address for these names"]
+    assert [one.message for one in shared({"n1": found["n1"]})] == ["n1: there is no address for the name 'n1'"]
 
 
 def test_a_host_is_named_though_the_message_has_its_name_as_a_word() -> None:

@@ -147,9 +147,16 @@ class MetricsScreen(View):
     def _plots(self, width: int, height: int) -> list[Line]:
         page = self.page
         if page is None:
-            words = "nothing of this run was measured on this machine" if self.read_yet else "reading"
-            return [Line().gap(1).put(words, self.palette.muted)]
+            return [Line().gap(1).put(self._nothing(), self.palette.muted)]
         return page_lines(self.palette, self.glyphs, page, width, height)
+
+    def _nothing(self) -> str:
+        """Why there is no page."""
+        if not self.read_yet:
+            return "reading"
+        if not self._stored.path.exists():
+            return "the run's folder was removed from this machine, with what was measured"
+        return "nothing of this run was measured on this machine"
 
     def _state(self, width: int, height: int) -> list[Line]:
         page = self.page

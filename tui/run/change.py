@@ -103,7 +103,7 @@ def _as_started(view: View, plan: RunPlan) -> tuple[Job, Sequence[HostPick], str
     recorded = view.backend.recorded_job(plan.run_id)
     if recorded is None:
         job, where = _from_file(view, plan)
-        message = f"from {where} as it is now: {plan.run_id} did not record its job"
+        message = f"from {where} as it is now: the job of {plan.run_id} is not recorded here"
         return job, view.backend.pick(job, plan.hosts), message, ""
     message = f"the job as {plan.run_id} was started"
     if recorded.changed:
@@ -116,7 +116,7 @@ def _from_file(view: View, plan: RunPlan) -> tuple[Job, str]:
     found = next(iter(named), None)
     if found is None:
         raise UsageError(
-            f"{plan.run_id} did not record its job, and there is no job file for {plan.job} here",
+            f"the job of {plan.run_id} is not recorded here, and there is no job file for {plan.job} here",
             hint="start distui where it is, or run it from Jobs",
         )
     try:

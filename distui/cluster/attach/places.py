@@ -111,13 +111,16 @@ class Places:
     selection: Selection
 
     def locate(self, run: str) -> RunLocation:
-        """Where to look for `run`: the hosts it was started on, or else all that `ps` asks.
+        """Where to look for `run`: the hosts it was started on, or else all that `ps` asks; both where only some of the
+        former are recorded.
 
         Raises NotFound and UsageError.
         """
         check_name(run)
         stored = self.settings.store.get(run)
         hosts = () if self.selection.hosts or stored is None else saved_hosts(stored)
+        if stored is not None and hosts and stored_row(stored).elsewhere:
+            return RunLocation(run, stored, self.hosts_to_ask(self.selection.chosen(), (stored,)))
         if hosts:
             return RunLocation(run, stored, hosts)
         without_end = (one for one in self.settings.store.all() if not stored_row(one).over)

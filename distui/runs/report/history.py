@@ -63,6 +63,8 @@ class RunRow:
     """Whether a distui of this machine reads it as it goes on. Of another run it is not known whether it goes on."""
     quiet: float | None = None
     """Since when no rank of a run that nobody follows here said a line, where that is longer than its `stall_after`."""
+    elsewhere: int = 0
+    """Tasks that are on hosts which are not recorded here, so that `hosts` are not all of them."""
 
     @property
     def stands(self) -> bool:
@@ -136,6 +138,7 @@ def stored_row(stored: StoredRun) -> RunRow:
         launch=recorded.launch,
         stalled=recorded.stalled if followed else None,
         followed=followed,
+        elsewhere=recorded.elsewhere,
     )
 
 
@@ -163,7 +166,7 @@ def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
         run=found.run,
         job=found.job,
         state=recorded.state if recorded is not None and over else found.state,
-        hosts=recorded.hosts if recorded is not None and recorded.hosts else found.hosts,
+        hosts=_hosts(found, recorded),
         ranks=found.world_size,
         owner=found.owner,
         started=started,
@@ -184,6 +187,13 @@ def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
         followed=recorded is not None and recorded.followed and runs,
         quiet=found.quiet,
     )
+
+
+def _hosts(found: FoundRun, recorded: RunRow | None) -> tuple[str, ...]:
+    """Those that are recorded, and where these are not known to be all, those that have it."""
+    if recorded is None or not recorded.hosts:
+        return found.hosts
+    return tuple(dict.fromkeys((*(found.hosts if recorded.elsewhere else ()), *recorded.hosts)))
 
 
 def _exit(found: FoundRun) -> int | None:
@@ -251,7 +261,7 @@ def with_launches(
 
 def _is_nowhere(row: RunRow, launches: Sequence[Launch], answered: Collection[str]) -> bool:
     """Whether none of its hosts has a task or a folder of it any more: all of them said so."""
-    if row.live or row.state not in ENDED or not row.hosts or not set(row.hosts) <= set(answered):
+    if row.live or row.state not in ENDED or row.elsewhere or not row.hosts or not set(row.hosts) <= set(answered):
         return False
     ours = launch_of(row)
     return not any(one.run == row.run and (not ours or one.attempt[0] in ("", ours)) for one in launches)
@@ -341,8 +351,8 @@ def _since(message: str) -> float | None:
 
 def settled(row: RunRow, answered: Collection[str]) -> RunRow:
     """A run without a result of which no host has a task is gone if all its hosts `answered`; else it may live, on one
-    that was not asked or is out of reach, and its state is what is recorded: `unknown`, or `detached`.
+    that was not asked, is out of reach or is not recorded, and its state is what is recorded: `unknown`, or `detached`.
     """
     open_ended = row.state not in ENDED and row.state != "retrying"
-    nowhere = bool(row.hosts) and set(row.hosts) <= set(answered)
+    nowhere = bool(row.hosts) and not row.elsewhere and set(row.hosts) <= set(answered)
     return replace(row, state="gone") if open_ended and nowhere else row

@@ -21,6 +21,7 @@ from distui.runs.lines.events import RunStalled
 from distui.runs.state.standstill import Standstill
 from distui.runs.store import end_record
 from distui.runs.store.runs import StoredRun
+from distui.whole import whole
 
 FILE = "summary.json"
 
@@ -48,6 +49,8 @@ class Summary:
     """Whether the run is known here to have been cleaned up after its end."""
     stalled: Standstill | None = None
     """That it stood still when whoever followed it said so last."""
+    elsewhere: int = 0
+    """Tasks of it that are on hosts which are not recorded: only a part of the hosts was asked for it."""
 
 
 def summary(stored: StoredRun) -> Summary:
@@ -93,7 +96,15 @@ def _made(stored: StoredRun, of: list[list[int]]) -> Summary:
         result=result,
         cleaned=cleaned,
         stalled=_stalled(events),
+        elsewhere=_elsewhere(tasks),
     )
+
+
+def _elsewhere(tasks: Sequence[Mapping[str, Any]]) -> int:
+    """Tasks that a plan lacks which was made from labels, by the number of all that these have."""
+    labels = tasks[0].get("labels") if tasks else None
+    number = whole(str(labels.get("distui.tasks", ""))) if isinstance(labels, dict) else None
+    return max(0, (number or 0) - len(tasks))
 
 
 def _stalled(events: Sequence[Mapping[str, Any]]) -> Standstill | None:
