@@ -12,8 +12,8 @@ from distui.runs.hosts.uses import Use
 from distui.runs.lines.events import GpuReading, HostSampled
 from distui.spec.hosts.inventory import Host
 from distui.spec.job.job import HostChoice, Job
+from distui.tui.hosts import group_rows, select
 from distui.tui.hosts import rows as host_rows
-from distui.tui.hosts import select
 from distui.tui.hosts.gpu_rows import gpu_columns, gpu_row
 from distui.tui.launch import plan_lines
 from distui.tui.launch.form.job_form import FIELDS, changed, hosts_text
@@ -296,3 +296,13 @@ def test_problems_lead_to_their_lines() -> None:
         "▌ line 3  imagee", "▌ unknown key, did you mean 'image'?",
     ]  # fmt: skip
     assert "1 error" in rows[0].line.plain
+
+
+@pytest.mark.parametrize(("hosts", "width", "shown"), [(8, 23, 16), (8, 22, 8), (4, 7, 4), (4, 6, 4), (9, 6, 6)])
+def test_a_group_has_its_last_tank_where_they_just_fit(hosts: int, width: int, shown: int) -> None:
+    """A column of just their width has no ellipsis in it."""
+    line = Line()
+    group_rows._tanks(
+        line, [HostBoard(Host(f"h{i}"), trouble=Trouble("dns", "")) for i in range(hosts)], width, LOOK, UNICODE
+    )
+    assert (line.width, line.plain.count(UNICODE.bad), "…" in line.plain) == (width + 2, shown, False)

@@ -82,11 +82,12 @@ def _tanks(line: Line, hosts: Sequence[HostBoard], width: int, palette: Palette,
     tank = max((t for t in (2, 1) if len(hosts) * (t + 1) - 1 <= width), default=0)
     cells, gap = (tank, 1) if tank else (1, 0)
     for part in _parts(hosts, width if not tank else len(hosts)):
+        if line.width > start:
+            line.gap(gap)
         if any(host.status in ("down", "lost") for host in part):
             line.put(glyphs.bad * cells, palette.wrong)
         else:
             figures.tank(line, palette, glyphs, figures.mean([host.average() for host in part]), cells)
-        line.gap(gap)
     line.cut(start + width).gap(start + width - line.width).gap(2)
 
 
