@@ -41,6 +41,22 @@ def archive(base: bytes = b"x" * 2_000_000, top: bytes = b"y" * 1_000_000) -> by
     return out.getvalue()
 
 
+def is_whole(data: bytes) -> bool:
+    """Whether Go's archive/tar, by which engines read, takes it for an archive: it misses no padding, nor an end."""
+    at = 0
+    while at < len(data):
+        header = data[at : at + 512]
+        if len(header) < 512:
+            return False
+        if not any(header):
+            return True
+        size = int(header[124:135], 8)
+        if len(data) < at + 512 + size:
+            return False
+        at += 512 + size + -size % 512
+    return True
+
+
 class Channel:
     """One `save` or `load`. `gate` holds writes up; `dies_after` bytes the connection is lost."""
 
@@ -48,6 +64,8 @@ class Channel:
         self.machine = machine
         self.out = out
         self.got = bytearray()
+        self.ends: list[int] = []
+        """How much there was after each write."""
         self.ended = asyncio.Event()
         self.closed = False
 
@@ -65,6 +83,7 @@ class Channel:
         await self.machine.gate.wait()
         await asyncio.sleep(0)
         self.got += data
+        self.ends.append(len(self.got))
         if self.machine.refuses_early:
             self.ended.set()
             raise SessionLost(self.machine.name, "it has ended", code="channel_ended")
@@ -294,11 +313,31 @@ async def test_a_host_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 async def test_a_source_that_ends_early(cut: int) -> None:
     """No target is told that the archive has ended, so that none takes half an image."""
     a = Machine("a")
-    with pytest.raises(HostCommandError, match="h1 does not give the image out"):
+    with pytest.raises(HostCommandError, match="h1 does not give the image out: it ends too early"):
         await pushed(a, source=Machine(SOURCE, saves=archive()[:cut]))
     assert a.named is None
     assert a.channels[0].closed
     assert not a.channels[0].ended.is_set()
+
+
+async def test_an_archive_is_never_cut_off_between_two_entries() -> None:
+    """Docker takes one without lists for one of its oldest form, and would load what is in it, without a name."""
+    a = Machine("a")
+    found, _, _ = await pushed(a)
+    assert found["a"].state == "loaded"
+    *ends, last = a.channels[0].ends
+    assert len(ends) > 10
+    got = bytes(a.channels[0].got)
+    assert [end for end in ends if 0 < end < got.index(b"manifest.json") and is_whole(got[:end])] == []
+    assert is_whole(got)
+    assert last == len(got)
+
+
+async def test_names_in_an_archive_begin_no_line_of_ours() -> None:
+    """They are the source's."""
+    bad = archive().replace(b'"RepoTags": ["my/image:1"]', b'"RepoTags": ["a\\nbcdef:1"]')
+    with pytest.raises(HostCommandError, match="would name an image a bcdef:1, where"):
+        await pushed(Machine("a"), source=Machine(SOURCE, saves=bad))
 
 
 async def test_a_source_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,10 @@ class Piece:
 
     data: bytes
     layer: int | None
+    last: int = 1
+    """How many bytes at its end are missing in an archive that is cut off before them, for whoever reads it. One that
+    only lacks padding counts as whole.
+    """
 
 
 class ImageReader:
@@ -116,7 +120,8 @@ class ImageReader:
             if not self._left:
                 self._layers.learn(self._entry.name, bytes(text))
         if self._entry.name not in LISTS:
-            yield Piece(data if self._left else data + padding(self._entry.size), self._layer)
+            after = b"" if self._left else padding(self._entry.size)
+            yield Piece(data + after, self._layer, 1 + len(after))
 
     def _end(self) -> Iterator[Piece]:
         texts = {name: bytes(text) for name, text in self._texts.items()}
@@ -124,7 +129,8 @@ class ImageReader:
         made = rewritten(lists, texts, self._names, self._image, self._facts, podman=self._podman)
         for name, content in made.items():
             header = TarEntry(name, size=len(content)).header
-            yield Piece(header + content + padding(len(content)), None)
+            after = padding(len(content))
+            yield Piece(header + content + after, None, 1 + len(after))
         self.complete = True
         yield Piece(bytes(2 * BLOCK), None)
 

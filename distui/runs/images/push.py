@@ -3,14 +3,14 @@ bytes through this machine.
 
 The source is read once for all targets. Each target has a buffer of its own, so that memory is bounded; one that
 holds the others up for long is set aside and served alone afterwards. Only layers that a target lacks are sent where
-its engine takes such an archive. An archive that ends early is refused by every engine, so that nothing half-loaded
-can stay.
+its engine takes such an archive. An archive that ends within an entry is refused by every engine, so that nothing
+half-loaded can stay: the last bytes of what there is wait for the next ones.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -153,7 +153,8 @@ async def _read(image: str, source: Engine, facts: ImageFacts, lanes: Sequence[_
             said = channel.stderr_tail().decode("utf-8", "replace").strip()
             raise _source_failed(source, said, status)
     except BadArchive as exc:
-        raise HostCommandError(source.name, f"{source.name} does not give {image} out: what it sends {exc}") from exc
+        said = " ".join(str(exc).split())  # names in it are the source's, which may put newlines there
+        raise HostCommandError(source.name, f"{source.name} does not give {image} out: what it sends {said}") from exc
     finally:
         await channel.close()
 
@@ -169,14 +170,15 @@ async def _next(channel: ByteChannel, source: Engine, image: str) -> bytes:
 
 def _source_failed(source: Engine, said: str, status: int) -> HostCommandError:
     trouble = classify(said, status)
-    message = trouble.message if trouble.code != "unknown" else said[-300:] or f"exit status {status}"
+    last = said.splitlines()[-1][-300:] if said else f"exit status {status}" if status else "it ends too early"
+    message = trouble.message if trouble.code != "unknown" else last
     return HostCommandError(source.name, f"{source.name} does not give the image out: {message}", hint=trouble.hint)
 
 
 async def _offer(piece: Piece, lanes: Sequence[_Lane]) -> None:
     for lane in lanes:
         if lane.wants(piece):
-            await lane.offer(piece.data, lanes)
+            await lane.offer(piece, lanes)
 
 
 class _Lane:
@@ -189,7 +191,7 @@ class _Lane:
         self.shared = 0
         self._wanted = frozenset(range(len(facts.layers)))
         self._tell = tell
-        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(BUFFERED)
+        self._queue: asyncio.Queue[Piece | None] = asyncio.Queue(BUFFERED)
         self._task: asyncio.Task[None] | None = None
         self._timeout = PATIENCE
         self._said = ""
@@ -233,15 +235,15 @@ class _Lane:
         self.say("sending", sent=0)
         self._task = asyncio.create_task(self._load(image))
 
-    async def offer(self, data: bytes, lanes: Sequence[_Lane]) -> None:
+    async def offer(self, piece: Piece, lanes: Sequence[_Lane]) -> None:
         """Put into the buffer, waiting while it is full, but not for ever while others have nothing to do."""
         if not self._queue.full():
-            self._queue.put_nowait(data)
+            self._queue.put_nowait(piece)
             return
         loop = asyncio.get_running_loop()
         began = loop.time()
         alone = len(lanes) == 1
-        putting = asyncio.ensure_future(self._queue.put(data))
+        putting = asyncio.ensure_future(self._queue.put(piece))
         assert self._task is not None
         while not putting.done() and not self._task.done():
             await asyncio.wait((putting, self._task), timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
@@ -308,7 +310,7 @@ class _Lane:
         hearing = asyncio.create_task(_hear(channel, answer))
         try:
             sent = 0
-            while (data := await self._queue.get()) is not None:
+            async for data in self._offered():
                 try:
                     await channel.write(data)
                 except SessionLost as error:
@@ -332,6 +334,19 @@ class _Lane:
         self._said = answer.decode("utf-8", "replace")
         said = (channel.stderr_tail() or bytes(answer[-2000:])).decode("utf-8", "replace").strip()
         return None if status == 0 else said or f"exit status {status}"
+
+    async def _offered(self) -> AsyncIterator[bytes]:
+        """All that is offered, as it comes, but for its last bytes, which come with more, or with the end.
+
+        Whatever cuts it off, an archive never ends between two entries: without the lists, which are the last ones,
+        Docker would take what it had got for one of its oldest form, and load it without a name.
+        """
+        held = b""
+        while (piece := await self._queue.get()) is not None:
+            at = len(piece.data) - piece.last
+            yield held + piece.data[:at]
+            held = piece.data[at:]
+        yield held
 
     def _refused(self, said: str) -> None:
         """The engine did not take it: once more with all layers if some were left out."""
