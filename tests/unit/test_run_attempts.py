@@ -155,7 +155,7 @@ async def test_who_waited_elsewhere_and_went_away_is_waited_for_once(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mark that nobody touched in a whole attempt is not carried into the one after that."""
-    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.05)
+    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.5)
     planner = Planner(cluster, retries=2, launch="beef")
     left: list[set[str]] = []
 
