@@ -13,6 +13,7 @@ from distui.runs.lines.events import GpuReading, HostSampled
 from distui.spec.hosts.inventory import Host
 from distui.spec.job.job import HostChoice, Job
 from distui.tui.hosts import group_rows, select
+from distui.tui.hosts import lines as host_lines
 from distui.tui.hosts import rows as host_rows
 from distui.tui.hosts.gpu_rows import gpu_columns, gpu_row
 from distui.tui.launch import plan_lines
@@ -306,3 +307,14 @@ def test_a_group_has_its_last_tank_where_they_just_fit(hosts: int, width: int, s
         line, [HostBoard(Host(f"h{i}"), trouble=Trouble("dns", "")) for i in range(hosts)], width, LOOK, UNICODE
     )
     assert (line.width, line.plain.count(UNICODE.bad), "…" in line.plain) == (width + 2, shown, False)
+
+
+def test_why_a_host_is_down_is_whole_on_a_narrow_window() -> None:
+    """The fingerprint is what a newcomer is to compare, and the end of the advice says how to go on."""
+    reason = "is not in known_hosts; it shows the ssh-ed25519 key SHA256:nVIYFxDpjA441wL5qh2rMkqZpT0vXbQ9sYdEwCfGuHk"
+    hint = "compare the fingerprint with the host's administrator, then log in once: `ssh -p 2222 10.77.0.11`"
+    host = HostBoard(Host("h1"), trouble=Trouble("host_key", f"h1 {reason}", hint))
+    shown = host_lines.preview(host, {}, 80, 20, LOOK, UNICODE, 0.0)
+    assert max(line.width for line in shown) < 80
+    text = " ".join(" ".join(line.plain for line in shown).split())
+    assert reason in text and hint in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 
 from distui.amounts import counted, duration, size_words
 from distui.cluster.backend.values import LiveRun
@@ -226,9 +227,11 @@ def preview(
 
 def _why(host: HostBoard, width: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
     reason, hint = host_rows.reason_of(host)
-    lines = [Line().gap(2).put(f"{glyphs.bad} {reason}", palette.wrong)]
-    if hint:
-        lines.append(Line().gap(4).put("try ", palette.faint).put(hint, palette.text).cut(width - 1))
+    lines = []
+    for at, row in enumerate(wrap(reason, max(20, width - 5), break_on_hyphens=False) or [""]):
+        lines.append(Line().gap(2).put(f"{' ' if at else glyphs.bad} {row}", palette.wrong))
+    for at, row in enumerate(wrap(hint, max(20, width - 9), break_on_hyphens=False)):
+        lines.append(Line().gap(4).put("    " if at else "try ", palette.faint).put(row, palette.text))
     known = host.facts
     if known is not None:
         message = (
