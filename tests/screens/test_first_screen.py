@@ -116,6 +116,20 @@ async def test_what_was_looked_for_is_said_in_full_on_a_narrow_window(backend: F
         assert f" {wanted}\n a adds hosts by name" in screen_text(app)
 
 
+async def test_why_a_host_was_left_out_is_said_in_full_on_a_narrow_window(backend: FakeBackend) -> None:
+    """What may stand in a name is at the end of it."""
+    start = FakeFirst()
+    reason = (
+        "~/.ssh/config: left out: 'bad;name' is not a host name: letters, digits, '.', '_' and '-', no '-' in front"
+    )
+    start.found = replace(start.found, remarks=(reason, reason.replace("bad", "odd")))
+    async with first(backend, start, (80, 24)) as (app, pilot):
+        assert f"{reason} ~/.ssh/config: left out: 'odd;name'" in " ".join(screen_text(app).split())
+        await pilot.resize_terminal(120, 36)
+        await settle(pilot)
+        assert f" {reason}\n" in screen_text(app).replace("  ", "").replace(" \n", "\n")
+
+
 async def test_all_that_answer_are_picked_at_once(backend: FakeBackend) -> None:
     """And those behind a jump host, which are not tried; those that do not, not. The same key takes it back."""
     async with first(backend, FakeFirst(("n0", "n1", "n2"))) as (app, pilot):

@@ -22,7 +22,7 @@ from distui.tui.paint.theme import Palette
 from distui.tui.widgets.painted import Painted
 from distui.tui.widgets.rows import RowList
 
-NAME_MOST, WHERE_MOST = 32, 28
+NAME_MOST, WHERE_MOST, REMARKS_MOST = 32, 28, 6
 TRIED = "Tried: a connection to each ssh port, closed at its greeting; nobody logs in."
 
 
@@ -73,7 +73,7 @@ class FirstScreen(View):
     DEFAULT_CSS = """
     FirstScreen #about { height: auto; margin: 0 0 1 0; }
     FirstScreen RowList { height: 1fr; }
-    FirstScreen #remarks { height: auto; max-height: 4; }
+    FirstScreen #remarks { height: auto; max-height: 6; }
     """
 
     def __init__(self, start: Start, done: Callable[[Outcome], None]) -> None:
@@ -93,13 +93,18 @@ class FirstScreen(View):
 
     def on_mount(self) -> None:
         """Show what was found, and try whether it answers."""
-        self.query_one("#remarks").styles.height = min(4, len(self.start.found.remarks))
+        self._fit_remarks(self.app.size.width)
         self._show()
         self._try(self.start.found.hosts)
 
     def on_resize(self, event: Resize) -> None:
         """What was looked for takes as many rows as it needs."""
         self.query_one("#about").styles.height = len(self._about(event.size.width, 9))
+        self._fit_remarks(event.size.width)
+
+    def _fit_remarks(self, width: int) -> None:
+        """As many rows as they need, within reason."""
+        self.query_one("#remarks").styles.height = len(self._remarks(width, REMARKS_MOST))
 
     @property
     def rows(self) -> FirstRows:
@@ -154,7 +159,8 @@ class FirstScreen(View):
         return [*first, _keys(keys, palette), Line()]
 
     def _remarks(self, width: int, height: int) -> list[Line]:
-        return [Line().gap(1).put(words, self.palette.watch) for words in self.start.found.remarks[:height]]
+        rows = [row for words in self.start.found.remarks for row in textwrap.wrap(words, max(20, width - 2))]
+        return [Line().gap(1).put(row, self.palette.watch) for row in rows[:height]]
 
     def _paint(self, number: int, width: int, here: bool) -> Line:
         palette, glyphs = self.palette, self.glyphs
