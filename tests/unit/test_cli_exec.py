@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from distui.cli import wiring
 from distui.cli.actions import exec as exec_verb
 from distui.cli.actions.ssh import become
 from distui.cli.runs.execs import END, VARIABLE
+from distui.cluster.attach import places
+from distui.cluster.attach.places import RunLocation
 from distui.cluster.backend.backend_hosts import ssh_login
 from distui.cluster.hosts.selection import host_named
 from distui.errors import ContactLost, DistuiError, NotFound, UsageError
@@ -24,6 +27,7 @@ from distui.facts.host import Trouble
 from distui.plan.labels import TaskLabels
 from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.spec.hosts.inventory import Host, Inventory
+from fakehosts.runs import plan_for
 
 
 def task(index: int, ranks: tuple[int, ...], *, running: bool = True, engine: str = "docker") -> FoundTask:
@@ -67,6 +71,46 @@ def test_a_rank_that_may_be_on_a_host_that_does_not_answer() -> None:
         "  h2: docker did not finish within 15 s",
     ]
     assert exec_verb._task(FoundRun("r1", (task(0, (0,)),)), 0, silent).id == "id0"
+
+
+@pytest.mark.parametrize(
+    ("first", "asks"),
+    [("runs", [("h2",)]), ("has ended", [("h2",), ("h1", "h2")]), ("hangs", [("h2",), ("h1",)])],
+)
+async def test_the_host_of_a_rank_is_asked_before_the_others(
+    monkeypatch: pytest.MonkeyPatch, first: str, asks: list[tuple[str, ...]]
+) -> None:
+    """Where the plan is recorded here: a docker that hangs elsewhere took 15 seconds.
+
+    All are, where the rank is not there; one that did not answer is not asked again.
+    """
+    asked: list[tuple[str, ...]] = []
+
+    @asynccontextmanager
+    async def connected(*_: object) -> AsyncIterator[Any]:
+        yield None
+
+    async def find(_: object, place: RunLocation) -> Any:
+        asked.append(tuple(host.name for host in place.hosts))
+        if asked[-1] == ("h2",) and first == "hangs":
+            return None, {"h2": Trouble("command_timeout", "h2: docker did not finish within 15 s", "")}
+        there = [task(0, (0,)), task(1, (1,), running=first == "runs")]
+        return FoundRun("r1", tuple(t for t in there if t.host in asked[-1])), {}
+
+    monkeypatch.setattr(wiring, "connected", connected)
+    monkeypatch.setattr(places, "find", find)
+    monkeypatch.setattr(places, "find_again", find)
+    monkeypatch.setattr(exec_verb, "stored_plan", lambda _: plan_for("h1", "h2"))
+    place = RunLocation("r1", SimpleNamespace(), (Host("h1"), Host("h2")))  # type: ignore[arg-type]
+    ends: dict[str, Any] = {
+        "runs": contextlib.nullcontext(),
+        "has ended": pytest.raises(UsageError, match="does not run any more"),
+        "hangs": pytest.raises(ContactLost, match=r"(?s)rank 1 of r1 is on no host that answers.*did not finish"),
+    }
+    with ends[first]:
+        host, found = await exec_verb._find(SimpleNamespace(cluster=None), place, 1)  # type: ignore[arg-type]
+        assert (host.name, found.id) == ("h2", "id1")
+    assert asked == asks
 
 
 def test_ssh_gets_what_hosts_yaml_adds() -> None:

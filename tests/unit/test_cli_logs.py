@@ -17,6 +17,7 @@ from distui.cli.printing.outlet import Outlet
 from distui.cli.printing.printer import LineWriter, LogView
 from distui.cluster.logs import from_files, from_hosts
 from distui.cluster.logs.wanted import Wanted
+from distui.facts.host import Trouble
 from distui.runs.follow.followed import Records, Removed
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.lines.batch import Batch
@@ -27,6 +28,7 @@ from distui.runs.store.journal import Journal
 from distui.runs.store.masking import Mask
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.session import Completed
+from distui.spec.job.job import RankLayout
 from fakehosts.runs import facts_of, plan_for
 
 NOON = 1_795_176_000.0  # 2026-11-20T12:00:00Z
@@ -193,7 +195,7 @@ async def test_hosts_that_have_different_clocks(monkeypatch: pytest.MonkeyPatch)
     """What only the hosts have is fetched, and put in order on our clock: h1's is five seconds ahead."""
     plan = plan_for("h1", "h2")
     facts = {"h1": replace(facts_of("h1"), clock_offset_ms=5000.0), "h2": facts_of("h2")}
-    live: Any = SimpleNamespace(plan=plan, facts=facts)
+    live: Any = SimpleNamespace(plan=plan, facts=facts, unreachable={})
     said = {"h1": [("05.5", "second"), ("07.5", "fourth")], "h2": [("00.0", "first"), ("01.0", "third")]}
 
     async def show_task(connector: Any, live: Any, task: Any, out: Any, *, stamps: bool) -> None:
@@ -209,6 +211,23 @@ async def test_hosts_that_have_different_clocks(monkeypatch: pytest.MonkeyPatch)
     out = Kept(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(until="2026-11-20T12:00:02.000000000Z"))
     assert await from_hosts.show(None, live, out, None, stamps=False, merge=True)  # type: ignore[arg-type]
     assert messages == [(1, "first", "00.0"), (0, "second", "00.5"), (1, "third", "01.0")]
+
+
+async def test_a_host_that_did_not_answer_is_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for each of its tasks: with a docker that hangs that is 15 seconds each."""
+    why = Trouble("command_timeout", "h2: docker did not finish within 15 s", "")
+    plan = plan_for("h1", "h2", ranks=RankLayout(per_host=2), backend="gloo")
+    live: Any = SimpleNamespace(plan=plan, facts={}, unreachable={"h2": why})
+    asked: list[str] = []
+    told: list[str] = []
+
+    async def show_task(connector: Any, live: Any, task: Any, out: Any, *, stamps: bool) -> None:
+        asked.append(task.host)
+
+    monkeypatch.setattr(from_hosts, "_show_task", show_task)
+    out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted())
+    assert not await from_hosts.show(None, live, out, told.append, stamps=False)  # type: ignore[arg-type]
+    assert (asked, told) == (["h1", "h1"], ["h2: docker did not finish within 15 s"])
 
 
 @pytest.mark.parametrize("stamps", [True, False])

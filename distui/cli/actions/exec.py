@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 
 from distui.cli import wiring
 from distui.cli.actions.ssh import become
@@ -21,6 +22,7 @@ from distui.facts.host import Trouble
 from distui.facts.troubles import shared
 from distui.plan.labels import format_ranks
 from distui.runs.hosts.discover import FoundRun, FoundTask
+from distui.runs.store.recorded import stored_plan
 from distui.spec.hosts.inventory import Host
 
 SHELL = ("sh", "-c", "exec bash 2>/dev/null || exec sh")
@@ -49,10 +51,26 @@ def act(settings: Settings, out: Console, run: str, rank: int | None, tty: bool,
 async def _find(settings: Settings, place: places.RunLocation, rank: int | None) -> tuple[Host, FoundTask]:
     """The rank's container. Raises NotFound, ContactLost or UsageError."""
     async with wiring.connected(settings, place.hosts) as connector:
-        asked, silent = await places.find(connector, place)
+        others, silent = place, dict[str, Trouble]()
+        if (near := _near(place, rank)) is not None:
+            asked, why = await places.find_again(connector, near)
+            if asked is not None and any(task.running and rank in task.labels.ranks for task in asked.tasks):
+                return near.hosts[0], _task(asked, rank, {})
+            silent |= why
+            others = replace(place, hosts=tuple(host for host in place.hosts if host.name not in why))
+        asked, why = await places.find(connector, others)
+        silent |= why
         found = await run_there(settings.cluster, connector, place, asked, silent)
     task = _task(found, rank, silent)
     return next(host for host in place.hosts if host.name == task.host), task
+
+
+def _near(place: places.RunLocation, rank: int | None) -> places.RunLocation | None:
+    """The host that has a rank by the plan recorded here: it is asked first, since others may take long to answer."""
+    plan = stored_plan(place.stored) if place.stored is not None else None
+    planned = {task.host for task in plan.tasks if rank in task.ranks} if plan is not None else set()
+    hosts = tuple(host for host in place.hosts if host.name in planned)
+    return replace(place, hosts=hosts) if len(hosts) == 1 < len(place.hosts) else None
 
 
 def _task(found: FoundRun, rank: int | None, silent: Mapping[str, Trouble]) -> FoundTask:

@@ -13,6 +13,7 @@ from distui.cluster.logs.from_files import show_files
 from distui.cluster.logs.sink import LogSink
 from distui.copies import copy_folder
 from distui.errors import DistuiError, HostCommandError, HostError, UsageError
+from distui.facts.troubles import shared
 from distui.plan.command import docker, process
 from distui.plan.command.torchrun import split_pieces
 from distui.plan.labels import named_ranks
@@ -55,7 +56,7 @@ async def show(
     connector: Connector, live: Live, out: LogSink, say: Callable[[str], None], *, stamps: bool, merge: bool = False
 ) -> bool:
     """Write what the run has printed so far, rank after rank, with `merge` in the order it was said; False when a host
-    could not be read.
+    could not be read. One that did not answer just now is not asked again, for each of its tasks.
     """
     if (out.wanted.needs_engine or merge) and any(t.engine == "process" for t in live.plan.tasks):
         raise UsageError(
@@ -65,8 +66,12 @@ async def show(
     if merge:
         return await _show_merged(connector, live, out, say)
     out.open(_ranks(live), live.plan.rank_names, hold=True)
-    good = True
+    good = not live.unreachable
+    for one in shared(live.unreachable):
+        say(one.message)
     for task in live.plan.tasks:
+        if task.host in live.unreachable:
+            continue
         try:
             await _show_task(connector, live, task, out, stamps=stamps)
         except HostError as exc:
