@@ -582,6 +582,27 @@ async def test_a_log_that_never_ends_ends_with_its_container(
     assert "the engine does not end its log" in str(taken.events)
 
 
+async def test_an_engine_that_hangs_over_one_container_is_there(
+    docker: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers all else, and so do the host's other containers: that is said once, and the host is not lost and back
+    again with each question.
+    """
+    monkeypatch.setattr(follow_container, "ANSWER", 2.0)
+    monkeypatch.setattr(follower_module, "_ASK_ENGINE_EVERY", 0.5)
+    taken, docker.slow_look = Taken(), asyncio.Event()
+    docker.say(b"one\n")
+    async with following(access(docker), taken) as (follower, _):
+        await taken.until(lambda: "Note" in taken.names())
+        docker.slow_look.set()
+        docker.end(0)
+        async with asyncio.timeout(30):
+            await follower.drained()
+    assert bytes(taken.log) == b"one\n"
+    assert taken.names() == ["Note", "Exited", "Drained"]
+    assert "answers, but not what it is asked of this container: no answer within 2 s" in str(taken.events)
+
+
 async def test_much_at_once_while_a_quiet_container_is_looked_at(
     docker: Docker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

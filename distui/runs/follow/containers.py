@@ -38,8 +38,13 @@ KILL_TOLD = 0.2
 ASK_SIGNAL = 5.0
 """Seconds to wait for what it tells."""
 
-EngineTold = Callable[[str], Awaitable[None]]
-"""Called with a reason when the engine does not answer, with "" when it does."""
+ANSWER = 15.0
+"""Seconds that the engine has to tell of a container."""
+
+EngineTold = Callable[[str, float], Awaitable[bool]]
+"""Called with a reason when the engine did not answer what it was asked at a moment of the loop's clock, with "" when
+it does; tells whether it has answered others since.
+"""
 
 
 class ContainerReader:
@@ -67,6 +72,8 @@ class ContainerReader:
         """Reads in a row without anything of what was read before."""
         self._stuck = 0
         """Reads in a row of an ended container's log that did not end."""
+        self._asked = 0.0
+        """When the engine was asked last, by the loop's clock."""
         self._unseen = target.adopted
         """Whether it ran while nobody followed it, and was not seen running since."""
 
@@ -78,7 +85,8 @@ class ContainerReader:
             try:
                 await self._round(feed)
             except EngineDown as error:
-                await self._engine(str(error))
+                if await self._engine(str(error), self._asked):
+                    await self._say(f"the engine answers, but not what it is asked of this container: {error}")
             except ReplayMismatch as error:
                 await self._mismatch(str(error))
                 continue
@@ -102,7 +110,7 @@ class ContainerReader:
     async def _round(self, feed: Feed) -> None:
         """Look, read what there is (following while it runs), and if it had ended before the read: done."""
         state = await self._inspect(feed)
-        await self._engine("")
+        await self._engine("", self._asked)
         if state is None:
             await self._gone()
             return
@@ -133,7 +141,8 @@ class ContainerReader:
 
     async def _inspect(self, feed: Feed) -> ContainerState | None:
         """None when there is no such container."""
-        status, answer = await get_json(feed, f"/containers/{self.ref}/json")
+        self._asked = asyncio.get_running_loop().time()
+        status, answer = await get_json(feed, f"/containers/{self.ref}/json", ANSWER)
         if status == 404:
             return None
         try:
@@ -175,6 +184,7 @@ class ContainerReader:
         elif not state.tty:
             since = self.cursor.begin(full=self._full)
             path += "&timestamps=1" + (f"&since={since}" if since else "")
+        self._asked = asyncio.get_running_loop().time()
         stream = await feed.get(path, packed=not state.tty)
         try:
             async with asyncio.timeout(NO_END):

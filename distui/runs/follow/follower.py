@@ -93,6 +93,8 @@ class HostFollower:
         self._said: set[str] = set()
         self._deaths = 0
         self._refusals = 0
+        self._answered = 0.0
+        """When the engine answered last, by the loop's clock."""
         for target in targets:
             self.follow(target)
 
@@ -353,13 +355,19 @@ class HostFollower:
         while True:
             try:
                 await get_json(feed, "/version", timeout=_ASK_ENGINE_EVERY)
-                await self._contact("engine", "")
+                await self._engine_told("", 0.0)
             except EngineDown as error:
                 await self._contact("engine", str(error))
             await rest(feed.lost, _ASK_ENGINE_EVERY)
 
-    async def _engine_told(self, reason: str) -> None:
+    async def _engine_told(self, reason: str, asked: float) -> bool:
+        """See EngineTold. An engine that hangs over one container answers others, and those are followed."""
+        if reason and self._answered > asked:
+            return True
+        if not reason:
+            self._answered = asyncio.get_running_loop().time()
         await self._contact("engine", reason)
+        return False
 
     async def _contact(self, what: Any, reason: str) -> None:
         """Say once that contact is lost (`reason`), once that it is back (""); a boot also when nobody noticed it."""
