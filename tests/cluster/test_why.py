@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import textwrap
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -307,7 +308,8 @@ def test_a_run_that_says_nothing_and_goes_on(begin: Any, home: Path) -> None:
     since, until = max(re.findall(r"since (\S{23})", logs)), min(re.findall(r"until (\S{23})", logs))
     text = (home / ".local/state/distui/runs/stuck/events.ndjson").read_text()
     events = [event for event in map(json.loads, text.splitlines()) if since < event["ts"][:23] < until]
-    assert [event["ranks"] for event in events if event["type"] == "moved"][:2] == [[0, 1, 2, 3]] * 2
+    moved = Counter(rank for event in events if event["type"] == "moved" for rank in event["ranks"])
+    assert min(moved[rank] for rank in range(4)) > 1, moved
     claims = [event for event in events if event["type"] == "why" or event.get("stalled") or event.get("quiet")]
     assert claims == []
 
