@@ -39,6 +39,8 @@ which the rest is for something to take longer than usual (LONG_S) and for the a
 MARGIN_S = 0.5
 PLACE_S = 3.0
 """Ranks are asked again so soon where those that hold the others up did not tell in time where they are."""
+PLACE_LOOKS = 3
+"""How often before a run ends for it: the place is what its owner looks for, and a busy host takes its time."""
 SILENT_S = 2.0
 """How long ranks are watched that have all been silent for `stall_after`."""
 
@@ -68,7 +70,7 @@ class AskTurns:
         self._pause = self._first = min(FIRST_PAUSE_S, self._longest)
         self._unplaced = 0
         """Of how many ranks it was said that they hold the others up, but not where in the program they are."""
-        self._waited = False
+        self._waited = 0
 
     def due(self, now: float, *, silent: bool, overdue: float | None = None) -> bool:
         """Whether to ask now; `silent` tells whether a rank has said nothing for `stall_after`, `overdue` when the last
@@ -104,9 +106,9 @@ class AskTurns:
 
     def waits_for_places(self, now: float, unplaced: int) -> bool:
         """Whether a run that is to end for it is looked at once more, so that its failure has the place."""
-        if self._waited or not unplaced:
+        if self._waited >= PLACE_LOOKS or not unplaced:
             return False
-        self._waited = True
+        self._waited += 1
         self.again(now + PLACE_S)
         return True
 
