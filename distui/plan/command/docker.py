@@ -96,12 +96,6 @@ def _first(output: str) -> Mapping[str, object]:
     return first
 
 
-def without_labels(engine_command: Argv, run: Argv, names: Sequence[str]) -> Argv:
-    """A `run -d` line whose container has nothing in these labels, whatever its image has: no flag leaves one out."""
-    at = len(engine_command) + len(("run", "-d"))
-    return (*run[:at], *(word for name in names for word in ("--label", f"{name}=")), *run[at:])
-
-
 def pull(engine_command: Argv, image: str) -> Argv:
     """Fetch the image."""
     return (*engine_command, "pull", image)

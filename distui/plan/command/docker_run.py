@@ -63,6 +63,12 @@ def run_argv(job: Job, c: Container) -> Argv:
     return (*c.engine_command, *flags, *job.docker_args, job.image or "", *c.command)
 
 
+def without_labels(engine_command: Argv, run: Argv, names: Sequence[str]) -> Argv:
+    """A `run -d` line whose container has nothing in these labels, whatever its image has: no flag leaves one out."""
+    at = len(engine_command) + len(("run", "-d"))
+    return (*run[:at], *(word for name in names for word in ("--label", f"{name}=")), *run[at:])
+
+
 def shell_command(command: Argv | str) -> Argv:
     """The container's command: a list as it is, a string through `sh -lc`."""
     return ("sh", "-lc", command) if isinstance(command, str) else command

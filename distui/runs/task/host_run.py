@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from distui.errors import HostCommandError, SessionLost
 from distui.facts.host import Trouble
 from distui.plan.command import docker, process
-from distui.plan.command.docker_run import sweep
+from distui.plan.command.docker_run import sweep, without_labels
 from distui.plan.command.env import env_file_text
 from distui.plan.command.insight import folder_of
 from distui.plan.content.code import COPY, home_of_folder
@@ -151,7 +151,7 @@ class HostRun(HostAccess):
     async def _start_once(self, task: Task, *, repeated: bool = False) -> str | None:
         """The engine's id of the started task; None when the connection broke, and nobody knows."""
         try:
-            argv = docker.without_labels(task.engine_command, task.start, self._inherited(task))
+            argv = without_labels(task.engine_command, task.start, self._inherited(task))
             done = await self.link.run(argv, timeout=START_TIMEOUT, give_up=self.reconnect_timeout)
         except SessionLost:
             return None
