@@ -4,8 +4,10 @@
 
 One rank at full speed, eight at 1,000 lines a second, 64 at 100. What is measured of distui is the controller in this
 process, without Python's start, from its connection to the end of the run; of its peer all clients of OpenSSH. Wall
-time runs from the moment at which ranks begin to print. `helper` is the CPU of distui's helper on the host as a share
-of what dockerd takes for the peer's same lines. Latency is from a line's print to its event. Needs root and Linux.
+time runs from the moment at which ranks begin to print to the end of the run; "until all is read" to when distui had
+the last line and knew how the last rank ended, which is nearest to what the end of the peer's clients says. `helper`
+is the CPU of distui's helper on the host as a share of what dockerd takes for the peer's same lines. Latency is from a
+line's print to its event. Needs root and Linux.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / 
 from bench.follow import Runs, Take, enter  # noqa: E402
 from bench.measure import machine_busy  # noqa: E402
 from bench.processes import HELPER, cpu_of, of_lab  # noqa: E402
-from distui.runs.lines.events import Event, LogLine, LogLines  # noqa: E402
+from distui.runs.lines.events import Event, LogLine, LogLines, RankChanged  # noqa: E402
 from lab.lab import Lab  # type: ignore[import-not-found,unused-ignore]  # noqa: E402
 
 NAME = "benchlog"
@@ -71,9 +73,10 @@ class Case:
 
 @dataclass(slots=True)
 class Cost:
-    """Seconds; `late` in seconds, too. `helper` and `late` are distui's only."""
+    """Seconds; `late` in seconds, too. `helper` and `late` are distui's only; the peer has read all at its end."""
 
     wall: float
+    read: float
     client: float
     dockerd: float
     missing: int
@@ -81,8 +84,24 @@ class Cost:
     late: list[float] = field(default_factory=list)
 
 
-class Late(Take):
-    """Notes when each batch came."""
+class Read(Take):
+    """Notes when the last lines came, and the first word of how each rank ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at = 0.0
+        self.ended: set[int] = set()
+
+    async def batch(self, batch: Sequence[Event]) -> None:
+        """Take the next events."""
+        ended = {e.rank for e in batch if isinstance(e, RankChanged) and e.state == "exited"}
+        if not ended <= self.ended or any(isinstance(e, LogLines) for e in batch):
+            self.at = time.time()
+            self.ended |= ended
+
+
+class Late(Read):
+    """Notes when each batch came, too."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,6 +109,7 @@ class Late(Take):
 
     async def batch(self, batch: Sequence[Event]) -> None:
         """Take the next events."""
+        await super().batch(batch)
         now = time.time()
         self.came += [(now, e.lines) for e in batch if isinstance(e, LogLines)]
 
@@ -144,14 +164,14 @@ def by_ssh(lab: Any, home: Path, case: Case) -> Cost:
     engine = dockerd() - engine
     got = sum((home / name).read_bytes().count(b"\n") for name in names)
     lab.host("h1").exec("docker", "rm", "-f", *names, timeout=300)
-    return Cost(wall, client_cpu, engine, case.ranks * case.lines - got)
+    return Cost(wall, wall, client_cpu, engine, case.ranks * case.lines - got)
 
 
 def by_distui(lab: Any, runs: Runs, case: Case) -> Cost:
     """The controller."""
     at = time.time() + 6 + case.ranks
     made = asyncio.run(runs.start(case.ranks, *case.argv(at)[1:]))
-    take, engine = Late() if case.rate else Take(), dockerd()
+    take, engine = Late() if case.rate else Read(), dockerd()
     with watched(HELPER) as helper:
         cpu = time.thread_time()
         stored = asyncio.run(runs.follow(made, take))
@@ -160,7 +180,7 @@ def by_distui(lab: Any, runs: Runs, case: Case) -> Cost:
     late = take.each() if isinstance(take, Late) else []
     got = sum(stored.rank_log(rank).read_bytes().count(b"\n") for rank in range(case.ranks))
     lab.host("h1").exec("docker", "rm", "-f", *(task.container for task in made.tasks), timeout=300)
-    return Cost(wall, cpu, engine, case.ranks * case.lines - got, helper(), late)
+    return Cost(wall, take.at - at, cpu, engine, case.ranks * case.lines - got, helper(), late)
 
 
 def spread(values: Sequence[float], unit: str = "", digits: int = 2) -> str:
@@ -185,12 +205,14 @@ def measure(lab: Any, home: Path, case: Case, rounds: int) -> None:
         print(f"  {name:22} wall {wall} s, client {client} s CPU, {sum(c.missing for c in costs)} lines missing")
     pairs = list(zip(mine, peer, strict=True))
     wall, client = spread([a.wall / b.wall for a, b in pairs]), spread([a.client / b.client for a, b in pairs])
-    print(f"  ratios: wall {wall}, client {client}; dockerd {spread([a.dockerd / b.dockerd for a, b in pairs])}")
+    read = spread([a.read / b.read for a, b in pairs])
+    engine = spread([a.dockerd / b.dockerd for a, b in pairs])
+    print(f"  ratios: wall {wall}, until all is read {read}, client {client}; dockerd {engine}")
     print(f"  helper / dockerd {spread([a.helper / b.dockerd for a, b in pairs])};", end=" ")
     if late := sorted(late for cost in mine for late in cost.late):
         p99 = late[int(len(late) * 0.99)]
         print(f"latency p50 {1000 * statistics.median(late):.1f} ms, p99 {1000 * p99:.1f} ms;", end=" ")
-    print(f"machine {100 * busy.share:.0f} % busy", flush=True)
+    print(busy, flush=True)
 
 
 def main() -> None:

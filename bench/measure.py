@@ -144,17 +144,25 @@ class Busy:
     """How busy the machine was, of all its cores: 1.0 is all of them."""
 
     share: float = 0.0
+    stolen: float = 0.0
+    """What the owner of a virtual machine gave to others while this one wanted it: it costs latency and wall time."""
+
+    def __str__(self) -> str:
+        taken = f", {100 * self.stolen:.0f} % of it taken by other machines" if self.stolen >= 0.005 else ""
+        return f"machine {100 * self.share:.0f} % busy{taken}"
 
 
 @contextlib.contextmanager
 def machine_busy() -> Iterator[Busy]:
     """How busy the machine was while the block ran, by this measure and by its neighbours."""
-    busy, (used, total) = Busy(), _ticks()
+    busy, (used, total, stolen) = Busy(), _ticks()
     yield busy
     after = _ticks()
     busy.share = (after[0] - used) / max(1, after[1] - total)
+    busy.stolen = (after[2] - stolen) / max(1, after[1] - total)
 
 
-def _ticks() -> tuple[int, int]:
+def _ticks() -> tuple[int, int, int]:
+    """Those used (the stolen among them), all, and the stolen."""
     ticks = [int(n) for n in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks), ticks[7]

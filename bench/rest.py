@@ -46,7 +46,7 @@ def measure(cluster: Cluster, *, quick: bool) -> None:
             )
             limit(f"helper with the {name}", max(h.percent for h in helpers), "%", 0.5)
             limit(f"helper with the {name}", max(h.megabytes for h in helpers), "MB", 15.0)
-            note(f"over {seconds:.0f} s; machine {100 * busy.share:.0f} % busy; nvidia-smi is a stand-in")
+            note(f"over {seconds:.0f} s; {busy}; nvidia-smi is a stand-in")
 
 
 @contextmanager
