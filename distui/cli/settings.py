@@ -155,7 +155,7 @@ def env_files(files: Sequence[str]) -> dict[str, str]:
 
     found = {}
     for path in files:
-        for number, ended in enumerate(read_text(path).removeprefix("\ufeff").split("\n"), 1):
+        for number, ended in enumerate(read_text(path).split("\n"), 1):
             line = ended.removesuffix("\r")
             if not line.strip() or line.startswith("#"):
                 continue

@@ -172,6 +172,57 @@ def test_a_syntax_error_shows_its_place() -> None:
     assert (caught.value.problems[0].line, caught.value.problems[0].path) == (2, "inventory.yml")
 
 
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [
+        ('ansible_user="root" # why', {"user": "root"}),
+        ("ansible_user='root'# why", {"user": "root"}),
+        ("ansible_user=root # why", {"user": "root"}),
+        ("ansible_port=22 # it's ssh's", {"port": 22}),
+    ],
+)
+def test_a_comment_ends_a_variable_of_a_group(written: str, read_as: dict[str, object]) -> None:
+    """Behind a quoted value, too."""
+    found = ini(f"[gpu]\na\n[gpu:vars]\n{written}\n")
+    assert (hosts(found), found.remarks) == ({"a": read_as}, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("ec2.py", "#!/usr/bin/env python3\nimport json\nprint(json.dumps({}))\n", "ec2.py is a program that prints"),
+        (
+            "aws_ec2.yml",
+            "plugin: amazon.aws.aws_ec2\nregions: [a]\n",
+            "aws_ec2.yml is for Ansible's plugin 'amazon.aws",
+        ),
+        ("in ventory", None, "in ventory is a folder; name a file in it"),
+    ],
+)
+def test_what_only_ansible_can_read_names_the_way_through_it(cli: Any, name: str, text: str | None, why: str) -> None:
+    """The lines of a program are no hosts."""
+    if text is None:
+        Path(name).mkdir()
+    else:
+        Path(name).write_text(text)
+    done = cli("hosts", "import", "ansible", name)
+    assert (done.code, done.out) == (2, "")
+    assert why in done.err
+    path = f"'{name}'" if " " in name else name
+    assert f"`ansible-inventory -i {path} --list | distui hosts import ansible -`" in done.err
+
+
+@pytest.mark.parametrize("form", ["ansible", "hostfile", "ssh-config"])
+def test_a_file_of_an_editor_of_windows(cli: Any, form: str) -> None:
+    """The mark in front belongs to no name, nor do line ends of two characters."""
+    text = {"ansible": "[gpu]\na\nb\n", "hostfile": "a slots=2\nb slots=2\n", "ssh-config": "Host a\nHost b\n"}[form]
+    Path("file").write_bytes(("\ufeff" + text.replace("\n", "\r\n")).encode())
+    done = cli("hosts", "import", form, "file")
+    assert yaml.safe_load(done.out)["hosts"] == {"a": {}, "b": {}} or yaml.safe_load(done.out)["hosts"] == {"[a-b]": {}}
+    assert "is not" not in done.err
+    assert form != "ansible" or yaml.safe_load(done.out)["groups"] == {"gpu": "a,b"}
+
+
 def test_circles_of_groups_end() -> None:
     """Ansible refuses them; here each host is in all of the circle."""
     found = ini("[a]\nx ansible_port=22\n[a:children]\nb\n[b:children]\na\n[b:vars]\nansible_user=u\n")

@@ -15,6 +15,7 @@ from distui.errors import NotFound, UsageError
 from distui.spec.choose import parse_label
 from distui.spec.hosts.export_hosts import as_ansible, as_hostfile
 from distui.spec.imports import import_hosts
+from distui.spec.imports.imported import by_ansible
 from distui.spec.yaml.edit_text import scalar
 from distui.spec.yaml.files import read_text
 
@@ -117,6 +118,8 @@ def _source(settings: Settings, form: str, source: str | None) -> tuple[str, str
     path = source or os.path.join(settings.environ.get("HOME", ""), ".ssh", "config")  # noqa: PTH118
     if form == "nodeset" and source is not None and source != "-" and not Path(source).is_file():
         return source, "the set"
+    if form == "ansible" and os.path.isdir(path):  # noqa: PTH112 - Path.is_dir() raises where a folder may not be searched
+        raise UsageError(f"{path} is a folder; name a file in it", hint=f"for all of them: {by_ansible(path)}")
     return read_text(path), path
 
 

@@ -15,7 +15,7 @@ from distui.errors import Problem, SpecError, UsageError
 from distui.regex import regex
 from distui.spec.imports.ansible_folders import Beside
 from distui.spec.imports.ansible_model import AnsibleInventory
-from distui.spec.imports.imported import Imported
+from distui.spec.imports.imported import Imported, by_ansible
 from distui.spec.yaml.nodes import Source
 from distui.spec.yaml.problems import shown
 from distui.spec.yaml.syntax import explain
@@ -24,13 +24,15 @@ _MOST_ENTRIES = 20_000
 """Groups and hosts together: YAML's aliases can make a few lines stand for millions."""
 _MOST_DEPTH = 100
 _SECTION = regex(r"\[([^\]:]+)(?::(\w+))?\]\s*(?:[#;].*)?")
-_QUOTED = regex(r"(['\"])(.*)\1")
+_QUOTED = regex(r"(['\"])(.*?)\1(?:\s*#.*)?")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_ansible(text: str, path: str) -> Imported:
     """The hosts of an inventory. What hosts.yaml can't say is left out and named. Raises UsageError, SpecError."""
     found = AnsibleInventory()
+    if text.startswith("#!"):
+        raise UsageError(f"{path} is a program that prints an inventory, not an inventory", hint=by_ansible(path))
     if _is_yaml(text, path):
         _read_tree(_load(text, path), found, path)
     else:
@@ -99,9 +101,8 @@ def _ini_line(line: str, group: str, part: str, found: AnsibleInventory, place: 
 
 def _plain(value: str) -> str:
     """A value of a `:vars` section without its quotes or the comment behind it."""
-    bare = re.sub(r"\s+#.*", "", value) if not value.startswith(("'", '"')) else value
-    match = _QUOTED.fullmatch(bare)
-    return match[2] if match else bare
+    match = _QUOTED.fullmatch(value)
+    return match[2] if match else re.sub(r"\s+#.*", "", value)
 
 
 # YAML
@@ -155,6 +156,10 @@ def _bound_depth(text: str, path: str, opened: list[yaml.CollectionStartEvent]) 
 def _read_tree(value: Any, found: AnsibleInventory, path: str) -> None:
     if not isinstance(value, dict):
         raise UsageError(f"{path} is no inventory: expected groups such as `all:`, each with hosts, vars or children")
+    if isinstance(value.get("plugin"), str):
+        raise UsageError(
+            f"{path} is for Ansible's plugin {shown(value['plugin'])}, which finds the hosts", hint=by_ansible(path)
+        )
     entries = itertools.count(1)
 
     def one_more() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from fnmatch import fnmatch
@@ -9,7 +10,7 @@ from fnmatch import fnmatch
 from distui.frozen import frozen
 from distui.spec.hosts import host_keys, names
 from distui.spec.yaml.nodes import Scalar, Source
-from distui.spec.yaml.problems import Wrong, shown
+from distui.spec.yaml.problems import Wrong, printable, shown
 from distui.spec.yaml.shapes import Leaf
 
 Setting = str | int
@@ -72,3 +73,9 @@ def host_name(name: str) -> str:
 def group_name(name: str) -> str:
     """A group's name. Raises Wrong for what hosts.yaml can't call a group."""
     return host_keys.group_key(Scalar(Source("", name), 1, 1, name, name))
+
+
+def by_ansible(path: str) -> str:
+    """The hint for what only Ansible can read: folders of inventories, programs, plugins."""
+    name = printable(shlex.quote(path)) if path != "-" else "INVENTORY"
+    return f"`ansible-inventory -i {name} --list | distui hosts import ansible -`"

@@ -16,7 +16,10 @@ _HANDED_OVER = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 
 
 def read_text(path: str) -> str:
-    """The text of a file, or of standard input for `-`. Raises SpecError."""
+    """The text of a file, or of standard input for `-`, without the mark that editors of Windows put in front.
+
+    Raises SpecError.
+    """
     try:
         data = _read(path)
     except (OSError, ValueError) as error:
@@ -24,7 +27,7 @@ def read_text(path: str) -> str:
     if len(data) > MAX_BYTES:
         raise _failed(path, f"larger than {MAX_BYTES >> 20} MiB; this can't be the right file")
     try:
-        return data.decode()
+        return data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise _not_utf8(path, data, error) from None
 
