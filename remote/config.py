@@ -250,11 +250,11 @@ class _Resolver:
         return str(self._path(text))
 
     def _jumps(self) -> tuple[str, ...]:
-        """ssh takes ProxyJump or ProxyCommand, whichever it reads first; with both set we take ProxyJump."""
+        """The jump hosts; where ProxyCommand was read first, ProxyJump was not taken in."""
         text = self._options.first("proxyjump")
         if text is None or text.lower() == "none":
             return ()
-        return tuple(part.strip() for part in text.split(",") if part.strip())
+        return tuple(self._tokens(part.strip()) for part in text.split(",") if part.strip())
 
     def _proxy_command(self) -> str | None:
         text = self._options.first("proxycommand")

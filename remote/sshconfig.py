@@ -105,6 +105,8 @@ class Reader:
             values = self._options.lists.setdefault(option, [])
             values.extend(words[:1])
             return
+        if option == "proxyjump" and "proxycommand" in self._options.single:
+            return  # as in ssh: the one that is read first, also when it is `none`
         if option == "hostname":
             words = (self._query.expand_hostname(words[0], self._host),)
         self._options.single.setdefault(option, words)

@@ -32,6 +32,10 @@ CORPUS = {
     "host in final pass": "Host real\n Port 56\nHost node01\n HostName real\nMatch final all\n User f\n",
     "proxy jump": "Host node01\n ProxyJump me@gw:2200,inner\n",
     "proxy none": "Host node01\n ProxyJump none\nHost *\n ProxyJump gw\n",
+    "proxy none by command": "Host node01\n ProxyCommand none\nHost *\n ProxyJump gw\n",
+    "proxy command, then jump": "Host node01\n ProxyCommand nc %h %p\nHost *\n ProxyJump gw\n",
+    "proxy jump, then command": "Host node01\n ProxyJump gw\nHost *\n ProxyCommand nc %h %p\n",
+    "proxy jump none, then command": "Host node01\n ProxyJump none\nHost *\n ProxyCommand nc %h %p\n",
     "proxy command": "Host node01\n ProxyCommand nc -X 5 %h %p\n",
     "known hosts": "UserKnownHostsFile /a /b\nGlobalKnownHostsFile /c\nHostKeyAlias farm\n",
     "times": "Host node01\n ConnectTimeout 1m30s\n",
@@ -93,6 +97,7 @@ def test_the_answer_is_that_of_ssh_G(ssh: str, name: str, tmp_path: Path) -> Non
         plain = [words.replace("%p", "22").replace("%r", mine.user).replace("%%", "%") for words in plain]
         assert [str(path) for path in mine.identity_files] == plain
     assert list(mine.jumps) == [jump for jump in said.get("proxyjump", [""])[0].split(",") if jump]
+    assert (mine.proxy_command is None) == ("proxycommand" not in said)
     assert mine.identities_only == (said["identitiesonly"] == ["yes"])
     if said["connecttimeout"] != ["none"]:
         assert said["connecttimeout"] == [f"{mine.connect_timeout:g}"]
@@ -102,6 +107,12 @@ def test_the_answer_is_that_of_ssh_G(ssh: str, name: str, tmp_path: Path) -> Non
             *said["userknownhostsfile"][0].split(),
             *said["globalknownhostsfile"][0].split(),
         ]
+
+
+def test_a_jump_host_may_be_named_after_the_host(tmp_path: Path) -> None:
+    """`%h`, `%n`, `%p` and `%r` stand in a ProxyJump as in a ProxyCommand."""
+    text = "Host node01\n HostName a.lab\n User me\n ProxyJump %r@gw.%h:22,%n-gw\n"
+    assert resolved(tmp_path, text).jumps == ("me@gw.a.lab:22", "node01-gw")
 
 
 def test_includes_are_looked_up_beside_the_config_and_in_the_order_of_names(tmp_path: Path) -> None:
