@@ -628,11 +628,11 @@ async def test_what_is_known_of_tasks(make: Any) -> None:
 
 
 async def test_notes_and_words_of_the_host(make: Any) -> None:
-    """A note is a warning with its host."""
+    """A note is a warning with its host, and with the ranks that it is about: a host has several as a rule."""
     watched = make(plan_for("h1"))
-    await watched.tell(("h1", Note("followed without python3")))
-    (notice,) = watched.of(Notice)
-    assert (notice.level, notice.host, notice.text) == ("warning", "h1", "followed without python3")
+    await watched.tell(("h1", Note("followed without python3")), ("h1", Note("its log was cut", 0)))
+    notices = [(notice.level, notice.host, notice.text) for notice in watched.of(Notice)]
+    assert notices == [("warning", "h1", "followed without python3"), ("warning", "h1", "rank 0: its log was cut")]
 
 
 async def test_a_link_that_is_given_up_is_raised_where_following_ends(make: Any) -> None:

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import json
 import signal
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from urllib.parse import quote
 
+from distui.amounts import clock
 from distui.facts.values import as_object, loads
 from distui.runs.follow.feed import EngineDown, Feed, Stream, get_json
 from distui.runs.follow.followed import Drained, Emit, Exited, FollowTarget, Note, Records, Removed
@@ -74,6 +76,8 @@ class ContainerReader:
         """Reads in a row of an ended container's log that did not end."""
         self._asked = 0.0
         """When the engine was asked last, by the loop's clock."""
+        self._untold = False
+        """Whether it was said that the engine tells nothing of this container, though it answers."""
         self._unseen = target.adopted
         """Whether it ran while nobody followed it, and was not seen running since."""
 
@@ -86,7 +90,7 @@ class ContainerReader:
                 await self._round(feed)
             except EngineDown as error:
                 if await self._engine(str(error), self._asked):
-                    await self._say(f"the engine answers, but not what it is asked of this container: {error}")
+                    await self._say_untold(str(error))
             except ReplayMismatch as error:
                 await self._mismatch(str(error))
                 continue
@@ -357,6 +361,16 @@ class ContainerReader:
         """Which lines are missing when no more can be read, in words."""
         since = self.cursor.point.top.stamp.decode()
         return f"what it printed after {since} may be missing here" if since else "what it printed may be missing here"
+
+    async def _say_untold(self, why: str) -> None:
+        """Say once that the engine hangs over this container, and since when: the run waits for it meanwhile."""
+        if not self._untold:
+            self._untold = True
+            since = clock(time.time() - (asyncio.get_running_loop().time() - self._asked))
+            await self._say(
+                f"the engine answers, but has told nothing of this container since {since} ({why}): whether it runs is "
+                "not known until it does, and is asked again and again"
+            )
 
     async def _say(self, text: str, *, lines_missing: bool = False) -> None:
         if text not in self._said:

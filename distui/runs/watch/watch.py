@@ -11,6 +11,7 @@ from distui.codec import read
 from distui.errors import DistuiError
 from distui.facts.host import HostFacts
 from distui.plan.command.process import task_folder
+from distui.plan.labels import named_ranks
 from distui.plan.model import RunPlan, Task
 from distui.runs.follow.feed import EngineAccess
 from distui.runs.follow.followed import (
@@ -212,9 +213,11 @@ class Watch:
                 await self.hosts.back(host, event)
                 await self.ends.explain(host)
             case Note():
-                if event.lines_missing and event.task is not None:
-                    tracks[event.task].lines_missing = True
-                await self._emit(Notice(self._clock(), "warning", event.text, host))
+                track = tracks[event.task] if event.task is not None else None
+                if track is not None and event.lines_missing:
+                    track.lines_missing = True
+                whose = f"{named_ranks(track.task.ranks)}: " if track is not None else ""
+                await self._emit(Notice(self._clock(), "warning", f"{whose}{event.text}", host))
 
     async def _sampled(self, host: str, event: Sampled) -> None:
         await self._emit(host_sampled(self._clock(), host, event.sample))
