@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 
 import asyncssh
@@ -242,8 +243,10 @@ def _same_kind_first(keys: tuple[Entry, ...], kind: str) -> Entry:
 
 
 def _reason(exc: Exception | None) -> str:
-    """An exception's own words without Python's decoration."""
+    """An exception's own words without Python's decoration; the system's for its errors, as asyncio has others."""
     if isinstance(exc, OSError) and exc.strerror:
-        return exc.strerror[:1].lower() + exc.strerror[1:]
+        number = exc.errno if not isinstance(exc, socket.gaierror) else None
+        words = os.strerror(number) if number and number in errno.errorcode else exc.strerror
+        return words[:1].lower() + words[1:]
     text = str(exc) if exc is not None else ""
     return text or (type(exc).__name__ if exc is not None else "no reason given")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 
 import asyncssh
@@ -10,7 +11,7 @@ import pytest
 
 from distui.remote.config import Sources, resolve
 from distui.remote.login import algorithms
-from distui.remote.login.errors import quoted, through_jump
+from distui.remote.login.errors import no_connection, quoted, through_jump
 from distui.remote.login.gates import Gate, Gates
 from distui.remote.login.known_hosts import Entry, KnownHost
 from distui.remote.login.login import KEEPALIVE_COUNT, KEEPALIVE_INTERVAL
@@ -84,6 +85,22 @@ def test_what_a_jump_host_says_becomes_the_code_a_direct_connection_would_get(
     sources = Sources(Path("/nonexistent"), {}, Path("/nonexistent/config"), system=False)
     error = through_jump(resolve(Host("node01"), sources), asyncssh.ChannelOpenError(number, reason), "gate")
     assert (error.code, "jump host gate" in error.message) == (code, True)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.EHOSTUNREACH, "can't be reached: no route to host"),
+        (errno.ENETUNREACH, "can't be reached: network is unreachable"),
+        (errno.ETIMEDOUT, ": connection timed out"),
+    ],
+)
+def test_why_there_is_no_connection_is_said_in_the_systems_words(number: int, words: str) -> None:
+    """A host that is switched off: asyncio has one sentence for all such errors."""
+    sources = Sources(Path("/nonexistent"), {}, Path("/nonexistent/config"), system=False)
+    error = no_connection(resolve(Host("node01"), sources), OSError(number, "Connect call failed ('10.0.0.7', 22)"))
+    assert error.message.endswith(words)
+    assert "call failed" not in error.message
 
 
 async def test_a_gate_lets_only_so_many_through_and_narrows() -> None:
