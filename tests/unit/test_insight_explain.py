@@ -267,7 +267,13 @@ def test_ranks_that_called_different_things_are_told_with_their_places() -> None
     ]
     head = "ranks called different collectives as #31 of the default group: rank 1 called broadcast of 1000 Float"
     others = "ranks 0,2 called all_reduce of 1000 Float"
-    assert explain(ranks).headline == f"{head} at {LOADS}, {others} at {STEP}"
+    found = explain(ranks)
+    assert found.headline == f"{head} at {LOADS}, {others} at {STEP}"
+    assert [(place.rank, place.does) for place in found.ranks] == [  # all of them wait, also the odd one
+        (1, f"waits in broadcast #31 at {LOADS}"),
+        (0, f"waits in all_reduce #31 at {STEP}"),
+        (2, f"waits in all_reduce #31 at {STEP}"),
+    ]
     ranks[1] = rank(1, other, stacks=calls(LOADS))
     assert explain(ranks).headline == f"{head} now at {LOADS}, {others} at {STEP}"
     ranks[1] = rank(1, dataclasses.replace(other, recent=(*other.recent, *group(32, 20).recent[-1:])))

@@ -294,7 +294,7 @@ def _mismatch(
         kind="mismatch",
         headline=f"ranks called different collectives as #{first.number} of {where}: {', '.join(parts)}",
         certainty="certain",
-        ranks=places_of(ranks, acts, stands[0] if stands else None, odd),
+        ranks=places_of(ranks, acts, stands[0] if stands else None, odd, in_calls=True),
         evidence=_evidence(stands),
         advice=SAME_ORDER,
         since=stands[0].since if stands else None,

@@ -11,12 +11,21 @@ from distui.runs.lines.explanation import RankPlace
 
 
 def places_of(
-    ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stand: Standing | None, culprits: set[int]
+    ranks: Sequence[RankSeen],
+    acts: Mapping[int, Doing],
+    stand: Standing | None,
+    culprits: set[int],
+    *,
+    in_calls: bool = False,
 ) -> tuple[RankPlace, ...]:
-    """Every rank, those that others wait for first."""
+    """Every rank, those that others wait for first; `in_calls` tells that these wait, too, in other collectives."""
     group = stand.group if stand is not None else main_group(ranks)
     most = max((s.groups[group].enqueued for s in ranks if group in s.groups), default=0)
-    places = [_place(seen, acts[seen.rank], group, most, culprit=seen.rank in culprits) for seen in ranks]
+    free = {rank for rank in culprits if not in_calls or acts[rank].busy}
+    places = [
+        _place(seen, acts[seen.rank], group, most, culprit=seen.rank in culprits, waits=seen.rank not in free)
+        for seen in ranks
+    ]
     return tuple(sorted(places, key=lambda place: (not place.culprit, place.rank)))
 
 
@@ -26,13 +35,13 @@ def main_group(ranks: Sequence[RankSeen]) -> str:
     return max(sorted(set(names)), key=names.count, default="")
 
 
-def _place(seen: RankSeen, act: Doing, group: str, most: int, *, culprit: bool) -> RankPlace:
+def _place(seen: RankSeen, act: Doing, group: str, most: int, *, culprit: bool, waits: bool) -> RankPlace:
     own = seen.groups.get(group)
     newest = own.recent[-1] if own is not None and own.recent else None
     place = f"{newest.what} #{newest.number}" if newest is not None else ""
     behind = most - own.enqueued if own is not None else None
-    waits = "" if culprit else _waits_in(seen, group)
-    does = f"{waits}{act.at}" if waits else act.text
+    call = _waits_in(seen, group) if waits else ""
+    does = f"{call}{act.at}" if call else act.text
     return RankPlace(seen.rank, seen.host, does, place, behind, culprit, within=seen.within)
 
 
