@@ -139,6 +139,14 @@ async def test_all_that_answer_are_picked_at_once(backend: FakeBackend) -> None:
         assert app.screen.picked == frozenset()
 
 
+async def test_where_none_answers_the_key_for_all_says_so(backend: FakeBackend) -> None:
+    """It did nothing, without a word."""
+    async with first(backend, FakeFirst(("n2",))) as (app, pilot):
+        await pilot.press("A")
+        assert app.screen.picked == frozenset()
+        assert "none of these answers; space picks" in "\n".join(str(note.message) for note in app._notifications)
+
+
 async def test_what_is_hardly_a_host_to_run_on_is_picked_by_hand_only(backend: FakeBackend) -> None:
     """github.com and jump hosts answer, and it is said what they are: `A` leaves them out."""
     start = FakeFirst(("n1", "n2"))
@@ -168,7 +176,7 @@ async def test_a_file_that_can_t_be_written_is_told(backend: FakeBackend) -> Non
 async def test_other_views_need_hosts(backend: FakeBackend) -> None:
     """They say so; q leaves, d is the demo."""
     async with first(backend, FakeFirst()) as (app, pilot):
-        for key in "234":
+        for key in ("2", "3", "4", "exclamation_mark"):
             await pilot.press(key)
             await settle(pilot)
             assert app.screen.crumbs == ("Hosts", "first start")

@@ -28,6 +28,10 @@ class FirstApp(DistuiApp):
             first = "pick hosts" if self.first.found.hosts else "add hosts by name with a"
             self.tell(f"first {first}, or look at the demo with d")
 
+    def show_problems(self) -> None:
+        """There are none without hosts."""
+        self.show_view("runs")
+
     def action_view(self, name: str) -> None:
         """As by keys."""
         self.show_view("hosts" if name == "hosts" else "jobs")

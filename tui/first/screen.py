@@ -210,6 +210,8 @@ class FirstScreen(View):
         good = frozenset(
             name for name, one in self._hosts.items() if states.get(name) in ("yes", "through") and not one.host.aside
         )
+        if not good:
+            app_of(self).tell("none of these answers; space picks a host all the same", level="warning")
         self.picked = self.picked - good if good <= self.picked else self.picked | good
         self._changed()
 
