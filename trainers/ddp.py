@@ -198,8 +198,8 @@ class Training:
             self.optimizer.load_state_dict(saved["optimizer"])
             if self.scaler.is_enabled() and saved["scaler"]:
                 self.scaler.load_state_dict(saved["scaler"])
-            self.step, self.epoch, self.images = saved["step"], saved["epoch"], saved["images"]
-        except (KeyError, TypeError, ValueError, RuntimeError) as problem:
+            self.step, self.epoch, self.images = (int(saved[name]) for name in ("step", "epoch", "images"))
+        except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as problem:
             said = str(problem).strip().partition("\n")[0]
             raise CheckpointError(f"{file} is of another training ({said}): give another file") from None
         say(f"resumed at step {self.step} epoch {self.epoch + 1} from {file}")

@@ -110,17 +110,22 @@ def test_a_training_comes_back_as_it_was(tmp_path: Path, alone: torch.device) ->
         ({"seed": 2}, "was made with --seed 2: give that, or another file"),
         ({"model": {}}, "is of another training"),
         ({"optimizer": {}}, "is of another training"),
+        ({"optimizer": 5}, "is of another training"),
         ({"step": None}, "is of another training"),
+        ({"epoch": "2 of 8"}, "is of another training"),
+        (torch.zeros(3), "is of another training"),
     ],
+    ids=str,
 )
 def test_another_training_s_checkpoint_is_refused(
-    tmp_path: Path, alone: torch.device, changed: dict[str, Any], words: str
+    tmp_path: Path, alone: torch.device, changed: Any, words: str
 ) -> None:
     """Going on with it would be neither of the two."""
     path = tmp_path / "c.pt"
     begun(alone, "--checkpoint", str(path)).save()
-    state = torch.load(path) | changed
-    torch.save({name: value for name, value in state.items() if value is not None}, path)
+    state = torch.load(path) | changed if isinstance(changed, dict) else {"all of it": changed}
+    there = {name: value for name, value in state.items() if value is not None}
+    torch.save(there.get("all of it", there), path)
     with pytest.raises(ddp.CheckpointError, match=words):
         begun(alone, "--checkpoint", str(path))
 

@@ -285,8 +285,8 @@ async def test_no_attempt_is_waited_for_that_nobody_is_left_to_begin(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, looks: bool, killed: bool
 ) -> None:
     """Its owner left the run, or was killed a moment ago and has its marks there: it does not say how it ended."""
-    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.05)
-    monkeypatch.setattr(conclude, "READING_SECONDS", 0.05)
+    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.5)
+    monkeypatch.setattr(conclude, "READING_SECONDS", 0.5)
     await cluster.run(Attempts(cluster).first, detach=True)
     for host in cluster.hosts if killed else ():
         host.files |= {f"/home/u/.local/state/distui/hosts/{host.name}/r1/{m}-aa": b"" for m in ("reader", "begins")}

@@ -666,12 +666,12 @@ async def test_a_stop_asked_of_who_keeps_containers_removes_them(cluster: Cluste
     assert (ended.outcome, cluster.left()) == ("succeeded" if late else "stopped", [])
 
 
-@pytest.mark.parametrize("seconds", [15.0, 0.05])
+@pytest.mark.parametrize("seconds", [15.0, 0.5])
 async def test_a_host_that_does_not_say_who_reads_keeps_its_container(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     """It hangs, or the look at all hosts takes too long: the others are asked once more. A stop removes all."""
-    monkeypatch.setattr(conclude, "VISIT_SECONDS", 0.3)
+    monkeypatch.setattr(conclude, "VISIT_SECONDS", 0.7)
     monkeypatch.setattr(conclude, "OTHERS_SECONDS", seconds)
     controller = started(cluster)
 
@@ -697,7 +697,7 @@ async def test_a_host_that_says_so_late_keeps_what_others_have_not_got(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, marks: dict[str, bytes]
 ) -> None:
     """It answers when something is about to be removed: a log of another reader is unread, or somebody reads."""
-    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.05)
+    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.5)
     controller = started(cluster)
     cluster.hosts[1].files |= {f"{FOLDER.format('h2')}/{name}": data for name, data in marks.items()}
     looks = conclude._looks

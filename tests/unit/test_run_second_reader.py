@@ -28,7 +28,7 @@ FOLDER = "/home/u/.local/state/distui/hosts/{}/r1"
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Two hosts; who reads is soon waited for no longer."""
     made = two_hosts(tmp_path, monkeypatch)
-    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.05)
+    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.5)
     return made
 
 
@@ -121,7 +121,7 @@ async def test_a_reader_that_was_killed_keeps_nothing(cluster: Cluster, monkeypa
 
     monkeypatch.setattr(conclude, "_looks", grows_old)
     ended = await cluster.drive(here, end_beside(cluster, here))
-    assert asked == [0.05, conclude.READING_SECONDS]
+    assert asked == [conclude.OTHERS_SECONDS, conclude.READING_SECONDS]
     assert (ended.outcome, ended.leftovers, cluster.left()) == ("succeeded", (), [])
     assert conclude.READING_SECONDS <= 120.0, "nobody is waited for without end"
 
