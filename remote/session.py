@@ -164,8 +164,9 @@ class SshSession:
                 self._return_when_closed(pipe, link, stream=False)
                 out, cut = await self._converse(pipe, stdin, limit)
         except TimeoutError as exc:
+            error = self._too_slow(argv, pipe, timeout or 0.0)
             await self._end(pipe)
-            raise self._too_slow(argv, pipe, timeout or 0.0) from exc
+            raise error from exc
         except asyncio.CancelledError:
             if pipe is not None:
                 self._spawn(self._end(pipe))
@@ -197,7 +198,7 @@ class SshSession:
     def _completed(self, argv: tuple[str, ...], pipe: CommandPipe, out: bytes, *, cut: bool) -> Completed:
         if pipe.status is None and not cut and (pipe.lost is not None or not self.alive):
             raise lost(self._host, pipe.lost)
-        if not pipe.out.found:
+        if pipe.flooded or not pipe.out.found:
             raise self._rubbish(pipe)
         status = -1 if pipe.status is None else pipe.status
         stderr = pipe.stderr.value()
@@ -211,7 +212,8 @@ class SshSession:
         return HostCommandError(
             self._host,
             f"{self._host} lets us log in but runs no commands: {message}{status}",
-            hint=f"the login shell must start sh (no nologin, ForceCommand or menu): try `ssh {self._host} sh -c true`",
+            hint="the login shell must start sh (no nologin, ForceCommand or menu, no .bashrc that exits or reads): "
+            f"try `ssh {self._host} sh -c true`",
             code="rubbish",
         )
 
@@ -219,6 +221,10 @@ class SshSession:
         if pipe is not None and not pipe.out.found:
             what = f"the login shell has not started sh after {timeout:g} s"
             hint = "slow start-up files (.bashrc, a network home) or a hanging host"
+        elif pipe is not None and pipe.status is not None:
+            what = f"{argv[0]} has ended, but its output stays open: something in the background there has it"
+            hint = "what a start-up file (.bashrc) starts with `&` needs `>/dev/null 2>&1`: "
+            hint += f"`ssh {self._host} true` hangs, too"
         else:
             what = f"{argv[0]} did not finish within {timeout:g} s"
             hint = f"the host may hang: try `ssh {self._host} uptime`"

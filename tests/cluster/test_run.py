@@ -431,6 +431,22 @@ def test_the_process_engine_needs_no_container(lab: Any, home: Path, distui: Dis
     assert_clean(lab)
 
 
+def test_a_process_whose_folder_was_removed_ends_with_its_run(lab: Any, home: Path, distui: Distui) -> None:
+    """Somebody clears ~/.local/state under a rank: its run fails, and nothing of it lives on there."""
+    hosts = (home / "hosts.yaml").read_text()
+    (home / "hosts.yaml").write_text("version: 1\ndefaults: {docker: process}\nhosts:\n  h[1-2]: {}\n")
+    job = quick(home, '[ "$RANK" = 1 ] && sleep 1 && rm -rf "$DISTUI_TASK_DIR"; sleep 600')
+    try:
+        done = distui("run", job, "--headless", "-y", "-o", "ndjson")
+    finally:
+        (home / "hosts.yaml").write_text(hosts)
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    first = result_of(done)["first_failure"]
+    assert (first["rank"], first["words"]) == (1, "its folder there was removed by somebody else")
+    assert_clean(lab)
+
+
 def test_podman_takes_the_same_job(lab: Any, home: Path, distui: Distui) -> None:
     """`docker: podman` in hosts.yaml: same arguments, same logs, same clean-up."""
     for host in lab.hosts[:2]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import getpass
+import os
 import shutil
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -105,6 +107,18 @@ async def test_a_command_that_takes_too_long_is_gone_from_the_host(sshd: str, fa
         for pid in pids.read_text().split():
             gone = await session.run(["sh", "-c", f"while [ -d /proc/{pid} ]; do sleep 0.05; done"])
             assert gone.ok
+
+
+async def test_a_program_in_the_background_that_keeps_the_output_open_is_said(sshd: str, farm: Any) -> None:
+    """A start-up file left it there: the command has ended, and the host does not hang."""
+    async with serving(sshd, farm) as (connector, _):
+        session = await connector.connect("n0")
+        script = f"sleep 600 & echo $! >{farm.home}/pid"
+        with pytest.raises(HostCommandError, match="sh has ended, but its output stays open") as caught:
+            await session.run(["sh", "-c", script], timeout=3)
+        os.kill(int((farm.home / "pid").read_text()), signal.SIGKILL)
+        await session.close()
+    assert caught.value.code == "command_timeout"
 
 
 async def test_an_endless_answer_is_ended(sshd: str, farm: Any) -> None:

@@ -175,6 +175,15 @@ async def test_a_login_shell_that_prints_for_ever_is_rubbish_too(farm: Any) -> N
     assert caught.value.code == "rubbish"
 
 
+async def test_a_login_shell_that_prints_too_much_before_it_runs_the_command_is_rubbish(farm: Any) -> None:
+    """What it printed is quoted; it is not taken for a command that answered nothing."""
+    await farm.start(noise=b"y\n" * 530_000)
+    session = await farm.session()
+    with pytest.raises(HostCommandError, match="printed 'y") as caught:
+        await session.run(["true"])
+    assert caught.value.code == "rubbish"
+
+
 async def test_unknown_commands_are_refused_by_the_scripted_host(farm: Any) -> None:
     """The harness itself: nothing runs that a test did not name."""
     fake = await farm.start()

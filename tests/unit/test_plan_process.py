@@ -406,6 +406,18 @@ def test_stop_and_kill_of_what_is_not_there_succeed(box: Box) -> None:
     assert process.parse_states(run(process.stop(box.run_dir, 0, 1)).stdout)[0].exit == 0
 
 
+@pytest.mark.parametrize("end", ["stop", "remove"])
+def test_a_program_whose_folder_was_removed_is_ended(box: Box, end: str) -> None:
+    """Somebody removed the folder of a task that runs: its environment still tells whose it is."""
+    box.start("sleep", "600")
+    pid = box.state().pid
+    assert pid is not None
+    shutil.rmtree(process.task_folder(box.run_dir, 0))
+    argv = process.stop(box.run_dir, 0, 5) if end == "stop" else process.remove(box.run_dir, 0, force=True)
+    assert run(argv).returncode == 0
+    until(lambda: gone(pid))
+
+
 @pytest.mark.parametrize("output", [b"", b"Welcome!\n{]\n", b'[1]\n"x"\n', b'{"state":"odd"}\n', b'{"state":5}'])
 def test_rubbish_is_no_state(output: bytes) -> None:
     """What a noisy host prints is left out."""

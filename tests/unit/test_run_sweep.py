@@ -333,6 +333,19 @@ def test_a_run_that_had_begun_is_left_only_where_its_host_says_so() -> None:
     assert states(["h1", "h2"], recorded, followed=True) == ["unknown"]
 
 
+def test_a_run_whose_end_is_recorded_here_is_no_launch_that_was_killed() -> None:
+    """Its folder could not be removed, nor its verdict written there: the home of the host had become read-only."""
+    begun = Launch("r", "h2", "a-1", "ann@desk", SINCE, begun=True, aged=True)
+    recorded = history.RunRow("r", "j", "succeeded", ("h1", "h2"), 2, recorded=True, launch="a-1", exit=0)
+
+    def row(launch: Launch) -> history.RunRow:
+        (found,) = history.with_launches([recorded], [launch], {"a-1": False}, answered=["h1", "h2"])
+        return found
+
+    assert (row(begun).state, row(begun).left, row(begun).exit, row(begun).live) == ("succeeded", ("h2",), 0, True)
+    assert row(replace(begun, token="a-2")).state == "left", "the next attempt was killed"
+
+
 def test_no_script_for_a_host_takes_the_silence_of_sed_for_an_answer() -> None:
     """A tool that is missing prints nothing; whose a folder or a GPU is, the shell itself reads."""
     for path in Path(distui.__file__).parent.rglob("*.py"):

@@ -29,6 +29,7 @@ from distui.runs.report import history
 from distui.runs.report.found import plan_of
 from distui.runs.store.runs import AlreadyFollowed
 from distui.session import Connector
+from distui.spec.hosts.names import fold
 
 
 async def end_run(
@@ -145,7 +146,7 @@ async def _beside(connector: Connector, front: FrontEnd, place: RunLocation, liv
     over = await places.let_go(place.stored, limit=seconds + DRAIN_SECONDS)
     if not over:
         return Ended(failed=failed, remaining=(f"{place.run} is still being read to its end",))
-    front.tell(f"{place.run} is stopped")
+    front.tell(f"{place.run} is stopped" + (f", but for what it has on {fold(done.failed)}" if done.failed else ""))
     return Ended(failed=failed)
 
 

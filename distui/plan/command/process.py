@@ -176,7 +176,6 @@ ended() {
 )
 
 _STOP = r"""
-[ -d "$1/task-$2" ] || { show "$1/task-$2"; exit 0; }
 signal "$1" "$2" TERM
 end=$(($(date +%s) + $3))
 while busy "$1" "$2" && [ "$(date +%s)" -lt "$end" ]; do nap; done
@@ -261,7 +260,7 @@ def log_path(run_dir: str, index: int) -> str:
 def stop(run_dir: str, index: int, grace: float) -> Argv:
     """SIGTERM to the program's group and to what escaped from it, SIGKILL after `grace` seconds; prints the state.
 
-    Blocks for `grace` and about two seconds more at most. Status 1 when something survived SIGKILL.
+    Also where its folder was removed under it: it is found as what escaped is. Blocks for `grace` and about two seconds more at most. Status 1 when something survived SIGKILL.
     """
     return _script(_STOP, run_dir, str(index), str(max(0, -int(-grace // 1))))
 
@@ -286,7 +285,7 @@ def remove(run_dir: str, index: int, *, force: bool = False) -> Argv:
     """Delete a task's folder, once it has ended; kills what it left behind.
 
     Status 1 while it runs; with `force` it is killed first, as `docker rm -f` does. Status 1 too when something
-    survives SIGKILL: the folder stays then, as the only trace of it.
+    survives SIGKILL: the folder stays then, as the only trace of it. Without a folder what runs on is killed.
     """
     return _script(_REMOVE, run_dir, str(index), "force" if force else "ended")
 

@@ -136,7 +136,8 @@ async def take(run_argv: Runner, host: str, folder: str, claim: Claim, *, over: 
     if done.ok and state in ("stale", "held"):
         return Take("stale" if state == "stale" else "held", who_claims(had))
     message = safe(done.error_text.strip()[:500]) or f"exit {done.status}"
-    raise HostCommandError(host, f"can't make {folder} on {host}: {message}", hint=f"look at the free space on {host}")
+    hint = f"look on {host} at the free space there, and whether this login may write there"
+    raise HostCommandError(host, f"can't make {folder} on {host}: {message}", hint=hint)
 
 
 async def holds(run_argv: Runner, host: str, folder: str, token: str, *, over: bool = False) -> bool:

@@ -312,10 +312,17 @@ def _launch_row(
 ) -> RunRow:
     if (end := _ended_row(run, found, recorded, owner)) is not None:
         return end
+    if recorded is not None and _begun_by(recorded, found):
+        return replace(recorded, live=True, left=tuple(dict.fromkeys(one.host for one in found)))
     dead = all(not here.get(one.token, not one.dead) for one in found)
     row = recorded or RunRow(run, "", "", (), 0, owner=found[0].owner, started=_since(found[0].since))
     hosts = row.hosts or tuple(one.host for one in found)
     return replace(row, state="left" if dead else "starting", hosts=hosts, took=None, exit=None, live=True)
+
+
+def _begun_by(recorded: RunRow, found: Sequence[Launch]) -> bool:
+    """Whether these folders are of the attempt whose end is recorded here: they could not be removed, nor written to."""
+    return recorded.state in ENDED and all(one.begun and one.token == recorded.launch for one in found)
 
 
 def _ended_row(run: str, found: Sequence[Launch], recorded: RunRow | None, owner: str) -> RunRow | None:

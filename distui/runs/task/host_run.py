@@ -267,7 +267,20 @@ class HostRun(HostAccess):
         if left := await self._but_for(keep):
             await self._delete(left)
             left = await self._but_for(keep)
+        if self.first.engine == "process":
+            await self._kill_without_folder(self.missing - keep)
         return left
+
+    async def _kill_without_folder(self, missing: frozenset[int]) -> None:
+        """Kill what runs on of processes whose folder somebody removed: a run of which nothing is listed lives there.
+
+        One that has the same place by now, of another launch, is left alone.
+        """
+        if missing and not await self.all_tasks():
+            run_dir = await self.run_dir()
+            await asyncio.gather(
+                *(self.run_repeatable(process.remove(run_dir, index, force=True)) for index in sorted(missing))
+            )
 
     async def _but_for(self, keep: frozenset[int]) -> list[FoundTask]:
         return [task for task in await self.found() if task.labels.task not in keep]

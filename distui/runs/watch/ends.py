@@ -10,7 +10,7 @@ from distui.runs.follow.followed import Exited
 from distui.runs.hosts.stop_word import looks_stopped, stop_by
 from distui.runs.lines.events import Event, Failure, FailureFound, Notice, RankChanged
 from distui.runs.state import elastic
-from distui.runs.verdict.ends.explain import REMOVED, as_a_boot
+from distui.runs.verdict.ends.explain import as_a_boot, removed
 from distui.runs.verdict.evidence import End, corrected
 from distui.runs.verdict.lines.diagnose import exit_words
 from distui.runs.verdict.outcome import RankEnd, Verdict
@@ -141,7 +141,7 @@ class WatchedEnds:
         track.ended(end)
         known.news()
         if before is not None and not known.stopped_by:
-            await self._emit(Notice(known.clock(), "warning", f"{task.name}: {REMOVED}", task.host))
+            await self._emit(Notice(known.clock(), "warning", f"{task.name}: {removed(task.engine)}", task.host))
         await self._tell(track)
 
     async def _say_unread(self, track: TaskTrack) -> None:

@@ -8,6 +8,8 @@ from distui.runs.verdict.ends.stops import STOP_CODES
 from distui.runs.verdict.evidence import End, Evidence, HostSeen, TaskSeen
 
 REMOVED = "its container was removed by somebody else"
+FOLDER_REMOVED = "its folder there was removed by somebody else"
+"""Of a process, which may live on without it."""
 KILLED = "by `docker stop` or `docker kill` there, not by distui"
 KILLED_UNSEEN = "by `docker stop`, `docker kill` or a restart of the engine there, not by distui"
 SIGNALLED = (KILLED, KILLED_UNSEEN)
@@ -20,6 +22,11 @@ GIVEN_UP = 255
 
 ENGINE_SLACK = 15.0
 """Seconds that an engine may take over stopping its containers before it is seen to be down."""
+
+
+def removed(engine: str) -> str:
+    """In words, that a task of this engine was not there any more."""
+    return FOLDER_REMOVED if engine == "process" else REMOVED
 
 
 def what_ended(evidence: Evidence, task: TaskSeen, code: int | None, *, stopped: bool) -> str:
@@ -42,7 +49,7 @@ def what_ended(evidence: Evidence, task: TaskSeen, code: int | None, *, stopped:
     if _engine_ended(host, end):
         return ENGINE
     if task.removed and (end.code is None or end.code in STOP_CODES):
-        return REMOVED
+        return removed(task.engine)
     if end.state == "lost":
         return UNSEEN
     if end.signalled and code in (end.code, None) and end.code != 0 and not end.oom:
