@@ -104,10 +104,10 @@ def _call(words: list[str], seen: dict[str, Any]) -> int:
     except (BrokenPipeError, KeyboardInterrupt):
         raise
     except Exception as exc:
-        return _told(exc)
+        return _reported(exc)
 
 
-def _told(exc: Exception) -> int:
+def _reported(exc: Exception) -> int:
     """The exit code of an error made on purpose, by click or by distui, said on stderr. Raises any other."""
     import click
 

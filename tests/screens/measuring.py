@@ -15,7 +15,7 @@ SECONDS = 600
 
 
 def measured(live: FakeLive, *, end: float | None = None, loss: float = 3.0, pace: float = 1.0) -> None:
-    """Write its series anew, up to `end` (now): a loss that falls, a step each `pace` seconds, loads by rank."""
+    """Write its series again, up to `end` (now): a loss that falls, a step each `pace` seconds, loads by rank."""
     folder = live.stored.series_dir
     shutil.rmtree(folder, ignore_errors=True)
     write(folder, (time.time() if end is None else end) - SECONDS, SECONDS, loss=loss, pace=pace)

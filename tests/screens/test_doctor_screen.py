@@ -301,7 +301,7 @@ async def test_many_hosts_keep_only_columns_with_findings(open_app: Any, backend
         assert "others" in screen_text(app)
 
 
-async def test_findings_have_a_date_and_old_ones_are_asked_for_anew(
+async def test_findings_have_a_date_and_old_ones_are_asked_for_again(
     open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When and how long ago they were taken; opening the screen again asks the hosts where that was long ago."""

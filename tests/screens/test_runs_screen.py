@@ -293,7 +293,7 @@ async def test_over_time_both_curves_begin_where_their_run_did(open_app: Any, ba
 
 
 async def test_a_long_difference_is_read_whole(open_app: Any, backend: FakeBackend) -> None:
-    """On as many rows as it needs, anew when the window changes."""
+    """On as many rows as it needs, again when the window changes."""
     long = " ".join(f"--option-{number} {number}" for number in range(20))
     for name, last in (("llm-7f2", "end-of-old"), ("llm-7f3", "end-of-new")):
         made = backend.plan(name, ("node01",))

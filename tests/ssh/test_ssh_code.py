@@ -263,7 +263,7 @@ async def test_odd_names_arrive_byte_for_byte(place: Place, tmp_path: Path) -> N
     assert scan(place.tree(source), Ignored()).tree == source.tree
 
 
-async def test_what_was_edited_on_the_host_is_made_anew(place: Place, code: Path) -> None:
+async def test_what_was_edited_on_the_host_is_made_again(place: Place, code: Path) -> None:
     """A tree is what its id says: a changed file is noticed and sent, one that is linked elsewhere too."""
     source = source_of(code)
     await place.give(source)

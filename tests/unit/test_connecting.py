@@ -48,7 +48,7 @@ class Opened:
 
 
 async def test_hosts_that_come_later_are_connected_to_besides_and_kept() -> None:
-    """Each over the connections that were opened for it, once; one that is reached in another way by now anew."""
+    """Each over the connections that were opened for it, once; one that is reached in another way by now again."""
     opened = Opened()
     once = OpenOnce(opened.connect, HOSTS)
     for _ in range(2):

@@ -58,7 +58,7 @@ def calls(act: Callable[[], object]) -> int:
 
 
 def test_each_collective_is_looked_at_a_few_times() -> None:
-    """However many ranks and groups there are: none is looked at anew for each of the others."""
+    """However many ranks and groups there are: none is looked at again for each of the others."""
     ranks = run(24)
     assert explain(ranks).culprits == (23,)
     assert calls(lambda: explain(ranks)) < 14 * 24 * 24 * ROWS

@@ -1,6 +1,6 @@
-"""Groups that have one name and are not one: made anew in a process, or of other members.
+"""Groups that have one name and are not one: made again in a process, or of other members.
 
-`data/torch/made_anew.json` has what torch 2.13 answered of ranks over gloo, with fewer words of each entry: `remade`
+`data/torch/made_again.json` has what torch 2.13 answered of ranks over gloo, with fewer words of each entry: `remade`
 groups in which rank 2 then sleeps before #3; one that it has begun nothing in (`behind`); rank 2 `restarted` as another
 process, where rank 1 sleeps; `pairs` that are made in another order the second time, of which rank 3 sleeps; names as
 they are with TORCH_DISTRIBUTED_DEBUG=DETAIL (`detail`).
@@ -20,13 +20,13 @@ from distui.agent.ranks.recorded import shorten
 from distui.runs.insight.hang.collectives import may_stand_from
 from distui.runs.insight.hang.explain import explain
 from distui.runs.insight.seen.answers import Collective, Frame, Group, Process, Stack, host_answer
-from distui.runs.insight.seen.one_group import told_apart
+from distui.runs.insight.seen.one_group import groups_apart
 from distui.runs.insight.seen.ranks import RankSeen, TaskRanks, ranks_of
 from distui.runs.insight.slow.lateness import lateness
 from distui.runs.lines.explanation import Explanation
 
 RECORDED: dict[str, list[dict[str, Any]]] = json.loads(
-    (Path(__file__).parent / "data/torch/made_anew.json").read_text("utf-8")
+    (Path(__file__).parent / "data/torch/made_again.json").read_text("utf-8")
 )
 LATER = 60.0
 """Seconds after which the ranks are asked."""
@@ -56,12 +56,12 @@ def verdict(found: Explanation) -> tuple[str, str, tuple[int, ...]]:
     return found.kind, found.certainty, found.culprits
 
 
-# made anew
+# made again
 
 
 @pytest.mark.parametrize("dropped", [{}, {0: 4}, {2: 4}, {0: 4, 1: 4}, {0: 4, 1: 4, 2: 4}, {0: 3, 1: 5}], ids=str)
 @pytest.mark.parametrize("doubt", [None, 2.0])
-def test_a_group_that_was_made_anew_counts_from_one(doubt: float | None, dropped: dict[int, int]) -> None:
+def test_a_group_that_was_made_again_counts_from_one(doubt: float | None, dropped: dict[int, int]) -> None:
     """The older one's #3 is another collective, which is over; so it is where some recorders have forgotten it."""
     found = explain(ranks("remade", doubt=doubt, dropped=dropped))
     assert verdict(found) == ("hang", "certain", (2,))
@@ -75,7 +75,7 @@ def test_a_rank_that_has_begun_nothing_in_the_new_group_is_behind(dropped: dict[
     found = explain(ranks("behind", dropped=dropped))
     assert verdict(found) == ("hang", "certain", (2,))
     assert found.headline.startswith("rank 2 has not entered all_reduce #1 of 7 Float in the default group")
-    assert found.evidence[1] == "the default group was made anew: all_reduce #4 of rank 2 was in the one before"
+    assert found.evidence[1] == "the default group was made again: all_reduce #4 of rank 2 was in the one before"
     assert (found.ranks[0].place, found.ranks[0].behind) == ("", None)
 
 
@@ -90,7 +90,7 @@ def test_where_nobody_knows_which_group_a_rank_is_in_less_is_claimed(
     assert verdict(found) == ("hang", "likely", (2,))
     assert found.headline.startswith("ranks 0-1 wait in all_reduce #1 of 7 Float in the default group for rank 2")
     assert (
-        found.evidence[1] == "the default group was made anew: all_reduce #4 of rank 2 may have been in the one before"
+        found.evidence[1] == "the default group was made again: all_reduce #4 of rank 2 may have been in the one before"
     )
 
 
@@ -100,12 +100,12 @@ def test_a_rank_that_was_started_again_has_had_no_group_before(doubt: float | No
     assert verdict(explain(ranks("restarted", doubt=doubt))) == ("hang", certainty, (1,))
 
 
-def test_names_that_go_to_other_ranks_when_groups_are_made_anew() -> None:
+def test_names_that_go_to_other_ranks_when_groups_are_made_again() -> None:
     """Group 1 was that of ranks 0-1: what they did there is over. gloo tells no members, so that it is not certain."""
     found = explain(ranks("pairs"))
     assert verdict(found) == ("hang", "likely", (3,))
     assert found.headline.startswith("rank 3 has not entered all_reduce #3 of 6 Float in group 1")
-    assert found.evidence[1] == "group 1 was made anew: all_reduce #3 of ranks 0-1 was in the one before"
+    assert found.evidence[1] == "group 1 was made again: all_reduce #3 of ranks 0-1 was in the one before"
 
 
 def test_groups_that_have_no_names_are_not_compared() -> None:
@@ -121,7 +121,7 @@ def over_nccl(said: Mapping[str, Any]) -> dict[str, Any]:
     return {**said, "entries": rows, "pg_config": {"0": {"name": "0", "ranks": "[0, 1, 2]"}}}
 
 
-def test_a_group_over_gloo_and_nccl_is_made_anew_in_both() -> None:
+def test_a_group_over_gloo_and_nccl_is_made_again_in_both() -> None:
     """Each has its own recorder: over gloo nobody has begun anything since."""
     seen = []
     for one in ranks("behind"):
@@ -135,7 +135,7 @@ def test_a_group_over_gloo_and_nccl_is_made_anew_in_both() -> None:
         seen.append(replace(one, process=replace(one.process, groups=process.groups)))
     found = explain(seen)
     assert verdict(found) == ("hang", "certain", (2,)) and "all_reduce #1" in found.headline
-    assert found.evidence[1:] == ("the default group was made anew: all_reduce #4 of rank 2 was in the one before",)
+    assert found.evidence[1:] == ("the default group was made again: all_reduce #4 of rank 2 was in the one before",)
 
 
 def entries(*groups: tuple[int, str, float, float]) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def test_which_groups_of_a_process_are_in_use(groups: list[Any], told: dict[str,
     assert {name: (one.get("times", 0), one.get("before", 0) // 10**9) for name, one in found.items()} == told
 
 
-def test_groups_that_are_used_in_turn_are_not_made_anew() -> None:
+def test_groups_that_are_used_in_turn_are_not_made_again() -> None:
     """A count of its own each, under one name."""
     (one,) = shorten(entries((0, "0", 1, 3), (1, "0", 2, 4)), 9)["groups"].values()
     assert one["mixed"] is True and "times" not in one
@@ -187,7 +187,7 @@ def test_whether_the_recorder_has_dropped_an_older_group(
 
 
 def again(number: int, late: float = 0.0) -> RankSeen:
-    """A rank with forty steps in a group that was made anew; one that is `late` there shows only forty of before."""
+    """A rank with forty steps in a group that was made again; one that is `late` there shows only forty of before."""
     old, new = (
         Group(
             "0",
@@ -304,7 +304,7 @@ def test_who_tells_no_members_is_in_the_part_that_has_it() -> None:
 
 
 @pytest.mark.parametrize(("shown", "certainty"), [(1, "likely"), (40, "certain")])
-def test_a_part_that_was_made_anew(shown: int, certainty: str) -> None:
+def test_a_part_that_was_made_again(shown: int, certainty: str) -> None:
     """Rank 1 has begun nothing in its new one: what it shows is of the old one, as clocks tell of enough of it."""
     new = [part(0, 2, LOW, pending=60), *(part(n, 3, HIGH) for n in HIGH)]
     again = [_with(one, times=1, before_ns=int((NOW - 65) * 1e9)) for one in new]
@@ -312,7 +312,7 @@ def test_a_part_that_was_made_anew(shown: int, certainty: str) -> None:
     found = explain([*again, _with(old, recent=old.groups["1:nccl"].recent[-shown:])])
     assert verdict(found) == ("hang", certainty, (1,))
     assert found.collective == "all_reduce #2 of 1000 Float in group 1 of ranks 0-1 (mesh_tp)"
-    assert found.evidence[1].startswith("group 1 of ranks 0-1 (mesh_tp) was made anew: all_reduce #40 of rank 1")
+    assert found.evidence[1].startswith("group 1 of ranks 0-1 (mesh_tp) was made again: all_reduce #40 of rank 1")
 
 
 def _with(seen: RankSeen, **more: Any) -> RankSeen:
@@ -366,7 +366,7 @@ def test_a_mismatch_where_no_members_are_told_is_one_all_the_same() -> None:
 def test_groups_are_told_apart_once() -> None:
     """Names that have their members stay as they are, and groups that nothing is odd about do, too."""
     ranks = [*(part(n, 31, LOW) for n in LOW), *(part(n, 31, HIGH) for n in HIGH)]
-    once = told_apart(ranks)
+    once = groups_apart(ranks)
     assert [list(seen.groups) for seen in once] == [["1 of ranks 0-1:nccl"]] * 2 + [["1 of ranks 2-3:nccl"]] * 2
     assert all(name == group.name for seen in once for name, group in seen.groups.items())
-    assert told_apart(once) is once and told_apart(ranks[:2]) == ranks[:2]
+    assert groups_apart(once) is once and groups_apart(ranks[:2]) == ranks[:2]

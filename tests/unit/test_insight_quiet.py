@@ -24,7 +24,7 @@ def quiet(known: Quiet, seen: RankSeen) -> float | None:
 
 
 def test_it_counts_from_the_first_look_at_which_nothing_moved() -> None:
-    """Whatever moves begins it anew: bytes, a core, a collective that is over, another process."""
+    """Whatever moves begins it again: bytes, a core, a collective that is over, another process."""
     known = Quiet()
     assert [quiet(known, looked(at)) for at in (10.0, 30.0, 70.0)] == [0.0, 20.0, 60.0]
     assert [quiet(known, looked(80.0, written=9000)), quiet(known, looked(90.0)), quiet(known, looked(95.0))] == [

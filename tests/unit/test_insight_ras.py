@@ -293,7 +293,7 @@ def test_counts_that_do_not_grow_stand_since_the_first_answer() -> None:
 
 
 def test_the_same_counts_at_an_earlier_look_count() -> None:
-    """They only grow; others begin anew."""
+    """They only grow; others begin again."""
     (earlier,) = known(LAGS, LAGS)
     old = Counted(earlier.one, earlier.version, {}, NOW - 60, NOW - 50, goes_on=False)
     assert [one.since for one in known(LAGS, LAGS, before=[old])] == [NOW - 60]

@@ -283,7 +283,7 @@ def figures(events: Sequence[Event]) -> list[tuple[str, float | None]]:
 
 
 def test_figures_that_the_owner_writes_down_are_read(stored: StoredRun, tmp_path: Path) -> None:
-    """The newest that are there, then each once; also when the file is written anew, and in a copy of the folder."""
+    """The newest that are there, then each once; also when the file is written again, and in a copy of the folder."""
     path = stored.path / "metrics.ndjson"
     path.write_text(sample("h1", 1.0) + step(1) + sample("h2", 2.0) + sample("h1", 3.0) + step(2) + "no event\n")
     reader = StoredReader(stored)

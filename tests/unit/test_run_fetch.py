@@ -180,7 +180,7 @@ def test_an_earlier_fetch_is_gone_on_with(host: Host, web: Web) -> None:
     assert web.asked == ["/a bytes=1000-"]
 
 
-def test_without_a_checksum_it_begins_anew(host: Host, web: Web) -> None:
+def test_without_a_checksum_it_begins_again(host: Host, web: Web) -> None:
     """Nobody could tell that the two halves are of one file."""
     web.files["/a"] = BIG
     part = host.cache / "k.part"
@@ -217,7 +217,7 @@ def test_a_source_that_changes_is_not_two_files_in_one(
 
 
 def test_a_connection_that_always_breaks_needs_a_checksum(host: Host, web: Web) -> None:
-    """Where the server does not tell one state of the file from another, it is not begun anew for ever."""
+    """Where the server does not tell one state of the file from another, it is not begun again for ever."""
     web.files["/a"] = BIG
     web.cut, web.cuts, web.states = 400_000, 99, False
     done = host.fetch(f"{web.url}/a")

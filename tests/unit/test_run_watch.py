@@ -359,8 +359,8 @@ async def test_times_follow_a_clock_that_is_set_while_the_run_is_followed(make: 
     watched = make(plan_for("h1", "h2"))
     tracker = watched.tracker
     async with watched.watch.following(watched.hosts, adopted=False):
-        tracker.clock_told("h2", Reading(110.0, 110.001, 110.002))
-        tracker.clock_told("h2", Reading(125.0, 115.001, 125.002))
+        tracker.clock_read("h2", Reading(110.0, 110.001, 110.002))
+        tracker.clock_read("h2", Reading(125.0, 115.001, 125.002))
         one = Batch((1,), (b"2026-11-22T18:00:00.000000000Z",), (b"one\n",))
         await watched.watch.take("h2", Records(1, one, ResumePoint()))
         await watched.watch.take("h2", Exited(1, 3, "exited", finished_at=130.0))

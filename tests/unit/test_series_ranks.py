@@ -304,7 +304,7 @@ def test_the_rank_that_leads_from_now_on_is_believed(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_taken_up_in_an_evaluation_keeps_its_curve(tmp_path: Path, plan: RunPlan) -> None:
-    """All ranks count anew in it, and which of them leads is not known at once. Another attempt begins anew."""
+    """All ranks count again in it, and which of them leads is not known at once. Another attempt begins again."""
 
     def follow(plan: RunPlan, *said: tuple[int, range, float]) -> list[tuple[float, float]]:
         keeper = SeriesKeeper(tmp_path)
@@ -339,7 +339,7 @@ def test_a_row_is_of_one_rank_where_both_said_its_steps(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [64, 1600])
 def test_what_was_said_last_of_a_step_is_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    """The workers begin anew within an attempt, from a checkpoint; in rows of one step and in wide ones."""
+    """The workers begin again within an attempt, from a checkpoint; in rows of one step and in wide ones."""
     monkeypatch.setattr(curve, "STEPS", dataclasses.replace(curve.STEPS, rows=rows))
     made = StepCurve(tmp_path)
     for first, last, loss in ((0, 800, 1.0), (500, 700, 9.0), (510, 600, 5.0)):

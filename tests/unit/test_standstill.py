@@ -110,7 +110,7 @@ def test_after_the_last_step_silence_counts() -> None:
     assert stands(both, 500.0) == Standstill(100.0, 22)
     assert stands(apply(both, RankSilent(510.0, 0, "h1", False, 0.0)), 510.0) is None
     again = apply(both, stepped(520.0, 1))
-    assert not steps_done(again) and stands(again, 521.0) is None, "a step that counts anew in the next epoch"
+    assert not steps_done(again) and stands(again, 521.0) is None, "a step that counts again in the next epoch"
 
 
 def test_a_rank_left_behind_by_all_that_are_done_is_waited_for() -> None:

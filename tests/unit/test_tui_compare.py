@@ -137,7 +137,7 @@ def test_a_run_taken_up_again_from_a_checkpoint_is_in_no_other_epoch(monkeypatch
 
 
 def test_of_steps_that_came_again_the_last_ones_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a checkpoint at step 4, after a loss that went wrong; an evaluation in between counts anew."""
+    """From a checkpoint at step 4, after a loss that went wrong; an evaluation in between counts again."""
     again = [*range(8), 4, 5, 6, 0, 1, 7, 8]
     losses = [9.0, 8, 7, 6, 50, 60, 70, 80, 5, 4, 3, 20, 30, 2, 1]
     one, other = told(again, losses), told(range(9), [9.0, 8, 7, 6, 5, 4, 3, 2, 1])

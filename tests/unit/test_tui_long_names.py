@@ -24,7 +24,7 @@ from distui.tui.doctor.columns import HostColumns
 from distui.tui.hosts import rows as host_rows
 from distui.tui.launch.plan_table import plan_table
 from distui.tui.paint.glyphs import UNICODE
-from distui.tui.paint.paint import Line, cut, cut_host, cut_left, cut_name, told_apart
+from distui.tui.paint.paint import Line, cut, cut_host, cut_left, cut_name, names_apart
 from distui.tui.run.ranks import rank_lines
 from distui.tui.run.ranks.rank_lines import Columns, step_words
 from distui.tui.runs.columns import RunColumns, longest_names, run_line
@@ -163,13 +163,13 @@ def test_a_step_keeps_its_unit(step: int, room: int) -> None:
 )
 def test_hosts_beside_each_other_are_told_apart(names: tuple[str, ...], width: int, shown: tuple[str, ...]) -> None:
     """By both ends where that tells them; else by the part in which they differ."""
-    assert told_apart(names, width) == dict(zip(names, shown, strict=True))
+    assert names_apart(names, width) == dict(zip(names, shown, strict=True))
 
 
 @given(st.lists(st.text("ab1-.", min_size=1, max_size=30), max_size=6, unique=True), st.integers(1, 30))
 def test_names_that_are_told_apart_have_their_width(names: list[str], width: int) -> None:
     """Whatever they are; those that fit are whole."""
-    found = told_apart(names, width)
+    found = names_apart(names, width)
     assert all(cell_len(name) <= width for name in found.values())
     if all(len(name) <= width for name in names):
         assert found == dict(zip(names, names, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from distui.runs.lines.times import pack, times_of
@@ -110,6 +110,7 @@ def test_spans_stay_inside(text: str, before: str) -> None:
         assert 0 <= start <= end <= len(text)
 
 
+@example(100, 26, 4, 6, 8, 1, False, "full", False, False)
 @given(
     st.integers(1, 260), st.integers(1, 80), st.integers(0, 4), st.integers(0, 12), st.integers(1, 64),
     st.integers(1, 70), st.booleans(), st.sampled_from(["auto", "off", "compact", "full"]), st.booleans(),

@@ -128,7 +128,7 @@ async def test_nothing_is_painted_while_the_terminal_is_behind() -> None:
         assert not any("after 0" in text or "after 1" in text for text in painted)
 
 
-async def test_a_frame_thrown_away_is_painted_anew() -> None:
+async def test_a_frame_thrown_away_is_painted_again() -> None:
     """A resize draws at once; when that falls into a hold, the whole screen is painted after it."""
     app = Words()
     async with app.run_test(size=(20, 2)) as pilot:

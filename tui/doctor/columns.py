@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from distui.frozen import frozen
 from distui.runs.lines.text import safe
-from distui.tui.paint.paint import told_apart
+from distui.tui.paint.paint import names_apart
 
 LEAST, MOST = 8, 24
 FINDING = 40
@@ -66,4 +66,4 @@ def _longest(hosts: tuple[str, ...]) -> int:
 
 @lru_cache(maxsize=4)
 def _names(hosts: tuple[str, ...], width: int) -> Mapping[str, str]:
-    return told_apart(hosts, width)
+    return names_apart(hosts, width)

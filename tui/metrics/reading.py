@@ -61,9 +61,9 @@ class Readings:
         return points[bisect_left(points, (low,)) : bisect_right(points, (high, math.inf))]
 
 
-def _last(told: Sequence[tuple[float, float]], at: float) -> float | None:
-    place = bisect_right(told, (at, math.inf))
-    return told[place - 1][1] if place else None
+def _last(readings: Sequence[tuple[float, float]], at: float) -> float | None:
+    place = bisect_right(readings, (at, math.inf))
+    return readings[place - 1][1] if place else None
 
 
 NOTHING = Readings({}, {}, (), 0.0)

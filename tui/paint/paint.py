@@ -105,7 +105,7 @@ def cut_name(text: str, width: int, mark: str = "…") -> str:
     return _begin(text, max(0, width - cell_len(end)), "").rstrip() + end
 
 
-def told_apart(hosts: Sequence[str], width: int) -> dict[str, str]:
+def names_apart(hosts: Sequence[str], width: int) -> dict[str, str]:
     """Each host's name in at most `width` cells, cut where that leaves the most of them different from the others."""
     names = [safe(host) for host in hosts]
     ways = [[cut_host(name, width) for name in names], [cut_name(name, width) for name in names]]

@@ -1,4 +1,4 @@
-"""Which steps of two runs are the same one: those of the same epoch, where steps begin anew in each. Pure."""
+"""Which steps of two runs are the same one: those of the same epoch, where steps begin again in each. Pure."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Steps:
     length: float | None = None
     first: float = 0.0
     """The first epoch of both."""
-    told: bool = True
+    epochs: bool = True
     """Whether the runs say which epoch it is; else one begins where the steps begin again."""
 
     def places(self, readings: Readings) -> list[tuple[float, Place]]:
         """When the run was at which step of which epoch, by time."""
         if self.length is None:
             return [(at, (0.0, step)) for at, step in readings.steps]
-        return _told(readings) if self.told else _passes(readings)
+        return _by_reported_epoch(readings) if self.epochs else _passes(readings)
 
     def along(self, place: Place) -> float:
         """Where a place is on one axis of all steps."""
@@ -52,16 +52,16 @@ class Steps:
 
 def steps_of(*sides: Readings) -> Steps:
     """How these runs count, by what they did."""
-    told = all(side.epochs for side in sides if side.steps)
-    runs = [_told(side) if told else _passes(side) for side in sides]
+    epochs = all(side.epochs for side in sides if side.steps)
+    runs = [_by_reported_epoch(side) if epochs else _passes(side) for side in sides]
     if not any(b > a and b[1] < a[1] for run in runs for (_, a), (_, b) in pairwise(run)):
         return Steps()
     places = [place for run in runs for _, place in run]
     length = max(step for _, step in places) + _spacing(sides[0].steps)
-    return Steps(length, min(epoch for epoch, _ in places), told)
+    return Steps(length, min(epoch for epoch, _ in places), epochs)
 
 
-def _told(readings: Readings) -> list[tuple[float, Place]]:
+def _by_reported_epoch(readings: Readings) -> list[tuple[float, Place]]:
     return [(at, (readings.epoch_at(at) or 0.0, step)) for at, step in readings.steps]
 
 
@@ -78,7 +78,7 @@ def _passes(readings: Readings) -> list[tuple[float, Place]]:
 
 
 def _spacing(steps: Sequence[tuple[float, float]]) -> float:
-    """How many steps there are from one that is told to the next, usually."""
+    """How many steps there are from one that is reported to the next, usually."""
     apart = sorted(b - a for (_, a), (_, b) in pairwise(steps) if b > a)
     return apart[len(apart) // 2] if apart else 1.0
 
@@ -121,7 +121,7 @@ def said_points(old: Readings, new: Readings, name: str, steps: Steps) -> tuple[
     """What both said of a name by the step, in rows of as many steps; None where one of them has none of it, or where
     only its order in time tells the epoch that a step is of.
     """
-    if steps.length is not None and not steps.told:
+    if steps.length is not None and not steps.epochs:
         return None
     width = max((row.width for side in (old, new) for row in side.said), default=1.0)
     both = tuple(_said(side.said, width, name, steps) for side in (old, new))

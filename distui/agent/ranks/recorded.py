@@ -11,7 +11,7 @@ while a CUDA graph is captured, says nothing.
 In torch 2.4 a batch of sends and receives takes a number of the collectives, and none of its own (`startCoalescing`
 there; torch's pull request 135132 mends it): ranks with more of them than others number the same collective otherwise.
 
-A program that destroys its groups and makes them anew has the same names again: `destroy_process_group` sets the count
+A program that destroys its groups and makes them again has the same names again: `destroy_process_group` sets the count
 back that numbers them, and torch's recorder keeps what the old ones did. `pg_id` tells them apart: it counts all groups
 that a process ever made.
 """

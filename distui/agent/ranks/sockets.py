@@ -55,11 +55,11 @@ class Sockets:
             for name in ("tcp", "tcp6"):
                 for line in lines("/proc/%d/net/%s" % (pid, name)):
                     one = parsed(line)
-                    if one is not None and self.is_told(one):
+                    if one is not None and self.is_ours(one):
                         found[key, one.inode] = one
         return found
 
-    def is_told(self, one: "Socket") -> bool:
+    def is_ours(self, one: "Socket") -> bool:
         """Whether it is a process's of ours, or may be."""
         return one.inode in self.owners or (self.hidden and one.queued > 0)
 

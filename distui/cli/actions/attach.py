@@ -57,7 +57,7 @@ async def _attach(settings: Settings, out: Console, place: RunLocation, view: Lo
         if isinstance(run, Over):
             return tell_over(out, run)
         if isinstance(run, Leftover):
-            return exit_code(await _told(settings, connector, out, place, run), exit_first=exit_first)
+            return exit_code(await _end_of(settings, connector, out, place, run), exit_first=exit_first)
         for one in shared(run.live.unreachable if run.live is not None else {}):
             out.warn(f"distui: {one.message}", "yellow")
         refuse_unknown(view.ranks, range(run.plan.world_size))
@@ -82,10 +82,12 @@ async def _followed(
 
 async def _left(settings: Settings, out: Console, place: RunLocation, left: Leftover, *, exit_first: bool) -> int:
     async with wiring.connected(settings, place.hosts) as connector:
-        return exit_code(await _told(settings, connector, out, place, left), exit_first=exit_first)
+        return exit_code(await _end_of(settings, connector, out, place, left), exit_first=exit_first)
 
 
-async def _told(settings: Settings, connector: Connector, out: Console, place: RunLocation, left: Leftover) -> RunEnded:
+async def _end_of(
+    settings: Settings, connector: Connector, out: Console, place: RunLocation, left: Leftover
+) -> RunEnded:
     """How the run ended of which only folders are left; they are removed, but for `--readonly`."""
     if settings["readonly"]:
         return await tell(settings, out, left.launch)

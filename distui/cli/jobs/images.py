@@ -66,16 +66,16 @@ class PushLines:
         self._ndjson = output == "ndjson"
         self._live = out.err.isatty() and out.err_colour and not out.quiet
         self._states: dict[str, Pushed] = {}
-        self._told: dict[str, tuple[str, float]] = {}
+        self._reported: dict[str, tuple[str, float]] = {}
         self._drawn = 0.0
 
     def show(self, pushed: Pushed) -> None:
         """A host's state has changed."""
         now = time.monotonic()
         self._states[pushed.host] = pushed
-        state, at = self._told.get(pushed.host, ("", 0.0))
+        state, at = self._reported.get(pushed.host, ("", 0.0))
         if pushed.state != state or (not self._live and now - at >= EVERY):
-            self._told[pushed.host] = (pushed.state, now)
+            self._reported[pushed.host] = (pushed.state, now)
             if pushed.state != "sending" or not self._live:
                 self._line(pushed)
         if self._live and now - self._drawn >= 0.1:

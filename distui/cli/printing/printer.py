@@ -148,7 +148,7 @@ class HeadlessPrinter:
         self._view = view
         self._verbose = verbose
         self._lines = LineWriter(view, colour=console.out_colour)
-        self._told_closed = False
+        self._reported_closed = False
         self._heard = Heard()
 
     async def feed(self, batch: Sequence[Event], state: RunState) -> None:
@@ -175,8 +175,8 @@ class HeadlessPrinter:
         self._tell_closed(f"the run is still running, its logs are in {state.log_dir}")
 
     def _tell_closed(self, where: str) -> None:
-        if self._outlet.error is not None and not self._told_closed:
-            self._told_closed = True
+        if self._outlet.error is not None and not self._reported_closed:
+            self._reported_closed = True
             self._console.warn(f"distui: stdout: {self._outlet.error.strerror or 'closed'}; {where}", "yellow")
 
     async def finish(self, ended: RunEnded, state: RunState) -> None:

@@ -95,7 +95,7 @@ def attach(settings: Settings, out: Console, place: RunLocation, *, exit_first: 
             code = await show(settings, backend, live)
             live = backend.newest(live)
             others = [name for name in backend.following if name != live.plan.run_id]
-        return _told(out, live, code, others, exit_first=exit_first)
+        return _say_left(out, live, code, others, exit_first=exit_first)
 
     return wiring.run_async(opened())
 
@@ -118,7 +118,7 @@ async def launch(settings: Settings, out: Console, request: RunRequest, how: How
         code = await show(settings, backend, live)
         live = backend.newest(live)
         others = [name for name in backend.following if name != live.plan.run_id]
-    return _told(out, live, code, others, exit_first=how.exit_first)
+    return _say_left(out, live, code, others, exit_first=how.exit_first)
 
 
 def _hosts(settings: Settings, request: RunRequest) -> tuple[Host, ...]:
@@ -130,7 +130,7 @@ def _hosts(settings: Settings, request: RunRequest) -> tuple[Host, ...]:
     return tuple({host.name: host for host in every}.values())
 
 
-def _told(out: Console, live: LiveRun, code: int, others: Sequence[str], *, exit_first: bool) -> int:
+def _say_left(out: Console, live: LiveRun, code: int, others: Sequence[str], *, exit_first: bool) -> int:
     """Say how the run stands now that the app is closed, and what else goes on; the exit code that follows."""
     for name in others:
         out.say(_goes_on(name))

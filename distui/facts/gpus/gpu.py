@@ -160,7 +160,7 @@ _FAILED = ("unknown error", "err!")
 def _row_problem(row: Mapping[str, str]) -> Trouble | None:
     """Lost when any cell says so; unreadable when neither uuid nor memory could be read, or the memory's size failed.
 
-    A size that is not told (`[N/A]`) is none of that: a GPU that shares the host's memory (GB10, Jetson) has none.
+    A size that is not given (`[N/A]`) is none of that: a GPU that shares the host's memory (GB10, Jetson) has none.
     """
     if any(_LOST.search(cell) for cell in row.values()):
         return lost()

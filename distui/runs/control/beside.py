@@ -72,7 +72,7 @@ class StoredReader:
             if isinstance(event, RunOpened):
                 self._open(event)
                 found[at] = self._with_lines(event)
-            elif isinstance(event, AttemptEnded):  # its logs are as they stay, the next one's begin anew
+            elif isinstance(event, AttemptEnded):  # its logs are as they stay, the next one's begin again
                 self._old, self._logs = {}, {}
         return [*found, *self._figures.newest()]
 

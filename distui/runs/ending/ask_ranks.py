@@ -94,7 +94,7 @@ class AskTurns:
         """Ask at this time, if not before."""
         self._next = min(self._next, at)
 
-    def told(self, now: float, unplaced: int) -> None:
+    def reported(self, now: float, unplaced: int) -> None:
         """It was said who holds the others up; of so many it is not known where they are (`unplaced`)."""
         self._unplaced = unplaced
         if unplaced:
@@ -181,7 +181,7 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     lacks = unplaced(seen.ranks, found)
     placed = attempt.explanation is not None and turns.is_placed(lacks)
     if _gist(before) != _gist(attempt.explanation) or placed:
-        turns.told(attempt.clock(), lacks)
+        turns.reported(attempt.clock(), lacks)
         await _tell(attempt, WhyRecord(attempt.clock(), "run", found, seen.calls))
     if _ends(attempt, found) and not turns.waits_for_places(attempt.clock(), lacks):
         attempt.tracker.held_up(attempt.run.mask.event(found), hung=True)

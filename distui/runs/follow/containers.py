@@ -43,7 +43,7 @@ ASK_SIGNAL = 5.0
 ANSWER = 15.0
 """Seconds that the engine has to tell of a container."""
 
-EngineTold = Callable[[str, float], Awaitable[bool]]
+EngineAnswers = Callable[[str, float], Awaitable[bool]]
 """Called with a reason when the engine did not answer what it was asked at a moment of the loop's clock, with "" when
 it does; tells whether it has answered others since.
 """
@@ -52,7 +52,7 @@ it does; tells whether it has answered others since.
 class ContainerReader:
     """Lives as long as its task; `read` is called again with each feed and returns when the task is done."""
 
-    def __init__(self, target: FollowTarget, emit: Emit, engine: EngineTold) -> None:
+    def __init__(self, target: FollowTarget, emit: Emit, engine: EngineAnswers) -> None:
         self.task = target.task
         self.ref = target.ref
         self.cursor = Cursor(target.resume)
@@ -339,7 +339,7 @@ class ContainerReader:
         try:
             async with asyncio.timeout(ASK_SIGNAL):
                 stream = await feed.get(path)
-                return _told(await stream.rest()) if await stream.status() == 200 else ()
+                return _signals_in(await stream.rest()) if await stream.status() == 200 else ()
         except (EngineDown, TimeoutError):
             return ()
         finally:
@@ -378,7 +378,7 @@ class ContainerReader:
             await self._emit(Note(text, self.task, lines_missing))
 
 
-def _told(events: bytes) -> tuple[Sent, ...]:
+def _signals_in(events: bytes) -> tuple[Sent, ...]:
     """The signals in an answer of the engine; lines that are no events are left out."""
     found = []
     for line in events.splitlines():

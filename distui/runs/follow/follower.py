@@ -272,7 +272,7 @@ class HostFollower:
     def _reader(self, target: FollowTarget) -> Reader:
         match self._engine.kind:
             case "docker":
-                return ContainerReader(target, self._emit, self._engine_told)
+                return ContainerReader(target, self._emit, self._engine_answers)
             case "podman":
                 return PodmanReader(target, self._emit, self._engine.command)
             case "process":
@@ -355,13 +355,13 @@ class HostFollower:
         while True:
             try:
                 await get_json(feed, "/version", timeout=_ASK_ENGINE_EVERY)
-                await self._engine_told("", 0.0)
+                await self._engine_answers("", 0.0)
             except EngineDown as error:
                 await self._contact("engine", str(error))
             await rest(feed.lost, _ASK_ENGINE_EVERY)
 
-    async def _engine_told(self, reason: str, asked: float) -> bool:
-        """See EngineTold. An engine that hangs over one container answers others, and those are followed."""
+    async def _engine_answers(self, reason: str, asked: float) -> bool:
+        """See EngineAnswers. An engine that hangs over one container answers others, and those are followed."""
         if reason and self._answered > asked:
             return True
         if not reason:

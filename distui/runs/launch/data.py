@@ -73,12 +73,12 @@ async def fetch_data(attempt: Attempt) -> None:
 
 async def _tell(attempt: Attempt, fetches: Sequence[HostFetch]) -> None:
     """Now and then how much each host has, where that is something new, until cancelled."""
-    told: list[str] = []
+    shown: list[str] = []
     while True:
         await asyncio.sleep(SECONDS)
         texts = await asyncio.gather(*map(so_far, fetches))
-        if texts != told:
-            told = texts
+        if texts != shown:
+            shown = texts
             await phase(attempt, "data", f"fetched so far: {', '.join(texts)}")
 
 

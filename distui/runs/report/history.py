@@ -16,7 +16,7 @@ from distui.runs.report.states import ENDED, GOING_ON
 from distui.runs.report.summary import summary
 from distui.runs.state.standstill import Standstill
 from distui.runs.store.masking import Mask, stored_secrets
-from distui.runs.store.recorded import told_failure, warnings_of
+from distui.runs.store.recorded import recorded_failure, warnings_of
 from distui.runs.store.runs import StoredRun
 
 Launched = tuple[str, str]
@@ -128,7 +128,7 @@ def stored_row(stored: StoredRun) -> RunRow:
         started=_seconds(recorded.opened) if recorded.opened else None,
         took=None if left else result.get("took_s"),
         exit=None if left else result.get("exit"),
-        failure=told_failure(result.get("first_failure")),
+        failure=recorded_failure(result.get("first_failure")),
         warnings=warnings_of(result),
         recorded=True,
         log_dir=str(stored.log_dir),

@@ -12,7 +12,7 @@ from distui.runs.state.load import data_rate, placed, used_networks
 from distui.runs.state.progress import CHECKPOINTS
 
 EPOCH = "epoch"
-"""The one count that is kept: steps may begin anew in each."""
+"""The one count that is kept: steps may begin again in each."""
 
 
 class Measure:

@@ -45,7 +45,7 @@ def _said(step: RankStep) -> Said:
 
 
 def _pace(step: RankStep, before: RankStep | None) -> float | None:
-    """Seconds from step to step since this rank was asked last; None where steps began anew, or it said none before."""
+    """Seconds from step to step since this rank was asked last; None where they began again, or it said none before."""
     if before is None or step.epoch != before.epoch or step.step <= before.step or step.at <= before.at:
         return None
     return (step.at - before.at) / (step.step - before.step)

@@ -2,10 +2,10 @@
 curves, however fast each of them is and whenever somebody looked.
 
 A row is of one step, later of so many that the file stays small: 2, 4, 8 and so on, which begin at the same steps in
-all runs. Where a row begins is its place: epoch and step as one number, since steps may begin anew in each epoch.
+all runs. Where a row begins is its place: epoch and step as one number, since steps may begin again in each epoch.
 A row is of one epoch: where there are more of them than rows, a row is of the last of some epochs, not of all.
 
-Steps may come again: the workers of an attempt begin anew from a checkpoint, an evaluation counts for itself. What was
+Steps may come again: the workers of an attempt begin again from a checkpoint, an evaluation counts for itself. What was
 said last of a step is believed. What is behind it stays until it is said again: nobody knows yet whether it will be.
 """
 
@@ -82,7 +82,7 @@ class StepCurve:
         """The one that this row is of."""
         self._rank: int | None = None
         """Who said the last step."""
-        self._anew = False
+        self._again = False
         """Whether another attempt has begun, which has said nothing yet."""
         self._last = -math.inf
         """The place of the furthest step."""
@@ -97,7 +97,7 @@ class StepCurve:
         process that follows the same attempt is none: what it reads first may be an evaluation, whose steps are not
         those that the run is at.
         """
-        self._attempt, self._anew = attempt, attempt != _attempt_of(self._whose)
+        self._attempt, self._again = attempt, attempt != _attempt_of(self._whose)
 
     def put(self, values: Mapping[str, float], rank: int = 0) -> None:
         """What a rank said of a step. Another one than before, which leads from now on, is believed where both said
@@ -107,10 +107,10 @@ class StepCurve:
         if place is None:
             return
         self._open()
-        if self._anew:
+        if self._again:
             self._take_over(place)
         again = place < self._now or (place == self._now and rank != self._rank)
-        self._anew, self._rank, self._last = False, rank, max(self._last, place)
+        self._again, self._rank, self._last = False, rank, max(self._last, place)
         self._add(place, values, again=again)
 
     def _add(self, place: float, values: Mapping[str, float], *, again: bool) -> None:
@@ -152,7 +152,7 @@ class StepCurve:
         if place <= self._last:
             self._drop(place)
         if not self._refused:
-            with contextlib.suppress(OSError):  # then who takes the run up begins the curve anew
+            with contextlib.suppress(OSError):  # then who takes the run up begins the curve again
                 write_private(self._whose, b"%d\n" % self._attempt)
 
     def _drop(self, place: float) -> None:

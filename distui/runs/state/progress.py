@@ -177,7 +177,7 @@ class ProgressTeller:
         self._offset = offset
         self._stamps = Stamps()
         self._progress = Progress(regex)
-        self._told: float = before._told if before is not None else float("-inf")
+        self._reported_at: float = before._reported_at if before is not None else float("-inf")
         self._new: float | None = None
         """When what was not reported yet was said; None where all was."""
         self._odd_values = OddValues()
@@ -280,13 +280,13 @@ class ProgressTeller:
 
     def due(self, now: float) -> Progressed | None:
         """What was not reported yet, unless something was less than a second ago. A clock may be set back."""
-        return None if 0 <= now - self._told < EVERY_S else self.tell(now)
+        return None if 0 <= now - self._reported_at < EVERY_S else self.tell(now)
 
     def tell(self, now: float) -> Progressed | None:
         """What was not reported yet: for the end of the log, when nobody waits for the next second."""
         if self._new is None or self._progress.last is None:
             return None
-        at, self._told, self._new = min(self._new, now), now, None  # no clock is ahead of ours
+        at, self._reported_at, self._new = min(self._new, now), now, None  # no clock is ahead of ours
         passed, self._passed = tuple(self._passed), []
         return self._event(at, passed)
 

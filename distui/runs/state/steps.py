@@ -36,7 +36,7 @@ class Pace:
         return self.last.epoch if self.last.epoch is not None else 0.0, self.last.step
 
     def then(self, new: RankStep) -> Pace:
-        """After another report. One that says the same again is none; a step before the last one begins anew."""
+        """After another report. One that says the same again is none; a step before the last one begins again."""
         old = self.last
         if (new.step, new.epoch) == (old.step, old.epoch):
             return self

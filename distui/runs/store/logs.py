@@ -161,7 +161,7 @@ class TaskLog:
         return self._run.node_log(self._task) if rank is None else self._run.rank_log(rank)
 
     def _places(self, rank: int | None) -> tuple[Path, Path]:
-        """The rank's log and its times; paths are not made anew for each batch."""
+        """The rank's log and its times; paths are not made again for each batch."""
         known = self._paths.get(rank)
         if known is None:
             log = self._log(rank)

@@ -88,7 +88,7 @@ class NewLogLines(NewLines):
         """See NewLines."""
         while True:
             skipping, data = self._skip > 0, self._news(until)
-            cut = cut_of(self.path.parent.parent)  # asked after reading: what is written anew comes after the cut
+            cut = cut_of(self.path.parent.parent)  # asked after reading: what is written again comes after the cut
             if cut != self._cut:
                 self._cut, self.at, self._skip, self.lines = cut, self._base, self._passed, WholeLines()
                 self._marks.clear()

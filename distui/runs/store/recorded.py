@@ -118,7 +118,7 @@ def _figures(lines: Iterable[bytes]) -> Iterator[Event | None]:
             yield event_of(loads(line))
 
 
-def told_failure(value: object) -> Failure | None:
+def recorded_failure(value: object) -> Failure | None:
     """The `first_failure` object of a result as a value; None also for what can't be read."""
     with contextlib.suppress(ValueError):
         return read(Failure, value)

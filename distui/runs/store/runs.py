@@ -100,7 +100,7 @@ class StoredRun:
 
     @property
     def cut_file(self) -> Path:
-        """Written anew whenever a log was cut back: who reads it on has read lines that are written again."""
+        """Written again whenever a log was cut back: who reads it on has read lines that are written again."""
         return self.path / "follow" / "cut"
 
     def attempt(self, number: int) -> StoredRun:

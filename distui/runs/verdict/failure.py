@@ -48,13 +48,13 @@ def how_it_ended(part: Part) -> str:
     """Its own end in words, which may be those of several ranks."""
     end = part.task.end
     if end is None:
-        return f"{_told(part)}, end not known"
+        return f"{_how_reported(part)}, end not known"
     if part.code is None and part.words is not None and not part.error:
         return "raised an error" if part.words.weight == "own" and part.words.raised else "reported an error"
     if part.closed:
-        return f"{_told(part)}, and had not ended when stopped by torchrun (exit {part.code})"
+        return f"{_how_reported(part)}, and had not ended when stopped by torchrun (exit {part.code})"
     if part.outlived and part.code in STOP_CODES and part.words is not None and not part.oom:
-        return f"{_told(part)}, and had not ended when stopped (exit {part.code})"
+        return f"{_how_reported(part)}, and had not ended when stopped (exit {part.code})"
     engine = "" if _by_its_own_status(part) else part.task.engine
     return exit_words(part.code, oom=part.oom, error=part.error, engine=engine)
 
@@ -71,7 +71,7 @@ def _by_its_own_status(part: Part) -> bool:
     return not any(_NOT_STARTED.search(text) for text in _said(part))
 
 
-def _told(part: Part) -> str:
+def _how_reported(part: Part) -> str:
     """How it reported its failure."""
     return "raised an error" if part.words is None or part.words.raised else "reported an error"
 

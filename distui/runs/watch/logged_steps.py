@@ -47,7 +47,7 @@ class LoggedSteps:
         return last_steps(stored, self._plan, now)
 
     def take(self, events: Iterable[Event]) -> None:
-        """What ranks said; another attempt begins anew."""
+        """What ranks said; another attempt begins again."""
         for event in events:
             if isinstance(event, RunOpened):
                 self._watch, self._said = StepWatch(self._plan), {}

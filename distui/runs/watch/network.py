@@ -54,7 +54,7 @@ class NetworkWatch:
         """Hosts on which NCCL says that it uses sockets."""
         self._no_device: set[str] = set()
         self._sockets_since: float | None = None
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def take(self, host: str, sample: Sample, now: float) -> Iterator[Event]:
         """A host's sample; what is to be reported now."""
@@ -96,14 +96,14 @@ class NetworkWatch:
         if not self._begun and used.words:
             yield Notice(now, "info", f"network so far: {used.words}")
         self._begun = True
-        if not self._told:  # later words would differ in their amounts only
+        if not self._reported:  # later words would differ in their amounts only
             yield from self._warn(now, used.warnings)
 
     def _warn(self, now: float, warnings: tuple[str, ...]) -> Iterator[Event]:
         self._sockets_since = None
         for words in warnings:
-            if words not in self._told:
-                self._told.add(words)
+            if words not in self._reported:
+                self._reported.add(words)
                 yield Notice(now, "warning", words)
 
     def _used(self, now: float, moment: Literal["begun", "going", "ended"]) -> NetworkUsed | None:

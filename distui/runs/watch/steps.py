@@ -25,7 +25,7 @@ class StepWatch:
     def __init__(self, plan: RunPlan) -> None:
         regex = plan.progress or ""
         self._pattern = FigurePattern(regex, pace=PACE) if "(?P<step>" in regex else None
-        self._told = float("-inf")
+        self._reported_at = float("-inf")
         self._known: dict[int, tuple[float, float | None]] = {}
 
     def news(self, tracks: Iterable[TaskTrack], now: float, *, last: bool = False) -> RanksStepped | None:
@@ -38,13 +38,13 @@ class StepWatch:
 
     def due(self, now: float) -> bool:
         """Whether it is to be asked again: steps are looked for, and the last time was a second ago."""
-        return self._pattern is not None and not 0 <= now - self._told < EVERY_S
+        return self._pattern is not None and not 0 <= now - self._reported_at < EVERY_S
 
     def of_lines(self, said: Mapping[int, Said], now: float) -> RanksStepped | None:
         """What is new in what these ranks said last."""
         if self._pattern is None:
             return None
-        self._told = now
+        self._reported_at = now
         said = {rank: lines for rank, lines in said.items() if lines}
         found = self._near(said, now)
         for rank, lines in said.items():

@@ -279,7 +279,7 @@ class RunTracker:
         known = self._clocks.get(host)
         return (known.offset, known.doubt) if known is not None else None
 
-    def clock_told(self, host: str, reading: Reading) -> None:
+    def clock_read(self, host: str, reading: Reading) -> None:
         """Note what a host's clock said: times that come from now on are corrected by it."""
         known = self._clocks[host]
         if known.take(reading):

@@ -175,7 +175,7 @@ class Watch:
             disks=worth_watching(facts.disks if facts else ()),
             boot_id=host.planned_boot,
             engine_down=self.hosts.without_engine(host.host),
-            on_clock=lambda asked, said, heard: self.tracker.clock_told(host.host, Reading(asked, said, heard)),
+            on_clock=lambda asked, said, heard: self.tracker.clock_read(host.host, Reading(asked, said, heard)),
         )
 
     async def _target(self, host: HostRun, task: Task, *, adopted: bool) -> FollowTarget:

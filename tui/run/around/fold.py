@@ -13,6 +13,8 @@ NARROW = 100
 SIDE, WIDE_SIDE = 26, 38
 """Columns of the rank list, and with steps beside all the rest."""
 WIDE_FROM = 120
+LOG = 3
+"""Rows that the log keeps."""
 
 
 @frozen
@@ -56,9 +58,6 @@ def fold(width: int, height: int, wanted: Wanted) -> Fold:
     gap = 1 if height >= 26 else 0
     state = 1 if height >= 11 else 0
     banner = min(wanted.banner, 4 if height >= 18 else 2 if height >= 9 else 1 if height >= 5 else 0)
-    timeline = 0
-    if wanted.events and not wanted.zoomed and not wanted.merged and width >= 60 and height >= 18:
-        timeline = min(wanted.events, max(4, height // 4))
     narrow = strip = 0
     if wanted.strip != "off" and not wanted.zoomed:
         if width < NARROW:
@@ -67,8 +66,11 @@ def fold(width: int, height: int, wanted: Wanted) -> Fold:
             strip = _strip(height, wanted)
     beside = width >= NARROW and not wanted.zoomed and not wanted.merged and height >= 8
     side = (WIDE_SIDE if wanted.steps and width >= WIDE_FROM else SIDE) if beside else 0
-    used = sum(rows + gap for rows in (banner, strip, state) if rows)
-    rest = height - used
+    rest = height - sum(rows + gap for rows in (banner, strip, state) if rows)
+    timeline = 0
+    if wanted.events and not wanted.zoomed and not wanted.merged and width >= 60 and height >= 18:
+        room = rest - (narrow + 1 if narrow else 0) - gap - LOG
+        timeline = min(wanted.events, max(4, height // 4), room) if room > 1 else 0
     loss = min(8, rest - wanted.ranks - gap) if side and wanted.loss else 0
     compare = 1 + min(8, max(2, rest // 4)) if wanted.merged and rest >= 16 else 0
     return Fold(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from distui.frozen import frozen
 from distui.plan.labels import named_ranks
 from distui.runs.insight.hang.collectives import Standing, is_default
-from distui.runs.insight.hang.places import called_at, untold
+from distui.runs.insight.hang.places import called_at, not_seen
 from distui.runs.insight.hang.unseen import of_nothing, silent
 from distui.runs.insight.seen.doing import Doing, advice
 from distui.runs.insight.seen.ranks import RankSeen
@@ -53,7 +53,7 @@ def _lacks_unseen(ranks: Sequence[RankSeen], headline: str, lost: Sequence[int])
     away = [seen.rank for seen in ranks if seen.rank in lost and seen.process is None and not seen.ended]
     why = list(of_nothing(ranks, lost))
     more = "; ..." if len(why) > MOST_PARTS else ""
-    evidence = (*why[MOST_PARTS:], *untold(ranks, away))
+    evidence = (*why[MOST_PARTS:], *not_seen(ranks, away))
     return Alone("; ".join((headline, *why[:MOST_PARTS])) + more, NETWORK if away else "", evidence=evidence)
 
 

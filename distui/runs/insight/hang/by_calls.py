@@ -91,11 +91,11 @@ def _calls_of(ranks: Sequence[RankSeen], figures: Mapping[int, Figures], *, coun
         outside = [rank for rank in outside if rank not in ready]
         inside |= dict.fromkeys(starting, INIT)
         waiting = [*waiting, *starting]
-    untold = [seen.rank for seen in ranks if counts and _waits_untold(seen, figures.get(seen.rank))]
-    if untold and not waiting:  # of a group, and nobody knows of which one
+    unrecorded = [seen.rank for seen in ranks if counts and _waits_unrecorded(seen, figures.get(seen.rank))]
+    if unrecorded and not waiting:  # of a group, and nobody knows of which one
         gone_on = {seen.rank for seen in ranks if _quiet_for(seen) < _seconds(figures.get(seen.rank))}
         outside = [rank for rank in outside if rank not in gone_on]
-    waiting = sorted({*waiting, *untold})
+    waiting = sorted({*waiting, *unrecorded})
     return _Calls(inside, stand, waiting, outside if waiting else ())
 
 
@@ -198,7 +198,7 @@ def outside_of_calls(ranks: Sequence[RankSeen]) -> list[int]:
     ]
 
 
-def _waits_untold(seen: RankSeen, own: Figures | None) -> bool:
+def _waits_unrecorded(seen: RankSeen, own: Figures | None) -> bool:
     """Whether a rank waits in a collective of which torch does not tell, though it tells of those of others."""
     silent = seen.process is not None and seen.process.groups is None and _stands(own)
     name = collective_of(seen)

@@ -12,7 +12,7 @@ from distui.frozen import frozen
 from distui.plan.labels import named_ranks
 from distui.regex import regex
 from distui.runs.insight.seen.answers import Collective, Group
-from distui.runs.insight.seen.one_group import NCCL, told_apart
+from distui.runs.insight.seen.one_group import NCCL, groups_apart
 from distui.runs.insight.seen.ranks import RankSeen
 
 STANDING_S = 5.0
@@ -118,7 +118,7 @@ def may_stand_from(ranks: Sequence[RankSeen]) -> float | None:
     """When the first of the collectives that now take longer than usual will count as one that stands still, on our
     clock; None where none does.
     """
-    ranks = told_apart(ranks)
+    ranks = groups_apart(ranks)
     waits = [wait for name in _names(ranks) if (wait := _wait(name, ranks)) is not None]
     return min((wait.stand.since + wait.least for wait in waits if wait.is_long), default=None)
 
@@ -262,8 +262,8 @@ def _members(name: str, inside: Mapping[int, Group], ranks: Sequence[RankSeen]) 
     return tuple(sorted(known))
 
 
-def made_anew(ranks: Sequence[RankSeen]) -> Iterator[str]:
-    """Who has begun nothing in a group that others have made anew, and where it was in the one before."""
+def made_again(ranks: Sequence[RankSeen]) -> Iterator[str]:
+    """Who has begun nothing in a group that others have made again, and where it was in the one before."""
     found: dict[tuple[str, str, str], list[int]] = {}
     for seen in ranks:
         process = seen.process
@@ -273,7 +273,7 @@ def made_anew(ranks: Sequence[RankSeen]) -> Iterator[str]:
                 place = f"{newest.what} #{newest.number}" + (" (it waits there)" if group.pending is not None else "")
                 found.setdefault((group_words(name, group.about), was, place), []).append(seen.rank)
     for (where, was, place), those in sorted(found.items()):
-        yield f"{where} was made anew: {place} of {named_ranks(those)} {was} in the one before"
+        yield f"{where} was made again: {place} of {named_ranks(those)} {was} in the one before"
 
 
 def _of_default(known: set[int], ranks: Sequence[RankSeen]) -> set[int]:

@@ -25,7 +25,7 @@ from distui.runs.insight.hang.elsewhere import may_wait
 from distui.runs.insight.hang.places import at_one_place
 from distui.runs.insight.seen.answers import Frame
 from distui.runs.insight.seen.doing import own_frame
-from distui.runs.insight.seen.one_group import told_apart
+from distui.runs.insight.seen.one_group import groups_apart
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.explanation import Explanation, RankPlace
 
@@ -41,7 +41,7 @@ def explain_difference(ranks: Sequence[RankSeen], said: Sequence[str] = ()) -> E
 
     `said` are the last words of the one that failed first, in which gloo counts bytes.
     """
-    ranks = told_apart(ranks)
+    ranks = groups_apart(ranks)
     return _by_collective(ranks) or _by_place(ranks, _bytes(said))
 
 
@@ -49,7 +49,7 @@ def explain_time_out(ranks: Sequence[RankSeen]) -> Explanation | None:
     """Who had not entered a collective that timed out, or had called another one, by what torch wrote of each before
     its watchdog ended it; None where that does not show.
     """
-    ranks = told_apart(ranks)
+    ranks = groups_apart(ranks)
     if (differ := _by_collective(ranks)) is not None:
         return differ
     answered = [seen for seen in ranks if seen.groups or (seen.process is not None and seen.process.left)]

@@ -19,7 +19,7 @@ from distui.runs.insight.hang.collectives import (
     Mismatch,
     Standing,
     group_words,
-    made_anew,
+    made_again,
     mismatches,
     newest_of,
     short_waits,
@@ -31,12 +31,12 @@ from distui.runs.insight.hang.elsewhere import elsewhere, may_wait
 from distui.runs.insight.hang.explain_gpus import with_gpus
 from distui.runs.insight.hang.explain_ras import with_ras
 from distui.runs.insight.hang.in_vain import in_vain
-from distui.runs.insight.hang.places import called_at, said_once, untold
+from distui.runs.insight.hang.places import called_at, not_seen, said_once
 from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.hang.rows import places_of
 from distui.runs.insight.hang.unseen import of_nothing, reasons, silent, unread
 from distui.runs.insight.seen.doing import Doing, advice, at_work, doing
-from distui.runs.insight.seen.one_group import told_apart
+from distui.runs.insight.seen.one_group import groups_apart
 from distui.runs.insight.seen.ranks import RankSeen, counted_otherwise, other_programs, several_worlds
 from distui.runs.insight.seen.sick import Health
 from distui.runs.lines.explanation import STANDS, Certainty, Explanation
@@ -51,7 +51,7 @@ MOST_PARTS = 4
 
 def explain(ranks: Sequence[RankSeen], ras: Sequence[Counted] = (), health: Health | None = None) -> Explanation:
     """What all ranks' answers together mean; `ras` is what NCCL itself counts, `health` what is wrong with GPUs."""
-    ranks = told_apart(ranks)
+    ranks = groups_apart(ranks)
     acts = {seen.rank: doing(seen) for seen in ranks}
     found = with_ras(_by_torch(ranks, acts), ranks, acts, ras)
     if health is not None:
@@ -64,7 +64,7 @@ def explain(ranks: Sequence[RankSeen], ras: Sequence[Counted] = (), health: Heal
         sure: Certainty = "likely" if found.certainty == "certain" else found.certainty
         found = replace(found, certainty=sure, evidence=(*found.evidence, *apart))
     found = replace(
-        found, evidence=(*found.evidence, *made_anew(ranks), *_own_numbers(ranks), *counted_otherwise(ranks))
+        found, evidence=(*found.evidence, *made_again(ranks), *_own_numbers(ranks), *counted_otherwise(ranks))
     )
     if found.kind in STANDS:  # else it says so itself
         found = replace(found, evidence=(*found.evidence, *unread(ranks)))
@@ -255,7 +255,7 @@ def _all_entered(
         headline=headline,
         certainty="likely",
         ranks=places_of(ranks, acts, first, culprits),
-        evidence=(*_evidence(stands), *untold(ranks, sorted(culprits))),
+        evidence=(*_evidence(stands), *not_seen(ranks, sorted(culprits))),
         advice=next_step if gone or _is_there(ranks, culprits) else NETWORK,
         since=first.since,
         collective=first.words,

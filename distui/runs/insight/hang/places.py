@@ -44,17 +44,17 @@ def _briefly(place: RankPlace) -> RankPlace:
     return replace(place, does="can't be seen")
 
 
-def untold(ranks: Sequence[RankSeen], those: Sequence[int]) -> Iterator[str]:
+def not_seen(ranks: Sequence[RankSeen], those: Sequence[int]) -> Iterator[str]:
     """Why nobody can see where in the program these ranks are: each reason once."""
     reasons: dict[str, list[int]] = {}
     for seen in ranks:
-        if seen.rank in those and own_frame(seen) is None and (why := _untold(seen)):
+        if seen.rank in those and own_frame(seen) is None and (why := _why_not_seen(seen)):
             reasons.setdefault(why, []).append(seen.rank)
     for why, who in reasons.items():
         yield f"where in the program {named_ranks(who)} {'is' if len(who) == 1 else 'are'} {why}"
 
 
-def _untold(seen: RankSeen) -> str:
+def _why_not_seen(seen: RankSeen) -> str:
     process = seen.process
     if process is None:
         return "" if seen.ended or not seen.why_not else f"can't be seen: {seen.why_not}"

@@ -139,7 +139,7 @@ class Process:
     groups: Mapping[str, Group] | None = None
     """Where it is in its collectives; None where that can't be asked."""
     left: Mapping[str, Group] = field(default_factory=dict)
-    """Where it was in groups that others have made anew since: it has begun nothing in the new ones. See `one_group`.
+    """Where it was in groups that others have made again since: it has begun nothing in the new ones. See `one_group`.
     """
     unclear: Mapping[str, Group] = field(default_factory=dict)
     """Where that may be so, and nobody knows."""

@@ -1,4 +1,4 @@
-"""Which groups of several ranks are one: those of one name and the same members that no rank has made anew since. Pure.
+"""Which groups of several ranks are one: of one name and the same members, which no rank has made again since. Pure.
 
 `split_group` of torch 2.5 to 2.9 numbers what it makes by a count of each rank's own, so that all parts of a split have
 one name, and so have the halves of a DeviceMesh where `init_process_group` was given a `device_id`. Since 2.10 the name
@@ -32,7 +32,7 @@ NCCL = ":nccl"
 """Behind the name of a group: what it does over NCCL, which torch counts apart (`agent/ranks/hooked.py`)."""
 
 
-def told_apart(ranks: Sequence[RankSeen]) -> Sequence[RankSeen]:
+def groups_apart(ranks: Sequence[RankSeen]) -> Sequence[RankSeen]:
     """The ranks with groups that are one under one name, and no others. Applied again, it changes nothing."""
     return by_members(newest_of_each(ranks))
 
@@ -82,7 +82,7 @@ def _whole(name: str, group: Group, rank: int, parts: Mapping[str, set[tuple[int
 
 
 def newest_of_each(ranks: Sequence[RankSeen]) -> Sequence[RankSeen]:
-    """The ranks without the groups that others have made anew since; those are in `left`, or in `unclear`."""
+    """The ranks without the groups that others have made again since; those are in `left`, or in `unclear`."""
     names = sorted({name for seen in ranks for name, group in seen.groups.items() if group.before_ns or group.lost})
     ages = {name: _ages([seen for seen in ranks if name in seen.groups], name) for name in names}
     older = {rank for found in ages.values() for rank, age in found.items() if age != "newest"}

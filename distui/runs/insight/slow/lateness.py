@@ -16,7 +16,7 @@ from statistics import median
 from distui.frozen import frozen
 from distui.runs.insight.hang.collectives import contradict
 from distui.runs.insight.seen.answers import Collective
-from distui.runs.insight.seen.one_group import told_apart
+from distui.runs.insight.seen.one_group import groups_apart
 from distui.runs.insight.seen.ranks import RankSeen
 
 STEPS = 60
@@ -113,7 +113,7 @@ UNEVEN_S = 0.15
 
 def lateness(ranks: Sequence[RankSeen], *, since: float = 0.0) -> Lateness:
     """What the recorders of all ranks tell of who is late, in steps that began after a moment."""
-    ranks = told_apart(ranks)
+    ranks = groups_apart(ranks)
     names = sorted({name for seen in ranks for name in seen.groups})
     each = [found for name in names if (found := _of_group(name, ranks, since)) is not None]
     if not each:

@@ -119,10 +119,10 @@ class Part:
 def parts_of(evidence: Evidence, stops: tuple[Stop, ...]) -> list[Part]:
     """Every rank of the run, once, by number."""
     found = [part for task in evidence.tasks for part in _of_task(evidence, task, _stop_of(evidence, task, stops))]
-    return sorted((_told_of_itself(evidence, part) for part in found), key=lambda part: part.ranks)
+    return sorted((_without_echo(evidence, part) for part in found), key=lambda part: part.ranks)
 
 
-def _told_of_itself(evidence: Evidence, part: Part) -> Part:
+def _without_echo(evidence: Evidence, part: Part) -> Part:
     """A rank that only says that others failed has not failed by itself, though it repeats what they said. torchrun
     may number its ranks in another way than distui does, and other launchers may have several in one task.
     """
@@ -237,7 +237,7 @@ def _of_node(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None) ->
     rest = tuple(rank for rank, part in zip(task.ranks, parts, strict=True) if part is None)
     yield from known
     if rest:
-        yield from _untold(evidence, task, end, report, rest, stop, any(p.how == "failed" for p in known))
+        yield from _unreported(evidence, task, end, report, rest, stop, any(p.how == "failed" for p in known))
 
 
 def _of_process(
@@ -304,7 +304,7 @@ def _taken(evidence: Evidence, part: Part, report: AgentWords, end: End, doubt: 
     return replace(part, how="taken")
 
 
-def _untold(
+def _unreported(
     evidence: Evidence,
     task: TaskSeen,
     end: End,
