@@ -321,7 +321,7 @@ def _launch_row(
 
 
 def _begun_by(recorded: RunRow, found: Sequence[Launch]) -> bool:
-    """Whether these folders are of the attempt whose end is recorded here: they could not be removed, nor written to."""
+    """Whether these folders are of the attempt whose end is recorded here: they could not be removed."""
     return recorded.state in ENDED and all(one.begun and one.token == recorded.launch for one in found)
 
 
