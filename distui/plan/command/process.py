@@ -260,7 +260,8 @@ def log_path(run_dir: str, index: int) -> str:
 def stop(run_dir: str, index: int, grace: float) -> Argv:
     """SIGTERM to the program's group and to what escaped from it, SIGKILL after `grace` seconds; prints the state.
 
-    Also where its folder was removed under it: it is found as what escaped is. Blocks for `grace` and about two seconds more at most. Status 1 when something survived SIGKILL.
+    Also where its folder was removed under it: it is found as what escaped is. Blocks for `grace` and about two
+    seconds more at most. Status 1 when something survived SIGKILL.
     """
     return _script(_STOP, run_dir, str(index), str(max(0, -int(-grace // 1))))
 
