@@ -85,6 +85,32 @@ async def test_the_key_to_the_problems_says_how_many_there_are(open_app: Any, ba
         assert f"! {len(want)} problems" in screen_text(app)
 
 
+UNKNOWN_KEY = (
+    "is not in known_hosts; it shows the ssh-ed25519 key SHA256:nVIYFxDpjA441wL5qh2rMkqZpT0vXbQ9sYdEwCfGuHk",
+    "compare the fingerprint with the host's administrator, then log in once: `ssh -p 2222 10.77.0.11`",
+)
+
+
+@pytest.mark.parametrize("shown", ["its page", "its facts", "described"])
+async def test_why_a_host_is_down_is_whole_wherever_it_is_told(open_app: Any, backend: FakeBackend, shown: str) -> None:
+    """At 80 columns: on its page, where its facts are, and in what `d` opens."""
+    reason, hint = UNKNOWN_KEY
+    backend.answers["node01"] = HostDown("node01", Trouble("host_key", f"node01 {reason}", hint))
+    async with open_app((80, 24)) as (app, pilot):
+        if shown == "described":
+            app.screen.table.go("node01")
+            await pilot.press("d")
+        else:
+            app.open_host("node01")
+            await settle(pilot)
+            if shown == "its facts":
+                app.screen.action_show_tab("facts")
+        await settle(pilot)
+        text = " ".join(screen_text(app).split())
+        shot(app, f"why-down-{shown.replace(' ', '-')}-80")
+        assert reason in text and hint in text
+
+
 NO_DOCKER = Trouble("engine_missing", "docker is not installed", "install it, or set `docker: podman`")
 
 

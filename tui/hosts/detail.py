@@ -24,6 +24,7 @@ from distui.tui.hosts import select
 from distui.tui.hosts import tabs as host_tabs
 from distui.tui.hosts.acts import HostActs
 from distui.tui.hosts.gpu_rows import gpu_columns, gpu_header, gpu_row
+from distui.tui.hosts.lines import why_lines
 from distui.tui.hosts.orders import AS_THEY_COME, ORDERS, Order
 from distui.tui.hosts.text import described
 from distui.tui.paint import figures
@@ -172,7 +173,10 @@ class HostDetailScreen(View):
         keys = [key for key in self._keys() if self.filter_text.lower() in self._text(key).lower()]
         if keys != [row.key for row in self.rows.rows]:
             self.rows.set_rows(keys)
-        room = self.query_one("#body").size.height - 1
+        size = self.query_one("#body").size
+        head = min(len(self._head(size.width, size.height)), max(1, size.height // 2))
+        self.query_one("#head").styles.height = head
+        room = size.height - head
         whole = self.tab in ("facts", "log", "containers") or len(keys) > room - 4
         self.rows.styles.height = max(1, room if whole else len(keys))
         for part in self.query(Painted):
@@ -184,7 +188,8 @@ class HostDetailScreen(View):
         """What the tab's rows are now."""
         self._links = links(self.host)
         self._processes = host_tabs.processes(self.host)
-        self._facts = described(self.host, time.time()).splitlines()
+        width = max(40, self.app.size.width - 4)
+        self._facts = described(self.host, time.time(), width=width).splitlines()
         self._notes = list(self.host.notes)
 
     def _ask_tab(self) -> None:
@@ -253,9 +258,9 @@ class HostDetailScreen(View):
     def _head(self, width: int, height: int) -> list[Line]:
         palette, host = self.palette, self.host
         if host.status in ("down", "lost") and self.tab != "facts":
-            reason, _ = host_rows.reason_of(host)
+            why = why_lines(host, width, palette, self.glyphs)
             seen = f"seen {figures.ago(time.time() - host.seen)}" if host.seen else "never seen"
-            return [Line().gap(2).put(f"{self.glyphs.bad} {reason}", palette.wrong).gap(3).put(seen, palette.faint)]
+            return [*why, Line().gap(4).put(seen, palette.faint)]
         match self.tab:
             case "gpu" if not host.gpus:
                 return [

@@ -225,13 +225,19 @@ def preview(
     return _fitted(head, [(name, lines) for name, lines in sections if lines], width, height, palette, glyphs)
 
 
-def _why(host: HostBoard, width: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
+def why_lines(host: HostBoard, width: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
+    """Why a host is down, and what to do, in as many rows as that needs."""
     reason, hint = host_rows.reason_of(host)
     lines = []
     for at, row in enumerate(wrap(reason, max(20, width - 5), break_on_hyphens=False) or [""]):
         lines.append(Line().gap(2).put(f"{' ' if at else glyphs.bad} {row}", palette.wrong))
     for at, row in enumerate(wrap(hint, max(20, width - 9), break_on_hyphens=False)):
         lines.append(Line().gap(4).put("    " if at else "try ", palette.faint).put(row, palette.text))
+    return lines
+
+
+def _why(host: HostBoard, width: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
+    lines = why_lines(host, width, palette, glyphs)
     known = host.facts
     if known is not None:
         message = (

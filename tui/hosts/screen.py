@@ -285,7 +285,8 @@ class HostsScreen(View):
     def action_describe(self) -> None:
         """All about the host in words; of a group host after host."""
         if self.table.key:
-            texts = [described(self._shown[name], time.time()) for name in self._members(self.table.key)]
+            now, width = time.time(), max(40, self.app.size.width - 4)
+            texts = [described(self._shown[name], now, width=width) for name in self._members(self.table.key)]
             app_of(self).open_text(self.table.key, "\n".join(texts))
 
     def action_raw(self) -> None:

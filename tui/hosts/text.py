@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from textwrap import wrap
+
+from rich.cells import cell_len
 
 from distui.amounts import memory_words, size_words
 from distui.facts.host import HostDown, HostFacts
@@ -15,13 +18,25 @@ from distui.tui.hosts import rows as host_rows
 from distui.tui.paint import figures
 
 
-def described(host: HostBoard, now: float) -> str:
-    """State and reason, remarks with what to do, then machine, GPUs, links, engine, disks, labels."""
+def described(host: HostBoard, now: float, *, width: int | None = None) -> str:
+    """State and reason, remarks with what to do, then machine, GPUs, links, engine, disks, labels.
+
+    In rows of at most `width` letters, if that is given.
+    """
     sections = [list(_state(host, now)), list(_remarks(host, now))]
     if host.facts is not None:
         facts = host.facts
         sections += [list(_machine(facts)), list(_gpus(facts)), [_link(x) for x in links(host)], list(_rest(host))]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+    texts = ("\n".join(row for line in lines for row in _rows(line, width)) for lines in sections if lines)
+    return "\n\n".join(texts) + "\n"
+
+
+def _rows(line: str, width: int | None) -> list[str]:
+    """A line in as many rows as it needs; those that go on stand further right."""
+    if width is None or cell_len(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return wrap(line, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def raw(host: HostBoard) -> str:
