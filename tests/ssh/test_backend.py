@@ -624,6 +624,16 @@ async def test_a_preflight_finds_what_a_launch_would_and_starts_nothing(backend:
         pass
 
 
+async def test_a_preflight_has_a_row_for_the_image_of_a_plan_that_has_one(backend: ClusterBackend) -> None:
+    """Hosts without a container engine are not asked for it."""
+    _, made = await planned(backend, 2, "pre")
+    without = await backend.preflight(made)
+    found = await backend.preflight(dataclasses.replace(made, image="none/such:1"))
+    assert not [row for row in without.rows if row.check.id.startswith("image:")]
+    (row,) = [row for row in found.rows if row.check.id == "image:none/such:1"]
+    assert [finding.host for finding in row.findings] == ["demo1", "demo2"] and row.verdict == "skip"
+
+
 async def test_a_full_disk_starts_nothing_and_leaves_the_name_free(
     backend: ClusterBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
