@@ -8,7 +8,7 @@
 while IFS= read -r line; do [ -z "$line" ] || export "$line"; done  # first: no name among them changes what follows
 dir=$1 token=$2 url=$3 kind=$4 sha=$5 sums=$6; shift 6
 case $dir in "~/"*) dir=$HOME/${dir#??};; esac
-part=$dir.part lock=$dir.lock beat= child=
+part=$dir.part lock=$dir.lock at=$dir.lock.at-$$ beat= child=
 
 fail() { printf '%s\n' "$*" >&2; exit 1; }
 mine() { [ "$(cat "$lock/owner" 2>/dev/null)" = "$token" ]; }
@@ -19,7 +19,8 @@ leave() {
   trap '' HUP INT TERM PIPE
   ours=; mine && ours=yes && rm -f -- "$lock/owner"
   [ "$child" != new ] || child=$!
-  [ -z "$child" ] || kill "$child" 2>/dev/null
+  [ -z "$child" ] || kill -- "-$child" 2>/dev/null || kill "$child" 2>/dev/null
+  rm -f -- "$at"
   [ -z "$beat" ] || kill -KILL "$beat" 2>/dev/null
   [ -z "$ours" ] || { cd /; rmdir -- "$part/data" "$part" 2>/dev/null; rm -rf -- "$lock"; }
 }
@@ -45,10 +46,21 @@ own() {
   { printf '%s\n' "$token" | cat >"$lock/owner"; } || { rm -rf -- "$lock"; return 1; }
 }
 unlock() { mv -- "$lock" "$lock.old-$$" 2>/dev/null && rm -rf -- "$lock.old-$$"; }
-tries=0
+# Whether it still has the time that it had at the last look. Its time alone does not tell that its owner is gone: the
+# clock may have been set meanwhile.
+still() {
+  if [ -e "$at" ] && [ ! "$lock" -nt "$at" ] && [ ! "$at" -nt "$lock" ]; then return; fi
+  ! touch -r "$lock" -- "$at" 2>/dev/null  # without room for that its time alone has to do
+}
+tries=0 looks=0
 until said=$(whole own 2>&1); do
-  if [ -n "$(find "$lock" -maxdepth 0 -mmin +2 2>/dev/null)" ]; then (whole unlock)
-  elif [ -d "$lock" ]; then tries=0; echo .; sleep 1
+  if [ -d "$lock" ]; then
+    tries=0
+    if still; then looks=$((looks + 1)); else looks=0; fi
+    if [ "$looks" -ge 120 ] || { [ "$looks" -ge 8 ] && [ -n "$(find "$lock" -maxdepth 0 -mmin +2 2>/dev/null)" ]; }
+    then looks=0; (whole unlock); continue
+    fi
+    echo .; sleep 1
   else tries=$((tries + 1)); [ "$tries" -lt 5 ] || fail "$said"
   fi
 done
@@ -59,19 +71,31 @@ elif [ -d "$dir" ] && [ ! -L "$dir" ]; then said=$(rm -rf -- "$dir" 2>&1) || fai
 elif [ -e "$dir" ] || [ -L "$dir" ]; then fail "$dir is in the way: it is no folder with data in it"
 fi
 
+# What a client says may be without end: only the last of it is kept.
+bounded() {
+  [ "$(wc -c <"$lock/said" 2>/dev/null || echo 0)" -gt 2000000 ] || return 0
+  tail -c 4000 "$lock/said" >"$lock/last" && cat "$lock/last" >"$lock/said"
+}
 # Without anybody who listens the fetch ends: what is there waits for the next one.
 ( trap '' PIPE
   while sleep 3 </dev/null >/dev/null 2>&1; do
     kill -0 $$ 2>/dev/null || exit
     mine || { kill -TERM $$; exit; }  # this machine slept, and another took the lock over
     touch -- "$lock"
+    bounded
     echo . 2>/dev/null || { kill -TERM $$; exit; }
   done ) 2>/dev/null &
 beat=$!
 
 # what is fetched, and checked
 
-[ -n "$sha$sums" ] || rm -rf -- "$part"
+# A folder's client knows which files are whole; what it was just writing, aws as NAME.1a2B3c4D, rclone as
+# NAME.1a2b3c4d.partial, it does not find again. A file that is called so is fetched once more.
+x=[0-9a-fA-F] x=$x$x$x$x
+if [ "$kind" = folder ] && [ "$1" != curl ]; then
+  find "$part" -type f \( -name "*.$x$x" -o -name "*.$x$x.partial" \) -exec rm -f -- {} + 2>/dev/null
+elif [ -z "$sha$sums" ]; then rm -rf -- "$part"
+fi
 said=$(mkdir -p -- "$part" 2>&1) && cd "$part" || fail "$said"
 free() { df -Pk . | awk 'NR == 2 { print $4 }'; }
 size() { if [ -f "$1" ]; then wc -c <"$1"; else echo 0; fi; }
@@ -85,16 +109,21 @@ no_room() {
     fail "no space is left in ${dir%/*}; what was fetched so far is removed again"
   fi
 }
+alone=$(command -v setsid)  # in a group of its own a client ends with all that it has started, which may be all it does
 work() {
   child=new  # until its number is known
-  { mine && exec "$@"; } 2>"$lock/said" >&2 </dev/null &
+  : >"$lock/said"
+  { mine && exec $alone "$@"; } 2>>"$lock/said" >&2 </dev/null &
   child=$!
   wait "$child"; status=$?
   child=
   [ "$status" = 0 ] || mine || fail "another fetch has taken this one over"  # no word of the client's, which may not have run
   return $status
 }
-last_words() { grep -v '^[[:space:]]*$' "$lock/said" 2>/dev/null | tail -n 1 | cut -c 1-400; }
+last_words() {  # progress is written over, line by line, with carriage returns
+  words=$(tr '\r' '\n' <"$lock/said" 2>/dev/null | tr -d '\0' | grep -v '^[[:space:]]*$' | tail -n 1 | cut -c 1-400)
+  printf '%s\n' "${words:-its client ended with exit $status and said nothing}"
+}
 
 # By which protocols $1 may be fetched, whatever it redirects to: what is asked for over https never goes on without.
 protocols() { case $1 in [Hh][Tt][Tt][Pp][Ss]:*) echo =https;; *) echo =http,https;; esac; }
@@ -201,7 +230,9 @@ if [ "$kind" = folder ]; then
   mkdir -p data
   if [ "$1" = curl ]; then
     rm -f -- "data/$sums"; download "$url$sums" "data/$sums" ""
-  else work "$@" || { no_room; fail "$url: $(last_words)"; }
+  else
+    work "$@" || { no_room; fail "$url: $(last_words)"; }
+    [ -n "$(find data ! -type d | head -n 1)" ] || fail "$url has no file"
   fi
   if [ -n "$sums" ]; then
     [ -f "data/$sums" ] || fail "$url has no file $sums"
@@ -212,6 +243,7 @@ elif [ "$1" = curl ]; then
   if [ -n "$sha" ]; then right_file "$url" data "$sha"; else download "$url" data ""; fi
 else
   work "$@" || { no_room; fail "$url: $(last_words)"; }
+  [ -e data ] || fail "$url is not there: its client ended without an error, and left nothing"
 fi
 [ "$kind" = folder ] || [ -z "$sha" ] || check data "$sha" "$url"
 if [ -n "$wrong" ]; then

@@ -447,6 +447,106 @@ def test_a_folder_by_a_client(host: Host) -> None:
     assert not host.dir.exists()
 
 
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("s3://b/typo/", "s3://b/typo/ has no file\n"),
+        ("s3://b/typo", "s3://b/typo is not there: its client ended without an error, and left nothing\n"),
+    ],
+)
+def test_a_client_that_finds_nothing(host: Host, url: str, said: str) -> None:
+    """`aws s3 sync` of a prefix without objects succeeds: no empty folder is kept as the data for ever."""
+    host.stub("aws", "exit 0")
+    done = host.fetch(url, client=("aws",))
+    assert (done.returncode, done.stderr) == (1, said)
+    assert not host.dir.exists()
+
+
+@pytest.mark.parametrize(
+    ("says", "said"),
+    [
+        ("printf '\\rProgress 1%%\\rProgress 2%%\\rError: AccessDenied' >&2; exit 3", "Error: AccessDenied"),
+        ("exit 3", "its client ended with exit 3 and said nothing"),
+    ],
+)
+def test_the_last_words_of_a_client(host: Host, says: str, said: str) -> None:
+    """Progress is written over with carriage returns; of a silent one its exit is said."""
+    host.stub("ossutil", says)
+    assert host.fetch("oss://b/p/", client=("ossutil",)).stderr == f"oss://b/p/: {said}\n"
+
+
+def test_a_folder_without_sums_goes_on_too(host: Host) -> None:
+    """Its client knows which files are whole; what it was just writing is not kept beside them."""
+    host.stub("aws", "mkdir -p data; echo x >data/whole; echo y >data/next.1a2B3c4D; exit 1")
+    assert host.fetch("s3://b/p/", client=("aws",)).returncode == 1
+    host.stub("aws", "[ -e data/whole ] && echo z >data/next")
+    assert host.fetch("s3://b/p/", client=("aws",)).stdout.split() == ["fetched"]
+    assert host.left == ["k/about", "k/data/next", "k/data/whole"]
+
+
+@pytest.mark.skipif(not shutil.which("setsid"), reason="no setsid here")
+def test_what_a_client_started_ends_with_it(host: Host) -> None:
+    """A script around the program that fetches: without that program it would go on, and write into data in place."""
+    host.stub("aws", "sleep 600 & echo $! >child; wait")
+    env = {**os.environ, "HOME": str(host.home), "PATH": f"{host.home}:{os.environ['PATH']}"}
+    argv = host.argv("s3://b/p/", client=("aws",))
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=env, start_new_session=True)
+    child = host.cache / "k.part/child"
+    while not (child.exists() and child.read_text().strip()):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    stat = Path(f"/proc/{child.read_text().strip()}/stat")
+    for _ in range(200):
+        if not stat.exists() or stat.read_text().split()[2] == "Z":
+            return
+        time.sleep(0.02)
+    raise AssertionError("the client's program goes on")
+
+
+def test_a_client_that_talks_without_end(host: Host) -> None:
+    """It does not fill the disk with that, and its last words are still there."""
+    said = host.cache / "k.lock/said"
+    host.stub("sleep", "exec /bin/sleep 0.1")  # the beat's
+    host.stub(
+        "aws",
+        f"head -c 5000000 /dev/zero | tr '\\0' a >&2; i=0; while [ $i -lt 100 ] && [ $(wc -c <{said}) -gt 2000000 ]; do"
+        f" /bin/sleep 0.1; i=$((i+1)); done; wc -c <{said} >'{host.home}/size'; echo; echo denied >&2; exit 1",
+    )
+    assert host.fetch("s3://b/p/", client=("aws",)).stderr == "s3://b/p/: denied\n"
+    assert int((host.home / "size").read_text()) <= 4000
+
+
+def test_a_lock_from_a_clock_that_went_ahead(host: Host) -> None:
+    """Its owner is gone, and its time lies in the future, where it never gets old: it is taken over all the same."""
+    host.stub("sleep", "exit 0")
+    host.stub("aws", "echo x >data")
+    lock = host.cache / "k.lock"
+    lock.mkdir(parents=True)
+    os.utime(lock, (time.time() + 9000,) * 2)
+    assert host.fetch("s3://b/k", client=("aws",)).stdout.replace(".", "").split() == ["fetched"]
+    assert host.left == ["k/about", "k/data"]
+
+
+def test_a_lock_whose_time_is_old_but_goes_on(host: Host) -> None:
+    """The clock was set while its owner works: it is not taken away from it."""
+    host.stub("sleep", "exec /bin/sleep 0.1")
+    lock = host.cache / "k.lock"
+    lock.mkdir(parents=True)
+    os.utime(lock, (1, 1))
+    argv = host.argv("s3://b/k", client=("aws",))
+    env = {**os.environ, "HOME": str(host.home), "PATH": f"{host.home}:{os.environ['PATH']}"}
+    waiting = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=env)
+    for second in range(2, 32):
+        time.sleep(0.1)
+        os.utime(lock, (second, second))
+    assert not (lock / "owner").exists()
+    (host.dir / "data").mkdir(parents=True)
+    lock.rmdir()
+    assert "had" in waiting.communicate(timeout=30)[0]
+    assert not list(host.cache.glob("*.at-*"))
+
+
 def test_two_at_once(host: Host, web: Web) -> None:
     """One fetches, the other waits and finds it there."""
     web.files["/a"] = BIG
