@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from distui.facts.values import as_object, integer
@@ -11,6 +12,7 @@ from distui.frozen import frozen
 from distui.plan.command import docker
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.runs.hosts.discover import FoundTask, Runner, inspected, list_tasks, listed_ids, rfc3339
+from distui.runs.hosts.inherited import inherited
 from distui.runs.lines.text import safe, text_of
 from distui.runs.store.masking import Mask
 from distui.session import Session
@@ -55,7 +57,9 @@ async def list_containers(run_argv: Runner, host: Host) -> tuple[HostContainer, 
     else:
         ids = listed_ids(host.name, await run_argv(docker.list_ids(host.engine_command, every=True)))
         values = await inspected(run_argv, host.name, host.engine_command, ids) if ids else []
+        theirs = await inherited(run_argv, host.engine_command, values)
         found = [_container(host, value) for value in values]
+        found = [replace(one, task=None) if one.id in theirs else one for one in found]
     return tuple(sorted(found, key=lambda c: (not c.running, -(c.since or 0.0), c.name)))
 
 

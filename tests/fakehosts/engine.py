@@ -90,6 +90,8 @@ class FakeEngine:
     def run(self, argv: tuple[str, ...]) -> Completed:
         """One `docker ...` command."""
         match argv[1:]:
+            case ("ps", "--all", "--quiet", "--no-trunc"):
+                return self._say(argv, "".join(f"{c.id}\n" for c in self.containers))
             case ("ps", "--all", "--quiet", "--no-trunc", "--filter", wanted):
                 return self._say(argv, "".join(f"{c.id}\n" for c in self.containers if _matches(c, wanted)))
             case ("inspect", "--type", "container", *names):

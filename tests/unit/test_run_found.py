@@ -12,6 +12,7 @@ from distui.cluster.attach.live_run import Live, _made
 from distui.cluster.attach.places import RunLocation
 from distui.errors import HostUnreachable, SessionLost, UsageError
 from distui.facts.host import Trouble
+from distui.monitor.containers import list_containers
 from distui.plan.labels import task_from_labels
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
@@ -313,6 +314,11 @@ async def test_what_is_started_from_a_rank_s_image_is_none_of_the_run_s(cluster:
 
     (again,) = (await find_runs(cluster.connector, HOSTS)).runs
     assert [task.id for task in again.tasks] == [task.id for task in found.tasks]
+    shown = await list_containers((await cluster.connector.connect("h1")).run, HOSTS[0])
+    assert {one.name: one.task.run if one.task is not None else "" for one in shown} == {
+        "renamed": "r1",
+        "anns-work": "",
+    }
     report = await stop_found(cluster.connector, again, plan, who="b", grace=5.0)
     assert (dict(report.errors), report.leftovers) == ({}, ())
     assert engine.containers == [theirs]

@@ -76,7 +76,7 @@ class ContainerReader:
         """Reads in a row of an ended container's log that did not end."""
         self._asked = 0.0
         """When the engine was asked last, by the loop's clock."""
-        self._untold = False
+        self._unanswered_said = False
         """Whether it was said that the engine tells nothing of this container, though it answers."""
         self._unseen = target.adopted
         """Whether it ran while nobody followed it, and was not seen running since."""
@@ -90,7 +90,7 @@ class ContainerReader:
                 await self._round(feed)
             except EngineDown as error:
                 if await self._engine(str(error), self._asked):
-                    await self._say_untold(str(error))
+                    await self._say_unanswered(str(error))
             except ReplayMismatch as error:
                 await self._mismatch(str(error))
                 continue
@@ -362,10 +362,10 @@ class ContainerReader:
         since = self.cursor.point.top.stamp.decode()
         return f"what it printed after {since} may be missing here" if since else "what it printed may be missing here"
 
-    async def _say_untold(self, why: str) -> None:
+    async def _say_unanswered(self, why: str) -> None:
         """Say once that the engine hangs over this container, and since when: the run waits for it meanwhile."""
-        if not self._untold:
-            self._untold = True
+        if not self._unanswered_said:
+            self._unanswered_said = True
             since = clock(time.time() - (asyncio.get_running_loop().time() - self._asked))
             await self._say(
                 f"the engine answers, but has told nothing of this container since {since} ({why}): whether it runs is "

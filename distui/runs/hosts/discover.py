@@ -16,9 +16,10 @@ from distui.frozen import frozen
 from distui.plan.command import docker, process
 from distui.plan.command.folders import run_folder as planned_folder
 from distui.plan.command.limit import reached
-from distui.plan.labels import MOST_RANKS, PREFIX, TaskLabels, container_name, task_from_labels
+from distui.plan.labels import MOST_RANKS, TaskLabels, task_from_labels
 from distui.regex import regex
 from distui.runs.hosts.asking import ask_each, run_with_retries
+from distui.runs.hosts.inherited import inherited
 from distui.runs.lines.text import safe
 from distui.session import Completed, Connector, Session
 from distui.spec.hosts.inventory import EngineName, Host
@@ -30,7 +31,6 @@ LIST_SECONDS = 15.0
 """How long a host may take to list its tasks. An engine does it at once, or hangs; the rest is for slow logins."""
 
 _ID = regex(r"[0-9a-f]{12,64}")
-_IMAGE_ID = regex(r"(sha256:)?[0-9a-f]{64}")
 
 FoundState = Literal["running", "failed", "succeeded", "partial", "ended", "unknown"]
 """`partial`: some tasks run and others have ended; `ended`: stopped, or their exit status is unknown; `unknown`: those
@@ -232,40 +232,9 @@ async def list_tasks(
     if not ids:
         return ()
     values = await inspected(run_argv, host, engine_command, ids)
-    found = [(task, value) for value in values if (task := _container(host, value)) is not None]
-    doubted = {str(value.get("Image")) for task, value in found if not _is_named_so(task, value)}
-    labels = await _labels_of(run_argv, engine_command, sorted(filter(_IMAGE_ID.fullmatch, doubted))) if doubted else {}
-    return tuple(task for task, value in found if not _is_inherited(task, labels.get(str(value.get("Image")), {})))
-
-
-def _is_named_so(task: FoundTask, value: Mapping[str, Any]) -> bool:
-    """Whether a container has the name that it was started under: somebody may have renamed one of ours since."""
-    own = container_name(task.labels.run, task.labels.task, task.labels.attempt)
-    return str(value.get("Name")).removeprefix("/") == own
-
-
-def _is_inherited(task: FoundTask, image: Mapping[str, str]) -> bool:
-    """Whether its labels are its image's: `docker commit` of a rank's container keeps them, and whatever anybody starts
-    from that image has them. It is none of the run's, and nobody may stop or remove it with the run.
-    """
-    own = {name: value for name, value in task.raw_labels.items() if name.startswith(PREFIX)}
-    return own.items() <= image.items()
-
-
-async def _labels_of(
-    run_argv: Runner, engine_command: tuple[str, ...], images: Sequence[str]
-) -> Mapping[str, Mapping[str, str]]:
-    """The labels of these images, by id; none of one that the engine does not tell."""
-    if not images:
-        return {}
-    done = await run_with_retries(run_argv, (*engine_command, "image", "inspect", *images))
-    try:
-        value = loads(done.text or "[]")
-    except ValueError:
-        return {}
-    found = map(as_object, value if isinstance(value, list) else [])
-    labels = {str(one.get("Id")): as_object(as_object(one.get("Config")).get("Labels")) for one in found}
-    return {image: {str(k): str(v) for k, v in labels.get(image, {}).items()} for image in images}
+    theirs = await inherited(run_argv, engine_command, values)
+    found = (_container(host, value) for value in values)
+    return tuple(task for task in found if task is not None and task.id not in theirs)
 
 
 def listed_ids(host: str, done: Completed) -> list[str]:
