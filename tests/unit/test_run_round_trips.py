@@ -21,7 +21,7 @@ STARTED = ["hook", "put", "run", "forget", "mark"]
 HANDED_OVER = ["hold", "free"]
 """At once: the tasks hold the run's name, and its leases go."""
 ENDED = ["stopped", "ps", "inspect"]
-"""Whether somebody stopped it; what is there."""
+"""At once: whether somebody stopped it, and what is there."""
 REMOVED = ["rm", "ps", "unmark", "folder"]
 """The containers; whether one is left; at once: its mark and the run's folder."""
 OF_PORTS = ["lease", "lease", "ps", "marks", "mark", "free", "unmark"]
@@ -50,6 +50,7 @@ async def test_what_a_host_is_asked_in_a_run(cluster: Cluster) -> None:
         ("marks", CHECKED + TAKEN),
         ("hold", CHECKED + TAKEN + STARTED + HANDED_OVER),
         ("free", CHECKED + TAKEN + STARTED + HANDED_OVER),
+        ("stopped", CHECKED + TAKEN + STARTED + HANDED_OVER + ENDED),
         ("folder", CHECKED + TAKEN + STARTED + HANDED_OVER + ENDED + REMOVED),
     ],
 )

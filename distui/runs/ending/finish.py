@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from distui.errors import ExitCode
@@ -23,7 +24,7 @@ from distui.runs.ending.conclude import (
 )
 from distui.runs.ending.next_attempt import why_last
 from distui.runs.ending.review import Review, missing_lines, review
-from distui.runs.hosts.stop_word import stop_by
+from distui.runs.hosts.stop_word import StopWord, stop_by
 from distui.runs.lines.events import NOBODY_ANSWERED, Failure, RunEnded, RunOutcome
 from distui.runs.report.found import unfound
 from distui.runs.verdict.evidence import Stop
@@ -153,18 +154,23 @@ async def _learn(attempt: Attempt) -> None:
     """What is not known yet and can be asked now: who stopped the run, what was removed or restarted."""
     known = attempt.tracker
     known.all_in, known.unfound = True, unfound(attempt.plan)
-    asked_here = attempt.run.requests.stop is not None or known.stopped_by
-    if not asked_here and (word := await attempt.watch.hosts.stopped_elsewhere()):
+    word, _ = await asyncio.gather(_stop_word(attempt), look(attempt))
+    if word is not None:
         ends = [track.end for track in known.tracks.values() if track.end is not None]
         found = stop_by(word, ends)
         if found is None and word.cause != "failure":
             found = Stop(attempt.clock(), "elsewhere", word.who)
         if found is not None:
             known.stopped(found)
-    await look(attempt)
     known.missed(index for host in attempt.hosts.values() for index in host.missing)
     await attempt.watch.judged_ends.ask_boots()
     note_silences(attempt)
+
+
+async def _stop_word(attempt: Attempt) -> StopWord | None:
+    """Who stopped the run elsewhere, where nothing is known of a stop here."""
+    asked_here = attempt.run.requests.stop is not None or attempt.tracker.stopped_by
+    return None if asked_here else await attempt.watch.hosts.stopped_elsewhere()
 
 
 def ended(
