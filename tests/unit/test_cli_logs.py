@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from distui.cli.printing.loglines import LogOut
 from distui.cli.printing.outlet import Outlet
 from distui.cli.printing.printer import LineWriter, LogView
-from distui.cluster.logs import from_files, from_hosts
+from distui.cluster.attach.live_run import Live
+from distui.cluster.logs import from_files, from_hosts, of_run
 from distui.cluster.logs.wanted import Wanted
 from distui.facts.host import Trouble
 from distui.runs.follow.followed import Records, Removed
@@ -228,6 +229,32 @@ async def test_a_host_that_did_not_answer_is_not_waited_for_again(monkeypatch: p
     out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted())
     assert not await from_hosts.show(None, live, out, told.append, stamps=False)  # type: ignore[arg-type]
     assert (asked, told) == (["h1", "h1"], ["h2: docker did not finish within 15 s"])
+
+
+@pytest.mark.parametrize("merge", [True, False])
+async def test_only_the_hosts_of_the_ranks_that_are_asked_for_are_read(
+    monkeypatch: pytest.MonkeyPatch, merge: bool
+) -> None:
+    """A run may have thousands of ranks with long logs elsewhere; that a host of those is silent is nothing either."""
+    why = Trouble("command_timeout", "h2: docker did not finish within 15 s", "")
+    live = Live(None, plan_for("h1", "h2", "h3"), {"h2": why}, {})
+    asked: list[str] = []
+    told: list[str] = []
+
+    async def show_task(connector: Any, live: Any, task: Any, out: Any, *, stamps: bool) -> None:
+        asked.append(task.host)
+
+    monkeypatch.setattr(from_hosts, "_show_task", show_task)
+
+    async def read(*ranks: int) -> bool:
+        out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(ranks=frozenset(ranks)))
+        return await of_run._read_hosts(None, live, out, lambda words, _: told.append(words), follow=False, merge=merge)  # type: ignore[arg-type]
+
+    assert await read(2)
+    assert (asked, told) == (["h3"], [])
+    assert not await read(0, 1)
+    assert asked == ["h3", "h1"]
+    assert "h2 did not answer; its ranks are missing here" in told
 
 
 @pytest.mark.parametrize("stamps", [True, False])

@@ -291,7 +291,8 @@ class _Viewer:
             case Lost():
                 self._say(f"{self._host.host}: {event.reason}; trying again")
             case Note():
-                self._say(f"{self._host.host}: {event.text}")
+                whose = f"{named_ranks(self._tasks[event.task].ranks)}: " if event.task is not None else ""
+                self._say(f"{self._host.host}: {whose}{event.text}")
             case _:
                 return
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from distui.cluster.attach import places
@@ -11,6 +12,7 @@ from distui.cluster.attach.places import RunLocation
 from distui.cluster.hosts.connecting import Connect
 from distui.cluster.logs import from_files, from_hosts
 from distui.cluster.logs.sink import LogSink
+from distui.cluster.logs.wanted import Wanted
 from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings
 from distui.errors import NotFound, UsageError
@@ -94,6 +96,7 @@ async def _read_hosts(
     merge: bool,
 ) -> bool:
     """From the hosts of a run that is not followed here, and whose files here are not whole."""
+    whole, live = live, _asked_for(live, out.wanted)
     for name in live.unreachable:
         tell(f"{name} did not answer; its ranks are missing here", "warning")
     if follow and merge:
@@ -106,8 +109,17 @@ async def _read_hosts(
         return True
     stamps = bool(out.timestamps or out.wanted.until)
     good = await from_hosts.show(connector, live, out, partial(_say, tell, "warning"), stamps=stamps, merge=merge)
-    good = not _tell_unfound(live, out, tell) and good
+    good = not _tell_unfound(whole, out, tell) and good
     return good and not live.unreachable
+
+
+def _asked_for(live: Live, wanted: Wanted) -> Live:
+    """The run with those tasks alone whose lines are wanted: nobody fetches what the others say, or waits for them."""
+    if wanted.ranks is None:
+        return live
+    plan = replace(live.plan, tasks=tuple(task for task in live.plan.tasks if any(map(wanted.rank, task.ranks))))
+    silent = {host: why for host, why in live.unreachable.items() if host in plan.hosts}
+    return replace(live, plan=plan, unreachable=silent)
 
 
 def _say(tell: Tell, level: Level, words: str) -> None:
