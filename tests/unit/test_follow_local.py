@@ -602,7 +602,9 @@ async def test_an_engine_that_hangs_over_one_container_is_there(
     assert bytes(taken.log) == b"one\n"
     assert taken.names() == ["Note", "Exited", "Drained"]
     (said,) = (event.text for event in taken.events if isinstance(event, Note))
-    since = re.escape("the engine answers, but has told nothing of this container since TIME (no answer within 2 s): ")
+    since = re.escape(
+        "the engine answers, but not what it was asked of this container at TIME (no answer within 2 s): "
+    )
     assert re.match(since.replace("TIME", r"\d\d:\d\d:\d\d"), said)
 
 

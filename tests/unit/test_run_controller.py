@@ -450,6 +450,27 @@ async def test_a_stop_that_was_refused_is_sent_again(cluster: Cluster, monkeypat
     assert cluster.left() == []
 
 
+async def test_a_host_that_stops_its_ranks_at_last_is_not_given_up(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counted as out of reach meanwhile: the run ends all the same as one that was stopped, and nothing is left."""
+    for name, seconds in (("AGAIN_SECONDS", 0.01), ("REFUSED_SECONDS", 0.02)):
+        monkeypatch.setattr(supervise, name, seconds)
+    host = cluster.hosts[0]
+    host.fails["stop"] = HostCommandError("h1", "h1: docker did not finish within 65 s", code="command_timeout")
+    controller = cluster.controller(cluster.plan())
+
+    async def stop() -> None:
+        await until(running(cluster))
+        controller.request_stop("user")
+        await until(lambda: "h1" in controller.tracker.lost_hosts)
+        del host.fails["stop"]
+
+    ended = await cluster.drive(controller, stop())
+    assert (ended.outcome, ended.exit) == ("stopped", 130)
+    assert cluster.left() == []
+
+
 @pytest.mark.parametrize("flaps", [False, True])
 async def test_a_run_that_can_not_be_stopped_keeps_nobody_for_ever(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, flaps: bool

@@ -366,10 +366,10 @@ class ContainerReader:
         """Say once that the engine hangs over this container, and since when: the run waits for it meanwhile."""
         if not self._unanswered_said:
             self._unanswered_said = True
-            since = clock(time.time() - (asyncio.get_running_loop().time() - self._asked))
+            asked = clock(time.time() - (asyncio.get_running_loop().time() - self._asked))
             await self._say(
-                f"the engine answers, but has told nothing of this container since {since} ({why}): whether it runs is "
-                "not known until it does, and is asked again and again"
+                f"the engine answers, but not what it was asked of this container at {asked} ({why}): whether it runs "
+                "is not known until it does, and is asked again and again"
             )
 
     async def _say(self, text: str, *, lines_missing: bool = False) -> None:
