@@ -466,6 +466,20 @@ def test_a_stop_of_what_is_removed_meanwhile_names_its_end(
     assert "rank 1 on demo2 failed first: exit 3" in done.err
 
 
+def test_what_another_engine_runs_is_neither_killed_nor_stopped_for_those_who_do_not_see_it(
+    cli: Any, demo_home: Path
+) -> None:
+    """hosts.yaml of this machine has another engine than that of whoever started the run, which goes on."""
+    plant(demo_home, None)
+    for launched in demo_home.glob("demo*/.local/state/distui/hosts/*/r1/launched"):
+        launched.write_text(f"{launched.read_text().rstrip()}\npodman")
+    before = left(demo_home)
+    listed, stopped = cli("ps"), cli("stop", "r1", "-y")
+    assert "unknown" in listed.out and "r1 was started with `docker: podman`" in listed.err
+    assert (stopped.code, left(demo_home)) == (6, before)
+    assert "left: what r1 has on demo1: started with `docker: podman`" in stopped.err
+
+
 def test_a_stop_of_a_launch_that_another_stop_ends_meanwhile_is_done(
     cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

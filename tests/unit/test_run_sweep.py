@@ -26,7 +26,7 @@ from distui.runs.report import history
 from distui.runs.store.end_record import MOST_BYTES, EndRecord
 from distui.runs.task.host_run import HostRun
 from distui.session import ByteChannel, Completed
-from distui.spec.hosts.inventory import Host
+from distui.spec.hosts.inventory import EngineName, Host
 from fakehosts.runs import facts_of, plan_for
 
 ANN, BOB = Claim("ann@desk", 0.0, "a-1"), Claim("bob@desk", 60.0, "b-1")
@@ -133,6 +133,22 @@ async def test_a_home_that_hosts_share_counts_once(here: Here) -> None:
     await launched(here, "r", ANN, "h2")
     found = await find_launches(here, (Host("h1"), Host("h2")), "r")
     assert sorted(one.host for one in found) == ["h1", "h2"]
+
+
+async def test_a_run_of_another_engine_than_that_of_hosts_yaml_here_is_no_launch_that_was_killed(here: Here) -> None:
+    """Nobody sees its tasks from here: its claim has which engine they are of."""
+    folder = here.home / ".local/state/distui/hosts/h1/r"
+    assert (await take(here.run, "h1", str(folder), ANN, engine="podman")).state == "taken"
+    assert (await take(here.run, "h1", str(folder), ANN, engine="podman")).state == "taken", "safe to repeat"
+    await holds(here.run, "h1", str(folder), ANN.token, over=True)
+
+    async def row(engine: EngineName) -> tuple[str, str]:
+        found = await find_launches(here, (Host("h1", engine=engine),), "r")
+        (listed,) = history.with_launches((), found, {}, answered=["h1"])
+        return listed.state, listed.unlisted
+
+    assert await row("docker") == ("unknown", "podman")
+    assert await row("podman") == ("left", "")
 
 
 async def test_only_by_its_token(here: Here, tmp_path: Path) -> None:

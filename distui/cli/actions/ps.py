@@ -66,6 +66,9 @@ def _next_step(row: history.RunRow, named: Sequence[history.RunRow]) -> str:
     """
     if len(named) > 1:
         return ""
+    if row.unlisted:
+        own = f"{row.run} was started with `docker: {safe(row.unlisted)[:20]}`"
+        return f"{own}, and hosts.yaml here has another engine, which does not list it"
     if row.left:
         where = f"its folder is still on {', '.join(row.left)}"
         return f"{row.run} has ended, and {where}; `distui stop {row.run}` removes it"

@@ -12,6 +12,7 @@ from distui.cluster.settings import ClusterSettings
 from distui.facts.host import Trouble
 from distui.identity import owner
 from distui.runs.hosts.launches import Launch, find_launches, under_way, whose
+from distui.runs.lines.text import safe
 from distui.runs.report.states import ENDED
 from distui.runs.report.summary import summary
 from distui.runs.store.end_record import launch_here
@@ -45,6 +46,11 @@ async def end_launch(
         return await _asked_here(settings, front, place.stored)
     up = [host for host in place.hosts if host.name not in unreachable]
     launches = await find_launches(connector, up, place.run)
+    if unlisted := [one for one in launches if one.unlisted]:
+        failed = [_unlisted(one) for one in unlisted]
+        for words in failed:
+            front.tell(f"left: {words}", "error")
+        return Ended(failed=tuple(failed))
     recorded = launch_here(place.stored)
     left = leftover.chosen(settings, place, launches) or seen
     others = [one for one in launches if one.token != recorded and one.owner != owner()]
@@ -65,6 +71,12 @@ async def end_launch(
     if nothing:
         front.tell(f"{place.run} is not running; there is nothing to {word}")
     return Ended(failed=tuple(failed))
+
+
+def _unlisted(one: Launch) -> str:
+    """That the tasks of a run can't be stopped from here, in words."""
+    own = f"started with `docker: {safe(one.engine)[:20]}`"
+    return f"what {one.run} has on {one.host}: {own}, and hosts.yaml here has another engine for it"
 
 
 async def _sweep(

@@ -123,12 +123,14 @@ class Take:
     who: str = ""
 
 
-async def take(run_argv: Runner, host: str, folder: str, claim: Claim, *, over: bool = False) -> Take:
-    """Make `folder`, or with `over` take over a stale one. Safe to repeat.
+async def take(run_argv: Runner, host: str, folder: str, claim: Claim, *, engine: str = "", over: bool = False) -> Take:
+    """Make `folder`, or with `over` take over a stale one. Safe to repeat. Its claim has a fourth line, the `engine` of
+    the tasks there: whoever asks the host for another's does not see them.
 
     Raises HostCommandError with the host's words when it can't be made.
     """
-    argv = ("sh", "-c", _TAKE, "distui-take", folder, claim.text, "over" if over else "", str(STALE_MINUTES))
+    text = f"{claim.text}\n{engine}" if engine else claim.text
+    argv = ("sh", "-c", _TAKE, "distui-take", folder, text, "over" if over else "", str(STALE_MINUTES))
     done = await run_argv(argv)
     state, _, had = done.text.partition("\n")
     if done.ok and state == "taken":

@@ -7,7 +7,7 @@ are found by the login that made them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from dataclasses import replace
 
 from distui.errors import HostCommandError
 from distui.frozen import frozen
@@ -21,7 +21,7 @@ from distui.session import Connector
 from distui.spec.hosts.inventory import Host
 from distui.whole import whole
 
-# $1 minutes, $2 a run's name or nothing for all. Each folder as seven fields, each of them ended by a NUL.
+# $1 minutes, $2 a run's name or nothing for all. Each folder as eight fields, each of them ended by a NUL.
 _LIST = (
     AGED
     + VERDICT_IN
@@ -37,7 +37,7 @@ for d in "$HOME"/.local/state/distui/hosts/*/*; do
   old=; ! aged "$d" "$1" || old=aged
   host=${{d%/*}}
   printf '%s\0' "${{d##*/}}" "${{host##*/}}" "${{file##*/}} $old"
-  for number in 1 2 3; do printf '%s\0' "$(line "$file" $number 2>/dev/null)"; done
+  for number in 1 2 3 4; do printf '%s\0' "$(line "$file" $number 2>/dev/null)"; done
   verdict_in "$d" 2>/dev/null
   printf '\0'
 done
@@ -62,6 +62,12 @@ class Launch:
     """Whether nothing happened in it for so long that its launch must have been killed."""
     record: EndRecord | None = None
     """How its run ended, where that is written there with this launch's token."""
+    engine: str = ""
+    """Of its tasks there; "" where nobody noted it."""
+    unlisted: bool = False
+    """Whether its run has begun and nobody knows that it is over, since the host was asked for another engine's tasks:
+    hosts.yaml here is not that of whoever started it.
+    """
 
     @property
     def dead(self) -> bool:
@@ -81,8 +87,15 @@ async def find_launches(connector: Connector, hosts: Sequence[Host], run: str = 
     A home that hosts share counts once.
     """
     names = [host.name for host in hosts]
+    asked = {host.name: host.engine for host in hosts}
     answers, _ = await ask_each(connector, names, lambda h, session: list_launches(session.run, run, host=h))
-    return tuple({(one.run, one.host, one.token): one for one in chain(*answers.values())}.values())
+    found = (_beside(one, asked.get(one.host, asked[name])) for name, launches in answers.items() for one in launches)
+    return tuple({(one.run, one.host, one.token): one for one in found}.values())
+
+
+def _beside(one: Launch, engine: str) -> Launch:
+    """The same, with whether its tasks are not among those of the engine that was asked for."""
+    return replace(one, unlisted=one.begun and one.record is None and one.engine not in ("", engine))
 
 
 async def list_launches(run_argv: Runner, run: str = "", *, host: str = "") -> tuple[Launch, ...]:
@@ -93,7 +106,7 @@ async def list_launches(run_argv: Runner, run: str = "", *, host: str = "") -> t
         message = safe(done.error_text.strip()[:300]) or f"exit {done.status}"
         raise HostCommandError(host, f"{host}: its folders of runs could not be listed: {message}")
     fields = text.split("\0")
-    rows = zip(*[iter(fields)] * 7, strict=False)
+    rows = zip(*[iter(fields)] * 8, strict=False)
     return tuple(
         Launch(
             name,
@@ -104,8 +117,9 @@ async def list_launches(run_argv: Runner, run: str = "", *, host: str = "") -> t
             begun=LAUNCHED_FILE in state.split(),
             aged="aged" in state.split(),
             record=read_record(verdict, token) if verdict else None,
+            engine=engine,
         )
-        for name, host, state, owner, since, token, verdict in rows
+        for name, host, state, owner, since, token, engine, verdict in rows
         if token
     )
 

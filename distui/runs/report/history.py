@@ -63,6 +63,8 @@ class RunRow:
     """Whether a distui of this machine reads it as it goes on. Of another run it is not known whether it goes on."""
     quiet: float | None = None
     """Since when no rank of a run that nobody follows here said a line, where that is longer than its `stall_after`."""
+    unlisted: str = ""
+    """The engine of its tasks, where its hosts were asked for another's: whether they live is not known."""
     elsewhere: int = 0
     """Tasks that are on hosts which are not recorded here, so that `hosts` are not all of them."""
 
@@ -314,10 +316,12 @@ def _launch_row(
         return end
     if recorded is not None and _begun_by(recorded, found):
         return replace(recorded, live=True, left=tuple(dict.fromkeys(one.host for one in found)))
+    unlisted = next((one.engine for one in found if one.unlisted), "")
     dead = all(not here.get(one.token, not one.dead) for one in found)
     row = recorded or RunRow(run, "", "", (), 0, owner=found[0].owner, started=_since(found[0].since))
     hosts = row.hosts or tuple(one.host for one in found)
-    return replace(row, state="left" if dead else "starting", hosts=hosts, took=None, exit=None, live=True)
+    state = "unknown" if unlisted else "left" if dead else "starting"
+    return replace(row, state=state, hosts=hosts, took=None, exit=None, live=True, unlisted=unlisted)
 
 
 def _begun_by(recorded: RunRow, found: Sequence[Launch]) -> bool:

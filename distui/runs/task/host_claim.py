@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from functools import partial
 
 from distui.amounts import counted
 from distui.errors import HostError
@@ -55,9 +56,10 @@ class HostClaim:
         """
         path = self._at.first.run_dir
         self._claimed = claim.token
-        folder_claim = await folder.take(self._at.run_repeatable, self._at.host, path, claim)
+        make = partial(folder.take, self._at.run_repeatable, self._at.host, path, claim, engine=self._at.first.engine)
+        folder_claim = await make()
         if folder_claim.state == "stale" and not await self._at.all_tasks():
-            folder_claim = await folder.take(self._at.run_repeatable, self._at.host, path, claim, over=True)
+            folder_claim = await make(over=True)
         self.taken = folder_claim.state == "taken"
         return folder_claim.who
 
