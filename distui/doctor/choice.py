@@ -15,9 +15,9 @@ from distui.spec.yaml.problems import did_you_mean
 
 NAMES = (
     LOGIN.id, *(check.id for check, _ in HOST_CHECKS), EQUAL_DRIVERS.id, EQUAL_GPUS.id, EQUAL_RATES.id, IDLE.id,
-    "image", PLAN.id, REACH.id,
+    "image", "data", PLAN.id, REACH.id,
 )  # fmt: skip
-"""Every check's name, as the JSON has it; `image` stands for that of any image."""
+"""Every check's name, as the JSON has it; `image` and `data` stand for that of any image, and of any mount."""
 
 
 @frozen

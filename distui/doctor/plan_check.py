@@ -58,6 +58,14 @@ def plan_rows(
     return (CheckRow(PLAN, (*wrong, *warned) or tuple(Finding(PLAN.id, pick.name, "ok") for pick in up)),)
 
 
+def hosts_wanted(job: Job, inventory: Inventory, hosts: Sequence[Host], *, named: bool) -> frozenset[str]:
+    """Which of these hosts the job would run on; none where that can't be said: why not is in the plan's row."""
+    try:
+        return frozenset(pick.name for pick in _picks(job, inventory, hosts, named=named))
+    except UsageError:
+        return frozenset()
+
+
 def _fail(host: str, saw: str, do: str) -> Finding:
     return Finding(PLAN.id, host, "fail", saw, "the start is refused", do)
 

@@ -100,3 +100,21 @@ def test_the_exit_code_is_that_of_a_failed_check(cli: Any, demo_home: Path) -> N
     assert cli("doctor", "--job", "good.yaml", "--only", "plan").code == 0
     assert cli("plan", "bad.yaml").code == 2
     assert cli("doctor", "--job", "bad.yaml", "--only", "plan").code == 3
+
+
+def test_data_is_looked_for_on_the_hosts_of_the_job(cli: Any, demo_home: Path) -> None:
+    """As before a start; where nothing may be changed no file is written to prove that a folder is shared."""
+    job = "version: 1\nname: j\ncommand: [python3, -c, pass]\ngpus_per_host: 0\nhosts: [demo1]\n"
+    Path("bad.yaml").write_text(job + "data: {d: {path: /no/such/folder, to: /no/such/folder}}\n")
+    done = cli("doctor", "--job", "bad.yaml", "--only", "data", "--json")
+    found = [f for f in json.loads(done.out)["findings"] if f["check"] == "data:d"]
+    assert (done.code, [(f["host"], f["verdict"]) for f in found]) == (3, [("demo1", "fail")])
+    assert "/no/such/folder is not there" in found[0]["saw"]
+    here = Path.cwd()
+    Path("good.yaml").write_text(
+        job.replace("demo1", "demo1, demo2") + f"data: {{d: {{path: {here}, to: {here}, shared: true}}}}\n"
+    )
+    done = cli("doctor", "--job", "good.yaml", "--only", "data", "--json")
+    assert (done.code, "is seen on all others" in done.out) == (0, True)
+    done = cli("doctor", "--job", "good.yaml", "--only", "data", "--json", "--readonly")
+    assert (done.code, "is seen on all others" in done.out) == (0, False)

@@ -654,25 +654,15 @@ async def test_the_row_of_the_preflight(host: Host) -> None:
     ready.mkdir()
     host.stub("ready/aws", "")
     (mount,) = mounts_of(Job("j", data={"d": DataMount("/d", url="s3://b/k")}))
-    plan = Planned(str(host.home))
+    homes = dict.fromkeys(("h1", "h2", "h3"), str(host.home))
     gone = Asked(host.home, HostUnreachable("h3", "h3 is gone"))
-    row = await fetch_row(plan, mount, {"h1": Asked(host.home), "h2": Asked(ready), "h3": gone})  # type: ignore[arg-type, dict-item]
+    row = await fetch_row(mount, {"h1": Asked(host.home), "h2": Asked(ready), "h3": gone}, homes)  # type: ignore[dict-item]
     assert [(f.verdict, f.saw) for f in row.findings] == [
         ("fail", "has none of aws, s5cmd, rclone to fetch it with"),
         ("pull", "is not there"),
         ("skip", "h3 is gone"),
     ]
     assert row.findings[1].means == "the start fetches it with aws"
-
-
-class Planned:
-    """What the row asks of a plan: where the run's folder is."""
-
-    def __init__(self, home: str) -> None:
-        self.run_dir = f"{home}/.local/state/distui/hosts/h/r"
-
-    def tasks_on(self, host: str) -> tuple[Planned, ...]:
-        return (self,)
 
 
 # argv

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from distui.cluster.jobs.permit import refusals
 from distui.cluster.jobs.secrets import NOTHING
@@ -13,14 +14,16 @@ from distui.doctor.checks import IDLE, check_hosts
 from distui.doctor.choice import Choice
 from distui.doctor.finding import CheckRow
 from distui.doctor.images import images_present
-from distui.doctor.plan_check import PLAN, plan_rows
+from distui.doctor.plan_check import PLAN, hosts_wanted, plan_rows
 from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import REACH, endpoints
 from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all
 from distui.frozen import frozen
+from distui.plan.content.mounts import mounts_of
+from distui.plan.model import Mount
 from distui.runs.hosts.discover import find_runs
-from distui.runs.launch.preflight import prove_on
+from distui.runs.launch.preflight import data_rows, prove_on
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host, Inventory
 from distui.spec.job.job import Job
@@ -64,8 +67,21 @@ async def check(
     for task in (task for run in found.runs for task in run.tasks if task.running and task.labels.engine == "process"):
         given.setdefault(task.host, set()).update(task.labels.gpus)
     more = _planned(taken, inventory, hosts, results, named=named) if taken is not None else ()
+    if job is not None and wanted.wants("data"):
+        there_for = hosts_wanted(job, inventory, hosts, named=named)
+        homes = {h.name: found_home for h in up if h.name in there_for and (found_home := _home(results[h.name]))}
+        more += await data_rows(connector, _mounts(settings, job), homes)
     rows = check_hosts(results, images=there, ours=ours, given=given, reach=reach, more=more, hosts=hosts)
     return Checked(wanted.of(rows), results, reach)
+
+
+def _mounts(settings: ClusterSettings, job: Job) -> tuple[Mount, ...]:
+    """The job's mounts; that a folder is shared is proved by a file, which --readonly does not write."""
+    return tuple(replace(one, shared=False) if settings.readonly else one for one in mounts_of(job))
+
+
+def _home(result: ProbeResult) -> str | None:
+    return result.home if isinstance(result, HostFacts) else None
 
 
 def _images(settings: ClusterSettings, job: Job) -> tuple[str, ...]:

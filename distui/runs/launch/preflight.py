@@ -63,7 +63,8 @@ async def preflight(connector: Connector, plan: RunPlan, hosts: Sequence[Host], 
     found = await find_runs(connector, up)
     marked = await _marked(connector, up)
     reach = await prove_on(connector, endpoints_of_plan(plan), up)
-    data = await _mounts(connector, plan, up)
+    homes = {host.name: home_of_folder(plan.tasks_on(host.name)[0].run_dir) for host in up}
+    data = await data_rows(connector, plan.mounts, homes)
     ours = [task.id for run in found.runs for task in run.tasks]
     rows = check_hosts(results, images=images, ours=ours, reach=reach, more=data, hosts=chosen)
     rows = tuple(_comes(row, plan, images) if row.check.id.startswith("image:") else row for row in rows)
@@ -71,22 +72,22 @@ async def preflight(connector: Connector, plan: RunPlan, hosts: Sequence[Host], 
     return Preflight((*first, *rows), results, images, reach)
 
 
-async def _mounts(connector: Connector, plan: RunPlan, hosts: Sequence[Host]) -> tuple[CheckRow, ...]:
-    """The plan's mounts on the hosts that can be asked."""
-    if not plan.mounts:
+async def data_rows(connector: Connector, mounts: Sequence[Mount], homes: Mapping[str, str]) -> tuple[CheckRow, ...]:
+    """A job's mounts on hosts, each with its login's home. One that can't be reached is left out."""
+    if not mounts:
         return ()
-    async with _sessions(connector, [host.name for host in hosts]) as sessions:
-        rows = mount_rows(plan.mounts, tuple(sessions), await prove_mounts(sessions, plan.mounts))
-        return (*rows, *[await fetch_row(plan, mount, sessions) for mount in plan.mounts if mount.fetch is not None])
+    async with _sessions(connector, tuple(homes)) as sessions:
+        rows = mount_rows(mounts, tuple(sessions), await prove_mounts(sessions, mounts))
+        return (*rows, *[await fetch_row(mount, sessions, homes) for mount in mounts if mount.fetch is not None])
 
 
-async def fetch_row(plan: RunPlan, mount: Mount, sessions: Mapping[str, Session]) -> CheckRow:
+async def fetch_row(mount: Mount, sessions: Mapping[str, Session], homes: Mapping[str, str]) -> CheckRow:
     """Whether what is fetched is there, or can be."""
     check = mount_check(mount, "is there or can be fetched", "ls ~/.cache/distui/data; command -v of each client")
 
     async def one(host: str, session: Session) -> Finding:
         try:
-            there = await look(session.run, mount, home_of_folder(plan.tasks_on(host)[0].run_dir))
+            there = await look(session.run, mount, homes[host])
         except HostError as exc:
             return Finding(check.id, host, "skip", exc.message, do=exc.hint)
         if there.when is not None:
