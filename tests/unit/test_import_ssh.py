@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from distui.cluster.hosts.first_hosts import look
 from distui.spec.imports.import_hosts import read
 
 
@@ -86,7 +87,7 @@ def test_what_is_no_name_for_us_is_left_out_and_said(ssh: Path, line: str, said:
 
 def test_a_file_that_can_not_be_read_is_named(ssh: Path) -> None:
     """Its hosts are missing, and nobody should wonder."""
-    (ssh / "bad").write_bytes(b"Host \xff\n")
+    (ssh / "bad").write_bytes(b"#" * (9 << 20))
     found = read("Host a\nInclude bad\n", "ssh-config", "config")
     assert "bad" in found.remarks[0]
 
@@ -99,3 +100,14 @@ def test_import_reads_includes(cli: Any, ssh: Path) -> None:
     assert done.out == 'version: 1\nhosts:\n  "node[01-02]": {}\n'
     assert done.err.count(": left out") == 20
     assert "31 more were left out" in done.err
+
+
+def test_a_comment_that_is_not_utf8_costs_nothing(cli: Any, ssh: Path, tmp_path: Path) -> None:
+    """ssh reads bytes, too; a name that is none of ours is left out alone."""
+    (ssh / "config").write_bytes(b"# B\xfcro\nInclude lab\nHost n1 n\xfc2\n")
+    (ssh / "lab").write_bytes(b"# R\xe4ume\nHost m3\n")
+    done = cli("hosts", "import", "ssh-config")
+    assert (done.code, "n1: {}" in done.out, "m3: {}" in done.out) == (0, True, True)
+    assert done.err.count("left out") == 1
+    found = look(ssh.parent, tmp_path)
+    assert [one.name for one in found.hosts] == ["m3", "n1"]

@@ -120,7 +120,7 @@ def _source(settings: Settings, form: str, source: str | None) -> tuple[str, str
         return source, "the set"
     if form == "ansible" and os.path.isdir(path):  # noqa: PTH112 - Path.is_dir() raises where a folder may not be searched
         raise UsageError(f"{path} is a folder; name a file in it", hint=f"for all of them: {by_ansible(path)}")
-    return read_text(path), path
+    return read_text(path, any_bytes=form == "ssh-config"), path
 
 
 def target(settings: Settings) -> str:

@@ -173,7 +173,7 @@ def _configured(path: Path, home: Path) -> Iterator[str]:
 
 def _read(path: Path, form: Form, *, either: bool) -> Imported:
     """A file that may be of either kind is a hostfile without a section."""
-    text = read_text(str(path))
+    text = read_text(str(path), any_bytes=form == "ssh-config")  # as ssh reads it
     if either and not any(line.lstrip().startswith("[") for line in text.splitlines()):
         form = "hostfile"
     return import_hosts.read(text, form, str(path))

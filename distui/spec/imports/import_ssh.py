@@ -103,7 +103,7 @@ class _Reader:
                 self.remarks.append(f"left out: {path}: files include one another too often")
                 return
             try:
-                text = read_text(str(path))
+                text = read_text(str(path), any_bytes=True)
             except UsageError as error:
                 self.remarks.append(f"left out: {error.message}")
             else:

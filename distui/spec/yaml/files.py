@@ -15,10 +15,10 @@ _HANDED_OVER = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """What a shell opened for distui, a pipe as a rule: `distui plan <(make-job)`."""
 
 
-def read_text(path: str) -> str:
+def read_text(path: str, *, any_bytes: bool = False) -> str:
     """The text of a file, or of standard input for `-`, without the mark that editors of Windows put in front.
 
-    Raises SpecError.
+    `any_bytes`: what is not UTF-8 is taken as U+FFFD. Raises SpecError.
     """
     try:
         data = _read(path)
@@ -27,7 +27,7 @@ def read_text(path: str) -> str:
     if len(data) > MAX_BYTES:
         raise _failed(path, f"larger than {MAX_BYTES >> 20} MiB; this can't be the right file")
     try:
-        return data.decode().removeprefix("\ufeff")
+        return data.decode(errors="replace" if any_bytes else "strict").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise _not_utf8(path, data, error) from None
 
