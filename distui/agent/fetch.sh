@@ -120,8 +120,8 @@ work() {
   [ "$status" = 0 ] || mine || fail "another fetch has taken this one over"  # no word of the client's, which may not have run
   return $status
 }
-last_words() {  # progress is written over, line by line, with carriage returns
-  words=$(tr '\r' '\n' <"$lock/said" 2>/dev/null | tr -d '\0' | grep -v '^[[:space:]]*$' | tail -n 1 | cut -c 1-400)
+last_words() {  # progress is written over with carriage returns; what docker refuses ends with where its help is
+  words=$(tr '\r' '\n' <"$lock/said" 2>/dev/null | tr -d '\0' | grep -v -e '^[[:space:]]*$' -e " run --help'" | tail -n 1 | cut -c 1-400)
   printf '%s\n' "${words:-its client ended with exit $status and said nothing}"
 }
 

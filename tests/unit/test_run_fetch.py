@@ -466,6 +466,14 @@ def test_a_client_that_finds_nothing(host: Host, url: str, said: str) -> None:
     ("says", "said"),
     [
         ("printf '\\rProgress 1%%\\rProgress 2%%\\rError: AccessDenied' >&2; exit 3", "Error: AccessDenied"),
+        (
+            "echo 'docker: pull access denied.' >&2; echo \"See 'docker run --help'.\" >&2; exit 125",
+            "docker: pull access denied.",
+        ),
+        (
+            "echo 'docker: denied' >&2; echo; echo \"Run 'docker run --help' for more information\" >&2; exit 125",
+            "docker: denied",
+        ),
         ("exit 3", "its client ended with exit 3 and said nothing"),
     ],
 )
