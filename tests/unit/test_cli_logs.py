@@ -257,6 +257,15 @@ async def test_only_the_hosts_of_the_ranks_that_are_asked_for_are_read(
     assert "h2 did not answer; its ranks are missing here" in told
 
 
+async def test_a_rank_that_may_be_on_a_host_that_did_not_answer_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only the hosts know the run, nobody knows what that one has."""
+    live = Live(None, plan_for("h1"), {"h2": Trouble("timeout", "h2: no answer", "")}, {})
+    told: list[str] = []
+    out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(ranks=frozenset({5})))
+    assert not await of_run._read_hosts(None, live, out, lambda words, _: told.append(words), follow=False, merge=False)  # type: ignore[arg-type]
+    assert told[0] == "h2 did not answer; its ranks are missing here"
+
+
 @pytest.mark.parametrize("stamps", [True, False])
 async def test_a_long_line_has_one_stamp(stamps: bool) -> None:
     """The engine puts one before each 16 KiB of it, and so into a value of a secret, too."""

@@ -114,12 +114,17 @@ async def _read_hosts(
 
 
 def _asked_for(live: Live, wanted: Wanted) -> Live:
-    """The run with those tasks alone whose lines are wanted: nobody fetches what the others say, or waits for them."""
+    """The run with those tasks alone whose lines are wanted: nobody fetches what the others say, or waits for them.
+
+    A rank of which nobody knows where it is may be on any host that did not answer and of which nothing is known.
+    """
     if wanted.ranks is None:
         return live
     plan = replace(live.plan, tasks=tuple(task for task in live.plan.tasks if any(map(wanted.rank, task.ranks))))
-    silent = {host: why for host, why in live.unreachable.items() if host in plan.hosts}
-    return replace(live, plan=plan, unreachable=silent)
+    hosts = set(plan.hosts)
+    if not wanted.ranks <= {rank for task in plan.tasks for rank in task.ranks}:
+        hosts |= live.unreachable.keys() - live.plan.hosts
+    return replace(live, plan=plan, unreachable={h: why for h, why in live.unreachable.items() if h in hosts})
 
 
 def _say(tell: Tell, level: Level, words: str) -> None:
