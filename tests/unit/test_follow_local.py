@@ -180,6 +180,8 @@ class Docker:
     """Whether a log never ends, whatever became of its container."""
     slow_look: asyncio.Event | None = None
     """What it waits for before it tells of its container."""
+    refuses: dict[str, str] = field(default_factory=dict)
+    """What it says instead of an answer, by the end of what it is asked for."""
     withheld: int = 0
     """How many of the last records whoever follows does not get, as Docker 20.10 withholds one at times."""
 
@@ -222,6 +224,8 @@ class Docker:
             writer.write(b"HTTP/1.0 200 OK\r\n\r\n{}")
         elif self.gone and url.path.startswith("/containers"):
             writer.write(b'HTTP/1.0 404 Not Found\r\n\r\n{"message":"No such container"}')
+        elif (words := self.refuses.get(url.path.rpartition("/")[2])) is not None:
+            writer.write(b"HTTP/1.0 500 Internal Server Error\r\n\r\n" + json.dumps({"message": words}).encode())
         elif url.path.endswith("/json"):
             if self.slow_look is not None:
                 await self.slow_look.wait()
@@ -606,6 +610,21 @@ async def test_an_engine_that_hangs_over_one_container_is_there(
         "the engine answers, but not what it was asked of this container at TIME (no answer within 2 s): "
     )
     assert re.match(since.replace("TIME", r"\d\d:\d\d:\d\d"), said)
+
+
+@pytest.mark.parametrize("asked", ["json", "logs"])
+async def test_what_an_engine_says_is_one_line_of_ours(docker: Docker, asked: str) -> None:
+    """It may say much, with newlines: what stands behind one would be read as our own."""
+    taken, docker.refuses[asked] = Taken(), "it can't\nSUCCEEDED  r1" + " and more" * 1000
+    async with following(access(docker), taken) as (follower, _):
+        await taken.until(lambda: "Lost" in taken.names() or "Note" in taken.names())
+        docker.refuses.clear()
+        docker.end(0)
+        async with asyncio.timeout(30):
+            await follower.drained()
+    said = next(e.text if isinstance(e, Note) else e.reason for e in taken.events if isinstance(e, Note | Lost))
+    assert "r1 and more" in said
+    assert "\n" not in said and len(said) < 500
 
 
 async def test_much_at_once_while_a_quiet_container_is_looked_at(

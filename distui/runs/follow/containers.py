@@ -40,6 +40,9 @@ KILL_TOLD = 0.2
 ASK_SIGNAL = 5.0
 """Seconds to wait for what it tells."""
 
+SAID = 300
+"""Letters of what the engine says that are told: an answer may have megabytes."""
+
 ANSWER = 15.0
 """Seconds that the engine has to tell of a container."""
 
@@ -155,7 +158,7 @@ class ContainerReader:
             return state
         except ValueError as error:
             words = answer.get("message") if isinstance(answer, dict) else error
-            raise EngineDown(f"inspect gave status {status}: {words}") from None
+            raise EngineDown(f"inspect gave status {status}: {_short(words)}") from None
 
     async def _still_ended(self, feed: Feed) -> bool:
         """Asked after the last read: a daemon that died during it ends the stream just like the log's end does."""
@@ -294,7 +297,7 @@ class ContainerReader:
         return True
 
     async def _unreadable(self, state: ContainerState, body: bytes) -> None:
-        words = body.decode("utf-8", "replace").strip()
+        words = _short(body.decode("utf-8", "replace"))
         text = f"the log can't be read (log driver {state.log_driver}): {words}; {self._missing}"
         await self._say(text, lines_missing=True)
 
@@ -389,7 +392,12 @@ def _signals_in(events: bytes) -> tuple[Sent, ...]:
 
 def _why_unread(message: str) -> str:
     """What the engine's error in the middle of a log means; moby says of a file that is gone what the system says."""
-    gone = "no such file" in message
+    gone, message = "no such file" in message, _short(message)
     return (
         f"its log was removed on the host ({message})" if gone else f"the engine could not read the log on: {message}"
     )
+
+
+def _short(words: object) -> str:
+    """What an engine says, in one line that is not without measure: it begins no line of ours."""
+    return " ".join(str(words)[:SAID].split())
