@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -912,6 +913,38 @@ async def test_podman_says_that_a_container_is_gone(tmp_path: Path, message: str
         await taken.until(lambda: bool(taken.names()))
     assert taken.names()[0] == ("Removed" if removed else "Note")
     assert removed or message in str(taken.story()[0])
+
+
+def dead_pid() -> int:
+    """Of a process that has ended."""
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    return gone.pid
+
+
+@pytest.mark.parametrize("conmon", [True, False])
+async def test_a_podman_container_whose_conmon_was_killed_with_it_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conmon: bool
+) -> None:
+    """podman calls it running for ever: nobody saw it end. One whose conmon lives is about to be told."""
+    monkeypatch.setattr(follow_file, "_VANISHED", 0.3)
+    gone = dead_pid()
+    pids = {"Pid": gone, "ConmonPid": os.getpid() if conmon else gone}
+    state = {"Status": "running", "Running": True, "ExitCode": 0, **pids}
+    (tmp_path / "log").touch()
+    log = {"Type": "k8s-file", "Path": str(tmp_path / "log")}
+    (tmp_path / "state").write_text(json.dumps([{"State": state, "HostConfig": {"LogConfig": log}}]))
+    client = tmp_path / "podman"
+    client.write_text(f'#!/bin/sh\n[ "$1" = wait ] || cat {tmp_path}/state\n')
+    client.chmod(0o755)
+    taken = Taken()
+    async with following(EngineAccess("podman", (str(client),)), taken):
+        if conmon:
+            await asyncio.sleep(1.5)
+        else:
+            await taken.until(lambda: "Exited" in taken.names())
+    ends = [(event.state, event.code) for event in taken.story() if isinstance(event, Exited)]
+    assert ends == ([] if conmon else [("lost", None)])
 
 
 @pytest.mark.parametrize("engine", ["docker", "process"])

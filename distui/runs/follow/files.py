@@ -24,10 +24,16 @@ _NOTICED = 3.0
 """Seconds within which a host says that a task is gone with all it had."""
 _ANSWERS, _WAITS = 60.0, 30.0
 """Seconds in which podman must answer, and after which one that waits for an end is asked again."""
+_VANISHED = 15.0
+"""Seconds in which podman takes in that a container ended whose processes are gone, if its conmon told it."""
 _UNTOLD, _TOLD = 600.0, 60.0
 """Seconds in a row in which a host can't tell whether a process has ended, after which it counts as lost: its home may
 be out of reach for a while, or the host too busy for a command. And for how long a question goes on of a host that can.
 """
+
+_LOST = "its supervisor vanished without an exit code: killed from outside, or the host rebooted"
+_ALIVE = 'for pid; do [ ! -d "/proc/$pid" ] || echo alive; done'
+"""Prints something where one of these processes is there."""
 
 _GONE = regex(r"no such (?:container|object)|no container with (?:name|id)", re.IGNORECASE)
 """What podman says where it has no such container; that it misses a file or folder of its own is another thing."""
@@ -194,8 +200,7 @@ class ProcessReader(FileReader):
         if "gone" in end:
             return Removed(self.task)
         if "exit" not in end:
-            message = "its supervisor vanished without an exit code: killed from outside, or the host rebooted"
-            return Exited(self.task, None, "lost", error=message)
+            return Exited(self.task, None, "lost", error=_LOST)
         return process_exit(self.task, str(end["exit"]))
 
     async def _wait(self, feed: Feed) -> Mapping[str, Any]:
@@ -266,7 +271,7 @@ class PodmanReader(FileReader):
         return records.batch, records.size
 
     async def _ended(self, feed: Feed) -> FollowEvent:
-        pause = Pause(feed.lost)
+        pause, clock, vanished = Pause(feed.lost), asyncio.get_running_loop().time, None
         while True:
             try:
                 state = await self._inspect(feed)
@@ -277,12 +282,18 @@ class PodmanReader(FileReader):
                     return Removed(self.task)
                 if state.ended:
                     return state.exited(self.task)
-                await self._ask(feed, "wait", self.ref, limit=_WAITS)
+                if await self._lives(feed, state):
+                    vanished = None
+                elif vanished is not None and clock() - vanished > _VANISHED:
+                    return Exited(self.task, None, "lost", error=_LOST, started_at=state.started_at)
+                else:
+                    vanished = vanished or clock()
+                await self._ask(feed, *self._command, "wait", self.ref, limit=_VANISHED if vanished else _WAITS)
             await pause.wait()
 
     async def _inspect(self, feed: Feed) -> ContainerState | None:
         """None when there is no such container."""
-        asked = await self._ask(feed, "container", "inspect", self.ref, limit=_ANSWERS)
+        asked = await self._ask(feed, *self._command, "container", "inspect", self.ref, limit=_ANSWERS)
         if asked is None:
             raise EngineDown(f"no answer within {_ANSWERS:.0f} s")
         body, ended = asked
@@ -294,9 +305,19 @@ class PodmanReader(FileReader):
         except (ValueError, KeyError, TypeError, IndexError):
             raise EngineDown(message or f"{self._command[0]} inspect gave no JSON") from None
 
-    async def _ask(self, feed: Feed, *words: str, limit: float) -> tuple[bytes, Mapping[str, Any]] | None:
-        """What podman prints, and how it ended; None when that takes longer than `limit` seconds."""
-        stream = await feed.execute((*self._command, *words))
+    async def _lives(self, feed: Feed, state: ContainerState) -> bool:
+        """Whether a process of it, or the conmon that would see its end, is there, for all that is known.
+
+        Whoever kills both, as a logout does without lingering, leaves a container that podman calls running for ever.
+        """
+        if len(state.pids) < 2:
+            return True
+        asked = await self._ask(feed, "sh", "-c", _ALIVE, "sh", *map(str, state.pids), limit=_ANSWERS)
+        return asked is None or bool(asked[0]) or asked[1].get("status") != 0
+
+    async def _ask(self, feed: Feed, *argv: str, limit: float) -> tuple[bytes, Mapping[str, Any]] | None:
+        """What a command on the host prints, and how it ended; None when that takes longer than `limit` seconds."""
+        stream = await feed.execute(argv)
         try:
             async with asyncio.timeout(limit):
                 return await stream.rest(), stream.ended or {}

@@ -12,7 +12,7 @@ from distui.plan.command.docker import LOG_SIZE
 from distui.runs.follow.followed import Exited
 from distui.runs.follow.signals import number
 from distui.runs.lines.docker_frames import stamp_ns
-from distui.whole import code, moment_ns
+from distui.whole import code, count, moment_ns
 
 
 @frozen
@@ -32,6 +32,8 @@ class ContainerState:
     log_options: Mapping[str, str] = field(default_factory=dict)
     stop_signal: int = signal.SIGTERM
     """What it asks to be stopped by."""
+    pids: tuple[int, ...] = ()
+    """Of its first process and, with podman, of the conmon that sees its end."""
 
     @property
     def log_gaps(self) -> str:
@@ -97,6 +99,7 @@ def _state(inspected: Mapping[str, Any]) -> ContainerState:
         log_path=str(log.get("Path") or inspected.get("LogPath") or ""),
         log_options={str(k): str(v) for k, v in (log.get("Config") or {}).items()},
         stop_signal=number(str(config.get("StopSignal") or "")) or signal.SIGTERM,
+        pids=tuple(pid for key in ("Pid", "ConmonPid") if (pid := count(state.get(key)))),
     )
 
 
