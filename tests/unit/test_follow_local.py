@@ -23,7 +23,7 @@ import pytest
 
 from distui.agent import bundle as helper
 from distui.agent.helper.main import AGAIN
-from distui.errors import HostCommandError, SessionLost
+from distui.errors import HostCommandError, HostKeyError, SessionLost
 from distui.runs.follow import channels as feed_channels
 from distui.runs.follow import containers as follow_container
 from distui.runs.follow import files as follow_file
@@ -34,6 +34,7 @@ from distui.runs.follow.followed import Back, Drained, Exited, FollowEvent, Foll
 from distui.runs.follow.follower import HostFollower
 from distui.runs.follow.helper import open_helper
 from distui.runs.follow.resume import Mark, ResumePoint, Seen
+from distui.runs.hosts import link as link_module
 from distui.runs.hosts.link import HostLink
 from distui.runs.lines.docker_frames import since, stamp_at, stamp_ns
 from distui.runs.lines.frames import NoHelper
@@ -372,6 +373,31 @@ async def test_a_daemon_that_goes_and_comes_is_lost_and_back(docker: Docker) -> 
     assert bytes(taken.log) == b"one\ntwo\n"
     assert taken.names() == ["Lost", "Back", "Exited", "Drained"]
     assert [e.what for e in taken.story() if isinstance(e, Lost | Back)] == ["engine", "engine"]
+
+
+async def test_a_host_that_is_lost_and_then_shows_another_key_is_said(
+    docker: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another machine may answer in its place; said once, though it is asked again."""
+    monkeypatch.setattr(follower_module, "_TELL_AFTER", 0.05)
+    monkeypatch.setattr(link_module, "REFUSED_WAIT", 0.1)
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, connector):
+        docker.say(b"one\n")
+        await taken.until(lambda: bytes(taken.log) == b"one\n")
+
+        async def refuse(host: str) -> Any:
+            raise HostKeyError(host, "THE HOST KEY OF here HAS CHANGED", code="host_key_changed")
+
+        connect, connector.connect = connector.connect, refuse  # type: ignore[method-assign]
+        connector.session.cut()
+        await taken.until(lambda: "Note" in taken.names())
+        await asyncio.sleep(0.5)
+        connector.connect = connect  # type: ignore[method-assign]
+        docker.end(0)
+        await follower.drained()
+    assert taken.names() == ["Lost", "Note", "Back", "Exited", "Drained"]
+    assert [e.text for e in taken.events if isinstance(e, Note)] == ["THE HOST KEY OF here HAS CHANGED"]
 
 
 async def test_a_log_emptied_on_the_host_is_announced(docker: Docker) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from distui.errors import HostCommandError, HostError, SessionLost
+from distui.errors import HostAuthError, HostCommandError, HostError, HostKeyError, SessionLost
 from distui.facts.values import as_object, loads, number
 from distui.runs.follow.channels import open_channels
 from distui.runs.follow.containers import ContainerReader
@@ -175,10 +175,20 @@ class HostFollower:
             while not made.done():
                 await asyncio.wait((made,), timeout=_TELL_AFTER)
                 if (error := self._link.error) is not None:
-                    await self._contact("host", error.message)
+                    await self._unreached(error)
             return await made
         finally:
             made.cancel()
+
+    async def _unreached(self, error: HostError) -> None:
+        """Nobody gets in just now. A refusal is said also where the host was lost for another reason: waiting does
+        not heal it, and another machine may answer in the host's place.
+        """
+        if "host" not in self._down:
+            self._said.add(error.message)
+            await self._contact("host", error.message)
+        elif isinstance(error, HostAuthError | HostKeyError):
+            await self._say(error.message)
 
     async def _after(self, session: Session, feed: Feed, began: float) -> None:
         """The feed ended: with its connection, or only its helper."""
