@@ -13,10 +13,13 @@ import pytest
 from distui.doctor.checks import check_hosts, counts, problems
 from distui.doctor.choice import NAMES, choice
 from distui.doctor.finding import CheckRow, Finding, report_text, shared_findings, to_json
+from distui.doctor.mount_check import mount_rows
+from distui.doctor.mounts import MountReport
 from distui.doctor.plan_check import plan_rows
 from distui.doctor.reach import Reached, ReachProblem, ReachReport
 from distui.doctor.reach_check import endpoints, reach_row, reach_table
 from distui.facts.host import Address, Disk, Engine, Gpu, GpuProcess, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
+from distui.plan.model import Mount
 from distui.plan.network.fabric import select_hcas
 from distui.spec.hosts.inventory import DataNetwork, Host, Inventory
 from distui.spec.job.job import Fabric, Job
@@ -248,10 +251,14 @@ def test_the_verb_ends_3_when_a_check_failed(cli: Any, fake_hosts: Any) -> None:
     assert json.loads(cli("doctor", "-H", "n1", "--json").out)["ok"] is False
 
 
+IMAGES = {"img:1": {"n1": "sha256:a"}}
+DATA = mount_rows((Mount("d", "path", "/d", "/d", "ro", False),), ("n1",), MountReport())
+
+
 def test_every_check_can_be_named() -> None:
     """The names of --only and --skip are those of the rows, each once."""
     reach = ReachReport((), 2, (), {"n1": {"n2": Reached()}, "n2": {"n1": Reached()}})
-    rows = check_hosts({"n1": healthy(), "n2": healthy()}, images={"img:1": {"n1": "sha256:a"}}, reach=reach)
+    rows = check_hosts({"n1": healthy(), "n2": healthy()}, images=IMAGES, reach=reach, more=DATA)
     assert sorted(set(NAMES) - {"plan"}) == sorted(row.check.id.partition(":")[0] for row in rows)
 
 
@@ -265,7 +272,7 @@ def test_every_check_can_be_named() -> None:
 )
 def test_checks_are_chosen_by_name(only: tuple[str, ...], skip: tuple[str, ...], left: set[str]) -> None:
     """With --only the login is looked at all the same, unless it is skipped."""
-    rows = check_hosts({"n1": healthy()}, images={"img:1": {"n1": "sha256:a"}})
+    rows = check_hosts({"n1": healthy()}, images=IMAGES, more=DATA)
     found = {row.check.id.partition(":")[0] for row in choice(only, skip).of(rows)}
     assert found == left - {"reach", "plan"}
 
