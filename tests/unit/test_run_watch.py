@@ -354,6 +354,16 @@ async def test_when_a_host_was_away_is_known_afterwards(make: Any) -> None:
     assert hosts["h2"].lost_at is None and hosts["h1"].away == ()
 
 
+async def test_no_run_ends_later_than_now(make: Any) -> None:
+    """A host whose clock was set back says when its task ended by the one of before."""
+    watched = make(plan_for("h1"))
+    await watched.tell(
+        ("h1", Exited(0, 0, "exited", finished_at=watched.now + 10_800)), ("h1", Drained(0, ResumePoint()))
+    )
+    watched.now += 1
+    assert watched.tracker.ended_at == watched.now
+
+
 async def test_times_follow_a_clock_that_is_set_while_the_run_is_followed(make: Any) -> None:
     """Lines and ends that come after a ping are corrected by what that told; nobody is sure of what was in between."""
     watched = make(plan_for("h1", "h2"))

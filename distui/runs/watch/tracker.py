@@ -253,10 +253,13 @@ class RunTracker:
 
     @property
     def ended_at(self) -> float | None:
-        """When the last task ended, in our clock; None while one lives, or when an end was not seen."""
+        """When the last task ended, in our clock; None while one lives, or when an end was not seen.
+
+        Not later than now, whatever a host says whose clock was set meanwhile.
+        """
         if not self.settled or any(t.end is None for t in self.tracks.values()):
             return None
-        return max(t.exit_at for t in self.tracks.values())
+        return min(self.clock(), max(t.exit_at for t in self.tracks.values()))
 
     def starting(self) -> None:
         """Starts are under way, or were; what is known to be over stays so."""
