@@ -212,7 +212,7 @@ async def test_an_answer_that_cannot_be_read(said: bytes) -> None:
 
 async def test_a_host_that_never_answers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the one that was waited for."""
-    monkeypatch.setattr("distui.doctor.reach.SLACK", -1.5)  # 2.5 s: enough for the other host to answer
+    monkeypatch.setattr("distui.doctor.reach.SLACK", 0.0)  # 4 s: enough for the other host to answer, also a busy one
     hanging = LocalSession("h2", ("sh", "-c", "cat >/dev/null"))
     report = await proof(Endpoint("h1", "127.0.0.1"), Endpoint("h2", "127.0.0.2"), h2=hanging)
     assert [(p.host, p.peer) for p in report.problems] == [("h2", "")]
