@@ -16,6 +16,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("trainers")]
 
 JOBS = Path(__file__).parents[2] / "jobs"
 Distui = Callable[..., subprocess.CompletedProcess[str]]
+TORCHRUNS = re.compile(r"^.* torch/distributed/elastic/agent/server/api\.py:\d+\] .*$", re.MULTILINE)
+"""An agent that leaves last prints a traceback and goes on: see `test_torchrun_that_leaves_last_is_not_suspicious`."""
 
 
 def words(job: str, hosts: str = "h[1-2]", **keys: str) -> list[str]:
@@ -42,7 +44,7 @@ def shared(lab: Any) -> Iterator[Path]:
 
 def assert_succeeded(lab: Any, done: subprocess.CompletedProcess[str]) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
-    assert "Traceback" not in done.stdout
+    assert "Traceback" not in TORCHRUNS.sub("", done.stdout)
     assert [left for host in lab.hosts for left in host.leftovers()] == []
 
 
