@@ -47,10 +47,7 @@ async def end_launch(
     up = [host for host in place.hosts if host.name not in unreachable]
     launches = await find_launches(connector, up, place.run)
     if unlisted := [one for one in launches if one.unlisted]:
-        failed = [_unlisted(one) for one in unlisted]
-        for words in failed:
-            front.tell(f"left: {words}", "error")
-        return Ended(failed=tuple(failed))
+        return _left_to_others(front, unlisted)
     recorded = launch_here(place.stored)
     left = leftover.chosen(settings, place, launches) or seen
     others = [one for one in launches if one.token != recorded and one.owner != owner()]
@@ -73,8 +70,15 @@ async def end_launch(
     return Ended(failed=tuple(failed))
 
 
+def _left_to_others(front: FrontEnd, unlisted: Sequence[Launch]) -> Ended:
+    """Say that the tasks of these can't be stopped from here."""
+    failed = tuple(map(_unlisted, unlisted))
+    for words in failed:
+        front.tell(f"left: {words}", "error")
+    return Ended(failed=failed)
+
+
 def _unlisted(one: Launch) -> str:
-    """That the tasks of a run can't be stopped from here, in words."""
     own = f"started with `docker: {safe(one.engine)[:20]}`"
     return f"what {one.run} has on {one.host}: {own}, and hosts.yaml here has another engine for it"
 
