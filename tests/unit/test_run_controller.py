@@ -431,20 +431,25 @@ async def test_a_host_that_refuses_to_stop_is_said(cluster: Cluster) -> None:
     assert "daemon does not run" in cluster.said()
 
 
-async def test_a_stop_that_was_refused_is_sent_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody else would end what still runs there: an engine that answers again later gets the stop, which is over."""
-    monkeypatch.setattr(supervise, "AGAIN_SECONDS", 0.01)
-    host = cluster.hosts[0]
+async def stopped_late(cluster: Cluster, enough: Callable[[RunController], bool]) -> RunEnded:
+    """The end of a run whose first host refuses to stop its rank until there was `enough` of that."""
+    host, controller = cluster.hosts[0], cluster.controller(cluster.plan())
     host.fails["stop"] = HostCommandError("h1", "h1: docker did not finish within 65 s", code="command_timeout")
-    controller = cluster.controller(cluster.plan())
 
     async def stop() -> None:
         await until(running(cluster))
         controller.request_stop("user")
-        await until(lambda: host.verbs().count("stop") > 2)
+        await until(lambda: enough(controller))
         del host.fails["stop"]
 
-    ended = await cluster.drive(controller, stop())
+    return await cluster.drive(controller, stop())
+
+
+async def test_a_stop_that_was_refused_is_sent_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else would end what still runs there: an engine that answers again later gets the stop, which is over."""
+    monkeypatch.setattr(supervise, "AGAIN_SECONDS", 0.01)
+    verbs = cluster.hosts[0].verbs
+    ended = await stopped_late(cluster, lambda _: verbs().count("stop") > 2)
     assert (ended.outcome, ended.exit) == ("stopped", 130)
     assert cluster.said().count("can't stop: h1: docker did not finish within 65 s") == 1
     assert cluster.left() == []
@@ -456,17 +461,7 @@ async def test_a_host_that_stops_its_ranks_at_last_is_not_given_up(
     """It counted as out of reach meanwhile: the run ends all the same as one that was stopped, and nothing is left."""
     for name, seconds in (("AGAIN_SECONDS", 0.01), ("REFUSED_SECONDS", 0.02)):
         monkeypatch.setattr(supervise, name, seconds)
-    host = cluster.hosts[0]
-    host.fails["stop"] = HostCommandError("h1", "h1: docker did not finish within 65 s", code="command_timeout")
-    controller = cluster.controller(cluster.plan())
-
-    async def stop() -> None:
-        await until(running(cluster))
-        controller.request_stop("user")
-        await until(lambda: "h1" in controller.tracker.lost_hosts)
-        del host.fails["stop"]
-
-    ended = await cluster.drive(controller, stop())
+    ended = await stopped_late(cluster, lambda controller: "h1" in controller.tracker.lost_hosts)
     assert (ended.outcome, ended.exit) == ("stopped", 130)
     assert cluster.left() == []
 

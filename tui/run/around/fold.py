@@ -1,7 +1,7 @@
 """How the run view shares its rows: what folds first when there is little room. Pure.
 
 First goes the loss plot, then the strip's history, the rank list, the second row of panes, the strip, the state row.
-The log never folds.
+The timeline takes what the log leaves of the rest. The log never folds.
 """
 
 from __future__ import annotations
