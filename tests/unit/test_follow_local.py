@@ -639,6 +639,26 @@ async def test_an_engine_that_hangs_over_one_container_is_there(
     assert re.match(since.replace("TIME", r"\d\d:\d\d:\d\d"), said)
 
 
+async def test_an_engine_on_a_host_that_says_nothing_is_not_called_down(
+    docker: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a cable was pulled, which the connection notices later: "its engine does not answer" is not why."""
+    monkeypatch.setattr(follower_module, "_ASK_ENGINE_EVERY", 0.5)
+    monkeypatch.setattr(follower_module, "_SILENT", 999, raising=False)
+    taken = Taken()
+    docker.say(b"one\n")
+    async with following(access(docker), taken) as (follower, _):
+        await taken.until(lambda: bytes(taken.log) == b"one\n")
+        helper_there = CHILDREN[-1]
+        helper_there.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(2.5)
+        helper_there.send_signal(signal.SIGCONT)
+        docker.end(0)
+        async with asyncio.timeout(30):
+            await follower.drained()
+    assert taken.names() == ["Exited", "Drained"]
+
+
 @pytest.mark.parametrize("asked", ["json", "logs"])
 async def test_what_an_engine_says_is_one_line_of_ours(docker: Docker, asked: str) -> None:
     """It may say much, with newlines: what stands behind one would be read as our own."""

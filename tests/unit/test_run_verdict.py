@@ -740,6 +740,13 @@ def test_a_torchrun_that_the_job_s_limit_ends_did_not_fail(code: int) -> None:
     assert found == verdict(*nodes, rules=replace(TORCHRUN, max_duration=10.0))
 
 
+def test_an_engine_that_stops_ends_its_torchrun_which_exits_with_a_code_of_its_own() -> None:
+    """`systemctl restart docker`: nobody called `docker stop`."""
+    node = signalled(0, 9.0, ended(9.2, 1, signalled=True))
+    found = judge(Evidence((node,), {"h1": HostSeen(engine_lost_at=9.4, engine_back_at=14.0)}, rules=TORCHRUN))
+    assert failure(found)[1] == "its torchrun got SIGTERM: its container engine was stopped or restarted"
+
+
 @pytest.mark.parametrize(
     ("engine", "known", "words"),
     [
@@ -777,6 +784,18 @@ def test_other_output_is_no_report() -> None:
             HostSeen(engine_lost_at=9.5),
             False,
             "killed by SIGTERM (terminated), exit 143: its container engine was stopped or restarted",
+        ),
+        (
+            End(143, 99.0, signalled=True),
+            HostSeen(engine_lost_at=9.5, engine_back_at=20.0),
+            False,
+            "killed by SIGTERM (terminated), exit 143: by `docker stop` or `docker kill` there, not by distui",
+        ),
+        (
+            End(1, 9.0, signalled=True),
+            HostSeen(engine_lost_at=9.5, engine_back_at=20.0),
+            False,
+            "exit 1: its container engine was stopped or restarted",
         ),
         (
             End(137, 9.0, signalled=True),

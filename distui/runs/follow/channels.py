@@ -165,6 +165,11 @@ class ChannelFeed:
         self._engine = engine
         self._streams: set[ChannelStream] = set()
 
+    @property
+    def heard(self) -> float | None:
+        """See Feed. Each stream has a channel of its own."""
+        return None
+
     async def get(self, path: str, *, packed: bool = False) -> Stream:
         """See Feed."""
         ask = f"GET {path} HTTP/1.0\r\nHost: distui\r\n\r\n".encode()

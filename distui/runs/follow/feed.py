@@ -150,6 +150,10 @@ class Feed(Protocol):
     def lost(self) -> asyncio.Future[Exception]:
         """Done once the feed is broken, with the reason as its result."""
 
+    @property
+    def heard(self) -> float | None:
+        """When anything came from the host last, by the loop's clock; None where this transport does not know."""
+
     async def get(self, path: str, *, packed: bool = False) -> Stream:
         """GET `path` of the engine's API. `packed`: it is a log with stamps, and may come in blocks (`agent/pack`)."""
 

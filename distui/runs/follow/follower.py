@@ -32,6 +32,9 @@ from distui.whole import moment, moment_ns, whole
 Reader = ContainerReader | ProcessReader | PodmanReader
 
 _ASK_ENGINE_EVERY = 8.0
+_SILENT = 2
+"""Questions in a row to an engine, on a host that says nothing at all, after which the engine counts as down: where it
+is the network, the connection breaks before."""
 _TELL_AFTER = 1.0
 """Seconds without a connection before it is reported; a reconnection on a good network takes less."""
 _SHORT_LIFE, _DEATHS = 10.0, 3
@@ -361,13 +364,20 @@ class HostFollower:
             self._spawn(reader.exit_seen(feed, code, moment_ns(nanos)))
 
     async def _watch_engine(self, feed: Feed) -> None:
-        """A daemon that hangs closes nothing: ask it now and then."""
+        """A daemon that hangs closes nothing: ask it now and then. Where the host itself says nothing meanwhile, its
+        engine may well be there: a cable that was pulled is seen soon after.
+        """
+        silent = 0
         while True:
+            asked = asyncio.get_running_loop().time()
             try:
                 await get_json(feed, "/version", timeout=_ASK_ENGINE_EVERY)
+                silent = 0
                 await self._engine_answers("", 0.0)
             except EngineDown as error:
-                await self._contact("engine", str(error))
+                silent = silent + 1 if feed.heard is not None and feed.heard <= asked else 0
+                if silent in (0, _SILENT):
+                    await self._contact("engine", str(error))
             await rest(feed.lost, _ASK_ENGINE_EVERY)
 
     async def _engine_answers(self, reason: str, asked: float) -> bool:

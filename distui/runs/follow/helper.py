@@ -79,7 +79,7 @@ class HelperFeed:
         self._streams: dict[int, Stream] = {}
         self._ident = 0
         self._sending = asyncio.Lock()
-        self._heard = asyncio.get_running_loop().time()
+        self.heard = asyncio.get_running_loop().time()
         self._waiting = False
         self._met = False
         """Whether the helper has said who it is, which it does first."""
@@ -181,7 +181,7 @@ class HelperFeed:
             self._break(ConnectionError(f"what came from the helper can't be read: {error}"))
 
     async def _dispatch(self, data: bytes) -> None:
-        self._heard = asyncio.get_running_loop().time()
+        self.heard = asyncio.get_running_loop().time()
         full = None
         for frame in self._reader.feed(data):
             stream = self._streams.get(frame.ident)
@@ -225,7 +225,7 @@ class HelperFeed:
         while not self.lost.done():
             await self.ask_clock()
             await asyncio.sleep(PING_EVERY)
-            if not self._waiting and loop.time() - self._heard > SILENT_AFTER:
+            if not self._waiting and loop.time() - self.heard > SILENT_AFTER:
                 self._break(ConnectionError(f"silent for {SILENT_AFTER:.0f} s"))
 
     def _break(self, error: Exception) -> None:

@@ -127,6 +127,8 @@ class HostSeen:
     """When one that was restarted had gone out of reach; None where nobody noticed."""
     engine_lost_at: float | None = None
     """When its engine was last seen to be down."""
+    engine_back_at: float | None = None
+    """When it answered again after that; None while it does not."""
 
     def doubt_at(self, at: float | None, learned: float | None = None) -> float:
         """By how many seconds a time of its clock, corrected to be `at`, may be off. `learned` is when it came here."""

@@ -67,6 +67,7 @@ class WatchedHosts:
         missing.add(event.what)
         if event.what == "engine":
             known.engine_lost[host] = known.clock()
+            known.engine_back.pop(host, None)
         reason = event.reason if event.what == "host" else f"its engine does not answer: {event.reason}"
         if host not in known.lost_since:
             known.lost_since[host], known.lost_from[host] = known.clock(), known.waited()
@@ -81,6 +82,8 @@ class WatchedHosts:
         known = self._tracker
         missing = self._missing.setdefault(host, set())
         missing.discard(event.what)
+        if event.what == "engine" and host in known.engine_lost:
+            known.engine_back[host] = known.clock()
         if event.rebooted:  # its engine may not be back yet
             known.rebooted.add(host)
             self._boot_unreported.add(host)

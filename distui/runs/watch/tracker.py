@@ -46,6 +46,8 @@ class RunTracker:
     """Host -> when it had gone out of reach before its first restart."""
     engine_lost: dict[str, float] = field(init=False, default_factory=dict)
     """Host -> when its engine was last seen to be down."""
+    engine_back: dict[str, float] = field(init=False, default_factory=dict)
+    """Host -> when it answered again after that."""
     silences: tuple[Silence, ...] = field(init=False, default=())
     """The ranks that had said nothing when the run was stopped."""
     explanation: Explanation | None = field(init=False, default=None)
@@ -174,6 +176,7 @@ class RunTracker:
             lost_at=self.lost_since.get(host),
             away_at=self.away_at.get(host),
             engine_lost_at=self.engine_lost.get(host),
+            engine_back_at=self.engine_back.get(host),
         )
 
     @property

@@ -12,9 +12,9 @@ FOLDER_REMOVED = "its folder there was removed by somebody else"
 """Of a process, which may live on without it."""
 KILLED = "by `docker stop` or `docker kill` there, not by distui"
 KILLED_UNSEEN = "by `docker stop`, `docker kill` or a restart of the engine there, not by distui"
-SIGNALLED = (KILLED, KILLED_UNSEEN)
 REBOOTED = "its host was restarted"
 ENGINE = "its container engine was stopped or restarted"
+SIGNALLED = (KILLED, KILLED_UNSEEN, ENGINE)
 UNSEEN = "nobody saw how it ended: its supervisor is gone"
 
 GIVEN_UP = 255
@@ -88,6 +88,9 @@ def down_at(evidence: Evidence, task: TaskSeen) -> float | None:
 
 
 def _engine_ended(host: HostSeen, end: End) -> bool:
-    """A daemon that stops or starts again stops its containers, unless live-restore is on."""
-    lost = host.engine_lost_at
-    return lost is not None and end.code in STOP_CODES and (end.at is None or end.at >= lost - ENGINE_SLACK)
+    """A daemon that stops or starts again stops its containers, unless live-restore is on. Those that take the signal
+    themselves, as torchrun does, end with a code of their own."""
+    lost, back = host.engine_lost_at, host.engine_back_at
+    if lost is None or not (end.code in STOP_CODES or (end.signalled and end.code)):
+        return False
+    return end.at is None or lost - ENGINE_SLACK <= end.at <= (math.inf if back is None else back + ENGINE_SLACK)
