@@ -2,7 +2,8 @@
 # $1 folder  $2 token of this fetch  $3 url  $4 file or folder  $5 sha256  $6 name of the file of sums  $7 client's argv ...
 # stdin: NAME=VALUE lines for the client. Says a dot now and then, and at last `fetched` or `had`.
 #
-# $1.part   what is there so far; a fetch that was cut off goes on with it where a checksum can tell whether it is right
+# $1.part   what is there so far; a fetch that was cut off goes on with it where a checksum can tell whether it is right;
+#           `begun` in it: somebody works there, or was killed
 # $1.lock   of fetches of the same data one works, the others wait; it is touched while its owner lives
 # $1        appears by rename when everything is there and right
 while IFS= read -r line; do [ -z "$line" ] || export "$line"; done  # first: no name among them changes what follows
@@ -22,7 +23,10 @@ leave() {
   [ -z "$child" ] || kill -- "-$child" 2>/dev/null || kill "$child" 2>/dev/null
   rm -f -- "$at"
   [ -z "$beat" ] || kill -KILL "$beat" 2>/dev/null
-  [ -z "$ours" ] || { cd /; rmdir -- "$part/data" "$part" 2>/dev/null; rm -rf -- "$lock"; }
+  [ -n "$ours" ] || return
+  cd /
+  [ "${status:-0}" -gt 128 ] || rm -f -- "$part/begun"  # else its client was killed
+  rmdir -- "$part/data" "$part" 2>/dev/null; rm -rf -- "$lock"
 }
 trap leave EXIT
 trap "trap '' HUP INT TERM PIPE; exit 143" HUP INT TERM PIPE
@@ -50,7 +54,8 @@ unlock() { mv -- "$lock" "$lock.old-$$" 2>/dev/null && rm -rf -- "$lock.old-$$";
 # clock may have been set meanwhile.
 still() {
   if [ -e "$at" ] && [ ! "$lock" -nt "$at" ] && [ ! "$at" -nt "$lock" ]; then return; fi
-  ! touch -r "$lock" -- "$at" 2>/dev/null  # without room for that its time alone has to do
+  if touch -r "$lock" -- "$at" 2>/dev/null; then return 1; fi
+  looks=8  # without room for that its time alone has to do
 }
 tries=0 looks=0
 until said=$(whole own 2>&1); do
@@ -90,13 +95,15 @@ beat=$!
 # what is fetched, and checked
 
 # A folder's client knows which files are whole; what it was just writing, aws as NAME.1a2B3c4D, rclone as
-# NAME.1a2b3c4d.partial, it does not find again. A file that is called so is fetched once more.
+# NAME.1a2b3c4d.partial, it does not find again. A file that is called so is fetched once more. After a fetch that was
+# killed, or whose machine went down, nobody knows: ossutil takes any file that is there for whole, s5cmd one of the right
+# size, also with holes, and what it was just writing stays beside the others. Only sums tell then.
 x=[0-9a-fA-F] x=$x$x$x$x
-if [ "$kind" = folder ] && [ "$1" != curl ]; then
+if [ "$kind" = folder ] && [ "$1" != curl ] && { [ -n "$sums" ] || [ ! -e "$part/begun" ]; }; then
   find "$part" -type f \( -name "*.$x$x" -o -name "*.$x$x.partial" \) -exec rm -f -- {} + 2>/dev/null
 elif [ -z "$sha$sums" ]; then rm -rf -- "$part"
 fi
-said=$(mkdir -p -- "$part" 2>&1) && cd "$part" || fail "$said"
+said=$(mkdir -p -- "$part" 2>&1) && cd "$part" && said=$({ true >begun; } 2>&1) || fail "$said"
 free() { df -Pk . | awk 'NR == 2 { print $4 }'; }
 size() { if [ -f "$1" ]; then wc -c <"$1"; else echo 0; fi; }
 sum() {
@@ -112,7 +119,7 @@ no_room() {
 alone=$(command -v setsid)  # in a group of its own a client ends with all that it has started, which may be all it does
 work() {
   child=new  # until its number is known
-  : >"$lock/said"
+  { true >"$lock/said"; } 2>/dev/null  # not `:`, after which a shell would end that can't
   { mine && exec $alone "$@"; } 2>>"$lock/said" >&2 </dev/null &
   child=$!
   wait "$child"; status=$?
@@ -258,5 +265,6 @@ if ! work sync -f .; then
   ! work sync -f / || { cd / && rm -rf -- "$part"; fail "what was fetched could not be written to the disk: $said"; }
   work sync
 fi
+rm -f begun
 cd / && said=$(mv -- "$part" "$dir" 2>&1) || fail "$said"
 echo fetched

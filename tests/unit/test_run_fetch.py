@@ -492,6 +492,22 @@ def test_a_folder_without_sums_goes_on_too(host: Host) -> None:
     assert host.left == ["k/about", "k/data/next", "k/data/whole"]
 
 
+@pytest.mark.parametrize("how", ["killed", "client killed"])
+def test_a_folder_without_sums_of_a_fetch_that_was_killed(host: Host, how: str) -> None:
+    """Nobody knows which files are whole: ossutil goes by their times, s5cmd by their size, holes or not."""
+    if how == "killed":
+        (host.cache / "k.part/data").mkdir(parents=True)
+        (host.cache / "k.part/data/half").write_text("half")
+        (host.cache / "k.part/begun").touch()
+    else:
+        host.stub("s5cmd", "echo half >data/half; kill -9 $$")
+        assert "its client ended with exit 137" in host.fetch("s3://b/p/", client=("s5cmd",)).stderr
+        assert "k.part/data/half" in host.left
+    host.stub("s5cmd", "echo z >data/next")
+    assert host.fetch("s3://b/p/", client=("s5cmd",)).stdout.split() == ["fetched"]
+    assert host.left == ["k/about", "k/data/next"]
+
+
 @pytest.mark.skipif(not shutil.which("setsid"), reason="no setsid here")
 def test_what_a_client_started_ends_with_it(host: Host) -> None:
     """A script around the program that fetches: without that program it would go on, and write into data in place."""
@@ -553,6 +569,32 @@ def test_a_lock_whose_time_is_old_but_goes_on(host: Host) -> None:
     lock.rmdir()
     assert "had" in waiting.communicate(timeout=30)[0]
     assert not list(host.cache.glob("*.at-*"))
+
+
+def test_a_lock_that_is_touched_where_its_time_cannot_be_kept(host: Host) -> None:
+    """Of a full disk, say: its own time has to do, and it is not taken away after a while all the same."""
+    host.stub("sleep", "exec /bin/sleep 0.001")
+    host.stub("touch", "echo x >>" + str(host.home / "looks") + "; exit 1")
+    lock = host.cache / "k.lock"
+    lock.mkdir(parents=True)
+    argv = host.argv("s3://b/k", client=("aws",))
+    env = {**os.environ, "HOME": str(host.home), "PATH": f"{host.home}:{os.environ['PATH']}"}
+    waiting = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=env)
+    looks = host.home / "looks"
+    while not looks.exists() or looks.stat().st_size < 2 * 130:
+        assert waiting.poll() is None
+        time.sleep(0.02)
+    assert not (lock / "owner").exists()
+    (host.dir / "data").mkdir(parents=True)
+    lock.rmdir()
+    assert "had" in waiting.communicate(timeout=30)[0]
+
+
+def test_a_lock_that_was_taken_over_and_is_gone_again(host: Host) -> None:
+    """Whoever took it over was quick: that is said, not where a file could not be made."""
+    host.stub("curl", f"rm -rf {host.cache}/k.lock")
+    done = host.fetch("http://127.0.0.1:1/a", client=("curl",))
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "another fetch has taken this one over")
 
 
 def test_two_at_once(host: Host, web: Web) -> None:
