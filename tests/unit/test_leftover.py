@@ -480,6 +480,20 @@ def test_what_another_engine_runs_is_neither_killed_nor_stopped_for_those_who_do
     assert "left: what r1 has on demo1: started with `docker: podman`" in stopped.err
 
 
+@pytest.mark.parametrize("verb", ["attach", "wait", "show", "logs", "why", "exec", "rm"])
+def test_a_run_of_another_engine_is_none_that_is_not_there(cli: Any, demo_home: Path, verb: str) -> None:
+    """It can't be seen from here, which is said as by `ps`; `rm` leaves it the folders that its tasks use."""
+    plant(demo_home, None)
+    for launched in demo_home.glob("demo*/.local/state/distui/hosts/*/r1/launched"):
+        launched.write_text(f"{launched.read_text().rstrip()}\npodman")
+    before = left(demo_home)
+    words = {"attach": ["--headless"], "exec": ["--rank", "0", "--", "true"], "rm": ["-y"]}.get(verb, [])
+    done = cli(verb, "r1", *words)
+    assert (done.code, done.out, left(demo_home)) == (6, "", before), done.err
+    assert "r1 was started with `docker: podman`, and hosts.yaml here has another engine" in done.err
+    assert "write `docker: podman` into hosts.yaml for demo" in done.err
+
+
 def test_a_stop_of_a_launch_that_another_stop_ends_meanwhile_is_done(
     cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,14 +11,16 @@ from distui.cluster.attach import places
 from distui.cluster.attach.places import Asked, RunLocation, open_here
 from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings
-from distui.errors import NotFound
+from distui.errors import ContactLost, NotFound
 from distui.facts.host import Trouble
 from distui.identity import owner
 from distui.runs.hosts.discover import FoundRun
 from distui.runs.hosts.launches import Launch, ended, find_launches, under_way, whose
+from distui.runs.lines.text import safe
 from distui.runs.report.history import stored_row
 from distui.runs.store.end_record import EndRecord, launch_here
 from distui.session import Connector
+from distui.spec.hosts.names import fold
 
 POLL_SECONDS = 1.0
 
@@ -69,19 +71,39 @@ async def run_there(
     *,
     disputed: bool = False,
 ) -> FoundRun:
-    """As `places.there`; of a run that is just being started, and has no task yet, NotFound says so.
+    """As `places.there`; of a run that is just being started, and has no task yet, NotFound says so, and OtherEngine of
+    one whose tasks can't be listed from here.
 
     A run of which several hosts claim one task raises `places.Disputed`, unless also a `disputed` one is meant.
     """
-    if found is None and not silent:
-        dead = launch_here(place.stored)
-        for one in under_way(await find_launches(connector, place.hosts, place.run), dead):
+    if found is None:
+        up = [host for host in place.hosts if host.name not in silent]
+        launches = await find_launches(connector, up, place.run)
+        refuse_unlisted(place.run, launches)
+        for one in under_way(launches, launch_here(place.stored)) if not silent else ():
             raise NotFound(
                 f"{place.run} is being started by {whose(one)}: no rank of it is there yet",
                 hint=f"ask again in a moment; `distui stop {place.run}` ends it, also where it was killed",
             )
     there = places.there(settings, place, found, silent)
     return there if disputed else places.undisputed(there)
+
+
+class OtherEngine(ContactLost):
+    """The run has begun, and its hosts were asked for the tasks of another engine than it was started with."""
+
+    def __init__(self, run: str, unlisted: Collection[Launch]) -> None:
+        engines = " or ".join(sorted({f"`docker: {safe(one.engine)[:20]}`" for one in unlisted}))
+        super().__init__(
+            f"{run} was started with {engines}, and hosts.yaml here has another engine, which does not list it",
+            hint=f"write {engines} into hosts.yaml for {safe(fold(dict.fromkeys(one.host for one in unlisted)))}",
+        )
+
+
+def refuse_unlisted(run: str, launches: Iterable[Launch]) -> None:
+    """Raise OtherEngine where these folders tell of tasks that nobody can list from here."""
+    if unlisted := [one for one in launches if one.unlisted]:
+        raise OtherEngine(run, unlisted)
 
 
 class Rest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from distui.cluster.attach.leftover import refuse_unlisted
 from distui.cluster.attach.live_run import Live, attach
 from distui.cluster.attach.places import RunLocation, find
 from distui.cluster.attach.sweeping import SweptRun, sweep_run
@@ -90,9 +91,12 @@ async def _nobody_needs(settings: ClusterSettings, connector: Connector, place: 
 
 
 async def _sweep_launches(connector: Connector, place: RunLocation, unreachable: Mapping[str, Trouble]) -> SweptRun:
-    """No task of the run was found: what launches left that were killed. Raises UsageError when one is under way."""
+    """No task of the run was found: what launches left that were killed. Raises UsageError when one is under way, and
+    OtherEngine where tasks of it may live that are not listed: they need its folders.
+    """
     up = [host for host in place.hosts if host.name not in unreachable]
     launches = await find_launches(connector, up, place.run)
+    refuse_unlisted(place.run, launches)
     recorded = launch_here(place.stored)
     if alive := under_way(launches, recorded):
         hint = f"`distui stop {place.run}` ends it, and removes what it left if it was killed"

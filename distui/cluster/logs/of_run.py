@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from distui.cluster.attach import places
+from distui.cluster.attach.leftover import OtherEngine
 from distui.cluster.attach.live_run import Live, attach
 from distui.cluster.attach.places import RunLocation
 from distui.cluster.hosts.connecting import Connect
@@ -52,7 +53,7 @@ async def read_run(
     async with connect(place.hosts) as connector:
         try:
             live = await attach(settings, connector, place)
-        except NotFound:
+        except (NotFound, OtherEngine):
             if place.stored is None:
                 raise
             if out.wanted.stderr_only:
