@@ -85,9 +85,13 @@ def kept(distui: Distui, home: Path) -> tuple[str, Path]:
 
 def follower_says(hang: Hang, *words: str) -> None:
     """Wait until whoever follows the run says all of this in one line; fail where the run ends without it."""
-    following = hang.program  # type: ignore[attr-defined]
+    following, said = hang.program, list[str]()  # type: ignore[attr-defined]
     with ended_after(following, LIMIT):
-        assert any(all(word in line for word in words) for line in following.stderr), words
+        for line in following.stderr:
+            said.append(line)
+            if all(word in line for word in words):
+                return
+    pytest.fail(f"{words} is not in one line of {said}")
 
 
 def stop(distui: Distui) -> None:
@@ -381,7 +385,7 @@ def test_a_run_that_hangs_is_stopped_and_tells_why_for_ever(begin: Any, distui: 
     assert "cause  rank 2 has not entered all_reduce #21" in done.stderr
     shown = json.loads(distui("show", "stuck", "-o", "json").stdout)
     assert shown["first_failure"]["rank"] == 2
-    assert f"hang.py:{LINE} in load" in shown["first_failure"]["cause"]
+    assert f"hang.py:{LINE} in load" in shown["first_failure"]["cause"], shown["why"]
     blamed = [one["culprits"] for one in shown["why"] if one["culprits"]]  # a busy machine may not tell once in between
     assert blamed and all(ranks == [2] for ranks in blamed)
     assert "why      " in distui("show", "stuck").stdout

@@ -620,6 +620,23 @@ def test_a_program_is_asked_by_a_byte(tmp_path: Path) -> None:
     assert hooked.stacks(str(tmp_path), PID) == {"threads": hooked.read_stacks(STACKS)}
 
 
+@pytest.mark.parametrize("cut", ['  File "/work/a', "\nCurrent thread"], ids=["its outermost call", "its main thread"])
+def test_stacks_that_came_in_part_are_marked(tmp_path: Path, cut: str) -> None:
+    """So that the program is asked once more: what is missing is where it is in the user's own files."""
+    part = STACKS.partition(cut)[0]
+    program(tmp_path, part.encode())
+    assert hooked.stacks(str(tmp_path), PID) == {"threads": hooked.read_stacks(part), "late": True}
+
+
+@pytest.mark.parametrize(
+    "last", ['  File "/a.py", line 8 in _run_module_as_main', "  ...", "  <truncated rest of calls>"]
+)
+def test_stacks_that_are_whole(last: str) -> None:
+    """As `python -m` ends them, and faulthandler where there are too many calls."""
+    text = f'Current thread 0x01 (most recent call first):\n  File "/a.py", line 3 in f\n{last}\n'
+    assert hooked.is_whole(text.encode()) and not hooked.is_whole(text[: text.index(last)].encode())
+
+
 def slow_program(folder: Path, asks: int) -> list[str]:
     """The same of one that halts in the middle of each answer; what it answers."""
     answers = [STACKS.replace("/work/prog.py", f"/work/prog{number}.py") for number in range(asks)]
@@ -706,10 +723,20 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    "cut", ["Thread 0x0000", "in run\n\n", "(most recent call first):", "first):\n", '  File "', ", line 11 in spi"]
+    "cut",
+    [
+        "Thread 0x0000",
+        "in run\n\n",
+        "(most recent call first):",
+        "first):\n",
+        '  File "',
+        ", line 11 in spi",
+        "in run\n",
+        "in recv\n",
+    ],
 )
 def test_stacks_that_are_half_written_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: str) -> None:
-    """A busy host halts the program in the middle of a line, or before the first call of a thread."""
+    """A busy host halts the program in the middle of a line, before the first call of a thread, or between two."""
     place = tmp_path / "stacks"
     place.touch()
     first, _, rest = STACKS.partition(cut)

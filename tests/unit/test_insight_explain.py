@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from distui.runs.insight.hang.collectives import may_stand_from, standing
 from distui.runs.insight.hang.explain import explain
+from distui.runs.insight.hang.places import unplaced
 from distui.runs.insight.seen.answers import Collective, Frame, Group, Process, Stack, Thread
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.explanation import Explanation
@@ -255,6 +256,29 @@ def test_one_against_one_in_different_collectives() -> None:
 
 TORCH = Frame("/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", 3252, "all_reduce")
 STEP, LOADS = Frame("/work/train.py", 11, "step"), Frame("/work/train.py", 9, "load")
+
+
+def test_a_stack_that_came_in_part_hides_no_place() -> None:
+    """Of one of those that are alike: the others' is said, and it is to be asked once more. Of one that holds nobody
+    up only what is said of it counts.
+    """
+    own, other = group(31, 20), group(31, 20, what="gloo:broadcast")
+    part = dataclasses.replace(rank(2, own, stacks=(Stack("0x1", True, (TORCH,)),)), late=True)
+    ranks = [rank(0, own, stacks=calls(TORCH, STEP)), rank(1, other, stacks=calls(TORCH, LOADS)), part]
+    found = explain(ranks)
+    assert (
+        found.headline.endswith(f"ranks 0,2 called all_reduce of 1000 Float at {STEP}") and unplaced(ranks, found) == 1
+    )
+    ranks[2] = dataclasses.replace(part, late=False)
+    assert explain(ranks).headline.endswith("called all_reduce of 1000 Float") and unplaced(ranks, explain(ranks)) == 0
+    hang = [ranks[0], rank(1, group(30), stacks=calls(LOADS)), part]
+    assert explain(hang).culprits == (1,) and unplaced(hang, explain(hang)) == 0
+
+
+def test_why_a_place_is_not_known_is_said() -> None:
+    """Of who holds the others up, as its process gave it."""
+    found = explain([*waiting(2), rank(2, group(30), unasked=("stacks: no answer within 5 s",))])
+    assert "where in the program rank 2 is can't be seen: no answer within 5 s" in found.evidence
 
 
 def test_ranks_that_called_different_things_are_told_with_their_places() -> None:

@@ -38,8 +38,11 @@ PICKLED = "/handler/dump_nccl_trace_pickle?includestacktraces=false"
 PICKLE_BYTES = 2 << 20
 """Of such an answer, whose every byte may be a list of its own; 2,000 entries take a quarter of a megabyte."""
 STACK_SECONDS, STACK_BYTES = ANSWER_SECONDS, 256 * 1024
-QUIET_SECONDS, SAMPLE_QUIET = 0.2, 0.03
-"""Without another byte after a thread's call the stacks count as written; of one of many samples sooner."""
+QUIET, SAMPLE_QUIET = (0.2, 1.0), (0.03, 0.03)
+"""Seconds without another byte after which the stacks count as written, and where the last call is none that a program
+begins with: a busy host may halt faulthandler there. Of one of many samples sooner."""
+OUTERMOST = (b" in <module>", b" in _run_module_as_main")
+"""Where a main thread begins, which faulthandler writes last: in a file, or with `python -m`."""
 SAMPLE_TURN = 0.5
 """Seconds that one of many samples waits for others who ask the same program."""
 LAST_BYTES, MOST_LAST, MOST_FILES, MOST_LEFT = 1 << 20, 20, 4096, 128
@@ -316,7 +319,11 @@ def stacks(folder: str, pid: int) -> "dict[str, Any]":
     if not text:
         return {"why": "no answer within %d s" % STACK_SECONDS, "late": True}
     threads = read_stacks(text.decode("utf-8", "replace"))
-    return {"threads": threads} if threads else {"why": "no whole answer within %d s" % STACK_SECONDS, "late": True}
+    if threads and is_whole(text):
+        return {"threads": threads}
+    if any(frames for _, _, frames in threads):
+        return {"threads": threads, "late": True}
+    return {"why": "no whole answer within %d s" % STACK_SECONDS, "late": True}
 
 
 def stacks_now(base: str) -> str:
@@ -327,7 +334,7 @@ def stacks_now(base: str) -> str:
     return ask_stacks(base + ".ask", base + ".stacks", SAMPLE_QUIET, SAMPLE_TURN).decode("utf-8", "replace")
 
 
-def ask_stacks(asked: str, written: str, quiet: float = QUIET_SECONDS, turn: float = STACK_SECONDS) -> bytes:
+def ask_stacks(asked: str, written: str, quiet: "tuple[float, float]" = QUIET, turn: float = STACK_SECONDS) -> bytes:
     """Have the kernel send the program its signal, and read what faulthandler writes then; `turn` is how long others
     are waited for that ask the same program. Raises OSError.
     """
@@ -390,7 +397,7 @@ def drain(fifo: int) -> None:
         return
 
 
-def settled(number: int, quiet: float = QUIET_SECONDS, until: float = 0.0) -> bytes:
+def settled(number: int, quiet: "tuple[float, float]" = QUIET, until: float = 0.0) -> bytes:
     """The file once nothing more is written to it, or as it is at a time, `until`."""
     until = until or time.monotonic() + STACK_SECONDS
     size = since = 0.0
@@ -398,9 +405,9 @@ def settled(number: int, quiet: float = QUIET_SECONDS, until: float = 0.0) -> by
         now = os.fstat(number).st_size
         if now != size:
             size, since = now, time.monotonic()
-        elif size and time.monotonic() - since > quiet:
+        elif size and time.monotonic() - since > quiet[0]:
             text = os.pread(number, STACK_BYTES, 0)
-            if ends_whole(text):
+            if ends_whole(text) and (is_whole(text) or time.monotonic() - since > quiet[1]):
                 return text
         time.sleep(0.01)
     return os.pread(number, STACK_BYTES, 0)
@@ -411,6 +418,14 @@ def ends_whole(text: bytes) -> bool:
     came of an earlier question has no thread at its beginning.
     """
     return HEAD_END in text and text.endswith(b"\n") and not text.endswith((b"\n\n", HEAD_END))
+
+
+def is_whole(text: bytes) -> bool:
+    """Whether the last thread's calls are all there: to where a program begins, or with a line of faulthandler's own in
+    place of those that it leaves out.
+    """
+    last = text.rstrip(b"\n").rpartition(b"\n")[2]
+    return last.endswith(OUTERMOST) or (last.startswith(b"  ") and not last.startswith(b"  File "))
 
 
 HEAD_END = b"(most recent call first):\n"

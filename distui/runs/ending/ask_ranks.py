@@ -39,7 +39,7 @@ which the rest is for something to take longer than usual (LONG_S) and for the a
 MARGIN_S = 0.5
 PLACE_S = 3.0
 """Ranks are asked again so soon where those that hold the others up did not tell in time where they are."""
-PLACE_LOOKS = 3
+PLACE_LOOKS = 6
 """How often before a run ends for it: the place is what its owner looks for, and a busy host takes its time."""
 SILENT_S = 2.0
 """How long ranks are watched that have all been silent for `stall_after`."""

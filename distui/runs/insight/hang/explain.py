@@ -138,7 +138,7 @@ def _hang(ranks: Sequence[RankSeen], acts: Mapping[int, Doing], stands: Sequence
         headline=headline,
         certainty="certain" if sure else "likely",
         ranks=places_of(ranks, acts, first, set(ends.free)),
-        evidence=_evidence(_with(stands, ends)),
+        evidence=(*_evidence(_with(stands, ends)), *not_seen(ranks, those)),
         advice="; ".join(part for part in (FIRST_STEPS, next_step) if part) if early else next_step,
         since=first.since,
         collective=first.words,

@@ -7,14 +7,16 @@ from dataclasses import replace
 
 from distui.plan.labels import named_ranks
 from distui.runs.insight.hang.by_calls import collective_of
-from distui.runs.insight.seen.doing import own_frame
+from distui.runs.insight.seen.answers import NO_STACKS
+from distui.runs.insight.seen.doing import is_cut, own_frame
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.explanation import Explanation, RankPlace
 
 
 def at_one_place(ranks: Sequence[RankSeen], those: Sequence[int], word: str = "at") -> str:
     """` at FILE:LINE in FUNCTION`, where all of these ranks that answered are at one place; else nothing."""
-    frames = {str(frame) for seen in ranks if seen.rank in those and (frame := own_frame(seen)) is not None}
+    answered = [seen for seen in ranks if seen.rank in those and not is_cut(seen)]
+    frames = {str(frame) for seen in answered if (frame := own_frame(seen)) is not None}
     return f" {word} {frames.pop()}" if len(frames) == 1 else ""
 
 
@@ -60,16 +62,18 @@ def _why_not_seen(seen: RankSeen) -> str:
         return "" if seen.ended or not seen.why_not else f"can't be seen: {seen.why_not}"
     if process.state == "T" and process.torch:
         return "can't be seen while that is stopped: a process answers again after `kill -CONT`"
-    return ""
+    why = next((one for one in process.unasked if one.startswith(NO_STACKS)), "")
+    return f"can't be seen: {why.removeprefix(NO_STACKS)}" if why else ""
 
 
 def unplaced(ranks: Sequence[RankSeen], found: Explanation) -> int:
     """Of how many ranks that hold the others up it is not known where in the program they are, though they may tell it
     when they are asked again: on a busy host a stack, or all of an answer, may come too late. Whatever else keeps one
-    from telling lasts.
+    from telling lasts. Where ranks called different collectives, or nobody is to blame, each rank's place is said.
     """
     held = {place.rank for place in found.ranks if place.culprit}
-    return sum(seen.rank in held and own_frame(seen) is None and _may_tell(seen) for seen in ranks)
+    those = held if held and found.kind != "mismatch" else {seen.rank for seen in ranks}
+    return sum(seen.rank in those and (own_frame(seen) is None or is_cut(seen)) and _may_tell(seen) for seen in ranks)
 
 
 def _may_tell(seen: RankSeen) -> bool:

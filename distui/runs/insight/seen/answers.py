@@ -25,6 +25,9 @@ MOST_NETWORKS, MOST_ADDRESSES, MOST_SAMPLES = 16, 64, 2
 """Networks of a host, and RAS threads that answer in one; its addresses; answers of one."""
 MOST_SOCKETS = 128
 
+NO_STACKS = "stacks: "
+"""What a reason begins with for which a process did not tell its stacks."""
+
 _RANKS = regex(r"\d{1,7}")
 
 
@@ -147,7 +150,7 @@ class Process:
     unasked: tuple[str, ...] = ()
     """What it did not answer, in words."""
     late: bool = False
-    """Whether that are its stacks, for want of time: asked again it may tell them."""
+    """Whether its stacks did not come, or not all of them, for want of time: asked again it may tell them."""
     inner: int = 0
     """The number that it has itself, in its container."""
 
@@ -270,8 +273,8 @@ def _process(said: Mapping[str, object]) -> Process:
         groups=groups if "groups" in recorder else None,
         stacks=tuple(stack_of(row) for row in rows_of(stacks.get("threads"), 3)),
         unasked=tuple(
-            f"{what}: {text_of(one['why'])}"
-            for what, one in (("collectives", recorder), ("stacks", stacks))
+            f"{what}{text_of(one['why'])}"
+            for what, one in (("collectives: ", recorder), (NO_STACKS, stacks))
             if one.get("why")
         ),
         late=stacks.get("late") is True,

@@ -164,8 +164,17 @@ def own_of(stack: Stack | None) -> Frame | None:
     """The same of one stack."""
     if stack is None:
         return None
-    own = next((frame for frame in stack.frames if not _FOREIGN.search(frame.file)), None)
-    return own or next(iter(stack.frames), None)
+    return _own(stack) or next(iter(stack.frames), None)
+
+
+def is_cut(seen: RankSeen) -> bool:
+    """Whether its calls came in part only, and none of the user's own among them, as from a busy host."""
+    stack = seen.main_stack
+    return seen.late and stack is not None and _own(stack) is None
+
+
+def _own(stack: Stack) -> Frame | None:
+    return next((frame for frame in stack.frames if not _FOREIGN.search(frame.file)), None)
 
 
 def _not_there(seen: RankSeen) -> str:
