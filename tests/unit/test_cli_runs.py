@@ -107,6 +107,22 @@ def test_ps_survives_torn_files(cli: Any, store: RunStore) -> None:
     assert cli("ps", "-a").code == 0
 
 
+def test_a_part_of_a_run_that_was_on_a_host_out_of_reach_is_gone_once_that_one_answers(store: RunStore) -> None:
+    """It was stopped from a machine that knew it by its labels alone, and a host did not answer: it does now."""
+    stored = record(store)
+    part = plan("r1")["tasks"][:1]
+    stored.write_plan(plan("r1") | {"tasks": [part[0] | {"labels": {"distui.tasks": "2"}}]})
+    save_hosts(stored, [Host("h0"), Host("h1")])
+    row = history.stored_row(stored)
+    assert (row.hosts, row.elsewhere, row.unmet) == (("h0",), 1, ("h1",))
+    late = {"h7": Trouble("timeout", "late")}
+    states = [
+        history.joined(found, [row])[0].state
+        for found in (NOTHING, FoundRuns((), {}, frozenset({"h0"})), FoundRuns((), late, NOTHING.answered))
+    ]
+    assert states == ["gone", "unknown", "unknown"]
+
+
 NOTHING = FoundRuns((), {}, frozenset({"h0", "h1"}))
 """What its hosts answer of a run that they do not have."""
 
@@ -136,7 +152,7 @@ def test_a_run_of_which_not_all_hosts_are_recorded_is_not_gone(store: RunStore) 
     stored.write_plan(plan("r1") | {"tasks": [part[0] | {"labels": {"distui.tasks": "2"}}]})
     row = history.stored_row(stored)
     assert (row.hosts, row.elsewhere) == (("h0",), 1)
-    assert history.settled(row, ("h0",)).state == "unknown"
+    assert history.settled(row, ("h0", "h1")).state == "unknown"
     found = cast(FoundRun, SimpleNamespace(hosts=("h1",)))
     assert history._hosts(found, row) == ("h1", "h0")
     assert history._hosts(found, replace(row, elsewhere=0)) == ("h0",)

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.control.controller import RunController
 from distui.runs.ending import next_attempt
+from distui.runs.ending.cleanup import _lost
 from distui.runs.ending.conclude import CLEANED_UP
-from distui.runs.lines.events import AttemptEnded, FailureFound, RankChanged, RunEnded, RunOpened, StopAsked
+from distui.runs.lines.events import (
+    AttemptEnded,
+    Event,
+    FailureFound,
+    Notice,
+    RankChanged,
+    RunEnded,
+    RunOpened,
+    StopAsked,
+)
 from distui.runs.store.end_record import FINAL, end_here, record_of
+from distui.runs.watch.ends import EndsBefore
 from distui.session import Completed
+from distui.spec.hosts.inventory import EngineName
 from fakehosts.hosts import FakeHost
 from fakehosts.runs import Cluster, facts_of, plan_for, two_hosts, until
 
@@ -181,3 +197,20 @@ async def test_a_container_that_a_stranger_removed_is_still_a_failure(cluster: C
     ended = await cluster.drive(controller, remove())
     assert (ended.outcome, ended.exit) == ("failed", 1)
     assert ended.failure is not None and ended.failure.words == "its container was removed by somebody else"
+
+
+@pytest.mark.parametrize(("engine", "its"), [("docker", "its container"), ("process", "its folder")])
+async def test_what_was_removed_is_called_what_it_is(engine: EngineName, its: str) -> None:
+    """A process has no container."""
+    (task, *_) = plan_for("h1").tasks
+    task, said = replace(task, engine=engine), list[Event]()
+
+    async def emit(event: Event) -> None:
+        said.append(event)
+
+    log = SimpleNamespace(read_before=lambda: False, lines_before=lambda: {0: 5})
+    tracker = SimpleNamespace(clock=lambda: 1.0, changed=asyncio.Event())
+    await EndsBefore(cast(Any, tracker), emit).removed(cast(Any, SimpleNamespace(task=task, log=log, cut_off=False)))
+    words = f"rank 0 on h1: {its} was removed before its log was read here: what it said after line 5 is missing"
+    assert [event.text for event in said if isinstance(event, Notice)] == [words]
+    assert f"is lost: {its} was removed before it could be read" in _lost(task)

@@ -94,7 +94,7 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
         known = history.found_row(found, recorded) if found is not None else recorded
         assert known is not None
         answered = {host.name for host in place.hosts if silent is not None and host.name not in silent}
-        row = known if found is not None else _with_start(history.settled(known, answered), place, silent)
+        row = known if found is not None else _with_start(history.settled(known, answered, silent or ()), place, silent)
     ranks = merged(found, place, silent) if left is None or found is not None else []
     if left is not None and left.record is not None:
         ranks = _as_ended(ranks, left.record.ranks)

@@ -14,6 +14,7 @@ from distui.runs.attempt.attempt import Attempt
 from distui.runs.ending.conclude import Others, last_look, others_done
 from distui.runs.lines.events import PhaseBegun
 from distui.runs.task.host_run import HostRun
+from distui.runs.verdict.ends.explain import place_of
 
 LastLook = Callable[[HostRun, frozenset[int]], Awaitable[tuple[frozenset[int], tuple[str, ...]]]]
 """Which tasks of a host are kept beside those that are known, and that in words."""
@@ -80,7 +81,9 @@ async def _ask_again(
     spared = here & seen.unread if seen.known and not seen.others else here
     for task in host.tasks:
         if task.index in spared:
-            message = f"{_log_of(task)} may not be complete where somebody else reads it, so its container is kept"
+            message = (
+                f"{_log_of(task)} may not be complete where somebody else reads it, so {place_of(task.engine)} is kept"
+            )
             await attempt.notice("warning", f"{message}: `distui stop {attempt.plan.run_id}` removes it")
     tasks = [task for task in attempt.plan.tasks if task.index in spared]
     return spared, tuple(
@@ -94,7 +97,7 @@ async def _keep_elsewhere(attempt: Attempt, tasks: frozenset[int]) -> frozenset[
         return frozenset()
     for task in attempt.plan.tasks:
         if task.index in tasks:
-            message = "is not complete where somebody else reads it, so its container is kept"
+            message = f"is not complete where somebody else reads it, so {place_of(task.engine)} is kept"
             name = attempt.plan.run_id
             text = f"{_log_of(task)} {message}: `distui stop {name}` there reads it again, here removes it"
             await attempt.notice("warning", text)
@@ -124,7 +127,9 @@ def _incomplete(task: Task) -> str:
 
 def _lost(task: Task) -> str:
     """The same for a task that somebody removed by then."""
-    return f"{_incomplete(task)}, and the rest of it is lost: its container was removed before it could be read"
+    return (
+        f"{_incomplete(task)}, and the rest of it is lost: {place_of(task.engine)} was removed before it could be read"
+    )
 
 
 def _kept(attempt: Attempt, task: Task) -> str:
@@ -137,7 +142,7 @@ def _kept(attempt: Attempt, task: Task) -> str:
     elif log.error is not None:
         what = f"free some space here, then {what}"
     return (
-        f"{_incomplete(task)}, so its container is kept: {what} and removes it "
+        f"{_incomplete(task)}, so {place_of(task.engine)} is kept: {what} and removes it "
         f"(`distui logs -t {name}` prints it from the host)"
     )
 

@@ -67,6 +67,8 @@ class RunRow:
     """The engine of its tasks, where its hosts were asked for another's: whether they live is not known."""
     elsewhere: int = 0
     """Tasks that are on hosts which are not recorded here, so that `hosts` are not all of them."""
+    unmet: tuple[str, ...] = ()
+    """Hosts that did not answer when it was recorded, where these tasks may be."""
 
     @property
     def stands(self) -> bool:
@@ -141,6 +143,7 @@ def stored_row(stored: StoredRun) -> RunRow:
         stalled=recorded.stalled if followed else None,
         followed=followed,
         elsewhere=recorded.elsewhere,
+        unmet=recorded.unmet,
     )
 
 
@@ -218,7 +221,7 @@ def joined(found: FoundRuns, recorded: Sequence[RunRow]) -> list[RunRow]:
     """All runs, those on the hosts first; one that a host which has not answered may hold is not `gone`."""
     pairs = [(run, next((r for r in recorded if is_of(run, r)), None)) for run in found.runs]
     seen = {row.run for _, row in pairs if row is not None}
-    rest = [settled(r, found.answered) for r in recorded if r.run not in seen]
+    rest = [settled(r, found.answered, found.unreachable) for r in recorded if r.run not in seen]
     return [*(found_row(run, row) for run, row in pairs), *rest]
 
 
@@ -360,10 +363,14 @@ def _since(message: str) -> float | None:
     return _seconds(message.removesuffix(" UTC") + "+00:00")
 
 
-def settled(row: RunRow, answered: Collection[str]) -> RunRow:
+def settled(row: RunRow, answered: Collection[str], silent: Collection[str] = ()) -> RunRow:
     """A run without a result of which no host has a task is gone if all its hosts `answered`; else it may live, on one
     that was not asked, is out of reach or is not recorded, and its state is what is recorded: `unknown`, or `detached`.
+
+    What is not recorded is on hosts that did not answer then. It is gone where these do now, and of all that were asked
+    none is `silent`.
     """
     open_ended = row.state not in ENDED and row.state != "retrying"
-    nowhere = bool(row.hosts) and not row.elsewhere and set(row.hosts) <= set(answered)
+    known = not row.elsewhere or (row.unmet and not silent)
+    nowhere = row.hosts and known and {*row.hosts, *row.unmet} <= set(answered)
     return replace(row, state="gone") if open_ended and nowhere else row

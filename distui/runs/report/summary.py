@@ -21,6 +21,7 @@ from distui.runs.lines.events import RunStalled
 from distui.runs.state.standstill import Standstill
 from distui.runs.store import end_record
 from distui.runs.store.runs import StoredRun
+from distui.runs.store.saved_hosts import saved_hosts
 from distui.whole import whole
 
 FILE = "summary.json"
@@ -51,6 +52,8 @@ class Summary:
     """That it stood still when whoever followed it said so last."""
     elsewhere: int = 0
     """Tasks of it that are on hosts which are not recorded: only a part of the hosts was asked for it."""
+    unmet: tuple[str, ...] = ()
+    """The hosts among those asked that did not answer then, where such tasks may be."""
 
 
 def summary(stored: StoredRun) -> Summary:
@@ -81,12 +84,13 @@ def _made(stored: StoredRun, of: list[list[int]]) -> Summary:
     events = [value for value in stored.events() if is_event(value)]
     opened = next((e for e in events if e.get("type") == "run"), {})
     result, cleaned = _result(stored, events)
+    hosts, elsewhere = tuple(dict.fromkeys(str(t.get("host", "")) for t in tasks)), _elsewhere(tasks)
     newest = next((e.get("type") for e in reversed(events) if e.get("type") in ("run", "attempt", "result")), "")
     return Summary(
         of,
         job=str(plan.get("job") or opened.get("job") or ""),
         owner=str(plan.get("owner") or ""),
-        hosts=tuple(dict.fromkeys(str(t.get("host", "")) for t in tasks)),
+        hosts=hosts,
         ranks=integer(plan.get("world_size")) or len(as_objects(opened.get("ranks"))),
         attempt=integer(plan.get("attempt")) or 1,
         attempts=integer(plan.get("attempts")) or 1,
@@ -96,7 +100,8 @@ def _made(stored: StoredRun, of: list[list[int]]) -> Summary:
         result=result,
         cleaned=cleaned,
         stalled=_stalled(events),
-        elsewhere=_elsewhere(tasks),
+        elsewhere=elsewhere,
+        unmet=tuple(host.name for host in saved_hosts(stored) if host.name not in hosts) if elsewhere else (),
     )
 
 

@@ -10,7 +10,7 @@ from distui.runs.follow.followed import Exited
 from distui.runs.hosts.stop_word import looks_stopped, stop_by
 from distui.runs.lines.events import Event, Failure, FailureFound, Notice, RankChanged
 from distui.runs.state import elastic
-from distui.runs.verdict.ends.explain import as_a_boot, removed
+from distui.runs.verdict.ends.explain import as_a_boot, place_of, removed
 from distui.runs.verdict.evidence import End, corrected
 from distui.runs.verdict.lines.diagnose import exit_words
 from distui.runs.verdict.outcome import RankEnd, Verdict
@@ -18,9 +18,9 @@ from distui.runs.watch.hosts import WatchedHosts
 from distui.runs.watch.track import TaskTrack
 from distui.runs.watch.tracker import RunTracker
 
-UNSEEN = "its container was removed before its end was seen and its log read"
+UNSEEN = "was removed before its end was seen and its log read"
 CUT_OFF = "its start was cut off: nothing of it is there"
-UNREAD = "its container was removed before its log was read here"
+UNREAD = "was removed before its log was read here"
 
 
 def missing(track: TaskTrack) -> Iterator[tuple[int, str]]:
@@ -51,7 +51,7 @@ class EndsBefore:
         track.phase = "removed"
         if not (track.cut_off or track.log.read_before()):
             for rank, what in missing(track):
-                text = f"rank {rank} on {track.task.host}: {UNREAD}: {what}"
+                text = f"rank {rank} on {track.task.host}: {place_of(track.task.engine)} {UNREAD}: {what}"
                 await self._emit(Notice(self._tracker.clock(), "warning", text, track.task.host))
         self._tracker.changed.set()
 
@@ -147,9 +147,10 @@ class WatchedEnds:
     async def _say_unread(self, track: TaskTrack) -> None:
         """How it ended nobody knows, and nobody is to blame; which lines nobody can have any more."""
         task, known = track.task, self._tracker
+        words = f"{place_of(task.engine)} {UNSEEN}"
         for rank, what in missing(track):
-            await self._emit(RankChanged(known.clock(), rank, task.host, "removed", words=UNSEEN))
-            text = f"rank {rank} on {task.host}: {UNSEEN}: {what}"
+            await self._emit(RankChanged(known.clock(), rank, task.host, "removed", words=words))
+            text = f"rank {rank} on {task.host}: {words}: {what}"
             await self._emit(Notice(known.clock(), "warning", text, task.host))
         known.news()
 

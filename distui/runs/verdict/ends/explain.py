@@ -24,6 +24,11 @@ ENGINE_SLACK = 15.0
 """Seconds that an engine may take over stopping its containers before it is seen to be down."""
 
 
+def place_of(engine: str) -> str:
+    """What a task of this engine has on its host, in words."""
+    return "its folder" if engine == "process" else "its container"
+
+
 def removed(engine: str) -> str:
     """In words, that a task of this engine was not there any more."""
     return FOLDER_REMOVED if engine == "process" else REMOVED
