@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,11 +18,16 @@ from distui.cli.printing.loglines import LogOut
 from distui.cli.printing.outlet import Outlet
 from distui.cli.printing.printer import LineWriter, LogView
 from distui.cluster.attach.live_run import Live
+from distui.cluster.attach.places import RunLocation
 from distui.cluster.logs import from_files, from_hosts, of_run
 from distui.cluster.logs.wanted import Wanted
+from distui.cluster.settings import ClusterSettings
+from distui.errors import UsageError
 from distui.facts.host import Trouble
+from distui.plan.labels import TaskLabels
 from distui.runs.follow.followed import Records, Removed
 from distui.runs.follow.resume import ResumePoint
+from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import LogLine, RunEnded, RunOpened
 from distui.runs.lines.text import LONGEST, WholeLines
@@ -29,6 +36,7 @@ from distui.runs.store.journal import Journal
 from distui.runs.store.masking import Mask
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.session import Completed
+from distui.spec.hosts.inventory import Host
 from distui.spec.job.job import RankLayout
 from fakehosts.runs import facts_of, plan_for
 
@@ -264,6 +272,38 @@ async def test_a_rank_that_may_be_on_a_host_that_did_not_answer_is_missing(monke
     out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(ranks=frozenset({5})))
     assert not await of_run._read_hosts(None, live, out, lambda words, _: told.append(words), follow=False, merge=False)  # type: ignore[arg-type]
     assert told[0] == "h2 did not answer; its ranks are missing here"
+
+
+@pytest.mark.parametrize("follow", [True, False])
+async def test_a_rank_on_a_host_that_did_not_answer_is_no_unknown_rank(
+    monkeypatch: pytest.MonkeyPatch, follow: bool
+) -> None:
+    """Only the hosts know the run, and how many ranks it has: another one is refused, one of these is missing."""
+    labels = TaskLabels("r1", 0, (0,), "h1", "j", world_size=2)
+    found = FoundRun("r1", (FoundTask("h1", "c0", labels, {}, True, "running"),))
+    live = Live(found, plan_for("h1"), {"h2": Trouble("timeout", "h2: no answer", "")}, {})
+    told: list[str] = []
+
+    @asynccontextmanager
+    async def connect(_: object) -> AsyncIterator[Any]:
+        yield None
+
+    async def attach(*_: object) -> Live:
+        return live
+
+    monkeypatch.setattr(of_run, "attach", attach)
+
+    async def read(rank: int) -> bool:
+        out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(ranks=frozenset({rank})))
+        place = RunLocation("r1", None, (Host("h1"), Host("h2")))
+        return await of_run.read_run(
+            ClusterSettings({}), connect, place, out, lambda words, _: told.append(words), follow=follow
+        )
+
+    with pytest.raises(UsageError, match="there is no rank 2: the run has ranks 0 to 1"):
+        await read(2)
+    assert not await read(1)
+    assert "h2 did not answer; its ranks are missing here" in told
 
 
 @pytest.mark.parametrize("stamps", [True, False])

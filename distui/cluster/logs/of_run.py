@@ -62,7 +62,7 @@ async def read_run(
                     hint="leave out --stderr",
                 ) from None
             return await read_here(settings, place.stored, out, tell, merge=merge)  # it is all there is
-        out.wanted.refuse_unknown(rank for task in live.plan.tasks for rank in task.ranks)
+        out.wanted.refuse_unknown({*_planned(live), *_unfound(live)})
         out.mask = mask_of(settings, live.plan.secret_names, place.stored)
         for words in out.mask.warnings:
             tell_plain(words) if tell_plain is not None else tell(words, "warning")
@@ -106,8 +106,9 @@ async def _read_hosts(
             hint=f"leave out -f or --merge, or follow it here first: `distui attach {live.plan.run_id}`",
         )
     if follow:
+        gone = _tell_unfound(whole, out, tell)
         await from_hosts.follow(connector, live, out, partial(_say, tell, "info"))
-        return True
+        return out.closed or not (gone or live.unreachable)
     stamps = bool(out.timestamps or out.wanted.until)
     good = await from_hosts.show(connector, live, out, partial(_say, tell, "warning"), stamps=stamps, merge=merge)
     good = not _tell_unfound(whole, out, tell) and good
@@ -133,9 +134,20 @@ def _say(tell: Tell, level: Level, words: str) -> None:
 
 
 def _tell_unfound(live: Live, out: LogSink, tell: Tell) -> bool:
-    """Say which ranks of a run that has ended are on no host, where only the hosts knew of them; whether there are."""
-    planned = {rank for task in live.plan.tasks for rank in task.ranks}
-    unfound = live.found.unfound if live.found is not None and not live.runs else ()
-    if gone := [rank for rank in unfound if rank not in planned and out.wanted.rank(rank)]:
+    """Say which ranks of a run that has ended, or that were asked for, are on no host, where only the hosts knew of
+    them; whether there are.
+    """
+    unfound = _unfound(live) if out.wanted.ranks is not None or not live.runs else []
+    if gone := [rank for rank in unfound if out.wanted.rank(rank)]:
         tell(f"nothing of {named_ranks(gone)} is on the hosts that answered", "warning")
     return bool(gone)
+
+
+def _planned(live: Live) -> set[int]:
+    return {rank for task in live.plan.tasks for rank in task.ranks}
+
+
+def _unfound(live: Live) -> list[int]:
+    """The run's ranks that no host that answered has, where only the hosts know of them."""
+    planned = _planned(live)
+    return [rank for rank in (live.found.unfound if live.found is not None else ()) if rank not in planned]
