@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from distui.runs.hosts.discover import LIST_SECONDS
 from lab.program import LIMIT
 from lab.runs import LET_END, let_end, log_of, until
 
@@ -108,18 +110,28 @@ def test_a_daemon_with_live_restore_is_killed(lab: Any, home: Path, start: Calla
     assert_clean(lab)
 
 
-def test_a_daemon_that_hangs(lab: Any, home: Path, start: Callable[..., Any]) -> None:
-    """A run says that the engine does not answer; a second one is refused in bounded time; after it, all is well."""
+def test_a_daemon_that_hangs(lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path) -> None:
+    """A run says that the engine does not answer; a second one is refused in bounded time; after it, all is well.
+
+    Nor does `exec` of another machine wait for it, in a rank that is elsewhere.
+    """
+    there = Path(lab.ssh_home(tmp_path / "there"))
+    (there / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
     program = start("sleep 3000", "-o", "ndjson", "--log-to", "none")
     read_until(program, "phase", phase="follow")
     lab.host("h2").fault("docker-hang")
     lost = read_until(program, "host", host="h2", state="lost")
+    begun = time.monotonic()
+    said = lab.distui("exec", lost["run"], "--rank", "0", "--", "hostname", home=there)
+    took = time.monotonic() - begun
     second = lab.distui("run", "job.yaml", "--headless", "-y", "--name", "second", home=home)
     lab.host("h2").fault("docker-cont")
     read_until(program, "rank", rank=1, state="running")
     program.signal_group(signal.SIGINT)
     result = rest_of(program)
 
+    assert (said.returncode, said.stdout) == (0, "h1\n"), said.stderr
+    assert took < LIST_SECONDS
     assert "engine does not answer" in lost["reason"]
     assert second.returncode == 3, second.stderr
     assert "h2: the container engine does not answer" in second.stderr

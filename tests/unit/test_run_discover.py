@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from distui.errors import HostCommandError, HostUnreachable
 from distui.monitor.containers import list_containers
 from distui.plan.command import process
 from distui.plan.labels import TaskLabels, task_from_labels
+from distui.runs.hosts import asking, discover
 from distui.runs.hosts.discover import FoundRun, FoundTask, find_runs, list_tasks, rfc3339, run_folder
 from distui.runs.report.history import found_row
 from distui.session import Completed
@@ -92,6 +94,27 @@ async def test_a_host_that_does_not_answer_is_named() -> None:
     assert [t.host for t in found.runs[0].tasks] == ["h1"]
     trouble = found.unreachable["h2"]
     assert (trouble.code, trouble.message, trouble.hint) == ("timeout", "h2 does not answer", "ping h2")
+
+
+@pytest.mark.parametrize(("rank", "hosts"), [(0, ["h1"]), (1, ["h1", "h2"])])
+async def test_where_one_task_is_enough_a_host_that_hangs_is_not_waited_for(
+    rank: int, hosts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is one forgotten that is only slower; what was begun on the one that hangs is closed."""
+    connector, machines = started("h1", "h2", "h3")
+    monkeypatch.setattr(asking, "MORE_SECONDS", 0.3)
+    seconds = {"h2": 0.01 if rank else 600.0, "h3": 600.0}
+
+    async def slowly(run_argv: Any, host: str, *more: Any, **named: Any) -> tuple[FoundTask, ...]:
+        await asyncio.sleep(seconds.get(host, 0.0))
+        return await list_tasks(run_argv, host, *more, **named)
+
+    monkeypatch.setattr(discover, "list_tasks", slowly)
+    async with asyncio.timeout(20):
+        found = await find_runs(connector, [H1, H2, Host("h3")], enough=lambda task: rank in task.labels.ranks)
+    assert [task.host for task in found.runs[0].tasks] == hosts
+    assert (found.unreachable["h3"].code, sorted(found.answered)) == ("timeout", hosts)
+    assert [host.open_sessions for host in machines] == [0, 0, 0]
 
 
 async def test_a_broken_engine_is_no_empty_host() -> None:

@@ -50,15 +50,19 @@ def act(settings: Settings, out: Console, run: str, rank: int | None, tty: bool,
 
 async def _find(settings: Settings, place: places.RunLocation, rank: int | None) -> tuple[Host, FoundTask]:
     """The rank's container. Raises NotFound, ContactLost or UsageError."""
+
+    def has_it(task: FoundTask) -> bool:
+        return task.running and rank in task.labels.ranks
+
     async with wiring.connected(settings, place.hosts) as connector:
         others, silent = place, dict[str, Trouble]()
         if (near := _near(place, rank)) is not None:
             asked, why = await places.find_again(connector, near)
-            if asked is not None and any(task.running and rank in task.labels.ranks for task in asked.tasks):
+            if asked is not None and any(has_it(task) for task in asked.tasks):
                 return near.hosts[0], _task(asked, rank, {})
             silent |= why
             others = replace(place, hosts=tuple(host for host in place.hosts if host.name not in why))
-        asked, why = await places.find(connector, others)
+        asked, why = await places.find(connector, others, has_it)
         silent |= why
         found = await run_there(settings.cluster, connector, place, asked, silent)
     task = _task(found, rank, silent)

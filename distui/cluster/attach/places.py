@@ -17,7 +17,7 @@ from distui.identity import owner
 from distui.plan.model import RunPlan
 from distui.plan.serialize import from_json
 from distui.regex import regex
-from distui.runs.hosts.discover import FoundRun, find_runs
+from distui.runs.hosts.discover import FoundRun, FoundTask, find_runs
 from distui.runs.lines.text import safe
 from distui.runs.report.disputes import disputed
 from distui.runs.report.found import choose
@@ -195,12 +195,13 @@ def open_here(stored: StoredRun | None, unreachable: Collection[str]) -> RunPlan
     return stored_plan(stored) if end_here(stored) is not None or (begun and not unreachable) else None
 
 
-async def find(connector: Connector, place: RunLocation) -> Asked:
-    """The run on its hosts, None when no host that answered has it, and the hosts that did not answer.
+async def find(connector: Connector, place: RunLocation, enough: Callable[[FoundTask], bool] | None = None) -> Asked:
+    """The run on its hosts, None when no host that answered has it, and the hosts that did not answer: also those that
+    hang, where one task is `enough`.
 
     Raises NameTaken where another one that lives has the name of what is recorded here.
     """
-    found, unreachable = await _look(connector, place)
+    found, unreachable = await _look(connector, place, enough)
     if found is not None and not _is_recorded(place, found):
         raise NameTaken(place.run, found)
     return found, unreachable
@@ -212,8 +213,8 @@ async def find_again(connector: Connector, place: RunLocation) -> Asked:
     return found if found is None or _is_recorded(place, found) else None, unreachable
 
 
-async def _look(connector: Connector, place: RunLocation) -> Asked:
-    asked = await find_runs(connector, place.hosts, run=place.run)
+async def _look(connector: Connector, place: RunLocation, enough: Callable[[FoundTask], bool] | None = None) -> Asked:
+    asked = await find_runs(connector, place.hosts, run=place.run, enough=enough)
     answered = {host.name for host in place.hosts} - set(asked.unreachable)
     return choose(asked.named(place.run), place.stored, owner(), answered), asked.unreachable
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import math
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 from distui.errors import HostError
@@ -15,6 +17,9 @@ T = TypeVar("T")
 
 PAUSES = (0.2, 0.5, 1.0)
 """Seconds before each further try."""
+
+MORE_SECONDS = 3.0
+"""How long others have to answer once what was asked for is known: healthy hosts do, also over slow logins."""
 
 PASSING = frozenset({"unknown", "daemon_down"})
 """Classes of failures that may be gone the next time; all others are answers."""
@@ -34,9 +39,16 @@ async def run_with_retries(run_argv: Callable[[Sequence[str]], Awaitable[Complet
 
 
 async def ask_each(
-    connector: Connector, hosts: Iterable[str], ask: Callable[[str, Session], Awaitable[T]]
+    connector: Connector,
+    hosts: Iterable[str],
+    ask: Callable[[str, Session], Awaitable[T]],
+    *,
+    enough: Callable[[Collection[T]], bool] | None = None,
 ) -> tuple[dict[str, T], dict[str, Trouble]]:
-    """What the hosts answer, asked all at once over a session each, and why others could not be asked."""
+    """What the hosts answer, asked all at once over a session each, and why others could not be asked.
+
+    Once the answers are `enough`, hosts that have not answered have MORE_SECONDS left.
+    """
     found: dict[str, T] = {}
     troubles: dict[str, Trouble] = {}
 
@@ -48,5 +60,27 @@ async def ask_each(
             troubles[host] = Trouble(exc.code, exc.message, exc.hint)
 
     names = tuple(hosts)
-    await asyncio.gather(*map(one, names))
-    return {h: found[h] for h in names if h in found}, {h: troubles[h] for h in names if h in troubles}
+    if enough is None:
+        await asyncio.gather(*map(one, names))
+    else:
+        await _until(lambda: enough(found.values()), [asyncio.ensure_future(one(name)) for name in names])
+    late = {h: Trouble("timeout", f"{h}: had not answered when others had") for h in names if h not in found}
+    return {h: found[h] for h in names if h in found}, {h: troubles.get(h, late[h]) for h in names if h in late}
+
+
+async def _until(enough: Callable[[], bool], asking: Collection[asyncio.Future[None]]) -> None:
+    """Wait for all, or MORE_SECONDS from when it is `enough`; what is not done then is cancelled."""
+    waiting, until = set(asking), math.inf
+    try:
+        while waiting and (left := until - time.monotonic()) > 0:
+            done, waiting = await asyncio.wait(
+                waiting, timeout=None if until == math.inf else left, return_when=asyncio.FIRST_COMPLETED
+            )
+            for one in done:
+                one.result()
+            if until == math.inf and enough():
+                until = time.monotonic() + MORE_SECONDS
+    finally:
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)

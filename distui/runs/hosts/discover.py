@@ -180,8 +180,17 @@ class FoundRuns:
         return next((r for r in named if token and r.token == token), next(iter(named), None))
 
 
-async def find_runs(connector: Connector, hosts: Sequence[Host], *, run: str | None = None) -> FoundRuns:
-    """Ask all hosts at once for distui's tasks, of one run or of all."""
+async def find_runs(
+    connector: Connector,
+    hosts: Sequence[Host],
+    *,
+    run: str | None = None,
+    enough: Callable[[FoundTask], bool] | None = None,
+) -> FoundRuns:
+    """Ask all hosts at once for distui's tasks, of one run or of all.
+
+    Where one task is `enough`, a host that hangs is not waited for once that was found.
+    """
     by_name = {host.name: host for host in hosts}
 
     async def ask(name: str, session: Session) -> tuple[FoundTask, ...]:
@@ -189,7 +198,8 @@ async def find_runs(connector: Connector, hosts: Sequence[Host], *, run: str | N
         listed = partial(session.run, timeout=LIST_SECONDS)
         return await list_tasks(listed, name, host.engine, host.engine_command, run=run)
 
-    answers, unreachable = await ask_each(connector, by_name, ask)
+    stops = (lambda found: any(map(enough, chain(*found)))) if enough is not None else None
+    answers, unreachable = await ask_each(connector, by_name, ask, enough=stops)
     tasks: dict[tuple[str, str, str], list[FoundTask]] = {}
     for task in chain(*answers.values()):
         tasks.setdefault((task.labels.run, task.labels.launch, task.labels.owner), []).append(task)
