@@ -30,6 +30,9 @@ _AT = r"(?<=@)(?!sha256:)[A-Za-z][\w-]*(?![\w.-])"
 _DOMAIN = r"(?<![\w.-])(?:[A-Za-z0-9_](?:[\w-]*\w)?\.)+[A-Za-z]{2,}(?![\w-]|\.\w)"
 _REGISTRY = r"(?<![\w./:-])[A-Za-z][\w-]*(?=:\d{2,5}/\w)"
 """One without a domain, before the path of an image."""
+_SERVER = r"(?<=NFS server )[A-Za-z][\w-]*(?![\w.-])|(?<![\w./:-])[A-Za-z][\w-]*(?=:/[^/\s])"
+"""That of an NFS export, without a domain."""
+_BUCKET = r"(?<=\bs3://)[\w-]+(?![\w.-])|(?<=\boss://)[\w-]+(?![\w.-])"
 _SEVERAL = r"(?<![\w.-])[\w.-]*(?:\[[0-9,-]+\][\w.-]*)+"
 """Names of hosts with ranges."""
 
@@ -165,6 +168,8 @@ _BY_FORM = (
     ("user", _LOGIN),
     ("name", _AT),
     ("name", _REGISTRY),
+    ("name", _SERVER),
+    ("name", _BUCKET),
 )
 """What is known by its form, in this order."""
 

@@ -131,6 +131,14 @@ def test_what_only_looks_like_a_name_stays() -> None:
         ("ops@login1.hpc refuses", "user1@name1 refuses"),
         ("keys tried: cardno:000612345678 (agent), alice (work) (agent)", "keys tried: key1 (agent), key2 (agent)"),
         ("git and ubuntu answer; so does rocky", "host1 and ubuntu answer; so does rocky"),
+        (
+            "filer:/exports is reached: can't reach NFS server filer at",
+            "name1:/exports is reached: can't reach NFS server name1 at",
+        ),
+        (
+            "s3://acme-sets/x/ oss://acme-sets https://x/ PATH=/bin:/usr ls:1",
+            "s3://name1/x/ oss://name1 https://x/ PATH=/bin:/usr ls:1",
+        ),
     ],
 )
 def test_logins_keys_of_cards_and_hosts_with_common_names_are_replaced(text: str, without: str) -> None:

@@ -9,7 +9,7 @@ from distui.cli.options import verb
 
 @verb("doctor", "doctor", outputs=("json", "ndjson"))
 @click.argument("sets", metavar="[SET]...", nargs=-1)
-@click.option("--job", metavar="JOB", help="Also check that the job can be planned and its image is there.")
+@click.option("--job", metavar="JOB", help="Also check that the job can be planned, its image and its data.")
 @click.option("--env-file", multiple=True, metavar="F", help="Read variables, and the secrets of --job, from a file.")
 @click.option("--only", multiple=True, metavar="CHECK", help="Only these checks (and login), by their names in --json.")
 @click.option("--skip", multiple=True, metavar="CHECK", help="All but these checks.")

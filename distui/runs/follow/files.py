@@ -32,8 +32,8 @@ be out of reach for a while, or the host too busy for a command. And for how lon
 """
 
 _LOST = "its supervisor vanished without an exit code: killed from outside, or the host rebooted"
-_ALIVE = 'for pid; do [ ! -d "/proc/$pid" ] || echo alive; done'
-"""Prints something where one of these processes is there."""
+_ALIVE = '[ -d /proc/1 ] || echo hidden; for pid; do [ ! -d "/proc/$pid" ] || echo alive; done'
+"""Prints something where one of these processes is there, or may be: /proc may be mounted with `hidepid`."""
 
 _GONE = regex(r"no such (?:container|object)|no container with (?:name|id)", re.IGNORECASE)
 """What podman says where it has no such container; that it misses a file or folder of its own is another thing."""
