@@ -94,6 +94,8 @@ class HostFollower:
         self._sample: Mapping[str, Any] | None = None
         self._sampled = asyncio.Event()
         self._said: set[str] = set()
+        self._refused: set[str] = set()
+        """Why nobody gets in since contact was lost, as far as that was said."""
         self._deaths = 0
         self._refusals = 0
         self._answered = 0.0
@@ -188,10 +190,11 @@ class HostFollower:
         not heal it, and another machine may answer in the host's place.
         """
         if "host" not in self._down:
-            self._said.add(error.message)
+            self._refused.add(error.message)
             await self._contact("host", error.message)
-        elif isinstance(error, HostAuthError | HostKeyError):
-            await self._say(error.message)
+        elif isinstance(error, HostAuthError | HostKeyError) and error.message not in self._refused:
+            self._refused.add(error.message)
+            await self._emit(Note(error.message))
 
     async def _after(self, session: Session, feed: Feed, began: float) -> None:
         """The feed ended: with its connection, or only its helper."""
@@ -399,6 +402,7 @@ class HostFollower:
             await self._emit(Lost(what, reason))
         else:
             self._down.discard(what)
+            self._refused.clear()
             self._rebooted = self._rebooted and not booted
             await self._emit(Back(what, rebooted=booted))
 
