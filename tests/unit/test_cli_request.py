@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ def order(home: Path) -> Any:
     ) -> RunRequest:
         given = {"env_file": flags.pop("env_file")} if "env_file" in flags else {}
         ctx = click.Context(click.Command("run"), obj={**(flags_before or {}), **given})
-        return read_request(settings_of(ctx), job, words, flags)
+        starts = flags.pop("starts", True)
+        return read_request(settings_of(ctx), job, words, flags, starts=starts)
 
     return read
 
@@ -106,6 +108,16 @@ def test_secrets_never_reach_the_job(order: Any, monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("HF_TOKEN")
     with pytest.raises(DistuiError, match="HF_TOKEN"):
         order(env_file=("vars",))
+    planned = order(env_file=("vars",), starts=False)
+    assert (planned.secrets, "KEY" in planned.job.env) == ({"KEY": "k"}, False)
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_a_secret_of_the_data_is_for_a_start(order: Any, starts: bool) -> None:
+    """The client that fetches gets it, and for a plan nothing is fetched."""
+    Path("job.yaml").write_text(JOB + 'data: {d: {url: "s3://b/k", secrets: [NO_SUCH_SECRET], to: /d}}\n')
+    with pytest.raises(DistuiError, match="NO_SUCH_SECRET of job") if starts else nullcontext():
+        assert order(starts=starts).secrets == {}
 
 
 def test_jobs_are_found_by_name(order: Any) -> None:

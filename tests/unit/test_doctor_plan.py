@@ -22,7 +22,6 @@ REASONS = {
     "no build folder": "build: gone\n",
     "no Dockerfile": "build: big\n",
     "build not allowed": "build: ../beside\n",
-    "no secret": "secrets: [NO_SUCH_SECRET]\n",
     "a variable in the image": "image: localhost/${SOME_TAG}:1\n",
 }
 
@@ -67,6 +66,22 @@ def test_what_plan_refuses_is_a_finding(keys: str, cli: Any, fake_hosts: Any, fo
     assert found["do"] in plan.err
     assert "the start is refused" in found["means"]
     assert "hidden-words" not in doctor.out
+
+
+def test_a_secret_without_a_value_keeps_a_job_from_its_start_alone(cli: Any, demo_home: Path) -> None:
+    """`plan` passes it to nobody, and says that a start is refused; `run` does, and `doctor` finds it."""
+    Path("j.yaml").write_text(
+        "version: 1\nname: j\ncommand: [python3, -c, pass]\nhosts: [demo1]\nsecrets: [NO_SUCH_SECRET]\n"
+    )
+    words = "secrets NO_SUCH_SECRET of job j have no value"
+    for dry in (("plan", "j.yaml"), ("run", "j.yaml", "--dry-run")):
+        done = cli(*dry)
+        assert (done.code, "Plan j-" in done.out) == (0, True), done.err
+        assert f"{words}: `distui run` is refused without; export NO_SUCH_SECRET=" in done.err
+    started = cli("run", "j.yaml", "--headless", "-y")
+    assert (started.code, words in started.err) == (2, True)
+    (found,) = failed(cli("doctor", "--job", "j.yaml", "--only", "plan", "--json"))
+    assert words in found["saw"]
 
 
 def test_several_reasons_are_all_told(cli: Any, fake_hosts: Any, folders: Path) -> None:

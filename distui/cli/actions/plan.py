@@ -12,13 +12,14 @@ from distui.cli.runs.launching import prepare
 from distui.cli.runs.planview import show_diff, show_plan, show_problems, tell_images
 from distui.cli.settings import Settings
 from distui.cluster.attach.places import recorded_plan
+from distui.cluster.jobs.secrets import without_value
 from distui.cluster.start.request import RunRequest
 from distui.errors import PlanError
 
 
 def act(settings: Settings, out: Console, job: str | None, full: bool, words: tuple[str, ...], **flags: Any) -> int:
     """See `plan --help`."""
-    request = read_request(settings, job, words, flags)
+    request = read_request(settings, job, words, flags, starts=False)
     return wiring.run_async(dry_run(settings, out, request, full=full, before=flags["diff"]), limit=settings.timeout)
 
 
@@ -34,6 +35,8 @@ async def dry_run(
             show_problems(out, settings, error)
             raise
         await tell_images(connector, out, request.hosts, planned.plan)
+    if (missing := without_value(request.job, request.secrets)) is not None:
+        out.tell(f"{missing.message}: `distui run` is refused without; {missing.hint}", "warning")
     if old is not None:
         show_diff(out, settings, old, planned.plan)
     else:

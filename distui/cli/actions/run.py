@@ -23,7 +23,7 @@ def act(settings: Settings, out: Console, job: str | None, words: tuple[str, ...
     if flags["diff"] is not None and not flags["dry_run"]:
         raise UsageError("--diff shows a plan and starts nothing", hint="add --dry-run, or call `distui plan`")
     if flags["dry_run"]:
-        request = read_request(settings, job, words, flags)
+        request = read_request(settings, job, words, flags, starts=False)
         return wiring.run_async(
             dry_run(settings, out, request, full=False, before=flags["diff"]), limit=settings.timeout
         )

@@ -12,7 +12,7 @@ from distui.cli.jobs.permit import permit
 from distui.cli.settings import Settings
 from distui.cluster.hosts.selection import hosts_of_run
 from distui.cluster.jobs.job_files import job_path
-from distui.cluster.jobs.secrets import code_token, job_secrets
+from distui.cluster.jobs.secrets import code_token, job_secrets, known_secrets
 from distui.cluster.names import run_name
 from distui.cluster.start.request import RunRequest
 from distui.errors import UsageError
@@ -36,13 +36,16 @@ _FLAG_KEYS = {
 
 
 def read_request(
-    settings: Settings, reference: str | None, words: tuple[str, ...], flags: Mapping[str, Any]
+    settings: Settings, reference: str | None, words: tuple[str, ...], flags: Mapping[str, Any], *, starts: bool = True
 ) -> RunRequest:
-    """The run that JOB, `-- WORDS` and the flags ask for. Raises UsageError or SpecError; contacts nothing."""
+    """The run that JOB, `-- WORDS` and the flags ask for. Raises UsageError or SpecError; contacts nothing.
+
+    One that nobody `starts` needs no values of secrets.
+    """
     overrides = _overrides(settings, flags, job_file=reference is not None)
     job = _job(settings, reference, words, overrides)
     permit(settings, job, {override.key for override in overrides})
-    job, secrets = job_secrets(job, settings.environ, settings.env_file)
+    job, secrets = (job_secrets if starts else known_secrets)(job, settings.environ, settings.env_file)
     job, token = code_token(job, settings.environ, settings.env_file)
     found = settings.selection.inventory()
     picks = _picks(settings, found, job, flags.get("nnodes"))

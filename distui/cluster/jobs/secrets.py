@@ -20,20 +20,29 @@ def job_secrets(
 
     Raises UsageError for one without a value, or with one that can't be passed.
     """
-    values = {}
-    missing = []
-    for name in job.all_secrets:
-        if name in from_file:
-            values[name] = from_file[name]
-        elif name in environ:
-            values[name] = environ[name]
-        else:
-            missing.append(name)
-    if missing:
-        raise UsageError(
-            f"secrets {', '.join(missing)} of job {job.name} have no value",
-            hint=f"export {missing[0]}=..., or put it into a file for --env-file",
-        )
+    job, values = known_secrets(job, environ, from_file)
+    if (missing := without_value(job, values)) is not None:
+        raise missing
+    return job, values
+
+
+def without_value(job: Job, values: Mapping[str, str]) -> UsageError | None:
+    """Why the job can't be started, where `values` lack one of its secrets."""
+    missing = [name for name in job.all_secrets if name not in values]
+    if not missing:
+        return None
+    return UsageError(
+        f"secrets {', '.join(missing)} of job {job.name} have no value",
+        hint=f"export {missing[0]}=..., or put it into a file for --env-file",
+    )
+
+
+def known_secrets(
+    job: Job, environ: Mapping[str, str], from_file: Mapping[str, str] = NOTHING
+) -> tuple[Job, dict[str, str]]:
+    """As `job_secrets`, for a plan that is only shown: without those that have no value here."""
+    given = {**environ, **from_file}
+    values = {name: given[name] for name in job.all_secrets if name in given}
     for name, value in values.items():
         if faults := line_faults(name, value):
             raise UsageError(f"secret {name} can't be passed: {faults[0]}")
