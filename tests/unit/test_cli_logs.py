@@ -274,6 +274,22 @@ async def test_a_rank_that_may_be_on_a_host_that_did_not_answer_is_missing(monke
     assert told[0] == "h2 did not answer; its ranks are missing here"
 
 
+async def test_that_another_attempt_may_come_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`logs -f` from the hosts reads the attempt that it found, and ended as if the run were over."""
+    told: list[str] = []
+
+    async def follow(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(from_hosts, "follow", follow)
+    for attempt in (1, 2):
+        labels = TaskLabels("r1", 0, (0,), "h1", "j", attempt=attempt, attempts=2)
+        live = Live(FoundRun("r1", (FoundTask("h1", "c0", labels, {}, True, "running"),)), plan_for("h1"), {}, {})
+        out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted())
+        assert await of_run._read_hosts(None, live, out, lambda words, _: told.append(words), follow=True, merge=False)  # type: ignore[arg-type]
+    assert told == ["that was attempt 1 of 2: if it failed, `distui logs -f r1` shows the next one once that has begun"]
+
+
 @pytest.mark.parametrize("follow", [True, False])
 async def test_a_rank_on_a_host_that_did_not_answer_is_no_unknown_rank(
     monkeypatch: pytest.MonkeyPatch, follow: bool
@@ -414,5 +430,25 @@ async def test_a_log_without_old_lines_is_live_at_once(last: bytes | None, shown
     await viewer._look_at(plan.tasks[0])
     await viewer._take(records(0, ("01", "one"), ("02", "two")))
     assert messages == shown
+    await viewer._take(Removed(0, read=True))
+    assert (messages, viewer.misses) == (["one", "two"], False)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ((), "nothing of rank 0 is on h0 any more"),
+        ((("01", "one"),), "h0: rank 0: removed there before its log was read to its end: lines may be missing here"),
+    ],
+)
+async def test_what_is_removed_before_it_was_read_is_said(lines: tuple[tuple[str, str], ...], words: str) -> None:
+    """By `rm` from elsewhere while `logs -f` reads: it ended with 0, without a word."""
+    plan, told = plan_for("h0"), list[str]()
+    out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted())
+    out.open({0: "h0"}, {}, hold=True)
+    live: Any = SimpleNamespace(plan=plan)
+    viewer = from_hosts._Viewer(FollowedHost(plan.tasks), live, out, told.append)  # type: ignore[arg-type]
+    if lines:
+        await viewer._take(records(0, *lines))
     await viewer._take(Removed(0))
-    assert messages == ["one", "two"]
+    assert (told, viewer.misses) == ([words], True)

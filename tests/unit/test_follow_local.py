@@ -30,7 +30,18 @@ from distui.runs.follow import files as follow_file
 from distui.runs.follow import follower as follower_module
 from distui.runs.follow.containers import LAST_RECORDS
 from distui.runs.follow.feed import HELD, EngineAccess, EngineDown, Feed, get_json
-from distui.runs.follow.followed import Back, Drained, Exited, FollowEvent, FollowTarget, Lost, Note, Records, Sampled
+from distui.runs.follow.followed import (
+    Back,
+    Drained,
+    Exited,
+    FollowEvent,
+    FollowTarget,
+    Lost,
+    Note,
+    Records,
+    Removed,
+    Sampled,
+)
 from distui.runs.follow.follower import HostFollower
 from distui.runs.follow.helper import open_helper
 from distui.runs.follow.resume import Mark, ResumePoint, Seen
@@ -754,7 +765,19 @@ async def test_a_container_that_disappears_is_removed(docker: Docker) -> None:
     taken = Taken()
     async with following(access(docker), taken) as (follower, _):
         await follower.drained()
-    assert taken.names() == ["Removed"]
+    assert taken.story() == [Removed(0)]
+
+
+async def test_a_container_that_is_removed_when_its_log_had_ended_was_read(docker: Docker) -> None:
+    """As whoever else follows the run removes it: no line is missing."""
+    docker.say(b"one\n")
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        await taken.until(lambda: bytes(taken.log) == b"one\n")
+        docker.gone = True
+        docker.end(0)
+        await follower.drained()
+    assert Removed(0, read=True) in taken.story()
 
 
 def last_reads(docker: Docker) -> list[str]:

@@ -153,8 +153,10 @@ def _parted(line: bytes) -> tuple[bytes, bytes]:
 # From now on
 
 
-async def follow(connector: Connector, live: Live, out: LogSink, say: Callable[[str], None]) -> None:
-    """Write what the run prints, exactly once over lost connections, until all its tasks ended or stdout closed."""
+async def follow(connector: Connector, live: Live, out: LogSink, say: Callable[[str], None]) -> bool:
+    """Write what the run prints, exactly once over lost connections, until all its tasks ended or stdout closed; False
+    when a task was removed before all of it was read.
+    """
     out.open(_ranks(live), live.plan.rank_names, hold=True)
     viewers = [_Viewer(HostRun(host, live.plan, connector), live, out, say) for host in live.plan.hosts]
     running = [asyncio.ensure_future(viewer.run()) for viewer in viewers]
@@ -166,6 +168,7 @@ async def follow(connector: Connector, live: Live, out: LogSink, say: Callable[[
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+    return not any(viewer.misses for viewer in viewers)
 
 
 async def _read(running: Sequence[asyncio.Future[None]], out: LogSink) -> None:
@@ -209,6 +212,10 @@ class _Viewer:
         self._stamps: dict[tuple[int, str], str] = {}
         self._old: dict[int, _Old] = {}
         """With -n: of each task that has old lines, where they end."""
+        self._heard: set[int] = set()
+        """Tasks of which something came."""
+        self.misses = False
+        """Whether a task was removed before all of it was read."""
 
     async def run(self) -> None:
         """Until every task is read to its end. Raises HostError when the first connection fails."""
@@ -282,12 +289,15 @@ class _Viewer:
         match event:
             case Records():
                 task = self._tasks[event.task]
+                self._heard.add(event.task)
                 await self._show(task, event.batch)
                 if (old := self._old.get(task.index)) is not None and old.is_over(event.batch):
                     await self._go_live(task)
             case Drained() | Removed():
                 await self._flush(self._tasks[event.task])
                 await self._go_live(self._tasks[event.task])
+                if isinstance(event, Removed) and not event.read:
+                    self._say_removed(self._tasks[event.task])
             case Lost():
                 self._say(f"{self._host.host}: {event.reason}; trying again")
             case Note():
@@ -295,6 +305,15 @@ class _Viewer:
                 self._say(f"{self._host.host}: {whose}{event.text}")
             case _:
                 return
+
+    def _say_removed(self, task: Task) -> None:
+        """Somebody removed it before it was read to its end."""
+        self.misses = True
+        ranks, host = named_ranks(task.ranks), self._host.host
+        if task.index in self._heard:
+            self._say(f"{host}: {ranks}: removed there before its log was read to its end: lines may be missing here")
+        else:
+            self._say(f"nothing of {ranks} is on {host} any more")
 
     async def _show(self, task: Task, batch: Batch) -> None:
         groups: dict[int | None, list[LogLine]] = {}

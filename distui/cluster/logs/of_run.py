@@ -107,8 +107,9 @@ async def _read_hosts(
         )
     if follow:
         gone = _tell_unfound(whole, out, tell)
-        await from_hosts.follow(connector, live, out, partial(_say, tell, "info"))
-        return out.closed or not (gone or live.unreachable)
+        good = await from_hosts.follow(connector, live, out, partial(_say, tell, "info"))
+        _tell_next(live, out, tell)
+        return out.closed or (good and not gone and not live.unreachable)
     stamps = bool(out.timestamps or out.wanted.until)
     good = await from_hosts.show(connector, live, out, partial(_say, tell, "warning"), stamps=stamps, merge=merge)
     good = not _tell_unfound(whole, out, tell) and good
@@ -141,6 +142,14 @@ def _tell_unfound(live: Live, out: LogSink, tell: Tell) -> bool:
     if gone := [rank for rank in unfound if out.wanted.rank(rank)]:
         tell(f"nothing of {named_ranks(gone)} is on the hosts that answered", "warning")
     return bool(gone)
+
+
+def _tell_next(live: Live, out: LogSink, tell: Tell) -> None:
+    """Say that another attempt may come: one is followed, as it was found."""
+    found = live.found
+    if found is not None and found.attempt < found.attempts and not out.closed:
+        which, again = f"attempt {found.attempt} of {found.attempts}", f"`distui logs -f {found.run}`"
+        tell(f"that was {which}: if it failed, {again} shows the next one once that has begun", "info")
 
 
 def _planned(live: Live) -> set[int]:

@@ -357,7 +357,7 @@ class ContainerReader:
     async def _gone(self) -> None:
         async with self._reporting:
             self.done = True
-            await self._emit(Removed(self.task))
+            await self._emit(Removed(self.task, read=self._to_end))
 
     @property
     def _missing(self) -> str:

@@ -151,7 +151,8 @@ class FileReader(ABC):
     async def _done(self, event: FollowEvent) -> None:
         self.done = True
         self.point = replace(self.point, done=True)
-        await self._emit(event if isinstance(event, Removed) else Drained(self.task, self.point))
+        gone = isinstance(event, Removed)
+        await self._emit(Removed(self.task, read=not self._file_gone) if gone else Drained(self.task, self.point))
 
     async def _broken_file(self, error: str, *, complete: bool) -> bool:
         """Somebody cut or replaced the file: go on with the new one from its start. Else it can't be read (yet).

@@ -85,6 +85,8 @@ class Removed:
     """The container or task folder is gone though nobody here removed it; nothing more comes."""
 
     task: int
+    read: bool = False
+    """Whether its log had been read to its end by then."""
 
 
 @frozen
