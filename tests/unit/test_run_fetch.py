@@ -37,7 +37,7 @@ from distui.session import Completed
 from distui.spec.job.job import DataMount, Job
 from fakehosts.hosts import FakeConnector, FakeHost
 from fakehosts.interrupted import interrupt, moments
-from fakehosts.runs import plan_for
+from fakehosts.runs import plan_for, until
 from fakehosts.web import Web
 
 BIG = bytes(range(256)) * 4000
@@ -800,7 +800,7 @@ async def test_a_host_that_is_gone_is_not_waited_for_for_ever(monkeypatch: pytes
         mounts = mounts_of(Job("j", data={"d": DataMount("/d", url="http://w/a")}))
         fetches.append((HostFetch(name, link, plan_for(name).tasks[0], mounts, "/home/u", give_up=0.0), link))
     async with asyncio.timeout(20):
-        for ask in (fetches[1][0].lacking, lambda: fetches[1][0].fetch({"d": "curl"}, {}), fetches[1][0].size):
+        for ask in (fetches[1][0].lacking, lambda: fetches[1][0].fetch({"d": "curl"}, {}), fetches[1][0].so_far):
             with pytest.raises(HostError, match="h2"):
                 await ask()
         known, gone = [await so_far(fetch) for fetch, _ in fetches]
@@ -808,6 +808,39 @@ async def test_a_host_that_is_gone_is_not_waited_for_for_ever(monkeypatch: pytes
         assert gone.startswith("h2 unknown (h2")
         for _, link in fetches:
             await link.close()
+
+
+async def test_what_another_run_fetches_is_waited_for_and_said_to_be(host: Host) -> None:
+    """Before it begins and as it goes on, until it is this run's own turn: that it fetches would not be true."""
+    host.stub("aws", 'touch "$HOME/asked"; while [ ! -e "$HOME/go" ]; do sleep 0.1; done; exit 1')
+    env = {**os.environ, "HOME": str(host.home), "PATH": f"{host.home}:{os.environ['PATH']}"}
+
+    async def run(argv: Sequence[str], **_: Any) -> Completed:
+        done = await asyncio.to_thread(subprocess.run, argv, input=b"", capture_output=True, env=env)
+        return Completed(tuple(argv), done.returncode, done.stdout, done.stderr)
+
+    link: Any = SimpleNamespace(run=run)
+    asked = host.home / "asked"
+    mounts = mounts_of(Job("j", data={"d": DataMount("/d", url="s3://b/k")}))
+    first, second = (
+        HostFetch("h1", link, plan_for("h1").tasks[0], mounts, str(host.home), give_up=0.0) for _ in range(2)
+    )
+    async with asyncio.timeout(60):
+        assert (await first.lacking(), first.busy) == ({"d": "aws"}, set())
+        fetching = asyncio.ensure_future(first.fetch({"d": "aws"}, {}))
+        await until(asked.exists)
+        assert (await second.lacking(), second.busy) == ({"d": "aws"}, {"d"})
+        waiting = asyncio.ensure_future(second.fetch({"d": "aws"}, {}))
+        await until(lambda: second._now is not None)
+        said = await so_far(second)
+        assert said.startswith("h1 ") and said.endswith(" (waiting for another fetch of d)")
+        assert "waiting" not in await so_far(first)
+        asked.unlink()
+        (host.home / "go").touch()
+        await until(asked.exists)
+        assert "waiting" not in await so_far(second)
+        for done in await asyncio.gather(fetching, waiting, return_exceptions=True):
+            assert isinstance(done, HostError)
 
 
 async def test_how_much_a_host_has_fetched(host: Host) -> None:
@@ -829,6 +862,6 @@ async def test_how_much_a_host_has_fetched(host: Host) -> None:
         (path / "data").write_bytes(bytes(size))
     with pytest.raises(HostError, match="the fetch ended without a word, exit 137"):
         await fetch.fetch({"new": "curl"}, {})
-    assert 600_000 <= await fetch.size() < 700_000
+    assert 600_000 <= (await fetch.so_far()).size < 700_000
     folder.with_name(f"{folder.name}.part").rename(folder)
-    assert 600_000 <= await fetch.size() < 700_000
+    assert 600_000 <= (await fetch.so_far()).size < 700_000

@@ -228,16 +228,17 @@ async def test_data_that_several_hosts_lack_alike_is_one_line(
 
 
 async def test_hosts_that_fetch_alike_are_one_line(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which data by which client, with their names."""
+    """Which data by which client, with their names, and for which another run's fetch is waited."""
 
     class Fetch:
         kept: ClassVar[dict[str, str]] = {}
 
         def __init__(self, host: str) -> None:
             self.host = host
+            self.busy = {"e"} if host == "h2" else set[str]()
 
         async def lacking(self) -> dict[str, str]:
-            return {"d": "aws" if self.host == "h2" else "curl"}
+            return {"d": "aws", "e": "aws"} if self.host == "h2" else {"d": "curl"}
 
         async def fetch(self, *_: object) -> None:
             pass
@@ -247,7 +248,8 @@ async def test_hosts_that_fetch_alike_are_one_line(cluster: Cluster, monkeypatch
     mount = Mount("d", "url", url, "/d", "ro", shared=False, fetch=fetch_of(DataMount("/d", url=url)))
     assert (await cluster.run(replace(cluster.plan(), mounts=(mount,)))).exit == 0
     words = [e.detail for e in cluster.of(PhaseBegun) if e.phase == "data"]
-    assert words == ["d", "h[1,3]: fetching d with curl", "h2: fetching d with aws", "is on all hosts"]
+    others = "h2: fetching d with aws; waiting for another fetch of e"
+    assert words == ["d", "h[1,3]: fetching d with curl", others, "is on all hosts"]
 
 
 async def test_hosts_without_python_are_a_warning(cluster: Cluster) -> None:

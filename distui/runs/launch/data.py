@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from distui.amounts import size_words
 from distui.doctor.mounts import prove_mounts
@@ -54,10 +54,7 @@ async def fetch_data(attempt: Attempt) -> None:
         for mount, when in fetch.kept.items():
             text = f"data.{mount}: as it was fetched on {when}; it has no checksum"
             await attempt.notice("info", text, fetch.host)
-    each_fetches = (
-        f"{name}: fetching {', '.join(f'{mount} with {client}' for mount, client in clients.items())}"
-        for name, clients in lacking.items()
-    )
+    each_fetches = (f"{name}: {_begins(clients, fetches[name].busy)}" for name, clients in lacking.items())
     for text in fold_texts(each_fetches, list(lacking)):
         await phase(attempt, "data", text)
     telling = asyncio.create_task(_tell(attempt, [fetches[name] for name in lacking]))
@@ -69,6 +66,14 @@ async def fetch_data(attempt: Attempt) -> None:
         await asyncio.gather(telling, return_exceptions=True)
     raise_errors(done, ExitCode.LAUNCH_FAILED)
     await phase(attempt, "data", "is on all hosts" if lacking else "was on all hosts already")
+
+
+def _begins(clients: Mapping[str, str], busy: Collection[str]) -> str:
+    """What is fetched with which client, and what another fetch is at work on already: that is waited for."""
+    own = [f"{mount} with {client}" for mount, client in clients.items() if mount not in busy]
+    others = [mount for mount in clients if mount in busy]
+    parts = (own and f"fetching {', '.join(own)}", others and f"waiting for another fetch of {', '.join(others)}")
+    return "; ".join(part for part in parts if part)
 
 
 async def _tell(attempt: Attempt, fetches: Sequence[HostFetch]) -> None:
@@ -85,6 +90,8 @@ async def _tell(attempt: Attempt, fetches: Sequence[HostFetch]) -> None:
 async def so_far(fetch: HostFetch) -> str:
     """How much a host has; of one out of reach, that nobody knows it now."""
     try:
-        return f"{fetch.host} {size_words(await fetch.size())}"
+        now = await fetch.so_far()
+        other = f" (waiting for another fetch of {now.waits_for})" if now.waits_for else ""
+        return f"{fetch.host} {size_words(now.size)}{other}"
     except HostError as exc:
         return f"{fetch.host} unknown ({safe(exc.message)})"

@@ -28,7 +28,10 @@ LOST_FOR = 120.0
 _LOOK = """
 d=$1; shift
 if [ -e "$d/data" ]; then echo "had $(tail -n 1 "$d/about" 2>/dev/null)"; exit; fi
-for c in "$@"; do if command -v "$c" >/dev/null; then echo "client $c"; exit; fi; done
+for c in "$@"; do if command -v "$c" >/dev/null; then
+  busy=; [ ! -d "$d.lock" ] || busy=busy
+  echo "client $c $busy"; exit
+fi; done
 """.strip()
 
 
@@ -38,6 +41,18 @@ class There:
 
     when: str | None = None
     client: str = ""
+    busy: bool = False
+    """Whether another fetch of the same data is under way there."""
+
+
+@frozen
+class SoFar:
+    """How far a host is."""
+
+    size: int
+    """Bytes that are there of what is fetched for the run."""
+    waits_for: str = ""
+    """The mount that another fetch works on, which ours waits for."""
 
 
 async def look(run_argv: Runner, mount: Mount, home: str) -> There:
@@ -49,8 +64,8 @@ async def look(run_argv: Runner, mount: Mount, home: str) -> There:
         match line.split():
             case ["had", *when]:
                 return There(safe(" ".join(when))[:60])
-            case ["client", client]:
-                return There(client=mount.fetch.clients[0] if mount.fetch.client_image else client)
+            case ["client", client, *busy]:
+                return There(client=mount.fetch.clients[0] if mount.fetch.client_image else client, busy=bool(busy))
             case _:
                 continue  # what a login shell says
     return There()
@@ -68,7 +83,12 @@ def without_client(mount: Mount) -> tuple[str, str]:
     return message, f"install one there, or name an image with client_image and client in data.{mount.name}"
 
 
-_SIZE = 'for d in "$@"; do [ -d "$d" ] || d=$d.part; du -sk -- "$d" 2>/dev/null; done | cut -f 1'
+# $1 the folder of what is fetched just now, $2 the token of that fetch; then all folders
+_SO_FAR = """
+[ ! -e "$1.lock/owner" ] || [ "$(cat "$1.lock/owner" 2>/dev/null)" = "$2" ] || echo waits
+shift 2
+for d in "$@"; do [ -d "$d" ] || d=$d.part; du -sk -- "$d" 2>/dev/null; done | cut -f 1
+""".strip()
 
 
 class HostFetch:
@@ -86,6 +106,10 @@ class HostFetch:
         self._home = home
         self._fetched: list[Mount] = []
         """What this run fetches, or has fetched."""
+        self._now: tuple[Mount, str] | None = None
+        """What is being fetched, and the token of that fetch."""
+        self.busy: set[str] = set()
+        """Mounts that another fetch was at work on when they were looked for."""
         self.kept: dict[str, str] = {}
         """Mounts that no checksum speaks for and that were here already, with the time when they were fetched."""
 
@@ -99,6 +123,7 @@ class HostFetch:
                 raise self._error(mount, *without_client(mount))
             if there.when is None:
                 found[mount.name] = there.client
+                self.busy |= {mount.name} if there.busy else set()
             elif not mount.fetch.sha256 and not mount.fetch.sums:
                 self.kept[mount.name] = there.when
         return found
@@ -116,7 +141,9 @@ class HostFetch:
         own_user = self._task.engine == "docker"
         argv = contained(argv, self._task.engine_command, fetch, f"{folder}.part", own_user=own_user)
         kind = "folder" if fetch.is_folder else "file"
-        words = (folder, secrets.token_hex(8), mount.source, kind, fetch.sha256.lower(), fetch.sums, *argv)
+        token = secrets.token_hex(8)
+        self._now = mount, token
+        words = (folder, token, mount.source, kind, fetch.sha256.lower(), fetch.sums, *argv)
         done = await self._link.run(
             ("sh", "-c", script(), "distui-fetch", *words),
             input=secret_lines(fetch.secrets, values),
@@ -129,11 +156,14 @@ class HostFetch:
             raise self._error(mount, safe(said[0][:1500]))
         return "fetched" in done.text.split()
 
-    async def size(self) -> int:
-        """Bytes that are here of what this run fetches. A host out of reach is not waited for."""
-        argv = ("sh", "-c", _SIZE, "distui-data", *map(self._folder, self._fetched))
-        done = await self._link.run(argv, give_up=0.0)
-        return sum((whole(word) or 0) * 1024 for word in done.text.split())
+    async def so_far(self) -> SoFar:
+        """How much is here of what this run fetches, and who fetches it. A host out of reach is not waited for."""
+        mount, token = self._now or (None, "")
+        now = self._folder(mount) if mount is not None else ""
+        argv = ("sh", "-c", _SO_FAR, "distui-data", now, token, *map(self._folder, self._fetched))
+        words = (await self._link.run(argv, give_up=0.0)).text.split()
+        size = sum((whole(word) or 0) * 1024 for word in words)
+        return SoFar(size, mount.name if mount is not None and "waits" in words else "")
 
     async def _again(self, argv: Sequence[str]) -> Completed:
         return await self._link.run(argv, idempotent=True, give_up=self._give_up)
