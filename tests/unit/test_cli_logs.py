@@ -274,6 +274,26 @@ async def test_a_rank_that_may_be_on_a_host_that_did_not_answer_is_missing(monke
     assert told[0] == "h2 did not answer; its ranks are missing here"
 
 
+@pytest.mark.parametrize("whole", [True, False])
+async def test_whoever_followed_a_run_is_gone_before_its_end(
+    home: Path, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    """Killed, detached, or on a full disk: `logs -f` ended with 0, as if the run were over."""
+    followed, told = iter([True, True, True]), list[str]()
+    monkeypatch.setattr(StoredRun, "is_followed", property(lambda _: next(followed, False)))
+    stored = RunStore(home / ".local/state/distui").create("r1")
+    journal = Journal(stored)
+    ended = [RunEnded(9.0, "succeeded", 0)] if whole else []
+    journal.write([RunOpened(1.0, "r1", "smoke", "env", None, {0: "h0"}, {0: (0,)}), *ended])
+    journal.close()
+    out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted())
+    place = RunLocation("r1", stored, ())
+    settings = ClusterSettings({})
+    good = await of_run.read_run(settings, pytest.fail, place, out, lambda words, _: told.append(words), follow=True)  # type: ignore[arg-type]
+    words = "is not followed here any more, and its logs here are not whole"
+    assert (good, told) == (whole, [] if whole else [f"r1 {words}: `distui logs -f r1` reads on from its hosts"])
+
+
 async def test_that_another_attempt_may_come_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """`logs -f` from the hosts reads the attempt that it found, and ended as if the run were over."""
     told: list[str] = []

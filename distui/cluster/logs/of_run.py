@@ -49,7 +49,8 @@ async def read_run(
         if follow and place.hosts and not place.stored.is_followed:  # what is followed is what lives under the name
             async with connect(place.hosts) as connector:
                 await places.find(connector, place)
-        return await read_here(settings, place.stored, out, tell, follow=follow, merge=merge)
+        good = await read_here(settings, place.stored, out, tell, follow=follow, merge=merge)
+        return not (follow and _left_early(place, out, tell)) and good
     async with connect(place.hosts) as connector:
         try:
             live = await attach(settings, connector, place)
@@ -85,6 +86,15 @@ async def read_here(
     for words in troubles:
         tell(words, "error")
     return not troubles
+
+
+def _left_early(place: RunLocation, out: LogSink, tell: Tell) -> bool:
+    """Say so where whoever followed the run here is gone before all that it prints was written."""
+    early = not (out.closed or place.is_complete)
+    if early:
+        words = "is not followed here any more, and its logs here are not whole"
+        tell(f"{place.run} {words}: `distui logs -f {place.run}` reads on from its hosts", "warning")
+    return early
 
 
 async def _read_hosts(
