@@ -431,19 +431,36 @@ def test_the_process_engine_needs_no_container(lab: Any, home: Path, distui: Dis
     assert_clean(lab)
 
 
-def test_a_process_whose_folder_was_removed_ends_with_its_run(lab: Any, home: Path, distui: Distui) -> None:
-    """Somebody clears ~/.local/state under a rank: its run fails, and nothing of it lives on there."""
-    hosts = (home / "hosts.yaml").read_text()
-    (home / "hosts.yaml").write_text("version: 1\ndefaults: {docker: process}\nhosts:\n  h[1-2]: {}\n")
-    job = quick(home, '[ "$RANK" = 1 ] && sleep 1 && rm -rf "$DISTUI_TASK_DIR"; sleep 600')
-    try:
-        done = distui("run", job, "--headless", "-y", "-o", "ndjson")
-    finally:
-        (home / "hosts.yaml").write_text(hosts)
+PROCESSES = "version: 1\ndefaults: {docker: process}\nhosts:\n  h[1-2]: {}\n"
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_process_whose_folder_was_removed_ends_with_its_run(lab: Any, home: Path, distui: Distui, keep: bool) -> None:
+    """Somebody clears ~/.local/state under a rank: its run fails, and nothing of it lives on there, or is kept."""
+    (home / "hosts.yaml").write_text(PROCESSES)
+    job = quick(home, '[ "$RANK" = 1 ] && sleep 1 && rm -rf "$DISTUI_TASK_DIR"; sleep 613')
+    done = distui("run", job, "--headless", "-y", "-o", "ndjson", *["--keep"] * keep)
 
     assert done.returncode == 1, done.stdout + done.stderr
     first = result_of(done)["first_failure"]
     assert (first["rank"], first["words"]) == (1, "its folder there was removed by somebody else")
+    if keep:
+        assert "sleep 613" not in lab.hosts[1].out("ps", "-e", "-o", "args=")
+        distui("stop", result_of(done)["run"], "-y")
+    assert_clean(lab)
+
+
+def test_a_process_whose_folder_was_removed_while_nobody_followed_is_stopped(
+    lab: Any, home: Path, distui: Distui
+) -> None:
+    """Its host lists nothing of it any more: whoever knows the plan ends it all the same."""
+    (home / "hosts.yaml").write_text(PROCESSES)
+    done = distui("run", quick(home, "sleep 600"), "-d", "-y", "--name", "cleared")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lab.hosts[0].out("rm", "-rf", "/root/.local/state/distui")
+    done = distui("stop", "cleared", "-y")
+
+    assert "rank 0 on h1: its folder was removed before its end was seen" in done.stdout + done.stderr
     assert_clean(lab)
 
 

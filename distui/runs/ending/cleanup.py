@@ -52,6 +52,8 @@ async def clean_up(attempt: Attempt, elsewhere: Others, *, keep: bool) -> tuple[
     unread |= read_on
     if keep:
         unread = frozenset(t.index for t in attempt.plan.tasks)
+    for host in attempt.hosts.values():  # also those that were gone before anybody here followed the run
+        host.missing |= {task.index for task in host.tasks if attempt.tracker.tracks[task.index].phase == "removed"}
     await attempt.emit(PhaseBegun(attempt.clock(), "cleanup"))
     await _remove_rendezvous(attempt)
     unasked = frozenset() if keep or (attempt.run.adopted and attempt.run.removes_all) else elsewhere.unasked

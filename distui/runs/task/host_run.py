@@ -52,6 +52,14 @@ keeps its folder. A reader ($3) who waits for the run's next attempt leaves it t
 it. Folders above are only removed when empty: on a machine that also runs distui they hold its own runs.
 """
 
+_IS_NO_OTHERS = (
+    folder.TOKEN_IN
+    + """
+for name in launch launched; do [ ! -e "$1/$name" ] || [ "$(token_in "$1/$name")" = "$2" ] || exit 1; done
+"""
+).strip()
+"""Whether the folder of the run ($1), if it is there, is not of another launch than that with the token $2."""
+
 START_TIMEOUT = 120.0
 
 STARTS = 3
@@ -268,18 +276,20 @@ class HostRun(HostAccess):
             await self._delete(left)
             left = await self._but_for(keep)
         if self.first.engine == "process":
-            await self._kill_without_folder(self.missing - keep)
+            await self._kill_without_folder()
         return left
 
-    async def _kill_without_folder(self, missing: frozenset[int]) -> None:
-        """Kill what runs on of processes whose folder somebody removed: a run of which nothing is listed lives there.
+    async def _kill_without_folder(self) -> None:
+        """Kill what runs on of processes whose folder somebody removed: nothing lists it, and nothing of it is kept.
 
         One that has the same place by now, of another launch, is left alone.
         """
-        if missing and not await self.all_tasks():
-            run_dir = await self.run_dir()
+        if not self.missing:
+            return
+        run_dir = await self.run_dir()
+        if (await self.run_repeatable(("sh", "-c", _IS_NO_OTHERS, "sh", run_dir, self.claim.token))).ok:
             await asyncio.gather(
-                *(self.run_repeatable(process.remove(run_dir, index, force=True)) for index in sorted(missing))
+                *(self.run_repeatable(process.remove(run_dir, index, force=True)) for index in sorted(self.missing))
             )
 
     async def _but_for(self, keep: frozenset[int]) -> list[FoundTask]:
