@@ -24,7 +24,7 @@ def command() -> None:
     \b
       distui run job.yaml --headless -y
       distui run job.yaml -H 'node[01-04]' -- --epochs 3     more arguments
-      distui run --headless -H 'node[01-02]' --image IMG -- python train.py
+      distui run -H 'node[01-02]' --image IMG --set code=./ -- python train.py
 
     On a terminal the run's view opens; quitting it leaves the run running unless you ask to stop it. Otherwise,
     and with --headless, stdout holds what the ranks print (`013 node02 | text`), or events with -o ndjson; distui's

@@ -77,11 +77,17 @@ RULES: tuple[tuple[str, Cause], ...] = (
     ),
     (
         r"\[FATAL tini.*exec .* failed: No such file",
-        Cause("the command is not in the image", "check `command:` and the image's PATH"),
+        Cause(
+            "the command is not in the image",
+            "check `command:` and the image's PATH; `code: ./` sends the job's own folder",
+        ),
     ),
     (
         r"can't open file '.*': \[Errno 2\]",
-        Cause("the program's file is not there", "check `volumes:` and `workdir:` on this host"),
+        Cause(
+            "the program's file is not there",
+            "send your folder with `code: ./` (--set code=./), or check `volumes:` and `workdir:` on this host",
+        ),
     ),
     (
         r"with an unsupported type \(<class '[\w.]*\.PerReplica'>\)"
