@@ -76,8 +76,8 @@ class FakeHost:
             raise answer
         return answer(argv) if callable(answer) else answer
 
-    async def run(self, argv: tuple[str, ...]) -> Completed:
-        """One command."""
+    async def run(self, argv: tuple[str, ...], data: bytes = b"") -> Completed:
+        """One command, and its input."""
         if (answer := await self.step(verb_of(argv), argv)) is not None:
             return answer
         match argv:
@@ -118,6 +118,9 @@ class FakeHost:
             case ("sh", "-c", _, "distui-visit", folder, token, reader, act, _, gone, who, *tasks):
                 said = self._visit(folder, token, reader, act, gone, who, tasks)
                 return Completed(argv, 0, said.encode(), b"")
+            case ("sh", "-c", _, "distui-record", folder, token, reader, _, _, _, _, size):
+                assert len(data) == int(size)
+                return Completed(argv, 0, self._record(folder, token, reader, data).encode(), b"")
             case ("sh", "-c", _, "distui-lease", _, claim, _, _, *things):
                 return Completed(argv, 0, self._lease(claim, things).encode(), b"")
             case ("sh", "-c", _, "distui-taken", _, _, *gpus):
@@ -168,15 +171,12 @@ class FakeHost:
             self.files[f"{folder}/next-{reader}"] = b""
         elif act == "carry":
             self.files.setdefault(mark, b"carried\n")
-        elif act in ("leave", "record", "next"):
+        elif act in ("leave", "next"):
             self.files.pop(mark, None)
             self.files |= {f"{folder}/next-{reader}": b""} if act == "next" else {}
             self.files.pop(begins if act == "leave" else "", None)
         elif act == "unread":
             self.files[f"{folder}/unread-{reader}"] = " ".join(tasks).encode()
-        if act == "record":
-            offered = self.files.pop(f"{folder}/.verdict-{reader}")
-            self.files.setdefault(f"{folder}/verdict", offered)
         others = [
             path
             for path in self.files
@@ -192,6 +192,13 @@ class FakeHost:
         return (
             f"{counts}\n{' '.join(unread)}\n{chr(9).join(names)}\n" + self.files.get(f"{folder}/verdict", b"").decode()
         )
+
+    def _record(self, folder: str, token: str, reader: str, verdict: bytes) -> str:
+        """The first verdict stays."""
+        if self._holds(folder, token, over=False):
+            self.files.setdefault(f"{folder}/verdict", verdict)
+            self.files.pop(f"{folder}/reader-{reader}", None)
+        return self._visit(folder, token, reader, "look", "", "", ())
 
     def _begun_by(self, folder: str, reader: str) -> list[str]:
         """The marks of others who begin the run's next attempt."""
@@ -225,7 +232,7 @@ class FakeHost:
 
 def verb_of(argv: Sequence[str]) -> str:
     """Docker's own verb (`ps`, `run` ...), or what else it is: forget, cat, take, hold, lease, taken, free, mark,
-    marks, unmark, visit, folder, home, put, say, reach.
+    marks, unmark, visit, record, folder, home, put, say, reach.
     """
     match tuple(argv):
         case ("docker", verb, *_):
@@ -257,9 +264,9 @@ class FakeSession:
     def host(self) -> str:
         return self._host.name
 
-    async def run(self, argv: Sequence[str], **_: Any) -> Completed:
+    async def run(self, argv: Sequence[str], *, input: bytes = b"", **_: Any) -> Completed:
         self._alive()
-        return await self._host.run(tuple(argv))
+        return await self._host.run(tuple(argv), input)
 
     async def run_script(self, script: str, **_: Any) -> Completed:
         raise AssertionError("no script is sent by a run")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from distui.errors import ExitCode, HostUnreachable, SessionLost
+from distui.errors import ExitCode, HostCommandError, HostUnreachable, SessionLost
 from distui.facts.host import Trouble
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
@@ -24,7 +24,7 @@ from distui.runs.ending.review import _COPIED
 from distui.runs.follow.followed import Back, FollowEvent, Lost
 from distui.runs.hosts.discover import find_runs
 from distui.runs.hosts.folder import Claim, take
-from distui.runs.hosts.readers import WAITERS_IN, Act, Visit, visit, waiters_of
+from distui.runs.hosts.readers import WAITERS_IN, Act, Visit, record, visit, waiters_of
 from distui.runs.lines.events import HostChanged, RankChanged, RunEnded, RunOpened
 from distui.runs.report import history
 from distui.runs.report.found import plan_of
@@ -103,16 +103,15 @@ async def killed_at(cluster: Cluster, controller: RunController, verb: str, code
 
 
 @pytest.mark.parametrize("code", [0, 3])
-@pytest.mark.parametrize("verb", ["visit", "put", "rm", "unmark", "folder"])
+@pytest.mark.parametrize("verb", ["visit", "record", "rm", "unmark", "folder"])
 async def test_a_clean_up_that_was_killed_is_finished_with_the_same_verdict(
     cluster: Cluster, verb: str, code: int
 ) -> None:
     """At every step that removes something the verdict is on the disk; before that, all is there to judge by."""
-    held_up_later = verb in ("visit", "put")
-    controller = await _started_first(cluster) if held_up_later else started(cluster)
+    controller = await _started_first(cluster) if verb == "visit" else started(cluster)
     await killed_at(cluster, controller, verb, code)
     row = history.stored_row(controller.stored)
-    if not held_up_later:
+    if verb not in ("visit", "record"):
         assert (row.state, row.exit, row.cleaned) == (("failed", 1, False) if code else ("succeeded", 0, False))
     ended = await again(cluster, controller)
     assert (ended.outcome, ended.exit, ended.leftovers) == (("failed", 1, ()) if code else ("succeeded", 0, ()))
@@ -351,7 +350,7 @@ async def test_who_leaves_while_another_is_to_judge_records_nothing(
     assert [len(host.containers) for host in cluster.hosts] == [1, 1]
 
 
-@pytest.mark.parametrize(("verb", "hung", "there"), [("visit", 8, True), ("put", 2, True), ("put", 8, False)])
+@pytest.mark.parametrize(("verb", "hung", "there"), [("visit", 8, True), ("record", 2, True), ("record", 8, False)])
 async def test_hosts_that_hang_are_not_waited_for_one_after_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, hung: int, there: bool
 ) -> None:
@@ -450,7 +449,7 @@ async def test_a_roll_back_that_was_killed_is_finished_as_what_it_was(cluster: C
 SECRET = "hunter2-hunter2"
 
 
-@pytest.mark.parametrize("verb", ["put", "rm"])
+@pytest.mark.parametrize("verb", ["record", "rm"])
 async def test_what_is_recorded_has_no_value_of_a_secret(cluster: Cluster, verb: str) -> None:
     """A distui that did not know the value wrote the log, and was killed before the verdict, or wrote that, too."""
     plan = cluster.plan(launch="beef", secrets=("HF_TOKEN",))
@@ -773,10 +772,10 @@ def _once(take: Callable[[str, FollowEvent], Awaitable[None]], condition: Awaita
     return later
 
 
-async def here(argv: Sequence[str]) -> Completed:
+async def here(argv: Sequence[str], data: bytes = b"") -> Completed:
     """Run a command on this machine."""
-    process = await asyncio.create_subprocess_exec(*argv, stdout=-1, stderr=-1)
-    out, err = await process.communicate()
+    process = await asyncio.create_subprocess_exec(*argv, stdin=-1, stdout=-1, stderr=-1)
+    out, err = await process.communicate(data)
     return Completed(tuple(argv), process.returncode or 0, out, err)
 
 
@@ -839,8 +838,8 @@ async def test_who_begins_the_next_attempt_has_a_mark_of_its_own(tmp_path: Path)
 
     assert await counts("aa", "begins") == (0, 0, 0)
     assert await counts("bb", "mark") == (1, 1, 1)
-    (folder / ".verdict-aa").write_text("{}\n")
-    assert await counts("aa", "record") == (1, 0, 0)
+    seen = await record(here, "h1", str(folder), "beef-1", "aa", b"{}\n")
+    assert (seen.others, seen.begins, seen.silent) == (1, 0, 0)
     assert await counts("bb", "look") == (0, 1, 0)
     await counts("aa", "mark")
     assert await counts("bb", "look") == (1, 0, 0)
@@ -850,6 +849,25 @@ async def test_who_begins_the_next_attempt_has_a_mark_of_its_own(tmp_path: Path)
     await counts("aa", "begins")
     os.utime(folder / "begins-aa", (time.time() - 100,) * 2)
     assert await counts("bb", "look") == (1, 0, 0)
+
+
+async def test_a_verdict_is_written_whole_or_not_at_all_and_once(tmp_path: Path) -> None:
+    """A connection may break on the way; who was killed beside the first verdict changes nothing of it later."""
+    folder = tmp_path / "r"
+    await take(here, "h1", str(folder), Claim("ann@desk", 0.0, "beef-1"))
+    before = sorted(path.name for path in folder.iterdir())
+
+    async def breaks(argv: Sequence[str], data: bytes) -> Completed:
+        return await here(argv, data[:-1])
+
+    with pytest.raises(HostCommandError):
+        await record(breaks, "h1", str(folder), "beef-1", "aa", b"{1}\n")
+    assert sorted(path.name for path in folder.iterdir()) == before
+    assert (await record(here, "h1", str(folder), "beef-1", "aa", b"{1}\n")).verdict == "{1}\n"
+    (folder / ".verdict-bb").hardlink_to(folder / "verdict")
+    assert (await record(here, "h1", str(folder), "beef-1", "bb", b"{2}\n")).verdict == "{1}\n"
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*before, "verdict"])
+    assert not (await record(here, "h1", str(folder), "beef-2", "aa", b"{3}\n")).ours
 
 
 async def test_word_of_unread_logs_is_for_others_and_stays(tmp_path: Path) -> None:
@@ -863,8 +881,8 @@ async def test_word_of_unread_logs_is_for_others_and_stays(tmp_path: Path) -> No
 
     assert await seen("a", "unread", (2, 11)) == (frozenset(), "")
     await seen("b", "unread", (5,))
-    (folder / ".verdict-a").write_text("{}\n")
-    assert await seen("a", "record") == ({5}, "{}\n")
+    recorded = await record(here, "h1", str(folder), "beef-1", "a", b"{}\n")
+    assert (recorded.unread, recorded.verdict) == ({5}, "{}\n")
     assert await seen("c", "leave") == ({2, 5, 11}, "{}\n")
     (folder / "unread-a").write_text("x -1 99999999 7\n8")
     assert (await seen("b"))[0] == {7}
@@ -900,5 +918,4 @@ async def test_what_is_no_verdict_is_not_read_and_keeps_nobody_waiting(
     seen = await visit(soon, "h1", str(folder), "beef-1", "a", "unread", (2,))
     assert (seen.ours, seen.others, seen.verdict) == (True, 0, "")
     (folder / "verdict").unlink()
-    (folder / ".verdict-a").write_text("{}\n")
-    assert (await visit(soon, "h1", str(folder), "beef-1", "a", "record")).verdict == "{}\n"
+    assert (await record(here, "h1", str(folder), "beef-1", "a", b"{}\n")).verdict == "{}\n"

@@ -15,7 +15,7 @@ from distui.runs.control.controller import RunController
 from distui.runs.ending import conclude
 from distui.runs.follow.followed import FollowEvent
 from distui.runs.hosts.folder import Claim, take
-from distui.runs.hosts.readers import Act, Visit, visit
+from distui.runs.hosts.readers import Act, Visit, record, visit
 from distui.runs.lines.events import RunEnded
 from distui.runs.store.end_record import FILE
 from distui.session import Completed
@@ -152,10 +152,10 @@ async def never_asked(attempt: int, spent: float, taken: object = None) -> NextA
     raise AssertionError
 
 
-async def here(argv: Sequence[str]) -> Completed:
+async def here(argv: Sequence[str], data: bytes = b"") -> Completed:
     """Run a command on this machine, which may not take long."""
-    process = await asyncio.create_subprocess_exec("timeout", "10", *argv, stdout=-1, stderr=-1)
-    out, err = await process.communicate()
+    process = await asyncio.create_subprocess_exec("timeout", "10", *argv, stdin=-1, stdout=-1, stderr=-1)
+    out, err = await process.communicate(data)
     assert process.returncode != 124
     return Completed(tuple(argv), process.returncode or 0, out, err)
 
@@ -173,8 +173,8 @@ async def test_a_mark_says_who_reads_and_whether_that_goes_on_after_the_end(tmp_
     await seen("cc-wait", "mark", "eve@there")
     assert (folder / "reader-cc-wait").read_text() == ""
     os.utime(folder / "reader-aa", (folder.stat().st_mtime - 5,) * 2)
-    (folder / ".verdict-bb").write_text("{}\n")
-    assert await seen("bb", "record") == (0, {"bob@laptop"}, "{}\n")
+    recorded = await record(here, "h1", str(folder), "beef-1", "bb", b"{}\n")
+    assert (recorded.reading, recorded.names, recorded.verdict) == (0, {"bob@laptop"}, "{}\n")
     await seen("aa", "begins", "bob@laptop")
     await seen("cc-wait", "mark", "eve@there")
     assert await seen("bb") == (1, {"bob@laptop"}, "{}\n")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import socket
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal
 
 from distui.errors import HostCommandError
@@ -23,19 +23,21 @@ from distui.runs.hosts.folder import TOKEN_IN
 from distui.runs.lines.text import safe
 from distui.runs.store.end_record import VERDICT_IN
 from distui.runs.store.runs import StoredRun
+from distui.session import Completed
 from distui.whole import whole
 
-Act = Literal["look", "mark", "begins", "leave", "await", "next", "carry", "record", "unread"]
+Act = Literal["look", "mark", "begins", "leave", "await", "next", "carry", "unread"]
 
 FRESH_MINUTES = 1
 """A mark that was not touched for this long is of a reader that was killed, or is out of reach."""
 
 # $1 folder, $2 the launch's token, $3 the reader's id, $4 what to do, $5 minutes, $6 the id of a reader that is gone,
-# $7 who reads, in words, then tasks. Says how many others read and how many of those may record an end, how many others
-# begin the next attempt and how many of those have not recorded one, and how many who may record an end have touched
-# their mark since somebody has; on the next line the tasks whose logs others have not got, on the next who may record
-# an end, and then what is in the verdict. A link is made once: the first verdict stays. Older `sync` take no files, and
-# sync all. A mark that was carried here holds that word until its reader touches it.
+# $7 who reads, in words, then tasks, or how many bytes of a verdict come in. Says how many others read and how many of
+# those may record an end, how many others begin the next attempt and how many of those have not recorded one, and how
+# many who may record an end have touched their mark since somebody has; on the next line the tasks whose logs others
+# have not got, on the next who may record an end, and then what is in the verdict. A link is made once: the first
+# verdict stays. Older `sync` take no files, and sync all. What a reader that was killed has left beside the verdict may
+# be that one. A mark that was carried here holds that word until its reader touches it.
 _CARRIED = "carried"
 _VISIT = (
     TOKEN_IN
@@ -58,8 +60,11 @@ case $act in
   leave) rm -f -- "$d/reader-$me" "$d/next-$me" "$d/begins-$me" ;;
   unread) printf '%s ' "$@" >"$d/unread-$me" ;;
   record)
-    ln -- "$d/.verdict-$me" "$d/verdict" 2>/dev/null
-    rm -f -- "$d/.verdict-$me" "$d/reader-$me"
+    own=$d/.verdict-$me
+    rm -f -- "$own"
+    if ! cat >"$own" || [ "$(wc -c <"$own")" -ne "$1" ]; then rm -f -- "$own"; exit 5; fi
+    ln -- "$own" "$d/verdict" 2>/dev/null
+    rm -f -- "$own" "$d/reader-$me"
     sync "$d/verdict" "$d" 2>/dev/null || sync ;;
 esac
 others() {
@@ -156,16 +161,35 @@ async def visit(
     gone: str = "",
     who: str = "",
 ) -> Visit:
-    """Look into the folder, and leave or take a mark, let `.verdict-READER` be the verdict if there is none yet, or
-    leave word that the logs of `tasks` are unread. `begins` is the mark of who begins the next attempt. `await` asks
-    for a mark in the next attempt's folder, `next` takes ours as well; `carry` makes that one. A reader that is
-    known to be `gone` counts for nothing. A reader's mark says `who` that is; that of who only waits for
-    the end is empty.
+    """Look into the folder, and leave or take a mark, or leave word that the logs of `tasks` are unread. `begins` is
+    the mark of who begins the next attempt. `await` asks for a mark in the next attempt's folder, `next` takes ours as
+    well; `carry` makes that one. A reader that is known to be `gone` counts for nothing. A reader's mark says `who`
+    that is; that of who only waits for the end is empty.
 
     Safe to repeat. Raises HostError.
     """
     given = (folder, token, reader, act, str(FRESH_MINUTES), gone, "" if reader.endswith("-wait") else who)
-    done = await run_argv(("sh", "-c", _VISIT, "distui-visit", *given, *map(str, tasks)))
+    return _seen(host, folder, await run_argv(("sh", "-c", _VISIT, "distui-visit", *given, *map(str, tasks))))
+
+
+async def record(
+    run_with: Callable[[Sequence[str], bytes], Awaitable[Completed]],
+    host: str,
+    folder: str,
+    token: str,
+    reader: str,
+    verdict: bytes,
+) -> Visit:
+    """Let `verdict` be the run's, unless one is written there already, and take the reader's mark away; what is there
+    then. One command, since at a run's end each is waited for.
+
+    Safe to repeat. Raises HostError; part of a verdict is none.
+    """
+    given = (folder, token, reader, "record", str(FRESH_MINUTES), "", "", str(len(verdict)))
+    return _seen(host, folder, await run_with(("sh", "-c", _VISIT, "distui-record", *given), verdict))
+
+
+def _seen(host: str, folder: str, done: Completed) -> Visit:
     count, _, rest = done.text.partition("\n")
     unread, _, rest = rest.partition("\n")
     names, _, verdict = rest.partition("\n")

@@ -52,9 +52,9 @@ class HostAccess:
         session = await self._connector.connect(self.host)
         self.link = HostLink(self._connector, self.host, session=session)
 
-    async def run_repeatable(self, argv: Sequence[str]) -> Completed:
-        """Run something that may be repeated when the connection breaks under it."""
-        return await self.link.run(argv, idempotent=True, give_up=self.reconnect_timeout)
+    async def run_repeatable(self, argv: Sequence[str], data: bytes = b"") -> Completed:
+        """Run something, with `data` as its input, that may be repeated when the connection breaks under it."""
+        return await self.link.run(argv, input=data, idempotent=True, give_up=self.reconnect_timeout)
 
     async def listed(self, argv: Sequence[str]) -> Completed:
         """Ask what there is. A host that was waited for long enough is asked once more, but not waited for."""
