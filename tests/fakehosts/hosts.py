@@ -118,9 +118,9 @@ class FakeHost:
             case ("sh", "-c", _, "distui-visit", folder, token, reader, act, _, gone, who, *tasks):
                 said = self._visit(folder, token, reader, act, gone, who, tasks)
                 return Completed(argv, 0, said.encode(), b"")
-            case ("sh", "-c", _, "distui-record", folder, token, reader, _, _, _, _, size):
+            case ("sh", "-c", _, "distui-record", folder, token, reader, _, _, gone, _, size):
                 assert len(data) == int(size)
-                return Completed(argv, 0, self._record(folder, token, reader, data).encode(), b"")
+                return Completed(argv, 0, self._record(folder, token, reader, data, gone).encode(), b"")
             case ("sh", "-c", _, "distui-lease", _, claim, _, _, *things):
                 return Completed(argv, 0, self._lease(claim, things).encode(), b"")
             case ("sh", "-c", _, "distui-taken", _, _, *gpus):
@@ -193,12 +193,12 @@ class FakeHost:
             f"{counts}\n{' '.join(unread)}\n{chr(9).join(names)}\n" + self.files.get(f"{folder}/verdict", b"").decode()
         )
 
-    def _record(self, folder: str, token: str, reader: str, verdict: bytes) -> str:
+    def _record(self, folder: str, token: str, reader: str, verdict: bytes, gone: str) -> str:
         """The first verdict stays."""
         if self._holds(folder, token, over=False):
             self.files.setdefault(f"{folder}/verdict", verdict)
             self.files.pop(f"{folder}/reader-{reader}", None)
-        return self._visit(folder, token, reader, "look", "", "", ())
+        return self._visit(folder, token, reader, "look", gone, "", ())
 
     def _begun_by(self, folder: str, reader: str) -> list[str]:
         """The marks of others who begin the run's next attempt."""

@@ -41,6 +41,26 @@ async def test_what_a_host_is_asked_in_a_run(cluster: Cluster) -> None:
     assert [host.logins for host in cluster.hosts] == [1, 1]
 
 
+async def test_a_run_that_others_may_follow_asks_twice_more_at_its_end(cluster: Cluster) -> None:
+    """Beside what else is asked, who reads it; then how it ended is written, and what is there said with that. The
+    first host decides, and what others are given waits for it.
+    """
+    for task, host in enumerate(cluster.hosts):
+        host.engine.exits[task] = 0
+    first = cluster.hosts[0]
+    reached = first.hold("record")
+
+    async def look() -> None:
+        await reached.wait()
+        assert sorted(first.verbs()[-5:]) == sorted([*ENDED, "visit", "record"])
+        assert sorted(cluster.hosts[1].verbs()[-4:]) == sorted([*ENDED, "visit"])
+        first.gates["record"].set()
+
+    ended = await cluster.run(cluster.plan(launch="beef"), look())
+    assert (ended.outcome, cluster.left()) == ("succeeded", [])
+    assert all(Counter(host.verbs())["visit"] == 2 and Counter(host.verbs())["record"] == 1 for host in cluster.hosts)
+
+
 @pytest.mark.parametrize(
     ("held", "asked"),
     [

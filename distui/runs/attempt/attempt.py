@@ -13,6 +13,7 @@ from distui.plan.model import RunPlan
 from distui.runs.attempt.limits import passed
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.attempt.run_context import RunContext
+from distui.runs.hosts.readers import Visit
 from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.seen.quiet import Quiet
 from distui.runs.lines.events import Event, Level, Notice
@@ -66,6 +67,8 @@ class Attempt:
         """Whether somebody else has removed it before its end was all seen here: that one knows how it ended."""
         self.rest = False
         """Whether that is how it was ended while a host was out of reach: what is left there is only stopped now."""
+        self.visits: list[Visit] = []
+        """What was seen in its folder on each host a moment ago, for whoever would look next (`conclude.py`)."""
         self.token = plan.token
         self.hosts = {host: HostRun(host, plan, run.connector) for host in plan.hosts}
 

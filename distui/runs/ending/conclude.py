@@ -52,6 +52,9 @@ LEAVE_SECONDS = 2.0
 
 LOOK_SECONDS = 0.3
 
+NOT_KNOWN = Visit(ours=False, known=False)
+"""Of a host that does not say."""
+
 CLEANED_UP = "it was cleaned up by whoever else followed it while this distui was away: that one knows how it ended"
 """Why nobody here knows how a run ended."""
 
@@ -163,27 +166,32 @@ async def _write_on_hosts(attempt: Attempt, record: EndRecord) -> EndRecord | No
     Hosts that hang cost the same as one that does: all are asked first, side by side, and those that don't answer are
     offered nothing; for those that hang only afterwards there is a time in all.
     """
-    visits = await _visits(attempt, "look")
+    visits = _seen_before(attempt) or await _visits(attempt, "look")
     hosts = [host for host, seen in zip(attempt.hosts.values(), visits, strict=True) if seen.ours]
     found: EndRecord | None = None
+    first, tried = NOT_KNOWN, 0
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(OFFER_SECONDS):
-            while hosts and found is None:
-                found = await _write(attempt, hosts.pop(0), record)
+            while tried < len(hosts) and found is None:
+                first = await _write(attempt, hosts[tried], record)
+                found, tried = _read_on_host(attempt, first.verdict), tried + 1
     if found is None:
         return None
-    others = await asyncio.gather(*(_write(attempt, host, found) for host in hosts))
-    return next((other for other in others if other is not None and other != found and other != record), found)
+    answers = [first, *await asyncio.gather(*(_write(attempt, host, found) for host in hosts[tried:]))]
+    if tried == 1:
+        recorded = dict(zip((host.host for host in hosts), answers, strict=True))
+        attempt.visits = [recorded.get(host, seen) for host, seen in zip(attempt.hosts, visits, strict=True)]
+    others = (_read_on_host(attempt, answer.verdict) for answer in answers[1:])
+    return next((other for other in others if other is not None and other not in (found, record)), found)
 
 
-async def _write(attempt: Attempt, host: HostRun, record: EndRecord) -> EndRecord | None:
+async def _write(attempt: Attempt, host: HostRun, record: EndRecord) -> Visit:
+    """What is in the folder of a host that has taken the verdict."""
     with contextlib.suppress(DistuiError, TimeoutError):
         async with asyncio.timeout(RECORD_SECONDS):
             if host.link.is_up and _may_have(attempt, host):
-                return _read_on_host(
-                    attempt, await host.notes.record(attempt.run.reader, record.text(attempt.plan.run_id))
-                )
-    return None
+                return await host.notes.record(attempt.run.reader, record.text(attempt.plan.run_id), attempt.run.gone)
+    return NOT_KNOWN
 
 
 def _read_on_host(attempt: Attempt, text: str) -> EndRecord | None:
@@ -214,7 +222,18 @@ async def visited(
         async with asyncio.timeout(VISIT_SECONDS):
             if host.link.is_up:
                 return await host.notes.visit(reader or run.reader, act, tasks, run.gone, run.stopped_as)
-    return Visit(ours=False, known=False)
+    return NOT_KNOWN
+
+
+async def visit_all(attempt: Attempt) -> None:
+    """Look into the run's folder on every host beside what else its end is learned from: see `_seen_before`."""
+    attempt.visits = await _visits(attempt, "look")
+
+
+def _seen_before(attempt: Attempt) -> list[Visit]:
+    """What was seen a moment ago, once, where every host said: at a run's end each look is waited for. Else nothing."""
+    visits, attempt.visits = attempt.visits, []
+    return visits if all(seen.known for seen in visits) else []
 
 
 async def _visits(attempt: Attempt, act: Act, tasks: Mapping[str, Iterable[int]] | None = None) -> list[Visit]:
@@ -339,7 +358,9 @@ async def others_done(attempt: Attempt, *, keeps: bool = False) -> Others | None
     Where containers can stay for them (`keeps`), whoever touches a mark still is known to go on; marks of those who
     were killed grow old. None when we are asked to leave while they read, or while a host does not say.
     """
-    visits = await _until(attempt, lambda visits: not _read(visits))
+    visits: list[Visit] | None = _seen_before(attempt)
+    if not visits or _read(visits):
+        visits = await _until(attempt, lambda visits: not _read(visits))
     if visits is not None and any(seen.silent for seen in visits):
         attempt.awaits = False  # it would have read this attempt to its end by now
     if visits and keeps and _judge(visits):
@@ -364,7 +385,7 @@ def _who_reads(visits: Iterable[Visit]) -> str:
 
 async def last_look(attempt: Attempt, host: HostRun) -> Visit:
     """Who reads the run on a host that did not say before: they are waited for now, as those on the others were."""
-    seen = Visit(ours=False, known=False)
+    seen = NOT_KNOWN
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(OTHERS_SECONDS):
             while (seen := await visited(attempt, host)).others:  # noqa: ASYNC110 - it waits for files elsewhere

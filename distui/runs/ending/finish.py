@@ -21,6 +21,7 @@ from distui.runs.ending.conclude import (
     concluded_rest,
     others_done,
     say_unread,
+    visit_all,
 )
 from distui.runs.ending.next_attempt import why_last
 from distui.runs.ending.review import Review, missing_lines, review
@@ -154,7 +155,7 @@ async def _learn(attempt: Attempt) -> None:
     """What is not known yet and can be asked now: who stopped the run, what was removed or restarted."""
     known = attempt.tracker
     known.all_in, known.unfound = True, unfound(attempt.plan)
-    word, _ = await asyncio.gather(_stop_word(attempt), look(attempt))
+    word, _, _ = await asyncio.gather(_stop_word(attempt), look(attempt), visit_all(attempt))
     if word is not None:
         ends = [track.end for track in known.tracks.values() if track.end is not None]
         found = stop_by(word, ends)

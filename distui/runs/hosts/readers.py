@@ -179,13 +179,14 @@ async def record(
     token: str,
     reader: str,
     verdict: bytes,
+    gone: str = "",
 ) -> Visit:
     """Let `verdict` be the run's, unless one is written there already, and take the reader's mark away; what is there
     then. One command, since at a run's end each is waited for.
 
     Safe to repeat. Raises HostError; part of a verdict is none.
     """
-    given = (folder, token, reader, "record", str(FRESH_MINUTES), "", "", str(len(verdict)))
+    given = (folder, token, reader, "record", str(FRESH_MINUTES), gone, "", str(len(verdict)))
     return _seen(host, folder, await run_with(("sh", "-c", _VISIT, "distui-record", *given), verdict))
 
 

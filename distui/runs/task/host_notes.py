@@ -54,15 +54,14 @@ class HostNotes:
         seen = await self.visit("")
         return not seen.ours or read_record(seen.verdict, token) is not None
 
-    async def record(self, reader: str, verdict: str) -> str:
-        """Let `verdict` be the run's, unless another is written here already; returns the one that is.
-
-        "" when the run's folder is gone, or another launch's by now.
+    async def record(self, reader: str, verdict: str, gone: str = "") -> readers.Visit:
+        """Let `verdict` be the run's, unless another is written here already; what is there then. The run's folder may
+        be gone, or another launch's by now.
         """
         if not (token := self._claim.token):
-            return ""
+            return readers.Visit(ours=False)
         folder, data = await self._at.run_dir(), verdict.encode()
-        return (await readers.record(self._at.run_repeatable, self._at.host, folder, token, reader, data)).verdict
+        return await readers.record(self._at.run_repeatable, self._at.host, folder, token, reader, data, gone)
 
     async def say_stopped(self, word: StopWord) -> None:
         """Leave word on the host that somebody stops this run, for whoever follows it. The first word stays, also of
