@@ -88,6 +88,16 @@ def test_ps_lists_what_is_recorded(cli: Any, store: RunStore) -> None:
     assert cli("ps", "-q").out == ""
 
 
+def test_ps_lists_the_run_that_was_started_last_first(cli: Any, store: RunStore) -> None:
+    """Whatever has become of an older one since: one that was attached to, or stopped, was listed above newer ones."""
+    for run, started in (("newer", 200.0), ("newest", 300.0), ("older", 100.0)):
+        journal = Journal(stored := store.create(run))
+        journal.write([RunOpened(started, run, "smoke", "env", None, {0: "h0"}, {0: (0,)}), FAILED])
+        journal.close()
+        os.utime(stored.path, (1e9 - started, 1e9 - started))
+    assert cli("ps", "-a", "-q").out.split() == ["newest", "newer", "older"]
+
+
 def test_ps_of_one_state_shows_ended_runs_too(cli: Any, store: RunStore) -> None:
     """`ps --state failed` needs no -a: who asks for ended runs wants to see them."""
     record(store, "r1", ended=FAILED)

@@ -78,10 +78,12 @@ async def list_runs(
 
 
 def _recorded(settings: ClusterSettings, before: Sequence[RunRow] = ()) -> list[RunRow]:
-    """What is recorded now; what was over `before` is not read again."""
+    """What is recorded now, the run that was started last first; what was over `before` is not read again."""
     over = {row.run: row for row in before if row.over}
     variables = settings.variables
-    return [over.get(one.run_id) or history.shown_row(one, variables) for one in settings.store.all()]
+    known = [(one, over.get(one.run_id) or history.shown_row(one, variables)) for one in settings.store.all()]
+    known.sort(key=lambda pair: pair[0].changed if pair[1].started is None else pair[1].started, reverse=True)
+    return [row for _, row in known]
 
 
 async def _find_all(

@@ -57,6 +57,14 @@ class StoredRun:
         return self.path.name
 
     @property
+    def changed(self) -> float:
+        """When something was last made or removed in the folder; 0 for one that another process has just removed."""
+        try:
+            return self.path.stat().st_mtime
+        except OSError:
+            return 0.0
+
+    @property
     def log_dir(self) -> Path:
         """Where the per-rank logs are."""
         return self.path / "logs"
@@ -300,12 +308,12 @@ class RunStore:
         return run
 
     def all(self) -> tuple[StoredRun, ...]:
-        """Every run recorded here, newest first."""
+        """Every run recorded here, that first in whose folder something was made last."""
         try:
-            found = [(_changed(p), p) for p in self.root.iterdir() if p.is_dir() and _is_ours(p)]
+            found = [StoredRun(p) for p in self.root.iterdir() if p.is_dir() and _is_ours(p)]
         except OSError:
             return ()
-        return tuple(StoredRun(p) for _, p in sorted(found, key=lambda f: f[0], reverse=True))
+        return tuple(sorted(found, key=lambda one: one.changed, reverse=True))
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:
@@ -346,14 +354,6 @@ def _is_ours(path: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _changed(path: Path) -> float:
-    """When a folder last changed; 0 for one that another process has just removed."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 _NO_NAME = regex(r"[/\x00-\x1f\x7f]")
