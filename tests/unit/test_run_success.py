@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from distui.runs.ending import review
+from distui.runs.store.runs import RunStore
 from distui.runs.verdict import success
 from distui.runs.verdict.drift import Drift, Said, compared
 from distui.runs.verdict.success import LastWords, Looked, suspicions, suspicious, unmet
-from distui.spec.job.job import Success
+from distui.spec.job.job import Launcher, Success
+from fakehosts.runs import plan_for
 
 TRACEBACK = ("Traceback (most recent call last):", '  File "t.py", line 3, in <module>', "    raise ValueError(7)")
 
@@ -77,6 +82,19 @@ def test_torchrun_that_leaves_last_is_not_suspicious(last: str) -> None:
     ]
     assert suspicious(["W1126 07:58:01.1 2071 one", *(head + line for line in said)]) is None
     assert suspicious([head + line for line in said[1:]]) is not None
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "command"])
+def test_a_rank_that_torchrun_started_again_is_not_how_it_ended(home: Path, launcher: Launcher) -> None:
+    """What it says of it is the last that it says in a good end. Of a script around one, which ends well, it counts."""
+    plan = plan_for("h1", launcher=launcher)
+    stored = RunStore(home / ".local/state/distui").create("r1")
+    head = "E1128 02:26:54.939000 7 torch/distributed/elastic/multiprocessing/api.py:1002] "
+    stored.node_log(0).write_text(f"{head}failed (exitcode: -9) local_rank: 0 (pid: 20) of binary: /usr/bin/python3\n")
+    found = suspicions([*review._last_words(plan, stored, plan.tasks)])
+    assert [words.partition(",")[0] for words in found] == (
+        [] if launcher == "torchrun" else ["the launcher on h1 ended with exit 0"]
+    )
 
 
 def test_only_the_end_of_a_long_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from distui.runs.lines.text import safe, text_of
 from distui.runs.store.runs import StoredRun
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict.drift import Drift, Said, compared
+from distui.runs.verdict.lines.torchrun import after_rounds
 from distui.runs.verdict.success import LastWords, Looked, suspicions, unmet
 
 READ_BYTES = 16 << 20
@@ -128,7 +129,8 @@ def _last_words(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> Itera
         for rank in task.ranks:
             lines = _lines(stored.rank_log(rank), 1 << 16)[-TAIL_LINES:]
             yield LastWords(rank, task.host, lines, plan.rank_names.get(rank, ""))
-        yield LastWords(None, task.host, _lines(stored.node_log(task.index), 1 << 16)[-TAIL_LINES:])
+        lines = _lines(stored.node_log(task.index), 1 << 16)[-TAIL_LINES:]
+        yield LastWords(None, task.host, after_rounds(lines) if plan.launcher == "torchrun" else lines)
 
 
 def _no_progress(plan: RunPlan, stored: StoredRun) -> Iterator[str]:

@@ -113,6 +113,12 @@ def agent_words(lines: Lines) -> AgentWords:
     return replace(output, ends={**output.ends, **{e.local: e for e in report}}, root=report[-1].local, reported=True)
 
 
+def after_rounds(lines: Sequence[str]) -> Sequence[str]:
+    """What a torchrun that ended well said after it last told of a rank that failed: it started them again then."""
+    told = [number for number, line in enumerate(lines) if _FAILED.search(plain(line))]
+    return lines[told[-1] + 1 :] if told else lines
+
+
 def _heard(report: AgentWords, line: Line) -> AgentWords:
     if found := _CLOSING.search(line.text):
         begun = _begun(report, line) if report.ends or _long_after(report, line) else report
