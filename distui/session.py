@@ -23,6 +23,8 @@ class Completed:
     stderr: bytes
     truncated: bool = False
     """True when output beyond the limit was thrown away."""
+    lingered: float = 0.0
+    """For how many seconds something in the background kept the output open after the command had ended."""
 
     @property
     def ok(self) -> bool:

@@ -35,6 +35,8 @@ class Pipe:
         self, *, mark: str = "", stderr_limit: int = 8192, on_stderr: Callable[[bytes], object] | None = None
     ) -> None:
         self.status: int | None = None
+        self.status_at: float | None = None
+        """When that came, by the loop's clock."""
         self.lost: Exception | None = None
         self.ended = asyncio.Event()
         self.closed = asyncio.Event()
@@ -91,7 +93,7 @@ class Pipe:
 
     def exit_status_received(self, status: int) -> None:
         """The command ended by itself."""
-        self.status = status
+        self.status, self.status_at = status, asyncio.get_running_loop().time()
         self._finished.set()
 
     def exit_signal_received(self, name: str, core_dumped: bool, msg: str, lang: str) -> None:

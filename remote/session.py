@@ -27,6 +27,10 @@ _KILL_TIMEOUT = 5.0
 P = TypeVar("P", bound=Pipe)
 
 
+_LINGERS = 0.5
+"""Seconds after a command's end from which on something else must be what keeps its output open."""
+
+
 class SshSession:
     """`distui.session.Session` over asyncssh. `dial` makes further connections when MaxSessions is small."""
 
@@ -202,7 +206,9 @@ class SshSession:
             raise self._rubbish(pipe)
         status = -1 if pipe.status is None else pipe.status
         stderr = pipe.stderr.value()
-        return Completed(argv, status, out, stderr, truncated=cut or pipe.stderr.truncated)
+        late = asyncio.get_running_loop().time() - pipe.status_at if pipe.status_at is not None else 0.0
+        lingered = late if late > _LINGERS else 0.0
+        return Completed(argv, status, out, stderr, truncated=cut or pipe.stderr.truncated, lingered=lingered)
 
     def _rubbish(self, pipe: Pipe) -> HostCommandError:
         """The mark never came: the login shell did something else than start `sh`."""

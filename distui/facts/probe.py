@@ -109,7 +109,7 @@ async def probe_host(
     text = script(word, host)
     sent_at = clock()
     done = await session.run_script(text, timeout=timeout)
-    received_at = clock()
+    received_at = clock() - done.lingered
     if not done.stdout.strip() and done.error_text:
         raise rubbish(host.name, done.stderr)
     ms = session.connected_ms

@@ -116,6 +116,9 @@ async def test_a_program_in_the_background_that_keeps_the_output_open_is_said(ss
         script = f"sleep 600 & echo $! >{farm.home}/pid"
         with pytest.raises(HostCommandError, match="sh has ended, but its output stays open") as caught:
             await session.run(["sh", "-c", script], timeout=3)
+        late = await session.run(["sh", "-c", "sleep 2 & echo x"])
+        assert late.ok and 1 < late.lingered < 2.5
+        assert (await session.run(["sh", "-c", "sleep 1"])).lingered == 0
         os.kill(int((farm.home / "pid").read_text()), signal.SIGKILL)
         await session.close()
     assert caught.value.code == "command_timeout"

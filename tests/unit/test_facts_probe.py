@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -174,6 +175,19 @@ async def test_each_probe_has_its_own_word() -> None:
     await probe.probe_host(session, Host("n1"))
     first, second = (s.split("N='", 1)[1].split("'", 1)[0] for s in session.scripts)
     assert first != second
+
+
+async def test_an_output_that_stays_open_is_no_wrong_clock() -> None:
+    """Something of a start-up file keeps it open for half a minute after the probe has ended."""
+    session = FakeSession("n1", honest)
+    answer, ticks = session.run_script, iter([1000000000.0, 1000000031.0])
+
+    async def late(script: str, *, timeout: float | None = 60.0, limit: int = 8 << 20) -> Completed:
+        return replace(await answer(script), lingered=30.0)
+
+    session.run_script = late  # type: ignore[method-assign]
+    facts = await probe.probe_host(session, Host("n1"), clock=lambda: next(ticks))
+    assert abs(facts.clock_offset_ms or 0.0) < 1_000
 
 
 async def test_the_clock_is_the_callers() -> None:
