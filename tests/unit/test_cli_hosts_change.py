@@ -122,7 +122,6 @@ def test_the_first_host_makes_the_file(cli: Any) -> None:
         (("add", "bad name"), 2, "bad name"),
         (("add", "x", "--addr", "a{b}"), 2, "means nothing here"),
         (("rm", "node01"), 2, "node01 is part of a range"),
-        (("rm", "node[01-02]"), 2, "big"),
         (("rm", "nobody"), 7, "there is no host 'nobody'"),
     ],
 )
@@ -142,6 +141,31 @@ def test_a_host_is_removed_with_its_line_only(cli: Any) -> None:
     assert cli("hosts", "rm", "gw.lab").code == 0
     assert Path("hosts.yaml").read_text() == HOSTS.replace("  gw.lab: {}\n", "")
     assert Path("hosts.yaml").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize(
+    ("groups", "left", "said"),
+    [
+        ('big: ["node[01-02]", b]', 'big: "node[01-02]"', ", also from @big"),
+        ("big: b  # mine", "big: []  # mine", ", also from @big"),
+        ("big: [a, b, c]\n  one: [b]\n  none: a", "big: [a, c]\n  one: []\n  none: a", ", also from @big, @one"),
+    ],
+)
+def test_a_host_is_removed_from_its_groups_too(cli: Any, groups: str, left: str, said: str) -> None:
+    """As `hosts add --group` puts it there; the group stays, for jobs that name it."""
+    text = f'version: 1\nhosts:\n  "node[01-02]": {{}}\n  a: {{}}\n  b: {{}}\n  c: {{}}\ngroups:\n  {groups}\n'
+    Path("hosts.yaml").write_text(text)
+    done = cli("hosts", "rm", "b")
+    assert (done.code, f"b removed{said}" in done.err) == (0, True), done.err
+    assert Path("hosts.yaml").read_text() == text.replace("  b: {}\n", "").replace(groups, left)
+
+
+def test_a_host_in_a_range_of_a_group_is_not_removed(cli: Any) -> None:
+    """What the range is to be then is for who wrote it."""
+    text = "version: 1\nhosts:\n  n1: {}\n  n2: {}\ngroups:\n  big: n[1-2]\n"
+    Path("hosts.yaml").write_text(text)
+    done = cli("hosts", "rm", "n2")
+    assert (done.code, "groups.big" in done.err, Path("hosts.yaml").read_text()) == (2, True, text)
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,11 @@ def remove(settings: Settings, out: Console, name: str) -> int:
         if found is None:
             raise NotFound(f"there is no host '{name}' in {file.path}", hint="`distui hosts ls` lists them")
         raise UsageError(f"{file.path}: {name} is part of a range", hint="edit the range in the file")
-    file.remove(name)
+    groups = file.remove(name)
     file.save()
-    out.say(f"{file.path}: {name} removed")
+    out.say(
+        f"{file.path}: {name} removed" + (f", also from {', '.join(f'@{group}' for group in groups)}" if groups else "")
+    )
     return 0
 
 

@@ -42,16 +42,25 @@ class InventoryFile:
             raise UsageError(f"{self.path}: {name} is listed already", hint="`distui hosts show` shows it")
         self._set(("hosts", name), settings)
 
-    def remove(self, name: str) -> None:
-        """Take a host out. Raises as `add`."""
+    def remove(self, name: str) -> list[str]:
+        """Take a host out, also of groups that have a word for it alone: which these are. Raises as `add`."""
         self._set(("hosts", name), None)
+        groups = [group for group in self.names("groups") if name in self._words(group)]
+        for group in groups:
+            self._write_group(group, [word for word in self._words(group) if word != name])
+        return groups
 
     def join(self, group: str, name: str) -> None:
         """A host as one more word of a group. Raises as `add`."""
+        self._write_group(group, [*self._words(group), name])
+
+    def _words(self, group: str) -> list[str]:
         found = self._value("groups", group)
         listed = found.items if isinstance(found, Items) else [found]
-        words = [word.text for word in listed if isinstance(word, Scalar) and not is_null(word)]
-        value = scalar(name) if not words else "[" + ", ".join(map(scalar, [*words, name])) + "]"
+        return [word.text for word in listed if isinstance(word, Scalar) and not is_null(word)]
+
+    def _write_group(self, group: str, words: Sequence[str]) -> None:
+        value = scalar(words[0]) if len(words) == 1 else "[" + ", ".join(map(scalar, words)) + "]"
         self._set(("groups", group), value)
 
     def merge(self, found: Imported) -> int:
