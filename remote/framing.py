@@ -84,6 +84,10 @@ class Unframe:
         self.dropped = 0
         """How many bytes came before the mark so far."""
 
+    def expect(self, mark: str) -> None:
+        """Look for another mark from now on, before the first was found."""
+        self._mark = mark.encode() + b" "
+
     def feed(self, data: bytes) -> bytes:
         """What of `data` belongs to the command."""
         if self.found:

@@ -29,6 +29,9 @@ _FIRST_PAUSE = 0.02
 _PATIENCE = 2.0
 """Seconds a command waits for another to end before a further connection is made for it."""
 
+_LEFT_FREE = 2
+"""Places that shells which wait for a command leave to others."""
+
 _MOST_LINKS = 4
 """Connections made out of impatience; streams get as many as they need."""
 
@@ -84,6 +87,19 @@ class Links:
                     link.streams += stream
                     return link
                 impatient = not await self._change()
+
+    def spare(self) -> Link | None:
+        """A place that nobody needs soon, taken; None where there is little room."""
+        link = next((link for link in self._links if link.capacity - link.asked > _LEFT_FREE), None)
+        if link is None or not self.alive:
+            return None
+        link.asked += 1
+        return link
+
+    @property
+    def full(self) -> bool:
+        """Whether whoever wants a channel now waits for another to be closed, or for a further connection."""
+        return not any(link.free for link in self._links)
 
     async def give_back(self, link: Link, *, stream: bool) -> None:
         """The channel is closed, or was never opened."""

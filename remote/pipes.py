@@ -189,7 +189,7 @@ class StderrTail:
     def __init__(self, mark: str, limit: int, on_data: Callable[[bytes], object] | None = None) -> None:
         self.frame = Unframe(mark)
         self.frame.found = not mark
-        self._limit = limit
+        self.limit = limit
         self._on_data = on_data
         self._tail = bytearray()
         self.truncated = False
@@ -200,22 +200,37 @@ class StderrTail:
         self._tail += found
         if found and self._on_data is not None:
             self._on_data(found)
-        if len(self._tail) > 2 * self._limit:
+        if len(self._tail) > 2 * self.limit:
             self._trim()
 
     def value(self) -> bytes:
         """The last `limit` bytes."""
-        if len(self._tail) > self._limit:
+        if len(self._tail) > self.limit:
             self._trim()
         return bytes(self._tail)
 
     def _trim(self) -> None:
         self.truncated = True
-        del self._tail[: -self._limit]
+        del self._tail[: -self.limit]
 
 
 class CommandPipe(Pipe, asyncssh.SSHClientSession[bytes]):
     """The end of an exec channel."""
+
+    waited = False
+    """Whether its shell was there before the command."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the other end still waits for a command, as far as is known here."""
+        return not (self.ended.is_set() or self.closed.is_set() or self._finished.is_set())
+
+    def expect(self, mark: str, stderr_limit: int) -> None:
+        """Take what a command says that is sent to a shell which waited for one."""
+        self.waited = True
+        self.out.expect(mark)
+        self.stderr.frame.expect(mark)
+        self.stderr.limit = stderr_limit
 
 
 class SocketPipe(Pipe, asyncssh.SSHUNIXSession[bytes]):

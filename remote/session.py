@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from distui.remote.links import Dial, Link, Links
 from distui.remote.login.errors import lost, quoted
 from distui.remote.pipes import CommandPipe, Pipe, SocketPipe
 from distui.remote.putting import put_argv
+from distui.remote.spares import Spares
 from distui.session import ByteChannel, Completed
 
 _GRACE = 1.0
@@ -39,6 +41,7 @@ class SshSession:
         self._connected_ms = connected_ms
         self._links = Links(conn, dial)
         self._background: set[asyncio.Task[Any]] = set()
+        self._spares = Spares(self._open_spare)
 
     @property
     def host(self) -> str:
@@ -160,13 +163,19 @@ class SshSession:
     async def _exchange(
         self, argv: tuple[str, ...], mark: str, stdin: bytes, *, timeout: float | None, limit: int
     ) -> Completed:
-        """Open a channel, send `stdin` and its end, read the answer, all within `timeout` seconds."""
-        pipe: CommandPipe | None = None
+        """Send `stdin` and its end to a shell that waits, or one that is started, and read the answer, all within
+        `timeout` seconds.
+        """
+        pipe = self._spares.begin(mark, limit)
+        self._spawn(self._spares.top_up())
         try:
             async with asyncio.timeout(timeout):
-                link, pipe = await self._open_command(lambda: CommandPipe(mark=mark, stderr_limit=limit), stream=False)
-                self._return_when_closed(pipe, link, stream=False)
+                if pipe is None:
+                    pipe = await self._started(mark, limit)
                 out, cut = await self._converse(pipe, stdin, limit)
+                if self._never_began(pipe):
+                    pipe = await self._started(mark, limit)
+                    out, cut = await self._converse(pipe, stdin, limit)
         except TimeoutError as exc:
             error = self._too_slow(argv, pipe, timeout or 0.0)
             await self._end(pipe)
@@ -175,7 +184,39 @@ class SshSession:
             if pipe is not None:
                 self._spawn(self._end(pipe))
             raise
+        finally:
+            self._spares.end()
         return self._completed(argv, pipe, out, cut=cut)
+
+    async def _started(self, mark: str, limit: int) -> CommandPipe:
+        """A shell that is started for this command."""
+        link, pipe = await self._open_command(lambda: CommandPipe(mark=mark, stderr_limit=limit), stream=False)
+        self._return_when_closed(pipe, link, stream=False)
+        return pipe
+
+    async def _open_spare(self) -> CommandPipe | None:
+        """See `Spares`."""
+        link = self._links.spare()
+        if link is None:
+            return None
+        try:
+            pipe = await self._open_on(link, lambda: CommandPipe(mark=framing.new_mark()))
+        except (OSError, asyncssh.Error):
+            self._spares.stop()
+            await self._links.give_back(link, stream=False)
+            return None
+        except asyncio.CancelledError:
+            self._spawn(self._links.give_back(link, stream=False))
+            raise
+        self._return_when_closed(pipe, link, stream=False)
+        return pipe
+
+    def _never_began(self, pipe: CommandPipe) -> bool:
+        """Whether a shell that waited was gone by the time that it was sent a command, and nothing else is."""
+        gone = pipe.waited and not (pipe.out.found or pipe.flooded) and pipe.lost is None and self.alive
+        if gone:
+            self._spares.stop()
+        return gone
 
     async def _converse(self, pipe: CommandPipe, stdin: bytes, limit: int) -> tuple[bytes, bool]:
         """Write and read at once: a command may answer before it has read all of its input."""
@@ -239,6 +280,8 @@ class SshSession:
     async def _open_command(self, factory: Callable[[], P], *, stream: bool) -> tuple[Link, P]:
         """An exec channel on a connection that has room. Waits for room; raises SessionLost, HostCommandError."""
         while True:
+            if self._links.full:
+                self._spares.stop()
             try:
                 link = await self._links.take(stream=stream)
             except ConnectionError as exc:
@@ -246,14 +289,9 @@ class SshSession:
             except HostError as exc:
                 raise self._no_room(exc) from exc
             try:
-                opening = link.conn.create_session(
-                    factory,  # type: ignore[arg-type]
-                    framing.REMOTE_COMMAND,
-                    encoding=None,
-                    request_pty=False,
-                )
-                _, pipe = await self._opened(opening)
+                pipe = await self._open_on(link, factory)
             except asyncssh.ChannelOpenError as exc:
+                self._spares.stop()
                 await self._refused(link, exc, stream=stream)
             except (OSError, asyncssh.Error) as exc:
                 await self._links.give_back(link, stream=stream)
@@ -264,6 +302,18 @@ class SshSession:
             else:
                 self._links.granted(link)
                 return link, pipe
+
+    async def _open_on(self, link: Link, factory: Callable[[], P]) -> P:
+        asked = time.monotonic()
+        opening = link.conn.create_session(
+            factory,  # type: ignore[arg-type]
+            framing.REMOTE_COMMAND,
+            encoding=None,
+            request_pty=False,
+        )
+        _, pipe = await self._opened(opening)
+        self._spares.opened(time.monotonic() - asked)
+        return pipe  # type: ignore[no-any-return]
 
     def _no_room(self, exc: HostError) -> HostCommandError:
         return HostCommandError(

@@ -79,6 +79,10 @@ class Fake:
     refused: list[tuple[str, ...]] = field(default_factory=list)
     open_now: int = 0
     most_open: int = 0
+    ends_unheard: bool = False
+    """Whether its login shells end once they are sent something."""
+    waiting: set[Any] = field(default_factory=set)
+    """The channels whose login shell waits for a command."""
     logins: int = 0
     entering: int = 0
     """Connections whose login is not finished."""
@@ -166,7 +170,16 @@ async def _one_command(fake: Fake, stdin: Any, stdout: Any, stderr: Any) -> None
     if not fake.shell:
         stdout.channel.exit(1)
         return
+    if fake.ends_unheard:
+        await stdin.read(1)
+        stdout.channel.exit(1)
+        return
+    fake.waiting.add(stdout.channel)
     line = await stdin.readline()
+    fake.waiting.discard(stdout.channel)
+    if not line:  # it waited for a command, and none came
+        stdout.channel.exit(1)
+        return
     mark, argv = _understood(line.decode("utf-8", "surrogateescape"))
     for stream in (stdout, stderr):
         stream.write(f"{mark} 4242\n".encode())
