@@ -94,15 +94,12 @@ beat=$!
 
 # what is fetched, and checked
 
-# A folder's client knows which files are whole; what it was just writing, aws as NAME.1a2B3c4D, rclone as
-# NAME.1a2b3c4d.partial, it does not find again. A file that is called so is fetched once more. After a fetch that was
-# killed, or whose machine went down, nobody knows: ossutil takes any file that is there for whole, s5cmd one of the right
-# size, also with holes, and what it was just writing stays beside the others. Only sums tell then.
-x=[0-9a-fA-F] x=$x$x$x$x
-if [ "$kind" = folder ] && [ "$1" != curl ] && { [ -n "$sums" ] || [ ! -e "$part/begun" ]; }; then
-  find "$part" -type f \( -name "*.$x$x" -o -name "*.$x$x.partial" \) -exec rm -f -- {} + 2>/dev/null
-elif [ -z "$sha$sums" ]; then rm -rf -- "$part"
-fi
+# aws and rclone know which files of a folder are whole, and remove what is no more, or was never, in the source. ossutil
+# takes any file that is there for whole, s5cmd one of the right size, also with holes; both leave what is there besides.
+# Without sums these begin again, and so do all after a fetch that was killed, or whose machine went down.
+known=
+case " $* " in *" aws "*|*" rclone "*) [ "$kind" = file ] || [ -e "$part/begun" ] || known=yes;; esac
+[ -n "$sha$sums$known" ] || rm -rf -- "$part"
 said=$(mkdir -p -- "$part" 2>&1) && cd "$part" && said=$({ true >begun; } 2>&1) || fail "$said"
 free() { df -Pk . | awk 'NR == 2 { print $4 }'; }
 size() { if [ -f "$1" ]; then wc -c <"$1"; else echo 0; fi; }

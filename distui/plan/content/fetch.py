@@ -41,7 +41,8 @@ def client_argv(client: str, url: str, fetch: Fetch) -> Argv:
     source = url.rstrip("/")
     match client:
         case "aws" if fetch.is_folder:
-            return ("aws", *_flag("--endpoint-url", fetch), "s3", "sync", "--only-show-errors", f"{source}/", "data/")
+            flags = ("--only-show-errors", "--delete")  # what is left of an earlier fetch, and is not there any more
+            return ("aws", *_flag("--endpoint-url", fetch), "s3", "sync", *flags, f"{source}/", "data/")
         case "aws":
             return ("aws", *_flag("--endpoint-url", fetch), "s3", "cp", "--only-show-errors", source, "data")
         case "s5cmd":
@@ -51,7 +52,7 @@ def client_argv(client: str, url: str, fetch: Fetch) -> Argv:
             what = ("-r", "-f", "-u", f"{source}/", "data/") if fetch.is_folder else ("-f", source, "data")
             return ("ossutil", "cp", *what, *_flag("-e", fetch))
         case "rclone":
-            command = "copy" if fetch.is_folder else "copyto"
+            command = "sync" if fetch.is_folder else "copyto"  # which also removes what is not there any more
             return ("rclone", command, "--retries", "5", _rclone_source(source, fetch), "data")
         case _:
             return ("curl",)
