@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -289,3 +290,11 @@ def test_ranks_of_which_nothing_is_there() -> None:
         FoundRun("r1", (dataclasses.replace(there, labels=dataclasses.replace(labels, world_size=1)),)), None
     )
     assert (whole.state, whole.exit, whole.took, whole.warnings) == ("succeeded", 0, 2.0, ())
+
+
+def test_a_run_took_no_longer_than_since_its_start() -> None:
+    """By our clock, whatever that of its host says."""
+    began = time.time() - 20
+    there = FoundTask("h1", "c0", TaskLabels("r1", 0, (0,), "h1", "j", world_size=1), {}, False, "exited", 0)
+    row = found_row(FoundRun("r1", (dataclasses.replace(there, started=began, finished=began + 10_000),)), None)
+    assert row.took is not None and 20 <= row.took < 60

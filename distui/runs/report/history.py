@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -166,7 +167,8 @@ def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
     runs = found.state in ("running", "partial")
     over = recorded is not None and recorded.state in ENDED and not runs
     started = recorded.started if recorded is not None and recorded.started is not None else found.started
-    took = max(0.0, found.ended_at - started) if found.ended_at is not None and started is not None else None
+    ended_at = min(found.ended_at, time.time()) if found.ended_at is not None else None  # its host's clock may be ahead
+    took = max(0.0, ended_at - started) if ended_at is not None and started is not None else None
     return RunRow(
         run=found.run,
         job=found.job,
