@@ -158,10 +158,24 @@ def _wrong_usage(exc: click.ClickException) -> int:
     words = f"{message[:1].lower()}{message[1:]}" if message[1:2].islower() else message
     ctx = exc.ctx if isinstance(exc, click.UsageError) else None
     see = f"see: {ctx.command_path if ctx else 'distui'} --help"
+    see += _more_to_see(exc, ctx)
     _tell(f"distui: {words}")
     _tell(f"  {see}")
     _show([words, see])
     return ExitCode.USAGE
+
+
+def _more_to_see(exc: click.ClickException, ctx: click.Context | None) -> str:
+    """What helps beside the help: which runs there are, and where the words of a command stand."""
+    import click
+
+    from distui.cli.options import AFTER, COMMAND_WORDS, RUN, Verb
+
+    if isinstance(exc, click.MissingParameter) and exc.param is not None and exc.param.type is RUN:
+        return "; `distui ps -a` lists the runs"
+    takes_words = ctx is not None and isinstance(ctx.command, Verb) and ctx.command.takes_words
+    forgotten = isinstance(exc, click.NoSuchOption) and takes_words and ctx is not None and AFTER not in ctx.meta
+    return f"; {COMMAND_WORDS}" if forgotten else ""
 
 
 def _likely(exc: click.NoSuchOption) -> click.NoSuchOption:

@@ -225,6 +225,9 @@ def add_globals(command: C) -> C:
     return command
 
 
+COMMAND_WORDS = "the words of a command go after `--`"
+
+
 class Verb(click.Command):
     """A verb: its help names its own options only, and words after `--` are kept apart in `ctx.meta[AFTER]`."""
 
@@ -242,7 +245,12 @@ class Verb(click.Command):
             args = args[:at]
             if not self.takes_words:
                 raise click.UsageError(f"`{ctx.command_path}` takes nothing after `--`", ctx)
-        return super().parse_args(ctx, args)
+        ctx.allow_extra_args = self.takes_words
+        left = super().parse_args(ctx, args)
+        if left and not ctx.resilient_parsing:
+            what = "got unexpected extra argument" + "s" * (len(left) > 1)
+            raise click.UsageError(f"{what} ({' '.join(left)}): {COMMAND_WORDS}", ctx)
+        return left
 
     def invoke(self, ctx: click.Context) -> Any:
         """See click; a form of output that it has not is refused before anything is read or done."""

@@ -90,7 +90,7 @@ async def test_the_host_of_a_rank_is_asked_before_the_others(
     async def connected(*_: object) -> AsyncIterator[Any]:
         yield None
 
-    async def find(_: object, place: RunLocation) -> Any:
+    async def find(_: object, place: RunLocation, *enough: object) -> Any:
         asked.append(tuple(host.name for host in place.hosts))
         if asked[-1] == ("h2",) and first == "hangs":
             return None, {"h2": Trouble("command_timeout", "h2: docker did not finish within 15 s", "")}

@@ -172,6 +172,7 @@ async def test_logs_that_are_followed_on_hosts_end(monkeypatch: pytest.MonkeyPat
     class Viewer:
         def __init__(self, host: object, live: object, out: Any, console: object) -> None:
             self.out = out
+            self.misses: tuple[str, ...] = ()
 
         async def run(self) -> None:
             await self.out.lines(0, "n1", [LogLine("stdout", "said")])

@@ -105,6 +105,27 @@ def test_a_mistake_is_one_message_and_exit_2(cli: Any, words: list[str], said: s
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "run -H n1 --image i python train.py",
+            "unexpected extra argument (train.py): the words of a command go after `--`",
+        ),
+        ("exec r1 --rank 0 ls /", "unexpected extra arguments (ls /): the words of a command go after `--`"),
+        ("ssh n1 hostname", "unexpected extra argument (hostname): the words of a command go after `--`"),
+        ("exec r1 ls -a", "see: distui exec --help; the words of a command go after `--`"),
+        ("logs", "see: distui logs --help; `distui ps -a` lists the runs"),
+        ("stop", "see: distui stop --help; `distui ps -a` lists the runs"),
+    ],
+)
+def test_a_slip_of_who_knows_other_tools_tells_what_is_missing(cli: Any, words: str, said: str) -> None:
+    """`docker exec`, `kubectl exec` and `ssh` take a command as it stands."""
+    done = cli(*words.split())
+
+    assert (done.code, said in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize(
     ("words", "meant"),
     [
         ("probe -o jsno", "json"),

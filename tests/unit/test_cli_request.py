@@ -71,6 +71,14 @@ def test_flags_take_the_place_of_job_keys(order: Any) -> None:
     assert found.command == ("python", "train.py", "--lr", "0.1")
 
 
+@pytest.mark.parametrize("name", ["job", "net"])
+def test_a_job_that_is_named_without_its_file(order: Any, name: str) -> None:
+    """By the file's name without its end, or as the job is called, after which its runs are: the file is said."""
+    Path("job.yaml").write_text(JOB.replace("name: ", "name: net # ", 1))
+    with pytest.raises(DistuiError, match=f"{name}: there is no such file, did you mean 'job.yaml'"):
+        order(name)
+
+
 def test_a_job_without_a_file(order: Any) -> None:
     """A command after -- is a job; its name comes from --name or the command."""
     found = order(None, ("python", "train.py"), flags_before={"host": ("node01",)}, image="img", name="Try_1")

@@ -12,7 +12,7 @@ from distui.cli.console import Console, confirm_async
 from distui.cli.jobs.request import env_overrides
 from distui.cli.settings import Settings, env_files
 from distui.cluster.hosts.connecting import ssh_names
-from distui.cluster.jobs.job_files import job_path
+from distui.cluster.jobs.job_files import meant_path
 from distui.cluster.start.checking import Checked, check
 from distui.doctor.bundle import REPLACED, bundle, write_bundle
 from distui.doctor.checks import counts
@@ -92,7 +92,7 @@ def _job(settings: Settings, job: str | None, from_file: Mapping[str, str]) -> J
             raise UsageError("--env-file is about a job", hint="name it: --job JOB")
         return None
     given = env_overrides(from_file)
-    return load_job(job_path(settings.cwd, settings.cluster, job), environ=settings.environ, overrides=given)
+    return load_job(meant_path(settings.cwd, settings.cluster, job), environ=settings.environ, overrides=given)
 
 
 async def _check(

@@ -12,7 +12,7 @@ from typing import Any
 from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.settings import Settings
-from distui.cluster.jobs.job_files import job_faults, job_path, job_paths
+from distui.cluster.jobs.job_files import job_faults, job_paths, meant_path
 from distui.cluster.jobs.job_templates import TEMPLATES, blank_job
 from distui.columns import table
 from distui.errors import Problem, SpecError, UsageError
@@ -54,7 +54,7 @@ def _inventory(settings: Settings, out: Console) -> Inventory | None:
 
 def _read(settings: Settings, reference: str) -> tuple[str, str, tuple[Job, ...]]:
     """A file's path, its text and every job in it, or the one that `file#name` names."""
-    path, name = split_reference(job_path(settings.cwd, settings.cluster, reference))
+    path, name = split_reference(meant_path(settings.cwd, settings.cluster, reference))
     text = read_text(path)
     if name is not None:
         return path, text, (read_job(text, path, environ=settings.environ, name=name),)
@@ -102,7 +102,7 @@ def _row(job: Job, path: Path) -> dict[str, Any]:
 
 def show(settings: Settings, out: Console, job: str) -> int:
     """See `job show --help`."""
-    found = load_job(job_path(settings.cwd, settings.cluster, job), environ=settings.environ)
+    found = load_job(meant_path(settings.cwd, settings.cluster, job), environ=settings.environ)
     keys = (f.name for f in dataclasses.fields(found) if f.name != "image_variables")  # no key of a job
     values = {key: _plain(getattr(found, key)) for key in keys}
     if settings.json:

@@ -11,7 +11,7 @@ from distui.amounts import counted
 from distui.cli.jobs.permit import permit
 from distui.cli.settings import Settings
 from distui.cluster.hosts.selection import hosts_of_run
-from distui.cluster.jobs.job_files import job_path
+from distui.cluster.jobs.job_files import meant_path
 from distui.cluster.jobs.secrets import code_token, job_secrets, known_secrets
 from distui.cluster.names import run_name
 from distui.cluster.start.request import RunRequest
@@ -63,7 +63,7 @@ def _job(settings: Settings, reference: str | None, words: tuple[str, ...], over
                 hint="`distui job new job.yaml` writes a job that runs as it is",
             )
         return job_from_flags(words, overrides=overrides, environ=settings.environ)
-    job = load_job(job_path(settings.cwd, settings.cluster, reference), environ=settings.environ, overrides=overrides)
+    job = load_job(meant_path(settings.cwd, settings.cluster, reference), environ=settings.environ, overrides=overrides)
     if not words:
         return job
     more = f"{job.command} {shlex.join(words)}" if isinstance(job.command, str) else (*job.command, *words)

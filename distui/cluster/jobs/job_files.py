@@ -59,6 +59,23 @@ def job_path(cwd: Path, settings: ClusterSettings, reference: str) -> str:
     return reference
 
 
+def meant_path(cwd: Path, settings: ClusterSettings, reference: str) -> str:
+    """The same of what is to be a job. Raises UsageError for a name that is no file, where one here may be meant."""
+    path = job_path(cwd, settings, reference)
+    name = path.partition("#")[0]
+    if name == "-" or "/" in name or (cwd / name).exists() or (meant := _meant(cwd, settings, name)) is None:
+        return path
+    raise UsageError(f"{name}: there is no such file, did you mean '{meant}'?")
+
+
+def _meant(cwd: Path, settings: ClusterSettings, name: str) -> Path | None:
+    """The file here that is called so but for its `.yaml`, or in which a job is called so."""
+    paths = tuple(job_paths(cwd, settings))
+    if named := next((path for path in paths if path.stem == name), None):
+        return named
+    return next((p for p in paths if any(job.name == name for job in _documents(cwd / p, settings.environ))), None)
+
+
 def job_files(cwd: Path, settings: ClusterSettings) -> tuple[JobFile, ...]:
     """Every job document of ./*.yaml, ./jobs/ and the config folder's jobs/, with its problems."""
     return tuple(job for path in job_paths(cwd, settings) for job in _documents(path, settings.environ))
