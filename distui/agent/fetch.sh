@@ -224,7 +224,8 @@ named() {  # the lines of the sums file: SUM, two characters, NAME; the last one
   [ -z "$none" ] || fail "$sums names no file, so that nothing could be checked by it"
 }
 one() {
-  case $2 in */*) mkdir -p -- "data/${2%/*}";; esac
+  [ ! -d "data/$2" ] || rm -rf -- "data/$2"  # an earlier fetch may have begun other data: a folder here, a file above
+  case $2 in */*) mkdir -p -- "data/${2%/*}" 2>/dev/null || { rm -rf -- "data/${2%%/*}"; mkdir -p -- "data/${2%/*}"; };; esac
   right_file "$url$(printf '%s' "$2" | sed 's/%/%25/g; s/ /%20/g; s/#/%23/g; s/?/%3F/g')" "data/$2" "$1"
 }
 look() { check "data/$2" "$1" "$2"; }

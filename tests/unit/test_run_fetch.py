@@ -369,6 +369,18 @@ def test_a_folder_by_its_sums(host: Host, web: Web) -> None:
     assert found == {**FILES, "SUMS": SUMS}
 
 
+def test_folders_and_files_of_other_data_that_an_earlier_fetch_began(host: Host, web: Web) -> None:
+    """Where the source has a file now there was a folder, and the other way round: they were in the way for ever."""
+    serve(web)
+    data = host.cache / "k.part/data"
+    (data / "a.bin/of").mkdir(parents=True)
+    (data / "sub").write_text("a file")
+    done = host.fetch(f"{web.url}/set/", sums="SUMS")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (host.dir / "data/a.bin").read_bytes() == BIG
+    assert (host.dir / "data/sub/deep/ü").is_file()
+
+
 def test_a_folder_with_one_wrong_file(host: Host, web: Web) -> None:
     """It is named with both sums; the next fetch gets that one only."""
     serve(web)
