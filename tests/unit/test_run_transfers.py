@@ -13,6 +13,7 @@ from distui.errors import HostUnreachable
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.launch import code, data
 from distui.runs.launch.preflight import _comes, name_row
+from distui.runs.task.fetch import SoFar
 
 
 class Told:
@@ -52,14 +53,14 @@ async def test_how_much_data_a_host_has_is_said_again_and_again(monkeypatch: pyt
     """Of a host that can't be asked just now that is said, and it ends nothing."""
     told, sizes = Told(), iter([1_000_000, None, 2_000_000])
 
-    async def size() -> int:
+    async def so_far() -> SoFar:
         if (found := next(sizes, 3_000_000)) is None:
             raise HostUnreachable("h1", "h1 is gone")
-        return found
+        return SoFar(found)
 
     monkeypatch.setattr(data, "phase", told)
     monkeypatch.setattr(data, "SECONDS", 0)
-    fetch = SimpleNamespace(host="h1", size=size)
+    fetch = SimpleNamespace(host="h1", so_far=so_far)
     telling = asyncio.create_task(data._tell(None, [fetch]))  # type: ignore[arg-type, list-item]
     async with asyncio.timeout(60):
         texts = [await told.texts.get() for _ in range(4)]

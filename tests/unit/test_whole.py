@@ -89,7 +89,7 @@ async def test_no_number_on_a_host(bad: str) -> None:
         await readers.visit(says(f"0 0 0 0 {bad}\n\n"), "h", "f", "t", "r")
     assert (await readers.visit(says(f"2 1 1 0 0\n1 {bad} 7\n"), "h", "f", "t", "r")).unread == {1, 7}
     link = cast("Any", SimpleNamespace(run=says(f"3 {bad}x\n {bad}")))
-    assert await HostFetch("h", link, plan_for("h").tasks[0], [], "/h", give_up=0.0).size() == 3 * 1024
+    assert (await HostFetch("h", link, plan_for("h").tasks[0], [], "/h", give_up=0.0).so_far()).size == 3 * 1024
     session = cast("Any", SimpleNamespace(run=says(f"{bad} x\n")))
     assert await remains._folder(session, "h", "r") == []
 
