@@ -126,7 +126,7 @@ async def conclude(attempt: Attempt, ended: RunEnded) -> RunEnded | None:
     What may yet become known is not recorded. None when we are asked to leave before somebody who knows more than we do
     has said whether it succeeded.
     """
-    record = None
+    record, before = None, _seen_before(attempt)  # what follows may take a while: nothing older is left to others
     if ended.outcome == "succeeded" and attempt.plan.unchecked:
         await _checked_elsewhere(attempt)
         if attempt.run.requests.detach:
@@ -135,7 +135,7 @@ async def conclude(attempt: Attempt, ended: RunEnded) -> RunEnded | None:
     if ended.outcome in FINAL or (ended.outcome == "unknown" and _nothing_more(attempt)):
         names = attempt.plan.secret_names
         record = record_of(attempt.token, attempt.plan.owner, attempt.run.mask.event(ended), attempt.state, names)
-        record = await _write_on_hosts(attempt, record) or record
+        record = await _write_on_hosts(attempt, record, before) or record
     else:
         record = await _on_hosts(attempt)
     if record is None:
@@ -160,13 +160,13 @@ async def concluded(attempt: Attempt, record: EndRecord) -> RunEnded:
     return replace(record.ended, log_dir=str(attempt.run.stored.log_dir))
 
 
-async def _write_on_hosts(attempt: Attempt, record: EndRecord) -> EndRecord | None:
+async def _write_on_hosts(attempt: Attempt, record: EndRecord, before: list[Visit]) -> EndRecord | None:
     """Offer it to the hosts: the first that answers decides whose it is, and the others are given that one.
 
     Hosts that hang cost the same as one that does: all are asked first, side by side, and those that don't answer are
     offered nothing; for those that hang only afterwards there is a time in all.
     """
-    visits = _seen_before(attempt) or await _visits(attempt, "look")
+    visits = before or await _visits(attempt, "look")
     hosts = [host for host, seen in zip(attempt.hosts.values(), visits, strict=True) if seen.ours]
     found: EndRecord | None = None
     first, tried = NOT_KNOWN, 0
