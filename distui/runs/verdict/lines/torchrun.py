@@ -114,9 +114,9 @@ def agent_words(lines: Lines) -> AgentWords:
 
 
 def after_rounds(lines: Sequence[str]) -> Sequence[str]:
-    """What a torchrun that ended well said after it last told of a rank that failed: it started them again then."""
-    told = [number for number, line in enumerate(lines) if _FAILED.search(plain(line))]
-    return lines[told[-1] + 1 :] if told else lines
+    """What a torchrun that ended well said after it last reported a rank that failed: it started them again then."""
+    failed = [number for number, line in enumerate(lines) if _FAILED.search(plain(line))]
+    return lines[failed[-1] + 1 :] if failed else lines
 
 
 def _heard(report: AgentWords, line: Line) -> AgentWords:
