@@ -16,6 +16,7 @@ from distui.spec.yaml.files import read_text
 from distui.spec.yaml.nodes import Node, Scalar, Source, Table, node_at
 from distui.spec.yaml.problems import Problems, Wrong, shown
 
+_WITH_PORT = regex(r"[^:]+:[0-9]{1,5}")
 _PLACE = regex(r"\{[^{}]*\}|[{}]")
 
 
@@ -50,7 +51,11 @@ def inventory_from_names(exprs: Sequence[str]) -> Inventory:
 
 def _inventory(root: Node, path: str, problems: Problems) -> Inventory:
     if not isinstance(root, Table):
-        INVENTORY.read(root, "", problems)
+        if isinstance(root, Scalar) and " " in root.text and ":" not in root.text:
+            another = "is this another tool's file? `distui hosts import` and --hostfile read some"
+            problems.add(root, "", f"expected {INVENTORY.expected}; {another}")
+        else:
+            INVENTORY.read(root, "", problems)
         return Inventory(())
     values = INVENTORY.read_partial(root, "", problems)
     listed = root.get("hosts")
@@ -135,6 +140,8 @@ def _misfit(address: str | None, members: Sequence[names.Numbered]) -> str:
     """Why an address can't be right for the hosts of a range, or ""."""
     if address is None:
         return ""
+    if _WITH_PORT.fullmatch(address):
+        return f"{shown(address)}: a port is written beside it, port: {address.rpartition(':')[2]}"
     places = _PLACE.findall(address)
     odd = next((p for p in places if p != "{n}"), None)
     if odd:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from distui.regex import regex
+from distui.spec.job.placeholders import PLACEHOLDERS
 from distui.spec.yaml.core_schema import resolve
 from distui.spec.yaml.nodes import Items, Node, Scalar, Table
 from distui.spec.yaml.problems import Problems, Wrong, shown
@@ -19,6 +20,14 @@ from distui.spec.yaml.shapes import join
 _NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 _RULE = regex(r"(:?[-?+])(.*)", re.DOTALL)
 _MAX_NESTED = 8
+
+
+class _Unset(Wrong):
+    """A variable that is not set and has no default."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the variable {name} is not set; set it, or write ${{{name}:-default}}")
+        self.name = name
 
 
 def expand_text(text: str, environ: Mapping[str, str], depth: int = 0) -> str:
@@ -107,9 +116,21 @@ def _instead(at: str, name: str, of_ranks: Collection[str]) -> str:
     """What to write in place of a secret's value; only those in `secrets` are in the ranks' environment."""
     if name not in of_ranks:
         return "no rank gets it"
-    if at.partition(".")[0].partition("[")[0] == "command":
+    if _in_command(at):
         return f"ranks have it in their environment: a shell of theirs takes $${{{name}}}"
     return "ranks have it in their environment; list the name that they need in `secrets`"
+
+
+def _in_command(at: str) -> bool:
+    return at.partition(".")[0].partition("[")[0] == "command"
+
+
+def _for_ranks(wrong: Wrong) -> str:
+    """What else may be meant by a variable that is not set here: one that the ranks have."""
+    if not isinstance(wrong, _Unset):
+        return ""
+    filled = f"{{{wrong.name.lower()}}}, which distui fills in, or " if wrong.name.lower() in PLACEHOLDERS else ""
+    return f"; the ranks' own is {filled}$${{{wrong.name}}} for a shell of theirs"
 
 
 def _taken(text: str, environ: Mapping[str, str]) -> set[str]:
@@ -132,7 +153,7 @@ def _expand(scalar: Scalar, at: str, environ: Mapping[str, str], problems: Probl
     try:
         text = expand_text(scalar.text, environ)
     except Wrong as wrong:
-        problems.add(scalar, at, wrong.message)
+        problems.add(scalar, at, wrong.message + (_for_ranks(wrong) if _in_command(at) else ""))
         scalar.noted = True
         return
     if text != scalar.text:
@@ -177,7 +198,7 @@ def _value(inside: str, environ: Mapping[str, str], depth: int) -> str:
     value = environ.get(name[0])
     if rule is None:
         if value is None:
-            raise Wrong(f"the variable {name[0]} is not set; set it, or write ${{{name[0]}:-default}}")
+            raise _Unset(name[0])
         return value
     return _by_rule(rule[1], rule[2], name[0], value, environ, depth)
 

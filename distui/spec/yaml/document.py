@@ -27,6 +27,7 @@ from distui.regex import regex
 from distui.spec.yaml.core_schema import resolve
 from distui.spec.yaml.nodes import Items, Node, Scalar, Source, Table, is_null, place
 from distui.spec.yaml.problems import Problems, shown
+from distui.spec.yaml.slips import like_a_blank, no_blank
 from distui.spec.yaml.syntax import explain
 
 MAX_DEPTH = 32
@@ -169,9 +170,17 @@ class _Composer:
 
     def _key(self, node: Node) -> Scalar:
         if isinstance(node, Scalar):
+            self._only_blanks(node)
             return node
         self._problems.add(node, "", "a key must be a word, not a list or mapping")
         raise _Stop
+
+    def _only_blanks(self, key: Scalar) -> None:
+        """Stop at a key with a sign in it that looks like a blank: its line is indented by it, most likely."""
+        if inside := like_a_blank(key.text):
+            at = key.column + inside - 1
+            self._problems.add_at(self._source, key.line, at, "", no_blank(key.text[inside - 1]))
+            raise _Stop
 
     def _pair(self, frame: _Frame, table: Table, key: Scalar, value: Node) -> None:
         frame.key = None

@@ -113,7 +113,7 @@ class MapOf:
 
     def read(self, node: Node, at: str, problems: Problems) -> Any:
         if not isinstance(node, Table):
-            problems.add(node, at, f"expected {self.expected}{_instead(node)}")
+            problems.add(node, at, f"expected {self.expected}{_instead(node)}{_colon(node)}")
             return MISSING
         values: dict[str, Any] = {}
         for word, child in node.pairs.values():
@@ -198,7 +198,7 @@ class Record:
         if is_null(node):
             node = Table(node.source, node.line, node.column)
         if not isinstance(node, Table):
-            problems.add(node, at, f"expected {self.expected}{_instead(node)}")
+            problems.add(node, at, f"expected {self.expected}{_instead(node)}{_colon(node)}")
             return MISSING
         values, complete = self._values(node, at, problems)
         if self.check:
@@ -269,7 +269,7 @@ class ByKind:
     def read(self, node: Node, at: str, problems: Problems) -> Any:
         shape = self._for(node)
         if shape is None or (isinstance(node, Scalar) and node.value is None and not node.noted):
-            problems.add(node, at, f"expected {self.expected}{_instead(node)}")
+            problems.add(node, at, f"expected {self.expected}{_instead(node)}{_colon(node) if self.table else ''}")
             return MISSING
         if isinstance(shape, Leaf):
             shape = replace(shape, expected=self.expected)
@@ -321,11 +321,27 @@ def _instead(node: Node) -> str:
         case Items():
             return ", got a list"
         case Table():
-            return ", got a mapping"
+            return ", got a mapping" + _braces(node)
         case Scalar(value=None):
             return "; nothing is written here"
         case Scalar():
             return _written(node, always=True)
+
+
+def _braces(node: Table) -> str:
+    """For `{rank}`, which YAML takes for a mapping, what to write."""
+    name = next(iter(node.pairs), "")
+    quoted = f"{{{name}}}"
+    here = node.source.line(node.line)[node.column - 1 :]
+    return f': quote it, "{printable(quoted)}"' if name and here.startswith(quoted) else ""
+
+
+def _colon(node: Node) -> str:
+    """For `name:t` in place of a mapping, what it lacks."""
+    from distui.spec.yaml.slips import colon_hint  # only needed once something is wrong
+
+    hint = colon_hint(node.text) if isinstance(node, Scalar) and isinstance(node.value, str) else ""
+    return f"; {hint}" if hint else ""
 
 
 def _written(node: Scalar, *, always: bool = False) -> str:

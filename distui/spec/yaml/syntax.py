@@ -12,6 +12,7 @@ import yaml
 
 from distui.regex import regex
 from distui.spec.yaml.nodes import Source
+from distui.spec.yaml.slips import colon_hint, like_a_blank, no_blank
 
 Place = tuple[int, int]
 """Line and column, from 1."""
@@ -54,8 +55,11 @@ def explain(error: yaml.MarkedYAMLError, source: Source, opened: Place | None = 
     """Line, column (from 1) and message of a syntax error. `opened` is the innermost bracket not closed by then."""
     mark = error.problem_mark or error.context_mark
     at = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+    for line, _ in (at, _context_place(error) or at):
+        if column := like_a_blank(source.line(line)):
+            return line, column, no_blank(source.line(line)[column - 1])
     problem = error.problem or "not valid YAML"
-    if (before := _context_place(error)) and (words := _never_ended(problem, error.context or "")):
+    if (before := _context_place(error)) and (words := _never_ended(problem, error.context or "", source, before)):
         return *before, words
     if opened and problem.startswith("did not find expected") and _runs_out(source, opened, at):
         return *opened, _unclosed(source, opened)
@@ -72,10 +76,10 @@ def _context_place(error: yaml.MarkedYAMLError) -> Place | None:
     return (mark.line + 1, mark.column + 1) if mark else None
 
 
-def _never_ended(problem: str, context: str) -> str:
+def _never_ended(problem: str, context: str, source: Source, at: Place) -> str:
     """What to say of a thing whose end is missing, where it begins."""
     if problem.startswith("could not find expected ':'"):
-        return "a ':' is missing after this key"
+        return colon_hint(source.line(at[0])[at[1] - 1 :]) or "a ':' is missing after this key"
     if problem.startswith("found unexpected end of stream") and "quoted scalar" in context:
         return "the closing quote is missing"
     return ""
@@ -107,20 +111,27 @@ def _in_brackets(problem: str, source: Source, at: Place) -> str | None:
         return None
     text = source.line(at[0])
     wanted = problem.removeprefix("did not find ")
-    return _range_hint(text, at[1] + 1) or _variable_hint(text, at[1]) or (
+    return _range_hint(text, at[1] + 1) or _variable_hint(text, at[1]) or _placeholder_hint(text, at[1]) or (
         f"{wanted} here: a comma or the closing bracket is missing; quote a text with , [ ] {{ or }}"
     )  # fmt: skip
 
 
 def _range_hint(text: str, end: int) -> str | None:
     """Where `name[01` stands before `end`, and YAML takes `[` for the start of a list."""
-    if _RANGE_IN_BRACES.search(text[:end]) and ("{" in text or "[" in text[: max(0, end - 1)]):
+    found = next((f for f in _RANGE_IN_BRACES.finditer(text[:end]) if set("{[") & {*text[: f.start()]}), None)
+    if found:
         return 'quote a range inside braces or brackets: {h100: "node[01-04]"}'
     return None
 
 
 def _variable_hint(text: str, column: int) -> str | None:
     return 'quote a variable inside braces: {NAME: "${VAR}"}' if text[column - 2 : column] == "${" else None
+
+
+def _placeholder_hint(text: str, column: int) -> str | None:
+    """Where a text goes on with `{n}` or `{rank}`, and YAML takes `{` for the start of a mapping."""
+    found = re.match(r"\{\w+\}", text[column - 1 :])
+    return f"quote a text with {found[0]} inside braces or brackets" if found else None
 
 
 def _at_character(problem: str, source: Source, at: Place) -> str | None:
@@ -131,6 +142,8 @@ def _at_character(problem: str, source: Source, at: Place) -> str | None:
         return "a tab can't indent YAML: use spaces"
     if hint := _variable_hint(text, column):
         return hint
+    if text.strip().startswith("```"):
+        return "take this line away: ``` marks where a text begins and ends, and is no part of it"
     if problem.startswith("found character that cannot start any token"):
         return f"a value can't start with {character}: quote it"
     if problem.startswith(("did not find expected alphabetic or numeric", "did not find the expected '>'")):

@@ -1,0 +1,25 @@
+"""Slips of the pen in YAML that a reader of the file can't see, or takes for right."""
+
+from __future__ import annotations
+
+from distui.regex import regex
+
+_NO_BLANK = regex(r"[\w.-]+:[^\s:/]")
+_LIKE_A_BLANK = regex("[\u00a0\u1680\u2000-\u200b\u202f\u205f\u2060\u3000]")
+"""From web pages and word processors."""
+
+
+def like_a_blank(text: str) -> int:
+    """The column, from 1, of the first sign that looks like a blank, or like nothing, and is none in YAML; else 0."""
+    found = None if text.isascii() else _LIKE_A_BLANK.search(text)
+    return found.start() + 1 if found else 0
+
+
+def no_blank(sign: str) -> str:
+    """What to say of such a sign."""
+    return f"the character U+{ord(sign):04X} here looks like a blank, but is none in YAML: write a blank in its place"
+
+
+def colon_hint(text: str) -> str:
+    """`a blank is missing after the ':'` for a text such as `name:t`, which is no key and value; else nothing."""
+    return "a blank is missing after the ':'" if _NO_BLANK.match(text) else ""
