@@ -117,6 +117,26 @@ def test_the_exit_code_is_that_of_a_failed_check(cli: Any, demo_home: Path) -> N
     assert cli("doctor", "--job", "bad.yaml", "--only", "plan").code == 3
 
 
+def test_a_run_that_could_not_be_recorded_here_is_found(
+    cli: Any, demo_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `run` refuses it; nothing is left of the try, and nothing is tried with --readonly."""
+    Path("j.yaml").write_text("version: 1\nname: j\ncommand: [python3, -c, pass]\ngpus_per_host: 0\nhosts: [demo1]\n")
+    doctor = ("doctor", "--job", "j.yaml", "--only", "plan", "--json")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert failed(cli(*doctor, "--readonly")) == []
+    assert not (tmp_path / "distui/runs").exists()
+    assert failed(cli(*doctor)) == []
+    assert [*(tmp_path / "distui/runs").iterdir()] == []
+
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/self")
+    (found,) = failed(cli(*doctor))
+    started = cli("run", "j.yaml", "--headless", "-y")
+    assert started.code == 3
+    assert found["saw"].startswith("can't write /proc/self/distui/runs")
+    assert found["do"] in started.err
+
+
 def test_data_is_looked_for_on_the_hosts_of_the_job(cli: Any, demo_home: Path) -> None:
     """As before a start; where nothing may be changed no file is written to prove that a folder is shared."""
     job = "version: 1\nname: j\ncommand: [python3, -c, pass]\ngpus_per_host: 0\nhosts: [demo1]\n"

@@ -9,6 +9,7 @@ from dataclasses import replace
 from distui.cluster.jobs.permit import refusals
 from distui.cluster.jobs.secrets import NOTHING
 from distui.cluster.settings import ClusterSettings
+from distui.cluster.start.starting import unrecordable
 from distui.cluster.start.taken import Taken, take
 from distui.doctor.checks import IDLE, check_hosts
 from distui.doctor.choice import Choice
@@ -55,6 +56,10 @@ async def check(
     """
     planned = job if wanted.wants(PLAN.id) else None
     taken = await asyncio.to_thread(take, settings, planned, from_file) if planned is not None else None
+    if taken is not None and not settings.readonly:
+        count = len(hosts_wanted(taken.job, inventory, hosts, named=named))
+        here = await asyncio.to_thread(unrecordable, settings.store, count)
+        taken = replace(taken, refused=(*taken.refused, *here))
     results = await probe_all(connector, hosts, parallel=settings.parallel)
     up = [host for host in hosts if isinstance(results[host.name], HostFacts)]
     images = _images(settings, job) if job is not None and wanted.wants("image") else ()

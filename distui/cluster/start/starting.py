@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 
 from distui.cluster.start.planning import PlannedRun
+from distui.errors import CheckFailed
 from distui.plan.serialize import to_json
 from distui.runs.attempt.limits import NO_LIMITS, Limits
 from distui.runs.attempt.run_context import run_context
@@ -39,6 +41,18 @@ def record(store: RunStore, planned: PlannedRun) -> StoredRun:
         shutil.rmtree(path, ignore_errors=True)
         raise cannot_write(path, exc, "; nothing was started") from exc
     return stored
+
+
+def unrecordable(store: RunStore, hosts: int) -> tuple[CheckFailed, ...]:
+    """Why `record` would refuse a run on so many hosts, by trying; the store is left as it was."""
+    found: list[CheckFailed] = []
+    tries: tuple[Callable[[], None], ...] = (lambda: refuse_too_few(hosts), store.try_recording)
+    for tried in tries:
+        try:
+            tried()
+        except CheckFailed as exc:
+            found.append(exc)
+    return tuple(found)
 
 
 def controller_of(

@@ -29,6 +29,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,8 @@ from distui.whole import whole
 
 KEPT_BUILDS = 50
 """Logs of builds that failed."""
+_TRIED, _TRIED_BYTES = ".tried-", 64 << 10
+"""A folder that shows whether runs can be recorded, and how much is written there: about what a start writes."""
 
 
 @frozen
@@ -281,6 +284,15 @@ class RunStore:
             ) from exc
         return self._with_folders(path)
 
+    def try_recording(self) -> None:
+        """Raise CheckFailed where no run can be recorded here. What is written to see that is removed."""
+        try:
+            make_private(self.root)
+            with tempfile.TemporaryDirectory(prefix=_TRIED, dir=self.root) as folder:
+                (Path(folder) / "plan.json").write_bytes(bytes(_TRIED_BYTES))
+        except OSError as exc:
+            raise cannot_write(self.root, exc) from exc
+
     def adopt(self, run_id: str) -> StoredRun:
         """The folder of a run that was found on the hosts; made when this machine does not have it yet.
 
@@ -310,7 +322,7 @@ class RunStore:
     def all(self) -> tuple[StoredRun, ...]:
         """Every run recorded here, that first in whose folder something was made last."""
         try:
-            found = [StoredRun(p) for p in self.root.iterdir() if p.is_dir() and _is_ours(p)]
+            found = [StoredRun(p) for p in self.root.iterdir() if p.name[0] != "." and p.is_dir() and _is_ours(p)]
         except OSError:
             return ()
         return tuple(sorted(found, key=lambda one: one.changed, reverse=True))
