@@ -56,6 +56,17 @@ class Console:
         if not self.quiet:
             self.warn(text, style)
 
+    def is_read(self) -> bool:
+        """Whether somebody can still read stdout; not where the caller closed it, or the reader of a pipe is gone."""
+        import select
+
+        if self.out is sys.stdout and sys.__stdout__ is None:
+            return False
+        look = select.poll()
+        with contextlib.suppress(OSError, ValueError):  # not a stream of the system's
+            look.register(self.out.fileno(), 0)
+        return not any(what & (select.POLLERR | select.POLLHUP) for _, what in look.poll(0))
+
     def tell(self, text: str, level: Level = "info") -> None:
         """Words of the application layer, said as distui's; with -q only warnings and errors."""
         match level:

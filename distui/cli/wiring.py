@@ -22,6 +22,9 @@ from distui.spec.hosts.inventory import Host
 
 T = TypeVar("T")
 
+READER_SECONDS = 0.5
+"""Seconds between two looks whether anybody still reads what goes on without an end."""
+
 
 class TimedOut(DistuiError):
     """`--timeout` was reached by a command that has no run to stop."""
@@ -50,6 +53,22 @@ async def within(limit: float | None, work: Coroutine[Any, Any, T]) -> T:
         if not scope.expired():
             raise
         raise TimedOut(f"not done after {duration(limit or 0)} (--timeout)") from exc
+
+
+async def while_read(out: Console, work: Coroutine[Any, Any, T]) -> T:
+    """Do `work`, which has no end of its own and only shows. Raises BrokenPipeError once nobody can read stdout any
+    more, also where nothing is written then.
+    """
+    working = asyncio.ensure_future(work)
+    try:
+        while not working.done():
+            if not out.is_read():
+                raise BrokenPipeError
+            await asyncio.wait([working], timeout=READER_SECONDS)
+        return working.result()
+    finally:
+        if working.cancel():
+            await asyncio.gather(working, return_exceptions=True)
 
 
 def connected(settings: Settings, hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from distui.cli import wiring
+from distui.cli.console import Console
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADED = """
@@ -107,3 +113,33 @@ def test_streams_that_the_caller_closed_are_empty_and_taken(tmp_path: Path, clos
     names = path.read_text().split()
     assert {number for number, name in enumerate(names) if name == "/dev/null"} == {0, *empty}
     assert sorted(done.stdout.split()) == ([] if 1 in empty else ["a", "child", "distui", "of", "of"])
+
+
+WATCHES = (["probe", "--watch", "1s"], ["top"])
+
+
+@pytest.mark.parametrize("words", WATCHES, ids=" ".join)
+def test_what_goes_on_without_an_end_ends_where_stdout_is_closed(tmp_path: Path, words: list[str]) -> None:
+    """Nobody can ever read it; a file that takes it is something else."""
+    argv = [sys.executable, "-m", "distui.cli.main", *words, "-H", "127.0.0.1", "--no-input"]
+    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-c", 'exec "$@" >&-', "-", *argv], cwd=tmp_path, env=env, timeout=30)
+    assert done.returncode == 0
+
+
+async def test_a_reader_that_has_gone_is_noticed_while_nothing_is_written() -> None:
+    """As `logs -f | head -1` of a run that says nothing more: the next line may be hours away."""
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as stdout:
+        out = Console(stdout, sys.stderr, False, False, 80)
+        assert out.is_read()
+        watching = asyncio.ensure_future(wiring.while_read(out, asyncio.sleep(600)))
+        await asyncio.sleep(0.1)
+        os.close(reading)
+        with pytest.raises(BrokenPipeError):
+            await asyncio.wait_for(watching, 30)
+        assert await wiring.while_read(Console(io.StringIO(), sys.stderr, False, False, 80), _seven()) == 7
+
+
+async def _seven() -> int:
+    return 7

@@ -56,8 +56,9 @@ def act(
         earlier = _earlier(place, attempt) if attempt is not None else None
         with _way(settings, out, view, wanted, save=save, merge=merge) as lines:
             reading = _logs(settings, out, place, earlier, lines, follow=follow, merge=merge)
+            shown = wiring.while_read(out, reading) if follow and save is None else reading
             try:
-                return wiring.run_async(reading, limit=settings.timeout)
+                return wiring.run_async(shown, limit=settings.timeout)
             except KeyboardInterrupt:
                 out.say("")
                 for text, style in words.still_running(run) if follow else ():

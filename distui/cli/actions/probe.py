@@ -40,7 +40,9 @@ def act(
     settings = settings.with_flags(parallel=parallel, connect_timeout=connect_timeout)
     found = settings.selection.inventory()
     hosts = found.chosen(settings.selection.picks(found, sets))
-    results = wiring.run_async(_probe(settings, out, hosts, watch), limit=settings.timeout)
+    probing = _probe(settings, out, hosts, watch)
+    shown = probing if watch is None else wiring.while_read(out, probing)
+    results = wiring.run_async(shown, limit=settings.timeout)
     if save:
         _save(settings, out, results)
     return _status(results, fail_on)

@@ -37,7 +37,8 @@ def act(settings: Settings, out: Console, sets: tuple[str, ...], once: bool, int
     found = settings.selection.inventory()
     hosts = found.chosen(settings.selection.picks(found, sets))
     shower = _Shower(settings, out, procs=procs, once=once)
-    return wiring.run_async(_top(settings, hosts, shower, interval, once=once), limit=settings.timeout)
+    looking = _top(settings, hosts, shower, interval, once=once)
+    return wiring.run_async(looking if once else wiring.while_read(out, looking), limit=settings.timeout)
 
 
 async def _top(settings: Settings, hosts: Sequence[Host], shower: _Shower, interval: float, *, once: bool) -> int:
