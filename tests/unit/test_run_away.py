@@ -162,6 +162,24 @@ async def test_who_looks_on_and_was_away_calls_it_no_failure(cluster: Cluster, t
     assert (ended.outcome, ended.exit, ended.failure, ended.warnings) == ("unknown", 6, None, (CLEANED_UP,))
 
 
+async def test_who_looks_on_at_a_run_found_in_part_calls_it_no_success(cluster: Cluster, tmp_path: Path) -> None:
+    """The host of the other rank did not answer: nobody saw that rank end."""
+    owner = cluster.controller(cluster.plan(launch="beef"), detach=True)
+    await cluster.drive(owner)
+    elsewhere = Cluster(tmp_path / "elsewhere", 0)
+    elsewhere.hosts, elsewhere.connector = cluster.hosts, cluster.connector
+    part = replace(owner.plan, tasks=owner.plan.tasks[:1], networks=owner.plan.networks[:1])
+    view = elsewhere.controller(part, adopted=True, views=True)
+
+    async def end() -> None:
+        await until(lambda: view.state.phase == "follow")
+        cluster.hosts[0].containers[0].end(0)
+
+    ended = await elsewhere.drive(view, end())
+    assert (ended.outcome, ended.exit) == ("unknown", 6)
+    assert any("1 of the run's tasks were not found" in words for words in ended.warnings)
+
+
 @pytest.mark.parametrize("views", [False, True])
 async def test_who_was_away_goes_on_with_the_attempt_that_was_begun_meanwhile(
     cluster: Cluster, tmp_path: Path, views: bool

@@ -100,7 +100,7 @@ async def _judged(attempt: Attempt) -> RunEnded:
         await attempt.notice("warning", f"who was first is uncertain: {failure.unsure}")
     if missing := attempt.tracker.unfound:
         await attempt.notice("warning", _not_found(attempt, missing))
-        around = (*around, _not_asked(attempt, missing) or _not_found(attempt, missing))
+        around = (*around, *not_found_words(attempt))
     outcome, code = verdict.outcome, verdict.exit
     if outcome == "succeeded" and looked.failure is not None:
         outcome, code = "failed", ExitCode.RANK_FAILED
@@ -131,6 +131,12 @@ def _not_found(attempt: Attempt, missing: int) -> str:
     return f"{missing} of the run's tasks were not found: never started, removed, or on hosts that {where}"
 
 
+def not_found_words(attempt: Attempt) -> tuple[str, ...]:
+    """What belongs to the verdict of a run of which no host that answered has all tasks."""
+    missing = attempt.tracker.unfound
+    return (_not_asked(attempt, missing) or _not_found(attempt, missing),) if missing else ()
+
+
 def _not_asked(attempt: Attempt, missing: int) -> str:
     """Where such tasks may still run; empty where all hosts have answered."""
     where = "; ".join(trouble.message for trouble in shared(attempt.run.unreachable))
@@ -154,7 +160,7 @@ def _tells(verdict: Verdict) -> bool:
 async def _learn(attempt: Attempt) -> None:
     """What is not known yet and can be asked now: who stopped the run, what was removed or restarted."""
     known = attempt.tracker
-    known.all_in, known.unfound = True, unfound(attempt.plan)
+    known.nothing_more(unfound(attempt.plan))
     word, _, _ = await asyncio.gather(_stop_word(attempt), look(attempt), visit_all(attempt))
     if word is not None:
         ends = [track.end for track in known.tracks.values() if track.end is not None]

@@ -10,8 +10,9 @@ from dataclasses import replace
 from distui.errors import ExitCode
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.ending.conclude import CLEANED_UP, cleaned_up, recorded_elsewhere
-from distui.runs.ending.finish import ended, left
+from distui.runs.ending.finish import ended, left, not_found_words
 from distui.runs.lines.events import RunEnded
+from distui.runs.report.found import unfound
 
 
 async def looked_on(attempt: Attempt) -> RunEnded:
@@ -22,7 +23,7 @@ async def looked_on(attempt: Attempt) -> RunEnded:
     if record is not None:
         await attempt.watch.judged_ends.announce(record.ended.failure)
         return replace(record.ended, at=attempt.clock(), log_dir="")
-    attempt.tracker.all_in = True
+    attempt.tracker.nothing_more(unfound(attempt.plan))
     verdict = attempt.tracker.verdict()
     await attempt.watch.judged_ends.tell_all(verdict)
     await attempt.watch.judged_ends.announce(verdict.failure)
@@ -31,4 +32,5 @@ async def looked_on(attempt: Attempt) -> RunEnded:
         end = ended(attempt, "unknown", ExitCode.CONTACT_LOST, failure=verdict.failure)
         return replace(end, warnings=(CLEANED_UP,))
     message = f"nobody has recorded how {name} ended: this is how it looks; `distui attach {name}` does, and cleans up"
-    return replace(ended(attempt, verdict.outcome, verdict.exit, failure=verdict.failure), warnings=(message,))
+    warnings = (*not_found_words(attempt), message)
+    return replace(ended(attempt, verdict.outcome, verdict.exit, failure=verdict.failure), warnings=warnings)

@@ -139,6 +139,10 @@ class RunTracker:
             all_in=self.all_in,
         )
 
+    def nothing_more(self, unfound: int) -> None:
+        """Every fact there will be is known, and so many tasks that no host knows of."""
+        self.all_in, self.unfound, self._news = True, unfound, True
+
     def verdict(self) -> Verdict:
         """What that means, judged again whenever a fact was added.
 
