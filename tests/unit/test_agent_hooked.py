@@ -629,10 +629,21 @@ def test_stacks_that_came_in_part_are_marked(tmp_path: Path, cut: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "last", ['  File "/a.py", line 8 in _run_module_as_main', "  ...", "  <truncated rest of calls>"]
+    "last",
+    [
+        '  File "/a.py", line 8 in _run_module_as_main',
+        '  File "/usr/lib/python3.11/threading.py", line 1590 in _shutdown',
+        '  File "/usr/lib/python3.8/concurrent/futures/thread.py", line 31 in _python_exit',
+        '  File "/usr/lib/python3.11/multiprocessing/util.py", line 357 in _exit_function',
+        "  ...",
+        "  <truncated rest of calls>",
+        "\n...",
+    ],
 )
 def test_stacks_that_are_whole(last: str) -> None:
-    """As `python -m` ends them, and faulthandler where there are too many calls."""
+    """As `python -m` ends them, programs that have ended and wait for what they have started, and faulthandler where
+    there are too many calls or threads.
+    """
     text = f'Current thread 0x01 (most recent call first):\n  File "/a.py", line 3 in f\n{last}\n'
     assert hooked.is_whole(text.encode()) and not hooked.is_whole(text[: text.index(last)].encode())
 

@@ -41,8 +41,10 @@ STACK_SECONDS, STACK_BYTES = ANSWER_SECONDS, 256 * 1024
 QUIET, SAMPLE_QUIET = (0.2, 1.0), (0.03, 0.03)
 """Seconds without another byte after which the stacks count as written, and where the last call is none that a program
 begins with: a busy host may halt faulthandler there. Of one of many samples sooner."""
-OUTERMOST = (b" in <module>", b" in _run_module_as_main")
-"""Where a main thread begins, which faulthandler writes last: in a file, or with `python -m`."""
+OUTERMOST = (b" in <module>", b" in _run_module_as_main", b" in _shutdown", b" in _python_exit", b" in _exit_function")
+"""Where a main thread begins, which faulthandler writes last: in a file, or with `python -m`; where its program has
+ended, in what waits for threads and processes that it has started.
+"""
 SAMPLE_TURN = 0.5
 """Seconds that one of many samples waits for others who ask the same program."""
 LAST_BYTES, MOST_LAST, MOST_FILES, MOST_LEFT = 1 << 20, 20, 4096, 128
@@ -422,10 +424,10 @@ def ends_whole(text: bytes) -> bool:
 
 def is_whole(text: bytes) -> bool:
     """Whether the last thread's calls are all there: to where a program begins, or with a line of faulthandler's own in
-    place of those that it leaves out.
+    place of those, or of the threads, that it leaves out.
     """
     last = text.rstrip(b"\n").rpartition(b"\n")[2]
-    return last.endswith(OUTERMOST) or (last.startswith(b"  ") and not last.startswith(b"  File "))
+    return last.endswith((*OUTERMOST, b"...")) or (last.startswith(b"  ") and not last.startswith(b"  File "))
 
 
 HEAD_END = b"(most recent call first):\n"
