@@ -182,6 +182,22 @@ def test_a_run_of_which_not_all_hosts_are_recorded_is_looked_for_on_all(store: R
     assert sorted(host.name for host in where.locate("r1").hosts) == ["h0", "h1", "h2"]
 
 
+@pytest.mark.parametrize("ended", [None, FAILED])
+def test_hosts_that_are_named_are_asked_for_the_engine_that_the_run_was_started_with(
+    store: RunStore, ended: RunEnded | None
+) -> None:
+    """hosts.yaml may have another one by now, which has nothing of the run: it is still there. Its name may be used
+    again once it is over.
+    """
+    stored = record(store, ended=ended)
+    save_hosts(stored, [Host("h0", engine="process", engine_command=())])
+    chosen = SimpleNamespace(hosts=("h0", "h2"), narrows=True, chosen=lambda: (Host("h0", addr="moved"), Host("h2")))
+    where = places.Places(cast(Any, SimpleNamespace(store=store)), cast(Any, chosen))
+    first, second = where.locate("r1").hosts
+    assert (first.addr, first.engine) == ("moved", "process" if ended is None else "docker")
+    assert second == Host("h2")
+
+
 async def test_a_run_that_ends_while_its_hosts_are_asked_is_not_gone(
     store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from distui.cluster.hosts.selection import Selection
@@ -125,6 +126,8 @@ class Places:
             return RunLocation(run, stored, hosts)
         without_end = (one for one in self.settings.store.all() if not stored_row(one).over)
         hosts = self.hosts_to_ask(self.selection.chosen(), without_end)
+        if stored is not None and not stored_row(stored).over:
+            hosts = with_engines(hosts, saved_hosts(stored))
         if stored is None and not hosts and self.selection.maybe_inventory() is None:
             raise not_found(
                 self.settings, run, "no run of that name is recorded here, and there is no inventory to ask"
@@ -170,6 +173,16 @@ class Places:
             stored if stored is not None and is_recorded(taken.launch, stored) else None,
             tuple(hosts.values()),
         )
+
+
+def with_engines(hosts: Sequence[Host], saved: Iterable[Host]) -> tuple[Host, ...]:
+    """`hosts` with the engines that a run was started with there, which alone have it: hosts.yaml may have others."""
+    known = {host.name: host for host in saved}
+    own = (known.get(host.name, host) for host in hosts)
+    return tuple(
+        replace(host, engine=one.engine, engine_command=one.engine_command)
+        for host, one in zip(hosts, own, strict=True)
+    )
 
 
 def not_found(settings: ClusterSettings, run: str, why: str) -> NotFound:
