@@ -16,6 +16,7 @@ from distui.spec.hosts.inventory import Host, HostPick, Inventory
 from distui.spec.job.job import Job
 
 _RUN = "doctor"
+_NO_PYTHON = ("no python3, which puts the job's code there", "install python3, or mount the code with `volumes`")
 PLAN = Check("plan", "Software", "the job can be planned", "distui plan JOB")
 
 
@@ -54,8 +55,14 @@ def plan_rows(
     if isinstance(made, NoPlan):
         wrong += [_fail(p.host or up[0].name, p.message, p.hint) for p in made.problems]
         return (CheckRow(PLAN, tuple(wrong)),)
+    if job.code is not None:
+        wrong += [_fail(pick.name, *_NO_PYTHON) for pick in up if not _python(results[pick.name])]
     warned = [Finding(PLAN.id, up[0].name, "warn", text) for text in made.warnings]
     return (CheckRow(PLAN, (*wrong, *warned) or tuple(Finding(PLAN.id, pick.name, "ok") for pick in up)),)
+
+
+def _python(found: ProbeResult) -> bool:
+    return isinstance(found, HostFacts) and found.python3 is not None
 
 
 def hosts_wanted(job: Job, inventory: Inventory, hosts: Sequence[Host], *, named: bool) -> frozenset[str]:

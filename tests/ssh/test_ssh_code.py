@@ -164,6 +164,15 @@ async def test_a_store_that_answers_with_rubbish_is_named(place: Place, monkeypa
         await clean(place.link, str(place.home))
 
 
+async def test_a_host_without_python3_is_named_as_that_when_it_is_cleaned(place: Place, monkeypatch: Any) -> None:
+    """It was said that code can't be put there."""
+    monkeypatch.setattr(calling.helper, "take", lambda program: ("/no/such/python3",))
+    with pytest.raises(HostCommandError) as it:
+        await clean(place.link, str(place.home))
+    assert "the code there can't be removed: " in it.value.message
+    assert "`code:` needs python3" in it.value.hint
+
+
 async def test_a_long_answer_in_small_pieces_is_read_once(place: Place) -> None:
     """Each piece is searched for its end, not all that came before."""
 

@@ -9,6 +9,12 @@ from typing import Any
 
 import pytest
 
+from distui.doctor.plan_check import plan_rows
+from distui.plan.model import CodePlan
+from distui.spec.hosts.inventory import Host, Inventory
+from distui.spec.job.job import Code, Job
+from fakehosts.runs import facts_of
+
 JOB = "version: 1\nname: j\nimage: i\ncommand: [python, t.py]\nhosts: [n1]\n"
 
 REASONS = {
@@ -135,6 +141,21 @@ def test_a_run_that_could_not_be_recorded_here_is_found(
     assert started.code == 3
     assert found["saw"].startswith("can't write /proc/self/distui/runs")
     assert found["do"] in started.err
+
+
+def test_code_for_a_host_without_python3_is_a_failed_check() -> None:
+    """`run` is refused by the host; a job without code needs none."""
+    inventory = Inventory((Host("h1"),))
+    code = CodePlan("./", "0" * 32, 1, 10, "/work")
+    for job, python3, want in (
+        (Job("j", image="i", command=("true",), code=Code(path="./")), None, ["fail"]),
+        (Job("j", image="i", command=("true",), code=Code(path="./")), "3.9.1", ["ok"]),
+        (Job("j", image="i", command=("true",)), None, ["ok"]),
+    ):
+        facts = {"h1": facts_of("h1", python3=python3)}
+        given = code if job.code else None
+        (row,) = plan_rows(job, inventory, inventory.hosts, facts, named=True, code=given)
+        assert [one.verdict for one in row.findings] == want
 
 
 def test_data_is_looked_for_on_the_hosts_of_the_job(cli: Any, demo_home: Path) -> None:

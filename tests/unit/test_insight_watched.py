@@ -20,6 +20,7 @@ from distui.agent.ranks.watching import held_by_limit, of_main, short, since, wa
 from distui.errors import SessionLost
 from distui.facts.values import loads
 from distui.runs.insight.asking import watching
+from distui.runs.insight.asking.ask import unread
 from distui.runs.insight.seen.answers import MOST_TEXT
 from distui.runs.insight.seen.watched import MOST_CONNECTIONS, MOST_SAMPLES, Connection, watched
 from distui.runs.task.host_access import HostAccess
@@ -165,6 +166,15 @@ class LocalChannel:
         assert self.process.stdin is not None
         self.process.stdin.write(data)
 
+    async def wait(self) -> int:
+        """See ByteChannel."""
+        return await self.process.wait()
+
+    def stderr_tail(self) -> bytes:
+        """See ByteChannel."""
+        stderr: Any = self.process.stderr
+        return bytes(stderr._buffer)
+
     async def close(self) -> None:
         """See ByteChannel."""
         if self.process.returncode is None:
@@ -191,7 +201,7 @@ class LocalHost:
         """Start a program."""
         argv = (sys.executable, "-c", self.wrong) if self.wrong else argv
         pipe = asyncio.subprocess.PIPE
-        return LocalChannel(await asyncio.create_subprocess_exec(*argv, stdin=pipe, stdout=pipe))
+        return LocalChannel(await asyncio.create_subprocess_exec(*argv, stdin=pipe, stdout=pipe, stderr=pipe))
 
 
 async def ask(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -216,6 +226,9 @@ async def test_a_process_of_this_machine(
     assert abs(found.answer.ahead) <= found.answer.doubt < 30
 
 
+NO_PYTHON = "sh: 1: exec: python3: not found"
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
@@ -223,15 +236,22 @@ async def test_a_process_of_this_machine(
         ("print('DISTUI-INSIGHT:{}'); print('DISTUI-INSIGHT:no json')", "what host h1 answered can't be read"),
         ("while True: print('x' * 65536)", "what host h1 answered can't be read"),
         ("while True: print('DISTUI-INSIGHT:{\"at\": 1}')", "what host h1 answered can't be read"),
+        (f"raise SystemExit({NO_PYTHON!r})", "host h1 has no python3, which would ask its ranks"),
         ("import time; time.sleep(60)", "host h1 did not answer within 1 s"),
     ],
-    ids=["another program", "no JSON", "endless", "endless lines", "silent"],
+    ids=["another program", "no JSON", "endless", "endless lines", "no python3", "silent"],
 )
 async def test_answers_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, words: str) -> None:
     """Bounded in bytes and time, and said."""
     monkeypatch.setattr(watching, "ANSWER_BYTES", 1 << 20)
     monkeypatch.setattr(watching, "LIMIT", 1.0 if "sleep" in wrong else 60.0)
     assert (await ask(LocalHost(tmp_path, wrong), monkeypatch)).answer.why_not == words
+
+
+def test_the_same_where_ranks_are_asked_once() -> None:
+    """In both places it is the host that lacks it, not its answer that is odd."""
+    assert unread("h1", NO_PYTHON) == "host h1 has no python3, which would ask its ranks"
+    assert unread("h1", "no answer") == "what host h1 answered can't be read"
 
 
 async def test_a_host_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def clean(settings: Settings, out: Console, sets: tuple[str, ...]) -> int:
     failed = {host: r for host, r in results.items() if isinstance(r, DistuiError)}
     for host, result in results.items():
         if isinstance(result, DistuiError):
-            out.warn(f"distui: {host}: {result.message}", "red")
+            out.warn(f"distui: {host}: {result.message.removeprefix(f'{host}: ')}", "red")
         elif not settings.json:
             out.print(f"{host}: {_words(result)}")
     return ExitCode.UNREACHABLE if failed else ExitCode.OK

@@ -25,6 +25,7 @@ KEEP = 4
 ANSWER_SECONDS = 600.0
 """How long a host may be busy with hashing or copying before it counts as hanging."""
 _LINE = 64 << 20
+NOT_PUT = "the code can't be put there"
 
 
 @frozen
@@ -48,7 +49,8 @@ class Answer:
 class Call:
     """One conversation with the program on a host."""
 
-    def __init__(self, link: HostLink, session: Session, channel: ByteChannel) -> None:
+    def __init__(self, link: HostLink, session: Session, channel: ByteChannel, failed: str = NOT_PUT) -> None:
+        self._failed = failed
         self._link = link
         self._session = session
         self._channel = channel
@@ -57,10 +59,11 @@ class Call:
         """Whether nothing more is waited for. It may still remove older trees."""
 
     @classmethod
-    async def open(cls, link: HostLink, give_up: float | None) -> Call:
+    async def open(cls, link: HostLink, give_up: float | None, failed: str = NOT_PUT) -> Call:
+        """A conversation; `failed` is what to say where the program there says nothing."""
         session = await link.session(give_up=give_up)
         try:
-            return cls(link, session, await session.open(helper.take(program())))
+            return cls(link, session, await session.open(helper.take(program())), failed)
         except SessionLost as exc:
             link.lost(session, exc)
             raise
@@ -88,7 +91,7 @@ class Call:
         try:
             answer = read(Answer, loads(line))
         except ValueError as exc:
-            raise _silent(host, await self._last_words(), line) from exc
+            raise _silent(host, self._failed, await self._last_words(), line) from exc
         if answer.state == "error":
             raise _refused(host, answer)
         return answer
@@ -134,10 +137,10 @@ def program() -> bytes:
     return helper.bundle("code_store", "code")
 
 
-def _silent(host: str, said: str, line: bytes) -> HostCommandError:
+def _silent(host: str, failed: str, said: str, line: bytes) -> HostCommandError:
     hint = "`code:` needs python3 on the host; without it have the code there and mount it with `volumes`"
     answer = f"it answers {readable(line[:100].decode('utf-8', 'replace'))}" if line else "python3 said nothing"
-    message = f"{host}: the code can't be put there: {said or answer}"
+    message = f"{host}: {failed}: {said or answer}"
     return HostCommandError(host, message, hint=hint if "python3" in message else "")
 
 
@@ -167,7 +170,7 @@ async def clean(link: HostLink, home: str, *, keep: int = 0) -> Mapping[str, int
 
     `trees` and `bytes` removed, `used` still there.
     """
-    call = await Call.open(link, None)
+    call = await Call.open(link, None, "the code there can't be removed")
     try:
         reply = await call.ask({"do": "clean", "root": store(home), "keep": keep})
         return {"trees": reply.trees, "bytes": reply.bytes, "used": reply.used}

@@ -88,8 +88,15 @@ async def ask_host(
         return _on_our_clock(host_answer(access.host, loads(text)), begun, time.time())
     except DistuiError as exc:
         return HostAnswer(access.host, why_not=f"host {access.host} can't be asked: {exc.message}", late=is_late(exc))
-    except ValueError:
-        return HostAnswer(access.host, why_not=f"what host {access.host} answered can't be read")
+    except ValueError as exc:
+        return HostAnswer(access.host, why_not=unread(access.host, str(exc)))
+
+
+def unread(host: str, said: str) -> str:
+    """Why a host's answer is none, where `said` is what it complained of: most often it lacks what asks there."""
+    if "python3" in said and "not found" in said:
+        return f"host {host} has no python3, which would ask its ranks"
+    return f"what host {host} answered can't be read"
 
 
 def is_late(error: DistuiError) -> bool:

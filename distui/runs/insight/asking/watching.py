@@ -13,7 +13,7 @@ from distui.agent.bundle import bundle, take
 from distui.errors import DistuiError
 from distui.facts.values import as_object, loads
 from distui.framing import Behind
-from distui.runs.insight.asking.ask import ANSWER_BYTES, CONNECT_SECONDS, MARK, MODULES, is_late, request
+from distui.runs.insight.asking.ask import ANSWER_BYTES, CONNECT_SECONDS, MARK, MODULES, is_late, request, unread
 from distui.runs.insight.seen.answers import HostAnswer, number_of
 from distui.runs.insight.seen.clocks import Reading, clock
 from distui.runs.insight.seen.watched import Watched, watched
@@ -24,6 +24,8 @@ SECONDS = 4.0
 """How long ranks are watched."""
 LIMIT = 30.0
 """Seconds that one host may take for all of it."""
+COMPLAINT_SECONDS = 2.0
+"""How long an end without an answer is waited for, for what it says of that."""
 CLOCK_EVERY = 0.15
 """Seconds between two questions for a host's clock."""
 NOBODY_KNOWS = 1e6
@@ -54,8 +56,8 @@ async def _watch(access: HostAccess, ids: Mapping[int, str], sampled: Sequence[i
         return _nothing(access.host, f"host {access.host} can't be asked: {exc.message}", late=is_late(exc))
     except TimeoutError:
         return _nothing(access.host, f"host {access.host} did not answer within {LIMIT:.0f} s", late=True)
-    except ValueError:
-        return _nothing(access.host, f"what host {access.host} answered can't be read", late=False)
+    except ValueError as exc:
+        return _nothing(access.host, unread(access.host, str(exc)), late=False)
 
 
 def _nothing(host: str, why: str, *, late: bool) -> Watched:
@@ -80,10 +82,20 @@ async def _talk(access: HostAccess, asked: bytes) -> Watched:
             at = number_of(as_object(said).get("at"))
             if at is not None and len(readings) < len(sent):
                 readings.append(Reading(sent[len(readings)], at, time.time()))
+    except ValueError as exc:
+        raise ValueError(await _complaint(channel) if lines.ended else str(exc)) from exc
     finally:
         if asking is not None:
             asking.cancel()
         await channel.close()
+
+
+async def _complaint(channel: ByteChannel) -> str:
+    """What a program that gave no answer wrote to its stderr; it may still run."""
+    with suppress(TimeoutError, DistuiError):
+        async with asyncio.timeout(COMPLAINT_SECONDS):
+            await channel.wait()
+    return channel.stderr_tail().decode("utf-8", "replace")
 
 
 async def _ask_for_clock(channel: ByteChannel, sent: list[float]) -> None:
@@ -106,6 +118,8 @@ class Lines:
         self._channel = channel
         self._left = ANSWER_BYTES
         self._rest = b""
+        self.ended = False
+        """Whether the program says no more."""
 
     async def next(self) -> bytes:
         """The next line without its mark. Raises ValueError at the end and after too much, DistuiError."""
@@ -121,6 +135,7 @@ class Lines:
     async def _more(self) -> bytes:
         data = await self._channel.read(1 << 20)
         self._left -= len(data)
+        self.ended = not data
         if not data or self._left < 0:
             raise ValueError("no answer, or too much of it")
         return data
