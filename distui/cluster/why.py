@@ -30,7 +30,7 @@ from distui.runs.lines.explanation import Explanation
 from distui.runs.report.found import plan_of
 from distui.runs.report.history import stored_row
 from distui.runs.series.late import keep_lateness
-from distui.runs.store.masking import Mask, stored_secrets
+from distui.runs.store.masking import NOTHING, Mask, stored_secrets
 from distui.runs.store.recorded import first_errors, stored_network
 from distui.runs.store.runs import StoredRun
 from distui.runs.store.why_records import WhyRecord, keep, kept, telling
@@ -54,6 +54,8 @@ class Why:
     """Which interface carried how much, as whoever followed the run said last; None where that is not kept here."""
     asked: bool = True
     """Whether its ranks were asked at all."""
+    mask: Mask = field(default=NOTHING, repr=False, compare=False)
+    """What has hidden the values of secrets in it; its warnings tell which are not hidden."""
 
 
 NOT_ASKED = "its ranks were not asked while it lived"
@@ -64,9 +66,9 @@ def why_before(settings: ClusterSettings, place: RunLocation) -> Why | None:
     if place.stored is None or not stored_row(place.stored).over:
         return None
     record, used = telling(kept(place.stored)), stored_network(place.stored)
-    mask = mask_of(settings, stored_secrets(place.stored))
+    mask = mask_of(settings, stored_secrets(place.stored), place.stored)
     if record is not None:
-        return Why(place.run, mask.event(record), network=mask.event(used))
+        return Why(place.run, mask.event(record), network=mask.event(used), mask=mask)
     if used is None:
         raise not_asked(place.run)
     unseen = WhyRecord(used.at, "run", Explanation("unseen", NOT_ASKED, "unknown", ()))
@@ -99,7 +101,7 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
         for host in hosts:
             await host.link.close()
     used = stored_network(place.stored) if place.stored is not None else None
-    answer = _answer(plan.run_id, mask_of(settings, plan.secret_names), seen, used)
+    answer = _answer(plan.run_id, mask_of(settings, plan.secret_names, place.stored), seen, used)
     if place.stored is not None and not settings.readonly:
         _keep(place.stored, answer)
     return answer
@@ -125,7 +127,8 @@ def _keep(stored: StoredRun, answer: Why) -> None:
 def _answer(run: str, mask: Mask, seen: Look, used: NetworkUsed | None) -> Why:
     record = WhyRecord(time.time(), "user", seen.explanation, seen.calls)
     ranks, hosts = tuple(map(mask.event, seen.ranks)), {host: mask.event(one) for host, one in seen.hosts.items()}
-    return Why(run, mask.event(record), ranks, mask.event(seen.slow), hosts, mask.event(used))
+    slow, network = mask.event(seen.slow), mask.event(used)
+    return Why(run, mask.event(record), ranks, slow, hosts, network, mask=mask)
 
 
 def _ended(tasks: Sequence[FoundTask]) -> dict[int, str]:

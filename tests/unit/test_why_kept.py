@@ -439,6 +439,24 @@ def test_a_run_that_has_ended_shows_why_it_stood(cli: Any, home: Path, stored: S
     assert json.loads(Path("kept/why.json").read_text()) == value
 
 
+def test_a_secret_that_is_not_known_may_be_in_what_is_saved(
+    cli: Any, home: Path, stored: StoredRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is to be passed on: said as `logs` says it. What is only shown is not."""
+    ended(stored)
+    plan = plan_for("h1", "h2", run_id="r")
+    tasks = tuple(replace(task, secrets=("TOKEN",)) for task in plan.tasks)
+    stored.write_plan(serialize.to_json(replace(plan, tasks=tasks)))
+    keep(stored, WhyRecord(160.0, "run", HANG, CALLS))
+    monkeypatch.delenv("TOKEN", raising=False)
+    assert "TOKEN" not in cli("why", "r").err
+    done = cli("why", "r", "--save", "kept")
+    assert done.code == 0
+    assert "kept: the value of secret TOKEN is not set here: where ranks print it, it is not hidden" in done.err
+    monkeypatch.setenv("TOKEN", "a-long-value")
+    assert "TOKEN" not in cli("why", "r", "--save", "other").err
+
+
 def test_a_run_that_ended_unasked_says_so(cli: Any, stored: StoredRun) -> None:
     """Exit 7, and where to look instead."""
     ended(stored)

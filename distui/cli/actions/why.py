@@ -39,6 +39,8 @@ def act(settings: Settings, out: Console, run: str, stacks: bool, save: Path | N
     found = settings.places.at(out.tell, run, ask)
     if save is not None:
         _save(save, found)
+        for words in found.mask.warnings:
+            out.tell(f"{save}: {words}", "warning")
     if settings.json:
         out.json(_json(found))
         return 0
