@@ -155,6 +155,8 @@ def refused_login(
     if ring.unreadable and not tried:
         message = f"{start}: the key can't be used: {'; '.join(ring.unreadable)}"
         return HostAuthError(name, message, hint=f"see `{target.ssh_v}`", code="key_unreadable")
+    if ring.missing:
+        start += f"; the key {', '.join(map(str, ring.missing))} that ssh's config names is not there"
     return HostAuthError(name, f"{start}{_tried(tried)}{_offers(methods)}", hint=_auth_hint(target, ring, tried))
 
 
@@ -162,7 +164,9 @@ def _auth_hint(target: Resolved, ring: KeyRing, tried: list[str]) -> str:
     hint = f"install your public key: {target.ssh_copy_id}; or see `{target.ssh_v}`"
     if ring.agent_problem:
         hint = f"{ring.agent_problem}; {hint}"
-    if not tried and not ring.candidates:
+    if ring.missing:
+        hint = f"correct IdentityFile in ~/.ssh/config; else {hint}"
+    elif not tried and not ring.candidates:
         hint = f"you have no key: ssh-keygen -t ed25519; then {hint}"
     return hint
 

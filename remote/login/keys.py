@@ -16,7 +16,7 @@ from pathlib import Path
 import asyncssh
 
 from distui.frozen import frozen
-from distui.remote.config import Resolved
+from distui.remote.config import DEFAULT_IDENTITIES, Resolved
 from distui.remote.login.known_hosts import fingerprint
 
 _AGENT_PATIENCE = 5.0
@@ -45,6 +45,8 @@ class KeyRing:
     """Key files with a passphrase that no agent holds."""
     unreadable: tuple[str, ...] = ()
     """Key files that can't be read or must not be used, each with the reason."""
+    missing: tuple[Path, ...] = ()
+    """Key files that the ssh config names and that are not there; ssh's own defaults need not be."""
     agent_problem: str = ""
     """Why the agent that is set could not be asked."""
 
@@ -92,7 +94,7 @@ class Keys:
         rest = () if target.identities_only else tuple(_agent_candidate(pair) for pair in held.values())
         found = _unique((*files.candidates, *rest))
         first = sorted(found, key=lambda one: one.print != self._worked)
-        return KeyRing(tuple(first), tuple(files.locked), tuple(files.unreadable), problem)
+        return KeyRing(tuple(first), tuple(files.locked), tuple(files.unreadable), tuple(files.missing), problem)
 
     def worked(self, candidate: Candidate) -> None:
         """A host took this key: the next will probably take it too."""
@@ -124,9 +126,10 @@ class _Files:
         self.candidates: list[Candidate] = []
         self.locked: list[Path] = []
         self.unreadable: list[str] = []
+        self.missing: list[Path] = []
 
     def take(self, path: Path, certificates: tuple[Path, ...]) -> None:
-        """Add the key in `path`; a file that does not exist is passed over, as ssh does."""
+        """Add the key in `path`; a file that does not exist is passed over, as ssh does, and kept in mind."""
         public = _public_data(path)
         if public is not None and public in self._held:
             self.candidates.append(Candidate(self._held[public], f"{path} (agent)"))
@@ -137,6 +140,7 @@ class _Files:
         match key:
             case FileNotFoundError():
                 del self._cache[path]
+                self.missing += [path] if path.name not in DEFAULT_IDENTITIES else []
             case Locked():
                 self.locked.append(path)
             case Exception():

@@ -54,6 +54,17 @@ async def test_a_key_with_a_passphrase_and_no_agent_is_named(farm: Any) -> None:
     assert fake.logins == 0
 
 
+async def test_a_key_file_of_the_config_that_is_not_there_is_named(farm: Any) -> None:
+    """A slip in its name, most often: it was said that there is no key at all, and to make one."""
+    await farm.start()
+    farm.configure("IdentityFile ~/.ssh/labkye\n")
+    error = await failure(farm, HostAuthError)
+    assert f"; the key {farm.folder}/labkye that ssh's config names is not there; no key was tried" in error.message
+    assert error.hint.startswith("correct IdentityFile in ~/.ssh/config; ") and "ssh-keygen" not in error.hint
+    farm.configure("IdentityFile ~/.ssh/id_rsa\n")
+    assert "you have no key" in (await failure(farm, HostAuthError)).hint
+
+
 @pytest.mark.parametrize("tool", [tool for tool in [shutil.which("ssh-keygen")] if tool])
 async def test_a_key_locked_by_ssh_keygen_is_known_as_locked(farm: Any, tool: str) -> None:
     """In OpenSSH's own format too, which takes bcrypt to open and nothing to recognize."""
