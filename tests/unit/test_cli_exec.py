@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import subprocess
@@ -17,6 +18,7 @@ from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.actions import exec as exec_verb
 from distui.cli.actions.ssh import become
+from distui.cli.runs import execs
 from distui.cli.runs.execs import END, VARIABLE
 from distui.cluster.attach import places
 from distui.cluster.attach.places import RunLocation
@@ -218,8 +220,30 @@ async def test_a_command_ends_when_nobody_reads_it(
         await exec_verb._exec(Told(), consoles.of(Told()), SimpleNamespace(hosts=[]), 0, ("yes",))  # type: ignore[arg-type]
     mark = session.started[4]
     assert session.started == ("docker", "exec", "-i", "-e", mark, "id0", "yes")
-    assert session.asked == [("docker", "exec", "id0", "sh", "-c", END, "distui-end", mark)]
+    assert session.asked == [("docker", "exec", "id0", "sh", "-c", END, "distui-end", mark), ("true",)]
     assert ("may still run in the container on h1" in capfd.readouterr().err) == (not shell)
+
+
+class Slow(Talking):
+    """A host that takes its time to end a command, or answers nothing at all."""
+
+    def __init__(self, *, up: bool) -> None:
+        super().__init__()
+        self.up = up
+
+    async def run(self, argv: tuple[str, ...], **_: object) -> Any:
+        self.asked.append(argv)
+        await asyncio.sleep((0.0 if argv == ("true",) else 1.0) if self.up else 600.0)
+        return SimpleNamespace(ok=True)
+
+
+@pytest.mark.parametrize("up", [True, False])
+async def test_a_command_is_waited_for_only_where_its_host_answers(monkeypatch: pytest.MonkeyPatch, up: bool) -> None:
+    """A network that was cut: Ctrl-C took as long as ssh takes to notice."""
+    monkeypatch.setattr(execs, "ANSWER_SECONDS", 0.2)
+    session: Any = Slow(up=up)
+    marked = execs.Marked(("docker",), "id0", ("yes",))
+    assert await asyncio.wait_for(marked.end(session), 15) is up
 
 
 class Told(dict[str, str]):

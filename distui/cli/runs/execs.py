@@ -19,6 +19,9 @@ VARIABLE = "DISTUI_EXEC"
 END_SECONDS = 20.0
 """How long the host is waited for when a command is to be ended."""
 
+ANSWER_SECONDS = 2.0
+"""How long the host itself may take to answer meanwhile: where its network is gone nothing is ended."""
+
 # $1 the variable and its value. SIGTERM to all that have it, SIGKILL to what is there three seconds later. A command
 # that was asked for just now may not be there yet; one that has ended is waited for that second, too.
 END = """
@@ -53,10 +56,29 @@ class Marked:
         return (*self._exec, "-i", "-e", self._mark, self._container, *self._words)
 
     async def end(self, session: Session) -> bool:
-        """End it, and what it started; False when that can't be done: it may still run."""
+        """End it, and what it started; False when that can't be done, or its host does not answer: it may still run."""
+        ending = asyncio.create_task(self._end(session))
+        answering = asyncio.create_task(_answers(session))
+        try:
+            await asyncio.wait([ending, answering], return_when=asyncio.FIRST_COMPLETED)
+            return (ending.done() or await answering) and await ending
+        finally:
+            answering.cancel()
+            ending.cancel()
+
+    async def _end(self, session: Session) -> bool:
         argv = (*self._exec, self._container, "sh", "-c", END, "distui-end", self._mark)
         try:
             async with asyncio.timeout(END_SECONDS):
                 return (await session.run(argv, timeout=END_SECONDS)).ok
         except (DistuiError, TimeoutError):
             return False
+
+
+async def _answers(session: Session) -> bool:
+    """Whether the host does what it is asked for in time."""
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return (await session.run(("true",), timeout=None)).ok
+    except (DistuiError, TimeoutError):
+        return False
