@@ -121,7 +121,7 @@ def test_the_first_host_makes_the_file(cli: Any) -> None:
         (("add", "node02"), 2, "node02 is already listed on line 4"),
         (("add", "bad name"), 2, "bad name"),
         (("add", "x", "--addr", "a{b}"), 2, "means nothing here"),
-        (("rm", "node01"), 2, "node01 is part of a range"),
+        (("rm", "node01"), 2, "node01 is one of the hosts of"),
         (("rm", "nobody"), 7, "there is no host 'nobody'"),
     ],
 )
@@ -160,12 +160,40 @@ def test_a_host_is_removed_from_its_groups_too(cli: Any, groups: str, left: str,
     assert Path("hosts.yaml").read_text() == text.replace("  b: {}\n", "").replace(groups, left)
 
 
-def test_a_host_in_a_range_of_a_group_is_not_removed(cli: Any) -> None:
-    """What the range is to be then is for who wrote it."""
-    text = "version: 1\nhosts:\n  n1: {}\n  n2: {}\ngroups:\n  big: n[1-2]\n"
+@pytest.mark.parametrize(
+    ("name", "left"), [("n2", '"n[1,3-4]"'), ("n4", '"n[1-3]"'), ("n1", '"n[2-4]"'), ("gw", "n[1-4]")]
+)
+def test_a_host_is_removed_from_ranges_of_groups_too(cli: Any, name: str, left: str) -> None:
+    """The others of the range stay; groups of groups are as they were."""
+    hosts = ["n1", "n2", "n3", "n4", "gw"]
+    text = "version: 1\nhosts:\n" + "".join(f"  {one}: {{}}\n" for one in hosts)
+    groups = 'groups:\n  big: n[1-4]\n  one: ["n[1-2]", gw]\n  every: "@big"\n'
+    Path("hosts.yaml").write_text(text + groups)
+    done = cli("hosts", "rm", name)
+    assert done.code == 0, done.err
+    written = Path("hosts.yaml").read_text()
+    assert f"  big: {left}\n" in written and '  every: "@big"\n' in written
+    found = read_inventory(written, "hosts.yaml")
+    assert [host.name for host in found.hosts] == [one for one in hosts if one != name]
+    assert found.groups["one"] == tuple(one for one in ("n1", "n2", "gw") if one != name)
+
+
+@pytest.mark.parametrize(
+    ("entry", "name", "hint"),
+    [
+        ("node[01-08]", "node03", "write 'node[01-02,04-08]' in its place, there and in groups"),
+        ("node[01-02]", "node02", "write 'node01' in its place"),
+        ("node[01-01]", "node01", "take that entry out of the file"),
+    ],
+)
+def test_what_to_write_for_a_range_is_said(cli: Any, entry: str, name: str, hint: str) -> None:
+    """Its settings may have the number of the host in them: that is for who wrote it."""
+    text = f"version: 1\nhosts:\n  gw: {{}}\n  {entry}: {{}}\n"
     Path("hosts.yaml").write_text(text)
-    done = cli("hosts", "rm", "n2")
-    assert (done.code, "groups.big" in done.err, Path("hosts.yaml").read_text()) == (2, True, text)
+    done = cli("hosts", "rm", name)
+    assert (done.code, Path("hosts.yaml").read_text()) == (2, text)
+    assert f"{name} is one of the hosts of '{entry}'" in done.err
+    assert hint in done.err
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Literal
 from distui.amounts import counted
 from distui.cli.console import Console
 from distui.cli.settings import Settings
-from distui.cluster.hosts.inventory_file import InventoryFile
+from distui.cluster.hosts.inventory_file import InventoryFile, without
 from distui.errors import NotFound, UsageError
 from distui.spec.choose import parse_label
 from distui.spec.hosts.export_hosts import as_ansible, as_hostfile
@@ -57,7 +57,10 @@ def remove(settings: Settings, out: Console, name: str) -> int:
         found = settings.selection.inventory().get(name)
         if found is None:
             raise NotFound(f"there is no host '{name}' in {file.path}", hint="`distui hosts ls` lists them")
-        raise UsageError(f"{file.path}: {name} is part of a range", hint="edit the range in the file")
+        entry = file.range_with(name)
+        left = without(entry, name)
+        hint = f"write '{left}' in its place, there and in groups" if left else "take that entry out of the file"
+        raise UsageError(f"{file.path}: {name} is one of the hosts of '{entry}'", hint=hint)
     groups = file.remove(name)
     file.save()
     out.say(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from distui.errors import SpecError, UsageError
 from distui.files import replace_text, writing
-from distui.spec.hosts.names import fold
+from distui.spec.hosts.names import expand, fold
 from distui.spec.hosts.read_inventory import read_inventory
 from distui.spec.imports.import_hosts import entries
 from distui.spec.imports.imported import Imported
@@ -16,7 +16,7 @@ from distui.spec.yaml.document import parse
 from distui.spec.yaml.edit_text import scalar, set_at
 from distui.spec.yaml.files import read_text
 from distui.spec.yaml.nodes import Items, Node, Scalar, Source, Table, is_null, node_at
-from distui.spec.yaml.problems import Problems
+from distui.spec.yaml.problems import Problems, Wrong
 
 
 class InventoryFile:
@@ -43,12 +43,20 @@ class InventoryFile:
         self._set(("hosts", name), settings)
 
     def remove(self, name: str) -> list[str]:
-        """Take a host out, also of groups that have a word for it alone: which these are. Raises as `add`."""
+        """Take a host out, also of groups that name it, alone or in a range: which these are. Raises as `add`."""
         self._set(("hosts", name), None)
-        groups = [group for group in self.names("groups") if name in self._words(group)]
-        for group in groups:
-            self._write_group(group, [word for word in self._words(group) if word != name])
+        groups = []
+        for group in self.names("groups"):
+            words = self._words(group)
+            left = [less for word in words if (less := without(word, name))]
+            if left != words:
+                self._write_group(group, left)
+                groups.append(group)
         return groups
+
+    def range_with(self, name: str) -> str:
+        """The entry of several hosts that has this one, "" where none has. Raises as `add`."""
+        return next((entry for entry in self.names("hosts") if without(entry, name) != entry), "")
 
     def join(self, group: str, name: str) -> None:
         """A host as one more word of a group. Raises as `add`."""
@@ -103,6 +111,15 @@ class InventoryFile:
         if changed is None:
             raise _unsafe(self.path)
         self._text = changed
+
+
+def without(word: str, name: str) -> str:
+    """A set of hosts without one of them, "" where that was all; as it is where it does not have it."""
+    try:
+        names = expand(word)
+    except Wrong:  # a group, or what is wrong in another way, which is said when the file is saved
+        return word
+    return fold(one for one in names if one != name) if name in names else word
 
 
 def _root(path: str, text: str) -> Table | None:
