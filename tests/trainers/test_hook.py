@@ -629,11 +629,49 @@ OLD = {
 }
 
 
-def package(folder: Path, files: Mapping[str, str]) -> None:
-    """A package called torch."""
-    (folder / "torch").mkdir()
+def package(folder: Path, files: Mapping[str, str], called: str = "torch") -> None:
+    """A package of this name."""
+    (folder / called).mkdir()
     for name, text in files.items():
-        (folder / "torch" / name).write_text(text)
+        (folder / called / name).write_text(text)
+
+
+JAX = {
+    "__init__.py": "import atexit\nfrom jax import distributed\natexit.register(distributed.shutdown)",
+    "distributed.py": "def shutdown():\n    print('waits', flush=True)\n    input()",
+}
+"""A stand-in that waits at its end for the other ranks, as jax 0.10 does, by an atexit that it registers itself."""
+
+
+def test_a_program_of_jax_tells_its_calls_until_it_has_ended(start: Start, insight: Path, tmp_path: Path) -> None:
+    """Also where it waits at its end; the process is its task's rank. It has no collectives to ask for."""
+    package(tmp_path, JAX, "jax")
+    rank = start("import jax\nprint(flush=True) or input()\n1/0", RANK="3", PYTHONPATH=str(tmp_path))
+    assert rank.stdin and rank.stdout and rank.stdout.readline() == "\n"
+    said = hooked.who(str(insight), rank.pid)
+    assert said and (said["stacks"], said["torch"], said["uses"], said["rank"]) == (True, "", "JAX", "3")
+    assert threads_of(insight, rank.pid)[0][2] == [["<string>", 2, "<module>"]]
+
+    rank.stdin.write("\n")
+    rank.stdin.flush()
+    assert rank.stdout.readline() == "waits\n"
+    assert threads_of(insight, rank.pid)[0][2] == [[f"{tmp_path}/jax/distributed.py", 3, "shutdown"]]
+    out, err = rank.communicate("\n")
+    assert (rank.returncode, out, "ZeroDivisionError" in err) == (1, "", True)
+    assert not (insight / f"{rank.pid}.ask").exists()
+
+
+def test_a_program_of_jax_that_uses_torch_too_tells_both(start: Start, insight: Path, tmp_path: Path) -> None:
+    """torch is imported for its data loader, say; its own part is added, and nothing is opened a second time."""
+    package(tmp_path, JAX, "jax")
+    program = "import jax, torch.distributed, sys\nprint('Watch' in str(sys.meta_path), flush=True)\ninput()"
+    rank = start(program, PYTHONPATH=str(tmp_path))
+    assert rank.stdout and rank.stdout.readline() == "False\n"
+    said = hooked.who(str(insight), rank.pid)
+    assert said and (said["server"], said["stacks"], said["uses"]) == (True, True, "") and said["torch"]
+    assert threads_of(insight, rank.pid)
+    open_files = [path.readlink() for path in Path(f"/proc/{rank.pid}/fd").iterdir()]
+    assert [path for path in open_files if path.suffix == ".stacks"] == [insight / f"{rank.pid}.stacks"]
 
 
 def test_an_older_torch_gives_stacks_only(start: Start, insight: Path, tmp_path: Path) -> None:

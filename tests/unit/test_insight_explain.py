@@ -736,18 +736,20 @@ def test_what_holds_a_data_loader_up() -> None:
 @pytest.mark.parametrize(
     ("frames", "left"),
     [
-        ((Frame(f"{PYTHON}/threading.py", 1583, "_shutdown"),), "a thread"),
+        ((Frame(f"{PYTHON}/threading.py", 1583, "_shutdown"),), "a thread of its own"),
         ((Frame(f"{PYTHON}/threading.py", 1119, "join"),
-          Frame(f"{PYTHON}/concurrent/futures/thread.py", 31, "_python_exit")), "a thread"),
+          Frame(f"{PYTHON}/concurrent/futures/thread.py", 31, "_python_exit")), "a thread of its own"),
         ((Frame(f"{PYTHON}/multiprocessing/process.py", 149, "join"),
-          Frame(f"{PYTHON}/multiprocessing/util.py", 360, "_exit_function")), "a process"),
+          Frame(f"{PYTHON}/multiprocessing/util.py", 360, "_exit_function")), "a process of its own"),
+        ((Frame("/usr/lib/python3/site-packages/jax/_src/distributed.py", 199, "shutdown"),
+          Frame("/usr/lib/python3/site-packages/jax/_src/api.py", 2582, "clean_up")), "the other ranks, as JAX does"),
     ],
 )  # fmt: skip
 def test_a_program_that_has_ended_and_is_kept_alive(frames: tuple[Frame, ...], left: str) -> None:
     """The others hear nothing of its exception: where what keeps it alive is, as far as that is known."""
     other = Stack("0x2", False, (Frame("/work/log.py", 5, "send"), Frame(f"{PYTHON}/threading.py", 1, "_bootstrap")))
     main, lock = Stack("0x1", True, frames), waits_in("futex_do_wait")
-    words = f"has come to its end, perhaps by an exception, and waits for {left} of its own at "
+    words = f"has come to its end, perhaps by an exception, and waits for {left} at "
     assert with_helpers(stacks=(other, main), **lock) == f"{words}/work/log.py:5 in send"
     assert with_helpers(stacks=(main,), **lock) == f"{words}{frames[0]}"
     joins = Stack("0x1", True, (Frame(f"{PYTHON}/threading.py", 1119, "join"), MAIN))
@@ -905,6 +907,20 @@ def test_nobody_tells() -> None:
         "rank 3: exit 1",
         "rank 4: torch 2.13.0 has recorded no collective of it",
     )
+
+
+def test_ranks_of_a_framework_that_tells_no_collectives_are_said_where_they_are() -> None:
+    """The fewest first; of ranks that are all over the program nothing is said to stand."""
+    jax: dict[str, Any] = {"torch": "", "uses": "JAX", "groups": None, **waits_in("futex_do_wait")}
+    others = [rank(n, stacks=calls(), **jax) for n in (0, 1, 3)]
+    found = explain([*others, rank(2, stacks=calls(Frame("/work/load.py", 9, "load")), **jax)])
+    assert verdict(found) == ("unseen", "unknown", ())
+    does = "waits for a lock or another thread at"
+    assert found.headline == f"rank 2 {does} /work/load.py:9 in load; ranks 0-1,3: each {does} {MAIN}"
+    assert found.evidence == ("ranks 0-3: JAX does not tell its collectives",)
+
+    apart = [rank(n, stacks=calls(Frame("/work/a.py", n, "f")), **jax) for n in range(5)]
+    assert explain(apart).headline == "no rank tells where it is in its collectives"
 
 
 def test_no_rank_at_all() -> None:

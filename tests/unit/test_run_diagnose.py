@@ -278,6 +278,13 @@ def test_an_image_without_gnu_timeout_is_told(line: str) -> None:
     assert cause.hint == "add coreutils to it, or use --timeout"
 
 
+def test_a_working_directory_that_is_not_there_is_the_cause() -> None:
+    """A task without a container ends with 126 then, as one whose command can't be executed."""
+    cause = cause_of(["sh: 17: cd: can't cd to /data/mnist", "distui: cannot enter /data/mnist"])
+
+    assert cause is not None and cause.text == "its working directory is not on its host, or closed to the login"
+
+
 @pytest.mark.parametrize(
     "line",
     [

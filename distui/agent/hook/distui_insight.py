@@ -1,6 +1,7 @@
 # ruff: noqa: PTH101, PTH104, PTH108, PTH112, PTH123, UP031
 # Any Python from 3.6 on runs this, in the program of a rank.
-"""Lets a program that uses torch.distributed be asked where it is, without its help and without stopping it.
+"""Lets a program that uses torch.distributed, JAX or TensorFlow be asked where it is, without its help and without
+stopping it.
 
 Leaves in the folder $DISTUI_INSIGHT, which only the job's own user reaches, files named by the process:
 
@@ -47,21 +48,47 @@ OLDER = {
 """Variables of torch's flight recorder -> their names before torch 2.8, which knows both."""
 
 
+OTHERS = {"jax": "JAX", "tensorflow": "TensorFlow"}
+"""Modules of frameworks that tell no collectives -> what they are called."""
+
+_can = {}  # type: dict[int, dict[str, int]]
+"""A process -> what it can be asked for. A forked child opens its own."""
+_at_end = []  # type: list[Any]
+
+
 def begin() -> None:
-    """Open what can be opened; called once, right after torch.distributed was imported."""
-    folder = os.environ.get("DISTUI_INSIGHT", "")
-    if not folder or not os.path.isdir(folder) or "torch" not in sys.modules:
+    """Open what can be opened; called right after torch.distributed, or another one that is watched for, was imported:
+    once for torch, and before that once for one of the others.
+    """
+    folder, own = os.environ.get("DISTUI_INSIGHT", ""), os.getpid()
+    if not folder or not os.path.isdir(folder):
         return
-    torch = sys.modules["torch"]
-    base = "%s/%d" % (folder, os.getpid())
+    base = "%s/%d" % (folder, own)
+    if own not in _can:
+        number = _free_signal()
+        _can[own] = {"signal": number, "stacks": _unless(_open_stacks, base, number)}
+        _unless(_open_crash, base)
+    if "torch.distributed" in sys.modules:
+        _begin_torch(sys.modules["torch"], folder, base)
+    else:
+        uses = [name for module, name in OTHERS.items() if module in sys.modules]
+        _say(base, _can[own], uses=", ".join(uses))
+
+
+def _begin_torch(torch: "Any", folder: str, base: str) -> None:
+    """Open what torch itself tells of its collectives."""
     _older_names(torch)
-    number = _free_signal()
-    can = {"signal": number, "stacks": _unless(_open_stacks, base, number)}
+    can = _can[os.getpid()]
     can["server"] = _unless(_open_server, torch, folder, base)
-    _unless(_open_crash, base)
     atexit.register(_unless, _say_last, base, torch, os.getpid())
-    _say(base, torch, can)
+    _say(base, can, torch=str(torch.__version__))
     _unless(_watch_rank, torch, folder, can)
+
+
+def end() -> None:
+    """Close what must not be used once Python has ended; called after all that the program itself does at its end."""
+    while _at_end:
+        _unless(_at_end.pop())
 
 
 def _unless(act: "Any", *args: "Any") -> bool:
@@ -88,15 +115,15 @@ def _watch_rank(torch: "Any", folder: str, can: "dict[str, int]") -> None:
             _unless(place._set_global_rank, rank)
         elif rank >= 0:
             own = {"torch_rank": rank, "torch_world": torch.distributed.get_world_size()}
-            _unless(_say, "%s/%d" % (folder, owner), torch, can, own)
+            _unless(_say, "%s/%d" % (folder, owner), can, str(torch.__version__), "", own)
 
     place._set_global_rank = set_global_rank
 
 
-def _say(base: str, torch: "Any", can: "dict[str, int]", own: "Any" = ()) -> None:
+def _say(base: str, can: "dict[str, int]", torch: str = "", uses: str = "", own: "Any" = ()) -> None:
     """Who this is. Written whole or not at all."""
     who = {name: os.environ.get(name.upper(), "") for name in ("rank", "local_rank", "world_size")}  # type: dict[str, object]
-    who.update(can, **dict(own), pid=os.getpid(), python=sys.version.split()[0], torch=str(torch.__version__))
+    who.update(can, **dict(own), pid=os.getpid(), python=sys.version.split()[0], torch=torch, uses=uses)
     with open(base + ".json.new", "w") as file:
         json.dump(who, file)
     _for_the_asker(base + ".json.new", 0o644)
@@ -128,7 +155,8 @@ def _open_stacks(base: str, number: int) -> bool:
     fcntl.fcntl(asked, fcntl.F_SETFL, fcntl.fcntl(asked, fcntl.F_GETFL) | os.O_ASYNC)
     files = [(number, _identity(number)) for number in (asked, stacks)]
     os.register_at_fork(after_in_child=lambda: _close(files))
-    atexit.register(_end_asking, base + ".ask", files[:1], os.getpid())
+    owner = os.getpid()
+    _at_end.append(lambda: _end_asking(base + ".ask", files[:1], owner))
     return True
 
 
@@ -213,7 +241,10 @@ def _short(entry: "Any") -> "Any":
 
 
 def _end_asking(path: str, files: "Any", owner: int) -> None:
-    """Python gives its signals back before compiled code has ended: one that came then would end the process by it."""
+    """Until this a program can be asked that waits at its end, as for other ranks.
+
+    Python gives its signals back before compiled code has ended: one that came then would end the process by it.
+    """
     if os.getpid() == owner:
         _remove(path)
         _close(files)

@@ -1,12 +1,13 @@
 # ruff: noqa: PLC0415, PTH123
 # Any Python from 3.6 on runs this first of all, in every program of a rank: each import here costs every start.
-"""First on the PYTHONPATH of ranks: makes programs that use torch.distributed answer `distui why`.
+"""First on the PYTHONPATH of ranks: makes programs that use torch.distributed, JAX or TensorFlow answer `distui why`.
 
-Does nothing but watch for the import of torch.distributed, then hands over to `distui_insight` beside this file. An
+Does nothing but watch for their import, then hands over to `distui_insight` beside this file. An
 image's own sitecustomize is run as if this one were not there. Nothing here may stop or change the program: whatever
 fails is left alone, and `distui why` says what it cannot see.
 """
 
+import atexit
 import sys
 
 TYPE_CHECKING = False
@@ -14,19 +15,25 @@ if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never eval
     from typing import Any
 
 _HERE = __file__.rpartition("/")[0]
-_WATCHED = "torch.distributed"
+_WATCHED = {"torch.distributed", "jax", "tensorflow"}
+"""Who has the first of these has all that is opened for the others."""
+_INSIGHT = {}  # type: dict[str, Any]
+"""What `distui_insight` defines, once it is needed."""
 
 
 class Watch:
-    """Finds no module itself: lets the others find torch.distributed, and is called back once it is loaded."""
+    """Finds no module itself: lets the others find one that is watched for, and is called back once that is loaded."""
 
     @staticmethod
     def find_spec(name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         """See importlib.abc.MetaPathFinder."""
-        if name != _WATCHED:
+        if name not in _WATCHED:
             return None
-        sys.meta_path.remove(Watch)
-        for finder in sys.meta_path:
+        _WATCHED.intersection_update(() if name == "torch.distributed" else ("torch.distributed",))
+        finders = [finder for finder in sys.meta_path if finder is not Watch]
+        if not _WATCHED:
+            sys.meta_path.remove(Watch)
+        for finder in finders:
             find = getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find is not None else None
             if spec is not None:
@@ -45,6 +52,7 @@ def _call_back(spec: "Any") -> None:
         return
 
     def exec_module(module: "Any") -> None:
+        atexit.register(_end)  # before the module registers its own, which end before this
         try:
             load(module)
         finally:
@@ -59,10 +67,17 @@ def _call_back(spec: "Any") -> None:
 
 def _begin() -> None:
     try:
-        with open(_HERE + "/distui_insight.py", "rb") as file:
-            names = {"__name__": "distui_insight"}  # type: dict[str, Any]
-            exec(compile(file.read(), file.name, "exec"), names)
-        names["begin"]()
+        if not _INSIGHT:
+            with open(_HERE + "/distui_insight.py", "rb") as file:
+                exec(compile(file.read(), file.name, "exec"), _INSIGHT)
+        _INSIGHT["begin"]()
+    except Exception:
+        return
+
+
+def _end() -> None:
+    try:
+        _INSIGHT["end"]()
     except Exception:
         return
 

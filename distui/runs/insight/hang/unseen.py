@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from distui.plan.labels import named_ranks
+from distui.runs.insight.seen.doing import Doing
 from distui.runs.insight.seen.ranks import RankSeen
+
+MOST_PLACES = 4
+"""Places of ranks that a headline names."""
 
 
 def silent(ranks: Sequence[RankSeen]) -> tuple[int, ...]:
@@ -24,6 +28,8 @@ def why_silent(seen: RankSeen) -> str:
     process = seen.process
     if process is None:
         return seen.ended or seen.why_not or "can't be seen"
+    if process.uses:
+        return f"{process.uses} does not tell its collectives"
     if not process.torch:
         return "no torch.distributed in use, or started with `insight: off` or as `python -I`"
     return "; ".join(process.unasked) or f"torch {process.torch} has recorded no collective of it"
@@ -35,6 +41,21 @@ def reasons(ranks: Sequence[RankSeen]) -> Iterator[str]:
     for seen in ranks:
         found.setdefault(why_silent(seen), []).append(seen.rank)
     yield from (f"{named_ranks(who)}: {why}" for why, who in found.items())
+
+
+def at_rest(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> str:
+    """What ranks do that use what tells no collectives, the fewest first: `rank 2 sleeps at ...; ranks 0-1,3: ...`.
+
+    Empty where none does, or they are at more places than a line has room for: they are on their way then.
+    """
+    found: dict[str, list[int]] = {}
+    for seen in ranks:
+        if seen.process is not None and seen.process.uses:
+            found.setdefault(acts[seen.rank].text, []).append(seen.rank)
+    if len(found) > MOST_PLACES:
+        return ""
+    fewest = sorted(found.items(), key=lambda one: len(one[1]))
+    return "; ".join(f"{named_ranks(who)}{'' if len(who) == 1 else ': each'} {does}" for does, who in fewest)
 
 
 def of_nothing(ranks: Sequence[RankSeen], those: Iterable[int]) -> Iterator[str]:

@@ -139,6 +139,8 @@ class Process:
     """How many ranks the default group has; None likewise."""
     torch: str = ""
     """The version it runs; empty where it does not use torch.distributed, or nothing could be asked."""
+    uses: str = ""
+    """What it uses that tells no collectives: `JAX`; empty where it uses torch.distributed."""
     groups: Mapping[str, Group] | None = None
     """Where it is in its collectives; None where that can't be asked."""
     left: Mapping[str, Group] = field(default_factory=dict)
@@ -270,6 +272,7 @@ def _process(said: Mapping[str, object]) -> Process:
         torch_rank=_count(hook.get("torch_rank")),
         world=_count(hook.get("torch_world")) or _world(groups),
         torch=text_of(hook.get("torch")),
+        uses=text_of(hook.get("uses")),
         groups=groups if "groups" in recorder else None,
         stacks=tuple(stack_of(row) for row in rows_of(stacks.get("threads"), 3)),
         unasked=tuple(

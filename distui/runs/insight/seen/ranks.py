@@ -270,7 +270,7 @@ def _by_rank(task: TaskRanks, processes: Sequence[Process]) -> dict[int, Process
 def _said(task: TaskRanks, process: Process) -> int | None:
     """Which rank of its task a process is, by what it says: by its place where torchrun started several ranks."""
     local = process.local_rank
-    if not process.torch or process.rank is None:
+    if not (process.torch or process.uses) or process.rank is None:
         return None
     if len(task.ranks) > 1 and local is not None:
         return task.ranks[local] if local < len(task.ranks) else None

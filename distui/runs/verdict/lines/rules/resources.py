@@ -24,6 +24,12 @@ def _any_child(signals: str, message: str) -> str:
 
 RULES: tuple[tuple[str, Cause], ...] = (
     (
+        "^distui: cannot enter /",  # of plan/command/process.py
+        Cause(
+            "its working directory is not on its host, or closed to the login", "make it there, or change `workdir:`"
+        ),
+    ),
+    (
         r"exec timeout failed|exec: \"timeout\": executable file not found|timeout: (unrecognized|invalid) option",
         Cause("the image has no GNU `timeout`, which max_duration needs", "add coreutils to it, or use --timeout"),
     ),
