@@ -200,8 +200,12 @@ def disk(facts: HostFacts) -> Answer:
     message = f"{size_words(least.free)} free on {least.path}"
     if verdict == "ok":
         return Answer("ok", message)
-    how = f"docker system df; du -xh --max-depth=2 {least.path} | sort -h | tail"
-    return Answer(verdict, message, "an image, a checkpoint or logs may not fit", how)
+    kind = facts.engine.kind
+    images = f"{kind} system df; " if kind != "none" and facts.engine.problem is None else ""
+    what = "an image, a checkpoint or logs" if images else "a checkpoint or logs"
+    return Answer(
+        verdict, message, f"{what} may not fit", f"{images}du -xh --max-depth=2 {least.path} | sort -h | tail"
+    )
 
 
 def _holds_images(found: Disk, *, known: bool) -> bool:

@@ -80,7 +80,7 @@ async def _one(connector: Connector, host: Host, images: Sequence[str]) -> dict[
         async with session_on(connector, host.name) as session:
             for image in images:
                 done = await session.run(docker.image_id(host.engine_command, image), timeout=TELL_SECONDS)
-                trouble = classify(done.error_text, done.status)
+                trouble = classify(done.error_text, done.status, host.engine)
                 missing = None if trouble.code == "image_missing" else trouble
                 try:
                     found[image] = read_image(done.text) if done.ok else missing

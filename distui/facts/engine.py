@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Literal
 
 from distui.facts.host import Engine, Trouble
@@ -77,14 +78,20 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
 _COMPILED = tuple((code, regex(p, re.IGNORECASE), message, hint) for code, p, message, hint in _CLASSES)
 
 
-def classify(stderr: str, rc: int | None) -> Trouble:
-    """Why an engine's command failed: its stderr (and stdout) and exit code, as a class with words and a hint.
+def classify(stderr: str, rc: int | None, engine: str = "docker") -> Trouble:
+    """Why an engine's command failed: its stderr (and stdout) and exit code, as a class with words and a hint, in which
+    the commands are those of this engine.
 
     Codes: daemon_down, docker_permission, sudo_password, sudo_denied, engine_missing, engine_timeout, engine_endless,
     files_denied, name_conflict, disk_full, no_gpu_runtime, gpu_missing, gpu_driver, device_missing, ulimit_refused,
     port_in_use, mount_failed, image_missing, image_pull_failed, image_auth, image_wrong_arch, init_missing,
     command_not_found, command_not_executable, bad_name, bad_arguments, no_such_container, unknown.
     """
+    trouble = _class_of(stderr, rc)
+    return replace(trouble, hint=trouble.hint.replace("`docker ", "`podman ")) if engine == "podman" else trouble
+
+
+def _class_of(stderr: str, rc: int | None) -> Trouble:
     if rc == CUT_OFF:
         return Trouble(
             "engine_endless", "the container engine prints without end", "see which program its command is on the host"
@@ -100,9 +107,9 @@ def classify(stderr: str, rc: int | None) -> Trouble:
     return Trouble("unknown", f"the container engine failed with exit code {rc}: {_last_words(stderr)}")
 
 
-def classify_read(stderr: str, rc: int | None) -> Trouble:
+def classify_read(stderr: str, rc: int | None, engine: str = "docker") -> Trouble:
     """As `classify`, for a command that pulls nothing: a time-out in its words is no trouble with a registry."""
-    trouble = classify(stderr, rc)
+    trouble = classify(stderr, rc, engine)
     if trouble.code not in ("image_pull_failed", "image_auth"):
         return trouble
     return Trouble("unknown", f"the container engine failed with exit code {rc}: {_last_words(stderr)}")

@@ -263,6 +263,15 @@ def test_every_check_can_be_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "first"), [("docker", "docker system df; "), ("podman", "podman system df; "), ("none", "")]
+)
+def test_what_to_do_about_a_full_disk_is_for_the_engine_of_the_host(kind: Any, first: str) -> None:
+    """One that runs processes has no client of any."""
+    facts = healthy(disks=(Disk("/", GB, 900 * GB),), engine=Engine(kind))
+    assert finding(check_hosts({"n1": facts}), "disk").do.startswith(f"{first}du -xh")
+
+
+@pytest.mark.parametrize(
     ("only", "skip", "left"),
     [
         ((), ("clock,gpus", "image"), set(NAMES) - {"clock", "gpus", "image"}),

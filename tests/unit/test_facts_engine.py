@@ -58,6 +58,21 @@ def test_error_classes(words: str, status: int | None, code: str) -> None:
         assert words in trouble.message
 
 
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        ('Error: short-name "lab/x" did not resolve to an alias', "load"),
+        ("Error: denied: requested access to the resource is denied", "login"),
+        ("Error: write /var/x: no space left on device", "system prune"),
+    ],
+)
+def test_advice_is_for_the_engine_that_failed(words: str, command: str) -> None:
+    """A host with podman has no docker to call."""
+    assert f"`docker {command}" in engine.classify(words, 125).hint
+    assert f"`podman {command}" in engine.classify(words, 125, "podman").hint
+    assert f"`podman {command}" in engine.classify_read(words, 125, "podman").hint or command != "system prune"
+
+
 def test_podman_says_a_name_conflict_in_its_own_words() -> None:
     """The class is Docker's."""
     holder = "0123456789abcdef" * 4

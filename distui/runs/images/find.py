@@ -23,7 +23,8 @@ async def find_image(ask: Ask, host: str, engine_command: Sequence[str], image: 
             return read_image(done.text)
         except ValueError as exc:
             raise HostCommandError(host, f"{host}: {exc}", code="rubbish") from exc
-    trouble = classify_read(done.error_text, done.status)
+    engine = "podman" if any(word.endswith("podman") for word in engine_command) else "docker"
+    trouble = classify_read(done.error_text, done.status, engine)
     if trouble.code == "image_missing":
         return None
     raise HostCommandError(host, trouble.message, hint=trouble.hint, code=trouble.code)

@@ -88,7 +88,7 @@ class HostAccess:
 
     def refused(self, what: str, done: Completed) -> HostCommandError:
         """The engine's refusal: its class in our words, then its own last line."""
-        trouble = classify(done.error_text, done.status)
+        trouble = classify(done.error_text, done.status, self.first.engine)
         said = _last_words(done.error_text)
         own = f"; {self.first.engine} said: {safe(said)[:500]}" if said and said not in trouble.message else ""
         return HostCommandError(
