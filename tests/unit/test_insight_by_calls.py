@@ -357,6 +357,10 @@ def test_ranks_that_do_nothing_outside_of_collectives_are_shown_where_they_are()
         "rank 1: sleeps at /work/train.py:8 in load; ranks 0,2: sleeps at /work/train.py:9 in wait",
     )
     assert explained(*ranks, turns={0: 0, 1: 5, 2: 0}).headline == "no collective stands still"
+    jax = [rank(n, frame, torch="", uses="JAX", threads=SLEEPS) for n, frame in enumerate((at_wait, *IN_LOAD))]
+    shown = explained(*jax, turns=dict.fromkeys(range(2), 0))
+    assert shown.headline == "no rank tells where it is in its collectives, and no rank's main thread ran for 4 s"
+    assert shown.evidence[-1].startswith("rank 0: sleeps at /work/train.py:9 in wait; rank 1: sleeps at")
     unseen = RankSeen(3, "h3", why_not="host h3 can't be asked")
     assert explained(*ranks, unseen, turns=dict.fromkeys(range(3), 0)).headline == "no collective stands still"
     assert explained(*ranks[:2], counted(2), turns=dict.fromkeys(range(3), 0)).headline == "no collective stands still"

@@ -74,7 +74,7 @@ def explain_by_calls(first: Explanation, ranks: Sequence[RankSeen], figures: Map
         return _nothing_done(_less_sure(first, calls, figures), ranks, acts, figures)
     if len(kinds := _different(ranks, calls, figures)) > 1:
         return _mismatch(first, ranks, acts, calls, kinds, figures)
-    return replace(first, ranks=_places(ranks, acts, calls))
+    return _nothing_done(replace(first, ranks=_places(ranks, acts, calls)), ranks, acts, figures)
 
 
 def _calls_of(ranks: Sequence[RankSeen], figures: Mapping[int, Figures], *, counts: bool) -> _Calls:
@@ -269,7 +269,8 @@ def _nothing_done(
     parts = [f"{named_ranks(who)}: {what}" for what, who in rare[:MOST_PLACES]]
     more = "; ..." if len(rare) > MOST_PLACES else ""
     seconds = min(figures[seen.rank].seconds for seen in live)
-    headline = f"{first.headline}, but no rank's main thread ran for {seconds:.0f} s"
+    word = "but" if first.kind == "moving" else "and"
+    headline = f"{first.headline}, {word} no rank's main thread ran for {seconds:.0f} s"
     places = tuple(replace(place, does=acts[place.rank].text) for place in first.ranks)
     return replace(first, headline=headline, ranks=places, evidence=(*first.evidence, "; ".join(parts) + more))
 

@@ -34,7 +34,7 @@ from distui.runs.insight.hang.in_vain import in_vain
 from distui.runs.insight.hang.places import called_at, not_seen, said_once
 from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.hang.rows import places_of
-from distui.runs.insight.hang.unseen import at_rest, of_nothing, reasons, silent, unread
+from distui.runs.insight.hang.unseen import of_nothing, reasons, silent, unread
 from distui.runs.insight.seen.doing import Doing, advice, at_work, doing
 from distui.runs.insight.seen.one_group import groups_apart
 from distui.runs.insight.seen.ranks import RankSeen, counted_otherwise, other_programs, several_worlds
@@ -340,8 +340,9 @@ def _nothing_stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Exp
         headline = "no collective stands still" + (", but ranks mixed types of tensors in one" if mixed else "")
         evidence = (*mixed, *of_nothing(ranks, lost))
         return Explanation("moving", headline, sure, places, evidence, SAME_ORDER if mixed else "")
-    headline = at_rest(ranks, acts) or "no rank tells where it is in its collectives"
-    return Explanation("unseen", headline, "unknown", places, tuple(reasons(ranks)))
+    return Explanation(
+        "unseen", "no rank tells where it is in its collectives", "unknown", places, tuple(reasons(ranks))
+    )
 
 
 def _of_types(one: Mismatch) -> str:

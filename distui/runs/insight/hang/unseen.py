@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from distui.plan.labels import named_ranks
-from distui.runs.insight.seen.doing import Doing
 from distui.runs.insight.seen.ranks import RankSeen
-
-MOST_PLACES = 4
-"""Places of ranks that a headline names."""
 
 
 def silent(ranks: Sequence[RankSeen]) -> tuple[int, ...]:
@@ -41,21 +37,6 @@ def reasons(ranks: Sequence[RankSeen]) -> Iterator[str]:
     for seen in ranks:
         found.setdefault(why_silent(seen), []).append(seen.rank)
     yield from (f"{named_ranks(who)}: {why}" for why, who in found.items())
-
-
-def at_rest(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> str:
-    """What ranks do that use what tells no collectives, the fewest first: `rank 2 sleeps at ...; ranks 0-1,3: ...`.
-
-    Empty where none does, or they are at more places than a line has room for: they are on their way then.
-    """
-    found: dict[str, list[int]] = {}
-    for seen in ranks:
-        if seen.process is not None and seen.process.uses:
-            found.setdefault(acts[seen.rank].text, []).append(seen.rank)
-    if len(found) > MOST_PLACES:
-        return ""
-    fewest = sorted(found.items(), key=lambda one: len(one[1]))
-    return "; ".join(f"{named_ranks(who)}{'' if len(who) == 1 else ': each'} {does}" for does, who in fewest)
 
 
 def of_nothing(ranks: Sequence[RankSeen], those: Iterable[int]) -> Iterator[str]:

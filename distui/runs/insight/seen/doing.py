@@ -54,7 +54,7 @@ _ENDS = (
     (regex(r"/python3[.0-9]*/concurrent/futures/thread\.py$"), "_python_exit", "a thread of its own"),
     (regex(r"/python3[.0-9]*/concurrent/futures/process\.py$"), "_python_exit", "a process of its own"),
     (regex(r"/python3[.0-9]*/multiprocessing/util\.py$"), "_exit_function", "a process of its own"),
-    (regex(r"/jax/_src/distributed\.py$"), "shutdown", "the other ranks, as JAX does"),
+    (regex(r"/jax/_src/distributed\.py$"), "shutdown", "the other ranks in JAX's shutdown"),
 )
 """Where a program that has come to its end waits for what it has left running: file, function, what that is."""
 
