@@ -23,6 +23,6 @@ from distui.cli.plan_options import SECRET_OPTIONS, with_options
 def command() -> None:
     """Say why a run hangs or is slow: which rank has not entered which collective or is late, and what it does.
 
-    Its ranks are asked over ssh and keep running: where each is in its collectives (programs that use
-    torch.distributed, unless the job says `insight: off`), its Python stack, and what its kernel says about it.
+    Its ranks are asked over ssh and keep running: where each is in its collectives (torch.distributed),
+    its Python stack (also of JAX and TensorFlow; neither with `insight: off` in the job), and what its kernel says.
     """

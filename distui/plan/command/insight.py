@@ -29,7 +29,10 @@ know both, and the newer one holds.
 
 
 def wanted(job: Job) -> bool:
-    """Whether ranks get the hook. TensorFlow has no use for it; a secret PYTHONPATH can't be added to in the open."""
+    """Whether ranks get the hook. Of TensorFlow it tells calls alone: its launcher has it where the job asks for it.
+
+    A secret PYTHONPATH can't be added to in the open.
+    """
     return (job.insight == "on" or (job.insight == "auto" and job.launcher != "tf")) and "PYTHONPATH" not in job.secrets
 
 
