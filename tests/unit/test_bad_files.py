@@ -136,6 +136,17 @@ def test_what_stands_in_place_of_a_file_is_named(tmp_path: Path) -> None:
             assert said in found.message, found
 
 
+@pytest.mark.parametrize(
+    ("asked", "meant"), [("jbo.yaml", "job.yaml"), ("job.yml", "job.yaml"), ("job", "job.yaml"), ("nope.yaml", "")]
+)
+def test_a_file_that_is_meant_is_alike_without_its_suffix(tmp_path: Path, asked: str, meant: str) -> None:
+    """`.yaml` makes short names alike that share nothing else."""
+    for name in ("job.yaml", "hp.yaml", "README.md"):
+        (tmp_path / name).write_text(JOB)
+    (found,) = problems(lambda: load_job(str(tmp_path / asked), environ={}))
+    assert found.message == "there is no such file" + (f", did you mean '{meant}'?" if meant else "")
+
+
 def test_a_byte_order_mark_and_windows_ends_of_lines_are_fine() -> None:
     """Editors write them; places are still right."""
     assert read_job("\ufeff" + JOB.replace("\n", "\r\n"), "job.yaml", environ={}).name == "j"

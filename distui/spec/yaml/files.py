@@ -8,7 +8,7 @@ from pathlib import Path
 from distui.errors import Problem, SpecError
 from distui.files import NotAFile, make_private, new_file, open_to_read, reason, writing
 from distui.spec.yaml.nodes import Source, place
-from distui.spec.yaml.problems import did_you_mean
+from distui.spec.yaml.problems import nearest
 
 MAX_BYTES = 8 << 20
 _HANDED_OVER = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
@@ -68,10 +68,14 @@ def _why(path: str, error: OSError | ValueError) -> str:
 
 
 def _similar(path: Path) -> str:
+    """The file beside it with a name like this one: a suffix that most of them share makes none alike."""
     try:
-        return did_you_mean(path.name, [p.name for p in path.parent.iterdir()])
+        names = [p.name for p in path.parent.iterdir()]
     except OSError:
         return ""
+    stem = nearest(path.stem, {Path(name).stem for name in names})
+    alike = sorted(name for name in names if Path(name).stem == stem)
+    return f", did you mean '{nearest(path.name, alike) or alike[0]}'?" if alike else ""
 
 
 def _not_utf8(path: str, data: bytes, error: UnicodeDecodeError) -> SpecError:
