@@ -161,6 +161,21 @@ def test_a_host_is_removed_from_its_groups_too(cli: Any, groups: str, left: str,
 
 
 @pytest.mark.parametrize(
+    ("typed", "flags"),
+    [("fd00::1", "--addr fd00::1"), ("me@[fd00::1]:2222", "--addr fd00::1 --user me --port 2222")],
+)
+def test_an_ipv6_address_is_no_name_of_a_host(cli: Any, typed: str, flags: str) -> None:
+    """What makes a host of it is said, also where hosts are chosen; it was taken for GPUs to be picked."""
+    done = cli("hosts", "add", typed)
+    assert (done.code, f"distui hosts add NAME {flags}`" in done.err) == (2, True), done.err
+    assert not Path("hosts.yaml").exists()
+    done = cli("probe", "-H", typed)
+    assert (done.code, "is an IPv6 address" in done.err, f"NAME {flags}`" in done.err) == (2, True, True), done.err
+    Path("hosts.yaml").write_text(f'version: 1\nhosts:\n  "{typed}": {{}}\n')
+    assert "is an IPv6 address" in cli("hosts", "validate").err
+
+
+@pytest.mark.parametrize(
     ("name", "left"), [("n2", '"n[1,3-4]"'), ("n4", '"n[1-3]"'), ("n1", '"n[2-4]"'), ("gw", "n[1-4]")]
 )
 def test_a_host_is_removed_from_ranges_of_groups_too(cli: Any, name: str, left: str) -> None:

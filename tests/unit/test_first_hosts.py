@@ -144,6 +144,9 @@ def test_a_file_that_can_t_be_read_is_said_and_the_others_count(home: Path) -> N
         ("h1 h2", [("h1", {}), ("h2", {})]),
         ("h1, h2  n[1, 2]", [("h1", {}), ("h2", {}), ("n1", {}), ("n2", {})]),
         ("me@h1:22 h2", [("h1", {"user": "me", "port": 22}), ("h2", {})]),
+        ("fd00::7", [("ip-fd00--7", {"addr": "fd00::7"})]),
+        ("me@[fd00::7]:2222 h2", [("ip-fd00--7", {"addr": "fd00::7", "user": "me", "port": 2222}), ("h2", {})]),
+        ("[fe80::1%eth0]", [("ip-fe80--1-eth0", {"addr": "fe80::1%eth0"})]),
     ],
 )
 def test_hosts_may_be_typed(typed: str, expected: Any) -> None:
@@ -152,7 +155,10 @@ def test_hosts_may_be_typed(typed: str, expected: Any) -> None:
     assert [(one.name, dict(one.host.settings)) for one in found.hosts] == expected
 
 
-@pytest.mark.parametrize("typed", ["", "a b@c@d", "a@b@c", "n[1-", "host:port", "-oProxyCommand=x", "n1:99999"])
+@pytest.mark.parametrize(
+    "typed",
+    ["", "a b@c@d", "a@b@c", "n[1-", "host:port", "-oProxyCommand=x", "n1:99999", "[::1]:99999", "a::z", "::@x"],
+)
 def test_what_is_no_host_is_refused(typed: str) -> None:
     """With what could be meant; nothing is taken."""
     with pytest.raises(UsageError):

@@ -262,6 +262,7 @@ def _where(one: FirstHost) -> str:
     """`ubuntu@10.0.0.7:2222`, as far as the file says it."""
     given = one.host.settings
     user, addr, port = given.get("user"), given.get("addr"), given.get("port")
+    addr = f"[{addr}]" if port and addr and ":" in str(addr) else addr
     at = f"{user}@" if user else ""
     return f"{at}{addr or (one.name if user or port else '')}{f':{port}' if port else ''}"
 

@@ -13,6 +13,7 @@ from distui.cli.settings import Settings
 from distui.cluster.hosts.inventory_file import InventoryFile, without
 from distui.errors import NotFound, UsageError
 from distui.spec.choose import parse_label
+from distui.spec.hosts.address import six_login
 from distui.spec.hosts.export_hosts import as_ansible, as_hostfile
 from distui.spec.imports import import_hosts
 from distui.spec.imports.imported import by_ansible
@@ -35,6 +36,8 @@ def add(
 ) -> int:
     """See `hosts add --help`."""
     settings.refuse_readonly("hosts add")
+    if (login := six_login(name)) is not None:
+        raise UsageError(f"'{name}' is an IPv6 address, and the host needs a name", hint=f"`{login.advice}`")
     parts = [f"{key}: {scalar(value)}" for key, value in (("addr", addr), ("user", user)) if value]
     parts += [f"{key}: {value}" for key, value in (("port", port), ("gpus", gpus)) if value is not None]
     if labels:

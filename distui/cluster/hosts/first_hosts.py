@@ -15,6 +15,7 @@ from distui.cluster.hosts.connecting import load_greeting, ssh_greeting
 from distui.errors import DistuiError, HostError, UsageError
 from distui.frozen import frozen
 from distui.regex import regex
+from distui.spec.hosts.address import six_login
 from distui.spec.hosts.inventory import Host
 from distui.spec.imports import import_hosts
 from distui.spec.imports.import_hosts import Form
@@ -83,7 +84,9 @@ class FirstHosts:
     """The hosts that somebody typed last."""
 
     def with_typed(self, text: str) -> FirstHosts:
-        """The same and what somebody typed: `node[01-04]`, `h1 h2`, `ubuntu@10.0.0.7:2222`. Raises UsageError."""
+        """The same and what somebody typed: `node[01-04]`, `h1 h2`, `ubuntu@10.0.0.7:2222`, `fd00::7`, which is given a
+        name. Raises UsageError.
+        """
         words = _APART.sub("", text).split()
         if len(words) > 1:
             found, typed = self, tuple[str, ...]()
@@ -91,15 +94,21 @@ class FirstHosts:
                 found = found.with_typed(word)
                 typed = (*found.typed, *typed)
             return replace(found, typed=typed)
+        six = six_login(" ".join(words))
         match = _TYPED.fullmatch(" ".join(words))
-        if match is None:
-            raise UsageError(f"{text!r} names no host", hint="node01, node[01-04], user@10.0.0.7:2222")
-        given = {"user": match["user"], "port": match["port"]}
+        if six is None and match is None:
+            hint = "node01, node[01-04], user@10.0.0.7:2222, user@[fd00::7]:2222"
+            raise UsageError(f"{text!r} names no host", hint=hint)
+        if six is not None:
+            names, given = six.name, {"addr": six.addr, "user": six.user or None, "port": six.port or None}
+        else:
+            assert match is not None
+            names, given = match["names"], {"user": match["user"], "port": match["port"]}
         try:
             settings = {key: setting(key, value) for key, value in given.items() if value is not None}
         except Wrong as wrong:
             raise UsageError(f"{text!r} names no host: {wrong.message}") from None
-        read = import_hosts.read(match["names"], "nodeset", "what was typed")
+        read = import_hosts.read(names, "nodeset", "what was typed")
         hosts = tuple(self._typed(one.name, settings) for one in read.hosts)
         return replace(self, hosts=_once((*hosts, *self.hosts)), typed=tuple(one.name for one in hosts))
 

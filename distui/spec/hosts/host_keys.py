@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from distui.regex import regex
 from distui.spec.hosts import names
+from distui.spec.hosts.address import six_login
 from distui.spec.yaml import leaves
 from distui.spec.yaml.nodes import Scalar
 from distui.spec.yaml.problems import Wrong, shown
@@ -171,7 +172,7 @@ DEFAULTS = Record(
 
 
 def _host_key(word: Scalar) -> str:
-    if "@" not in word.text and ":" in word.text:
+    if "@" not in word.text and ":" in word.text and six_login(word.text) is None:
         raise Wrong(f"{shown(word.text)} is not a host name; a port is written {{port: 2222}}")
     if word.text.startswith("@"):
         raise Wrong(f"{shown(word.text)}: a host's name can't start with @; groups are written under `groups:`")

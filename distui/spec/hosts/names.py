@@ -12,6 +12,7 @@ from itertools import product
 
 from distui.frozen import frozen
 from distui.regex import regex
+from distui.spec.hosts.address import six_login
 from distui.spec.hosts.inventory import HostPick
 from distui.spec.yaml.problems import Wrong, did_you_mean, shown
 
@@ -114,7 +115,10 @@ def _pieces(text: str, gpus: bool) -> Iterator[tuple[str, tuple[int, ...] | None
     """The parts of a comma-separated expression, each with its GPU picks."""
     words = [w.strip() for w in split(text)]
     while words:
-        piece, colon, suffix = _suffix(words.pop(0))
+        word = words.pop(0)
+        if (login := six_login(word)) is not None:
+            raise Wrong(f"{shown(word)} is an IPv6 address: its host needs a name, `{login.advice}`")
+        piece, colon, suffix = _suffix(word)
         if not piece:
             what = "has an empty name" if text.strip() else "names no host; write node01, node[01-04] or @group"
             raise Wrong(f"{shown(text)} {what}")
