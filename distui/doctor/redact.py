@@ -32,7 +32,8 @@ _REGISTRY = r"(?<![\w./:-])[A-Za-z][\w-]*(?=:\d{2,5}/\w)"
 """One without a domain, before the path of an image."""
 _SERVER = r"(?<=NFS server )[A-Za-z][\w-]*(?![\w.-])|(?<![\w./:-])[A-Za-z][\w-]*(?=:/[^/\s])"
 """That of an NFS export, without a domain."""
-_BUCKET = r"(?<=\bs3://)[\w-]+(?![\w.-])|(?<=\boss://)[\w-]+(?![\w.-])"
+_IN_URL = r"(?<=\w://)[\w-]+(?![\w.-])"
+"""A bucket, or a server without a domain."""
 _SEVERAL = r"(?<![\w.-])[\w.-]*(?:\[[0-9,-]+\][\w.-]*)+"
 """Names of hosts with ranges."""
 
@@ -169,7 +170,7 @@ _BY_FORM = (
     ("name", _AT),
     ("name", _REGISTRY),
     ("name", _SERVER),
-    ("name", _BUCKET),
+    ("name", _IN_URL),
 )
 """What is known by its form, in this order."""
 

@@ -136,8 +136,12 @@ def test_what_only_looks_like_a_name_stays() -> None:
             "name1:/exports is reached: can't reach NFS server name1 at",
         ),
         (
-            "s3://acme-sets/x/ oss://acme-sets https://x/ PATH=/bin:/usr ls:1",
-            "s3://name1/x/ oss://name1 https://x/ PATH=/bin:/usr ls:1",
+            "s3://acme-sets/x/ oss://acme-sets file:///x/ PATH=/bin:/usr ls:1",
+            "s3://name1/x/ oss://name1 file:///x/ PATH=/bin:/usr ls:1",
+        ),
+        (
+            "http://files/a.tar https://minio:9000 https://bob@files/x http://localhost/ https://github.com/x",
+            "http://name1/a.tar https://name2:9000 https://user1@name1/x http://localhost/ https://github.com/x",
         ),
     ],
 )
