@@ -72,6 +72,29 @@ async def test_waits_double_up_to_fifteen_seconds(naps: list[float]) -> None:
     await link.close()
 
 
+async def test_who_is_cancelled_while_closing_is_cancelled() -> None:
+    """Also while a login that was begun is waited for, whose own cancellation is none of theirs."""
+
+    class Slow(FakeConnector):
+        async def connect(self, host: str) -> Any:
+            try:
+                await asyncio.sleep(600)
+            finally:
+                await asyncio.sleep(0.1)
+
+    link = make(Slow())
+    asking = asyncio.ensure_future(link.session())
+    await asyncio.sleep(0.01)
+    closing = asyncio.ensure_future(link.close())
+    await asyncio.sleep(0.01)
+    closing.cancel()
+    await asyncio.wait([closing], timeout=15)
+    assert closing.cancelled()
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    await link.close()
+
+
 async def test_everybody_shares_one_login(naps: list[float]) -> None:
     """Ten commands at once make one connection."""
     connector = FakeConnector(FakeSession(1))

@@ -6,7 +6,6 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Literal
 
 from distui.errors import HostAuthError, HostError, HostKeyError, HostUnreachable, SessionLost
@@ -125,8 +124,7 @@ class HostLink:
         self._changed.set()
         if self._connecting is not None:
             self._connecting.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._connecting
+            await asyncio.gather(self._connecting, return_exceptions=True)  # its cancellation, not that of who closes
         if self._session is not None:
             await self._session.close()
             self._session = None
