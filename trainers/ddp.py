@@ -156,21 +156,25 @@ class Training:
         return torch.stack(losses).sum()
 
     def save(self) -> None:
-        """Rank 0 writes the checkpoint, whole or not at all: beside the old one, which it then takes the place of."""
+        """Rank 0 writes the checkpoint, whole or not at all: beside the old one, which it then takes the place of.
+
+        A symbolic link stays, and the file that it leads to is replaced.
+        """
         path = self.args.checkpoint
         if path is None or dist.get_rank() != 0:
             return
         state = {name: getattr(self, name).state_dict() for name in ("optimizer", "scaler")}
         state |= {"model": self.model.module.state_dict(), "seed": self.args.seed}
         state |= {"step": self.step, "epoch": self.epoch, "images": self.images}
-        content, new = io.BytesIO(), Path(f"{path}.new")
+        whole = Path(os.path.realpath(path))
+        content, new = io.BytesIO(), Path(f"{whole}.new")
         torch.save(state, content)  # into memory: of a full disk torch says no word that is to be understood
         try:
             with new.open("wb") as file:
                 file.write(content.getbuffer())
                 file.flush()
                 os.fsync(file.fileno())
-            new.replace(path)
+            new.replace(whole)
         except OSError as problem:
             with suppress(OSError):
                 new.unlink()  # a disk that is full is not left full

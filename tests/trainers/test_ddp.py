@@ -104,6 +104,17 @@ def test_a_training_comes_back_as_it_was(tmp_path: Path, alone: torch.device) ->
     assert ddp.fingerprint(first.model) == ddp.fingerprint(second.model)
 
 
+def test_a_link_to_a_checkpoint_stays_a_link(tmp_path: Path, alone: torch.device) -> None:
+    """As to a disk with more room: what is written is the file that it leads to, there yet or not."""
+    (tmp_path / "large").mkdir()
+    link, real = tmp_path / "c.pt", tmp_path / "large" / "real.pt"
+    link.symlink_to("large/real.pt")
+    for _ in range(2):
+        begun(alone, "--checkpoint", str(link)).save()
+        assert link.is_symlink() and real.is_file()
+        assert sorted(path.name for path in tmp_path.rglob("*")) == ["c.pt", "large", "real.pt"]
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
