@@ -411,7 +411,10 @@ def test_a_refused_peer_is_no_wrong_address() -> None:
     assert (cause.secondary, "wrong" in cause.text) == (True, False)
 
 
-@pytest.mark.parametrize(("code", "part"), [(135, "shm_size"), (139, "FAULTHANDLER"), (137, "dmesg"), (126, "chmod")])
+@pytest.mark.parametrize(
+    ("code", "part"),
+    [(135, "shm_size"), (139, "FAULTHANDLER"), (137, "dmesg"), (126, "chmod"), (127, "code: ./")],
+)
 def test_an_exit_status_alone_has_a_hint(code: int, part: str) -> None:
     """Where the log says nothing; the engine's own words are better where there are some."""
     cause = cause_of_exit(code)

@@ -85,7 +85,7 @@ RANKS = (
         "env-shell-not-found",
         "a shell script calls a program that is not there, on one host",
         job(1, "sh", "-c", "echo start; sleep 1; test $RANK = 0 && sleep 60; torchtrain --config a.yaml"),
-        truth("failed", TERM, "first 127", first=[1]),
+        truth("failed", TERM, "first 127", first=[1], cause="is not there|not found"),
     ),
     Scenario(
         "env-shell-redirect",

@@ -89,6 +89,10 @@ def cause_of_exit(code: int | None, *, oom: bool = False, host_full: bool = Fals
 
 _BY_EXIT = {
     126: Cause("the command is there but can't be executed", "`chmod +x` it, or name its interpreter in `command:`"),
+    127: Cause(
+        "a program that it calls is not there",
+        "check `command:`, and PATH in the image or on the host; `code: ./` (--set code=./) sends your folder",
+    ),
     128 + signal.SIGBUS: Cause("shared memory is probably too small", "raise `shm_size:` or set `ipc: host`"),
     128 + signal.SIGSEGV: CRASH,
     128 + signal.SIGABRT: Cause("the program gave up in compiled code", CRASH_HINT),
