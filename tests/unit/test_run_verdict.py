@@ -673,7 +673,7 @@ def test_a_round_of_which_torchrun_says_nothing() -> None:
     own = {0: (Line(30.0, "begins"),), 1: (*said(19.8, ROOT), Line(30.0, "begins"))}
     killed = node(0, (0, 1), ended(52.0, 137), FIRST_ROUND, own)
     found = verdict(killed, rules=RESTARTS)
-    assert (failure(found), relations(found)) == ((None, "killed by SIGKILL, exit 137"), ["first", "first"])
+    assert (failure(found), relations(found)) == ((None, "torchrun killed by SIGKILL, exit 137"), ["first", "first"])
     assert verdict(killed, stop=Stop(51.9, "user"), rules=RESTARTS).failure is None
 
 

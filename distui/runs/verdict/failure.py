@@ -32,7 +32,7 @@ def failure_of(evidence: Evidence, group: First) -> Failure:
         rank=part.ranks[0] if len(part.ranks) == 1 else None,
         host=task.host,
         exit=part.code,
-        words=how_it_ended(part),
+        words=f"torchrun {how_it_ended(part)}" if _agent_killed(evidence, part) else how_it_ended(part),
         cause="; ".join(text for text in (cause.text if cause else "", held.headline if held else "") if text),
         hint=(held.advice if held else "") or _hint(group, cause),
         excerpt=excerpt((part.words.own if part.words is not None else ()) or _said(part)),
@@ -42,6 +42,12 @@ def failure_of(evidence: Evidence, group: First) -> Failure:
         within=group.within,
         unsure=group.unsure,
     )
+
+
+def _agent_killed(evidence: Evidence, part: Part) -> bool:
+    """Whether it was torchrun itself that was killed, and no rank of it said why: they went with it."""
+    several = len(part.ranks) > 1 and evidence.rules.launcher == "torchrun"
+    return several and part.code is not None and part.code > 128 and part.killed and not (part.oom or part.error)
 
 
 def how_it_ended(part: Part) -> str:
