@@ -204,7 +204,7 @@ async def test_a_run_that_ends_while_its_hosts_are_asked_is_not_gone(
     """They have nothing of it any more when they answer; how it ended is recorded by then."""
     stored = record(store)
 
-    async def find(connector: object, hosts: Sequence[Host]) -> FoundRuns:
+    async def find(connector: object, hosts: Sequence[Host], *, unseen: bool) -> FoundRuns:
         journal = Journal(stored)
         journal.write([FAILED])
         journal.close()

@@ -86,6 +86,36 @@ async def test_states(codes: Sequence[int | None], state: str) -> None:
     assert run.state == state
 
 
+@pytest.mark.parametrize(
+    ("lives", "says", "state"),
+    [
+        ("", "", "ended"),
+        ("7\n", "", "running"),
+        ("8\n", "", "running"),
+        ("hidden\n", "", "running"),
+        ("", "no", "running"),
+    ],
+)
+async def test_a_podman_container_whose_conmon_was_killed_with_it_has_ended(lives: str, says: str, state: str) -> None:
+    """podman calls it running for ever, until somebody attaches; one whose conmon lives is about to be told."""
+    _, (host,) = started("h1")
+    value = host.containers[0].inspected()
+    value["State"] |= {"Running": True, "Status": "running", "Pid": 7, "ConmonPid": 8}
+    asked: list[tuple[str, ...]] = []
+
+    async def run_argv(argv: Sequence[str]) -> Completed:
+        asked.append(tuple(argv))
+        if argv[0] == "sh":
+            return failing(says) if says else Completed(tuple(argv), 0, lives.encode(), b"")
+        return Completed(tuple(argv), 0, (value["Id"] if "ps" in argv else json.dumps([value])).encode(), b"")
+
+    (task,) = await list_tasks(run_argv, "h1", "podman", ("podman",), unseen=True)
+    assert FoundRun("r1", (task,)).state == state
+    assert asked[-1][-2:] == ("7", "8")
+    (task,) = await list_tasks(run_argv, "h1", "podman", ("podman",))
+    assert task.running
+
+
 async def test_a_host_that_does_not_answer_is_named() -> None:
     """Its reason and hint are kept; the other's tasks are there."""
     connector, _ = started("h1", "h2")

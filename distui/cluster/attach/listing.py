@@ -92,7 +92,7 @@ async def _find_all(
     """Runs with tasks on these hosts, and folders of launches on those that answered. Hosts that have a run which
     nobody follows here are asked once more where it may be quiet: whether it is.
     """
-    found = await find_runs(connector, recorded.asked)
+    found = await find_runs(connector, recorded.asked, unseen=True)
     answered = [host for host in recorded.asked if host.name in found.answered]
     launches = await find_launches(connector, answered)
     followed = [row for row in recorded.rows if row.followed]

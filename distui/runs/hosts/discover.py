@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -29,6 +30,9 @@ Runner = Callable[[Sequence[str]], Awaitable[Completed]]
 
 LIST_SECONDS = 15.0
 """How long a host may take to list its tasks. An engine does it at once, or hangs; the rest is for slow logins."""
+
+ALIVE = '[ -d /proc/1 ] || echo hidden; for pid; do [ ! -d "/proc/$pid" ] || echo "$pid"; done'
+"""Prints those of these processes that are there, or that it can't be seen: /proc may be mounted with `hidepid`."""
 
 _ID = regex(r"[0-9a-f]{12,64}")
 
@@ -186,8 +190,9 @@ async def find_runs(
     *,
     run: str | None = None,
     enough: Callable[[FoundTask], bool] | None = None,
+    unseen: bool = False,
 ) -> FoundRuns:
-    """Ask all hosts at once for distui's tasks, of one run or of all.
+    """Ask all hosts at once for distui's tasks, of one run or of all; `unseen` as `list_tasks`.
 
     Where one task is `enough`, a host that hangs is not waited for once that was found.
     """
@@ -196,7 +201,7 @@ async def find_runs(
     async def ask(name: str, session: Session) -> tuple[FoundTask, ...]:
         host = by_name[name]
         listed = partial(session.run, timeout=LIST_SECONDS)
-        return await list_tasks(listed, name, host.engine, host.engine_command, run=run)
+        return await list_tasks(listed, name, host.engine, host.engine_command, run=run, unseen=unseen)
 
     stops = (lambda found: any(map(enough, chain(*found)))) if enough is not None else None
     answers, unreachable = await ask_each(connector, by_name, ask, enough=stops)
@@ -233,9 +238,19 @@ def found_run(run: str, found: Sequence[FoundTask]) -> FoundRun:
 
 
 async def list_tasks(
-    run_argv: Runner, host: str, engine: EngineName, engine_command: tuple[str, ...], *, run: str | None = None
+    run_argv: Runner,
+    host: str,
+    engine: EngineName,
+    engine_command: tuple[str, ...],
+    *,
+    run: str | None = None,
+    unseen: bool = False,
 ) -> tuple[FoundTask, ...]:
-    """The tasks one host knows of, in any state. Raises HostCommandError with the engine's words."""
+    """The tasks one host knows of, in any state. Raises HostCommandError with the engine's words.
+
+    Where `unseen` ends count, a container that podman calls running, and that has no process any more, is `lost`: one
+    whose conmon was killed with it, as a logout does without lingering.
+    """
     if engine == "process":
         return await _processes(run_argv, host, run)
     ids = listed_ids(host, await run_with_retries(run_argv, docker.list_ids(engine_command, run)))
@@ -244,7 +259,27 @@ async def list_tasks(
     values = await inspected(run_argv, host, engine_command, ids)
     theirs = await inherited(run_argv, engine_command, values)
     found = (_container(host, value) for value in values)
-    return tuple(task for task in found if task is not None and task.id not in theirs)
+    tasks = tuple(task for task in found if task is not None and task.id not in theirs)
+    gone = await _vanished(run_argv, values) if unseen and engine == "podman" else frozenset()
+    return tuple(replace(t, running=False, status="lost", exit=None) if t.id in gone else t for t in tasks)
+
+
+async def _vanished(run_argv: Runner, values: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """The ids of containers that run, as podman has it, though neither their process nor the conmon that would see its
+    end is there.
+    """
+    pids: dict[str, tuple[str, ...]] = {}
+    for value in values:
+        state = as_object(value.get("State"))
+        known = tuple(str(pid) for key in ("Pid", "ConmonPid") if (pid := integer(state.get(key))))
+        if state.get("Running") and len(known) == 2:
+            pids[str(value.get("Id", ""))] = known
+    if not pids:
+        return frozenset()
+    done = await run_argv(("sh", "-c", ALIVE, "sh", *chain(*pids.values())))
+    alive = set(done.text.split())
+    hidden = not done.ok or "hidden" in alive
+    return frozenset(one for one, known in pids.items() if not hidden and alive.isdisjoint(known))
 
 
 def listed_ids(host: str, done: Completed) -> list[str]:
