@@ -671,6 +671,31 @@ async def test_a_terminal_is_asked_about_them(
     assert "distui: warning: h1: GPU 0 is busy: python (pid 17, bob)" in "".join(last)
 
 
+@pytest.mark.parametrize("rows", [24, 500])
+async def test_what_is_asked_about_stands_above_the_question(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """A plan that is longer than the terminal has scrolled its own head away."""
+
+    async def confirm(*_: Any, **__: Any) -> bool:
+        return True
+
+    monkeypatch.setattr(planview, "confirm_async", confirm)
+    monkeypatch.setattr("sys.stdin", Tty())
+    monkeypatch.setattr(planview, "tell_images", no_images)
+    monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((100, rows)))
+    err: Any = Tty()
+    err.fileno = lambda: 2
+    settings: Any = {"yes": False, "no_input": False}
+    out = Console(io.StringIO(), err, False, False, 100)
+    plan = plan_of(cluster, "mine")
+    assert await planview.confirm_plan(cluster.connector, out, settings, plan, [], force=True) == "share"
+    head, *_ = err.getvalue().splitlines()
+    assert head.startswith("Plan mine, job ")
+    last = err.getvalue().splitlines()[-4:]
+    assert (head in last) == ("hosts h[1-2]" in last) == (rows == 24)
+
+
 @pytest.mark.parametrize("count", [1, 3, 5])
 async def test_what_is_left_out_of_the_code_is_said_where_a_script_starts_a_run(cluster: Cluster, count: int) -> None:
     """A program that misses a linked file is not looked for in vain; of many there are a few lines."""

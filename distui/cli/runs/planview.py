@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -18,6 +19,7 @@ from distui.plan.text.render import render_text
 from distui.runs.launch.gpu_users import gpu_users, user_lines
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
+from distui.spec.hosts.names import fold
 
 MOST_LEFT_OUT = 3
 """Lines about what is left out of the code where a run starts; the plan has them all."""
@@ -64,6 +66,9 @@ async def tell_images(connector: Connector, out: Console, hosts: Sequence[Host],
             out.say(f"distui: {words}", "yellow")
 
 
+ROWS = 24
+"""Of a terminal that does not say how many it has."""
+
 Answer = Literal["no", "yes", "share"]
 """Whether to start a plan; `share`: though other runs have its GPUs."""
 
@@ -77,8 +82,11 @@ async def confirm_plan(
     go: Answer = "share" if force else "yes"
     asked = not settings["yes"] and not settings["no_input"] and sys.stdin.isatty() and out.err.isatty()
     if asked:
-        out.warn(render_text(plan, width=text_width(out)).rstrip())
+        text = render_text(plan, width=text_width(out)).rstrip()
+        out.warn(text)
         await tell_images(connector, out, hosts, plan)
+        for line in _again(out, plan, text):
+            out.warn(line)
     for text in (*plan.warnings, *_not_sent(plan)):  # the plan has them far above the question
         out.say(f"distui: warning: {text}", "yellow")
     if not asked:
@@ -87,6 +95,21 @@ async def confirm_plan(
     if not force and await _tell_users(connector, out, hosts, plan):
         return "share" if await confirm_async(out, settings, f"{what}, and share these GPUs?") else "no"
     return go if await confirm_async(out, settings, f"{what}?", default=True) else "no"
+
+
+def _again(out: Console, plan: RunPlan, text: str) -> Iterator[str]:
+    """What is asked about, in a few lines, where the plan's text has scrolled that away."""
+    many = len(text.splitlines())
+    try:
+        rows = os.get_terminal_size(out.err.fileno()).lines
+    except OSError:
+        rows = 0
+    if many < (rows or ROWS):
+        return
+    yield ""
+    yield text.partition("\n\n")[0]
+    yield f"hosts {fold(plan.hosts)}"
+    yield f"the plan above has {many} lines: `distui plan` prints it, as for `| less`"
 
 
 def _not_sent(plan: RunPlan) -> Iterator[str]:
