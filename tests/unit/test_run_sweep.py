@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -277,6 +279,46 @@ async def test_a_folder_that_another_launch_has_by_now_stays(here: Here, over: b
         assert await host.claim.take(ANN) == ""
         await host._remove_folder()
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("begins", ["before", "after the first command", "while a command is sent again"])
+async def test_a_process_in_the_place_of_ours_that_is_another_launch_s_lives_on(here: Here, begins: str) -> None:
+    """The next attempt's processes have the places of this one's: whoever ends or removes those ends no other."""
+    planned = plan_for("h1", run_id="r", facts={"h1": replace(facts_of("h1"), home=str(here.home))})
+    host = HostRun("h1", replace(planned, tasks=tuple(replace(t, engine="process") for t in planned.tasks)), here)
+    folder = here.home / ".local/state/distui/hosts/h1/r"
+    gone: Any = SimpleNamespace(labels=SimpleNamespace(task=0))
+    others: list[asyncio.subprocess.Process] = []
+
+    async def next_attempt() -> None:
+        if not others:
+            await sweep(here, (Host("h1"),), "r", ANN.token)
+            await launched(here, "r", BOB)
+            env = {**os.environ, "DISTUI_TASK_DIR": f"{folder}/task-0"}
+            others.append(await asyncio.create_subprocess_exec("sleep", "60", env=env))
+
+    async def run(argv: Sequence[str], **options: Any) -> Completed:
+        if begins == "before":
+            await next_attempt()
+        done = await here.run(argv)
+        await next_attempt()
+        return await here.run(argv) if begins == "while a command is sent again" else done
+
+    for work in (
+        host._kill_without_folder,
+        lambda: host._delete([gone]),
+        lambda: host.stop(host.tasks, 0),
+        lambda: host.stop(host.tasks, 2),
+    ):
+        assert await host.claim.take(ANN) == ""
+        host.missing, host.ids = frozenset({0}), {0: "task-0"}
+        with patch.object(host.link, "run", run):
+            await work()
+        other = others.pop()
+        assert other.returncode is None
+        other.kill()
+        await other.wait()
+        await sweep(here, (Host("h1"),), "r", BOB.token)
 
 
 async def test_who_waits_for_the_next_attempt_leaves_the_folder_to_whoever_begins_it(here: Here) -> None:

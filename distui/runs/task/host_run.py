@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from distui.errors import HostCommandError, SessionLost
@@ -52,13 +52,18 @@ keeps its folder. A reader ($3) who waits for the run's next attempt leaves it t
 it. Folders above are only removed when empty: on a machine that also runs distui they hold its own runs.
 """
 
-_IS_NO_OTHERS = (
+_UNLESS_ANOTHERS = (
     folder.TOKEN_IN
     + """
-for name in launch launched; do [ ! -e "$1/$name" ] || [ "$(token_in "$1/$name")" = "$2" ] || exit 1; done
+for name in launch launched; do
+  [ -z "$2" ] || [ ! -e "$1/$name" ] || [ "$(token_in "$1/$name")" = "$2" ] || exit 0
+done
+shift 2
+exec "$@"
 """
 ).strip()
-"""Whether the folder of the run ($1), if it is there, is not of another launch than that with the token $2."""
+"""A command ($3 ...), unless the folder of the run ($1) is of another launch than that with the token $2 by now.
+Without a token, since a task's labels do not tell it, it is run."""
 
 START_TIMEOUT = 120.0
 
@@ -240,7 +245,9 @@ class HostRun(HostAccess):
 
     async def _stop_process(self, run_dir: str, index: int, grace: float, give_up: float | None) -> None:
         argv = process.stop(run_dir, index, grace) if grace > 0 else process.kill(run_dir, index)
-        done = await self.link.run(argv, timeout=grace + 60, idempotent=True, give_up=give_up)
+        done = await self.link.run(
+            self._unless_anothers(run_dir, argv), timeout=grace + 60, idempotent=True, give_up=give_up
+        )
         if not done.ok:
             raise HostCommandError(self.host, f"{self.host}: task {index} survives SIGKILL: {done.error_text}")
 
@@ -284,13 +291,19 @@ class HostRun(HostAccess):
 
         One that has the same place by now, of another launch, is left alone.
         """
-        if not self.missing:
-            return
+        if self.missing and self.claim.token:
+            await self._remove_processes(sorted(self.missing))
+
+    async def _remove_processes(self, indices: Iterable[int]) -> None:
         run_dir = await self.run_dir()
-        if (await self.run_repeatable(("sh", "-c", _IS_NO_OTHERS, "sh", run_dir, self.claim.token))).ok:
-            await asyncio.gather(
-                *(self.run_repeatable(process.remove(run_dir, index, force=True)) for index in sorted(self.missing))
-            )
+        scripts = (process.remove(run_dir, index, force=True) for index in indices)
+        await asyncio.gather(*(self.run_repeatable(self._unless_anothers(run_dir, argv)) for argv in scripts))
+
+    def _unless_anothers(self, run_dir: str, argv: Sequence[str]) -> Sequence[str]:
+        """A command for a process of ours, which is known by its place alone: the next attempt has the same ones, and
+        may have begun since that was listed, or while a connection that broke was waited for.
+        """
+        return ("sh", "-c", _UNLESS_ANOTHERS, "sh", run_dir, self.claim.token, *argv)
 
     async def _but_for(self, keep: frozenset[int]) -> list[FoundTask]:
         return [task for task in await self.found() if task.labels.task not in keep]
@@ -326,10 +339,7 @@ class HostRun(HostAccess):
 
     async def _delete(self, doomed: Sequence[FoundTask]) -> None:
         if self.first.engine == "process":
-            run_dir = await self.run_dir()
-            await asyncio.gather(
-                *(self.run_repeatable(process.remove(run_dir, task.labels.task, force=True)) for task in doomed)
-            )
+            await self._remove_processes(task.labels.task for task in doomed)
         else:
             ids = [task.id for task in doomed]
             if self._image is None:
