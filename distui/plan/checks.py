@@ -54,7 +54,8 @@ def _image_faults(job: Job) -> Iterator[tuple[str, str]]:
     if not job.image and job.build is not None:
         return
     if not job.image:
-        yield "the job has no image, and hosts with a container engine need one", "set image:, or pass --image"
+        hint = "set image:, or pass --image; `docker: process` in hosts.yaml runs it without containers"
+        yield "the job has no image, and hosts with a container engine need one", hint
     elif job.image.startswith("-") or job.image != job.image.strip():
         yield f"image {job.image!r} is not an image name", "REPOSITORY[:TAG]"
 

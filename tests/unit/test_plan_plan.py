@@ -580,7 +580,8 @@ def test_every_reason_is_given_at_once() -> None:
         "h9: is not in the inventory (known: h1, h2, h3) (add it to hosts.yaml)",
         "h3: publickey refused (ssh -v h3)",
         "h1: is named twice (name each host once)",
-        "the job has no image, and hosts with a container engine need one (set image:, or pass --image)",
+        "the job has no image, and hosts with a container engine need one (set image:, or pass --image; "
+        "`docker: process` in hosts.yaml runs it without containers)",
         "h2: may not (group)",
         "h1: 4 GPUs asked, found 2 (ask for fewer with gpus_per_host, or take another host)",
         "h2: 4 GPUs asked, found 0 (ask for fewer with gpus_per_host, or take another host)",
