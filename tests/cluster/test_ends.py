@@ -37,7 +37,7 @@ def assert_clean(lab: Any) -> None:
 CRASH = "python3 -c 'raise ValueError(7)' || true"
 
 
-def test_a_traceback_before_exit_0_is_told_everywhere(lab: Any, home: Path, distui: Distui) -> None:
+def test_a_traceback_before_exit_0_is_reported_everywhere(lab: Any, home: Path, distui: Distui) -> None:
     """SUCCEEDED with a warning: in the block at the end, the result, `show` and the report."""
     path = job(home, CRASH, progress={"regex": r"step (?P<step>\d+)"})
     done = distui("run", path, "--headless", "-y", "--name", "crash-1")

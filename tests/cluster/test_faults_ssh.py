@@ -505,7 +505,7 @@ def test_a_host_that_starts_anew_takes_its_rank_along(lab: Any, start: Callable[
     assert_clean(lab)
 
 
-def test_whoever_attaches_after_a_restart_is_told(
+def test_whoever_attaches_after_a_restart_is_reported(
     lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path
 ) -> None:
     """The containers remember the boot that they were planned in, so another machine can tell, too."""

@@ -167,7 +167,7 @@ def test_the_infiniband_port_counts_what_ib0_does_in_words_of_four_bytes(h1: Hos
     assert counted()[1] >= before[1] + 5 * 60000
 
 
-def test_two_host_ddp_by_hand_uses_the_interface_that_gloo_is_told(lab: Lab, home: Path) -> None:
+def test_two_host_ddp_by_hand_uses_the_interface_that_gloo_is_reported(lab: Lab, home: Path) -> None:
     """torch.distributed works between hosts, and its bytes are seen on ib0, not on eth0."""
     (lab.share / "ddp.py").write_text(DDP)
     ranks = [lab.host("h1"), lab.host("h2")]

@@ -95,9 +95,9 @@ def counters(lab: Any) -> Callable[[], Bytes]:
 def assert_whole(network: Mapping[str, Any], before: Bytes, after: Bytes, interface: str) -> int:
     """What is told of an interface is what the kernels say that it carried; bytes that all hosts sent over it."""
     for host in ("h1", "h2"):
-        (told,) = [one for one in network["interfaces"] if (one["host"], one["interface"]) == (host, interface)]
+        (reported,) = [one for one in network["interfaces"] if (one["host"], one["interface"]) == (host, interface)]
         counted = [now - then for now, then in zip(after[host, interface], before[host, interface], strict=True)]
-        assert [told["received"], told["sent"]] == pytest.approx(counted, rel=0.03)
+        assert [reported["received"], reported["sent"]] == pytest.approx(counted, rel=0.03)
     return sum(after[host, interface][1] - before[host, interface][1] for host in ("h1", "h2"))
 
 
@@ -130,15 +130,15 @@ def test_another_interface(talk: Callable[..., str], distui: Distui) -> None:
     """
 
     def asked() -> None:
-        told = ""
+        reported = ""
 
         def tells() -> bool:
-            nonlocal told
-            told = distui("why", "talk").stdout
-            return "\nnetwork: eth0 " in told
+            nonlocal reported
+            reported = distui("why", "talk").stdout
+            return "\nnetwork: eth0 " in reported
 
         until(tells)
-        assert "went over eth0, hardly any over ib0" in told and " (until " in told, told
+        assert "went over eth0, hardly any over ib0" in reported and " (until " in reported, reported
 
     said = talk("network so far: ", 'os.environ["GLOO_SOCKET_IFNAME"] = "eth0"', during=asked)
 

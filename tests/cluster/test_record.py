@@ -407,7 +407,7 @@ def test_the_end_of_an_older_run_is_not_that_of_the_one_that_is_stopped(
 
 
 @pytest.mark.parametrize("verb", ["attach", "stop"])
-def test_what_a_killed_clean_up_left_is_told_elsewhere(
+def test_what_a_killed_clean_up_left_is_reported_elsewhere(
     lab: Lab, home: Path, distui: Distui, start: Start, tmp_path: Path, verb: str
 ) -> None:
     """SIGKILL when the containers are gone and the folders are not: whoever knows nothing of it is told its end."""

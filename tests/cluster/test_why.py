@@ -389,9 +389,9 @@ def test_a_run_that_hangs_is_stopped_and_tells_why_for_ever(begin: Any, distui: 
     blamed = [one["culprits"] for one in shown["why"] if one["culprits"]]  # a busy machine may not tell once in between
     assert blamed and all(ranks == [2] for ranks in blamed)
     assert "why      " in distui("show", "stuck").stdout
-    told = distui("why", "stuck", "--stacks")
-    assert told.returncode == 0 and "rank 2 has not entered all_reduce #21" in told.stdout
-    assert "hang.py:11 in <module>" in told.stdout
+    reported = distui("why", "stuck", "--stacks")
+    assert reported.returncode == 0 and "rank 2 has not entered all_reduce #21" in reported.stdout
+    assert "hang.py:11 in <module>" in reported.stdout
 
 
 def tells_calls(term: Terminal) -> bool:

@@ -99,8 +99,8 @@ class FakeEngine:
             case ("image", "inspect", "--format", "{{json .}}", image):
                 return self._image(argv, image)
             case ("image", "inspect", *ids):
-                told = [{"Id": i, "Config": {"Labels": self.image_labels.get(i)}} for i in ids]
-                return self._say(argv, json.dumps(told))
+                reported = [{"Id": i, "Config": {"Labels": self.image_labels.get(i)}} for i in ids]
+                return self._say(argv, json.dumps(reported))
             case ("pull", image):
                 return self._pull(argv, image)
             case ("run", "-d", *words):

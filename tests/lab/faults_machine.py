@@ -148,8 +148,8 @@ def gpu_hot(host: Host, gpu: str = "1", celsius: str = "84") -> None:
 @fault("gpu-sick", cure="gpu-ok")
 def gpu_sick(host: Host, gpu: str = "1") -> None:
     """GPU number GPU has counted memory errors that ECC could not correct, and its driver wants it reset."""
-    told = {"ecc.errors.uncorrected.volatile.total": 2, "gpu_recovery_action": "Reset"}
-    put_gpus(host, changes={int(gpu): told})
+    reported = {"ecc.errors.uncorrected.volatile.total": 2, "gpu_recovery_action": "Reset"}
+    put_gpus(host, changes={int(gpu): reported})
 
 
 @fault("gpu-lost", cure="gpu-ok")

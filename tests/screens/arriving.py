@@ -94,7 +94,7 @@ async def arrive(case: Case, place: str, action: str = "") -> None:
             now = time.time()
             for ago, found in ((300, moving(case.live.plan)), (60, hang(case.live.plan, since=now - 90))):
                 keep(case.live.stored, WhyRecord(now - ago, "run", found, calls(case.live.plan)))
-            backend.told = answer(case.live.plan, now)
+            backend.reported = answer(case.live.plan, now)
             app.open_run(case.live)
             await settle(case.pilot)
             await app.run_action("why", default_namespace=app.screen)

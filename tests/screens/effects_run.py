@@ -280,7 +280,7 @@ async def prune(case: Case) -> Steps:
 
 @effect("One run", "why")
 async def why(case: Case) -> Steps:
-    case.backend.told = answer(case.live.plan, time.time())
+    case.backend.reported = answer(case.live.plan, time.time())
     yield
     await case.until(lambda: "rank 13 has not entered all_reduce #31" in case.text)
     assert case.did("why", "llm-7f3", False) and isinstance(case.screen, WhyScreen)
@@ -292,7 +292,7 @@ async def why(case: Case) -> Steps:
 @effect("Why", "again", "stacks")
 async def again(case: Case) -> Steps:
     case.backend.calls.clear()
-    case.backend.told = answer(case.live.plan, time.time() + 1)
+    case.backend.reported = answer(case.live.plan, time.time() + 1)
     yield
     await case.until(lambda: len(case.screen.answers.all) == 4)
     assert case.did("why", "llm-7f3", case.action == "stacks")

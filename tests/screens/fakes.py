@@ -263,7 +263,7 @@ class FakeBackend:
         """What the log that is open says next; b"" ends it."""
         self.outcome: Outcome = "ended"
         """What becomes of the next process that is signalled."""
-        self.told: Why | None = None
+        self.reported: Why | None = None
         """What the ranks of any run tell when they are asked."""
         self.silence = asyncio.Event()
         """Until it is set, ranks that are asked do not answer."""
@@ -471,8 +471,8 @@ class FakeBackend:
         self.calls.append(("why", run, stacks))
         await self.silence.wait()
         self._fail()
-        assert self.told is not None
-        return self.told
+        assert self.reported is not None
+        return self.reported
 
     async def remains(self, run: str) -> Remains:
         self._fail()

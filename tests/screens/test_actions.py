@@ -55,7 +55,7 @@ def test_a_keymap_moves_harmless_keys_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keymap", "told"),
+    ("keymap", "reported"),
     [
         ({"wrap": "w"}, {("w", "why", "wrap")}),  # why has no other key
         ({"wrap": "w", "why": "w"}, {("w", "why", "wrap")}),
@@ -66,13 +66,13 @@ def test_a_keymap_moves_harmless_keys_only() -> None:
         ({"wrap": "w", "only": "w"}, {("w", "only,", "and")}),  # three of them (and wrap), told once
     ],
 )
-def test_a_key_that_two_actions_want_is_told(keymap: dict[str, str], told: set[tuple[str, str, str]]) -> None:
+def test_a_key_that_two_actions_want_is_reported(keymap: dict[str, str], reported: set[tuple[str, str, str]]) -> None:
     """With both names; what only takes one key of several is none."""
     _, wrong = keymap_of(keymap)
-    assert {(words.split()[1], words.split()[3], words.split()[5]) for words in wrong} == told
+    assert {(words.split()[1], words.split()[3], words.split()[5]) for words in wrong} == reported
 
 
-def test_a_key_that_no_keyboard_has_is_told() -> None:
+def test_a_key_that_no_keyboard_has_is_reported() -> None:
     """Names are textual's, or the character itself."""
     good, wrong = checked_keymap({"leave": "esc", "filter": "ctrl+f", "sort": "§,f5", "wrap": "ctlr+w"})
     assert good == {"leave": "escape", "filter": "ctrl+f", "sort": "§,f5"}

@@ -147,7 +147,7 @@ async def test_a_question_names_targets_and_cancel_has_the_focus(open_app: Any, 
         ),
     ],
 )
-async def test_what_a_stop_has_left_is_told(
+async def test_what_a_stop_has_left_is_reported(
     open_app: Any, backend: FakeBackend, left: tuple[str, ...], level: str, said: str
 ) -> None:
     """That nothing is left only where that is so; and before, what is going on. The run is the one of that owner."""
@@ -155,8 +155,8 @@ async def test_what_a_stop_has_left_is_told(
     async with open_app(start="runs") as (app, pilot):
         await press(pilot, "j", "S", "right", "enter")
         await until(pilot, lambda: (level, said) in [(n.severity, str(n.message)) for n in app._notifications])
-        told = [str(n.message) for n in app._notifications]
-        assert told[-3:] == ["vit-2b1: stopping", "vit-2b1: 2 tasks left", said]
+        reported = [str(n.message) for n in app._notifications]
+        assert reported[-3:] == ["vit-2b1: stopping", "vit-2b1: 2 tasks left", said]
         assert [call for call in backend.calls if call[0] == "stop"] == [("stop", "vit-2b1", None, "bob@desk")]
 
 

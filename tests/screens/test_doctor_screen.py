@@ -22,7 +22,7 @@ def written(folder: Path) -> list[str]:
     return [path.read_text() for path in folder.glob("distui-doctor-*.txt")]
 
 
-async def test_findings_are_told_with_what_to_do(open_app: Any, backend: FakeBackend) -> None:
+async def test_findings_are_reported_with_what_to_do(open_app: Any, backend: FakeBackend) -> None:
     """n walks the findings, the grave ones with a filled cell; the panel explains the one under the cursor."""
     async with open_app(start="doctor") as (app, pilot):
         shot(app, "doctor")

@@ -161,7 +161,7 @@ async def test_what_is_hardly_a_host_to_run_on_is_picked_by_hand_only(backend: F
         assert app.screen.picked == {"gw1"}
 
 
-async def test_a_file_that_can_t_be_written_is_told(backend: FakeBackend) -> None:
+async def test_a_file_that_can_t_be_written_is_reported(backend: FakeBackend) -> None:
     """The picks stay."""
     start = FakeFirst()
     start.error = UsageError("hosts.yaml can't be written: read-only file system")

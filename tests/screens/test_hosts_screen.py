@@ -92,7 +92,9 @@ UNKNOWN_KEY = (
 
 
 @pytest.mark.parametrize("shown", ["its page", "its facts", "described"])
-async def test_why_a_host_is_down_is_whole_wherever_it_is_told(open_app: Any, backend: FakeBackend, shown: str) -> None:
+async def test_why_a_host_is_down_is_whole_wherever_it_is_reported(
+    open_app: Any, backend: FakeBackend, shown: str
+) -> None:
     """At 80 columns: on its page, where its facts are, and in what `d` opens."""
     reason, hint = UNKNOWN_KEY
     backend.answers["node01"] = HostDown("node01", Trouble("host_key", f"node01 {reason}", hint))

@@ -73,7 +73,7 @@ async def test_the_only_rank_that_failed_is_not_gone_to_again(
 # The help.
 
 
-async def told(pilot: Any, *typed: str) -> str:
+async def reported(pilot: Any, *typed: str) -> str:
     """What the help shows for what is typed."""
     await pilot.press("question_mark")
     await settle(pilot)
@@ -89,7 +89,7 @@ async def test_the_help_finds_a_key_by_what_people_call_it(open_app: Any, live: 
     async with open_app() as (app, pilot):
         app.open_run(live)
         await settle(pilot)
-        text = await told(pilot, wanted)
+        text = await reported(pilot, wanted)
         assert "n  the next line that matches; without a search" in text
         assert "nothing matches" not in text
 
@@ -97,7 +97,7 @@ async def test_the_help_finds_a_key_by_what_people_call_it(open_app: Any, live: 
 async def test_the_help_says_that_it_found_nothing(open_app: Any) -> None:
     """Instead of an empty box."""
     async with open_app() as (_, pilot):
-        assert "nothing matches" in await told(pilot, "teleport")
+        assert "nothing matches" in await reported(pilot, "teleport")
 
 
 async def test_a_key_stands_once_in_the_help(open_app: Any, live: FakeLive) -> None:
@@ -107,14 +107,14 @@ async def test_a_key_stands_once_in_the_help(open_app: Any, live: FakeLive) -> N
         await settle(pilot)
         app.screen.panes.ranks.list.focus()
         await settle(pilot)
-        text = await told(pilot)
+        text = await reported(pilot)
         assert "show in pane" in text and "to the failure" not in text
 
 
 async def test_of_a_list_the_help_tells_what_enter_does_there(open_app: Any) -> None:
     """Not only that it opens something."""
     async with open_app(start="runs") as (_, pilot):
-        text = await told(pilot)
+        text = await reported(pilot)
         assert "follow it if it lives" in text and "enter  open" not in text
 
 
@@ -125,7 +125,7 @@ async def test_the_help_names_its_place(open_app: Any, live: FakeLive) -> None:
         await settle(pilot)
         await app.run_action("screen.metrics")
         await settle(pilot)
-        assert "keys of Metrics" in await told(pilot)
+        assert "keys of Metrics" in await reported(pilot)
 
 
 def test_every_view_is_called_in_the_help_as_in_the_docs() -> None:

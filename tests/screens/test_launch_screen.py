@@ -514,7 +514,7 @@ async def test_launch_starts_the_plan_that_was_shown(open_app: Any, backend: Fak
         assert [live.plan.run_id for live in runs] == ["llm-pret-new"]
 
 
-async def test_what_goes_wrong_at_launch_is_told(open_app: Any, backend: FakeBackend) -> None:
+async def test_what_goes_wrong_at_launch_is_reported(open_app: Any, backend: FakeBackend) -> None:
     """A missing secret is words, and the screen stays."""
     async with open_app() as (app, pilot):
         screen = await opened(app, pilot, backend)

@@ -320,7 +320,7 @@ def test_logs_are_indexed_in_turn(live: FakeLive, monkeypatch: pytest.MonkeyPatc
     assert feed.buffers[3].behind == 0
 
 
-async def test_while_a_long_log_is_read_the_newest_step_is_told(live: FakeLive) -> None:
+async def test_while_a_long_log_is_read_the_newest_step_is_reported(live: FakeLive) -> None:
     """As whoever follows the run has read it: that of a run of days is read here for minutes."""
     live.plan = dataclasses.replace(live.plan, progress=r"step (?P<step>\d+) loss (?P<loss>[\d.]+)")
     say(live, 0, *(f"step {i} loss 2.5" for i in range(2000)))

@@ -84,7 +84,7 @@ async def test_what_its_gpus_do_stands_beside_it(open_app: Any, backend: FakeBac
 async def test_n_goes_to_the_culprit(open_app: Any, backend: FakeBackend, size: tuple[int, int]) -> None:
     """One of 24 that is a step behind, where no more steps come; then the Why panel tells of it: two keys."""
     live = await stuck(backend, r13=19)
-    backend.told = answer(live.plan, time.time())
+    backend.reported = answer(live.plan, time.time())
     async with open_app(size) as (app, pilot):
         screen = await opened(pilot, live)
         assert screen.panes.log_pane.rank != 13
@@ -215,7 +215,7 @@ async def test_o_orders_by_lag(open_app: Any, backend: FakeBackend) -> None:
         assert ranks.list.rows[1].key == "host node02"
 
 
-async def test_what_ranks_told_stands_there(open_app: Any, backend: FakeBackend) -> None:
+async def test_what_ranks_reported_stands_there(open_app: Any, backend: FakeBackend) -> None:
     """Who holds the others up is stuck, comes first, and `n` goes there though others are behind, too."""
     live = await stuck(backend, r20=19)
     place = RankPlace(13, "node02", "stopped by a signal", culprit=True)

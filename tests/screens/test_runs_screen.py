@@ -70,7 +70,7 @@ async def test_launches_and_what_was_left_are_told_apart(open_app: Any, backend:
     killed = RunRow("killed", "", "left", hosts, 0, "bob@desk", old, live=True)
     ended = RunRow("over", "", "failed", hosts, 2, "bob@desk", old, 9.0, 1, live=True, left=hosts)
     backend.rows = [starting, killed, ended]
-    told = {
+    reported = {
         "new": ("STARTING, no rank of it is there yet", ["S  stop"]),
         "killed": ("left: its launch was killed; X removes what it left on its hosts", ["S  stop", "X  prune"]),
         "over": ("failed 1, its folder is still on node[01-02]; X removes it", ["S  stop", "X  prune"]),
@@ -78,7 +78,7 @@ async def test_launches_and_what_was_left_are_told_apart(open_app: Any, backend:
     assert [took_words(row)[:2] for row in backend.rows] == ["1h", "", "9s"]
     async with open_app((120, 36), start="runs") as (app, pilot):
         assert "1 live" in screen_text(app)
-        for run, (state, chips) in told.items():
+        for run, (state, chips) in reported.items():
             assert app.screen.chosen.run == run
             text = screen_text(app)
             assert state in text

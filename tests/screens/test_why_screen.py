@@ -226,7 +226,7 @@ async def test_what_was_told_last_is_there_while_the_ranks_are_asked(
     keep(live.stored, WhyRecord(time.time() - 300, "run", moving(live.plan)))
     backend.silence.clear()
     backend.readonly = True
-    backend.told = answer(live.plan, time.time())
+    backend.reported = answer(live.plan, time.time())
     async with open_app((80, 24)) as (app, pilot):
         screen = await why(pilot)
         await until(pilot, lambda: "no collective stands still" in screen_text(app))
@@ -252,7 +252,7 @@ async def test_what_was_told_last_is_there_while_the_ranks_are_asked(
 async def test_which_interface_carries_how_much(open_app: Any, live: FakeLive, backend: FakeBackend, why: Any) -> None:
     """As it was told last, and what is odd in it, also in what is copied; in the run view beside GPUs and network."""
     odd = "node[01-02]: 40 GB went over eth0, hardly any over ib0, which the plan chose; look at it"
-    backend.told = Why("llm-7f3", WhyRecord(time.time(), "user", moving(live.plan)))
+    backend.reported = Why("llm-7f3", WhyRecord(time.time(), "user", moving(live.plan)))
     async with open_app((120, 36)) as (app, pilot):
         await why(pilot)
         await until(pilot, lambda: "no collective stands still" in screen_text(app))
@@ -268,12 +268,12 @@ async def test_which_interface_carries_how_much(open_app: Any, live: FakeLive, b
         await until(pilot, lambda: "GPUs and network   eth0 98 % of 41 GB, ib0 2 % " in screen_text(app))
 
 
-async def test_hosts_that_can_not_be_asked_are_told_in_words(
+async def test_hosts_that_can_not_be_asked_are_reported_in_words(
     open_app: Any, live: FakeLive, backend: FakeBackend, why: Any
 ) -> None:
     """And `r` asks again."""
     lost = ContactLost("run llm-7f3 is on no host that answers", hint="try again when the hosts are back")
-    backend.told = answer(live.plan, time.time())
+    backend.reported = answer(live.plan, time.time())
     async with open_app((120, 40)) as (app, pilot):
         await why(pilot, lost)
         await until(
@@ -286,7 +286,7 @@ async def test_hosts_that_can_not_be_asked_are_told_in_words(
 
 async def test_enter_goes_to_the_log_of_the_rank(open_app: Any, live: FakeLive, backend: FakeBackend, why: Any) -> None:
     """In the run view below."""
-    backend.told = answer(live.plan, time.time())
+    backend.reported = answer(live.plan, time.time())
     async with open_app((120, 40)) as (app, pilot):
         screen = await why(pilot)
         await until(pilot, lambda: len(screen.table.places) == 16)
@@ -300,7 +300,7 @@ async def test_what_the_run_tells_by_itself_comes_while_it_is_open(
     open_app: Any, live: FakeLive, backend: FakeBackend, why: Any
 ) -> None:
     """Without a key."""
-    backend.told = Why("llm-7f3", WhyRecord(time.time() - 1, "user", moving(live.plan)))
+    backend.reported = Why("llm-7f3", WhyRecord(time.time() - 1, "user", moving(live.plan)))
     async with open_app((120, 40)) as (app, pilot):
         await why(pilot)
         await until(pilot, lambda: "no collective stands still" in screen_text(app))
@@ -351,7 +351,7 @@ async def test_sixty_four_ranks_scroll(open_app: Any, live: FakeLive, backend: F
     found = Explanation("hang", "rank 0 sleeps", "certain", places)
     frames = tuple(f"/deep/{n}.py:{n} in f{n}" for n in range(60))
     record = WhyRecord(time.time(), "user", found, (Calls(tuple(range(64)), frames),))
-    backend.told = Why("llm-7f3", record)
+    backend.reported = Why("llm-7f3", record)
     async with open_app((80, 24)) as (app, pilot):
         screen = await why(pilot)
         await until(pilot, lambda: len(screen.table.places) == 64)
@@ -370,7 +370,7 @@ async def test_sixty_four_ranks_scroll(open_app: Any, live: FakeLive, backend: F
         await pilot.press("tab", "G")
         await settle(pilot)
         assert "/deep/59.py:59 in f59" in screen_text(app)
-        backend.told = Why("llm-7f3", replace(record, at=record.at + 1))
+        backend.reported = Why("llm-7f3", replace(record, at=record.at + 1))
         await pilot.press("r")
         await until(pilot, lambda: len(screen.answers.all) == 2)
         assert screen.rows.key == "63"
@@ -382,7 +382,7 @@ async def test_every_size(
     open_app: Any, live: FakeLive, backend: FakeBackend, why: Any, size: tuple[int, int], ascii: bool
 ) -> None:
     """Nothing is wider than the screen or fails, whatever it becomes."""
-    backend.told = answer(live.plan, time.time())
+    backend.reported = answer(live.plan, time.time())
     async with open_app(size, ascii=ascii) as (app, pilot):
         screen = await why(pilot)
         await until(pilot, lambda: len(screen.answers.all) == 1)
@@ -420,7 +420,7 @@ async def test_a_hang_is_seen_without_a_key(open_app: Any, live: FakeLive) -> No
         assert "RUNNING" in text and "STALLED" not in text and "Rank 13 has not" not in text and "stuck" not in text
 
 
-async def test_a_stall_is_told_and_no_hang(open_app: Any, live: FakeLive) -> None:
+async def test_a_stall_is_reported_and_no_hang(open_app: Any, live: FakeLive) -> None:
     """A checkpoint that is written: what the others wait for is said, and the run runs."""
     stall = replace(hang(live.plan), kind="stall", headline="rank 13 saves or loads a checkpoint", advice="")
     await live.feed(*launching(live.plan, time.time() - 60), RanksAsked(time.time(), stall))
@@ -442,7 +442,7 @@ async def test_a_failure_is_more_than_a_hang(open_app: Any, live: FakeLive, back
 
 async def test_a_click_on_the_banner_opens_it(open_app: Any, live: FakeLive, backend: FakeBackend) -> None:
     """As enter on a failure's goes to the line."""
-    backend.told = answer(live.plan, time.time())
+    backend.reported = answer(live.plan, time.time())
     await live.feed(*launching(live.plan, time.time() - 60), RanksAsked(time.time(), hang(live.plan)))
     async with open_app((120, 36)) as (app, pilot):
         await opened(pilot, live)

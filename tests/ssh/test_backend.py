@@ -191,8 +191,8 @@ async def test_ranks_are_asked_why_by_who_follows_them_and_beside(
     places = dataclasses.replace(backend.places, settings=settings)
     async with ClusterBackend(places, backend.inventory, backend.hosts, connect=backend._connect) as beside:
         assert (await beside.attach("count-5")).plan.run_id == "count-5"
-        told = await beside.why("count-5")
-        assert [place.rank for place in told.record.found.ranks] == [0, 1]
+        reported = await beside.why("count-5")
+        assert [place.rank for place in reported.record.found.ranks] == [0, 1]
     assert len(kept(live.stored)) == 1
     live.request_stop("user")
     async for _ in live.batches():
@@ -654,7 +654,7 @@ async def test_a_full_disk_starts_nothing_and_leaves_the_name_free(
     assert live.state.ended is not None and live.state.ended.outcome == "succeeded"
 
 
-async def test_what_is_left_of_a_run_is_told_before_it_goes(backend: ClusterBackend) -> None:
+async def test_what_is_left_of_a_run_is_reported_before_it_goes(backend: ClusterBackend) -> None:
     """Folders on the hosts with their bytes, the folder here with its files; after pruning nothing."""
     job, made = await planned(backend, 2, "gone")
     assert isinstance(job, Job)

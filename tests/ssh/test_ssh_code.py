@@ -309,7 +309,7 @@ async def test_a_file_that_changes_after_the_plan_is_refused(place: Place, code:
         assert place.names() == set()
 
 
-async def test_a_full_disk_is_told_before_anything_is_sent(
+async def test_a_full_disk_is_reported_before_anything_is_sent(
     place: Place, code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the path, what is needed and what is free."""

@@ -63,7 +63,7 @@ async def test_a_greeting_is_waited_for_and_nothing_is_sent() -> None:
             assert await heard.get() == b""
 
 
-async def test_what_is_wrong_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_wrong_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another program, a server that hangs up, a closed port, one that never speaks: each in its words, in time."""
     async with (
         server(b"HTTP/1.1 400\r\n\r\n" + b"x" * 5000, []) as web,

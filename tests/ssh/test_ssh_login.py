@@ -225,7 +225,7 @@ async def test_a_server_that_drops_logins_at_random_is_asked_again(farm: Any, mo
     assert "MaxStartups" in error.hint
 
 
-async def test_a_broken_ssh_config_is_told_with_its_line(farm: Any) -> None:
+async def test_a_broken_ssh_config_is_reported_with_its_line(farm: Any) -> None:
     """Nothing is contacted then."""
     fake = await farm.start()
     farm.configure("Host node01\n  Port ssh\n")

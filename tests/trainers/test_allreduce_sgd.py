@@ -84,7 +84,7 @@ def test_a_first_rank_that_does_not_come_is_named(
     assert ended.value.code == f"rank 0 of 3 did not come to {where} within 1 s"
 
 
-def test_a_first_rank_that_leaves_is_told_by_who_still_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_first_rank_that_leaves_is_reported_by_who_still_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rank 0 names the third one, which the second can't know then."""
     held = [dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)]
     where = f"tcp://127.0.0.1:{held[0].port}"

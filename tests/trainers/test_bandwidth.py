@@ -135,7 +135,7 @@ def test_other_sizes_are_refused(text: str) -> None:
         ("--json /no/such/figures.json", "argument --json: rank 0's host has no folder /no/such"),
     ],
 )
-def test_what_would_come_to_nothing_is_told_before_it_is_measured(
+def test_what_would_come_to_nothing_is_reported_before_it_is_measured(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], line: str, words: str
 ) -> None:
     """Not an empty table, nor a traceback once everything is measured."""

@@ -196,7 +196,7 @@ def test_a_damaged_file_is_not_gone_on_with(tmp_path: Path, alone: torch.device)
             begun(alone, "--checkpoint", str(path))
 
 
-def test_a_full_disk_is_told_in_its_own_words(tmp_path: Path, alone: torch.device) -> None:
+def test_a_full_disk_is_reported_in_its_own_words(tmp_path: Path, alone: torch.device) -> None:
     """torch's writer only says at which position of which of its files it stands then."""
     training = begun(alone, "--checkpoint", str(tmp_path / "c.pt"))
     (tmp_path / "c.pt.new").symlink_to("/dev/full")
@@ -212,7 +212,7 @@ def test_a_file_that_would_run_code_is_refused(tmp_path: Path, alone: torch.devi
         begun(alone, "--checkpoint", str(path))
 
 
-def test_a_file_that_can_t_be_read_is_told_from_none(tmp_path: Path) -> None:
+def test_a_file_that_can_t_be_read_is_reported_from_none(tmp_path: Path) -> None:
     """Starting again over a checkpoint that is only unreadable would lose it."""
     with pytest.raises(OSError, match="Is a directory"):
         ddp.read_checkpoint(tmp_path)
@@ -224,7 +224,7 @@ def test_a_file_that_can_t_be_read_is_told_from_none(tmp_path: Path) -> None:
         ddp.read_checkpoint(Path("/dev/full"))  # as /dev/zero it has no end
 
 
-def test_a_missing_folder_is_told_before_the_training(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported_before_the_training(tmp_path: Path) -> None:
     """Not after an hour, when the first state is to be saved."""
     with pytest.raises(ValueError, match=f"rank 0's host has no folder {tmp_path}/no for the"):
         ddp.read_checkpoint(tmp_path / "no/c.pt")

@@ -136,20 +136,20 @@ def ask(insight: Path, task: Path, *, stacks: bool = True) -> tuple[Process, ...
 
 def ask_until(good: Callable[[tuple[Process, ...]], bool], insight: Path, task: Path) -> tuple[Process, ...]:
     """What it answers once that is good: of a process that gets no core for a while it says that it can't be asked."""
-    told: tuple[Process, ...] = ()
+    reported: tuple[Process, ...] = ()
 
     def answered() -> bool:
-        nonlocal told
-        told = ask(insight, task)
-        return good(told)
+        nonlocal reported
+        reported = ask(insight, task)
+        return good(reported)
 
     until(answered)
-    return told
+    return reported
 
 
-def all_asked(told: tuple[Process, ...]) -> bool:
+def all_asked(reported: tuple[Process, ...]) -> bool:
     """Whether each has told all it can."""
-    return not any(one.unasked for one in told)
+    return not any(one.unasked for one in reported)
 
 
 # what it tells
@@ -186,9 +186,9 @@ def test_ranks_that_a_program_forks_tell_what_torch_counts(start: Start, insight
     program = start(FORKS, RANK="0", WORLD_SIZE="1", **place)
     assert program.stdout is not None
     assert [program.stdout.readline() for _ in range(2)] == ["stepped\n"] * 2
-    told = ask_until(all_asked, insight, task)
-    assert {one.torch_rank for one in told if one.pid == program.pid} == {None}
-    found = {one.torch_rank: one for one in told}
+    reported = ask_until(all_asked, insight, task)
+    assert {one.torch_rank for one in reported if one.pid == program.pid} == {None}
+    found = {one.torch_rank: one for one in reported}
     for rank in (0, 1):
         assert found[rank].world == 2 and found[rank].rank == 0
         assert [group.enqueued for group in (found[rank].groups or {}).values()] == [1]
@@ -208,9 +208,9 @@ def test_ranks_tell_where_they_are(start: Start, insight: Path, tmp_path: Path) 
         return one.groups is not None and one.groups["0"].pending is not None
 
     until(waits)
-    told = {process.rank: process for process in ask_until(all_asked, insight, task)}
+    reported = {process.rank: process for process in ask_until(all_asked, insight, task)}
 
-    waiting, sleeping = told[0], told[1]
+    waiting, sleeping = reported[0], reported[1]
     assert (waiting.pid, sleeping.pid) == (ranks[0].pid, ranks[1].pid)
     assert waiting.groups and sleeping.groups and not waiting.unasked and not sleeping.unasked
     ahead, behind = waiting.groups["0"], sleeping.groups["0"]
@@ -239,20 +239,20 @@ def test_ten_thousand_healthy_steps_prove_nothing_of_anybody(start: Start, insig
     task = tmp_path / "task-0"
     place = {"MEET": f"file://{tmp_path}/meeting", "WORLD_SIZE": "4", "DISTUI_TASK_DIR": str(task)}
     ranks = [start(STEPS, RANK=str(rank), **place) for rank in range(4)]
-    newest, told = 0, 0
+    newest, reported = 0, 0
 
     def done() -> bool:
-        nonlocal newest, told
+        nonlocal newest, reported
         processes = {one.rank: one for one in ask(insight, task, stacks=False) if one.groups and one.torch}
         if len(processes) == 4:
             found = lateness([apart(processes[rank], rank) for rank in range(4)])
             assert found.late == (), found
-            newest, told = max(one.groups["0"].enqueued for one in processes.values() if one.groups), told + 1
+            newest, reported = max(one.groups["0"].enqueued for one in processes.values() if one.groups), reported + 1
         assert all(rank.poll() is None for rank in ranks)
         return newest == 10_000
 
     until(done)
-    assert told > 3
+    assert reported > 3
 
 
 def apart(process: Process, rank: int) -> RankSeen:
@@ -260,8 +260,8 @@ def apart(process: Process, rank: int) -> RankSeen:
     ahead = 0.5 * (rank > 1)
     group = (process.groups or {})["0"]
     rows = tuple(replace(one, began_ns=one.began_ns + int(ahead * 1e9)) for one in group.recent)
-    told = replace(process, groups={"0": replace(group, recent=rows)})
-    return RankSeen(rank, f"h{1 + rank // 2}", told, ahead=ahead and ahead - 0.002, doubt=0.003)
+    reported = replace(process, groups={"0": replace(group, recent=rows)})
+    return RankSeen(rank, f"h{1 + rank // 2}", reported, ahead=ahead and ahead - 0.002, doubt=0.003)
 
 
 @pytest.mark.parametrize("spawned", ["fork", "spawn"])
@@ -402,7 +402,7 @@ def test_a_program_that_gives_its_signals_back_is_not_ended_by_a_question(
         assert process.samples == []
     else:
         words = ("stacks: it no longer handles the signal that asks for them",)
-        (said,) = ask_until(lambda told: told[0].unasked == words, insight, task)
+        (said,) = ask_until(lambda reported: reported[0].unasked == words, insight, task)
         assert said.unasked == words
     assert rank.communicate("\n") == ("lives\n", "")
 

@@ -257,7 +257,7 @@ def test_mnist_is_read_plain_or_gzipped(
         ((11, 2, 3), 11, "class 10; the network tells 0 to 9 apart"),
     ],
 )
-def test_images_that_can_t_be_learnt_are_told_before_the_ranks_meet(
+def test_images_that_can_t_be_learnt_are_reported_before_the_ranks_meet(
     tmp_path: Path, program: ModuleType, shape: tuple[int, ...], classes: int, words: str
 ) -> None:
     """Letters in MNIST's format, labels of another set: a traceback of torch's, in the middle of the first step."""

@@ -94,8 +94,10 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
                             return
                         question = connection.recv(4096)
                         try:
-                            told = (pickled,) if b"pickle" in question else (nccl,) if b"nccl" in question else pieces
-                            for piece in told:
+                            reported = (
+                                (pickled,) if b"pickle" in question else (nccl,) if b"nccl" in question else pieces
+                            )
+                            for piece in reported:
                                 connection.sendall(piece)
                             while endless:
                                 connection.sendall(b" " * (1 << 16))
@@ -127,7 +129,7 @@ def why(said: dict[str, Any], *, late: bool = False) -> str:
 # torch's flight recorder
 
 
-def test_collectives_are_told_group_by_group(serve: Serve) -> None:
+def test_collectives_are_reported_group_by_group(serve: Serve) -> None:
     """The newest of each, how far it is, its members where torch tells them."""
     pending = entry(31, retired=False)
     body = json.dumps(recorded(*(entry(n) for n in range(1, 31)), pending, entry(1, group=1))).encode()
@@ -144,7 +146,7 @@ def test_collectives_are_told_group_by_group(serve: Serve) -> None:
     assert (other["about"], other["enqueued"]) == ("undefined", 1) and "ranks" not in other
 
 
-def test_collectives_over_nccl_are_told_beside_those_over_gloo(serve: Serve) -> None:
+def test_collectives_over_nccl_are_reported_beside_those_over_gloo(serve: Serve) -> None:
     """A group that does both counts each from one."""
     over_gloo, over_nccl = recorded(entry(4)), recorded(entry(31, profiling_name="nccl:all_reduce", retired=False))
     folder = serve(OK, json.dumps(over_gloo).encode(), nccl=OK + json.dumps(over_nccl).encode())
@@ -348,7 +350,7 @@ def test_another_status_is_said(serve: Serve, head: bytes) -> None:
     assert "status" in said and "\n" not in said
 
 
-def test_a_torch_without_any_recorder_is_told_in_words(serve: Serve) -> None:
+def test_a_torch_without_any_recorder_is_reported_in_words(serve: Serve) -> None:
     """As torch 2.4.1 answers, over gloo."""
     head = b"HTTP/1.1 404 Not Found\r\nContent-Length: 69\r\nContent-Type: text/plain\r\n\r\n"
     body = b"Handler fr_trace_json not found: Failed to find handler fr_trace_json"
@@ -418,7 +420,7 @@ def test_what_one_rank_says_at_length_leaves_room_for_the_others(
 @pytest.mark.parametrize(
     ("engine", "late"), [(["sh", "-c", "exec sleep 60"], True), (["false"], False), (["/nowhere/docker"], False)]
 )
-def test_an_engine_that_takes_too_long_is_told_from_one_that_knows_nothing(
+def test_an_engine_that_takes_too_long_is_reported_from_one_that_knows_nothing(
     monkeypatch: pytest.MonkeyPatch, engine: list[str], late: bool
 ) -> None:
     """Asked again it may tell."""
@@ -436,10 +438,10 @@ def test_an_answer_that_unfolds_is_not_read(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    ("most", "told"),
+    ("most", "reported"),
     [(1 << 20, (8, True, True)), (3000, (2, True, True)), (1000, (1, False, True)), (300, (0, False, False))],
 )
-def test_what_is_told_of_a_process_is_made_to_fit(most: int, told: tuple[int, bool, bool]) -> None:
+def test_what_is_told_of_a_process_is_made_to_fit(most: int, reported: tuple[int, bool, bool]) -> None:
     """Its newest collectives, then its stacks, then less and less of them."""
     rows = [[number, "x" * 300, "", "", 1, True] for number in range(8)]
     groups = {"0": {"about": "", "recent": rows, "enqueued": 7}}
@@ -450,7 +452,7 @@ def test_what_is_told_of_a_process_is_made_to_fit(most: int, told: tuple[int, bo
 
     kept = found["recorder"].get("groups", {}).get("0", {}).get("recent", [])
     assert len(json.dumps(found)) <= most and kept == rows[8 - len(kept) :]
-    assert (len(kept), "threads" in found["stacks"], "groups" in found["recorder"]) == told
+    assert (len(kept), "threads" in found["stacks"], "groups" in found["recorder"]) == reported
 
 
 def test_sampled_calls_are_thinned_before_collectives() -> None:
@@ -561,13 +563,13 @@ def test_stacks_told_twice_are_read_once() -> None:
     assert hooked.read_stacks(STACKS + STACKS) == hooked.read_stacks(STACKS)
 
 
-def test_a_thread_with_a_name_is_told_by_it() -> None:
+def test_a_thread_with_a_name_is_reported_by_it() -> None:
     """As Python 3.14 writes it."""
     text = 'Thread 0x00007fd17d2766c0 [loader] (most recent call first):\n  File "a.py", line 1 in f\n'
     assert hooked.read_stacks(text) == [["loader", False, [["a.py", 1, "f"]]]]
 
 
-def test_the_outermost_call_of_a_deep_stack_is_told() -> None:
+def test_the_outermost_call_of_a_deep_stack_is_reported() -> None:
     """faulthandler writes a hundred calls of a thread; the last one tells whose thread it is."""
     calls = "".join(f'  File "m.py", line {n} in forward\n' for n in range(1, 100))
     text = f'Current thread 0x01 (most recent call first):\n{calls}  File "train.py", line 7 in <module>\n'
@@ -795,18 +797,18 @@ def test_a_stopped_process_is_not_waited_for(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("reported", "why"),
     [
         ({"signal": 61}, "it no longer handles the signal that asks for them"),
         ({}, "it was started by an earlier distui, which does not tell its signal"),
     ],
 )
 def test_a_program_is_not_asked_by_a_signal_that_it_may_not_handle(
-    tmp_path: Path, told: dict[str, int], why: str
+    tmp_path: Path, reported: dict[str, int], why: str
 ) -> None:
     """The reason is said as it is."""
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as program:
-        (tmp_path / f"{program.pid}.json").write_text(json.dumps({"stacks": True, **told}))
+        (tmp_path / f"{program.pid}.json").write_text(json.dumps({"stacks": True, **reported}))
         asking = insight.Asking(str(tmp_path), program.pid, {"most": 400, "stacks": True})
         for thread in asking.threads:
             thread.join()
@@ -937,7 +939,7 @@ def leave(folder: Path, pid: int, *, rank: str = "2", **files: str) -> None:
 CALLS = [["/work/train.py", 7, "load"], ["/work/train.py", 11, "<module>"]]
 
 
-def test_what_was_left_is_told_newest_first(tmp_path: Path) -> None:
+def test_what_was_left_is_reported_newest_first(tmp_path: Path) -> None:
     """Whatever their numbers; who said nothing is left out."""
     leave(tmp_path, 9, rank="1", last=json.dumps({"calls": CALLS, "recorders": {"": None}}))
     leave(tmp_path, 7, crash='Thread 0x01 (most recent call first):\n  File "a.py", line 3 in f\n')

@@ -34,7 +34,7 @@ def entry(number: int, tensors: int = 1, *, group: int = 0, **more: Any) -> dict
     }  # fmt: skip
 
 
-def told(*entries: dict[str, Any]) -> bytes:
+def reported(*entries: dict[str, Any]) -> bytes:
     """The text that torch 2.13 answers."""
     config = {"0": {"desc": "default_pg", "name": "0", "ranks": "[0, 1]"}}
     status = {"0": {"last_completed_collective": "30", "last_enqueued_collective": "31"}}
@@ -56,22 +56,22 @@ def taken(text: bytes, most: int, *, chunk: int = 1 << 16, longest: int = 1 << 2
 @pytest.mark.parametrize("chunk", [4096, 65536, 1 << 20])
 def test_collectives_over_long_lists_of_tensors_are_told_as_they_are(chunk: int) -> None:
     """2,000 of 500 tensors: nothing of what is told of them is lost."""
-    text = told(*(entry(number, 500, group=number % 3) for number in range(500)))
+    text = reported(*(entry(number, 500, group=number % 3) for number in range(500)))
     assert len(text) > 4 << 20
     found = taken(text, 2 << 20, chunk=chunk)
     assert shorten(found, 400) == shorten(json.loads(text), 400)
 
 
-def test_of_a_recorder_that_keeps_more_than_is_read_the_newest_are_told() -> None:
+def test_of_a_recorder_that_keeps_more_than_is_read_the_newest_are_reported() -> None:
     """And that older ones are lost, as where the recorder itself has dropped them; what is behind them is read."""
-    text = told(*(entry(number) for number in range(20_000)))
+    text = reported(*(entry(number) for number in range(20_000)))
     found = taken(text, 1 << 20)
     numbers = [one["record_id"] for one in found["entries"]]
     assert numbers == list(range(numbers[0], 20_000)) and len(numbers) > 1000
     assert found["pg_status"] and found["version"] == "2.10"
     (group,) = shorten(found, 5)["groups"].values()
     assert (group["enqueued"], [row[0] for row in group["recent"]]) == (19_999, list(range(19_995, 20_000)))
-    barely = told(*(entry(number) for number in range(2400)))
+    barely = reported(*(entry(number) for number in range(2400)))
     assert 1 << 20 < len(barely) < 2 << 20
     assert len(taken(barely, 1 << 20)["entries"]) > 1500
 
@@ -94,19 +94,19 @@ NAMES = st.sampled_from(
 def test_whatever_names_are_in_it(entries: list[dict[str, Any]], most: int, chunk: int) -> None:
     """It stays JSON, and what is read of it is the same of as many of the newest as there are."""
     try:
-        found = taken(told(*entries), most, chunk=chunk)
+        found = taken(reported(*entries), most, chunk=chunk)
     except ValueError as error:
         assert "an answer of more than" in str(error)
         return
     kept = found["entries"]
-    expected = json.loads(told(*entries))
+    expected = json.loads(reported(*entries))
     expected["entries"] = expected["entries"][len(entries) - len(kept) :]
     assert kept and shorten(found, 400) == shorten(expected, 400)
 
 
 def test_a_rank_that_ends_leaves_no_more_than_is_read() -> None:
     """Its newest collectives, over long lists of tensors, too (`PID.last`)."""
-    text = told(*(entry(number, 500) for number in range(200)))
+    text = reported(*(entry(number, 500) for number in range(200)))
     place = SimpleNamespace(_dump_fr_trace_json=lambda: text)
     torch = SimpleNamespace(_C=SimpleNamespace(_distributed_c10d=place))
     file = str(resources.files("distui.agent") / "hook/distui_insight.py")
@@ -118,9 +118,9 @@ def test_a_rank_that_ends_leaves_no_more_than_is_read() -> None:
 
 
 def test_what_is_short_is_left_as_it_is() -> None:
-    text = told(entry(1, 3))
+    text = reported(entry(1, 3))
     assert taken(text, 1 << 20) == json.loads(text)
-    assert NEXT in told(entry(1), entry(2))
+    assert NEXT in reported(entry(1), entry(2))
 
 
 @pytest.mark.parametrize(

@@ -78,15 +78,15 @@ def test_what_is_sent_again_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sockets.Sockets([100]).rows() == [[100, *ends, 64001, 64000, 0, 6, False, 900, 46]]
 
 
-@pytest.mark.parametrize(("hidden", "told"), [(True, 1), (False, 0)])
-def test_of_a_process_that_hides_its_files_only_what_waits_is_told(
-    monkeypatch: pytest.MonkeyPatch, hidden: bool, told: int
+@pytest.mark.parametrize(("hidden", "reported"), [(True, 1), (False, 0)])
+def test_of_a_process_that_hides_its_files_only_what_waits_is_reported(
+    monkeypatch: pytest.MonkeyPatch, hidden: bool, reported: int
 ) -> None:
     """Whose it is can't be seen then: that of a stranger who waits for nothing is nobody's matter."""
     idle = STUCK.replace("0000FA00", "00000000").replace("4242", "4243")
     lists(monkeypatch, f"{STUCK}\n{idle}", f"{STUCK}\n{idle}")
     monkeypatch.setattr(sockets, "owners", lambda pids: ({}, hidden))
-    assert [row[0] for row in sockets.Sockets([100]).rows()] == [0] * told
+    assert [row[0] for row in sockets.Sockets([100]).rows()] == [0] * reported
 
 
 def test_who_may_not_look_at_a_process_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_addresses() -> None:
     assert sockets.address("B80D01200000000000000000010000 00:0050".replace(" ", "")) == "2001:db8::1:80"
 
 
-def test_so_many_are_told_and_the_worst_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_many_are_reported_and_the_worst_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program may open as many as it likes."""
     rows = [STUCK.replace("4242", str(n)).replace("00000006", f"{n % 50:08x}") for n in range(1000)]
     lists(monkeypatch, "\n".join(rows), "\n".join(rows))

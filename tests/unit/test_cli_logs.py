@@ -228,15 +228,15 @@ async def test_a_host_that_did_not_answer_is_not_waited_for_again(monkeypatch: p
     plan = plan_for("h1", "h2", ranks=RankLayout(per_host=2), backend="gloo")
     live: Any = SimpleNamespace(plan=plan, facts={}, unreachable={"h2": why})
     asked: list[str] = []
-    told: list[str] = []
+    reported: list[str] = []
 
     async def show_task(connector: Any, live: Any, task: Any, out: Any, *, stamps: bool) -> None:
         asked.append(task.host)
 
     monkeypatch.setattr(from_hosts, "_show_task", show_task)
     out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted())
-    assert not await from_hosts.show(None, live, out, told.append, stamps=False)  # type: ignore[arg-type]
-    assert (asked, told) == (["h1", "h1"], ["h2: docker did not finish within 15 s"])
+    assert not await from_hosts.show(None, live, out, reported.append, stamps=False)  # type: ignore[arg-type]
+    assert (asked, reported) == (["h1", "h1"], ["h2: docker did not finish within 15 s"])
 
 
 @pytest.mark.parametrize("merge", [True, False])
@@ -247,7 +247,7 @@ async def test_only_the_hosts_of_the_ranks_that_are_asked_for_are_read(
     why = Trouble("command_timeout", "h2: docker did not finish within 15 s", "")
     live = Live(None, plan_for("h1", "h2", "h3"), {"h2": why}, {})
     asked: list[str] = []
-    told: list[str] = []
+    reported: list[str] = []
 
     async def show_task(connector: Any, live: Any, task: Any, out: Any, *, stamps: bool) -> None:
         asked.append(task.host)
@@ -256,22 +256,26 @@ async def test_only_the_hosts_of_the_ranks_that_are_asked_for_are_read(
 
     async def read(*ranks: int) -> bool:
         out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(ranks=frozenset(ranks)))
-        return await of_run._read_hosts(None, live, out, lambda words, _: told.append(words), follow=False, merge=merge)  # type: ignore[arg-type]
+        return await of_run._read_hosts(
+            None, live, out, lambda words, _: reported.append(words), follow=False, merge=merge
+        )  # type: ignore[arg-type]
 
     assert await read(2)
-    assert (asked, told) == (["h3"], [])
+    assert (asked, reported) == (["h3"], [])
     assert not await read(0, 1)
     assert asked == ["h3", "h1"]
-    assert "h2 did not answer; its ranks are missing here" in told
+    assert "h2 did not answer; its ranks are missing here" in reported
 
 
 async def test_a_rank_that_may_be_on_a_host_that_did_not_answer_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where only the hosts know the run, nobody knows what that one has."""
     live = Live(None, plan_for("h1"), {"h2": Trouble("timeout", "h2: no answer", "")}, {})
-    told: list[str] = []
+    reported: list[str] = []
     out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(ranks=frozenset({5})))
-    assert not await of_run._read_hosts(None, live, out, lambda words, _: told.append(words), follow=False, merge=False)  # type: ignore[arg-type]
-    assert told[0] == "h2 did not answer; its ranks are missing here"
+    assert not await of_run._read_hosts(
+        None, live, out, lambda words, _: reported.append(words), follow=False, merge=False
+    )  # type: ignore[arg-type]
+    assert reported[0] == "h2 did not answer; its ranks are missing here"
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -279,7 +283,7 @@ async def test_whoever_followed_a_run_is_gone_before_its_end(
     home: Path, monkeypatch: pytest.MonkeyPatch, whole: bool
 ) -> None:
     """Killed, detached, or on a full disk: `logs -f` ended with 0, as if the run were over."""
-    followed, told = iter([True, True, True]), list[str]()
+    followed, reported = iter([True, True, True]), list[str]()
     monkeypatch.setattr(StoredRun, "is_followed", property(lambda _: next(followed, False)))
     stored = RunStore(home / ".local/state/distui").create("r1")
     journal = Journal(stored)
@@ -289,14 +293,16 @@ async def test_whoever_followed_a_run_is_gone_before_its_end(
     out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted())
     place = RunLocation("r1", stored, ())
     settings = ClusterSettings({})
-    good = await of_run.read_run(settings, pytest.fail, place, out, lambda words, _: told.append(words), follow=True)  # type: ignore[arg-type]
+    good = await of_run.read_run(
+        settings, pytest.fail, place, out, lambda words, _: reported.append(words), follow=True
+    )  # type: ignore[arg-type]
     words = "is not followed here any more, and its logs here are not whole"
-    assert (good, told) == (whole, [] if whole else [f"r1 {words}: `distui logs -f r1` reads on from its hosts"])
+    assert (good, reported) == (whole, [] if whole else [f"r1 {words}: `distui logs -f r1` reads on from its hosts"])
 
 
 async def test_that_another_attempt_may_come_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """`logs -f` from the hosts reads the attempt that it found, and ended as if the run were over."""
-    told: list[str] = []
+    reported: list[str] = []
 
     async def follow(*_: object) -> bool:
         return True
@@ -306,8 +312,12 @@ async def test_that_another_attempt_may_come_is_said(monkeypatch: pytest.MonkeyP
         labels = TaskLabels("r1", 0, (0,), "h1", "j", attempt=attempt, attempts=2)
         live = Live(FoundRun("r1", (FoundTask("h1", "c0", labels, {}, True, "running"),)), plan_for("h1"), {}, {})
         out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted())
-        assert await of_run._read_hosts(None, live, out, lambda words, _: told.append(words), follow=True, merge=False)  # type: ignore[arg-type]
-    assert told == ["that was attempt 1 of 2: if it failed, `distui logs -f r1` shows the next one once that has begun"]
+        assert await of_run._read_hosts(
+            None, live, out, lambda words, _: reported.append(words), follow=True, merge=False
+        )  # type: ignore[arg-type]
+    assert reported == [
+        "that was attempt 1 of 2: if it failed, `distui logs -f r1` shows the next one once that has begun"
+    ]
 
 
 @pytest.mark.parametrize("follow", [True, False])
@@ -318,7 +328,7 @@ async def test_a_rank_on_a_host_that_did_not_answer_is_no_unknown_rank(
     labels = TaskLabels("r1", 0, (0,), "h1", "j", world_size=2)
     found = FoundRun("r1", (FoundTask("h1", "c0", labels, {}, True, "running"),))
     live = Live(found, plan_for("h1"), {"h2": Trouble("timeout", "h2: no answer", "")}, {})
-    told: list[str] = []
+    reported: list[str] = []
 
     @asynccontextmanager
     async def connect(_: object) -> AsyncIterator[Any]:
@@ -333,13 +343,13 @@ async def test_a_rank_on_a_host_that_did_not_answer_is_no_unknown_rank(
         out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(ranks=frozenset({rank})))
         place = RunLocation("r1", None, (Host("h1"), Host("h2")))
         return await of_run.read_run(
-            ClusterSettings({}), connect, place, out, lambda words, _: told.append(words), follow=follow
+            ClusterSettings({}), connect, place, out, lambda words, _: reported.append(words), follow=follow
         )
 
     with pytest.raises(UsageError, match="there is no rank 2: the run has ranks 0 to 1"):
         await read(2)
     assert not await read(1)
-    assert "h2 did not answer; its ranks are missing here" in told
+    assert "h2 did not answer; its ranks are missing here" in reported
 
 
 @pytest.mark.parametrize("stamps", [True, False])
@@ -463,12 +473,12 @@ async def test_a_log_without_old_lines_is_live_at_once(last: bytes | None, shown
 )
 async def test_what_is_removed_before_it_was_read_is_said(lines: tuple[tuple[str, str], ...], words: str) -> None:
     """By `rm` from elsewhere while `logs -f` reads: it ended with 0, without a word."""
-    plan, told = plan_for("h0"), list[str]()
+    plan, reported = plan_for("h0"), list[str]()
     out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted())
     out.open({0: "h0"}, {}, hold=True)
     live: Any = SimpleNamespace(plan=plan)
-    viewer = from_hosts._Viewer(FollowedHost(plan.tasks), live, out, told.append)  # type: ignore[arg-type]
+    viewer = from_hosts._Viewer(FollowedHost(plan.tasks), live, out, reported.append)  # type: ignore[arg-type]
     if lines:
         await viewer._take(records(0, *lines))
     await viewer._take(Removed(0))
-    assert (told, viewer.misses) == ([words], True)
+    assert (reported, viewer.misses) == ([words], True)

@@ -143,7 +143,7 @@ async def test_a_failure_is_said_once_in_the_same_words() -> None:
     assert pipe.text() == ""
 
 
-async def test_a_reader_that_leaves_is_told_once_and_ends_nothing() -> None:
+async def test_a_reader_that_leaves_is_reported_once_and_ends_nothing() -> None:
     """After `| head` has left, feeding goes on in silence, and stderr says where the logs are."""
     pipe = Pipe()
     os.close(pipe.read_fd)
@@ -260,7 +260,7 @@ def test_the_report_of_a_failure() -> None:
     ]
 
 
-def test_a_rank_that_failed_before_a_stop_is_told() -> None:
+def test_a_rank_that_failed_before_a_stop_is_reported() -> None:
     """Also one that had raised and was ended by the stop; a stop alone is no failure to explain."""
     failed = Failure(13, "node02", 143, "raised an error, and had not ended when stopped (exit 143)")
     for output, shown in ((failed, True), (None, False)):

@@ -454,7 +454,9 @@ def _unwritable(path: Path, data: bytes) -> None:
     raise OSError(errno.EROFS, "Read-only file system")
 
 
-def test_a_stop_that_cannot_be_asked_for_is_told(cli: Any, store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_that_cannot_be_asked_for_is_reported(
+    cli: Any, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A launch here that has nothing on its hosts yet can only be asked: exit 3 and why."""
     stored = record(store)
     monkeypatch.setattr(store_module, "write_private", _unwritable)

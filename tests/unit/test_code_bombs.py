@@ -207,7 +207,9 @@ def read_context(root: Path) -> object:
 
 
 @pytest.mark.parametrize(("read", "what"), [(read_code, "code"), (read_context, "build")])
-def test_folders_in_each_other_without_end_are_told(tmp_path: Path, read: Callable[[Path], object], what: str) -> None:
+def test_folders_in_each_other_without_end_are_reported(
+    tmp_path: Path, read: Callable[[Path], object], what: str
+) -> None:
     root = deep(tmp_path / "deep", 1500)
     try:
         with pytest.raises(UsageError, match=f"^{what}: more than 100 folders in each other, at a/a/a"):
@@ -216,7 +218,7 @@ def test_folders_in_each_other_without_end_are_told(tmp_path: Path, read: Callab
         subprocess.run(("rm", "-rf", str(root)), check=True)
 
 
-def test_a_commit_with_folders_in_each_other_is_told(repo: Path, tmp_path: Path) -> None:
+def test_a_commit_with_folders_in_each_other_is_reported(repo: Path, tmp_path: Path) -> None:
     commit(repo, {"/".join("a" * 99) + "/f": b"x"})
     assert CodeReader(tmp_path / "cache", ENV).read(Job("j", code=Code(git=str(repo)))) is not None
     commit(repo, {"b/" * 150 + "f": b"x"})

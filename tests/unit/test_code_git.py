@@ -96,7 +96,7 @@ def test_git_writes_nothing_beside_what_is_read_of_it(
     assert capfd.readouterr().err == ""
 
 
-def test_a_ref_that_is_none_is_told_with_near_names(repo: Path, tmp_path: Path) -> None:
+def test_a_ref_that_is_none_is_reported_with_near_names(repo: Path, tmp_path: Path) -> None:
     """Also a commit nobody has, and a folder that is not in it."""
     there = repository(repo, tmp_path / "cache")
     with pytest.raises(UsageError, match=r"has no branch, tag or commit 'mian', did you mean 'main'\?"):
@@ -109,7 +109,7 @@ def test_a_ref_that_is_none_is_told_with_near_names(repo: Path, tmp_path: Path) 
         there.checkout("main", "nope")
 
 
-def test_a_repository_that_is_none_is_told_in_git_s_words(tmp_path: Path) -> None:
+def test_a_repository_that_is_none_is_reported_in_git_s_words(tmp_path: Path) -> None:
     with pytest.raises(CheckFailed, match=r"git can't read file:///nowhere/x: .*does not (appear|exist)"):
         Repository("file:///nowhere/x", tmp_path, ENV).checkout("main", None)
 
@@ -121,7 +121,7 @@ def test_no_program_is_run_by_a_url(tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
 
 
-def test_submodules_and_large_file_pointers_are_told(repo: Path, tmp_path: Path) -> None:
+def test_submodules_and_large_file_pointers_are_reported(repo: Path, tmp_path: Path) -> None:
     """They are not fetched, and a program would stumble over them."""
     (repo / "model.bin").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 5\n")
     git(repo, "update-index", "--add", "--cacheinfo", f"160000,{git(repo, 'rev-parse', 'HEAD')},third/party")
@@ -217,7 +217,7 @@ def state(folder: Path) -> State | None:
     return state_of(folder, scan(folder, Ignored()).tree, ENV)
 
 
-def test_what_is_not_committed_is_told(repo: Path) -> None:
+def test_what_is_not_committed_is_reported(repo: Path) -> None:
     """Commit, a line for each changed and each new file, and the diff; a clean folder has none."""
     clean = state(repo)
     assert clean is not None

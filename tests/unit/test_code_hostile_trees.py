@@ -180,6 +180,6 @@ def test_whatever_is_listed_nothing_is_written_through_a_link(
 
 
 @pytest.mark.parametrize("answer", [b"0 missing\n", b"", b"0 tree 0\n\n", b"0 blob 5\nab"])
-def test_an_object_that_is_no_file_s_is_told(tmp_path: Path, answer: bytes) -> None:
+def test_an_object_that_is_no_file_s_is_reported(tmp_path: Path, answer: bytes) -> None:
     with pytest.raises(CheckFailed, match=r"^code: it"):
         write(tmp_path, [Listed("100644", "0", "a")], io.BytesIO(), io.BytesIO(answer), "code: it")

@@ -230,7 +230,9 @@ def test_a_bundle_is_a_repository_too(place: Path, private: Path) -> None:
     "where", ["HEAD", "packed-refs", "refs/heads/x", "objects/info/alternates", "objects/pack/x.idx", "commondir"]
 )
 @pytest.mark.parametrize("kind", ["fifo", "zero"])
-def test_a_repository_with_a_fifo_or_without_an_end_is_told(place: Path, private: Path, where: str, kind: str) -> None:
+def test_a_repository_with_a_fifo_or_without_an_end_is_reported(
+    place: Path, private: Path, where: str, kind: str
+) -> None:
     path = bare(place, private) / where
     path.unlink(missing_ok=True)
     if kind == "fifo":
@@ -246,7 +248,7 @@ def test_a_repository_with_a_fifo_or_without_an_end_is_told(place: Path, private
     ("text", "words"),
     [("\n".join(f"../../x{n}" for n in range(99)), "more than 64 other folders"), ('"a\\142"', "in quotes")],
 )
-def test_alternates_without_measure_are_told(place: Path, private: Path, text: str, words: str) -> None:
+def test_alternates_without_measure_are_reported(place: Path, private: Path, text: str, words: str) -> None:
     folder = bare(place, private)
     for number in range(99):
         (place / f"x{number}").mkdir()
@@ -265,7 +267,7 @@ def test_alternates_in_a_ring_end(place: Path, private: Path) -> None:
     assert local(place / "loop").places == (place / "loop",)
 
 
-def test_a_folder_that_is_a_ring_of_links_is_told(cli: Any, place: Path) -> None:
+def test_a_folder_that_is_a_ring_of_links_is_reported(cli: Any, place: Path) -> None:
     (place / "loop").symlink_to("loop")
     Path("job.yaml").write_text(f"{HEAD}code: ./loop\n")
     done = cli("plan", "job.yaml")

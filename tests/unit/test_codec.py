@@ -69,11 +69,11 @@ def test_every_stored_event_comes_back(data: st.DataObject) -> None:
         lines = {rank: count for rank, count in event.lines.items() if rank in event.ranks and count}
         names = {rank: name for rank, name in event.names.items() if rank in event.ranks and name}
         event = dataclasses.replace(event, run="r", tasks={0: (1, 2)}, lines=lines, names=names)
-    elif isinstance(event, RunEnded) and (told := event.progress) is not None:
+    elif isinstance(event, RunEnded) and (reported := event.progress) is not None:
         words = {
             name: f"word {said}" for name, said in event.progress.words.items() if name not in event.progress.values
         }
-        event = dataclasses.replace(event, progress=dataclasses.replace(told, at=event.at, words=words))
+        event = dataclasses.replace(event, progress=dataclasses.replace(reported, at=event.at, words=words))
     (value,) = to_json(event, "r")
     assert event_of(through(value), {0: (1, 2)}) == event
 

@@ -405,8 +405,8 @@ def test_a_folder_s_name_can_not_change_the_question(
     assert code_of == 2
     assert f"{asked}. Allow it" in said.replace("\r\n", "")
     (hint,) = [line.partition("try: ")[2] for line in done.stderr.splitlines() if "try: " in line]
-    told = ("bash", "-c", hint.replace("distui config allow folder", "printf '%s\\0'"))
-    assert subprocess.run(told, capture_output=True, check=True).stdout.decode().split("\0")[:2] == [
+    reported = ("bash", "-c", hint.replace("distui config allow folder", "printf '%s\\0'"))
+    assert subprocess.run(reported, capture_output=True, check=True).stdout.decode().split("\0")[:2] == [
         str(taken),
         str(beside),
     ]

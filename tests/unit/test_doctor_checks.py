@@ -105,7 +105,7 @@ def test_a_host_that_does_not_answer_fails_once() -> None:
         ("memory", "warn", {"memory_available_mib": 50}, "free"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_found_and_told(check: str, verdict: str, change: dict[str, Any], words: str) -> None:
+def test_what_is_wrong_is_found_and_reported(check: str, verdict: str, change: dict[str, Any], words: str) -> None:
     """Each trouble gives its verdict, what was seen, and for grave ones what it means and what to do."""
     found = finding(check_hosts({"n1": healthy(**change)}), check)
     assert found.verdict == verdict
@@ -221,7 +221,7 @@ def test_a_proof_over_many_hosts_asks_for_the_usual_port_where_it_is_free() -> N
     assert [(end.addr, end.port) for end in ends] == [("10.0.0.1", 29500), ("10.0.0.3", 0)]
 
 
-def test_equal_findings_of_many_hosts_are_told_once() -> None:
+def test_equal_findings_of_many_hosts_are_reported_once() -> None:
     """With the hosts folded, what it means, what to do and what was run."""
     down = {f"n{i}": HostDown(f"n{i}", Trouble("refused", f"n{i} (10.0.0.{i}) refuses connections", f"ssh -v n{i}"))
             for i in range(1, 5)}  # fmt: skip

@@ -90,7 +90,7 @@ def test_a_secret_without_a_value_keeps_a_job_from_its_start_alone(cli: Any, dem
     assert words in found["saw"]
 
 
-def test_several_reasons_are_all_told(cli: Any, fake_hosts: Any, folders: Path) -> None:
+def test_several_reasons_are_all_reported(cli: Any, fake_hosts: Any, folders: Path) -> None:
     """Where `plan` ends with the first; a folder that is not allowed comes with the command that allows it."""
     fake_hosts()
     Path("j.yaml").write_text(JOB + "code: ../beside\nbuild: gone\nsecrets: [NO_SUCH_SECRET]\n")

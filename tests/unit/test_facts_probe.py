@@ -161,7 +161,7 @@ async def test_rubbish_is_quoted() -> None:
     assert caught.value.hint
 
 
-async def test_a_host_without_sh_is_told_by_its_stderr() -> None:
+async def test_a_host_without_sh_is_reported_by_its_stderr() -> None:
     """Nothing on stdout: what stderr said is the reason."""
     session = FakeSession("n1", lambda _: b"", b"sh: command not found")
     with pytest.raises(HostCommandError, match="command not found"):

@@ -122,9 +122,9 @@ async def test_steps_of_a_long_run_cost_no_memory() -> None:
         fan.put((stepped(second, range(1, 64)),))
     fan.put(STORY[3:6])
     late = await anext(fan.batches())
-    told = [event for event in late if isinstance(event, RanksStepped)]
-    assert sum(len(event.steps) for event in told) == 1 + 63 * STEPS_EACH
-    assert [event for event in late if event not in told] == list(STORY[:6])
+    reported = [event for event in late if isinstance(event, RanksStepped)]
+    assert sum(len(event.steps) for event in reported) == 1 + 63 * STEPS_EACH
+    assert [event for event in late if event not in reported] == list(STORY[:6])
     state = functools.reduce(apply, late, RunState())
     assert last(state) == last(fan.state) and len(state.steps) == 64
     assert all(state.steps[rank] == fan.state.steps[rank] for rank in range(64)), "and how long a step takes"

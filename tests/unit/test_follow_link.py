@@ -105,7 +105,7 @@ async def test_everybody_shares_one_login(naps: list[float]) -> None:
     await link.close()
 
 
-async def test_a_refused_first_login_is_told_at_once(naps: list[float]) -> None:
+async def test_a_refused_first_login_is_reported_at_once(naps: list[float]) -> None:
     """Waiting will not heal it, and trying again fast locks the address out."""
     link = make(FakeConnector(HostAuthError("h", "h: no key fits")))
     with pytest.raises(HostAuthError):
@@ -136,7 +136,7 @@ async def test_give_up_raises_the_last_error(naps: list[float]) -> None:
     await link.close()
 
 
-async def test_changes_are_told_once_with_the_reason(naps: list[float]) -> None:
+async def test_changes_are_reported_once_with_the_reason(naps: list[float]) -> None:
     """up, lost, back; news of an old session changes nothing."""
     messages: list[tuple[str, str]] = []
     first = FakeSession(1)
@@ -183,7 +183,7 @@ async def test_close_ends_those_who_wait(naps: list[float]) -> None:
         await waiting
 
 
-async def test_a_connection_lost_before_following_began_is_told(
+async def test_a_connection_lost_before_following_began_is_reported(
     naps: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its ranks would pass for running for ever: nobody else says that the host is out of reach."""

@@ -431,7 +431,7 @@ async def test_a_log_emptied_on_the_host_is_announced(docker: Docker) -> None:
 
 
 @pytest.mark.parametrize("running", [True, False])
-async def test_a_log_removed_on_the_host_is_announced_and_the_end_told(docker: Docker, running: bool) -> None:
+async def test_a_log_removed_on_the_host_is_announced_and_the_end_reported(docker: Docker, running: bool) -> None:
     """The engine gives an empty log then. While it runs and when it has ended: said once, with the time, and over."""
     taken = Taken()
     async with following(access(docker), taken) as (follower, connector):
@@ -506,12 +506,12 @@ async def test_which_signals_count_as_the_end(
     """
     about = {"ID": "c1", "Attributes": {"signal": number}}
     event = {"Action": "kill", "Actor": about, "timeNano": int((1700000875.5 - ago) * 1e9)}
-    told = json.dumps(event).encode() + b"\n"
+    reported = json.dumps(event).encode() + b"\n"
     docker.stop_signal = own
     if live:
-        docker.first_events = told + json.dumps({"Action": "oom", "Actor": {"ID": "c1"}}).encode() + b"\n"
+        docker.first_events = reported + json.dumps({"Action": "oom", "Actor": {"ID": "c1"}}).encode() + b"\n"
     else:
-        docker.past_events = told
+        docker.past_events = reported
     taken = Taken()
     async with following(access(docker), taken) as (follower, _):
         await taken.until(lambda: "Note" in taken.names() or not live)
@@ -927,7 +927,7 @@ async def test_without_python3_the_socket_is_forwarded(docker: Docker, monkeypat
 
 
 @pytest.mark.parametrize("python", [True, False])
-async def test_a_boot_is_told_before_the_end_it_made(
+async def test_a_boot_is_reported_before_the_end_it_made(
     docker: Docker, monkeypatch: pytest.MonkeyPatch, python: bool
 ) -> None:
     """However slowly the helper's first words come, and without a helper."""
@@ -1136,7 +1136,7 @@ async def test_a_process_s_log_is_read_to_its_end_after_the_exit_file(
     assert next(e.code for e in taken.events if isinstance(e, Exited)) == 9
 
 
-async def test_what_was_measured_when_a_task_ended_is_told_though_nobody_waits_for_it(tmp_path: Path) -> None:
+async def test_what_was_measured_when_a_task_ended_is_reported_though_nobody_waits_for_it(tmp_path: Path) -> None:
     """What it sent in its last second is counted, too: the next figures would come when nobody listens any more."""
     taken, folder = Taken(), task_folder(tmp_path, b"one\n", os.getpid())
     async with following(PROCESS, taken, str(folder)) as (follower, _):
@@ -1369,18 +1369,18 @@ async def test_a_helper_that_talks_rubbish_is_no_helper(monkeypatch: pytest.Monk
 
 async def test_the_host_s_clock_is_read_with_every_ping_and_when_asked() -> None:
     """When it was asked, what the clock there said, when that was heard: in this order on one machine."""
-    told: asyncio.Queue[tuple[float, float, float]] = asyncio.Queue()
+    reported: asyncio.Queue[tuple[float, float, float]] = asyncio.Queue()
     session = Session()
     feed = await open_helper(
         session,  # type: ignore[arg-type]
         PROCESS,
         metrics=False,
-        on_clock=lambda *reading: told.put_nowait(reading),
+        on_clock=lambda *reading: reported.put_nowait(reading),
     )
     async with asyncio.timeout(60):
-        first = await told.get()
+        first = await reported.get()
         await feed.ask_clock()
-        second = await told.get()
+        second = await reported.get()
     await feed.close()
     assert list(first) == sorted(first) and list(second) == sorted(second)
     assert first[0] <= second[0]
@@ -1389,19 +1389,19 @@ async def test_the_host_s_clock_is_read_with_every_ping_and_when_asked() -> None
 async def test_the_host_s_clock_is_read_again_when_ours_was_set(tmp_path: Path) -> None:
     """By the follower, of whose ping nobody waits for the answer; before there is contact nothing is asked."""
     (tmp_path / "log").write_bytes(b"")
-    told: asyncio.Queue[tuple[float, float, float]] = asyncio.Queue()
+    reported: asyncio.Queue[tuple[float, float, float]] = asyncio.Queue()
     link = HostLink(Connector(), "here", jitter=lambda: 0.0)
     target = FollowTarget(0, str(tmp_path))
     follower = HostFollower(
-        link, PROCESS, Taken(), run_id="r", targets=[target], on_clock=lambda *reading: told.put_nowait(reading)
+        link, PROCESS, Taken(), run_id="r", targets=[target], on_clock=lambda *reading: reported.put_nowait(reading)
     )
     follower.ask_clock()
     running = asyncio.ensure_future(follower.run())
     async with asyncio.timeout(60):
-        first = await told.get()
+        first = await reported.get()
     follower.ask_clock()
     async with asyncio.timeout(10):  # sooner than the next ping
-        second = await told.get()
+        second = await reported.get()
     await follower.close()
     await asyncio.gather(running, return_exceptions=True)
     await link.close()
@@ -1411,7 +1411,7 @@ async def test_the_host_s_clock_is_read_again_when_ours_was_set(tmp_path: Path) 
 async def test_the_host_s_clock_is_read_again_when_a_task_ends(tmp_path: Path) -> None:
     """It may have been set since the last ping, and who was first goes by it."""
     (tmp_path / "log").write_bytes(b"")
-    told: list[tuple[float, float, float]] = []
+    reported: list[tuple[float, float, float]] = []
     link = HostLink(Connector(), "here", jitter=lambda: 0.0)
     follower = HostFollower(
         link,
@@ -1419,7 +1419,7 @@ async def test_the_host_s_clock_is_read_again_when_a_task_ends(tmp_path: Path) -
         taken := Taken(),
         run_id="r",
         targets=[FollowTarget(0, str(tmp_path))],
-        on_clock=lambda *reading: told.append(reading),
+        on_clock=lambda *reading: reported.append(reading),
     )
     running = asyncio.ensure_future(follower.run())
     async with asyncio.timeout(60):
@@ -1429,7 +1429,7 @@ async def test_the_host_s_clock_is_read_again_when_a_task_ends(tmp_path: Path) -
     await asyncio.gather(running, return_exceptions=True)
     await link.close()
     assert any(isinstance(event, Exited) for event in taken.events)
-    assert len(told) >= 2
+    assert len(reported) >= 2
 
 
 async def test_the_helper_s_children_end_with_it() -> None:

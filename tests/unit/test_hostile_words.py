@@ -232,8 +232,8 @@ def test_no_file_of_a_clone_steers_the_terminal(cli: Any) -> None:
 
 def test_no_cell_of_csv_steers_the_terminal() -> None:
     """A program on a GPU may be of any login of the host, and is called what it likes."""
-    told = csv_text([("host", "name"), ("h1", STEERS), (1, None)])
-    names, row, other = csv.reader(io.StringIO(told))
+    reported = csv_text([("host", "name"), ("h1", STEERS), (1, None)])
+    names, row, other = csv.reader(io.StringIO(reported))
     assert (names, other) == (["host", "name"], ["1", ""])
     assert row[1].startswith("boom") and row[1].endswith("over it")
-    assert not STEERING.findall(told), ascii(told)
+    assert not STEERING.findall(reported), ascii(reported)

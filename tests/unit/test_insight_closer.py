@@ -86,15 +86,15 @@ async def test_what_stands_still_only_while_it_is_watched_is_asked_for_its_stack
     looks, watches = ["moving", "hang"], ["hang"]
     asked: list[bool] = []
 
-    def told(kind: str) -> Look:
+    def reported(kind: str) -> Look:
         return Look((), Explanation(cast(Kind, kind), kind, "certain", ()))
 
     async def one_look(*_: Any, stacks: bool, **_more: Any) -> Look:
         asked.append(stacks)
-        return told(looks.pop(0))
+        return reported(looks.pop(0))
 
     async def watch(*_: Any) -> Look:
-        return told(watches.pop(0))
+        return reported(watches.pop(0))
 
     monkeypatch.setattr(closer, "look", one_look)
     monkeypatch.setattr(closer, "look_closer", watch)
@@ -150,8 +150,8 @@ async def test_ranks_that_do_not_tell_are_judged_by_their_calls(monkeypatch: pyt
         return Process(100 + number, 1, "python", "S", 0.0, rank=number, torch="2.4.1", torch_rank=number, **more)
 
     async def one_look(*_: Any, stacks: bool, **_more: Any) -> Look:
-        told = {n: (Stack("0x1", True, (frame,)),) if stacks else () for n, frame in frames.items()}
-        ranks = tuple(RankSeen(n, "h1", process(n, stacks=one)) for n, one in told.items())
+        reported = {n: (Stack("0x1", True, (frame,)),) if stacks else () for n, frame in frames.items()}
+        ranks = tuple(RankSeen(n, "h1", process(n, stacks=one)) for n, one in reported.items())
         return Look(ranks, explain(ranks))
 
     async def watch(*_: Any, **__: Any) -> dict[str, Watched]:

@@ -167,7 +167,7 @@ def test_a_time_out_of_which_nothing_tells(ranks: Sequence[RankSeen]) -> None:
     assert explain_time_out(ranks) is None
 
 
-async def test_a_time_out_is_told_with_who_had_not_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_time_out_is_reported_with_who_had_not_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where every rank had ended before it could be asked; it is kept, too."""
     cluster = Cluster(tmp_path)
     run = cluster.controller(cluster.plan())
@@ -183,12 +183,12 @@ async def test_a_time_out_is_told_with_who_had_not_entered(tmp_path: Path, monke
     monkeypatch.setattr(ask_ended, "_left", left)
     monkeypatch.setattr(run.attempt, "emit", emit)
     failure = Failure(0, "h1", 134, "exit 134", cause=TIMED_OUT.text, hint=TIMED_OUT.hint)
-    told = await ask_ended.with_places(run.attempt, failure)
+    reported = await ask_ended.with_places(run.attempt, failure)
     ranks = ()
     assert await ask_ended.with_places(run.attempt, failure) == failure
     await run.attempt.close()
-    assert told is not None and told.hint == TIMED_OUT.hint
-    assert told.cause == (
+    assert reported is not None and reported.hint == TIMED_OUT.hint
+    assert reported.cause == (
         "a collective timed out: another rank is late, stuck or gone; rank 1 had not entered all_reduce #31 of 1000 "
         "Float in the default group, in which rank 0 waited in vain"
     )

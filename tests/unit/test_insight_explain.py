@@ -168,15 +168,15 @@ def test_a_rank_that_has_begun_nothing_at_all() -> None:
     assert verdict(explain([*waiting(3, without=(1,)), rank(1)])) == ("hang", "certain", (1,))
 
 
-@pytest.mark.parametrize("told", [(0, 1, 2), ()], ids=["NCCL", "gloo"])
-def test_a_rank_outside_of_the_default_group_is_not_waited_for(told: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("reported", [(0, 1, 2), ()], ids=["NCCL", "gloo"])
+def test_a_rank_outside_of_the_default_group_is_not_waited_for(reported: tuple[int, ...]) -> None:
     """A logger that has imported torch: NCCL's recorder lists the members (`pg_config` of torch 2.13), gloo's does not,
     and the hook tells who has a number among how many.
     """
-    inside = [rank(n, group(31, 20, ranks=told), torch_rank=n, world=3) for n in (0, 2)]
-    found = explain([*inside, rank(1, group(30, ranks=told), torch_rank=1, world=3), rank(3)])
+    inside = [rank(n, group(31, 20, ranks=reported), torch_rank=n, world=3) for n in (0, 2)]
+    found = explain([*inside, rank(1, group(30, ranks=reported), torch_rank=1, world=3), rank(3)])
     assert verdict(found) == ("hang", "certain", (1,)) and "rank 1 has not entered" in found.headline
-    all_there = explain([*inside, rank(1, group(31, 20, ranks=told), torch_rank=1, world=3), rank(3)])
+    all_there = explain([*inside, rank(1, group(31, 20, ranks=reported), torch_rank=1, world=3), rank(3)])
     assert verdict(all_there) == ("hang", "likely", ()) and "every rank has entered" in all_there.headline
 
 
@@ -281,7 +281,7 @@ def test_why_a_place_is_not_known_is_said() -> None:
     assert "where in the program rank 2 is can't be seen: no answer within 5 s" in found.evidence
 
 
-def test_ranks_that_called_different_things_are_told_with_their_places() -> None:
+def test_ranks_that_called_different_things_are_reported_with_their_places() -> None:
     """Each side's, where its ranks are in that call; where they went on since, that is said; else nothing of it."""
     own, other = group(31, 20), group(31, 20, what="gloo:broadcast")
     ranks = [
@@ -411,8 +411,8 @@ def test_a_process_that_was_stopped_within_the_collective() -> None:
         "where in the program rank 2 is can't be seen while that is stopped: a process answers again after `kill -CONT`"
     )
     assert found.evidence[-1] == why
-    told = explain([*others, rank(2, group(31, 20), state="T", stacks=calls(LOADS))])
-    assert why not in told.evidence and told.headline.endswith(f"is stopped by a signal (SIGSTOP) at {LOADS}")
+    reported = explain([*others, rank(2, group(31, 20), state="T", stacks=calls(LOADS))])
+    assert why not in reported.evidence and reported.headline.endswith(f"is stopped by a signal (SIGSTOP) at {LOADS}")
 
 
 def test_a_rank_that_has_ended() -> None:
@@ -710,8 +710,8 @@ def test_which_process_a_rank_waits_for() -> None:
     runs = calls(Frame(f"{PYTHON}/subprocess.py", 1209, "communicate"))
     chain = (helper(7, name="sh"), helper(8, 7, "ffmpeg"))
     for function in ("do_wait", "anon_pipe_read", "poll_schedule_timeout.constprop.0"):
-        told = with_helpers(*chain, stacks=runs, **waits_in(function))
-        assert told == f"waits for a process that it started at {MAIN} (ffmpeg, process 8)"
+        reported = with_helpers(*chain, stacks=runs, **waits_in(function))
+        assert reported == f"waits for a process that it started at {MAIN} (ffmpeg, process 8)"
     two = with_helpers(helper(7), helper(8), stacks=runs, **waits_in("do_wait"))
     assert two == f"waits for a process that it started at {MAIN}"
     assert with_helpers(*chain, stacks=calls(), **waits_in("anon_pipe_read")) == f"waits for data from a pipe at {MAIN}"
@@ -728,8 +728,8 @@ def test_what_holds_a_data_loader_up() -> None:
         " (its process 8 is busy)": waits_in("hrtimer_nanosleep"),
     }
     for more, process in ways.items():
-        told = with_helpers(idle, busy, helper(9, **process), stacks=loads)
-        assert told == f"waits for its data loader at {MAIN}{more}"
+        reported = with_helpers(idle, busy, helper(9, **process), stacks=loads)
+        assert reported == f"waits for its data loader at {MAIN}{more}"
     assert with_helpers(idle, stacks=loads) == f"waits for its data loader at {MAIN}"
 
 
@@ -1071,7 +1071,7 @@ def test_who_is_in_no_torch_world_is_not_blamed_for_a_group_of_it(beside: RankSe
     assert found.advice.startswith("look at the network")
 
 
-def test_a_group_whose_members_are_told_lacks_nobody() -> None:
+def test_a_group_whose_members_are_reported_lacks_nobody() -> None:
     """NCCL tells them: then all have entered, whoever else there is."""
     pair = {"name": "1", "ranks": (0, 1)}
     found = explain([rank(0, group(5, 20, **pair)), rank(1, group(5, 20, **pair)), rank(2, group(20))])
@@ -1099,7 +1099,7 @@ def typed(number: int, kinds: str, *, what: str = "gloo:all_reduce", **more: Any
     return rank(number, replace(own, recent=recent))
 
 
-def test_types_that_gloo_lets_through_are_told() -> None:
+def test_types_that_gloo_lets_through_are_reported() -> None:
     """It looks at bytes alone: ranks go on with sums of nothing. That is no hang, which would be ended."""
     found = explain([typed(0, "Float"), typed(1, "Float"), typed(2, "Int"), typed(3, "Float")])
     assert verdict(found) == ("moving", "certain", ())

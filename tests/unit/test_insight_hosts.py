@@ -23,7 +23,7 @@ ROW: list[Any] = [100, "10.0.0.1:500", "10.0.0.2:600", 64000, 64000, 0, 6, False
 OTHER: list[Any] = [102, "10.0.0.2:600", "10.0.0.1:500", 0, 0, 0, 0, False, 900, 0]
 
 
-def told(*rows: list[Any], other: Any = (OTHER,), found: Explanation = FOUND, **said: Any) -> Explanation:
+def reported(*rows: list[Any], other: Any = (OTHER,), found: Explanation = FOUND, **said: Any) -> Explanation:
     """What is said where h1 tells this."""
     answers = {
         "h1": host_answer("h1", {"connections": list(rows), **said}),
@@ -34,7 +34,7 @@ def told(*rows: list[Any], other: Any = (OTHER,), found: Explanation = FOUND, **
 
 def test_what_is_sent_and_never_answered() -> None:
     """Between which ranks, how much, and between which hosts to look."""
-    found = told(ROW)
+    found = reported(ROW)
     assert found.evidence == (
         "e",
         "rank 0 on h1: 64 kB for rank 2 on h2 wait to be sent, sent again 6 times without an answer"
@@ -48,10 +48,10 @@ def test_what_two_ranks_of_one_host_send_each_other() -> None:
     """No network between hosts carries it: the advice names another connection's, or stays as it was."""
     own = [100, "10.0.0.1:500", "10.0.0.1:700", 64000, 64000, 0, 9, False, 900, 46]
     end = [101, "10.0.0.1:700", "10.0.0.1:500", 0, 0, 0, 0, False, 900, 0]
-    found = told(own, end)
+    found = reported(own, end)
     assert "rank 0 on h1: 64 kB for rank 1 on h1 wait to be sent, sent again 9 times" in found.evidence[1]
     assert found.advice == NETWORK
-    assert told(own, end, ROW).advice == "look at the network between h1 and h2: what h1 sends is not answered"
+    assert reported(own, end, ROW).advice == "look at the network between h1 and h2: what h1 sends is not answered"
 
 
 def test_ranks_of_one_host_have_no_network_between_them() -> None:
@@ -65,7 +65,7 @@ def test_ranks_of_one_host_have_no_network_between_them() -> None:
 
 def test_what_nobody_makes_room_for() -> None:
     """The network carries, and nobody reads at the other end: that is no reason to look at the network."""
-    found = told([*ROW[:6], 0, True, None, None])
+    found = reported([*ROW[:6], 0, True, None, None])
     assert found.evidence[1:] == (
         "rank 0 on h1: 64 kB for rank 2 on h2 wait to be sent, for which nobody makes room there",
     )
@@ -94,15 +94,15 @@ def test_what_nobody_makes_room_for() -> None:
 )  # fmt: skip
 def test_what_is_said_of_a_connection(row: list[Any] | None, other: Any, words: str) -> None:
     """Something always waits in a busy one; that of another program is no rank's."""
-    lines = told(*([row] if row else ()), other=other).evidence[1:]
+    lines = reported(*([row] if row else ()), other=other).evidence[1:]
     assert len(lines) == bool(words)
     assert all(words in line for line in lines)
 
 
-def test_few_connections_are_told() -> None:
+def test_few_connections_are_reported() -> None:
     """The ones that were tried most often."""
     rows = [[100, f"10.0.0.1:{n}", "10.0.0.2:600", 9, 9, 0, n, False, None, None] for n in range(2, 12)]
-    lines = told(*rows).evidence[1:]
+    lines = reported(*rows).evidence[1:]
     assert len(lines) == MOST_LINES + 1 and "sent again 11 times" in lines[0]
     assert lines[-1] == "something waits in 6 more connections"
 
@@ -141,11 +141,11 @@ def test_what_gpus_do(first: tuple[str, str], second: tuple[str, str], lines: li
 
 def test_what_work_waits_for() -> None:
     """A host short of CPU or memory, as far as it is much."""
-    found = told(pressure={"cpu": 81.4, "io": 3.0, "memory": 40.0})
+    found = reported(pressure={"cpu": 81.4, "io": 3.0, "memory": 40.0})
     assert found.evidence[1:] == ("h1: work waited for cpu 81 %, memory 40 % of the last 10 s",)
 
 
 def test_of_a_run_that_goes_on_nothing_is_said() -> None:
     """There is always something that waits."""
     going = replace(FOUND, kind="moving")
-    assert told(ROW, found=going, pressure={"cpu": 90.0}) == going
+    assert reported(ROW, found=going, pressure={"cpu": 90.0}) == going

@@ -155,7 +155,7 @@ async def test_stacks_that_do_not_come_in_time_may_come_later(monkeypatch: pytes
     assert all(seen.process is not None for seen in found.ranks)
 
 
-async def test_what_stands_is_told_with_what_hosts_say_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_stands_is_reported_with_what_hosts_say_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits in connections comes with the stacks; that work waits for CPU is known from the first answer."""
     row = [1, "10.0.0.1:500", "10.0.0.2:600", 64000, 64000, 0, 6, False, None, None]
 

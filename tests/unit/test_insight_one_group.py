@@ -151,7 +151,7 @@ def entries(*groups: tuple[int, str, float, float]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("groups", "told"),
+    ("groups", "reported"),
     [
         ([(0, "0", 1, 2), (1, "1", 3, 4)], {"0": (0, 0), "1": (0, 0)}),
         ([(0, "0", 1, 2), (1, "1", 3, 4), (2, "0", 5, 6)], {"0": (1, 4)}),
@@ -160,10 +160,10 @@ def entries(*groups: tuple[int, str, float, float]) -> dict[str, Any]:
         ([(0, "0", 1, 8), (1, "f00", 2, 3), (2, "f00", 4, 5)], {"0": (0, 0), "f00": (1, 3)}),
     ],
 )
-def test_which_groups_of_a_process_are_in_use(groups: list[Any], told: dict[str, tuple[int, int]]) -> None:
+def test_which_groups_of_a_process_are_in_use(groups: list[Any], reported: dict[str, tuple[int, int]]) -> None:
     """Once a number comes again all before it were destroyed; of a hash the one before."""
     found = shorten(entries(*groups), 9)["groups"]
-    assert {name: (one.get("times", 0), one.get("before", 0) // 10**9) for name, one in found.items()} == told
+    assert {name: (one.get("times", 0), one.get("before", 0) // 10**9) for name, one in found.items()} == reported
 
 
 def test_groups_that_are_used_in_turn_are_not_made_again() -> None:
@@ -207,13 +207,13 @@ def again(number: int, late: float = 0.0) -> RankSeen:
     return replace(one, rank=number, process=replace(one.process, groups={"0": old if late else new}))
 
 
-def test_who_is_late_is_not_told_by_an_older_group() -> None:
+def test_who_is_late_is_not_reported_by_an_older_group() -> None:
     """Its steps were long before those of the others, which have the same numbers."""
     found = lateness([again(0), again(1), again(2, late=0.5)])
     assert found.late == () and set(found.usual or {}) == {0, 1}
 
 
-def test_what_may_stand_still_is_told_by_the_newest_group() -> None:
+def test_what_may_stand_still_is_reported_by_the_newest_group() -> None:
     """Of the older one nothing is waited for any more."""
     first, *rest = ranks("behind")
     assert may_stand_from([first, *rest]) is None
@@ -352,7 +352,7 @@ def test_collectives_that_contradict_each_other_make_nothing_certain() -> None:
     assert lateness([*(part(n, 200, ()) for n in LOW), *others]).late == ()
 
 
-def test_a_mismatch_where_no_members_are_told_is_one_all_the_same() -> None:
+def test_a_mismatch_where_no_members_are_reported_is_one_all_the_same() -> None:
     """Nothing of what is over contradicts it."""
     ranks = [part(n, 31, (), pending=60) for n in range(3)]
     group = ranks[0].groups["1:nccl"]

@@ -39,14 +39,14 @@ def pids(found: tuple[RankSeen, ...]) -> list[int | None]:
 
 def test_a_process_says_which_rank_it_is() -> None:
     """A rank of another task, or a process that only has the variable, is none of this task's."""
-    told = [
+    reported = [
         process(9, rank=7, torch="2.13"),
         process(8, rank=2),
         process(5, rank=3, torch="2.13"),
         process(6, rank=2, torch="2.13"),
         process(7),
     ]
-    found = of_task(TaskRanks(0, "h", (2, 3)), *told)
+    found = of_task(TaskRanks(0, "h", (2, 3)), *reported)
     assert [seen.rank for seen in found] == [2, 3] and pids(found) == [6, 5]
     assert all(seen.why_not == "" for seen in found)
     assert {(seen.at, seen.ahead, seen.doubt) for seen in found} == {(1000.0, 5.0, 0.5)}
@@ -255,8 +255,8 @@ def elastic(
 ) -> Process:
     """A rank that torchrun has started and numbered, at its place among those of its host."""
     groups = {"0": GROUP["0"], "1": Group("1", "", (), 1, members)}
-    told: dict[str, Any] = {"torch_rank": number, "world": 4} if known else {}
-    return process(pid, 2, rank=number, local_rank=local, torch="2.13", groups=groups, **told)
+    reported: dict[str, Any] = {"torch_rank": number, "world": 4} if known else {}
+    return process(pid, 2, rank=number, local_rank=local, torch="2.13", groups=groups, **reported)
 
 
 def of_nodes(here: list[Process], there: list[Process] | None, ended: dict[int, str] | None = None) -> Any:

@@ -468,7 +468,7 @@ def test_processes_of_which_nobody_knows_the_rank() -> None:
     )
 
 
-def test_an_error_that_a_rank_reports_is_told() -> None:
+def test_an_error_that_a_rank_reports_is_reported() -> None:
     """In NCCL's words."""
     failed = report(all_reduced(31, 31, 31, 31), error={1: 2})
     found = stood(failed, failed)
@@ -493,9 +493,14 @@ def test_torch_tells_better_and_ras_confirms(pending: bool) -> None:
     tasks = {r: torch_rank(r, 31 if pending and r != 2 else 30, pending=pending and r != 2) for r in range(4)}
     ranks = [RankSeen(rank, f"h{rank // 2 + 1}", own, at=NOW) for rank, own in tasks.items()]
     old = [Counted(one.one, one.version, {}, NOW - 30, NOW - 1, goes_on=False) for one in counted(ranks, found)]
-    told = explain(ranks, counted(ranks, found, old))
+    reported = explain(ranks, counted(ranks, found, old))
     if pending:
-        assert (told.kind, told.culprits) == ("hang", (2,)) and "has not entered all_reduce #31" in told.headline
-        assert told.evidence[-1].startswith("NCCL's RAS (2.29.2), communicator 5f3a9c0e12345678: AllReduce launched")
+        assert (reported.kind, reported.culprits) == (
+            "hang",
+            (2,),
+        ) and "has not entered all_reduce #31" in reported.headline
+        assert reported.evidence[-1].startswith(
+            "NCCL's RAS (2.29.2), communicator 5f3a9c0e12345678: AllReduce launched"
+        )
     else:
-        assert (told.kind, told.evidence) == ("moving", ())
+        assert (reported.kind, reported.evidence) == ("moving", ())

@@ -65,7 +65,7 @@ def ranks(*missing: int) -> list[RankSeen]:
     return [RankSeen(n, f"h{n // 2 + 1}", one, at=NOW) for n, one in enumerate(own)]
 
 
-def told(answer: HostAnswer, *missing: int, errors: Mapping[tuple[str, int], int] | None = None) -> Explanation:
+def reported(answer: HostAnswer, *missing: int, errors: Mapping[tuple[str, int], int] | None = None) -> Explanation:
     """What is said."""
     seen = ranks(*missing)
     return explain(seen, (), health(seen, {"h1": host("h1"), answer.host: answer}, GPUS, errors))
@@ -79,7 +79,7 @@ def test_a_gpu_that_fell_off_the_bus() -> None:
     lost = (
         "Unable to determine the device handle for GPU1: 00000000:2A:00.0: GPU is lost.  Reboot the system to recover"
     )
-    found = told(host("h2", row(0), lost, xids=[["0000:2a:00", 154, BOOT - 33], FELL]), 3)
+    found = reported(host("h2", row(0), lost, xids=[["0000:2a:00", 154, BOOT - 33], FELL]), 3)
     assert (found.kind, found.culprits) == ("hang", (3,))
     assert found.headline == (
         "rank 3 has not entered all_reduce #31 of 1000 Float in the default group, for which ranks 0-2 wait: it sleeps"
@@ -94,13 +94,13 @@ def test_a_gpu_that_fell_off_the_bus() -> None:
 
 def test_all_entered_and_one_gpu_is_gone() -> None:
     """NCCL's kernels wait for it: nobody else is at fault."""
-    found = told(host(xids=[FELL]))
+    found = reported(host(xids=[FELL]))
     assert (found.kind, found.culprits) == ("hang", (3,)) and found.ranks[0].rank == 3
     assert found.headline == (
         "every rank has entered all_reduce #31 of 1000 Float in the default group, and it does not end; "
         "rank 3's GPU 1 reported Xid 79 (the GPU has fallen off the bus), 12s before"
     )
-    well = told(host())
+    well = reported(host())
     assert well.culprits == () and well.headline.endswith("and it does not end")
 
 
@@ -120,10 +120,10 @@ def test_all_entered_and_one_gpu_is_gone() -> None:
 )
 def test_what_is_wrong_with_a_gpu(answer: HostAnswer, words: str, broken: bool) -> None:
     """In words; what a program did to itself is no reason to reset anything."""
-    found = told(answer, 3)
+    found = reported(answer, 3)
     assert words in found.headline and any(line.startswith("rank 3 on h2: GPU 1 ") for line in found.evidence)
     assert ("nvidia-smi -r" in found.advice) is broken
-    everyone = told(answer)
+    everyone = reported(answer)
     assert everyone.culprits == ((3,) if broken else ())
 
 
@@ -145,31 +145,31 @@ def test_what_is_wrong_with_a_gpu(answer: HostAnswer, words: str, broken: bool) 
 )  # fmt: skip
 def test_what_is_no_fault(answer: HostAnswer) -> None:
     """A busy GPU at its power limit, an XID of another time, of another GPU, numbers that are none."""
-    found = told(answer, 3)
+    found = reported(answer, 3)
     assert "GPU" not in found.headline and len(found.evidence) == 1
 
 
 def test_errors_that_ecc_could_not_correct() -> None:
     """Those of the run are a fault; those of before it are told for what they are."""
     answer = host("h2", row(0), row(1, ecc__errors__uncorrected__volatile__total="5"))
-    found = told(answer, 3, errors={("h2", 1): 3})
+    found = reported(answer, 3, errors={("h2", 1): 3})
     assert "its GPU 1 counted 2 memory errors that ECC could not correct, since the run began" in found.headline
     assert "nvidia-smi -r" in found.advice
-    assert len(told(answer, 3, errors={("h2", 1): 5}).evidence) == 1
-    old = told(answer, 3)
+    assert len(reported(answer, 3, errors={("h2", 1): 5}).evidence) == 1
+    old = reported(answer, 3)
     assert "5 memory errors that ECC could not correct, since its driver was loaded" in old.headline
     assert old.advice == "", "nobody knows whether it is of this run"
 
 
 def test_what_can_t_be_seen_is_said_where_something_stands() -> None:
     """A kernel's log that this login may not read, and a driver that does not answer."""
-    found = told(host(xids=None), 3)
+    found = reported(host(xids=None), 3)
     assert (
         "h2: whether its GPUs reported XIDs is not known, since this login may not read the kernel's log"
         in found.evidence
     )
     assert any(
-        "h2: nvidia-smi did not answer in time" in line for line in told(host("h2", "", silent=True), 3).evidence
+        "h2: nvidia-smi did not answer in time" in line for line in reported(host("h2", "", silent=True), 3).evidence
     )
     moving = with_gpus(Explanation("moving", "no collective stands still", "certain", ()), Health((), ("h2: x",)), NOW)
     assert moving.evidence == ()
@@ -177,8 +177,8 @@ def test_what_can_t_be_seen_is_said_where_something_stands() -> None:
 
 def test_the_clock_of_the_host_is_put_right() -> None:
     """When an XID came is told by ours."""
-    assert "12s before" in told(host(xids=[FELL], ahead=300.0), 3).headline
-    late = told(host(xids=[["0000:2a:00", 79, BOOT - 15]]), 3)
+    assert "12s before" in reported(host(xids=[FELL], ahead=300.0), 3).headline
+    late = reported(host(xids=[["0000:2a:00", 79, BOOT - 15]]), 3)
     assert late.headline.endswith("(the GPU has fallen off the bus), 5s after that")
 
 
@@ -199,12 +199,12 @@ def test_a_lost_gpu_is_numbered_by_the_kernel_s_list() -> None:
     """Older drivers name its address only, and its row is missing."""
     lost = "Unable to determine the device handle for GPU0000:2A:00.0: GPU is lost."
     order = ["0000:19:00.0", "0000:2a:00.0"]
-    found = told(host("h2", row(0), lost, order=order), 3)
+    found = reported(host("h2", row(0), lost, order=order), 3)
     assert "its GPU 1 is lost: it has fallen off the bus" in found.headline
     silent = host("h2", "", silent=True, xids=[FELL], order=order)
-    assert "its GPU 1 reported Xid 79" in told(silent, 3).headline, "where the driver says nothing at all"
+    assert "its GPU 1 reported Xid 79" in reported(silent, 3).headline, "where the driver says nothing at all"
     cells = ", ".join(["1", *["[GPU is lost]"] * (len(NAMES) - 1)])
-    assert "its GPU 1 is lost" in told(host("h2", row(0), cells), 3).headline
+    assert "its GPU 1 is lost" in reported(host("h2", row(0), cells), 3).headline
 
 
 def test_ranks_that_a_program_started_itself_have_one_gpu_each() -> None:
@@ -217,7 +217,7 @@ def test_ranks_that_a_program_started_itself_have_one_gpu_each() -> None:
 
 def test_two_who_hold_up_the_others() -> None:
     """The headline has the one whose GPU is broken."""
-    found = told(host(xids=[FELL]), 2, 3)
+    found = reported(host(xids=[FELL]), 2, 3)
     assert found.culprits == (2, 3) and "; rank 3's GPU 1 reported Xid 79" in found.headline
 
 

@@ -54,7 +54,7 @@ def figures(samples: list[Sample] | None = None, **more: Any) -> Figures:
     return Figures(4.0, {}, **({"delayed": 0.1, "held": 0.0} | more), samples=tuple(samples or ()))
 
 
-def told(found: Slow) -> Explanation:
+def reported(found: Slow) -> Explanation:
     """What is said of a run that goes on."""
     return explain_slow(replace(explain(found.ranks), kind="moving"), found)
 
@@ -86,7 +86,7 @@ ALL_WAIT = figures([sample(WAITING)] * 30)
 )
 def test_why_a_rank_is_late_from_its_stacks(own: list[Sample], words: str) -> None:
     """What it does longer than the others; waiting in a collective is what all do."""
-    found = told(slow({0: ALL_WAIT, 1: ALL_WAIT, 2: figures(own), 3: ALL_WAIT}))
+    found = reported(slow({0: ALL_WAIT, 1: ALL_WAIT, 2: figures(own), 3: ALL_WAIT}))
     assert (found.kind, found.culprits) == ("straggler", (2,))
     assert found.headline.startswith(
         "rank 2 holds the others up: it enters all_reduce of 1000 Float in the default group 200 ms late, "
@@ -101,7 +101,7 @@ def test_what_all_do_explains_nothing() -> None:
     """The others are in their backward as long: the loader is what differs, though it has fewer stacks."""
     others = figures([sample(ENGINE, "R", "")] * 20 + [sample(WAITING)] * 20)
     own = figures([sample(ENGINE, "R", "")] * 21 + [sample(LOADER, waits="hrtimer_nanosleep")] * 19)
-    found = told(slow({0: others, 1: others, 2: own, 3: others}))
+    found = reported(slow({0: others, 1: others, 2: own, 3: others}))
     assert "in its data loader it sleeps at /work/data.py:9" in found.headline
     assert found.advice == "look at /work/data.py:9"
 
@@ -109,7 +109,7 @@ def test_what_all_do_explains_nothing() -> None:
 def test_a_rank_that_gets_no_core() -> None:
     """CPU pressure is the cause, and where it is at work is told beside."""
     own = figures([sample(OWN_BACKWARD, "R", "")] * 20 + [sample(WAITING)] * 10, delayed=2.4)
-    found = told(slow({0: ALL_WAIT, 1: ALL_WAIT, 2: own, 3: ALL_WAIT}))
+    found = reported(slow({0: ALL_WAIT, 1: ALL_WAIT, 2: own, 3: ALL_WAIT}))
     assert "it waits for a CPU core, which others use, in its backward at /work/train.py:13" in found.headline
     assert any("got no core for 172 ms of each step" in line for line in found.evidence)
 
@@ -117,7 +117,7 @@ def test_a_rank_that_gets_no_core() -> None:
 def test_a_container_with_a_cpu_limit() -> None:
     """Throttled by its cgroup."""
     own = figures([sample(OWN_BACKWARD, "R", "")] * 20, held=1.6)
-    found = told(slow({0: ALL_WAIT, 1: ALL_WAIT, 2: own, 3: ALL_WAIT}))
+    found = reported(slow({0: ALL_WAIT, 1: ALL_WAIT, 2: own, 3: ALL_WAIT}))
     assert "the CPU limit of its container holds it back" in found.headline
 
 
@@ -142,7 +142,7 @@ def test_a_gpu_whose_clock_is_held_down(field: str, reasons: str, words: str) ->
     own = figures([sample(ENGINE, "R", "")] * 20 + [sample(WAITING)] * 10)
     held = {"index": "0", "clocks.sm": "900", field: reasons}
     gpus = {"h1": {"gpus": (gpu(0, 1980), gpu(1, 1975))}, "h2": {"gpus": (held, gpu(1, 1980))}}
-    found = told(slow({0: ALL_WAIT, 1: ALL_WAIT, 2: own, 3: ALL_WAIT}, **gpus))
+    found = reported(slow({0: ALL_WAIT, 1: ALL_WAIT, 2: own, 3: ALL_WAIT}, **gpus))
     assert f"its GPU's clock is held down ({words})" in found.headline
     assert any("900 MHz, those of the others at 1980 MHz" in line for line in found.evidence)
 
@@ -162,7 +162,7 @@ LOSES = {
 
 def test_a_link_that_loses() -> None:
     """Which way, how much of it; nobody is blamed."""
-    found = told(slow({}, late=0.0, **LOSES))
+    found = reported(slow({}, late=0.0, **LOSES))
     assert (found.kind, found.culprits, found.certainty) == ("link", (), "likely")
     assert found.headline.startswith("what h1 sends to h2 gets lost on the way: 60 of 1000 segments (6.0%)")
     assert found.evidence[0] == "h1 -> h2: 2 MB/s, round trip 0.4 ms, 60 of 1000 segments sent again (6.0%)"
@@ -172,8 +172,8 @@ def test_a_late_rank_counts_more_than_a_link() -> None:
     """Where its stacks say why; where they do not, the link may be the reason."""
     own = figures([sample(LOADER, waits="hrtimer_nanosleep")] * 20 + [sample(WAITING)] * 10)
     waits = {0: ALL_WAIT, 1: ALL_WAIT, 3: ALL_WAIT}
-    assert told(slow({**waits, 2: own}, **LOSES)).kind == "straggler"
-    assert told(slow({**waits, 2: ALL_WAIT}, **LOSES)).kind == "link"
+    assert reported(slow({**waits, 2: own}, **LOSES)).kind == "straggler"
+    assert reported(slow({**waits, 2: ALL_WAIT}, **LOSES)).kind == "link"
 
 
 @pytest.mark.parametrize(("segments", "again"), [(1000, 0), (100, 3), (10_000, 60)])
@@ -182,7 +182,7 @@ def test_what_is_lost_now_and_then_is_no_slow_link(segments: int, again: int) ->
     one = {"connections": (connection("10.0.0.1:4", "10.0.0.2:5", segments, again),)}
     other = {"connections": (connection("10.0.0.2:5", "10.0.0.1:4"),)}
     found = slow({}, late=0.0, h1=one, h2=other)
-    assert len(found.links) == 2 and losing(found.links) == () and told(found).kind == "moving"
+    assert len(found.links) == 2 and losing(found.links) == () and reported(found).kind == "moving"
 
 
 def ring(**changes: Any) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def ring(**changes: Any) -> dict[str, Any]:
 
 def test_a_link_that_is_slow() -> None:
     """Nothing is lost on it, and it takes much longer for as much as another one; nobody is blamed."""
-    found = told(slow({}, late=0.0, **ring()))
+    found = reported(slow({}, late=0.0, **ring()))
     assert (found.kind, found.culprits, found.certainty) == ("link", (), "likely")
     assert found.headline == (
         "what h1 sends to h2 goes slowly: 2.5 MB/s while there is something to send, 80% of the time, and h2 to h3 "
@@ -223,7 +223,7 @@ def test_a_link_that_is_slow() -> None:
 )
 def test_a_link_of_which_it_is_not_clear_that_it_is_slow(changes: dict[str, Any]) -> None:
     """A peer may confirm late, a link may have more to do than others, and a host may be busy."""
-    assert told(slow({}, late=0.0, **ring(**changes))).kind == "moving"
+    assert reported(slow({}, late=0.0, **ring(**changes))).kind == "moving"
 
 
 def test_of_two_hosts_no_link_is_called_slow() -> None:
@@ -231,15 +231,15 @@ def test_of_two_hosts_no_link_is_called_slow() -> None:
     two = ring()
     two["h2"] = {"connections": (replace(two["h2"]["connections"][0], peer="10.0.0.1:4", own="10.0.0.2:5"),)}
     del two["h3"]
-    assert told(slow({}, late=0.0, **two)).kind == "moving"
+    assert reported(slow({}, late=0.0, **two)).kind == "moving"
 
 
 def test_a_link_that_is_slow_explains_a_rank_that_is_late_only_where_its_stacks_do_not() -> None:
     """As one that loses does."""
     own = figures([sample(LOADER, waits="hrtimer_nanosleep")] * 20 + [sample(WAITING)] * 10)
     waits = {0: ALL_WAIT, 1: ALL_WAIT, 3: ALL_WAIT}
-    assert told(slow({**waits, 2: own}, **ring())).kind == "straggler"
-    assert told(slow({**waits, 2: ALL_WAIT}, **ring())).kind == "link"
+    assert reported(slow({**waits, 2: own}, **ring())).kind == "straggler"
+    assert reported(slow({**waits, 2: ALL_WAIT}, **ring())).kind == "link"
 
 
 def test_a_healthy_run_is_only_told_what_is_special() -> None:
@@ -247,7 +247,7 @@ def test_a_healthy_run_is_only_told_what_is_special() -> None:
     found = slow({}, late=0.0)
     pause = Pause(0, "0", "default_pg", Collective(31, "gloo:all_reduce", "10", "Float", 5, True), 3.14, 1)
     found = replace(found, lateness=replace(found.lateness, pauses=(pause,)))
-    explained = told(found)
+    explained = reported(found)
     assert (explained.kind, explained.culprits) == ("moving", ())
     assert explained.evidence == (
         "rank 0 entered all_reduce #31 3.1 s late, once: a pause such as a checkpoint or a compile makes it, "
@@ -266,7 +266,7 @@ def test_nothing_seen() -> None:
     """No host answered: nothing is claimed, and why is told."""
     watched = {"h1": Watched(HostAnswer("h1", why_not="host h1 can't be asked: gone"))}
     found = Slow((RankSeen(0, "h1", why_not="gone"),), watched, Lateness(), links(watched), {})
-    assert told(found).evidence[-1] == "host h1 can't be asked: gone"
+    assert reported(found).evidence[-1] == "host h1 can't be asked: gone"
 
 
 def test_stacks_of_different_ranks_are_compared_by_their_share() -> None:

@@ -176,7 +176,7 @@ def test_nobody_waits_long_for_another_one(tmp_path: Path) -> None:
     assert time.monotonic() - began < 5 and late(tmp_path) == {0: 0.1}
 
 
-async def test_lateness_is_kept_after_all_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lateness_is_kept_after_all_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a while: what is told then of an old look would be outdated."""
     done: list[str] = []
 

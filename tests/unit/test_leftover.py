@@ -65,7 +65,9 @@ def remove(home: Path) -> None:
 
 
 @pytest.mark.parametrize(("record", "code"), [(FAILED, 1), (STOPPED, 143)])
-def test_who_waits_elsewhere_is_told_the_recorded_end(cli: Any, demo_home: Path, record: EndRecord, code: int) -> None:
+def test_who_waits_elsewhere_is_reported_the_recorded_end(
+    cli: Any, demo_home: Path, record: EndRecord, code: int
+) -> None:
     """Outcome, exit code, first failure and ranks as the owner has them; whoever only waits removes nothing."""
     plant(demo_home, record)
     done = cli("wait", "r1")
@@ -83,7 +85,7 @@ def test_who_waits_elsewhere_is_told_the_recorded_end(cli: Any, demo_home: Path,
     assert json.loads(result)["first_failure"] == events[-1]["first_failure"]
 
 
-def test_who_attaches_elsewhere_is_told_and_cleans_up(cli: Any, demo_home: Path) -> None:
+def test_who_attaches_elsewhere_is_reported_and_cleans_up(cli: Any, demo_home: Path) -> None:
     """As with a container that is left; `--exit-first` has the failed rank's own code."""
     plant(demo_home, FAILED)
     done = cli("attach", "r1", "--headless", "--exit-first")
@@ -94,7 +96,7 @@ def test_who_attaches_elsewhere_is_told_and_cleans_up(cli: Any, demo_home: Path)
     assert cli("attach", "r1", "--headless").code == 7
 
 
-def test_at_a_terminal_the_end_is_told_in_words(cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_a_terminal_the_end_is_reported_in_words(cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nothing that the terminal UI could show of it; what is not there at all stays an error."""
     monkeypatch.setattr(opening, "wanted", lambda *_, **__: True)
     plant(demo_home, FAILED)
@@ -378,7 +380,7 @@ def test_who_comes_while_another_attempt_may_begin(
     assert left(demo_home) == (["r1", "r1"] if words[0] == "wait" else [])
 
 
-def test_who_may_only_look_is_told_the_end_and_removes_nothing(cli: Any, demo_home: Path) -> None:
+def test_who_may_only_look_is_reported_the_end_and_removes_nothing(cli: Any, demo_home: Path) -> None:
     """`attach` cleans up what a killed clean-up left, but for --readonly."""
     plant(demo_home, FAILED)
     for verb in ("attach", "wait"):
@@ -583,9 +585,9 @@ def test_a_clean_up_that_was_killed_half_way_is_told_as_it_ended(
 
     (row,) = json.loads(cli("ps", "-o", "json").out)["runs"]
     shown = json.loads(cli("show", name, "-o", "json").out)
-    for told in (row, shown):
-        assert (told["state"], told["exit"], told["hosts"]) == ("failed", 1, ["demo1", "demo2"])
-        assert (told["warnings"], told["first_failure"]["rank"]) == ([], 1)
+    for reported in (row, shown):
+        assert (reported["state"], reported["exit"], reported["hosts"]) == ("failed", 1, ["demo1", "demo2"])
+        assert (reported["warnings"], reported["first_failure"]["rank"]) == ([], 1)
     assert [(rank["rank"], rank["state"], rank["exit"]) for rank in shown["tasks"]] == [
         (0, "exited", 0),
         (1, "exited", 3),

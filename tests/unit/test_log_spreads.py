@@ -13,7 +13,7 @@ from distui.tui.logs.spreads import SHAPES, Shapes, names
 from tests.unit.test_tui_merged import log, read
 
 
-def told(folder: Path, *steps: Sequence[str]) -> list[tuple[str, str]]:
+def reported(folder: Path, *steps: Sequence[str]) -> list[tuple[str, str]]:
     """Line and remark of each row: one step after another, each as each rank says it."""
     ranks = range(max(map(len, steps)))
     said = {r: [(10.0 * i + r / 100, step[r]) for i, step in enumerate(steps) if r < len(step)] for r in ranks}
@@ -30,13 +30,13 @@ def test_the_number_that_differs_has_its_spread_by_its_name(tmp_path: Path) -> N
     """Though the first number with a point is the same everywhere."""
     lines = [step(36, gnorm=gnorm) for gnorm in (1.13, 1.08, 1.18)]
     wanted = "step 36/104 loss 0.3833 gnorm * mem 41 tok/s 10000"
-    assert told(tmp_path, lines) == [(wanted, "gnorm 1.08 to 1.18")]
+    assert reported(tmp_path, lines) == [(wanted, "gnorm 1.08 to 1.18")]
 
 
 def test_of_several_the_first_in_the_line(tmp_path: Path) -> None:
     """Not the one that was found to differ first."""
     lines = [step(36), step(36, tokens=10_023), step(36, mem=42)]
-    assert [remark for _, remark in told(tmp_path, lines)] == ["mem 41 to 42"]
+    assert [remark for _, remark in reported(tmp_path, lines)] == ["mem 41 to 42"]
 
 
 def test_rows_of_one_shape_speak_of_one_number(tmp_path: Path) -> None:
@@ -45,14 +45,14 @@ def test_rows_of_one_shape_speak_of_one_number(tmp_path: Path) -> None:
         (step(n), step(n, mem=42 if n % 3 == 0 else 41, tokens=10_000 + n), step(n, tokens=10_001 + n))
         for n in range(5, 9)
     ]
-    assert [remark for _, remark in told(tmp_path, *rows)] == [f"tok/s 10000 to {10_001 + n}" for n in range(5, 9)]
+    assert [remark for _, remark in reported(tmp_path, *rows)] == [f"tok/s 10000 to {10_001 + n}" for n in range(5, 9)]
 
 
 def test_without_it_another_that_differs_is_named(tmp_path: Path) -> None:
     """A row never has stars and nothing at its right."""
     rows = [(step(n), step(n, gnorm=1.2)) for n in range(4)]
     rows.append((step(4), step(4, tokens=10_002)))
-    assert [remark for _, remark in told(tmp_path, *rows)][-1] == "tok/s 10000 to 10002"
+    assert [remark for _, remark in reported(tmp_path, *rows)][-1] == "tok/s 10000 to 10002"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_without_it_another_that_differs_is_named(tmp_path: Path) -> None:
 )
 def test_a_spread_has_the_digits_and_the_unit_of_its_number(tmp_path: Path, said: tuple[str, ...], remark: str) -> None:
     """And there is none between units, of what can't be counted, or of one number written twice."""
-    assert {row[1] for row in told(tmp_path, said)} == {remark}
+    assert {row[1] for row in reported(tmp_path, said)} == {remark}
 
 
 @pytest.mark.parametrize(
@@ -116,22 +116,22 @@ def test_numbers_as_large_as_they_get_have_a_middle(
     tmp_path: Path, said: tuple[str, ...], row: tuple[str, str]
 ) -> None:
     """A loss that has run away is told as the number that it is, in few letters; what is beyond all is a `*`."""
-    assert told(tmp_path, said) == [row]
+    assert reported(tmp_path, said) == [row]
 
 
 def test_a_range_of_steps_has_the_middle_of_huge_numbers(tmp_path: Path) -> None:
     steps = [tuple(f"step {i} loss 1.{i + r}e308" for r in (0, 2)) for i in range(10, 20)]
-    assert told(tmp_path, *steps)[0][0] == "step 10..14 loss 1.11e+308 to 1.15e+308"
+    assert reported(tmp_path, *steps)[0][0] == "step 10..14 loss 1.11e+308 to 1.15e+308"
 
 
 @pytest.mark.parametrize("said", [("loss nan", "loss 2.1"), ("loss inf gnorm 1.0", "loss nan gnorm 2.0")])
 def test_what_is_no_number_is_not_folded_with_one(tmp_path: Path, said: tuple[str, ...]) -> None:
     """A rank whose loss is NaN stands in a row of its own."""
-    assert [row for row, _ in told(tmp_path, said)] == list(said)
+    assert [row for row, _ in reported(tmp_path, said)] == list(said)
 
 
 def test_a_range_tells_its_figure_by_the_middle_also_where_it_is_not_the_first(tmp_path: Path) -> None:
     """The loss behind a time of a step that differs from rank to rank, too."""
     steps = [tuple(f"step {i} took {i + r}.5s loss {i}.{r}0" for r in (0, 2)) for i in range(10, 20)]
-    assert told(tmp_path, *steps)[0][0] == "step 10..14 took * loss 10.10 to 14.10"
+    assert reported(tmp_path, *steps)[0][0] == "step 10..14 took * loss 10.10 to 14.10"
     assert Group(0.0, 0.0, "loss 0.1").spread() == ""

@@ -49,11 +49,11 @@ def steps_in(events: list[Event]) -> list[dict[int, float]]:
 
 def test_the_last_step_of_each_rank_is_in_its_log(stored: StoredRun) -> None:
     """Also above a traceback; of a rank without a log, and a job without a pattern, nothing is known."""
-    told = last_steps(stored, PLAN, 9e9)
-    assert told is not None and steps_in([told]) == [{0: 2, 1: 5}]
+    reported = last_steps(stored, PLAN, 9e9)
+    assert reported is not None and steps_in([reported]) == [{0: 2, 1: 5}]
     stored.rank_log(0).unlink()
-    told = last_steps(stored, PLAN, 9e9)
-    assert told is not None and steps_in([told]) == [{1: 5}]
+    reported = last_steps(stored, PLAN, 9e9)
+    assert reported is not None and steps_in([reported]) == [{1: 5}]
     assert last_steps(stored, replace(PLAN, progress=None), 9e9) is None
 
 
@@ -72,15 +72,15 @@ def test_lines_tell_once_a_second_what_is_new() -> None:
     seen = LoggedSteps(PLAN)
     seen.take([LogLines(5.0, 0, 0, "h1", [LogLine("stdout", f"step {n}") for n in (1, 2)])])
     seen.take([LogLines(6.0, 1, None, "h1", [LogLine("stdout", "step 9")])])
-    told = seen.news(7.0)
-    assert told is not None and [(s.rank, s.step, s.at) for s in told.steps] == [(0, 2, 5.0)]
+    reported = seen.news(7.0)
+    assert reported is not None and [(s.rank, s.step, s.at) for s in reported.steps] == [(0, 2, 5.0)]
     seen.take([LogLines(7.5, 0, 0, "h1", [LogLine("stdout", "step 3")])])
     assert seen.news(7.6) is None
-    told = seen.news(8.1)
-    assert told is not None and told.steps[0].step == 3
+    reported = seen.news(8.1)
+    assert reported is not None and reported.steps[0].step == 3
     seen.take([OPENED, LogLines(8.2, 0, 0, "h1", [LogLine("stdout", "step 3")])])
-    told = seen.news(8.3)
-    assert told is not None and told.steps[0].step == 3
+    reported = seen.news(8.3)
+    assert reported is not None and reported.steps[0].step == 3
 
 
 async def test_who_reads_beside_the_owner_knows_them(stored: StoredRun) -> None:

@@ -34,7 +34,7 @@ async def test_what_is_wanted_comes_as_it_is_read() -> None:
     assert found == [RankLines(0, "h0", [line("of 0")]), RankLines(2, "h2", [line("of 2")])]
 
 
-async def test_what_is_missing_is_told_after_the_last_line() -> None:
+async def test_what_is_missing_is_reported_after_the_last_line() -> None:
     """What could be read is had by then."""
 
     async def read(out: LogSink, tell: Tell, plain: TellPlain) -> bool:

@@ -161,7 +161,7 @@ def test_a_run_that_another_terminal_follows_stands_still_here_too() -> None:
     assert not list(of_row(ended, 10.0)), "what was said of it before it ended"
 
 
-def test_a_run_that_failed_is_told_for_a_day_unless_somebody_looked() -> None:
+def test_a_run_that_failed_is_reported_for_a_day_unless_somebody_looked() -> None:
     """With who failed first; one with an attempt to come, one that was stopped and one of last week are not told."""
     failure = Failure(13, "h2", 1, "exit 1", "CUDA out of memory")
     row = RunRow("a", "job", "failed", ("h1",), 2, started=100.0, took=50.0, failure=failure, recorded=True)
@@ -188,12 +188,12 @@ def test_a_run_that_failed_is_told_for_a_day_unless_somebody_looked() -> None:
 def test_a_name_that_was_used_again_is_another_failure() -> None:
     """Who looked at the first one's end has not seen the second's; of its attempts one end is looked at."""
     row = RunRow("a", "job", "failed", ("h1",), 2, started=100.0, took=50.0, recorded=True, launch="beef-2")
-    for seen, told in (("beef", 0), ("cafe", 1), ("", 0)):
-        assert len(problems((), {}, (row,), 7400.0, {("a", seen), ("b", "beef")})) == told
+    for seen, reported in (("beef", 0), ("cafe", 1), ("", 0)):
+        assert len(problems((), {}, (row,), 7400.0, {("a", seen), ("b", "beef")})) == reported
     assert problems((), {}, (dataclasses.replace(row, launch=""),), 7400.0, {("a", "cafe")}) == []
 
 
-def test_of_a_failed_run_that_is_not_recorded_here_only_folders_are_told() -> None:
+def test_of_a_failed_run_that_is_not_recorded_here_only_folders_are_reported() -> None:
     """Enter has nothing to show of it, and X removes it: one problem, not two."""
     row = RunRow("a", "job", "failed", ("h1",), 2, started=100.0, took=50.0, live=True, left=("h1",))
     (found,) = problems((), {}, (row,), 7400.0)
@@ -201,7 +201,7 @@ def test_of_a_failed_run_that_is_not_recorded_here_only_folders_are_told() -> No
     assert len(problems((), {}, (dataclasses.replace(row, recorded=True),), 7400.0)) == 2
 
 
-def test_hosts_with_the_same_problem_are_told_once() -> None:
+def test_hosts_with_the_same_problem_are_reported_once() -> None:
     """But for their own names; runs and other words stay apart."""
     found = [
         Problem("host", "h1", "wrong", "h1 refuses connections", "ssh -v h1"),

@@ -58,7 +58,7 @@ def sample(at: float, grown: Grown, start: float = 1.0) -> Sample:
     return Sample(at, net={name: one for name, one in traffic.items() if name not in ib}, ib=ib)
 
 
-def told(plan: RunPlan, facts: Mapping[str, HostFacts], *moments: tuple[float, Mapping[str, Grown]]) -> list[Event]:
+def reported(plan: RunPlan, facts: Mapping[str, HostFacts], *moments: tuple[float, Mapping[str, Grown]]) -> list[Event]:
     """What is told of a run whose hosts' counters have grown so at these seconds, and of its end."""
     watch = NetworkWatch(plan, facts)
 
@@ -86,11 +86,11 @@ def both(grown: Grown) -> dict[str, Grown]:
 # what is said
 
 
-def test_it_is_told_once_ranks_talk_and_at_the_end() -> None:
+def test_it_is_reported_once_ranks_talk_and_at_the_end() -> None:
     """In words, with what each interface of each host carried."""
     grown = {"eth0": (0.01, 0.01), "eth1": (0.5, 0.5), "lo": (0.2, 0.2)}
     later = {"eth0": (0.05, 0.05), "eth1": (5.0, 5.0), "lo": (0.2, 0.2)}
-    events = told(plan_over(), FACTS, (1.0, both(grown)), (12.0, both(grown)), (30.0, both(later)))
+    events = reported(plan_over(), FACTS, (1.0, both(grown)), (12.0, both(grown)), (30.0, both(later)))
 
     begun, notice, going, ended = events
     assert isinstance(begun, NetworkUsed) and isinstance(going, NetworkUsed) and isinstance(ended, NetworkUsed)
@@ -104,18 +104,18 @@ def test_it_is_told_once_ranks_talk_and_at_the_end() -> None:
 def test_a_run_that_goes_on_tells_it_more_and_more_seldom() -> None:
     """Each time that its ranks have talked for twice as long: a week makes some fifteen events, and one notice."""
     seconds = range(1, 100_000, 10)
-    events = told(plan_over(), FACTS, *((at, both({"eth1": (at / 10, at / 10)})) for at in map(float, seconds)))
+    events = reported(plan_over(), FACTS, *((at, both({"eth1": (at / 10, at / 10)})) for at in map(float, seconds)))
     used = [event for event in events if isinstance(event, NetworkUsed)]
     assert [one.moment for one in used] == ["begun", *["going"] * (len(used) - 2), "ended"]
     assert len(used) < 16 and len([event for event in events if isinstance(event, Notice)]) == 1
     assert all(later.at - 101 >= 1.9 * (one.at - 101) for one, later in pairwise(used[:-1]))
 
 
-def test_traffic_that_goes_elsewhere_later_is_told_once() -> None:
+def test_traffic_that_goes_elsewhere_later_is_reported_once() -> None:
     """Ranks that made new connections, an hour after they began."""
     well, wrong = both({"eth0": (0.0, 0.0), "eth1": (0.1, 0.1)}), both({"eth0": (900.0, 900.0), "eth1": (0.2, 0.2)})
     moments = [(1.0, well), (12.0, well), *((float(at), wrong) for at in range(400, 4000, 100))]
-    (words,) = warnings(told(plan_over(), FACTS, *moments))
+    (words,) = warnings(reported(plan_over(), FACTS, *moments))
     assert words.startswith("h[1-2]: 1.8 TB went over eth0, hardly any over eth1")
 
 
@@ -137,7 +137,7 @@ def test_each_byte_counts_once() -> None:
 
 def test_nothing_of_hardly_any_traffic() -> None:
     """Some megabytes of logins and lookups are no network in use."""
-    assert told(plan_over(), FACTS, (20.0, both({"eth0": (0.01, 0.01), "lo": (0.01, 0.01)}))) == []
+    assert reported(plan_over(), FACTS, (20.0, both({"eth0": (0.01, 0.01), "lo": (0.01, 0.01)}))) == []
 
 
 def test_an_infiniband_port_is_its_interface_and_a_bond_its_members() -> None:
@@ -195,7 +195,7 @@ def test_a_roce_port_adds_to_its_interface() -> None:
 def test_traffic_elsewhere_is_a_warning_with_what_to_do() -> None:
     """At the beginning, once, and in the result."""
     grown = both({"eth0": (4.0, 4.0), "eth1": (0.01, 0.01)})
-    events = told(plan_over(), FACTS, (1.0, grown), (12.0, grown), (13.0, grown))
+    events = reported(plan_over(), FACTS, (1.0, grown), (12.0, grown), (13.0, grown))
     (words,) = warnings(events)
     assert words.startswith("h[1-2]: 8.0 GB went over eth0, hardly any over eth1, which the plan chose; ")
     assert "GLOO_SOCKET_IFNAME" in words and "fabric: {ifname: ...}" in words
@@ -206,10 +206,12 @@ def test_rdma_that_is_not_used_is_a_warning() -> None:
     """Though nothing of NCCL's own is to be read: NCCL_DEBUG is off."""
     grown = both({"eth0": (4.0, 4.0), "mlx5_0:1": (0.0, 0.0), "ib0": (0.0, 0.0)})
     plan = plan_over("eth0", fabric="ib", hcas=("mlx5_0:1",))
-    (words,) = warnings(told(plan, IB_FACTS, (1.0, grown), (12.0, grown)))
+    (words,) = warnings(reported(plan, IB_FACTS, (1.0, grown), (12.0, grown)))
     assert "went over eth0, hardly any over ib0" in words and "NCCL_DEBUG=INFO" in words
     (words,) = warnings(
-        told(replace(plan, backend="gloo", networks=plan_over("ib0").networks), IB_FACTS, (1.0, grown), (12.0, grown))
+        reported(
+            replace(plan, backend="gloo", networks=plan_over("ib0").networks), IB_FACTS, (1.0, grown), (12.0, grown)
+        )
     )
     assert "went over eth0, hardly any over ib0" in words and "GLOO_SOCKET_IFNAME" in words
 
@@ -226,30 +228,30 @@ def test_rdma_that_is_not_used_is_a_warning() -> None:
 )  # fmt: skip
 def test_what_proves_nothing(hosts: Mapping[str, Grown]) -> None:
     """No warning: it may be other traffic."""
-    assert warnings(told(plan_over(), FACTS, (1.0, hosts), (12.0, hosts))) == []
+    assert warnings(reported(plan_over(), FACTS, (1.0, hosts), (12.0, hosts))) == []
 
 
 def test_slow_traffic_counters_that_lie_and_interfaces_that_were_busy_before() -> None:
     """A day of chatter; a counter that went back; one that is full; traffic from before the run; no facts."""
     wrong = both({"eth0": (4.0, 4.0), "eth1": (0.0, 0.0)})
-    assert warnings(told(plan_over(), FACTS, (1.0, wrong), (40_000.0, wrong))) == []
+    assert warnings(reported(plan_over(), FACTS, (1.0, wrong), (40_000.0, wrong))) == []
     back = both({"eth0": (4.0, 4.0), "eth1": (-0.5, 0.0)})
-    assert warnings(told(plan_over(), FACTS, (1.0, wrong), (12.0, back))) == []
+    assert warnings(reported(plan_over(), FACTS, (1.0, wrong), (12.0, back))) == []
     full = both({"eth0": (4.0, 4.0), "mlx5_0:1": (FULL / GB - 1, 0.0), "ib0": (0.0, 0.0)})
     plan = plan_over("eth0", fabric="ib", hcas=("mlx5_0:1",))
-    assert warnings(told(plan, IB_FACTS, (1.0, full), (12.0, full))) == []
+    assert warnings(reported(plan, IB_FACTS, (1.0, full), (12.0, full))) == []
     wrong = both({"eth0": (3.0, 3.0), "eth1": (0.0, 0.0)})
     nics = (Nic("eth0", "ethernet", True, rx_bytes=0, tx_bytes=0), FACTS["h1"].nics[1])
     busy = {host: replace(facts, nics=nics) for host, facts in FACTS.items()}
-    assert warnings(told(plan_over(), busy, (1.0, wrong), (12.0, wrong))) == []
-    assert warnings(told(plan_over(), {}, (1.0, wrong), (12.0, wrong))) == []
+    assert warnings(reported(plan_over(), busy, (1.0, wrong), (12.0, wrong))) == []
+    assert warnings(reported(plan_over(), {}, (1.0, wrong), (12.0, wrong))) == []
 
 
 def test_two_names_of_one_machine_are_one() -> None:
     """Its counters count once, and it is no two ends."""
     one = {"h1": FACTS["h1"], "h2": replace(FACTS["h1"], host="h2")}
     wrong = both({"eth0": (4.0, 4.0), "eth1": (0.0, 0.0)})
-    events = told(plan_over(), one, (1.0, wrong), (12.0, wrong))
+    events = reported(plan_over(), one, (1.0, wrong), (12.0, wrong))
     assert warnings(events) == [] and isinstance(events[-1], NetworkUsed)
     assert events[-1].words == "eth0 100 % of 4.0 GB"
 

@@ -70,9 +70,9 @@ def test_it_is_in_plan_and_labels() -> None:
         labels = task_from_labels(made.tasks[0].labels)
         assert labels is not None and (made.on_hang, labels.on_hang) == (asked, asked)
         assert f"When ranks stand still for 2m: {words}." in " ".join(render_text(made).split())
-    told = plan_for("h1")
-    assert told.on_hang == "tell" and "distui.on_hang" not in told.tasks[0].labels
-    assert "stand still" not in render_text(told)
+    reported = plan_for("h1")
+    assert reported.on_hang == "tell" and "distui.on_hang" not in reported.tasks[0].labels
+    assert "stand still" not in render_text(reported)
 
 
 # the verdict
@@ -230,8 +230,8 @@ async def test_a_stop_waits_for_where_the_rank_is(
         looks.append(1)
         placed = comes and len(looks) > 1
         found = replace(HANG if placed else none, since=time.time() - 60.0)
-        told = replace(ASKED, stacks=stacks) if placed else process
-        return Look((RankSeen(1, "h2", told, late=late and not placed),), found)
+        reported = replace(ASKED, stacks=stacks) if placed else process
+        return Look((RankSeen(1, "h2", reported, late=late and not placed),), found)
 
     monkeypatch.setattr(ask_ranks, "look", look)
     monkeypatch.setattr(ask_ranks, "PLACE_S", 0.05)
@@ -407,8 +407,8 @@ def test_a_stop_waits_for_the_rest_of_a_log_of_a_rank_that_ended(unread: bool, s
 async def test_what_was_told_before_says_more(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the same rank held the others up: then all were still in their collective."""
     late = replace(HANG, headline="rank 1 had not entered the collective after all_reduce #30", certainty="likely")
-    told = [hanging(headline="rank 1 has not entered all_reduce #31"), late]
-    asked = answering(monkeypatch, lambda: told[bool(asked)])
+    reported = [hanging(headline="rank 1 has not entered all_reduce #31"), late]
+    asked = answering(monkeypatch, lambda: reported[bool(asked)])
 
     async def give_up() -> None:
         await until(lambda: asked)
@@ -429,6 +429,6 @@ def test_a_rank_that_takes_a_moment_to_leave_is_who_its_peers_lost(at: float, na
     assert found is not None and found.rank == 0
     assert ("rank 1 on h2 ended with exit 0 at about that time" in found.unsure) == named
     assert (found.hint == "find out why rank 1 on h2 ended before the others") == named
-    told = task(1, End(0, at, seen_at=at + 0.1), *lost)
-    found = judge(Evidence((first, told))).failure
+    reported = task(1, End(0, at, seen_at=at + 0.1), *lost)
+    found = judge(Evidence((first, reported))).failure
     assert found is not None and "rank 1" not in found.unsure, "it lost a peer itself"

@@ -75,13 +75,13 @@ def test_little_by_little_counts_as_much() -> None:
     """A clock that goes wrong for days."""
     now, waited = [1000.0], [5.0]
     ours = OurClock(lambda: now[0], lambda: waited[0])
-    told = []
+    reported = []
     for _ in range(10):
         now[0] += 10.3
         waited[0] += 10.0
-        told.append(ours.news())
-    assert sum(change.by for change in told if change is not None) == pytest.approx(2.4)
-    assert sum(change is not None for change in told) == 2
+        reported.append(ours.news())
+    assert sum(change.by for change in reported if change is not None) == pytest.approx(2.4)
+    assert sum(change is not None for change in reported) == 2
 
 
 @pytest.mark.parametrize("by", SETTINGS)
@@ -206,12 +206,12 @@ async def test_what_an_attempt_may_take_does_not_depend_on_it(
     monkeypatch.setattr(next_attempt, "FIRST_PAUSE", 0.2)
     facts = {name: facts_of(name, 11 + number) for number, name in enumerate(cluster.names)}
     job = {"retries": 1, "max_duration": 60.0}
-    told: list[float] = []
+    reported: list[float] = []
     for number, host in enumerate(cluster.hosts):
         host.engine.exits[number] = 3
 
     async def planner(attempt: int, spent: float, *_: object) -> NextAttempt | NoPlan:
-        told.append(spent)
+        reported.append(spent)
         for number, host in enumerate(cluster.hosts):
             host.engine.exits[number] = 0
         return NextAttempt(plan_for(*cluster.names, attempt=attempt, facts=facts, **job), facts)
@@ -220,7 +220,7 @@ async def test_what_an_attempt_may_take_does_not_depend_on_it(
         cluster.plan(**job), planner=planner, clock=lambda: time.time() + by * bool(cluster.of(AttemptEnded))
     )
     assert (ended.outcome, ended.attempt) == ("succeeded", 2)
-    assert len(told) == 1 and 0 < told[0] < 20
+    assert len(reported) == 1 and 0 < reported[0] < 20
 
 
 @pytest.mark.parametrize(("deadline", "spent", "none"), [(100.0, 1.0, False), (1.0, 1.0, True), (100.0, 59.0, True)])

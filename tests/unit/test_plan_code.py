@@ -167,7 +167,7 @@ def test_the_forms_of_the_key() -> None:
         ("code: ./\nvolumes: ['/d:/work']", "4:7 code: /work is the target of volume '/d:/work' too"),
     ],
 )
-def test_one_problem_is_told_in_one_sentence(text: str, problem: str) -> None:
+def test_one_problem_is_reported_in_one_sentence(text: str, problem: str) -> None:
     with pytest.raises(SpecError) as caught:
         read(text)
     messages = [f"{p.line}:{p.column} {p.key}: {p.message}" for p in caught.value.problems]

@@ -457,7 +457,7 @@ async def test_a_stop_is_asked_of_the_owner(cluster: Cluster) -> None:
     assert any("kill" in host.verbs() for host in cluster.hosts)
 
 
-async def test_a_stop_that_the_owner_cannot_be_asked_for_is_told(
+async def test_a_stop_that_the_owner_cannot_be_asked_for_is_reported(
     stored: StoredRun, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk here is full: why, and that the run goes on; it is read on, and nothing is lost."""

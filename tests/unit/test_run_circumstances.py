@@ -131,7 +131,7 @@ def test_which_host_no_longer_answers(
     assert network_found(NETS, report, **more) == found
 
 
-def test_a_network_in_pieces_is_told_shortly() -> None:
+def test_a_network_in_pieces_is_reported_shortly() -> None:
     """Every pair of eight hosts fails: no one host is the reason, and four pairs are enough to read."""
     nets = tuple(HostNetwork(f"h{i}", f"10.0.0.{i}", "eth0", "tcp") for i in range(8))
     pairs = " ".join(f"{a}{b}" for a in range(8) for b in range(8) if a != b)

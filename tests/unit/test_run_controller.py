@@ -273,7 +273,7 @@ async def test_a_run_that_fails_anyway_is_not_looked_at_further(cluster: Cluster
     assert ended.warnings == ()
 
 
-async def test_progress_and_silence_are_told(cluster: Cluster) -> None:
+async def test_progress_and_silence_are_reported(cluster: Cluster) -> None:
     """What the first rank says of its progress stands in the result; ranks that say nothing are named."""
     cluster.hosts[0].engine.exits[0] = 0
     cluster.hosts[0].files["log-0"] = b"step 1 loss 3.0\nstep 7 loss 2.5\n"
@@ -324,7 +324,7 @@ async def test_a_rank_that_says_nothing_more_stands_at_its_last_step(cluster: Cl
     assert {rank: pace.last.step for rank, pace in controller.state.steps.items()} == {0: 4, 1: 4}
 
 
-async def test_a_loss_that_is_no_number_is_told(cluster: Cluster) -> None:
+async def test_a_loss_that_is_no_number_is_reported(cluster: Cluster) -> None:
     """As a warning, while the run goes on."""
     cluster.hosts[0].engine.exits[0] = cluster.hosts[1].engine.exits[1] = 0
     cluster.hosts[0].files["log-0"] = b"step 1 loss nan\n"
@@ -647,7 +647,7 @@ async def test_a_run_that_can_not_be_followed_on_any_host_is_left_at_once(
     monkeypatch.setattr("distui.runs.task.host_access.RECONNECT_TIMEOUT", 0.0)
 
     async def fail() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda loop, told: None)
+        asyncio.get_running_loop().set_exception_handler(lambda loop, reported: None)
         await until(running(cluster))
         for host in cluster.hosts:
             host.news.put_nowait(OverflowError("timestamp out of range"))
@@ -667,7 +667,7 @@ async def test_a_host_that_says_what_cannot_be_borne_costs_that_host_alone(
     kept = []
 
     async def fail() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda loop, told: kept.append(told["exception"]))
+        asyncio.get_running_loop().set_exception_handler(lambda loop, reported: kept.append(reported["exception"]))
         await until(running(cluster))
         cluster.hosts[1].news.put_nowait(OverflowError("timestamp out of range"))
 

@@ -269,7 +269,7 @@ def test_a_launcher_that_tells_how_its_process_ended(line: str) -> None:
     ],
     ids=["busybox on glibc", "busybox on musl", "init", "docker"],
 )
-def test_an_image_without_gnu_timeout_is_told(line: str) -> None:
+def test_an_image_without_gnu_timeout_is_reported(line: str) -> None:
     """busybox has a `timeout` that knows no --foreground; others have none; both can't keep `max_duration`."""
     cause = cause_of([line, "BusyBox v1.36.1 multi-call binary."])
 

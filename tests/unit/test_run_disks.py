@@ -18,25 +18,25 @@ def news_of(free: list[float], total: float = 100.0) -> list[str]:
     ]
 
 
-def test_growth_is_told_once_with_its_rate_then_that_it_is_full() -> None:
+def test_growth_is_reported_once_with_its_rate_then_that_it_is_full() -> None:
     """How much is free, how fast it goes, when it ends."""
     first, last = news_of([4.0, 3.0, 2.0, 1.0, 0.5, 0.0, 0.0])
     assert "/var/lib/docker fills up: 2.0 GB free, 1.0 GB less each second: full in 2s" in first
     assert "is full" in last
 
 
-def test_room_for_hours_is_not_told() -> None:
+def test_room_for_hours_is_not_reported() -> None:
     """A checkpoint written to a large disk is no news, nor is a disk that does not change."""
     assert news_of([50.0, 49.9, 49.8, 49.7]) == []
     assert news_of([1.0] * 20) == []
 
 
-def test_freed_and_filled_again_is_told_again() -> None:
+def test_freed_and_filled_again_is_reported_again() -> None:
     """Only once there was room again."""
     assert len(news_of([4.0, 3.0, 2.0, 60.0, *[60.0] * 11, 40.0, 20.0, 5.0, 2.0, 1.0])) == 2
 
 
-def test_growth_is_told_though_the_host_s_clock_was_set_back() -> None:
+def test_growth_is_reported_though_the_host_s_clock_was_set_back() -> None:
     """By an hour; what was measured before is not kept for that hour."""
     watch, free = DiskWatch(), [50.0] * 20 + [4.0, 3.0, 2.0]
     texts = [
@@ -47,7 +47,7 @@ def test_growth_is_told_though_the_host_s_clock_was_set_back() -> None:
     assert len(texts) == 1 and "full in" in texts[0]
 
 
-def test_one_file_system_is_told_once() -> None:
+def test_one_file_system_is_reported_once() -> None:
     """Two paths on it: the more exact one is named."""
     watch = DiskWatch()
     texts = [

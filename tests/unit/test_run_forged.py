@@ -204,10 +204,10 @@ async def test_a_container_that_claims_a_place_in_an_attempt_of_ours_is_believed
 
     elsewhere = choose(found.named("r1"), None, "ann@desk")
     assert elsewhere is not None and len(elsewhere.tasks) == 3
-    with pytest.raises(Disputed) as told:
+    with pytest.raises(Disputed) as reported:
         undisputed(elsewhere)
-    assert told.value.message == f"not all tasks named r1 are of one run: {words}"
-    assert "`distui stop r1` ends all" in told.value.hint
+    assert reported.value.message == f"not all tasks named r1 are of one run: {words}"
+    assert "`distui stop r1` ends all" in reported.value.hint
     chosen = choose(found.named("r1"), cluster.store.need("r1"), "ann@desk")
     assert chosen is not None and undisputed(chosen) is chosen
     assert [(t.host, t.id == "f" * 64) for t in chosen.tasks] == [("h1", False), ("h2", False)]

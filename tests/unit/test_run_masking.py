@@ -169,7 +169,7 @@ def test_what_is_not_hidden_is_said() -> None:
     assert mask.lines([LogLine("stdout", VALUE)]) == [LogLine("stdout", "***")]
 
 
-def test_another_value_than_that_of_the_start_is_told(tmp_path: Path) -> None:
+def test_another_value_than_that_of_the_start_is_reported(tmp_path: Path) -> None:
     """By a slow hash in the run's private folder: each run has others, a short value, which is easy to guess, none."""
     value, stored, second = "hunter2-é\udcff", RunStore(tmp_path).create("r1"), RunStore(tmp_path).create("r2")
     given = {"TOKEN": value, "SAME": value, "SHORT": "abc", "EMPTY": ""}

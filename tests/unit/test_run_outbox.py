@@ -30,7 +30,7 @@ async def test_lines_that_wait_for_a_slow_reader_are_counted() -> None:
     assert not queue.full()
 
 
-async def test_what_comes_later_is_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_comes_later_is_reported_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it comes just when there is room again, and others wait for that."""
     monkeypatch.setattr(outbox, "QUEUE_EVENTS", 2)
     queue, events = Outbox(), [Notice(float(n), "info", str(n)) for n in range(6)]

@@ -37,7 +37,7 @@ def said(*texts: str, stamp: str = "") -> list[LogLine]:
     return [LogLine("stdout", text, stamp) for text in texts]
 
 
-def test_the_newest_line_is_told_once_a_second() -> None:
+def test_the_newest_line_is_reported_once_a_second() -> None:
     """Of many lines the last that matches counts; within a second nothing is told, at the end what was held back."""
     teller = ProgressTeller(PATTERN, 0, "h1")
     first = teller.take(said("step 1 loss 3.0", "step 2 loss 2.5 eval", "other"), 100.0)
@@ -77,7 +77,9 @@ def test_what_was_said_while_nobody_followed_is_of_then() -> None:
     earlier = list(teller.earlier(lines, NIGHT + 36_000))
     last = teller.take(lines, NIGHT + 36_000)
     assert last is not None and POINTS // 2 < len(earlier) < POINTS
-    assert [told.at - NIGHT for told in (*earlier, last)] == [told.values["step"] for told in (*earlier, last)]
+    assert [reported.at - NIGHT for reported in (*earlier, last)] == [
+        reported.values["step"] for reported in (*earlier, last)
+    ]
     assert last.values["step"] == 999 and all(b.at - a.at < 100 for a, b in pairwise((*earlier, last)))
 
 
@@ -92,8 +94,8 @@ def test_a_line_that_is_read_late_is_one_point(first: int) -> None:
         LogLine("stdout", f"step {i} loss {9 if i == steps[-1] else 2.5}" if i in steps else "other", stamp(NIGHT + i))
         for i in range(100, 120)
     ]
-    told = [*teller.earlier(lines, NIGHT + 500), teller.take(lines, NIGHT + 500), teller.tell(NIGHT + 501)]
-    assert [(one.values["step"], one.at - NIGHT) for one in told if one is not None] == [(i, i) for i in steps]
+    reported = [*teller.earlier(lines, NIGHT + 500), teller.take(lines, NIGHT + 500), teller.tell(NIGHT + 501)]
+    assert [(one.values["step"], one.at - NIGHT) for one in reported if one is not None] == [(i, i) for i in steps]
     assert teller.odd() == ()
 
 
@@ -103,11 +105,14 @@ def test_what_is_said_now_is_one_point_of_now(times: list[float | None]) -> None
     teller = ProgressTeller(PATTERN, 0, "h1")
     lines = [LogLine("stdout", f"step {i} loss 1", stamp(at) if at else "") for i, at in enumerate(times)]
     assert not list(teller.earlier(lines, NIGHT + 4.9)) and not list(teller.earlier([], NIGHT))
-    told = teller.take(lines, NIGHT + 4.9)
-    assert told is not None and (told.at, told.values["step"]) == (NIGHT + (4.9 if times[0] is None else 4.0), 8)
+    reported = teller.take(lines, NIGHT + 4.9)
+    assert reported is not None and (reported.at, reported.values["step"]) == (
+        NIGHT + (4.9 if times[0] is None else 4.0),
+        8,
+    )
 
 
-def test_what_waits_for_its_second_is_told_without_another_line() -> None:
+def test_what_waits_for_its_second_is_reported_without_another_line() -> None:
     """Dated as it was said, and never ahead of our clock: three steps in the second before a rank hangs."""
     teller = ProgressTeller(PATTERN, 0, "h1")
     began = teller.take(said("step 1 loss 3", stamp=stamp(NIGHT)), NIGHT + 0.1)
@@ -115,25 +120,25 @@ def test_what_waits_for_its_second_is_told_without_another_line() -> None:
     assert teller.take(said("step 2 loss 2", stamp="2023-11-14T22:13:20.400000000Z"), NIGHT + 0.5) is None
     assert teller.take(said("step 3 loss 1", stamp="2023-11-14T22:13:20.700000000Z"), NIGHT + 0.8) is None
     assert teller.due(NIGHT + 1.0) is None
-    told = teller.due(NIGHT + 1.2)
-    assert told is not None and (told.at, told.values["step"]) == (NIGHT + 0.7, 3)
+    reported = teller.due(NIGHT + 1.2)
+    assert reported is not None and (reported.at, reported.values["step"]) == (NIGHT + 0.7, 3)
     assert teller.due(NIGHT + 9) is None and teller.tell(NIGHT + 120) is None
     assert teller.take(said("step 4 loss 1", stamp=stamp(NIGHT + 300)), NIGHT + 10) == replace(
-        told, at=NIGHT + 10, values={"step": 4.0, "loss": 1.0}, seconds_per_step=100.0
+        reported, at=NIGHT + 10, values={"step": 4.0, "loss": 1.0}, seconds_per_step=100.0
     )
     late = teller.take(said("step 5 loss 1", stamp=stamp(NIGHT + 301)), NIGHT - 3600)
     assert late is not None, "a clock that is set back holds nothing back"
 
 
-def test_what_waited_is_told_before_what_came_late() -> None:
+def test_what_waited_is_reported_before_what_came_late() -> None:
     """It keeps its own date, and is not told again with another one's."""
     teller = ProgressTeller(PATTERN, 0, "h1")
     teller.take(said("step 1 loss 3", stamp=stamp(NIGHT)), NIGHT)
     assert teller.take(said("step 2 loss 2", stamp=stamp(NIGHT)), NIGHT + 0.5) is None
     lines = [LogLine("stdout", f"step {i} loss 1", stamp(NIGHT + i)) for i in range(3, 60)]
     found = [*teller.earlier(lines, NIGHT + 90), teller.take(lines, NIGHT + 90), teller.tell(NIGHT + 91)]
-    told = [(one.at - NIGHT, one.values["step"]) for one in found if one is not None]
-    assert told[0] == (0, 2) and told[-1] == (59, 59) and all(at == step for at, step in told[1:])
+    reported = [(one.at - NIGHT, one.values["step"]) for one in found if one is not None]
+    assert reported[0] == (0, 2) and reported[-1] == (59, 59) and all(at == step for at, step in reported[1:])
 
 
 SAVES = r"step (?P<step>\d+)/(?P<total>\d+) loss (?P<loss>\S+)|saved (?P<checkpoint>\S+)"
@@ -180,17 +185,21 @@ def test_a_step_and_what_is_saved_at_it_count_though_they_are_read_at_once(
     teller.take(said("step 198/200 loss 1"), NIGHT - 10)
     at = next(i for i in reversed(range(len(lines))) if lines[i].startswith("step"))
     stamped = [LogLine("stdout", text, stamp(NIGHT + i)) for i, text in enumerate(lines)]
-    told = teller.take(stamped, NIGHT + 4.5) if len(lines) < 10 else teller.take(said(*lines), NIGHT)
-    assert told is not None and (told.values["step"], told.values["checkpoint"]) == (step, saved)
-    assert told.at == NIGHT + (at if len(lines) < 10 else 0)
+    reported = teller.take(stamped, NIGHT + 4.5) if len(lines) < 10 else teller.take(said(*lines), NIGHT)
+    assert reported is not None and (reported.values["step"], reported.values["checkpoint"]) == (step, saved)
+    assert reported.at == NIGHT + (at if len(lines) < 10 else 0)
 
 
 def test_a_checkpoint_alone_is_dated_by_its_own_line() -> None:
     """It may be saved long after its step."""
     teller = ProgressTeller(SAVES, 0, "h1")
     teller.take(said("step 5/9 loss 1", stamp=stamp(NIGHT)), NIGHT)
-    told = teller.take(said("saved 5", stamp=stamp(NIGHT + 40)), NIGHT + 41)
-    assert told is not None and (told.at, told.values["step"], told.values["checkpoint"]) == (NIGHT + 40, 5, 5)
+    reported = teller.take(said("saved 5", stamp=stamp(NIGHT + 40)), NIGHT + 41)
+    assert reported is not None and (reported.at, reported.values["step"], reported.values["checkpoint"]) == (
+        NIGHT + 40,
+        5,
+        5,
+    )
 
 
 @pytest.mark.parametrize("regex", [PATTERN, SAVES])
@@ -200,12 +209,12 @@ def test_lines_that_come_at_once_are_asked_about_once(regex: str, monkeypatch: p
     ask = LimitedPattern._ask
     monkeypatch.setattr(LimitedPattern, "_ask", lambda self, *given: asked.append(given[1]) or ask(self, *given))
     teller = ProgressTeller(regex, 0, "h1")
-    told = []
+    reported = []
     for i in range(100):
         lines = [f"step {i}/99 loss 1" if "saved" in regex else f"step {i} loss 1", "saved 1", *["other"] * 8]
-        told += [teller.take(said(*lines), 10 + i / 10), teller.due(10 + i / 10 + 0.05)]
+        reported += [teller.take(said(*lines), 10 + i / 10), teller.due(10 + i / 10 + 0.05)]
     assert len(asked) == 100 and sum(map(len, asked)) <= 1000
-    assert sum(one is not None for one in told) == 10
+    assert sum(one is not None for one in reported) == 10
 
 
 def test_progress_as_json_and_back() -> None:

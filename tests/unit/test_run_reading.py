@@ -80,7 +80,7 @@ async def test_a_run_that_was_left_is_not_waited_for(cluster: Cluster) -> None:
             await run.wait()
 
 
-async def test_who_reads_while_another_task_leaves_the_run_is_told(cluster: Cluster) -> None:
+async def test_who_reads_while_another_task_leaves_the_run_is_reported(cluster: Cluster) -> None:
     """As whoever reads afterwards: nobody cancelled the task that reads."""
     for host in cluster.hosts:
         host.engine.exits.clear()

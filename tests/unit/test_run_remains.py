@@ -44,7 +44,7 @@ class Connector:
         return
 
 
-async def test_folders_are_told_with_their_bytes_and_dead_hosts_by_name() -> None:
+async def test_folders_are_reported_with_their_bytes_and_dead_hosts_by_name() -> None:
     """Nothing is removed by asking; a host that can't be asked is no host without anything."""
     place = ".local/state/distui/hosts/h1/r1"
     h1 = Session({place: 12})

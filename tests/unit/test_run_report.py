@@ -385,5 +385,5 @@ def test_last_lines_have_no_value_of_a_secret_nor_a_part_of_one(tmp_path: Path) 
     """Also where a line is cut within it, in a log that was written without knowing it."""
     stored = RunStore(tmp_path).create("r1")
     stored.rank_log(0).write_bytes(b"x" * 490 + b"hunter2-hunter2-hunter2\nit is hunter2-hunter2-hunter2\n")
-    told = last_lines(stored, plan_for("h1"), Mask({"TOKEN": "hunter2-hunter2-hunter2"}))
-    assert told == {0: ("x" * 490 + "***", "it is ***")}
+    reported = last_lines(stored, plan_for("h1"), Mask({"TOKEN": "hunter2-hunter2-hunter2"}))
+    assert reported == {0: ("x" * 490 + "***", "it is ***")}

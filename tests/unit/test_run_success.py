@@ -106,7 +106,7 @@ def test_only_the_end_of_a_long_log_is_read(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(read) == 5
 
 
-def test_ranks_that_say_the_same_are_told_once() -> None:
+def test_ranks_that_say_the_same_are_reported_once() -> None:
     """With their numbers, and how many more."""
     said = ["Unable to locate sufficient 2 gpus to run this example. Exiting."]
     (words,) = suspicions([LastWords(r, "h1", said) for r in range(8)])

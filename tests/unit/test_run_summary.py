@@ -91,7 +91,7 @@ def test_a_summary_that_can_not_be_kept_is_told_all_the_same(
     assert not (stored.path / FILE).exists()
 
 
-def test_a_run_that_stands_still_is_told_while_somebody_follows_it(stored: StoredRun) -> None:
+def test_a_run_that_stands_still_is_reported_while_somebody_follows_it(stored: StoredRun) -> None:
     """The last word of its newest attempt counts; where nobody follows it nobody knows."""
     journal = Journal(stored)
     journal.write([RunStalled(182.0, True, 121.0, 22)])

@@ -174,7 +174,7 @@ async def test_only_by_its_token(here: Here, tmp_path: Path) -> None:
     assert await sweep(here, (Host("h1"),), "r", "") == Swept(), "a run without a token is nobody's to sweep"
 
 
-async def test_a_lease_that_can_not_be_given_back_is_told(
+async def test_a_lease_that_can_not_be_given_back_is_reported(
     here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rest is removed all the same."""
@@ -526,7 +526,7 @@ def test_the_list_has_another_s_run_of_the_name_beside_what_is_left() -> None:
     assert [(row.launch, row.state) for row in listed] == [("a-1", "failed"), ("b-1", "running")]
 
 
-def test_a_row_for_a_run_whose_end_is_told_by_what_is_left() -> None:
+def test_a_row_for_a_run_whose_end_is_reported_by_what_is_left() -> None:
     """Here as elsewhere; one that this machine has in its hands, and one that is started again, are as they were."""
     over, again = a_launch("a-1"), a_launch("b-1", "1971", record=False)
     recorded = history.RunRow("r", "j", "unknown", ("h1", "h2"), 2, recorded=True, launch="a-1")

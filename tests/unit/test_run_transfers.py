@@ -34,36 +34,36 @@ async def cancelled(task: asyncio.Task[None]) -> None:
 
 async def test_how_much_code_is_sent_is_said_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what was added meanwhile."""
-    told = Told()
-    monkeypatch.setattr(code, "phase", told)
+    reported = Told()
+    monkeypatch.setattr(code, "phase", reported)
     monkeypatch.setattr(code, "CODE_SECONDS", 0)
     progress = code.Progress(None)  # type: ignore[arg-type]
     progress.total = 3_000_000
     progress.add(1_000_000)
     telling = asyncio.create_task(progress.tell())
     async with asyncio.timeout(60):
-        assert "1.0 MB of 3.0 MB" in await told.texts.get()
+        assert "1.0 MB of 3.0 MB" in await reported.texts.get()
         progress.add(1_000_000)
-        while "2.0 MB of 3.0 MB" not in await told.texts.get():
+        while "2.0 MB of 3.0 MB" not in await reported.texts.get():
             pass
     await cancelled(telling)
 
 
 async def test_how_much_data_a_host_has_is_said_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a host that can't be asked just now that is said, and it ends nothing."""
-    told, sizes = Told(), iter([1_000_000, None, 2_000_000])
+    reported, sizes = Told(), iter([1_000_000, None, 2_000_000])
 
     async def so_far() -> SoFar:
         if (found := next(sizes, 3_000_000)) is None:
             raise HostUnreachable("h1", "h1 is gone")
         return SoFar(found)
 
-    monkeypatch.setattr(data, "phase", told)
+    monkeypatch.setattr(data, "phase", reported)
     monkeypatch.setattr(data, "SECONDS", 0)
     fetch = SimpleNamespace(host="h1", so_far=so_far)
     telling = asyncio.create_task(data._tell(None, [fetch]))  # type: ignore[arg-type, list-item]
     async with asyncio.timeout(60):
-        texts = [await told.texts.get() for _ in range(4)]
+        texts = [await reported.texts.get() for _ in range(4)]
     await cancelled(telling)
     said = [text.partition("h1 ")[2] for text in texts]
     assert said == ["1.0 MB", "unknown (h1 is gone)", "2.0 MB", "3.0 MB"]

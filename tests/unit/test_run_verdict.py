@@ -195,7 +195,7 @@ def test_what_a_launcher_says_of_its_child_points_to_the_child_s_error(points: s
         "RuntimeError: ffmpeg exited with code 1",
     ],
 )
-def test_a_program_that_fails_is_not_told_with_an_error_that_was_handled(points: str) -> None:
+def test_a_program_that_fails_is_not_reported_with_an_error_that_was_handled(points: str) -> None:
     """Half a minute before, when the rank went on."""
     handled = (
         *said(10.0, "FileNotFoundError: [Errno 2] No such file or directory: 'i'"),
@@ -660,7 +660,7 @@ def test_a_round_may_be_short(later: float) -> None:
     assert (found.first[0], found.failure.excerpt[-1], found.failure.at) == (0, LOSS, 21.0 + later)
 
 
-def test_a_crash_is_not_told_with_what_was_raised_in_a_round_before() -> None:
+def test_a_crash_is_not_reported_with_what_was_raised_in_a_round_before() -> None:
     """It said no more of it."""
     own = {0: (Line(30.0, "begins"),), 1: (*said(19.8, ROOT), Line(30.0, "begins"))}
     found = verdict(node(0, (0, 1), ended(32.0), (*FIRST_ROUND, *agent(31.0, (1, -11, 41))), own), rules=RESTARTS)
@@ -755,7 +755,7 @@ def test_an_engine_that_stops_ends_its_torchrun_which_exits_with_a_code_of_its_o
         ("process", False, "its torchrun got SIGTERM"),
     ],
 )
-def test_who_signalled_a_torchrun_is_told_where_it_is_known(engine: str, known: bool | None, words: str) -> None:
+def test_who_signalled_a_torchrun_is_reported_where_it_is_known(engine: str, known: bool | None, words: str) -> None:
     """An engine knows of all signals distui had it send; where nobody heard it, or there is none, it may be ours."""
     found = verdict(signalled(0, 8.0, ended(9.0, 1, signalled=known), engine=engine), rules=TORCHRUN)
     assert failure(found) == (None, words)

@@ -141,12 +141,14 @@ async def test_what_was_said_before_it_was_followed_is_progress_of_then(make: An
     pieces = tuple(b"step %d\n" % i for i in range(600))
     stamps = tuple(b"2026-11-21T00:%02d:%02d.000000000Z" % divmod(i, 60) for i in range(600))
     await watched.tell(("h1", Records(0, Batch((1,) * 600, stamps, pieces), ResumePoint(written=9000))))
-    told = watched.of(Progressed)
-    assert len(told) > 10 and [round(one.at - night) for one in told] == [one.values["step"] for one in told]
-    assert told[-1].values["step"] == 599
+    reported = watched.of(Progressed)
+    assert len(reported) > 10 and [round(one.at - night) for one in reported] == [
+        one.values["step"] for one in reported
+    ]
+    assert reported[-1].values["step"] == 599
 
 
-async def test_progress_is_told_though_nobody_says_another_line(make: Any) -> None:
+async def test_progress_is_reported_though_nobody_says_another_line(make: Any) -> None:
     """A step that waited for its second, and one of a rank of which nobody knew yet that it leads; once a second."""
     watched = make(dataclasses.replace(plan_for("h1", "h2"), progress=r"step (?P<step>\d+)"))
     began = watched.now
@@ -190,10 +192,14 @@ async def test_progress_that_only_the_last_rank_says(make: Any) -> None:
         for host, event in (("h1", Drained(0, ResumePoint())), ("h2", Drained(1, ResumePoint()))):
             await watched.watch.take(host, event)
     await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
-    told = watched.of(Progressed)
-    assert {(one.rank, one.host) for one in told} == {(1, "h2")}
-    assert (told[0].values["step"], told[0].values["total"], told[0].values["loss"]) == (1.0, 500.0, 2.1)
-    assert (told[-1].values["step"], told[-1].values["checkpoint"], told[-1].seconds_per_step) == (3.0, 3.0, 2.0)
+    reported = watched.of(Progressed)
+    assert {(one.rank, one.host) for one in reported} == {(1, "h2")}
+    assert (reported[0].values["step"], reported[0].values["total"], reported[0].values["loss"]) == (1.0, 500.0, 2.1)
+    assert (reported[-1].values["step"], reported[-1].values["checkpoint"], reported[-1].seconds_per_step) == (
+        3.0,
+        3.0,
+        2.0,
+    )
 
 
 async def test_progress_is_that_of_the_lowest_rank_that_says_some(make: Any) -> None:
@@ -257,7 +263,7 @@ async def test_a_pattern_that_is_too_slow_on_any_rank_is_given_up_once(make: Any
     assert watched.stored.rank_log(1).read_bytes().count(b"\n") == 2
 
 
-async def test_a_secret_that_a_rank_prints_is_hidden_and_told_once(make: Any) -> None:
+async def test_a_secret_that_a_rank_prints_is_hidden_and_reported_once(make: Any) -> None:
     """Whoever reads `***` in a log can know that it was not the program's."""
     watched = make(plan_for("h1"), mask=Mask({"HF_TOKEN": "hunter2-hunter2"}))
     await watched.tell(("h1", records(0, b"a hunter2-hunter2\nb\n")), ("h1", records(0, b"c hunter2-hunter2\n")))
@@ -304,7 +310,7 @@ async def test_what_a_removed_task_said_is_written_at_the_last(make: Any, monkey
     assert watched.tracker.unread_tasks() == frozenset()
 
 
-async def test_an_open_line_that_does_not_fit_is_told(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_open_line_that_does_not_fit_is_reported(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last line may be the first that there is no room for."""
     watched = make(plan_for("h1"))
 
@@ -413,7 +419,7 @@ async def test_a_kill_known_before_our_stop_is_never_the_stop_s(make: Any) -> No
 
 
 @pytest.mark.parametrize(("left_at", "messages"), [(100.0, []), (90.0, ["stopped by bob@laptop"])])
-async def test_word_of_a_stop_is_told_once_it_is_known_to_be_another_s(
+async def test_word_of_a_stop_is_reported_once_it_is_known_to_be_another_s(
     make: Any, left_at: float, messages: list[str]
 ) -> None:
     """A rank that ended just before our own stop is heard of after it: the word on its host may be the one we left."""
@@ -659,7 +665,7 @@ async def test_a_link_that_is_given_up_is_raised_where_following_ends(make: Any)
 async def test_an_error_while_one_host_is_followed_is_that_host_lost(make: Any) -> None:
     """In words without what steers a terminal; the others go on, and whoever keeps crash files is told."""
     watched, kept = make(plan_for("h1", "h2")), []
-    asyncio.get_running_loop().set_exception_handler(lambda loop, told: kept.append(told))
+    asyncio.get_running_loop().set_exception_handler(lambda loop, reported: kept.append(reported))
     bug = ZeroDivisionError("oops \x1b]52;c;x\x07 " + 900 * "x")
     watched.fakes["h1"].news.put_nowait(bug)
     async with watched.watch.following(watched.hosts, adopted=False):
@@ -672,11 +678,11 @@ async def test_an_error_while_one_host_is_followed_is_that_host_lost(make: Any) 
     assert "ZeroDivisionError: oops" in changed.reason and "\x1b" not in changed.reason and len(changed.reason) < 400
     assert [e.text for e in watched.of(Notice)] == ["h2 is heard"]
     assert not watched.watch.broken
-    assert [told["exception"] for told in kept] == [bug]
+    assert [reported["exception"] for reported in kept] == [bug]
     assert watched.tracker.unread_tasks() == {0, 1}, "what h1 prints stays there: it could be removed"
 
 
-async def test_an_error_that_cannot_even_be_told_is_raised(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_that_cannot_even_be_reported_is_raised(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing can be written of the run any more: that is no host's doing."""
     watched = make(plan_for("h1"))
 

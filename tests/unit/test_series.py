@@ -95,7 +95,7 @@ def test_nothing_is_lost_or_counted_twice(
 
 @settings(deadline=None, max_examples=60)
 @given(
-    told=st.lists(
+    reported=st.lists(
         st.tuples(
             st.one_of(st.floats(), st.floats(0, 1e10), st.just(T0)),
             st.floats(),
@@ -106,12 +106,12 @@ def test_nothing_is_lost_or_counted_twice(
     )
 )
 def test_no_number_and_no_clock_breaks_anything(
-    told: list[tuple[float, float, float | None, bool]], tmp_path_factory: pytest.TempPathFactory
+    reported: list[tuple[float, float, float | None, bool]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """NaN, infinity, 1e300, steps that go back, a clock that jumps anywhere: rows stay finite and in order."""
     folder = tmp_path_factory.mktemp("series")
     writer = SeriesWriter(folder, SMALL)
-    for at, value, step, again in told:
+    for at, value, step, again in reported:
         writer.put(at, [(LOSS, value)], step)
         if again:
             writer.close()
@@ -153,7 +153,7 @@ def test_what_came_late_stands_where_it_was_said(tmp_path: Path) -> None:
     assert len(read_content(tmp_path / "10m").rows) < 80
 
 
-def test_a_step_that_is_told_a_second_later_stands_in_its_own_second(tmp_path: Path) -> None:
+def test_a_step_that_is_reported_a_second_later_stands_in_its_own_second(tmp_path: Path) -> None:
     """Between figures of now, and older by two seconds at most: each second has one row, written in its turn."""
     writer = SeriesWriter(tmp_path)
     for i in range(100):
@@ -164,10 +164,10 @@ def test_a_step_that_is_told_a_second_later_stands_in_its_own_second(tmp_path: P
     writer.close()
     content = read_content(tmp_path / "1s")
     assert [row.start - T0 for row in content.rows] == [*range(100)]
-    told = [
+    reported = [
         (row.start - T0, row.last_step, content.row(row).bins[LOSS].mean) for row in content.rows if row.last_step >= 0
     ]
-    assert len(told) == 49 and all(at == step == loss for at, step, loss in told)
+    assert len(reported) == 49 and all(at == step == loss for at, step, loss in reported)
     assert len(read_content(tmp_path / "10s").rows) == 9, "nor has a coarse one two rows"
 
 

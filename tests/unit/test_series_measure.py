@@ -19,7 +19,7 @@ from fakehosts.runs import Cluster, facts_of, plan_for
 T0 = 1_760_000_000.0
 
 
-def told(at: float, seconds: float | None = None, **values: float) -> Progressed:
+def reported(at: float, seconds: float | None = None, **values: float) -> Progressed:
     return Progressed(at, 0, "h1", values, {}, seconds)
 
 
@@ -52,14 +52,14 @@ def test_a_sample_is_of_the_ranks_whose_gpus_they_are(plan: RunPlan) -> None:
 def test_progress_is_what_the_job_tells_and_what_follows_from_it(plan: RunPlan) -> None:
     """Its values but counts; time of a step; throughput from a rate, an amount a step, or a count so far."""
     measure = Measure(plan)
-    first = measure.figures(told(10.0, 0.5, step=7, total=100, loss=2.0, tokens_per_step=64, samples=1000))
+    first = measure.figures(reported(10.0, 0.5, step=7, total=100, loss=2.0, tokens_per_step=64, samples=1000))
     assert dict(first) == {
         Series("loss"): 2.0, Series("tokens_per_step"): 64, Series("samples"): 1000, Series("step_time"): 0.5,
         Series("tokens_per_s"): 128.0,
     }  # fmt: skip
-    later = dict(measure.figures(told(12.0, None, step=9, samples=1500, tokens_per_s=3.0)))
+    later = dict(measure.figures(reported(12.0, None, step=9, samples=1500, tokens_per_s=3.0)))
     assert later == {Series("samples"): 1500, Series("samples_per_s"): 250.0, Series("tokens_per_s"): 3.0}
-    again = dict(measure.figures(told(13.0, samples=10)))
+    again = dict(measure.figures(reported(13.0, samples=10)))
     assert again == {Series("samples"): 10}
     assert unit_of(Series("step_time")) == "s"
     assert unit_of(Series("loss")) == ""
@@ -105,19 +105,21 @@ def test_a_checkpoint_measures_no_loss_again(plan: RunPlan) -> None:
     def names(event: Progressed) -> list[str]:
         return [series.name for series, _ in measure.figures(event)]
 
-    assert names(told(T0, 1.0, step=5.0, loss=2.0)) == ["loss", "step_time"]
-    assert names(told(T0 + 40, 1.0, step=5.0, loss=2.0, checkpoint=5.0)) == ["checkpoint"]
-    named = dataclasses.replace(told(T0 + 60, 1.0, step=5.0, loss=2.0, checkpoint=5.0), words={"ckpt": "a.pt"})
+    assert names(reported(T0, 1.0, step=5.0, loss=2.0)) == ["loss", "step_time"]
+    assert names(reported(T0 + 40, 1.0, step=5.0, loss=2.0, checkpoint=5.0)) == ["checkpoint"]
+    named = dataclasses.replace(reported(T0 + 60, 1.0, step=5.0, loss=2.0, checkpoint=5.0), words={"ckpt": "a.pt"})
     assert names(named) == ["checkpoint"]
-    assert names(told(T0 + 61, 1.0, step=6.0, loss=2.0, checkpoint=5.0)) == ["loss", "checkpoint", "step_time"]
-    assert names(told(T0 + 62, 1.0, step=6.0, loss=2.0, checkpoint=5.0)) == ["loss", "checkpoint", "step_time"]
+    assert names(reported(T0 + 61, 1.0, step=6.0, loss=2.0, checkpoint=5.0)) == ["loss", "checkpoint", "step_time"]
+    assert names(reported(T0 + 62, 1.0, step=6.0, loss=2.0, checkpoint=5.0)) == ["loss", "checkpoint", "step_time"]
 
 
 def test_the_epoch_is_kept_and_no_other_count_is(plan: RunPlan, tmp_path: Path) -> None:
     """It tells which steps of two runs are the same; it is no curve of its own."""
     measure, writer = Measure(plan), SeriesWriter(tmp_path)
     for second in range(8):
-        event = told(T0 + second, step=float(second % 4), total=4.0, epoch=float(1 + second // 4), epochs=2.0, loss=1.0)
+        event = reported(
+            T0 + second, step=float(second % 4), total=4.0, epoch=float(1 + second // 4), epochs=2.0, loss=1.0
+        )
         writer.put(event.at, measure.figures(event), event.values["step"])
     writer.close()
     found = RunReader(lambda: SeriesReader(tmp_path)).read()

@@ -56,7 +56,7 @@ def test_gpus_are_picked_with_the_host() -> None:
         ([], {"zone": "x"}, "no host has the label zone=x"),
     ],
 )
-def test_what_can_not_be_chosen_is_told(exprs: list[str], labels: dict[str, str], message: str) -> None:
+def test_what_can_not_be_chosen_is_reported(exprs: list[str], labels: dict[str, str], message: str) -> None:
     """One sentence, exit code 2, nothing contacted."""
     with pytest.raises(UsageError) as caught:
         choose_hosts(INVENTORY, exprs, labels)
@@ -64,7 +64,7 @@ def test_what_can_not_be_chosen_is_told(exprs: list[str], labels: dict[str, str]
     assert caught.value.exit_code is ExitCode.USAGE
 
 
-def test_an_empty_inventory_is_told() -> None:
+def test_an_empty_inventory_is_reported() -> None:
     """Nothing to do is not success."""
     with pytest.raises(UsageError, match="lists no hosts"):
         choose_hosts(Inventory(()))

@@ -58,14 +58,14 @@ node[01-02] slots=2
         ("$(id) slots=1", "f:1:1: '$(id)' is not a host name"),
     ],
 )
-def test_wrong_lines_are_told(text: str, problem: str) -> None:
+def test_wrong_lines_are_reported(text: str, problem: str) -> None:
     """With line and column, as in the YAML files."""
     with pytest.raises(SpecError) as caught:
         read_hostfile(text, "f")
     assert str(caught.value).startswith(problem)
 
 
-def test_every_wrong_line_is_told_at_once() -> None:
+def test_every_wrong_line_is_reported_at_once() -> None:
     """Not one in each run."""
     with pytest.raises(SpecError) as caught:
         read_hostfile("a slot=1\nb\nc=d e\n", "f")

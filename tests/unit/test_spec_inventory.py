@@ -134,7 +134,7 @@ def test_anchors_may_be_kept_under_x_keys() -> None:
     assert inventory.hosts == (Host("a", gpus=8, user="bob"),)
 
 
-def test_every_problem_is_told_at_once_with_its_place() -> None:
+def test_every_problem_is_reported_at_once_with_its_place() -> None:
     """Ten slips in one file take one look, not ten runs."""
     text = """\
 version: 1
@@ -201,7 +201,7 @@ groups:
         ("version: 1\nhosts: {a: {connect_timeout: 1:30}}", "2:30: hosts.a.connect_timeout: expected a duration such"),
     ],
 )
-def test_one_problem_is_told_in_one_sentence(text: str, problem: str) -> None:
+def test_one_problem_is_reported_in_one_sentence(text: str, problem: str) -> None:
     """What, where and what to do."""
     (found,) = messages(text)
     assert found.startswith(problem)

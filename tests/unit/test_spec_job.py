@@ -288,7 +288,7 @@ def test_what_can_not_be_an_image(image: str) -> None:
         ("gpus_per_host: ${NOPE}", "1:16 gpus_per_host: the variable NOPE is not set"),
     ],
 )
-def test_one_problem_is_told_in_one_sentence(body: str, problem: str) -> None:
+def test_one_problem_is_reported_in_one_sentence(body: str, problem: str) -> None:
     """What, where and what to do; and nothing more than that one."""
     (found,) = messages(body)
     assert found.startswith(problem)
@@ -371,7 +371,7 @@ def test_variables_come_from_the_caller() -> None:
         ("${A:-" * 20 + "}" * 20, "nested too deeply"),
     ],
 )
-def test_variables_that_can_not_be_put_in_are_told(text: str, words: str) -> None:
+def test_variables_that_can_not_be_put_in_are_reported(text: str, words: str) -> None:
     """A missing variable is a problem with a place, never an empty text."""
     (problem,) = messages(f"entrypoint: '{text}'")
     assert words in problem

@@ -389,7 +389,7 @@ class Track:
         return said
 
 
-def test_the_newest_step_of_each_rank_is_told_once() -> None:
+def test_the_newest_step_of_each_rank_is_reported_once() -> None:
     """Also one that many other lines follow; lines without a time are of now, and no figure is none."""
     watch = StepWatch(replace(PLAN, progress=REGEX))
     noise: list[tuple[float | None, bytes]] = [(130.0, b"saving\n")] * 50
@@ -397,9 +397,9 @@ def test_the_newest_step_of_each_rank_is_told_once() -> None:
         r0=[(120.0, b"step 21\n"), (121.0, b"epoch 2 step 22 loss 3\n")],
         r1=[(119.0, b"step 20\n"), *noise], r2=[(None, b"step 3\n")], r3=[(1.0, b"step nan\n"), (1.0, b"step inf\n")],
     )  # fmt: skip
-    told = watch.news([track], 140.0)  # type: ignore[list-item]
-    assert told is not None
-    assert told.steps == (RankStep(0, 22, 121.0, 2), RankStep(1, 20, 119.0), RankStep(2, 3, 140.0))
+    reported = watch.news([track], 140.0)  # type: ignore[list-item]
+    assert reported is not None
+    assert reported.steps == (RankStep(0, 22, 121.0, 2), RankStep(1, 20, 119.0), RankStep(2, 3, 140.0))
     assert watch.news([Track(r0=[(141.0, b"epoch 2 step 22\n")])], 142.0) is None  # type: ignore[list-item]
     assert watch.news([Track(r0=[(141.0, b"step 23\n")])], 142.5) is None, "once a second"  # type: ignore[list-item]
 

@@ -50,7 +50,7 @@ async def test_figures_of_one_host_never_end_those_of_the_others(monkeypatch: py
     monkeypatch.setattr(figures, "REFUSED_WAIT", 0.0)
     monkeypatch.setattr(Odd, "met", ())
     kept: list[Any] = []
-    asyncio.get_running_loop().set_exception_handler(lambda loop, told: kept.append(told["exception"]))
+    asyncio.get_running_loop().set_exception_handler(lambda loop, reported: kept.append(reported["exception"]))
     connector = FakeConnector(FakeHost("odd"), FakeHost("well"))
     found: dict[str, list[figures.HostNews]] = {"odd": [], "well": []}
     async with (
@@ -71,7 +71,7 @@ async def test_figures_of_one_host_never_end_those_of_the_others(monkeypatch: py
 async def test_logs_say_why_a_host_is_read_no_more() -> None:
     """Not of a stdout that was closed."""
     said: list[str] = []
-    asyncio.get_running_loop().set_exception_handler(lambda loop, told: None)
+    asyncio.get_running_loop().set_exception_handler(lambda loop, reported: None)
     host = cast("Any", SimpleNamespace(host="h1", tasks=()))
     out = cast("Any", SimpleNamespace(mask=SimpleNamespace(cut=None)))
     viewer = _Viewer(host, cast("Any", None), out, said.append)

@@ -27,11 +27,11 @@ T0 = 1_760_000_000.0
 def readings(pace: float, steps: int, **series: Sequence[float]) -> Readings:
     """A value of each series at each step, `pace` seconds apart."""
     points = {name: [point(T0 + i * pace, value) for i, value in enumerate(values)] for name, values in series.items()}
-    told = tuple((T0 + i * pace, float(i * 10)) for i in range(steps))
-    return Readings(points, {}, told, 1.0, tuple(series), (T0, T0 + steps * pace))
+    reported = tuple((T0 + i * pace, float(i * 10)) for i in range(steps))
+    return Readings(points, {}, reported, 1.0, tuple(series), (T0, T0 + steps * pace))
 
 
-def told(steps: Sequence[float], losses: Sequence[float], epochs: Sequence[float] = ()) -> Readings:
+def reported(steps: Sequence[float], losses: Sequence[float], epochs: Sequence[float] = ()) -> Readings:
     """A loss at each of these steps, a second apart."""
     times = [T0 + i for i in range(len(steps))]
     points = {"loss": list(map(point, times, losses))}
@@ -91,9 +91,9 @@ def test_steps_that_begin_anew_in_each_epoch_are_compared_with_those_of_the_same
     told_epochs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last step of both is the fourth of the first epoch, though the longer run was at it twice more since."""
-    long, short = told(*PER_EPOCH, [1.0] * 4 + [2] * 4 + [3] * 4), told(*ONE_EPOCH, [1.0] * 4)
+    long, short = reported(*PER_EPOCH, [1.0] * 4 + [2] * 4 + [3] * 4), reported(*ONE_EPOCH, [1.0] * 4)
     if not told_epochs:
-        long, short = told(*PER_EPOCH), told(*ONE_EPOCH)
+        long, short = reported(*PER_EPOCH), reported(*ONE_EPOCH)
     assert loss_row(long, short, monkeypatch) == ("loss at epoch 1, step 3", "6", "6.1")
     assert loss_row(short, long, monkeypatch) == ("loss at epoch 1, step 3", "6.1", "6")
     last = facts(side(long, monkeypatch), side(short, monkeypatch))[1]
@@ -105,7 +105,7 @@ def test_steps_that_begin_anew_in_each_epoch_are_compared_with_those_of_the_same
 
 def test_the_last_value_is_the_one_that_the_run_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row of several steps has their mean; `show` and the run view have what the last one said."""
-    rows = told([0.0, 10, 20], [3.0, 2.0, 1.5])
+    rows = reported([0.0, 10, 20], [3.0, 2.0, 1.5])
     said = Progressed(T0 + 60, 0, "h1", {"step": 20.0, "loss": 1.25})
     for goes_on in (True, False):
         exact = with_last(rows, said, goes_on=goes_on)
@@ -120,43 +120,46 @@ def test_the_last_value_is_the_one_that_the_run_said(monkeypatch: pytest.MonkeyP
 
 def test_a_run_that_began_in_a_later_epoch_is_compared_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was taken up from a checkpoint, and says so."""
-    late = told([0.0, 1, 2], [1.8, 1.7, 1.6], [3.0] * 3)
-    long = told(*PER_EPOCH, [1.0] * 4 + [2] * 4 + [3] * 4)
+    late = reported([0.0, 1, 2], [1.8, 1.7, 1.6], [3.0] * 3)
+    long = reported(*PER_EPOCH, [1.0] * 4 + [2] * 4 + [3] * 4)
     assert loss_row(late, long, monkeypatch) == ("loss at epoch 3, step 2", "1.6", "1.7")
 
 
 def test_epochs_whose_steps_go_on_are_no_part_of_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, other = told([1.0, 2, 3, 4], [4.0, 3, 2, 1], [1.0, 1, 2, 2]), told([1.0, 2, 3], [4.0, 3, 2.5], [1.0, 1, 1])
+    one, other = (
+        reported([1.0, 2, 3, 4], [4.0, 3, 2, 1], [1.0, 1, 2, 2]),
+        reported([1.0, 2, 3], [4.0, 3, 2.5], [1.0, 1, 1]),
+    )
     assert loss_row(one, other, monkeypatch) == ("loss at step 3", "2", "2.5")
 
 
 def test_a_run_taken_up_again_from_a_checkpoint_is_in_no_other_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody tells the epoch, steps that fall back but not to the first one are of the same."""
-    again = told([*range(0, 100, 10), *range(60, 200, 10)], [1.0] * 24)
-    assert loss_row(again, told([*range(0, 100, 10)], [2.0] * 10), monkeypatch) == ("loss at step 90", "1", "2")
+    again = reported([*range(0, 100, 10), *range(60, 200, 10)], [1.0] * 24)
+    assert loss_row(again, reported([*range(0, 100, 10)], [2.0] * 10), monkeypatch) == ("loss at step 90", "1", "2")
 
 
 def test_of_steps_that_came_again_the_last_ones_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """From a checkpoint at step 4, after a loss that went wrong; an evaluation in between counts again."""
     again = [*range(8), 4, 5, 6, 0, 1, 7, 8]
     losses = [9.0, 8, 7, 6, 50, 60, 70, 80, 5, 4, 3, 20, 30, 2, 1]
-    one, other = told(again, losses), told(range(9), [9.0, 8, 7, 6, 5, 4, 3, 2, 1])
+    one, other = reported(again, losses), reported(range(9), [9.0, 8, 7, 6, 5, 4, 3, 2, 1])
     assert [(p.x, p.mid) for p in by_step(one, Steps())] == [
         (0, 20), (1, 30), (2, 7), (3, 6), (4, 5), (5, 4), (6, 3), (7, 2), (8, 1),
     ]  # fmt: skip
-    coarse = told([0, 10, 20, 30, 40, 15, 26, 37], [9.0, 8, 7, 60, 50, 6, 5, 4])
+    coarse = reported([0, 10, 20, 30, 40, 15, 26, 37], [9.0, 8, 7, 60, 50, 6, 5, 4])
     assert [(p.x, p.mid) for p in by_step(coarse, Steps())] == [
         (0, 9), (10, 8), (15, 6), (26, 5), (37, 4), (40, 50),
     ]  # fmt: skip
-    assert loss_row(told(again[:11], losses[:11]), other, monkeypatch) == ("loss at step 7", "80", "2")
+    assert loss_row(reported(again[:11], losses[:11]), other, monkeypatch) == ("loss at step 7", "80", "2")
 
 
 def test_a_value_from_elsewhere_is_not_called_that_of_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody followed the old run from step 100 to 50,000: the last step of which both have a value is 100."""
-    holes = told([*range(0, 101, 10), 50_000], [6.1] * 11 + [1.0])
-    dense = told([*range(0, 20_001, 10)], [2.0] * 2001)
+    holes = reported([*range(0, 101, 10), 50_000], [6.1] * 11 + [1.0])
+    dense = reported([*range(0, 20_001, 10)], [2.0] * 2001)
     assert loss_row(holes, dense, monkeypatch) == ("loss at step 100", "6.1", "2")
-    later = told([*range(30_000, 30_100, 10)], [1.0] * 10)
+    later = reported([*range(30_000, 30_100, 10)], [1.0] * 10)
     assert loss_row(later, dense, monkeypatch) == ("loss at the same step", "-", "-")
 
 
@@ -172,20 +175,20 @@ def said(found: Readings, steps: Iterable[int], width: int, loss: float) -> Read
 
 def test_a_far_later_step_counts_before_an_early_row_that_both_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """One was read many lines at once from step 200 on, and has not said all steps of a row since: both are at 1000."""
-    whole = said(told([*range(0, 1001, 10)], [2.0] * 101), range(1001), 8, 3.0)
+    whole = said(reported([*range(0, 1001, 10)], [2.0] * 101), range(1001), 8, 3.0)
     parts = [step for step in range(1001) if step < 200 or step % 50 > 46]
-    torn = said(told([*range(0, 1001, 50)], [1.0] * 21), parts, 8, 4.0)
+    torn = said(reported([*range(0, 1001, 50)], [1.0] * 21), parts, 8, 4.0)
     assert loss_row(whole, torn, monkeypatch) == ("loss at step 1,000", "2", "1")
     assert loss_row(torn, whole, monkeypatch) == ("loss at step 1,000", "1", "2")
 
 
 def test_the_plot_has_the_values_that_are_compared() -> None:
     """What was said by the step and what was seen by the second differ: figure and curves are of one of them."""
-    whole = said(told([*range(0, 1001, 10)], [2.0] * 101), range(1001), 8, 3.0)
-    late = said(told([*range(0, 1001, 10)], [2.0] * 101), range(600, 1001), 8, 3.0)
-    early = said(told([*range(0, 501, 10)], [1.0] * 51), range(501), 8, 4.0)
-    torn = said(told([*range(0, 1001, 50)], [1.0] * 21), [*range(200), *range(247, 1001, 50)], 8, 4.0)
-    same = said(told([*range(0, 1001, 10)], [1.0] * 101), range(1001), 8, 4.0)
+    whole = said(reported([*range(0, 1001, 10)], [2.0] * 101), range(1001), 8, 3.0)
+    late = said(reported([*range(0, 1001, 10)], [2.0] * 101), range(600, 1001), 8, 3.0)
+    early = said(reported([*range(0, 501, 10)], [1.0] * 51), range(501), 8, 4.0)
+    torn = said(reported([*range(0, 1001, 50)], [1.0] * 21), [*range(200), *range(247, 1001, 50)], 8, 4.0)
+    same = said(reported([*range(0, 1001, 10)], [1.0] * 101), range(1001), 8, 4.0)
     for one, other, values in ((whole, torn, (2.0, 1.0)), (late, early, (2.0, 1.0)), (whole, same, (3.0, 4.0))):
         found = compared(one, other, "loss", Steps())
         assert found.last is not None and found.last[2:] == values
@@ -194,10 +197,10 @@ def test_the_plot_has_the_values_that_are_compared() -> None:
 
 def test_the_value_of_a_row_is_called_that_of_all_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is their mean; the last row may be one that only one of them has whole."""
-    one = said(told([*range(0, 1001, 10)], [2.0] * 101), range(1001), 8, 3.0)
-    other = said(told([*range(0, 1004, 10)], [1.0] * 101), range(1004), 8, 4.0)
+    one = said(reported([*range(0, 1001, 10)], [2.0] * 101), range(1001), 8, 3.0)
+    other = said(reported([*range(0, 1004, 10)], [1.0] * 101), range(1004), 8, 4.0)
     assert loss_row(one, other, monkeypatch) == ("loss at step 992..999", "3", "4")
-    fine = said(told([*range(0, 101, 10)], [2.0] * 11), range(0, 101, 10), 1, 3.0)
+    fine = said(reported([*range(0, 101, 10)], [2.0] * 11), range(0, 101, 10), 1, 3.0)
     assert loss_row(fine, fine, monkeypatch) == ("loss at step 100", "3", "3")
     assert Steps(1000.0).words((2.0, 15.0), (2.0, 8.0)) == "epoch 2, step 8..15"
 

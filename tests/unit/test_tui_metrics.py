@@ -234,13 +234,13 @@ def test_what_is_a_sum_of_the_gpus_of_a_rank_says_so() -> None:
     assert "GPU power  W per rank" in units[2]
 
 
-def test_each_rank_by_itself_is_told_by_its_name(tmp_path: Path) -> None:
+def test_each_rank_by_itself_is_reported_by_its_name(tmp_path: Path) -> None:
     assert title_of(a_page(tmp_path, Looks(each=True, member=4), each=True), "gpu_load").endswith("rank 4  149%")
     other = a_page(tmp_path / "b", Looks(each=True, member=1), each=True)
     assert title_of(other, "net_rx").endswith("b  2.0 MB/s")
 
 
-def test_far_from_any_value_nothing_is_told(tmp_path: Path) -> None:
+def test_far_from_any_value_nothing_is_reported(tmp_path: Path) -> None:
     page = a_page(tmp_path)
     window = Window(T0, T0 + 10_000, T0, T0 + 10_000, T0 + 5000)
     assert title_of(Page(page.readings, page.panels, window, page.looks), "loss").split()[-1] == "-"
@@ -287,18 +287,18 @@ def progressed(values: dict[str, float], pace: float | None = 2.0, **words: str)
 
 
 def test_a_run_that_tells_its_last_step_says_what_is_left() -> None:
-    told = progressed({"step": 18_240, "total": 50_000, "loss": 2.104}, 2.31, checkpoint="step-18000")
-    line = progress_line(LOOK, told, over=False, room=200).plain
+    reported = progressed({"step": 18_240, "total": 50_000, "loss": 2.104}, 2.31, checkpoint="step-18000")
+    line = progress_line(LOOK, reported, over=False, room=200).plain
     assert line == "step 18,240 of 50,000   20h 22m left   loss 2.104   2.31 s/it   checkpoint step-18000"
-    assert progress_line(LOOK, told, over=True, room=200).plain.startswith("last step 18,240 of 50,000   loss")
-    assert progress_line(LOOK, told, over=False, room=40).plain == "step 18,240 of 50,000   20h 22m left"
+    assert progress_line(LOOK, reported, over=True, room=200).plain.startswith("last step 18,240 of 50,000   loss")
+    assert progress_line(LOOK, reported, over=False, room=40).plain == "step 18,240 of 50,000   20h 22m left"
     assert progress_line(LOOK, None, over=False, room=200).plain == ""
 
 
 def test_a_run_that_stands_still_has_no_speed() -> None:
     """Since when, in amber, and what was learned; nothing of what it did when it went on, and no time that is left."""
-    told = progressed({"step": 300, "total": 600, "loss": 0.75}, 2.0, checkpoint="step-200")
-    line = progress_line(LOOK, told, over=False, room=200, stands=Standstill(T0, 300), now=T0 + 400)
+    reported = progressed({"step": 300, "total": 600, "loss": 0.75}, 2.0, checkpoint="step-200")
+    line = progress_line(LOOK, reported, over=False, room=200, stands=Standstill(T0, 300), now=T0 + 400)
     assert line.plain == "STALLED 6m, last step 300   loss 0.75   checkpoint step-200"
     assert line.pieces[0][1] == LOOK.watch
     alone = progress_line(LOOK, None, over=False, room=200, stands=Standstill(T0), now=T0 + 400)
@@ -316,7 +316,7 @@ def test_a_run_that_stands_still_has_no_speed() -> None:
         ({"step": 400, "total": 500, "epoch": 10, "epochs": 10}, 0.5, 50.0),
     ],
 )  # fmt: skip
-def test_what_is_left_is_only_told_where_it_is_known(
+def test_what_is_left_is_only_reported_where_it_is_known(
     values: dict[str, float], pace: float | None, left: float | None
 ) -> None:
     assert seconds_left(progressed(values, pace)) == left

@@ -134,7 +134,7 @@ def test_moments_are_few_round_and_in_the_window(low: float, span: float, most: 
     assert len(clock_words(found)) == len(length_words(found)) == len(found)
 
 
-def test_moments_are_told_in_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moments_are_reported_in_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC-02")
     time.tzset()
     try:
@@ -151,7 +151,7 @@ def test_moments_are_told_in_local_time(monkeypatch: pytest.MonkeyPatch) -> None
         time.tzset()
 
 
-def test_lengths_of_time_are_told_from_zero() -> None:
+def test_lengths_of_time_are_reported_from_zero() -> None:
     assert length_words([-300, 0, 5400]) == ["-5m", "0", "1h 30m"]
 
 
@@ -166,9 +166,9 @@ def test_points_of_one_column_are_one() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), odd)), st.integers(1, 50))
-def test_bins_lie_between_what_was_told(told: list[tuple[float, float]], cells: int) -> None:
-    values = [v for _, v in told if math.isfinite(v) and abs(v) < 1e300]
-    points = [point(x, v) for x, v in told if not math.isfinite(v) or abs(v) < 1e300]
+def test_bins_lie_between_what_was_told(reported: list[tuple[float, float]], cells: int) -> None:
+    values = [v for _, v in reported if math.isfinite(v) and abs(v) < 1e300]
+    points = [point(x, v) for x, v in reported if not math.isfinite(v) or abs(v) < 1e300]
     found = [p for p in binned(points, 0, 100, cells) if p is not None]
     assert bool(found) == bool(values)
     assert all(p.low <= p.mid <= p.high for p in found)
@@ -313,7 +313,8 @@ def test_whatever_is_drawn_has_its_size(
 ) -> None:  # fmt: skip
     """All rows as wide as asked, and ASCII where that is asked for."""
     curves = [
-        Curve([point(x, v) for x, v in sorted(told)], LOOK.text, band=i == 0) for i, told in enumerate((one, other))
+        Curve([point(x, v) for x, v in sorted(reported)], LOOK.text, band=i == 0)
+        for i, reported in enumerate((one, other))
     ]
     plot = Plot(curves, 0, 100, log=log, area=area, smooth=smooth, cursor=40.0, zero=not log)
     rows = plain(plot, width, height, ascii=ascii)

@@ -243,8 +243,8 @@ def test_the_loss_stands_on_its_real_zero(palette: Palette) -> None:
     """With its scale and the steps it goes over; nan is said, not drawn; too little room shows nothing."""
 
     def lines(values: list[float], newest: float | None = None, width: int = 19, height: int = 6) -> list[str]:
-        told = [Told({"step": 10.0 * i, "loss": v}, {}, None) for i, v in enumerate(values)]
-        made = loss_plot.loss_lines(palette, UNICODE, "loss", told, newest, width, height)
+        reported = [Told({"step": 10.0 * i, "loss": v}, {}, None) for i, v in enumerate(values)]
+        made = loss_plot.loss_lines(palette, UNICODE, "loss", reported, newest, width, height)
         return [line.plain.rstrip() for line in made]
 
     assert lines([4.0, 3.0, 2.0, 1.0]) == [

@@ -83,7 +83,7 @@ async def children() -> list[tuple[int, str]]:
     return found
 
 
-async def test_what_can_not_be_run_is_told_and_the_app_draws_again() -> None:
+async def test_what_can_not_be_run_is_reported_and_the_app_draws_again() -> None:
     """A missing program, a terminal that can't be lent, ssh that does not get there."""
     app: Any = Terminal()
     with pytest.raises(UsageError, match="no-such-program can't be started"):

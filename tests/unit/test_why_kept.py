@@ -228,11 +228,11 @@ async def test_of_many_ranks_it_is_said_once_more_when_half_of_them_tell(telling
     """On a busy host never all of them may: few times, and not once for each."""
     many = replace(HANG, ranks=tuple(RankPlace(n, "h2", "sleeps", culprit=True) for n in range(64)))
 
-    def told(count: int) -> tuple[RankSeen, ...]:
+    def reported(count: int) -> tuple[RankSeen, ...]:
         return tuple(replace(rank_1(at=9 if n < count else 0)[0], rank=n) for n in range(64))
 
     answers = [(140.0 + 20 * count, many) for count in range(65)]
-    said, _, _ = await telling(*answers, ranks=[told(count) for count in range(65)])
+    said, _, _ = await telling(*answers, ranks=[reported(count) for count in range(65)])
     assert len([one for one in said if isinstance(one, RanksAsked)]) == 8
 
 
@@ -308,7 +308,7 @@ async def test_a_step_says_that_the_ranks_go_on(tmp_path: Path) -> None:
     assert [notice.text for notice in attempt.state.notices] == ["the ranks go on: no collective stands still any more"]
 
 
-async def test_a_rank_stopped_by_a_signal_is_told_at_once(telling: Any) -> None:
+async def test_a_rank_stopped_by_a_signal_is_reported_at_once(telling: Any) -> None:
     """Nobody waits for it yet, so that it is not known since when it stands."""
     said, _, _ = await telling((10.0, replace(HANG, since=None, headline="rank 1 is stopped by a signal")))
     assert [event.found.headline for event in said if isinstance(event, RanksAsked)] == [

@@ -38,12 +38,12 @@ def tap(path: Path) -> None:
                 write(type(event).__name__, host=link.host, **dataclasses.asdict(event))
             await emit(event)
 
-        told = options.get("on_clock")
+        reported = options.get("on_clock")
 
         def on_clock(asked: float, said: float, heard: float) -> None:
             write("reading", host=link.host, asked=asked, said=said, heard=heard)
-            if told is not None:
-                told(asked, said, heard)
+            if reported is not None:
+                reported(asked, said, heard)
 
         follow(self, link, engine, on_event, **options | {"on_clock": on_clock})
 

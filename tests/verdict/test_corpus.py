@@ -116,7 +116,7 @@ def shuffled(known: Evidence, by: random.Random) -> Evidence:
     return replace(known, tasks=tuple(tasks), stops=tuple(stops), silences=tuple(silences))
 
 
-def test_the_accuracy_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_accuracy_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """All cases count, and all are right."""
     bad = {path.stem: found for path in CASES if (found := wrong_of(path))}
     with capsys.disabled():

@@ -56,15 +56,15 @@ def test_readings_of_a_clock_are_listened_to(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(HostFollower, "__init__", lambda self, link, engine, emit, **options: given.update(options))
     monkeypatch.setattr(HostFacts, "__init__", HostFacts.__init__)
     tap(tmp_path / "tap")
-    told: list[tuple[float, ...]] = []
+    reported: list[tuple[float, ...]] = []
 
     class Link:
         host = "h1"
 
-    HostFollower(Link(), None, None, run_id="r", on_clock=lambda *reading: told.append(reading))  # type: ignore[arg-type]
+    HostFollower(Link(), None, None, run_id="r", on_clock=lambda *reading: reported.append(reading))  # type: ignore[arg-type]
     given["on_clock"](1.0, 2.0, 3.0)
 
-    assert told == [(1.0, 2.0, 3.0)]
+    assert reported == [(1.0, 2.0, 3.0)]
     (line,) = (tmp_path / "tap").read_text().splitlines()
     assert {**json.loads(line), "now": 0} == {
         "kind": "reading",
