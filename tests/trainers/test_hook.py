@@ -646,7 +646,8 @@ JAX = {
 def test_a_program_of_jax_tells_its_calls_until_it_has_ended(start: Start, insight: Path, tmp_path: Path) -> None:
     """Also where it waits at its end; the process is its task's rank. It has no collectives to ask for."""
     package(tmp_path, JAX, "jax")
-    rank = start("import jax\nprint(flush=True) or input()\n1/0", RANK="3", PYTHONPATH=str(tmp_path))
+    looks = "from importlib.util import find_spec; find_spec('tensorflow'); find_spec('jax'); "  # as libraries do
+    rank = start(f"{looks}import jax\nprint(flush=True) or input()\n1/0", RANK="3", PYTHONPATH=str(tmp_path))
     assert rank.stdin and rank.stdout and rank.stdout.readline() == "\n"
     said = hooked.who(str(insight), rank.pid)
     assert said and (said["stacks"], said["torch"], said["uses"], said["rank"]) == (True, "", "JAX", "3")

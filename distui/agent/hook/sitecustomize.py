@@ -29,11 +29,7 @@ class Watch:
         """See importlib.abc.MetaPathFinder."""
         if name not in _WATCHED:
             return None
-        _WATCHED.intersection_update(() if name == "torch.distributed" else ("torch.distributed",))
-        finders = [finder for finder in sys.meta_path if finder is not Watch]
-        if not _WATCHED:
-            sys.meta_path.remove(Watch)
-        for finder in finders:
+        for finder in [finder for finder in sys.meta_path if finder is not Watch]:
             find = getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find is not None else None
             if spec is not None:
@@ -44,14 +40,22 @@ class Watch:
         return spec
 
 
+def _watch_no_more(name: str) -> None:
+    """Not at its search: libraries look whether a framework is installed, and load none."""
+    _WATCHED.intersection_update(() if name == "torch.distributed" else ("torch.distributed",))
+    if not _WATCHED and Watch in sys.meta_path:
+        sys.meta_path.remove(Watch)
+
+
 def _call_back(spec: "Any") -> None:
     """Have `distui_insight` called when this module has been loaded."""
     loader = spec.loader
     load = getattr(loader, "exec_module", None)
-    if load is None:
+    if load is None or "exec_module" in getattr(loader, "__dict__", ()):
         return
 
     def exec_module(module: "Any") -> None:
+        _watch_no_more(spec.name)
         atexit.register(_end)  # before the module registers its own, which end before this
         try:
             load(module)
