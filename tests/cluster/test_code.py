@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lab.runs import until
+from lab.runs import touch, until
 
 pytestmark = pytest.mark.cluster
 
@@ -104,7 +104,7 @@ def test_a_running_job_keeps_its_files_while_changes_are_sent(
     assert max(moved) < 1_000_000, moved
 
     for host in (h1, h2):
-        host.exec("docker exec $(docker ps -q --filter label=distui.run=first) touch /tmp/go")
+        touch(host, *host.containers("distui.run=first"), "/tmp/go")
     done = lab.distui("attach", "first", "--headless", home=home)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("| one") == 4

@@ -15,7 +15,7 @@ import pytest
 
 from distui.runs.hosts.discover import LIST_SECONDS
 from lab.program import LIMIT
-from lab.runs import LET_END, let_end, log_of, until
+from lab.runs import LET_END, let_end, log_of, touch, until
 
 pytestmark = pytest.mark.cluster
 
@@ -339,7 +339,7 @@ def test_a_disk_that_the_log_fills(lab: Any, start: Callable[..., Any]) -> None:
     )
     program = start(script, "-o", "ndjson", "--log-to", "none")
     filling = read_until(program, "notice", text="fills up")
-    lab.host("h2").exec("docker exec $(docker ps -q) touch /tmp/go")
+    touch(lab.host("h2"), *lab.host("h2").containers(), "/tmp/go")
     full = read_until(program, "notice", text="is full")
     program.signal_group(signal.SIGINT)
     result = rest_of(program)

@@ -24,6 +24,7 @@ from lab.runs import (
     let_end,
     read_until,
     rest_of,
+    touch,
     until,
 )
 
@@ -255,7 +256,7 @@ def test_attach_after_all_was_read(lab: Any, home: Path, start: Callable[..., An
     until(lambda: any('"done": true' in path.read_text() for path in stored.rglob("*") if path.suffix == ".json"))
     program.signal_group(signal.SIGKILL)
     program.wait(LIMIT)
-    lab.host("h2").exec("docker", "exec", "distui-late-1", "touch", LET_END)
+    touch(lab.host("h2"), "distui-late-1", LET_END)
 
     attached = lab.distui("attach", "late", "--headless", "-o", "json", home=home)
     assert attached.returncode == 0, attached.stderr

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from lab.program import LIMIT
-from lab.runs import assert_clean, until
+from lab.runs import assert_clean, touch, until
 
 pytestmark = pytest.mark.cluster
 
@@ -206,12 +206,12 @@ def test_a_log_emptied_on_the_host_loses_nothing_that_was_had(lab: Any, home: Pa
                 break
         host = lab.host("h2")
         host.exec("truncate", "-s0", host.out("docker", "inspect", "-f", "{{.LogPath}}", "distui-cut-1"))
-        lab.host("h1").exec("docker", "exec", "distui-cut-0", "touch", "/go")
-        host.exec("docker", "exec", "distui-cut-1", "touch", "/go")
+        touch(lab.host("h1"), "distui-cut-0", "/go")
+        touch(host, "distui-cut-1", "/go")
         if cut_off:
             host.fault("ssh-killall")
-        lab.host("h1").exec("docker", "exec", "distui-cut-0", "touch", "/end")
-        host.exec("docker", "exec", "distui-cut-1", "touch", "/end")
+        touch(lab.host("h1"), "distui-cut-0", "/end")
+        touch(host, "distui-cut-1", "/end")
         done = run.finish()
 
     assert done.returncode == 0, done.stderr
@@ -411,7 +411,7 @@ def test_another_user_of_this_machine_reads_nothing(lab: Any, open_home: Path) -
         assert "hello" in program.stdout.readline(), program.stderr.read()
         during = readable(home)
         for rank, host in enumerate(lab.hosts[:2]):
-            host.exec("docker", "exec", f"distui-mine-{rank}", "touch", "/go")
+            touch(host, f"distui-mine-{rank}", "/go")
         done = program.finish()
 
     assert done.returncode == 0, done.stderr

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from lab.runs import touch
+
 pytestmark = pytest.mark.cluster
 
 Distui = Callable[..., subprocess.CompletedProcess[str]]
@@ -109,7 +111,7 @@ def test_no_value_gets_out(lab: Any, home: Path, distui: Distui, tmp_path: Path,
     assert leaks(said, place) == set()
 
     for host in lab.hosts[:2]:
-        host.exec("sh", "-c", "docker exec $(docker ps -q) touch /tmp/go-on")
+        touch(host, *host.containers(), "/tmp/go-on")
     ended = lab.distui("attach", "tells", "-o", "ndjson", home=place, env=SECRETS)
     said = {"attach": printed(ended)}
     assert ended.returncode == 1, ended.stderr
@@ -133,7 +135,7 @@ def test_who_does_not_know_the_values_is_warned(lab: Any, home: Path, distui: Di
 
     assert words in lab.distui("logs", "tells", "-n", "1", home=other, env=some).stderr
     for host in lab.hosts[:2]:
-        host.exec("sh", "-c", "docker exec $(docker ps -q) touch /tmp/go-on")
+        touch(host, *host.containers(), "/tmp/go-on")
     assert words in lab.distui("attach", "tells", home=other, env=some).stderr
     shown = {way: printed(lab.distui(*argv, home=other, env=SECRETS)) for way, argv in RECORDED.items()}
     assert leaks(shown, tmp_path / "none") == set()
