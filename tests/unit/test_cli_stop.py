@@ -82,3 +82,16 @@ def test_every_verb_finds_what_ps_lists(cli: Any, demo_home: Path) -> None:
     assert cli("ps", "-q").out.split() == ["known"]
     assert cli("stop", "known", "-y").code == 0
     assert cli("stop", "never-was", "-y").code == 7, "nobody is left to be asked"
+
+
+def test_a_stop_on_chosen_hosts_is_no_success_while_others_may_have_the_rest(cli: Any, demo_home: Path) -> None:
+    """Of a run that is not recorded here only what the chosen host has is known, and its rest goes on."""
+    Path("j.yaml").write_text(NOTHING)
+    assert cli("run", "j.yaml", "-d", "-y", "-H", "demo[1-2]", "--name", "two").code == 0
+    shutil.rmtree(demo_home / ".local/state/distui/runs/two")
+    done = cli("stop", "two", "-y", "-H", "demo1")
+    assert done.code == 6, done.err
+    assert "1 of its 2 tasks may be on hosts that were not asked; `distui stop two` asks all" in done.err
+    done = cli("stop", "two", "-y")
+    assert done.code == 0, done.err
+    assert json.loads(cli("ps", "--json").out)["runs"] == []

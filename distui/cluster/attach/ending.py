@@ -26,7 +26,7 @@ from distui.runs.control.stopping import stop_found
 from distui.runs.hosts.discover import FoundRun, FoundTask, find_runs
 from distui.runs.lines.text import safe
 from distui.runs.report import history
-from distui.runs.report.found import plan_of
+from distui.runs.report.found import plan_of, unfound
 from distui.runs.store.runs import AlreadyFollowed
 from distui.session import Connector
 from distui.spec.hosts.names import fold
@@ -62,6 +62,7 @@ async def end_run(
         return Ended(agreed=False)
     began = time.time()
     done = await _end(settings, connector, front, place, live, grace)
+    done = replace(done, remaining=(*done.remaining, *_not_asked(place, live, word)))
     done = done.then(*await _verify(connector, front, place, live, began))
     # What could not be ended on a host needs its folder.
     spare = {*asked[1], *(live.plan.hosts if done.failed else ())}
@@ -69,6 +70,15 @@ async def end_run(
     for level, words in swept.words(place.run):
         front.tell(words, level)
     return done.then(*swept.left, *swept.failed)
+
+
+def _not_asked(place: RunLocation, live: Live, word: str) -> tuple[str, ...]:
+    """That other hosts than those that were chosen may have more of the run, in words."""
+    missing = unfound(live.plan) if place.chosen else 0
+    if not missing:
+        return ()
+    tasks = f"{missing} of its {missing + len(live.plan.tasks)} tasks may be on hosts that were not asked"
+    return (f"{place.run} may still run: {tasks}; `distui {word} {place.run}` asks all",)
 
 
 async def _end(

@@ -73,6 +73,8 @@ class RunLocation:
     run: str
     stored: StoredRun | None
     hosts: tuple[Host, ...]
+    chosen: bool = False
+    """Whether the caller chose the hosts (`-H`): the run may have something on others."""
 
     @property
     def is_complete(self) -> bool:
@@ -121,7 +123,9 @@ class Places:
         stored = self.settings.store.get(run)
         hosts = () if self.selection.hosts or stored is None else saved_hosts(stored)
         if stored is not None and hosts and stored_row(stored).elsewhere:
-            return RunLocation(run, stored, self.hosts_to_ask(self.selection.chosen(), (stored,)))
+            return RunLocation(
+                run, stored, self.hosts_to_ask(self.selection.chosen(), (stored,)), self.selection.narrows
+            )
         if hosts:
             return RunLocation(run, stored, hosts)
         without_end = (one for one in self.settings.store.all() if not stored_row(one).over)
@@ -132,7 +136,7 @@ class Places:
             raise not_found(
                 self.settings, run, "no run of that name is recorded here, and there is no inventory to ask"
             )
-        return RunLocation(run, stored, hosts)
+        return RunLocation(run, stored, hosts, self.selection.narrows)
 
     def hosts_to_ask(self, hosts: Sequence[Host], without_end: Iterable[StoredRun]) -> tuple[Host, ...]:
         """`hosts`, and those that runs `without_end` here were started on, unless the call is about chosen ones."""
@@ -172,6 +176,7 @@ class Places:
             place.run,
             stored if stored is not None and is_recorded(taken.launch, stored) else None,
             tuple(hosts.values()),
+            place.chosen,
         )
 
 
