@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from importlib import resources
@@ -640,6 +641,7 @@ JAX = {
     "__init__.py": "import atexit\nfrom jax import distributed\natexit.register(distributed.shutdown)",
     "distributed.py": "def shutdown():\n    print('waits', flush=True) or input()",
 }
+TF = {"__init__.py": ""}
 """A stand-in that waits at its end for the other ranks, as jax 0.10 does, by an atexit that it registers itself."""
 
 
@@ -657,6 +659,7 @@ def test_a_program_of_jax_tells_its_calls_until_it_has_ended(start: Start, insig
     rank.stdin.flush()
     assert rank.stdout.readline() == "waits\n"
     assert threads_of(insight, rank.pid)[0][2] == [[f"{tmp_path}/jax/distributed.py", 2, "shutdown"]]
+    until(lambda: "late" not in hooked.stacks(str(insight), rank.pid))  # so that nobody waits for the rest of it
     out, err = rank.communicate("\n")
     assert (rank.returncode, out, "ZeroDivisionError" in err) == (1, "", True)
     assert not (insight / f"{rank.pid}.ask").exists()
@@ -673,6 +676,56 @@ def test_a_program_of_jax_that_uses_torch_too_tells_both(start: Start, insight: 
     assert threads_of(insight, rank.pid)
     open_files = [path.readlink() for path in Path(f"/proc/{rank.pid}/fd").iterdir()]
     assert [path for path in open_files if path.suffix == ".stacks"] == [insight / f"{rank.pid}.stacks"]
+
+
+def test_a_program_of_jax_that_loads_torch_late_tells_its_calls_to_its_end(
+    start: Start, insight: Path, tmp_path: Path
+) -> None:
+    """What torch opens ends before; what jax waits in was registered earlier still."""
+    package(tmp_path, JAX, "jax")
+    package(tmp_path, OLD)
+    rank = start("import jax, torch", PYTHONPATH=str(tmp_path))
+    assert rank.stdout and rank.stdout.readline() == "waits\n"
+    assert threads_of(insight, rank.pid)[0][2] == [[f"{tmp_path}/jax/distributed.py", 2, "shutdown"]]
+
+
+@pytest.mark.parametrize(
+    ("jax", "program", "uses"),
+    [
+        ({"__init__.py": "import jaxlib"}, "import tensorflow", "TensorFlow"),
+        ({"__init__.py": "import jaxlib"}, "import sys; sys.path[:0] = ['next']; import jax", "JAX"),
+        (JAX, "import tensorflow, jax", "JAX and TensorFlow"),
+        ({"__init__.py": "import tensorflow"}, "import jax", "JAX and TensorFlow"),
+    ],
+    ids=["a broken one first", "whole once more", "both", "one by the other"],
+)
+def test_programs_tell_all_that_they_have_loaded(
+    start: Start, insight: Path, tmp_path: Path, jax: dict[str, str], program: str, uses: str
+) -> None:
+    """As programs do that try what is there; one that can't be loaded is none."""
+    for name, files in (("jax", jax), ("tensorflow", TF)):
+        package(tmp_path, files, name)
+    (tmp_path / "next").mkdir()
+    package(tmp_path / "next", {"__init__.py": ""}, "jax")
+    tries = "try:\n    import jax\nexcept ImportError:\n    pass\n" if "jaxlib" in jax["__init__.py"] else ""
+    rank = start(f"{tries}{program}\nprint(flush=True) or input()", PYTHONPATH=str(tmp_path))
+    assert rank.stdout and rank.stdout.readline() == "\n"
+    said = hooked.who(str(insight), rank.pid)
+    assert said and (said["uses"], said["stacks"]) == (uses, True)
+
+
+def test_a_framework_in_a_zip_file_is_loaded_as_ever(start: Start, insight: Path, tmp_path: Path) -> None:
+    """All modules of such a file have one loader; another one of it is not taken for jax."""
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as file:
+        file.writestr("jax/__init__.py", "import jax.core")
+        file.writestr("jax/core.py", "")
+        file.writestr("other.py", "")
+    program = "import importlib.util, os\nimportlib.util.find_spec('jax')\nimport other\n"
+    program += "print(os.listdir(os.environ['DISTUI_INSIGHT']))\nimport jax\nprint(jax.core, flush=True)\ninput()"
+    rank = start(program, PYTHONPATH=str(tmp_path / "all.zip"))
+    assert rank.stdout and rank.stdout.readline() == "[]\n"
+    assert "jax/core.py" in rank.stdout.readline()
+    assert (hooked.who(str(insight), rank.pid) or {})["uses"] == "JAX"
 
 
 def test_an_older_torch_gives_stacks_only(start: Start, insight: Path, tmp_path: Path) -> None:

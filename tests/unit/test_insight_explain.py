@@ -914,6 +914,8 @@ def test_a_framework_that_tells_no_collectives_is_named() -> None:
     """Its process could be asked for more than that it is there."""
     found = explain([rank(n, torch="", uses="JAX", groups=None) for n in range(3)])
     assert found.evidence == ("ranks 0-2: JAX does not tell its collectives",)
+    both = explain([rank(n, torch="", uses="JAX and TensorFlow", groups=None) for n in range(3)])
+    assert both.evidence == ("ranks 0-2: JAX and TensorFlow do not tell their collectives",)
 
 
 def test_no_rank_at_all() -> None:

@@ -59,6 +59,15 @@ def test_of_two_that_say_so_the_one_with_collectives_counts() -> None:
     assert pids(of_task(TaskRanks(0, "h", (0, 1)), rank, worker, later)) == [5, None]
 
 
+def test_of_two_that_say_so_the_one_with_torch_counts() -> None:
+    """A program that loads TensorFlow or JAX, for its records say, may start the one that trains, which has no groups
+    yet, or tells none.
+    """
+    starts, rank = process(5, rank=0, uses="TensorFlow"), process(6, rank=0, torch="2.4")
+    assert pids(of_task(TaskRanks(0, "h", (0,)), starts, rank)) == [6]
+    assert pids(of_task(TaskRanks(0, "h", (0,)), starts)) == [5]
+
+
 def test_a_task_of_one_rank_needs_nobody_to_say_so() -> None:
     """Its first process is that rank, but for what only starts another, and what has ended."""
     starts = [process(1, name="docker-init"), process(2, name="sh"), process(3, state="Z"), process(4, state="X")]

@@ -46,8 +46,7 @@ OLDER = {
     "TORCH_FR_DUMP_TEMP_FILE": "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
 }
 """Variables of torch's flight recorder -> their names before torch 2.8, which knows both."""
-
-
+TORCH = "torch.distributed"
 OTHERS = {"jax": "JAX", "tensorflow": "TensorFlow"}
 """Modules of frameworks that tell no collectives -> what they are called."""
 
@@ -56,9 +55,9 @@ _can = {}  # type: dict[int, dict[str, int]]
 _at_end = []  # type: list[Any]
 
 
-def begin() -> None:
-    """Open what can be opened; called right after torch.distributed, or another one that is watched for, was imported:
-    once for torch, and before that once for one of the others.
+def begin(module: str) -> None:
+    """Open what can be opened; called right after torch.distributed, or another one that is watched for, was loaded:
+    once for torch, and before that once for each of the others.
     """
     folder, own = os.environ.get("DISTUI_INSIGHT", ""), os.getpid()
     if not folder or not os.path.isdir(folder):
@@ -68,11 +67,11 @@ def begin() -> None:
         number = _free_signal()
         _can[own] = {"signal": number, "stacks": _unless(_open_stacks, base, number)}
         _unless(_open_crash, base)
-    if "torch.distributed" in sys.modules:
+    if module == TORCH:
         _begin_torch(sys.modules["torch"], folder, base)
     else:
         uses = [name for module, name in OTHERS.items() if module in sys.modules]
-        _say(base, _can[own], uses=", ".join(uses))
+        _say(base, _can[own], uses=" and ".join(uses))
 
 
 def _begin_torch(torch: "Any", folder: str, base: str) -> None:
@@ -111,7 +110,7 @@ def _watch_rank(torch: "Any", folder: str, can: "dict[str, int]") -> None:
         take(rank)
         if os.getpid() != owner:
             place._set_global_rank = take
-            _unless(begin)
+            _unless(begin, TORCH)
             _unless(place._set_global_rank, rank)
         elif rank >= 0:
             own = {"torch_rank": rank, "torch_world": torch.distributed.get_world_size()}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never eval
 
 _HERE = __file__.rpartition("/")[0]
 _WATCHED = {"torch.distributed", "jax", "tensorflow"}
-"""Who has the first of these has all that is opened for the others."""
+"""Until they have been loaded; none of them once torch.distributed has been, which tells more than the others."""
 _INSIGHT = {}  # type: dict[str, Any]
 """What `distui_insight` defines, once it is needed."""
 
@@ -40,28 +40,20 @@ class Watch:
         return spec
 
 
-def _watch_no_more(name: str) -> None:
-    """Not at its search: libraries look whether a framework is installed, and load none."""
-    _WATCHED.intersection_update(() if name == "torch.distributed" else ("torch.distributed",))
-    if not _WATCHED and Watch in sys.meta_path:
-        sys.meta_path.remove(Watch)
-
-
 def _call_back(spec: "Any") -> None:
-    """Have `distui_insight` called when this module has been loaded."""
+    """Have `distui_insight` called when this module has been loaded: not at its search, since libraries look whether a
+    framework is installed, and load none; nor where loading it fails, after which others may be tried.
+    """
     loader = spec.loader
     load = getattr(loader, "exec_module", None)
-    if load is None or "exec_module" in getattr(loader, "__dict__", ()):
+    if load is None or isinstance(loader, type) or "exec_module" in getattr(loader, "__dict__", ()):
         return
 
     def exec_module(module: "Any") -> None:
-        _watch_no_more(spec.name)
-        atexit.register(_end)  # before the module registers its own, which end before this
-        try:
-            load(module)
-        finally:
-            del loader.exec_module
-        _begin()
+        loader.__dict__.pop("exec_module", None)  # one of a zip file loads others meanwhile
+        load(module)
+        if module.__name__ == spec.name:
+            _loaded(spec.name)
 
     try:
         loader.exec_module = exec_module
@@ -69,17 +61,24 @@ def _call_back(spec: "Any") -> None:
         return
 
 
-def _begin() -> None:
+def _loaded(name: str) -> None:
+    if name not in _WATCHED:
+        return
+    _WATCHED.discard(name)
+    if name == "torch.distributed":
+        _WATCHED.clear()
+        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not Watch]
     try:
         if not _INSIGHT:
             with open(_HERE + "/distui_insight.py", "rb") as file:
                 exec(compile(file.read(), file.name, "exec"), _INSIGHT)
-        _INSIGHT["begin"]()
+        _INSIGHT["begin"](name)
     except Exception:
         return
 
 
 def _end() -> None:
+    """Registered before all that the program itself does at its end, and so called after it."""
     try:
         _INSIGHT["end"]()
     except Exception:
@@ -101,5 +100,6 @@ def _run_the_next() -> None:
 
 
 _leave_the_path()
+atexit.register(_end)
 sys.meta_path.insert(0, Watch)
 _run_the_next()

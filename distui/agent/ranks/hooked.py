@@ -41,9 +41,12 @@ STACK_SECONDS, STACK_BYTES = ANSWER_SECONDS, 256 * 1024
 QUIET, SAMPLE_QUIET = (0.2, 1.0), (0.03, 0.03)
 """Seconds without another byte after which the stacks count as written, and where the last call is none that a program
 begins with: a busy host may halt faulthandler there. Of one of many samples sooner."""
-OUTERMOST = (b" in <module>", b" in _run_module_as_main", b" in _shutdown", b" in _python_exit", b" in _exit_function")
+OUTERMOST = (
+    *(b" in <module>", b" in _run_module_as_main"),
+    *(b" in _shutdown", b" in _python_exit", b" in _exit_function", b" in shutdown"),
+)
 """Where a main thread begins, which faulthandler writes last: in a file, or with `python -m`; where its program has
-ended, in what waits for threads and processes that it has started.
+ended, in what waits for threads and processes that it has started, or in JAX for the other ranks.
 """
 SAMPLE_TURN = 0.5
 """Seconds that one of many samples waits for others who ask the same program."""

@@ -25,7 +25,8 @@ def why_silent(seen: RankSeen) -> str:
     if process is None:
         return seen.ended or seen.why_not or "can't be seen"
     if process.uses:
-        return f"{process.uses} does not tell its collectives"
+        several = " and " in process.uses
+        return f"{process.uses} {'do not tell their' if several else 'does not tell its'} collectives"
     if not process.torch:
         return "no torch.distributed in use, or started with `insight: off` or as `python -I`"
     return "; ".join(process.unasked) or f"torch {process.torch} has recorded no collective of it"

@@ -258,13 +258,18 @@ def _by_rank(task: TaskRanks, processes: Sequence[Process]) -> dict[int, Process
         rank = _said(task, process)
         if rank is not None:
             known = found.get(rank)
-            if known is None or (not known.groups and process.groups):
+            if known is None or _tells(process) > _tells(known):
                 found[rank] = process
     if not found and len(task.ranks) == 1:
         first = next((p for p in processes if p.name not in INIT and p.state not in ("Z", "X")), None)
         first = first or next(iter(processes), None)
         return {task.ranks[0]: first} if first is not None else {}
     return found
+
+
+def _tells(process: Process) -> tuple[bool, bool]:
+    """How much of a rank a process tells: one that uses torch may have been started by one that uses TensorFlow."""
+    return bool(process.groups), bool(process.torch)
 
 
 def _said(task: TaskRanks, process: Process) -> int | None:
