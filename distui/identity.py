@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import getpass
+import os
 import secrets
-import socket
 from datetime import UTC, datetime
 from typing import TypedDict
 
@@ -17,7 +17,7 @@ def owner() -> str:
         user = getpass.getuser()
     except (KeyError, OSError):
         user = "unknown"
-    return f"{user}@{socket.gethostname()}"
+    return f"{user}@{os.uname().nodename}"
 
 
 class Identity(TypedDict):

@@ -10,24 +10,31 @@ import gc
 import importlib.util
 import os
 import sys
+from _thread import RLock
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+else:
+    Loader = object  # that module imports tempfile, and what that needs
 
 COMPLETE = "_DISTUI_COMPLETE"
 """The variable by which a shell's completion asks; see `distui completion`."""
 
-LATE = "asyncio"
-"""A dear package of Python that many modules import at their top and not every call uses: loaded when it is used."""
+LATE = ("asyncio", "secrets", "shutil", "socket", "statistics", "subprocess", "tempfile")
+"""Dear modules of Python that many modules import at their top and not every call uses: loaded when they are used."""
 
 
 def start() -> list[int]:
     """Call it before anything dear is imported. Put the exit code into the list that it gives as the last thing."""
-    if LATE not in sys.modules:
-        _import_when_used(LATE)
+    sys.meta_path.insert(0, _Parts())
+    for name in LATE:
+        if name not in sys.modules:
+            _import_when_used(name)
     sys.modules.setdefault("ssl", None)  # type: ignore[arg-type] # asyncio takes it where it is; nothing here speaks TLS
     gc.set_threshold(50_000, 20, 10)  # modules are no garbage, however many objects they make
     ended: list[int] = []
@@ -39,17 +46,27 @@ def _import_when_used(name: str) -> None:
     if (spec := importlib.util.find_spec(name)) is not None:
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         module.__class__ = _Late
-        sys.meta_path.insert(0, _Parts())
+        _locks[name] = RLock()
+
+
+_locks: dict[str, RLock] = {}
+"""Of late modules: of two threads that use one at the same time, one waits until all of it is there."""
+
+_begun: set[str] = set()
+"""Late modules that are loaded, or are being loaded."""
 
 
 class _Late(ModuleType):
     """A module that was not run yet. `importlib.util.LazyLoader` runs one when it is imported a second time."""
 
     def __getattr__(self, name: str) -> Any:
-        self.__class__ = ModuleType  # type: ignore[assignment]
-        assert self.__spec__ is not None and self.__spec__.loader is not None
-        self.__spec__.loader.exec_module(self)
-        return getattr(self, name)
+        with _locks[self.__name__]:
+            if self.__name__ not in _begun:
+                _begun.add(self.__name__)
+                assert self.__spec__ is not None and self.__spec__.loader is not None
+                self.__spec__.loader.exec_module(self)
+                self.__class__ = ModuleType  # type: ignore[assignment]
+        return ModuleType.__getattribute__(self, name)
 
 
 class _Parts(Loader):
@@ -57,7 +74,7 @@ class _Parts(Loader):
 
     def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
         package = sys.modules.get(name.partition(".")[0])
-        if not isinstance(package, _Late) or package.__name__ == name:
+        if not isinstance(package, _Late) or package.__name__ in (name, *_begun):
             return None
         package.__getattr__("__all__")
         if (part := sys.modules.get(name)) is None:

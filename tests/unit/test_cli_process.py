@@ -22,7 +22,8 @@ import distui.cli.main as module
 real = module.main
 def main():
     real({words})
-    print([name for name in ("asyncio.events", "_ssl") if name in sys.modules])
+    late = [sys.modules[name] for name in module.process.LATE]
+    print(*(one.__name__ for one in late if type(one).__name__ == "module"), "_ssl" in sys.modules)
     return 0
 module.main = main
 sys.exit(module.program())
@@ -63,15 +64,17 @@ def test_an_end_that_is_none_of_mains_is_pythons() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "loaded"),
-    [(["--help"], []), (["ps"], []), (["probe", "-H", "x"], ["asyncio.events"])],
+    ("words", "used"),
+    [(["--version"], ""), (["--help"], "shutil"), (["ps"], ""), (["probe", "-H", "x"], "asyncio")],
 )
-def test_an_event_loop_is_loaded_where_one_runs(
-    fresh_python: Callable[[str], str], words: list[str], loaded: list[str]
+def test_what_is_dear_is_loaded_where_it_is_used(
+    fresh_python: Callable[[str], str], words: list[str], used: str
 ) -> None:
     """Where nobody is asked there is no asyncio, and TLS is in nobody's way."""
     program = LOADED.format(words=words)
-    assert fresh_python(program).splitlines()[-1] == str(loaded)
+    *loaded, tls = fresh_python(program).splitlines()[-1].split()
+    assert tls == "False"
+    assert used in loaded if used == "asyncio" else loaded == used.split()
 
 
 def test_a_late_module_is_the_real_one() -> None:
@@ -85,6 +88,25 @@ def test_a_late_module_is_the_real_one() -> None:
         "print(run(work()), type(asyncio).__name__)\n"
     )
     assert (done.stdout, done.stderr) == ("0 module\n", "")
+
+
+def test_two_threads_may_be_the_first_to_use_a_late_module() -> None:
+    """Neither finds half of it, however slowly it loads."""
+    done = end(
+        "import sys, threading, time\n"
+        "from distui.cli import process; process.start()\n"
+        "import statistics\n"
+        "loader = statistics.__spec__.loader\n"
+        "class Slow:\n"
+        "    def exec_module(self, module): time.sleep(0.5); loader.exec_module(module)\n"
+        "statistics.__spec__.loader = Slow()\n"
+        "seen = []\n"
+        "threads = [threading.Thread(target=lambda: seen.append(statistics.median([1]))) for _ in range(3)]\n"
+        "[thread.start() for thread in threads]\n"
+        "[thread.join() for thread in threads]\n"
+        "print(seen, hasattr(statistics, 'no_such'))\n"
+    )
+    assert (done.stdout, done.stderr) == ("[1, 1, 1] False\n", "")
 
 
 CLOSED = """

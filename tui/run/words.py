@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Iterable, Sequence
-from statistics import median
 
 from rich.style import Style
 
@@ -42,7 +42,8 @@ def gpu_words(gpus: Iterable[GpuReading], ranks: int) -> str:
     found = [gpu for gpu in seen if waits(gpu)]
     if not found or 2 * len(found) < len(seen):
         return ""
-    load, watts = median(g.utilization_pct or 0.0 for g in found), median(g.power_w or 0.0 for g in found)
+    load = statistics.median(gpu.utilization_pct or 0.0 for gpu in found)
+    watts = statistics.median(gpu.power_w or 0.0 for gpu in found)
     waiting = ": waiting in a collective" if ranks > 1 or len(seen) > 1 else ""
     return f"{load:.0f} % at {watts:.0f} W{waiting}"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import OrderedDict
 from collections.abc import Callable
-from statistics import median
 
 from distui.amounts import duration
 from distui.files import tail_lines
@@ -195,7 +195,7 @@ def _host(palette: Palette, glyphs: Glyphs, row: RunRow, host: HostBoard) -> Lin
     loads = [gpu.utilization for gpu in gpus]
     if gpus:
         known = [load for load in loads if load is not None]
-        line.gap(1).put(figures.percent(median(known) if known else None), palette.bold, width=4, right=True)
+        line.gap(1).put(figures.percent(statistics.median(known) if known else None), palette.bold, width=4, right=True)
         memory = [gpu.memory_used for gpu in gpus if gpu.memory_used is not None]
         line.gap(2).put(figures.gib(sum(memory) if memory else None), palette.text).put(" GiB", palette.faint).gap(3)
     (rx, tx), unit = figures.rates(*(host.rates() or (None, None)))

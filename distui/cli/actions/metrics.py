@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
-from statistics import median
 from typing import Any
 
 from distui import columns
@@ -143,7 +143,7 @@ def _line(group: Sequence[Series], of: str, rows: Sequence[Row]) -> tuple[str, .
     known = [one for found in bins.values() for one in found if math.isfinite(one.mean)]
     count = sum(one.samples for one in known)
     values = (
-        median(newest) if newest else math.nan,
+        statistics.median(newest) if newest else math.nan,
         sum(one.mean * one.samples for one in known) / count if count else math.nan,
         min((one.low for one in known), default=math.nan),
         max((one.high for one in known), default=math.nan),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import deque
 from collections.abc import Iterator, Mapping
-from statistics import median
 
 RECENT, FEWEST = 50, 10
 """Values that new ones are compared with, and without how many they are not."""
@@ -59,7 +59,8 @@ class _Level:
             self._risen.append(value)
             if len(self._risen) < LASTS:
                 return
-            yield f"{self._name} jumped from about {median(self._recent):g} to {median(self._risen):g}{self._since}"
+            before, after = statistics.median(self._recent), statistics.median(self._risen)
+            yield f"{self._name} jumped from about {before:g} to {after:g}{self._since}"
             self._recent.clear()
         self._recent.extend(self._risen)  # those that did not last are noise, which later ones are compared with
         self._risen.clear()
@@ -70,8 +71,8 @@ class _Level:
 def _rises(value: float, recent: deque[float]) -> bool:
     if len(recent) < FEWEST:
         return False
-    middle = median(recent)
-    spread = median(abs(one - middle) for one in recent)
+    middle = statistics.median(recent)
+    spread = statistics.median(abs(one - middle) for one in recent)
     top = max(recent)
     limit = min(TIMES * top, max(LEAST * top, top + ABOVE * (top - middle)))
     return top > 0 and value > limit and value - middle > SPREADS * spread

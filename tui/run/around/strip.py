@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
 
 from distui.frozen import frozen
 from distui.plan.model import HostNetwork
@@ -80,10 +80,10 @@ def figures(gpus: Iterable[GpuReading]) -> Figures:
     used = [g.memory_used_mib for g in found if g.memory_used_mib is not None]
     total = [g.memory_total_mib for g in found if g.memory_total_mib is not None]
     return Figures(
-        median(loads) if loads else None,
+        statistics.median(loads) if loads else None,
         min(loads, default=None),
         max(loads, default=None),
-        median(watts) if watts else None,
+        statistics.median(watts) if watts else None,
         sum(used) if used else None,
         sum(total) if total else None,
         max((g.temperature_c for g in found if g.temperature_c is not None), default=None),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import prod
-from statistics import median
 
 from distui.frozen import frozen
 from distui.plan.labels import named_ranks
@@ -308,7 +308,7 @@ def _usual(groups: Iterable[Group]) -> float:
         for group in groups
     ]
     longest = [gaps[-2] for gaps in each if len(gaps) > 2]
-    return median(longest) if longest else 0.0
+    return statistics.median(longest) if longest else 0.0
 
 
 def unlike(ranks: Sequence[RankSeen]) -> tuple[Mismatch, ...]:

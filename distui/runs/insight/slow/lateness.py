@@ -8,10 +8,10 @@ more than a tenth of a step, and holds in nearly all of the steps.
 
 from __future__ import annotations
 
+import statistics
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from statistics import median
 
 from distui.frozen import frozen
 from distui.runs.insight.hang.collectives import contradict
@@ -220,12 +220,12 @@ def _of_place(
 ) -> Lateness:
     """Who is late in one place of the steps, in the newest of them; pauses are reported of all."""
     place = known[-STEPS:]
-    moments = [median(one.entered.values()) for one in place]
-    every = median(later - earlier for earlier, later in pairwise(moments))
+    moments = [statistics.median(one.entered.values()) for one in place]
+    every = statistics.median(later - earlier for earlier, later in pairwise(moments))
     doubt = _doubt(inside) + (DRIFT * (moments[-1] - moments[0]) if len({seen.host for seen in inside}) > 1 else 0.0)
     floor = max(LEAST_S, LEAST_SHARE * every)
     by_rank = {seen.rank: [one.late[seen.rank] for one in place] for seen in inside}
-    usual = {rank: median(each) for rank, each in by_rank.items()}
+    usual = {rank: statistics.median(each) for rank, each in by_rank.items()}
     late = tuple(
         Late(rank, name, about, place[-1].collective, usual[rank], doubt, every, count, len(place))
         for rank, each in by_rank.items()
@@ -233,7 +233,7 @@ def _of_place(
         and (count := sum(one - doubt >= floor / 2 and one >= usual[rank] / 3 for one in each)) >= _enough(len(place))
     )
     after = [-one.early for one in place]
-    long = median(after) + UNEVEN_S
+    long = statistics.median(after) + UNEVEN_S
     uneven = sum(one > long for one in after) / len(after)
     least = max(PAUSE_S, PAUSE_STEPS * every)
     sound = [one for one in known if one.collective.number not in resets]

@@ -9,8 +9,8 @@ alone may be a peer that confirms late: so the kernel must have measured the sam
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
-from statistics import median
 
 from distui.frozen import frozen
 from distui.runs.insight.seen.watched import Watched
@@ -80,7 +80,7 @@ def links(watched: Mapping[str, Watched]) -> tuple[Link, ...]:
             those = [seen.connections[at] for at in places]
             sent = sum(one.sent for one in those) / seen.seconds if seen.seconds else 0.0
             segments, again = sum(one.segments for one in those), sum(one.again for one in those)
-            trip, queued = median(one.trip_ms for one in those), sum(one.queued for one in those)
+            trip, queued = statistics.median(one.trip_ms for one in those), sum(one.queued for one in those)
             longest = max(one.busy_ms for one in those) / 1000
             busy = min(1.0, longest / seen.seconds) if seen.seconds else 0.0
             found.append(Link(host, peer, sent, segments, again, trip, queued, busy, max(one.rate for one in those)))

@@ -7,9 +7,9 @@ long they take for as much as others.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from statistics import median
 
 from distui.amounts import counted, duration, size_words
 from distui.facts.gpus import throttle
@@ -149,13 +149,14 @@ def cause_of(late: Late, slow: Slow) -> Cause | None:
 def _refused(late: Late, own: Figures, others: Sequence[Figures]) -> Cause | None:
     """It could have run, and got no core."""
     shares = [other.delayed / other.seconds for other in others if other.delayed is not None]
-    if own.held is not None and own.held / own.seconds >= HELD_SHARE + median(_held(other) for other in others):
+    held = (_held(other) for other in others)
+    if own.held is not None and own.held / own.seconds >= HELD_SHARE + statistics.median(held):
         share = own.held / own.seconds
         return Cause("the CPU limit of its container holds it back", (f"held back {share:.0%} of the time",),
                      advice="raise the CPU limit of its container")  # fmt: skip
     if own.delayed is None or not shares:
         return None
-    lost = (own.delayed / own.seconds - median(shares)) * late.every
+    lost = (own.delayed / own.seconds - statistics.median(shares)) * late.every
     if lost < PART * late.seconds:
         return None
     evidence = (f"its main thread could run and got no core for {span(lost)} of each step",)
@@ -197,11 +198,11 @@ def _clock_held_down(rank: int, slow: Slow) -> Cause | None:
     """Its GPU's clock is lower than that of the others, for a reason that its driver names."""
     clocks = {one: [c for c in (_clock(gpu) for gpu in _gpus(one, slow)) if c] for one in (rank, *slow.references)}
     own, others = clocks[rank], [min(clocks[one]) for one in slow.references if clocks[one]]
-    if not own or not others or min(own) >= SLOW_CLOCK * median(others):
+    if not own or not others or min(own) >= SLOW_CLOCK * statistics.median(others):
         return None
     reasons = dict.fromkeys(word for gpu in _gpus(rank, slow) for word in throttle.words(throttle.bits_of(gpu)))
     words = f"its GPU's clock is held down ({', '.join(reasons)})" if reasons else "its GPU's clock is lower"
-    evidence = (f"its GPU runs at {min(own):.0f} MHz, those of the others at {median(others):.0f} MHz",)
+    evidence = (f"its GPU runs at {min(own):.0f} MHz, those of the others at {statistics.median(others):.0f} MHz",)
     return Cause(words, evidence, advice="see `distui top`: temperature, power limit and clocks of this GPU")
 
 
