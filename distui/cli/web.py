@@ -18,12 +18,18 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from aiohttp import web
+from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
 from distui.regex import regex
+from distui.whole import whole
 
 LEAVING_S = 10.0
 """So long apps have to leave when the server ends."""
+LARGEST = (600, 250)
+"""Columns and rows that the app paints at most, more than any screen has: each cell costs time and memory, and an app
+that paints does not leave.
+"""
 LOCAL = ("127.0.0.1", "localhost", "::1")
 HEADERS = {
     # What the page needs is here: nothing is fetched from elsewhere, no other page may frame it or learn its address.
@@ -88,9 +94,19 @@ class AppServer(Server):
         assert visit is not None
         self._visits.add(visit)
         try:
-            return await super().handle_websocket(request)
+            return await super().handle_websocket(_of_bounded_size(request))
         finally:
             self._visits.discard(visit)
+
+    async def _process_messages(self, websocket: web.WebSocketResponse, app_service: AppService) -> None:
+        """See textual-serve; a page that becomes larger is as bounded as one that opens."""
+        resize = app_service.set_terminal_size
+
+        async def bounded(width: object, height: object) -> None:
+            await resize(*_bounded(width, height))
+
+        app_service.set_terminal_size = bounded  # type: ignore[method-assign]
+        await super()._process_messages(websocket, app_service)
 
     async def handle_index(self, request: web.Request) -> Any:
         """See textual-serve; the page connects to where it was opened, and asks for nothing elsewhere."""
@@ -134,6 +150,19 @@ class AppServer(Server):
         if not hmac.compare_digest(given.encode(), self._token.encode()):
             return "open the address that it printed when it was started, with its token"
         return None
+
+
+def _of_bounded_size(request: web.Request) -> web.Request:
+    """The request of a page, which asks for no more cells than can be painted."""
+    width, height = _bounded(request.query.get("width"), request.query.get("height"))
+    return request.clone(rel_url=request.rel_url.update_query(width=width, height=height))
+
+
+def _bounded(width: object, height: object) -> tuple[int, int]:
+    """Columns and rows as they are asked for, or the nearest that can be painted; 80x24 for what is no number."""
+    wanted = (whole(str(width)), whole(str(height)))
+    columns, rows = (usual if one is None else one for one, usual in zip(wanted, (80, 24), strict=True))
+    return min(max(columns, 1), LARGEST[0]), min(max(rows, 1), LARGEST[1])
 
 
 def _origin(page: SplitResult) -> tuple[str, str | None, int | None]:

@@ -79,6 +79,8 @@ def _engine(facts: HostFacts, host: Host) -> Fix:
     code = facts.engine.problem.code if facts.engine.problem is not None else ""
     if code == "engine_missing":
         return _install(facts, "docker.io" if host.engine == "docker" else host.engine, host.engine)
+    if host.engine != "docker":
+        return Fix((*host.engine_command, "info"), effect="looks")
     if code == "docker_permission":
         return Fix(("sudo", "usermod", "-aG", "docker", facts.user or "USER"))
     if code == "daemon_down":

@@ -88,7 +88,20 @@ def classify(stderr: str, rc: int | None, engine: str = "docker") -> Trouble:
     command_not_found, command_not_executable, bad_name, bad_arguments, no_such_container, unknown.
     """
     trouble = _class_of(stderr, rc)
-    return replace(trouble, hint=trouble.hint.replace("`docker ", "`podman ")) if engine == "podman" else trouble
+    return replace(trouble, hint=_for_podman(trouble)) if engine == "podman" else trouble
+
+
+_PODMAN_HINTS = {
+    "sudo_password": _SUDO.partition(",")[0],
+    "sudo_denied": _SUDO.partition(",")[0],
+    "docker_permission": "see what `podman info` says on the host",
+    "daemon_down": "a podman that asks another one needs its socket: `systemctl --user enable --now podman.socket` there",
+}
+"""Where podman, which has neither a daemon nor a group, wants something else than docker."""
+
+
+def _for_podman(trouble: Trouble) -> str:
+    return _PODMAN_HINTS.get(trouble.code) or trouble.hint.replace("`docker ", "`podman ")
 
 
 def _class_of(stderr: str, rc: int | None) -> Trouble:

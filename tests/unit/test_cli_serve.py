@@ -161,6 +161,24 @@ async def test_a_visit_is_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             await until(lambda: children() <= before and not being_reaped())
 
 
+@pytest.mark.parametrize("when", ["opens", "grows"])
+async def test_a_page_of_any_size_is_shown_and_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """No more cells are painted than a screen has, or the process would paint on when its page has gone."""
+    before = children()
+    async with visited(tmp_path, monkeypatch) as (user, address):
+        size = "width=100000&height=100000" if when == "opens" else "width=100&height=30"
+        async with user.ws_connect(f"{address}/ws?{size}") as page:
+            await shown(page, "node01")
+            for wanted in ({"width": 100_000, "height": 100_000}, {"width": 90, "height": "x"}):
+                await page.send_json(["resize", wanted])
+            await page.send_json(["stdin", "s"])
+            await shown(page, "no terminal for ssh")
+        async with asyncio.timeout(60):
+            await until(lambda: children() <= before and not being_reaped())
+
+
 async def test_each_visit_is_an_app_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two pages one goes, as a browser that is killed does: the other's app goes on and obeys its keys."""
     before = children()

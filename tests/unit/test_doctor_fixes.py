@@ -58,6 +58,14 @@ def test_what_needs_root_is_only_shown() -> None:
     assert not fixed(far, "clock").safe
 
 
+@pytest.mark.parametrize("code", ["daemon_down", "docker_permission"])
+def test_a_podman_that_fails_is_looked_at(code: str) -> None:
+    """There is no service to start, and no group to join."""
+    host = Host("n1", engine="podman", engine_command=("podman",))
+    facts = dataclasses.replace(BASE, engine=Engine("podman", ("podman",), problem=Trouble(code, "it does not work")))
+    assert fixed(facts, "engine", host).words == ("podman", "info")
+
+
 def test_an_image_is_pulled_by_the_host_s_own_engine() -> None:
     """Safe, but not for one who may only look."""
     fix = fixed(BASE, "image:env:1", Host("n1", engine_command=("sudo", "-n", "docker")))

@@ -59,6 +59,21 @@ def test_error_classes(words: str, status: int | None, code: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        "Cannot connect to Podman. Please verify your connection",
+        "sudo: a password is required",
+        "dial unix /run/podman.sock: connect: permission denied",
+    ],
+)
+def test_podman_is_not_helped_as_docker(words: str) -> None:
+    """It has no daemon that could be started, and no group."""
+    assert "docker" in engine.classify(words, 125).hint
+    hint = engine.classify(words, 125, "podman").hint
+    assert hint and "docker" not in hint
+
+
+@pytest.mark.parametrize(
     ("words", "command"),
     [
         ('Error: short-name "lab/x" did not resolve to an alias', "load"),
