@@ -95,7 +95,7 @@ _PODMAN_HINTS = {
     "sudo_password": _SUDO.partition(",")[0],
     "sudo_denied": _SUDO.partition(",")[0],
     "docker_permission": "see what `podman info` says on the host",
-    "daemon_down": "a podman that asks another one needs its socket: `systemctl --user enable --now podman.socket` there",
+    "daemon_down": "where podman asks another one there: `systemctl --user enable --now podman.socket`",
 }
 """Where podman, which has neither a daemon nor a group, wants something else than docker."""
 
