@@ -32,8 +32,8 @@ _REGISTRY = r"(?<![\w./:-])[A-Za-z][\w-]*(?=:\d{2,5}/\w)"
 """One without a domain, before the path of an image."""
 _SERVER = r"(?<=NFS server )[A-Za-z][\w-]*(?![\w.-])|(?<![\w./:-])[A-Za-z][\w-]*(?=:/[^/\s])"
 """That of an NFS export, without a domain."""
-_IN_URL = r"(?<=\w://)[\w-]+(?![\w.-])"
-"""A bucket, or a server without a domain."""
+_IN_URL = r"(?<=\w://)(?=[\d.]*[A-Za-z_-])[\w-]+(?:\.[\w-]+)*(?![\w-])"
+"""A bucket, or a server whose name is no domain; no address of numbers."""
 _SEVERAL = r"(?<![\w.-])[\w.-]*(?:\[[0-9,-]+\][\w.-]*)+"
 """Names of hosts with ranges."""
 
@@ -127,8 +127,8 @@ class Redactor:
 
     def _replaced(self, kind: str, found: re.Match[str]) -> str:
         word = found[0]
-        login = found.string[max(0, found.start() - 1) : found.start()] == "@"
-        if word in _COMMON or _MADE.fullmatch(word) or (kind == "name" and _is_no_domain(word, login=login)):
+        server = found.string.endswith(("@", "://"), 0, found.start())
+        if word in _COMMON or _MADE.fullmatch(word) or (kind == "name" and _is_no_domain(word, server=server)):
             return word
         known = self._domains.get(word.lower()) if kind == "name" else None
         return known or self._number(kind, word)
@@ -178,9 +178,9 @@ _MADE = regex(r"(?:host|user|jump|key|print|mac|addr|id|name)\d*")
 """Names that were given here; without a number those of several, before its brackets."""
 
 
-def _is_no_domain(word: str, *, login: bool) -> bool:
-    """Whether it has the form of a domain name, and is a file, a key of distui's own, or everybody's domain. Behind the
-    `@` of a `login` a name of two parts is one.
+def _is_no_domain(word: str, *, server: bool) -> bool:
+    """Whether it has the form of a domain name, and is a file, a key of distui's own, or everybody's domain. Where a
+    `server` stands, behind the `@` of a login or in a URL, a name of two parts is one.
     """
     if "." not in word:
         return False
@@ -189,4 +189,4 @@ def _is_no_domain(word: str, *, login: bool) -> bool:
         return True
     if _FILES.fullmatch(low) is not None:
         return True
-    return not login and low.count(".") == 1 and _TOP.fullmatch(low) is None
+    return not server and low.count(".") == 1 and _TOP.fullmatch(low) is None

@@ -175,6 +175,14 @@ def test_an_ipv6_address_is_no_name_of_a_host(cli: Any, typed: str, flags: str) 
     assert "is an IPv6 address" in cli("hosts", "validate").err
 
 
+@pytest.mark.parametrize("typed", ["ab:0:3", "10:20:30", "a::b::c", "fd00:::7", "1:2:3:4:5:6:7:8:9"])
+def test_what_has_colons_and_is_no_address_is_not_called_one(cli: Any, typed: str) -> None:
+    """GPUs that are picked wrongly of a host whose name has digits and letters to f alone."""
+    for words in (("hosts", "add", typed), ("probe", "-H", typed)):
+        done = cli(*words)
+        assert (done.code, "IPv6" in done.err) == (2, False), done.err
+
+
 @pytest.mark.parametrize(
     ("name", "left"), [("n2", '"n[1,3-4]"'), ("n4", '"n[1-3]"'), ("n1", '"n[2-4]"'), ("gw", "n[1-4]")]
 )

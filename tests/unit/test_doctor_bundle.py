@@ -143,6 +143,10 @@ def test_what_only_looks_like_a_name_stays() -> None:
             "http://files/a.tar https://minio:9000 https://bob@files/x http://localhost/ https://github.com/x",
             "http://name1/a.tar https://name2:9000 https://user1@name1/x http://localhost/ https://github.com/x",
         ),
+        (
+            "s3://acme.sets/x/a.json http://proxy.acme1:3128 https://ghcr.io/x https://lib.so/x proxy.acme1 a.b tcp://127.0.0.1:5",
+            "s3://name1/x/a.json http://name2:3128 https://ghcr.io/x https://lib.so/x proxy.acme1 a.b tcp://127.0.0.1:5",
+        ),
     ],
 )
 def test_logins_keys_of_cards_and_hosts_with_common_names_are_replaced(text: str, without: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv6Address
+
 from distui.frozen import frozen
 from distui.regex import regex
 
@@ -35,4 +37,11 @@ class SixLogin:
 def six_login(text: str) -> SixLogin | None:
     """An IPv6 address, also with a user or a port; None for anything else."""
     found = _SIX.fullmatch(text) if text.count(":") > 1 and len(text) < 200 else None
-    return SixLogin(found["in"] or found["bare"], found["user"] or "", found["port"] or "") if found else None
+    if found is None:
+        return None
+    addr = found["in"] or found["bare"]
+    try:
+        IPv6Address(addr.partition("%")[0])
+    except ValueError:
+        return None
+    return SixLogin(addr, found["user"] or "", found["port"] or "")
