@@ -602,16 +602,17 @@ def test_of_many_threads_each_has_its_own_calls_and_the_main_one_is_kept() -> No
     assert all(frames == [[f"f{int(thread, 16)}", int(thread, 16), "g"]] for thread, _, frames in found)
 
 
-def program(folder: Path, text: bytes) -> None:
-    """What a program leaves there; one byte in the fifo has it write its stacks."""
+def program(folder: Path, *texts: bytes) -> None:
+    """What a program leaves there; each byte in the fifo has it write its stacks once."""
     os.mkfifo(folder / f"{PID}.ask")
     (folder / f"{PID}.stacks").write_bytes(b"older")
 
     def answer() -> None:
-        with (folder / f"{PID}.ask").open("rb", buffering=0) as asked:
-            asked.read(1)
-            with (folder / f"{PID}.stacks").open("ab") as file:
-                file.write(text)
+        with (folder / f"{PID}.ask").open("r+b", buffering=0) as asked:
+            for text in texts:
+                asked.read(1)
+                with (folder / f"{PID}.stacks").open("ab") as file:
+                    file.write(text)
 
     threading.Thread(target=answer, daemon=True).start()
 
@@ -626,7 +627,7 @@ def test_a_program_is_asked_by_a_byte(tmp_path: Path) -> None:
 def test_stacks_that_came_in_part_are_marked(tmp_path: Path, cut: str) -> None:
     """So that the program is asked once more: what is missing is where it is in the user's own files."""
     part = STACKS.partition(cut)[0]
-    program(tmp_path, part.encode())
+    program(tmp_path, part.encode(), STACKS.removeprefix(part).encode())
     assert hooked.stacks(str(tmp_path), PID) == {"threads": hooked.read_stacks(part), "late": True}
 
 
@@ -649,6 +650,19 @@ def test_stacks_that_are_whole(last: str) -> None:
     """
     text = f'Current thread 0x01 (most recent call first):\n  File "/a.py", line 3 in f\n{last}\n'
     assert hooked.is_whole(text.encode()) and not hooked.is_whole(text[: text.index(last)].encode())
+
+
+AT_EXIT = """Current thread 0x01 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 327 in wait
+  File "/usr/lib/python3.11/site-packages/tracker/run.py", line 52 in finish
+"""
+
+
+def test_what_a_package_does_at_exit_is_whole(tmp_path: Path) -> None:
+    """Nothing of a program calls it: it is asked twice and says the same. Calls of which others came first are cut."""
+    program(tmp_path, AT_EXIT.encode(), AT_EXIT.encode(), AT_EXIT.encode(), AT_EXIT.replace("52", "53").encode())
+    assert hooked.stacks(str(tmp_path), PID) == {"threads": hooked.read_stacks(AT_EXIT)}
+    assert hooked.stacks(str(tmp_path), PID) == {"threads": hooked.read_stacks(AT_EXIT), "late": True}
 
 
 def slow_program(folder: Path, asks: int) -> list[str]:

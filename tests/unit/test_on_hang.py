@@ -22,7 +22,7 @@ from distui.runs.ending import ask_before_stop, ask_ranks, next_attempt
 from distui.runs.insight.asking.look import Look
 from distui.runs.insight.seen.answers import Frame, Process, Stack
 from distui.runs.insight.seen.ranks import RankSeen
-from distui.runs.lines.events import AttemptEnded, RanksAsked, StopAsked
+from distui.runs.lines.events import AttemptEnded, RanksAsked, RunStalled, StopAsked
 from distui.runs.lines.explanation import Explanation, Kind, RankPlace
 from distui.runs.state.reducer import RankState
 from distui.runs.verdict.evidence import End, Evidence, Line, Stop, TaskSeen
@@ -323,6 +323,25 @@ async def test_what_stops_no_run(
 
     ended = await cluster.run(cluster.plan(stall_after=0.05, **job), end())
     assert (ended.outcome, cluster.of(StopAsked)) == ("succeeded", [])
+
+
+@pytest.mark.parametrize("kind", ["unseen", "stall"])
+async def test_how_to_see_more_is_said_once_of_a_run_that_stands_still(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    """Of ranks of JAX or TensorFlow, say, which tell of no collective: nobody can be named by itself."""
+    asked = answering(monkeypatch, lambda: hanging(kind=kind))
+    monkeypatch.setattr(ask_ranks, "FIRST_PAUSE_S", 0.05)
+
+    async def end() -> None:
+        await until(lambda: len(asked) > 3 and cluster.of(RunStalled))
+        before = len(asked)
+        await until(lambda: len(asked) > before + 2)
+        for host in cluster.hosts:
+            host.containers[0].end(0)
+
+    await cluster.run(cluster.plan(stall_after=0.05), end())
+    assert cluster.said().count("shows what its ranks do") == (kind == "unseen")
 
 
 # a collective that times out

@@ -71,6 +71,7 @@ class AskTurns:
         self._unplaced = 0
         """Of how many ranks it was said that they hold the others up, but not where in the program they are."""
         self._waited = 0
+        self._pointed_at: float | None = None
 
     def due(self, now: float, *, silent: bool, overdue: float | None = None) -> bool:
         """Whether to ask now; `silent` tells whether a rank has said nothing for `stall_after`, `overdue` when the last
@@ -103,6 +104,11 @@ class AskTurns:
     def is_placed(self, unplaced: int) -> bool:
         """Whether that is to be said again, now that it is known of half of those or more. Of one that is once more."""
         return 2 * unplaced <= self._unplaced != 0
+
+    def points_on(self, stalled_since: float) -> bool:
+        """Whether it is to be said how to see more of a run that stands still since then: once of each standstill."""
+        before, self._pointed_at = self._pointed_at, stalled_since
+        return before != stalled_since
 
     def waits_for_places(self, now: float, unplaced: int) -> bool:
         """Whether a run that is to end for it is looked at once more, so that its failure has the place."""
@@ -183,9 +189,17 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     if _gist(before) != _gist(attempt.explanation) or placed:
         turns.reported(attempt.clock(), lacks)
         await _tell(attempt, WhyRecord(attempt.clock(), "run", found, seen.calls))
+    await _point_on(attempt, turns, seen.explanation)
     if _ends(attempt, found) and not turns.waits_for_places(attempt.clock(), lacks):
         attempt.tracker.held_up(attempt.run.mask.event(found), hung=True)
     await keep_late(attempt, seen)  # last: it takes a while, and others may look meanwhile
+
+
+async def _point_on(attempt: Attempt, turns: AskTurns, found: Explanation) -> None:
+    """Say how to see where ranks are that stand still and of which nobody is named: those of JAX and TensorFlow."""
+    stalled = attempt.state.stalled
+    if stalled is not None and found.kind == "unseen" and turns.points_on(stalled.since):
+        await attempt.notice("info", f"`distui why {attempt.plan.run_id}` shows what its ranks do")
 
 
 def _is_ending(attempt: Attempt, seen: Look) -> bool:
