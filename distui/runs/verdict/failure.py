@@ -14,6 +14,7 @@ from distui.runs.verdict.evidence import Evidence
 from distui.runs.verdict.first import First, named
 from distui.runs.verdict.lines.diagnose import cause_of_exit, exit_words
 from distui.runs.verdict.lines.rules.cause import CRASH_HINT, IN_VAIN, OTHERS, Cause
+from distui.runs.verdict.lines.rules.mpi import UNSTARTED
 
 START_CODES = (125, 126, 127)
 STARTS = 5.0
@@ -61,14 +62,16 @@ def how_it_ended(part: Part) -> str:
         return f"{_how_reported(part)}, and had not ended when stopped by torchrun (exit {part.code})"
     if part.outlived and part.code in STOP_CODES and part.words is not None and not part.oom:
         return f"{_how_reported(part)}, and had not ended when stopped (exit {part.code})"
-    engine = "" if _by_its_own_status(part) else part.task.engine
+    engine = "" if by_its_own_status(part) else part.task.engine
     return exit_words(part.code, oom=part.oom, error=part.error, engine=engine)
 
 
-def _by_its_own_status(part: Part) -> bool:
+def by_its_own_status(part: Part) -> bool:
     """Whether it ended by one of the statuses that engines and shells keep for commands that can't be started, though
-    it had run for a while, and said nothing of that.
+    it had run for a while, and said nothing of that. Or by mpirun's number for that, which is no signal's.
     """
+    if part.words is not None and part.words.cause == UNSTARTED:
+        return True
     end = part.task.end
     if part.code not in START_CODES or part.error or end is None or end.at is None or end.started_at is None:
         return False
@@ -103,7 +106,7 @@ def cause_of_part(part: Part) -> Cause | None:
         return said
     if (part.outlived and not _crashed(part)) or _ended_itself(part):
         return said
-    return (None if _by_its_own_status(part) else cause_of_exit(part.code, error=part.error)) or said
+    return (None if by_its_own_status(part) else cause_of_exit(part.code, error=part.error)) or said
 
 
 def _crashed(part: Part) -> bool:

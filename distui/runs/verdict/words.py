@@ -5,7 +5,7 @@ from __future__ import annotations
 from distui.runs.lines.events import RankPhase
 from distui.runs.verdict.ends.parts import Part
 from distui.runs.verdict.evidence import Evidence, Stop
-from distui.runs.verdict.failure import how_it_ended
+from distui.runs.verdict.failure import by_its_own_status, how_it_ended
 from distui.runs.verdict.lines.diagnose import exit_words
 from distui.runs.verdict.outcome import RankEnd, Relation
 
@@ -67,4 +67,5 @@ def _state(part: Part, relation: Relation) -> RankPhase:
         return "never_started"
     if end.state == "removed" and part.code is None:
         return "removed"
-    return "killed" if part.code is not None and part.code > 128 else "exited"
+    by_signal = part.code is not None and part.code > 128 and not by_its_own_status(part)
+    return "killed" if by_signal else "exited"

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 
 from distui.regex import regex
-from distui.runs.verdict.lines.rules import devices, peers, programs, resources
+from distui.runs.verdict.lines.rules import devices, mpi, peers, programs, resources
 from distui.runs.verdict.lines.rules.cause import Cause
 
 RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
     (regex(pattern, re.IGNORECASE), cause)
-    for pattern, cause in (*resources.RULES, *devices.RULES, *programs.RULES, *peers.RULES)
+    for pattern, cause in (*mpi.RULES, *resources.RULES, *devices.RULES, *programs.RULES, *peers.RULES)
 )
 
 NETWORK = frozenset(cause.text for _, cause in RULES if cause.network)

@@ -43,7 +43,7 @@ def exit_words(code: int | None, *, oom: bool = False, error: str = "", engine: 
         return f"out of memory: the kernel killed it (exit {code})"
     if code is None:
         return error or "ended without an exit status"
-    if not engine and code < 128:
+    if not engine:
         return f"exit {code}{_because(error)}"
     if code == 125 and engine != "process":
         return f"{engine} could not start it (exit 125){_because(error)}"
