@@ -57,8 +57,6 @@ _HEAD = regex(
 _NATIVE = regex(
     r"Segmentation fault|Bus error|Illegal instruction|core dumped|^Killed$|^Aborted|\[FATAL tini"
     r"|: (?:command )?not found$|can't open file '|cannot (?:create|open) |Permission denied$|error: unrecognized"
-    r"|^(?:mpirun|mpiexec|prterun) was unable to |^There are not enough slots available in|reliably start one or more daemons"
-    r"|^A daemon failed to report back after|^At least one pair of MPI processes"
     r"|mpirun noticed that|srun: error|Check failed:|^panic:|: F (?:tensorflow|external)/|: Assertion `.{0,999}' failed"
     r"|^\*\*\* SIG[A-Z]{2,6} \(@"  # glog
     r"|^Abort\(\d+\) on node|\bFatal error in (?:internal_|P?MPI_)|^MPI_ABORT was invoked|^=+ +BAD TERMINATION"

@@ -9,7 +9,7 @@ from distui.runs.verdict.lines.rules.cause import Cause
 
 UNSTARTED = Cause(
     "mpirun could not start the program on one of its hosts",
-    "the last lines name the host and what is missing there; the program and `-wdir` have to be at the same path on all",
+    "the last lines name the host and what is missing there; program and `-wdir` have the same path on all hosts",
 )
 """Open MPI then ends with an error number of its own (132, 134, 135), which looks like a signal's status."""
 
@@ -26,7 +26,7 @@ RULES: tuple[tuple[str, Cause], ...] = (
         "^ORTE was unable to reliably start one or more daemons|^A daemon failed to report back after being spawned",
         Cause(
             "mpirun could not log in to another host by ssh, or start its daemon there",
-            "ssh from the first host to the others has to work without a question, and Open MPI be at the same path on all",
+            "ssh from the first host to the others has to work without a question; Open MPI has the same path on all",
         ),
     ),
     (
