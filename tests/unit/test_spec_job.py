@@ -342,6 +342,36 @@ def test_a_job_needs_something_to_run() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ("env: {A: “x y”}", "1:10 env.A"),
+        ("command: [python3, ‘t.py’]", "1:20 command[1]"),
+        ("command: „python3 t.py“", "1:10 command"),
+        ("workdir: ”/w”", "1:10 workdir"),
+    ],
+)
+def test_quotes_of_a_word_processor_are_said(body: str, where: str) -> None:
+    """They would be part of the value, which a program can't open, and look right."""
+    (message,) = messages(body)
+    assert message.startswith(f"{where}: ") and "are quotes of a word processor" in message
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        ("'“x”'", "“x”"),
+        ('"“x”"', "“x”"),
+        ("say “x” now", "say “x” now"),
+        ("“x” now", "“x” now"),
+        ("|-\n    “x”", "“x”"),
+    ],
+)
+def test_such_quotes_stay_where_they_are_meant(body: str, value: str) -> None:
+    """In quotes of YAML, in a block, and around a part of a text."""
+    assert job(f"env:\n  A: {body}\n").env == {"A": value}
+
+
 def test_variables_come_from_the_caller() -> None:
     """Compose's rules; what is meant for the host's shell stays."""
     found = job(

@@ -55,6 +55,9 @@ class Leaf:
         if not isinstance(node, Scalar) or node.value is None:
             problems.add(node, at, f"expected {self.expected}{_instead(node)}")
             return MISSING
+        if not node.text.isascii() and (words := _quotes(node)):
+            problems.add(node, at, words)
+            return MISSING
         try:
             return self.take(node)
         except Wrong as wrong:
@@ -334,6 +337,13 @@ def _braces(node: Table) -> str:
     quoted = f"{{{name}}}"
     here = node.source.line(node.line)[node.column - 1 :]
     return f': quote it, "{printable(quoted)}"' if name and here.startswith(quoted) else ""
+
+
+def _quotes(node: Scalar) -> str:
+    """For “text”, whose quotes are none in YAML, what to write; not where it is in quotes that are."""
+    from distui.spec.yaml.slips import curly  # as below
+
+    return curly(node.text, node.source.line(node.line)[node.column - 1 :])
 
 
 def _colon(node: Node) -> str:

@@ -8,6 +8,18 @@ _NO_BLANK = regex(r"[\w.-]+:[^\s:/]")
 _LIKE_A_BLANK = regex("[\u00a0\u1680\u2000-\u200b\u202f\u205f\u2060\u3000]")
 """From web pages and word processors."""
 
+_CURLY = "“”„‟‘’‚‛"
+"""Quotes of word processors and chats."""
+
+
+def curly(text: str, written: str) -> str:
+    """What to say of a text that stands in such quotes, where it begins with one as it is `written`; else nothing."""
+    if text.isascii() or len(text) < 2 or not (text[0] in _CURLY and text[-1] in _CURLY and written[:1] == text[0]):
+        return ""
+    return (
+        f'{text[0]} and {text[-1]} are quotes of a word processor, and part of the value here: write " in their place'
+    )
+
 
 def like_a_blank(text: str) -> int:
     """The column, from 1, of the first sign that looks like a blank, or like nothing, and is none in YAML; else 0."""
