@@ -10,6 +10,7 @@ import os
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -143,19 +144,24 @@ async def test_a_failure_is_said_once_in_the_same_words() -> None:
     assert pipe.text() == ""
 
 
-async def test_a_reader_that_leaves_is_reported_once_and_ends_nothing() -> None:
-    """After `| head` has left, feeding goes on in silence, and stderr says where the logs are."""
+@pytest.mark.parametrize(
+    ("kept", "where"), [("/runs/x", "its logs are in /runs/x\n"), ("", "`distui logs llm-7f3` prints its logs\n")]
+)
+async def test_a_reader_that_leaves_is_reported_once_and_ends_nothing(kept: str, where: str) -> None:
+    """After `| head` has left, feeding goes on in silence, and stderr says where the logs are: `attach --view` keeps
+    none.
+    """
     pipe = Pipe()
     os.close(pipe.read_fd)
     printer = HeadlessPrinter(pipe.console, pipe.outlet, LogView())
-    state = fold(OPENED)
+    state = fold(replace(OPENED, log_dir=kept))
     for _ in range(3):
         await printer.feed((lines(13, "x"),), state)
         await pipe.outlet.drain(5)
     os.close(pipe.write_fd)
 
     assert pipe.outlet.error is not None
-    assert pipe.err.getvalue().count("the run is still running, its logs are in /runs/x") == 1
+    assert pipe.err.getvalue().count(f"the run is still running, {where}") == 1
 
 
 async def test_a_paused_reader_does_not_block_the_loop() -> None:

@@ -172,18 +172,19 @@ class HeadlessPrinter:
 
     async def _write(self, data: bytes, state: RunState) -> None:
         await self._outlet.write(data)
-        self._tell_closed(f"the run is still running, its logs are in {state.log_dir}")
+        self._tell_closed("the run is still running, ", state)
 
-    def _tell_closed(self, where: str) -> None:
+    def _tell_closed(self, what: str, state: RunState) -> None:
+        where = f"its logs are in {state.log_dir}" if state.log_dir else f"`distui logs {state.run}` prints its logs"
         if self._outlet.error is not None and not self._reported_closed:
             self._reported_closed = True
-            self._console.warn(f"distui: stdout: {self._outlet.error.strerror or 'closed'}; {where}", "yellow")
+            self._console.warn(f"distui: stdout: {self._outlet.error.strerror or 'closed'}; {what}{where}", "yellow")
 
     async def finish(self, ended: RunEnded, state: RunState) -> None:
         """See Sink."""
         await self._outlet.drain()
         if self._outlet.lost is not None:
-            self._tell_closed(f"its logs are in {state.log_dir}")
+            self._tell_closed("", state)
         for text, style in words.report(ended, state):
             if ended.exit or ended.warnings or not self._console.quiet:
                 self._console.warn(text, style)
