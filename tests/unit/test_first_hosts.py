@@ -147,6 +147,11 @@ def test_a_file_that_can_t_be_read_is_said_and_the_others_count(home: Path) -> N
         ("fd00::7", [("ip-fd00--7", {"addr": "fd00::7"})]),
         ("me@[fd00::7]:2222 h2", [("ip-fd00--7", {"addr": "fd00::7", "user": "me", "port": 2222}), ("h2", {})]),
         ("[fe80::1%eth0]", [("ip-fe80--1-eth0", {"addr": "fe80::1%eth0"})]),
+        (
+            "[fd00::7]:22, fd00::8",
+            [("ip-fd00--7", {"addr": "fd00::7", "port": 22}), ("ip-fd00--8", {"addr": "fd00::8"})],
+        ),
+        ("n[1, 2],fd00::7", [("n1", {}), ("n2", {}), ("ip-fd00--7", {"addr": "fd00::7"})]),
     ],
 )
 def test_hosts_may_be_typed(typed: str, expected: Any) -> None:

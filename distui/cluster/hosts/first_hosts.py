@@ -17,6 +17,7 @@ from distui.frozen import frozen
 from distui.regex import regex
 from distui.spec.hosts.address import six_login
 from distui.spec.hosts.inventory import Host
+from distui.spec.hosts.names import split
 from distui.spec.imports import import_hosts
 from distui.spec.imports.import_hosts import Form
 from distui.spec.imports.imported import Imported, ImportedHost, Setting, setting
@@ -87,7 +88,7 @@ class FirstHosts:
         """The same and what somebody typed: `node[01-04]`, `h1 h2`, `ubuntu@10.0.0.7:2222`, `fd00::7`, which is given a
         name. Raises UsageError.
         """
-        words = _APART.sub("", text).split()
+        words = [one for word in _APART.sub("", text).split() for one in _one_by_one(word)]
         if len(words) > 1:
             found, typed = self, tuple[str, ...]()
             for word in reversed(words):  # what was typed last comes first
@@ -225,3 +226,9 @@ async def _ask(host: ImportedHost) -> Answer:
     if took is None:
         return Answer("through", f"only through {through}: not tried, it would log in there")
     return Answer("yes", f"answers in {took:.0f} ms")
+
+
+def _one_by_one(word: str) -> Sequence[str]:
+    """What commas part, where an IPv6 address is among it: names and ranges are read together."""
+    parts = split(word)
+    return parts if any(map(six_login, parts)) else (word,)
