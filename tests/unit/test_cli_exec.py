@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,7 @@ from distui.cli.runs import execs
 from distui.cli.runs.execs import END, VARIABLE
 from distui.cluster.attach import places
 from distui.cluster.attach.places import RunLocation
+from distui.cluster.backend import backend_hosts
 from distui.cluster.backend.backend_hosts import ssh_login
 from distui.cluster.hosts.selection import host_named
 from distui.errors import ContactLost, DistuiError, NotFound, UsageError
@@ -122,6 +124,18 @@ def test_ssh_gets_what_hosts_yaml_adds() -> None:
     assert ssh_login(host, tty=True) == ("ssh", *options)
     assert ssh_login(host, ("ls", "a b"), tty=True) == ("ssh", "-t", *options, "ls 'a b'")
     assert ssh_login(host, ("ls", "a b"), tty=False) == ("ssh", *options, "ls 'a b'")
+
+
+def test_ssh_reads_the_config_that_distui_reads(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenSSH takes the home of the login, whatever HOME says: it is named the file, where that is another."""
+    assert ssh_login(Host("gw1")) == ("ssh", "--", "gw1"), "there is none"
+    config = home / ".ssh" / "config"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text("Host gw1\n  HostName 10.0.0.1\n")
+    assert ssh_login(Host("gw1")) == ("ssh", "-F", str(config), "--", "gw1")
+    own = SimpleNamespace(pw_dir=str(home))
+    monkeypatch.setattr(backend_hosts.pwd, "getpwuid", lambda _: own)
+    assert ssh_login(Host("gw1")) == ("ssh", "--", "gw1")
 
 
 def test_an_unknown_host_has_a_neighbour() -> None:

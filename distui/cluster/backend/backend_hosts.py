@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import pwd
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from pathlib import Path
 
 from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings
-from distui.errors import HostError
+from distui.errors import HostError, UsageError
 from distui.facts.host import GpuProcess
 from distui.facts.probe import probe_processes
+from distui.homes import home
 from distui.monitor.containers import HostContainer, follow_log, last_line, list_containers, log_argv, shell_argv
 from distui.monitor.processes import Outcome, SeenProcess, look, signal
 from distui.runs.hosts.discover import FoundTask
@@ -32,7 +36,8 @@ def ssh_login(host: Host, command: tuple[str, ...] = (), *, tty: bool = True) ->
     """OpenSSH, which knows the user's own config; hosts.yaml fills what that leaves open. A command gets a terminal
     unless there is none to pass on.
     """
-    options: list[str] = ["-t"] if command and tty else []
+    options = ["-t"] if command and tty else []
+    options += _config_of_home()
     if host.port:
         options += ["-p", str(host.port)]
     if host.user:
@@ -40,6 +45,17 @@ def ssh_login(host: Host, command: tuple[str, ...] = (), *, tty: bool = True) ->
     if host.addr:
         options += ["-o", f"HostName={host.addr}"]
     return ("ssh", *options, "--", host.name, *((shlex.join(command),) if command else ()))
+
+
+def _config_of_home() -> list[str]:
+    """The config that distui reads, where OpenSSH would look for another: it asks who the login is, and not HOME."""
+    try:
+        config, login = home() / ".ssh" / "config", Path(pwd.getpwuid(os.getuid()).pw_dir) / ".ssh"
+        if not config.is_file() or (login.exists() and login.samefile(config.parent)):
+            return []
+    except (KeyError, OSError, UsageError):  # no such login, no home, or none that may be looked into
+        return []
+    return ["-F", str(config)]
 
 
 class HostBackend(ABC):
