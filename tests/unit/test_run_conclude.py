@@ -870,6 +870,21 @@ async def test_a_verdict_is_written_whole_or_not_at_all_and_once(tmp_path: Path)
     assert not (await record(here, "h1", str(folder), "beef-2", "aa", b"{3}\n")).ours
 
 
+async def test_who_can_not_record_the_end_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """Where the disks of all hosts are full, two readers at the run's end waited for each other: both have read all."""
+    folder = tmp_path / "r"
+    await take(here, "h1", str(folder), Claim("ann@desk", 0.0, "beef-1"))
+
+    async def full(argv: Sequence[str], data: bytes) -> Completed:
+        return await here(("sh", "-c", "ulimit -f 0; trap '' XFSZ; exec \"$@\"", "sh", *argv), data)
+
+    await visit(here, "h1", str(folder), "beef-1", "aa", "mark")
+    assert (await visit(here, "h1", str(folder), "beef-1", "bb", "mark")).others == 1
+    with pytest.raises(HostCommandError):
+        await record(full, "h1", str(folder), "beef-1", "aa", b"{1}\n")
+    assert (await visit(here, "h1", str(folder), "beef-1", "bb")).others == 0
+
+
 async def test_word_of_unread_logs_is_for_others_and_stays(tmp_path: Path) -> None:
     """Each reader's own; what is no task in such a file counts for nothing."""
     folder = tmp_path / "r"

@@ -62,7 +62,7 @@ case $act in
   record)
     own=$d/.verdict-$me
     rm -f -- "$own"
-    if ! cat >"$own" || [ "$(wc -c <"$own")" -ne "$1" ]; then rm -f -- "$own"; exit 5; fi
+    if ! cat >"$own" || [ "$(wc -c <"$own")" -ne "$1" ]; then rm -f -- "$own" "$d/reader-$me"; exit 5; fi
     ln -- "$own" "$d/verdict" 2>/dev/null
     rm -f -- "$own" "$d/reader-$me"
     sync "$d/verdict" "$d" 2>/dev/null || sync ;;
