@@ -7,6 +7,8 @@ from distui.regex import regex
 _NO_BLANK = regex(r"[\w.-]+:[^\s:/]")
 _LIKE_A_BLANK = regex("[\u00a0\u1680\u2000-\u200b\u202f\u205f\u2060\u3000]")
 """From web pages and word processors."""
+_TEXT = regex(r'"(?:\\.|[^"\\])*"' + r"|'[^']*'|(?<!\S)#.*")
+"""In quotes, or a comment: where any sign may stand."""
 
 _CURLY = "“”„‟‘’‚‛"
 """Quotes of word processors and chats."""
@@ -25,6 +27,11 @@ def like_a_blank(text: str) -> int:
     """The column, from 1, of the first sign that looks like a blank, or like nothing, and is none in YAML; else 0."""
     found = None if text.isascii() else _LIKE_A_BLANK.search(text)
     return found.start() + 1 if found else 0
+
+
+def like_a_blank_in(line: str) -> int:
+    """The same of a line of YAML, but for what stands in quotes or a comment."""
+    return 0 if line.isascii() else like_a_blank(_TEXT.sub(lambda found: "x" * len(found[0]), line))
 
 
 def no_blank(sign: str) -> str:

@@ -12,7 +12,7 @@ import yaml
 
 from distui.regex import regex
 from distui.spec.yaml.nodes import Source
-from distui.spec.yaml.slips import colon_hint, like_a_blank, no_blank
+from distui.spec.yaml.slips import colon_hint, like_a_blank_in, no_blank
 
 Place = tuple[int, int]
 """Line and column, from 1."""
@@ -56,7 +56,7 @@ def explain(error: yaml.MarkedYAMLError, source: Source, opened: Place | None = 
     mark = error.problem_mark or error.context_mark
     at = (mark.line + 1, mark.column + 1) if mark else (0, 0)
     for line, _ in (at, _context_place(error) or at):
-        if column := like_a_blank(source.line(line)):
+        if column := like_a_blank_in(source.line(line)):
             return line, column, no_blank(source.line(line)[column - 1])
     problem = error.problem or "not valid YAML"
     if (before := _context_place(error)) and (words := _never_ended(problem, error.context or "", source, before)):
