@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from distui.errors import Problem, SpecError
 from distui.spec.hosts.read_inventory import load_inventory, read_inventory
 from distui.spec.job.read_job import load_job, read_job
 from distui.spec.yaml.problems import render
+from distui.spec.yaml.slips import like_a_blank_in
 
 DATA = Path(__file__).parent / "data"
 JOB = "version: 1\nname: j\nhosts: n1\nimage: i\ncommand: [a]\n"
@@ -161,3 +163,11 @@ def test_problems_as_json_have_the_same_words(cli: Any) -> None:
     (problem,) = value["problems"]
     assert (problem["path"], problem["line"], problem["column"], problem["key"]) == ("f.yaml", 6, 10, "backend")
     assert "did you mean 'nccl'?" in problem["message"]
+
+
+@pytest.mark.parametrize("text", ['"\\', '\\"', "'", 'a"', "#a", " \"'#"])
+def test_a_long_line_is_looked_through_once(text: str) -> None:
+    """For a sign that looks like a blank; quotes that are never closed took minutes."""
+    begun = time.process_time()
+    like_a_blank_in(text * 50_000 + "\u00a0")
+    assert time.process_time() - begun < 5

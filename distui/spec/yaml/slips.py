@@ -7,8 +7,8 @@ from distui.regex import regex
 _NO_BLANK = regex(r"[\w.-]+:[^\s:/]")
 _LIKE_A_BLANK = regex("[\u00a0\u1680\u2000-\u200b\u202f\u205f\u2060\u3000]")
 """From web pages and word processors."""
-_TEXT = regex(r'"(?:\\.|[^"\\])*"' + r"|'[^']*'|(?<!\S)#.*")
-"""In quotes, or a comment: where any sign may stand."""
+_TEXT = regex(r'"(?:\\.|[^"\\])*"?' + r"|'[^']*'|(?<!\S)#.*")
+"""In quotes, or a comment: where any sign may stand. Read once: a quote that is never closed ends with its line."""
 
 _CURLY = "“”„‟‘’‚‛"
 """Quotes of word processors and chats."""
