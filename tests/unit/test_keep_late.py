@@ -195,7 +195,7 @@ async def test_lateness_is_kept_after_all_is_reported(monkeypatch: pytest.Monkey
     monkeypatch.setattr(ask_ranks, "keep_late", keep)
     attempt = SimpleNamespace(
         explanation=Explanation("hang", "x", "certain", ()), ras=(), clock=lambda: NOW,
-        plan=SimpleNamespace(stall_after=10.0, on_hang="tell", on_fail="stop"),
+        state=SimpleNamespace(stalled=None), plan=SimpleNamespace(stall_after=10.0, on_hang="tell", on_fail="stop"),
         tracker=SimpleNamespace(stop_began=None, failed=False, lost_hosts=()),
     )  # fmt: skip
     await ask_ranks.tell_why(cast(Attempt, attempt), ask_ranks.AskTurns(NOW, 10.0, insight=True))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +21,23 @@ from distui.plan.model import NoPlan, RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.control.controller import RunController
-from distui.runs.ending import conclude, next_attempt
+from distui.runs.ending import ask_ranks, conclude, next_attempt
 from distui.runs.hosts.readers import reader_id
-from distui.runs.lines.events import AttemptEnded, Event, LogLines, Notice, PhaseBegun, RankChanged, RunEnded, RunOpened
+from distui.runs.insight.seen.answers import Collective, Group, Process
+from distui.runs.insight.seen.ranks import RankSeen
+from distui.runs.lines.events import (
+    AttemptEnded,
+    Event,
+    LogLines,
+    Notice,
+    PhaseBegun,
+    RankChanged,
+    RankSilent,
+    RanksMoved,
+    RunEnded,
+    RunOpened,
+    RunStalled,
+)
 from distui.runs.store.runs import StoredRun
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
@@ -302,3 +318,38 @@ async def test_no_attempt_is_waited_for_that_nobody_is_left_to_begin(
     words = "only the distui that started the run begins the next attempt, and that one follows it no more"
     assert f"attempt 1 of 2 failed; {words}" in notices(events)
     assert not any(isinstance(event, AttemptEnded) for event in events)
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_who_looks_on_from_elsewhere_sees_ranks_go_on_that_say_nothing(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, goes_on: bool
+) -> None:
+    """They begin collectives, as the run's owner knows: neither they nor it are said to stand still."""
+    owner, events = cluster.controller(plan_for(*cluster.names, launch="beef", stall_after=3.0)), list[Event]()
+
+    async def ask_hosts(*_: Any, **__: Any) -> dict[str, Any]:
+        return {}
+
+    def ranks_of(*_: Any) -> list[RankSeen]:
+        now = time.time()
+        newest = Collective(7, "gloo:all_reduce", "10", "Float", int(now * 1e9), over=True)
+        process = Process(7, 1, "python", "R", 1.0, groups={"0": Group("0", "default_pg", (newest,), 7)})
+        return [RankSeen(rank, f"h{rank + 1}", process, at=now) for rank in (0, 1) if goes_on]
+
+    monkeypatch.setattr(ask_ranks, "ask_hosts", ask_hosts)
+    monkeypatch.setattr(ask_ranks, "ranks_of", ranks_of)
+
+    async def followed() -> None:
+        await until(lambda: owner.state.phase == "follow")
+        reader = await from_elsewhere(cluster, tmp_path / "elsewhere", looks=True)
+        reading = asyncio.create_task(read(reader, events))
+        wanted = RanksMoved if goes_on else RankSilent
+        await until(lambda: any(isinstance(event, wanted) for event in events))
+        await asyncio.sleep(1.5)
+        for host in cluster.hosts:
+            host.containers[0].end(0)
+        await reading
+
+    await cluster.drive(owner, followed())
+    said = any(isinstance(event, RankSilent | RunStalled) for event in events)
+    assert said is not goes_on

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from distui.errors import DistuiError, ExitCode
+from distui.plan.model import RunPlan
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.limits import passed
 from distui.runs.ending.ask_before_stop import BeforeStop
-from distui.runs.ending.ask_ranks import AskTurns, any_silent, tell_going_on, tell_why
+from distui.runs.ending.ask_ranks import AskTurns, any_silent, see_moved, tell_going_on, tell_why
 from distui.runs.ending.circumstances import Turns, tell_network
 from distui.runs.ending.moved import overdue
 from distui.runs.follow.followed import Lost
@@ -65,7 +66,7 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
     """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
     tracker, requests, begun = attempt.tracker, attempt.run.requests, attempt.stops_before
     turns, before = Turns(), BeforeStop()
-    asking = AskTurns(attempt.clock(), attempt.plan.stall_after, insight=any(t.insight for t in attempt.plan.tasks))
+    asking = AskTurns(attempt.clock(), attempt.plan.stall_after, insight=_may_answer(attempt.plan))
     while not (tracker.settled or attempt.watch.broken or requests.detach):
         if tracker.lost_longer_than(_timeout(attempt)) and not _others_end(attempt):
             for host in tracker.lost_hosts:
@@ -88,7 +89,10 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
             for silence in attempt.silences.news(attempt.state, attempt.clock()):
                 await attempt.emit(silence)
             await _tell_steps(attempt, asking)
-            if attempt.run.views:  # its owner asks hosts and ranks
+            if attempt.run.views:  # its owner asks hosts and ranks, and tells us nothing
+                late = overdue(attempt, attempt.clock())
+                if late is not None and asking.due(attempt.clock(), silent=False, overdue=late):
+                    stops.append(asyncio.create_task(see_moved(attempt)))
                 continue
             if turns.due(attempt.clock(), quiet=any(rank.quiet for rank in attempt.state.ranks.values())):
                 stops.append(asyncio.create_task(tell_network(attempt)))
@@ -99,6 +103,11 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
     await attempt.watch.left()
     if (steps := attempt.steps.news(attempt.tracker.tracks.values(), attempt.clock(), last=True)) is not None:
         await attempt.emit(steps)
+
+
+def _may_answer(plan: RunPlan) -> bool:
+    """Whether ranks may tell where they are in their collectives; labels, of which a plan was made, don't say it."""
+    return any(task.insight or not task.start for task in plan.tasks)
 
 
 async def _tell_steps(attempt: Attempt, asking: AskTurns) -> None:

@@ -13,12 +13,13 @@ from dataclasses import replace
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.ending.keep_late import keep_late
 from distui.runs.ending.moved import tell_moved
+from distui.runs.insight.asking.ask import ask_hosts
 from distui.runs.insight.asking.closer import look_and_watch
 from distui.runs.insight.asking.look import PATIENCE_S, Asked, Look, look
 from distui.runs.insight.asking.watching import SECONDS
 from distui.runs.insight.hang.places import unplaced
 from distui.runs.insight.seen.helpers import BUSY
-from distui.runs.insight.seen.ranks import TaskRanks
+from distui.runs.insight.seen.ranks import TaskRanks, ranks_of
 from distui.runs.insight.seen.sick import gpus_of
 from distui.runs.lines.events import RanksAsked
 from distui.runs.lines.explanation import HANGS, STANDS, Explanation
@@ -200,6 +201,13 @@ async def _point_on(attempt: Attempt, turns: AskTurns, found: Explanation) -> No
     stalled = attempt.state.stalled
     if stalled is not None and found.kind == "unseen" and turns.points_on(stalled.since):
         await attempt.notice("info", f"`distui why {attempt.plan.run_id}` shows what its ranks do")
+
+
+async def see_moved(attempt: Attempt) -> None:
+    """For who only looks on: whether ranks go on that say nothing. They are asked for their positions, and no more."""
+    asked = _asked(attempt)
+    answers = asked.silent | await ask_hosts(asked.hosts, asked.ids)
+    await tell_moved(attempt, ranks_of(asked.tasks, answers, asked.ended))
 
 
 def _is_ending(attempt: Attempt, seen: Look) -> bool:
