@@ -232,6 +232,12 @@ def warn_job(job: Job, places: Sequence[HostPlacement], backend: Backend) -> lis
             "backend mpi: an MPI library takes its ranks from mpirun, and here none starts it; each task would "
             "be rank 0 of 1 (take `launcher: command` with mpirun, or backend gloo or nccl)"
         )
+    if job.launcher == "command" and len(places) > 1 and torchrun.guesses_its_store(job.command):
+        warnings.append(
+            "rdzv_backend c10d: torch compares host names to find out which host holds the rendezvous, and where none "
+            "finds its own all wait (take `launcher: torchrun` with `torchrun: {rdzv: c10d}`, or, where command is a "
+            "text, add --rdzv-conf is_host=$((! {node_rank})))"
+        )
     if job.docker_args:
         warnings.append(f"docker_args go to the engine as they are: {' '.join(job.docker_args)}")
     if "--rm" in job.docker_args:

@@ -555,6 +555,21 @@ async def test_a_death_that_is_told_of_a_container_that_lives(docker: Docker) ->
     assert [e.code for e in taken.events if isinstance(e, Exited)] == [4]
 
 
+async def test_several_processes_that_memory_lacks_for_are_one_warning(docker: Docker) -> None:
+    """Docker reports each loader's worker that the kernel kills, and some twice."""
+    killed = {"Action": "oom", "Actor": {"ID": "c1"}}
+    other = {"Action": "kill", "Actor": {"ID": "c1"}}
+    docker.first_events = b"".join(json.dumps(event).encode() + b"\n" for event in [killed] * 5 + [other])
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        await taken.until(lambda: "Note" in taken.names())
+        docker.end(1)
+        await follower.drained()
+    assert [e.text for e in taken.events if isinstance(e, Note)] == [
+        "the kernel killed a process of it for lack of memory"
+    ]
+
+
 @pytest.mark.parametrize(("ref", "known"), [("c1", True), ("c2", False)])
 async def test_a_signal_that_is_told_as_it_is_sent(docker: Docker, ref: str, known: bool) -> None:
     """Of this container alone, behind a line that is no event."""

@@ -699,6 +699,22 @@ def test_ranks_of_one_host_without_its_network_are_warned_of(ranks: int, network
     assert any(w.startswith("network bridge: MASTER_ADDR and the interface") for w in made.warnings) is warned
 
 
+@pytest.mark.parametrize(
+    ("command", "launcher", "warned"),
+    [
+        (("torchrun", "--rdzv-backend=c10d", "train.py"), "command", True),
+        (("accelerate", "launch", "--rdzv_backend", "c10d", "train.py"), "command", True),
+        ("torchrun --rdzv_backend c10d --rdzv_conf is_host=$((! {node_rank})) train.py", "command", False),
+        (("torchrun", "--rdzv-backend=static", "train.py"), "command", False),
+        (("torchrun", "train.py", "--rdzv-backend=c10d"), "torchrun", False),
+    ],
+)
+def test_a_rendezvous_that_no_host_may_hold_is_warned_of(command: Any, launcher: Any, warned: bool) -> None:
+    """torch's own guess compares host names with the address that the job gives, and none may be the same."""
+    job = dataclasses.replace(JOB, command=command, launcher=launcher)
+    assert any("rdzv_backend c10d" in warning for warning in good(job).warnings) is warned
+
+
 @pytest.mark.parametrize(("launcher", "warned"), [("env", True), ("command", False)])
 def test_mpi_without_mpirun_is_warned_of(launcher: Any, warned: bool) -> None:
     """Each task would be rank 0 of 1."""

@@ -11,6 +11,7 @@ from distui.runs.verdict.lines.diagnose import cause_of, cause_of_exit, exit_wor
     [
         (3, False, "exit 3"),
         (137, True, "out of memory: the kernel killed it (exit 137)"),
+        (1, True, "out of memory: the kernel killed a process of it (exit 1)"),
         (0, True, "out of memory: the kernel killed a process of it, which ended with exit 0 all the same"),
         (137, False, "killed by SIGKILL, exit 137"),
         (139, False, "killed by SIGSEGV (segmentation fault), exit 139"),

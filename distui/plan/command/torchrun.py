@@ -22,6 +22,7 @@ PREFIX_TEMPLATE = "[distui rank ${rank}/${local_rank}]:"
 
 _PREFIX = regex(rb"\[distui rank (\d{1,9})(?:/(\d{1,9}))?\]:")
 _OLD_PREFIX = regex(rb"\[default(\d{1,9})\]:")
+_C10D = regex(r"--rdzv[-_]backend[= ] *c10d\b")
 _PYTHON = regex(r"(.*/)?python[0-9.]*")
 
 
@@ -68,6 +69,12 @@ def warnings(job: Job, nodes: int) -> list[str]:
         if not settings.max_restarts:
             found.append("when a node is lost the others' ranks fail and are started again: that needs max_restarts")
     return found
+
+
+def guesses_its_store(command: tuple[str, ...] | str) -> bool:
+    """Whether nodes that a job starts itself leave it to torch to find out which of them holds the rendezvous."""
+    words = command if isinstance(command, str) else " ".join(command)
+    return bool(_C10D.search(words)) and "is_host" not in words
 
 
 def argv(

@@ -40,6 +40,9 @@ KILL_TOLD = 0.2
 ASK_SIGNAL = 5.0
 """Seconds to wait for what it tells."""
 
+SHORT_EVERY = 600.0
+"""Seconds for which it is not said again that memory was lacking: several processes may be killed, one by one."""
+
 SAID = 300
 """Letters of what the engine says that are told: an answer may have megabytes."""
 
@@ -73,6 +76,8 @@ class ContainerReader:
         self._to_end = False
         """Whether it was just followed to the end of the stream: hardly anything is left to be read."""
         self._said: set[str] = set()
+        self._short_at = -SHORT_EVERY
+        """When it was said last that the kernel killed something of it, by the loop's clock."""
         self._empty = 0
         """Reads in a row without anything of what was read before."""
         self._stuck = 0
@@ -364,6 +369,13 @@ class ContainerReader:
         """Which lines are missing when no more can be read, in words."""
         since = self.cursor.point.top.stamp.decode()
         return f"what it printed after {since} may be missing here" if since else "what it printed may be missing here"
+
+    async def short_of_memory(self) -> None:
+        """The engine reported that the kernel killed a process of it for lack of memory."""
+        now = asyncio.get_running_loop().time()
+        if now - self._short_at >= SHORT_EVERY:
+            self._short_at = now
+            await self._emit(Note("the kernel killed a process of it for lack of memory", self.task))
 
     async def _say_unanswered(self, why: str) -> None:
         """Say once that the engine hangs over this container, and since when: the run waits for it meanwhile."""

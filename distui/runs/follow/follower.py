@@ -360,7 +360,7 @@ class HostFollower:
                 reader.signals.append(sent(event))
                 continue
             if event.get("Action") == "oom":
-                await self._emit(Note("the kernel killed a process of it for lack of memory", reader.task))
+                await reader.short_of_memory()
                 continue
             code = whole(str(as_object(actor.get("Attributes")).get("exitCode")), 10)
             nanos = whole(str(event.get("timeNano")), 20)

@@ -20,6 +20,8 @@ _TOLD = regex(
 )
 """Lines that by their level tell of no error, or of one that the program gets over."""
 
+KILLED = 128 + signal.SIGKILL
+
 SIGNAL_WORDS = {
     signal.SIGABRT: "abort: an assertion or NCCL gave up",
     signal.SIGBUS: "bus error: often /dev/shm is full",
@@ -40,7 +42,7 @@ def exit_words(code: int | None, *, oom: bool = False, error: str = "", engine: 
     if oom and code == 0:
         return "out of memory: the kernel killed a process of it, which ended with exit 0 all the same"
     if oom:
-        return f"out of memory: the kernel killed it (exit {code})"
+        return f"out of memory: the kernel killed {'it' if code == KILLED else 'a process of it'} (exit {code})"
     if code is None:
         return error or "ended without an exit status"
     if not engine:
