@@ -639,6 +639,7 @@ def test_stacks_that_came_in_part_are_marked(tmp_path: Path, cut: str) -> None:
         '  File "/usr/lib/python3.8/concurrent/futures/thread.py", line 31 in _python_exit',
         '  File "/usr/lib/python3.11/multiprocessing/util.py", line 357 in _exit_function',
         '  File "/usr/lib/python3.11/site-packages/jax/_src/distributed.py", line 380 in shutdown',
+        '  File "/usr/lib/python3.11/site-packages/jax/_src/api.py", line 2582 in clean_up',
         "  ...",
         "  <truncated rest of calls>",
         "\n...",

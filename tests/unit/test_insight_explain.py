@@ -751,7 +751,8 @@ def test_a_program_that_has_ended_and_is_kept_alive(frames: tuple[Frame, ...], l
     other = Stack("0x2", False, (Frame("/work/log.py", 5, "send"), Frame(f"{PYTHON}/threading.py", 1, "_bootstrap")))
     main, lock = Stack("0x1", True, frames), waits_in("futex_do_wait")
     words = f"has come to its end, perhaps by an exception, and waits for {left} at "
-    assert with_helpers(stacks=(other, main), **lock) == f"{words}/work/log.py:5 in send"
+    place = frames[0] if "JAX" in left else "/work/log.py:5 in send"  # no thread of its own keeps it there
+    assert with_helpers(stacks=(other, main), **lock) == f"{words}{place}"
     assert with_helpers(stacks=(main,), **lock) == f"{words}{frames[0]}"
     joins = Stack("0x1", True, (Frame(f"{PYTHON}/threading.py", 1119, "join"), MAIN))
     assert with_helpers(stacks=(joins,), **lock) == f"waits for a lock or another thread at {MAIN}"

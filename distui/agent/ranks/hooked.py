@@ -43,7 +43,8 @@ QUIET, SAMPLE_QUIET = (0.2, 1.0), (0.03, 0.03)
 begins with: a busy host may halt faulthandler there. Of one of many samples sooner."""
 OUTERMOST = (
     *(b" in <module>", b" in _run_module_as_main"),
-    *(b" in _shutdown", b" in _python_exit", b" in _exit_function", b" in shutdown"),
+    *(b" in _shutdown", b" in _python_exit", b" in _exit_function"),
+    *(b" in shutdown", b" in clean_up"),
 )
 """Where a main thread begins, which faulthandler writes last: in a file, or with `python -m`; where its program has
 ended, in what waits for threads and processes that it has started, or in JAX for the other ranks.

@@ -49,11 +49,12 @@ class Doing:
 _CUDA = regex(r"/torch/(cuda|xpu|accelerator)/")
 _LOOKS_UP = regex(r"/python3[.0-9]*/socket\.py$")
 _STARTS = regex(r"/python3[.0-9]*/(subprocess|multiprocessing/(popen_\w+|pool)|concurrent/futures/process)\.py$")
+_THREAD, _PROCESS = "a thread of its own", "a process of its own"
 _ENDS = (
-    (regex(r"/python3[.0-9]*/threading\.py$"), "_shutdown", "a thread of its own"),
-    (regex(r"/python3[.0-9]*/concurrent/futures/thread\.py$"), "_python_exit", "a thread of its own"),
-    (regex(r"/python3[.0-9]*/concurrent/futures/process\.py$"), "_python_exit", "a process of its own"),
-    (regex(r"/python3[.0-9]*/multiprocessing/util\.py$"), "_exit_function", "a process of its own"),
+    (regex(r"/python3[.0-9]*/threading\.py$"), "_shutdown", _THREAD),
+    (regex(r"/python3[.0-9]*/concurrent/futures/thread\.py$"), "_python_exit", _THREAD),
+    (regex(r"/python3[.0-9]*/concurrent/futures/process\.py$"), "_python_exit", _PROCESS),
+    (regex(r"/python3[.0-9]*/multiprocessing/util\.py$"), "_exit_function", _PROCESS),
     (regex(r"/jax/_src/distributed\.py$"), "shutdown", "the other ranks in JAX's shutdown"),
 )
 """Where a program that has come to its end waits for what it has left running: file, function, what that is."""
@@ -73,7 +74,8 @@ def doing(seen: RankSeen) -> Doing:
         return Doing("has ended")
     stack, at_file = seen.main_stack, at_file_of(process)
     if left := _has_ended(stack):
-        return Doing(f"has come to its end, perhaps by an exception, and waits for {left}", _left(seen, stack))
+        where = _left(seen, stack) if left in (_THREAD, _PROCESS) else own_of(stack)
+        return Doing(f"has come to its end, perhaps by an exception, and waits for {left}", where)
     if _inner(stack, _LOOKS_UP, "getaddrinfo"):
         return Doing("looks up the name of a host (DNS)", frame)
     files = [one.file for one in stack.frames] if stack else []
