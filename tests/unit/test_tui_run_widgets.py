@@ -127,6 +127,17 @@ def test_what_is_to_be_looked_at_has_a_place_in_the_strip(palette: Palette) -> N
     assert "17 behind" in narrow[0].plain
 
 
+def test_a_remark_hides_no_ranks_of_its_host_where_there_is_room(palette: Palette) -> None:
+    """At 80 columns: not beside eight GPUs, and not of a host that has no other rank."""
+    few = HostSampled(1.0, "h", gpus(10.0, 20.0), {"eth0": (9e6, 1e6)})
+    row = HostRow("node07", "quiet", "4-5", [few], NETWORK, remark="5 quiet")
+    (line,) = run_strip.narrow_lines(palette, UNICODE, [row], 80, 1)
+    assert "5 quiet" in line.plain and "ranks 4-5" in line.plain and line.width <= 80
+    for other in (replace(row, ranks="5"), replace(row, samples=[SAMPLE]), replace(row, remark="")):
+        (line,) = run_strip.narrow_lines(palette, UNICODE, [other], 80, 1)
+        assert "ranks" not in line.plain
+
+
 def gpus(*loads: float, at: int = 0) -> tuple[GpuReading, ...]:
     """GPUs of these loads, numbered from `at` on."""
     return tuple(GpuReading(at + i, load, 1024, 2048, 40.0, 100.0 + i) for i, load in enumerate(loads))

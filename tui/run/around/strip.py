@@ -266,8 +266,20 @@ def narrow_line(palette: Palette, glyphs: Glyphs, row: HostRow, width: int, name
     if both is not None:
         words, unit = rates(both[0])
         end.put("rx ", palette.faint).put(words[0], palette.text).put(f" {unit}", palette.faint).gap(1)
+    ranks_too = _with_ranks(row, palette, end)
+    end = ranks_too if line.width + ranks_too.width + 1 <= width else end
     line = line.ends_with(end, width) if line.width + end.width + 1 <= width else line
     return _dimmed(line, palette, head) if row.over else line
+
+
+def _with_ranks(row: HostRow, palette: Palette, end: Line) -> Line:
+    """The end of a host's row behind all its ranks, where a remark stands in their place that names some."""
+    line = Line()
+    if row.remark and row.ranks != row.remark.partition(" ")[0]:
+        line.put(f"ranks {row.ranks}", palette.muted).gap(2)
+    for words, style in end.pieces:
+        line.put(words, style)
+    return line
 
 
 def narrow_lines(palette: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: int, height: int) -> list[Line]:
