@@ -100,6 +100,23 @@ def test_the_earliest_end_explains() -> None:
     assert (failure(found), found.certainty) == ((0, "exit 3"), "certain")
 
 
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        (2, "python3: can't open file '/work/train.py': [Errno 2] No such file or directory"),
+        (127, "[FATAL tini (7)] exec ./train failed: No such file or directory"),
+        (127, ""),
+    ],
+)
+def test_what_is_not_there_is_not_to_be_sent_once_more(code: int, line: str) -> None:
+    """Where the job's code was sent, that is no advice."""
+    ranks = [task(n, ended(10.0 + n, code), *([Line(10.0, line)] if line else [])) for n in range(2)]
+    for sent in (False, True):
+        found = verdict(*ranks, rules=Rules(code=sent)).failure
+        assert found is not None and found.cause and ("`code: ./`" in found.hint) == (not sent)
+        assert "`command:`" in found.hint or not sent
+
+
 def test_a_failure_is_dated_by_its_own_first_words() -> None:
     """Rank 1's container was down first, but rank 0 had raised half a second before rank 1 did."""
     found = verdict(task(0, ended(14.0), *said(10.0, LOSS)), task(1, ended(11.0), *said(10.5, "KeyError: 'x'")))

@@ -196,6 +196,8 @@ class Rules:
     judges: tuple[int, ...] = ()
     """Tasks whose end is the run's (`done_when`), the first one's exit code first; empty: every task's."""
     max_duration: float | None = None
+    code: bool = False
+    """Whether its code was sent to the hosts."""
 
 
 @frozen

@@ -35,7 +35,7 @@ def failure_of(evidence: Evidence, group: First) -> Failure:
         exit=part.code,
         words=f"torchrun {how_it_ended(part)}" if _agent_killed(evidence, part) else how_it_ended(part),
         cause="; ".join(text for text in (cause.text if cause else "", held.headline if held else "") if text),
-        hint=(held.advice if held else "") or _hint(group, cause),
+        hint=(held.advice if held else "") or _hint(evidence, group, cause),
         excerpt=excerpt((part.words.own if part.words is not None else ()) or _said(part)),
         at=part.when.at if part.when is not None else None,
         name=task.name if len(part.ranks) == 1 else "",
@@ -85,10 +85,12 @@ def _how_reported(part: Part) -> str:
     return "raised an error" if part.words is None or part.words.raised else "reported an error"
 
 
-def _hint(group: First, cause: Cause | None) -> str:
+def _hint(evidence: Evidence, group: First, cause: Cause | None) -> str:
     """What to do about the cause; nothing that was done already."""
     if cause is not None and cause.hint == OTHERS and group.ended_well:
         return f"find out why {named(group.ended_well)} ended before the others"
+    if cause is not None and cause.with_code and evidence.rules.code:
+        return cause.with_code
     if cause is None or cause.hint != CRASH_HINT or not any(_DUMPED in text for text in _said(group.first)):
         return cause.hint if cause else ""
     return "faulthandler's lines in its log tell where"

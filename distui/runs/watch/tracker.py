@@ -134,6 +134,7 @@ class RunTracker:
                 keeper=elastic.store_task(plan),
                 judges=plan.judges if plan.done_when is not None else (),
                 max_duration=plan.max_duration,
+                code=plan.code is not None,
             ),
             unfound=self.unfound,
             all_in=self.all_in,
@@ -166,7 +167,8 @@ class RunTracker:
         return judge(replace(self.evidence(), tasks=(track.seen(),), unfound=0, rules=self._alone()))
 
     def _alone(self) -> Rules:
-        return Rules(launcher=self.plan.launcher, max_duration=self.plan.max_duration)
+        code = self.plan.code is not None
+        return Rules(launcher=self.plan.launcher, max_duration=self.plan.max_duration, code=code)
 
     def _host(self, host: str) -> HostSeen:
         known = self._clocks[host]

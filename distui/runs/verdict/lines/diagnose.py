@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from distui.regex import regex
 from distui.runs.verdict.lines.causes import RULES
-from distui.runs.verdict.lines.rules.cause import CRASH, CRASH_HINT, Cause
+from distui.runs.verdict.lines.rules.cause import CRASH, CRASH_HINT, OF_THE_CODE, Cause
 
 _TOLD = regex(
     r"Warning:|\bNCCL (?:INFO|TRACE)\b|^\[?(?:INFO|DEBUG)\b|(?: - |\| |\[)(?:INFO|DEBUG)(?: *\||\]| - )"
@@ -94,6 +94,7 @@ _BY_EXIT = {
     127: Cause(
         "a program that it calls is not there",
         "check `command:`, and PATH in the image or on the host; `code: ./` (--set code=./) sends your folder",
+        with_code=OF_THE_CODE,
     ),
     128 + signal.SIGBUS: Cause("shared memory is probably too small", "raise `shm_size:` or set `ipc: host`"),
     128 + signal.SIGSEGV: CRASH,

@@ -24,8 +24,12 @@ class Cause:
     """It may be a peer's end that it met, or a trouble of its own: its words fit both."""
     reported: bool = False
     """What else its line names is reported of another task, in that one's words."""
+    with_code: str = ""
+    """What to do in place of `hint` where the job's code was sent."""
 
 
+OF_THE_CODE = "check `command:`; a program of the code that was sent is written `./NAME`, and others are found by PATH"
+"""Of a program that is not there."""
 OTHERS = "look at what the other ranks said last"
 """What to do about an end that only follows from another's, where nobody knows whose."""
 CRASH_HINT = "run it once with PYTHONFAULTHANDLER=1 in `env:`, which prints where"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distui.runs.verdict.lines.rules.cause import MISMATCH, Cause
+from distui.runs.verdict.lines.rules.cause import MISMATCH, OF_THE_CODE, Cause
 
 RULES: tuple[tuple[str, Cause], ...] = (
     (
@@ -80,6 +80,7 @@ RULES: tuple[tuple[str, Cause], ...] = (
         Cause(
             "the command is not in the image",
             "check `command:` and the image's PATH; `code: ./` sends the job's own folder",
+            with_code=OF_THE_CODE,
         ),
     ),
     (
@@ -87,6 +88,7 @@ RULES: tuple[tuple[str, Cause], ...] = (
         Cause(
             "the program's file is not there",
             "send your folder with `code: ./` (--set code=./), or check `volumes:` and `workdir:` on this host",
+            with_code="check its path in `command:`; `distui plan` says what was left out of the code",
         ),
     ),
     (
