@@ -311,6 +311,21 @@ def test_the_result_says_what_became_of_every_rank() -> None:
     ]
 
 
+def test_the_result_calls_tasks_by_their_names() -> None:
+    """Those of launchers that start ranks themselves, and of TensorFlow, have no rank's number."""
+    names = {r: f"node{r}" for r in range(5)}
+    opened = RunOpened(1.0, "mpi-1", "mpi", "command", "img", dict.fromkeys(names, "h1"), {}, names=names)
+    ends = [
+        RankChanged(8.0, r, "h1", "stopped", 143, words="stopped by distui (exit 143)", relation="stopped")
+        for r in (1, 2, 4)
+    ]
+    ended = RunEnded(9.0, "failed", 1, Failure(0, "h1", 1, "exit 1", name="node0"), took=1.0)
+    output = [text for text, _ in words.report(ended, fold(opened, *ends, ended))]
+    assert "  others node[1-2,4]: stopped by distui (exit 143)" in output
+    assert any(text.startswith("FAILED  mpi-1  5 tasks  after ") for text in output)
+    assert "distui: starting mpi-1: 5 tasks on h1" in [text for text, _ in words.of_batch([opened])]
+
+
 def test_the_report_of_lost_contact_names_hosts_and_the_way_back() -> None:
     """When nobody knows how a run goes on, the hosts are named and both commands are there."""
     ended = RunEnded(9.0, "unknown", 6, log_dir="/runs/x", took=1.0)

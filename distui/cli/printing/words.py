@@ -153,9 +153,14 @@ def _opened(event: RunOpened) -> Iterator[Line]:
     hosts = fold(dict.fromkeys(event.ranks.values()))
     verb = "following" if event.adopted else "starting"
     which = f", {of_attempts(event.attempt, event.attempts)}" if event.attempts > 1 else ""
-    yield f"distui: {verb} {event.run}{which}: {counted(len(event.ranks), 'rank')} on {hosts}", "bold"
+    yield f"distui: {verb} {event.run}{which}: {counted(len(event.ranks), _unit(event.names))} on {hosts}", "bold"
     if event.log_dir:
         yield f"distui: logs in {event.log_dir}", "dim"
+
+
+def _unit(names: Names) -> str:
+    """What a run counts: tasks where these have names, since a launcher may start several ranks in each."""
+    return "task" if names else "rank"
 
 
 def of_attempts(attempt: int, attempts: int) -> str:
@@ -286,7 +291,7 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
     word, style = _OUTCOMES[ended.outcome]
     failure = ended.failure or state.failure
     yield "", ""
-    ranks = counted(len(state.ranks), "rank") if state.ranks else ""
+    ranks = counted(len(state.ranks), _unit(names_of(state))) if state.ranks else ""
     goes_on = ended.outcome == "detached"
     took = "" if goes_on else f"after {duration(ended.took)}"
     code = "" if goes_on else f"exit {ended.exit}"
@@ -345,7 +350,12 @@ def _others(state: RunState) -> Iterator[Line]:
         if rank.relation in ("followed", "before", "stopped", "succeeded"):
             ends.setdefault(" ".join(part for part in (rank.words, rank.related) if part), []).append(rank.rank)
     for i, (words, ranks) in enumerate(sorted(ends.items(), key=lambda pair: pair[1])[:OTHERS]):
-        yield safe(f"  {'others' if i == 0 else '      '} {named_ranks(ranks)}: {words}"), "dim"
+        yield safe(f"  {'others' if i == 0 else '      '} {_called(ranks, names_of(state))}: {words}"), "dim"
+
+
+def _called(ranks: Sequence[int], names: Names) -> str:
+    """These ranks by number; tasks that have names by these."""
+    return fold([names[rank] for rank in ranks]) if all(rank in names for rank in ranks) else named_ranks(ranks)
 
 
 def _may_run(ended: RunEnded, state: RunState) -> bool:
