@@ -203,6 +203,12 @@ def _networks_apart(job: Job, places: Sequence[HostPlacement]) -> Iterator[str]:
             )
 
 
+def _short(text: str, most: int = 40) -> str:
+    """The beginning of a text, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
 def warn_job(job: Job, places: Sequence[HostPlacement], backend: Backend) -> list[str]:
     """What will probably not work as meant."""
     warnings = []
@@ -210,6 +216,11 @@ def warn_job(job: Job, places: Sequence[HostPlacement], backend: Backend) -> lis
     if backend == "nccl" and without:
         warnings.append(f"backend nccl needs GPUs, the run has none on {fold(without)}; set gpus_per_host")
     words = (job.command,) if isinstance(job.command, str) else job.command
+    if words is job.command and words and len(words[0].split()) > 1 and not job.entrypoint:
+        warnings.append(
+            f"the command's first word is {_short(words[0])!r}, spaces included: it names one program. Write a list of "
+            "words, or a text for a shell (after `--`: sh -lc 'TEXT')"
+        )
     unknown = frozenset().union(*map(used, words)) & {"rank", "local_rank"}
     names = ", ".join("{" + n + "}" for n in sorted(unknown))
     if job.launcher == "torchrun" and unknown:

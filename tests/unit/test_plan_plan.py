@@ -715,6 +715,22 @@ def test_a_rendezvous_that_no_host_may_hold_is_warned_of(command: Any, launcher:
     assert any("rdzv_backend c10d" in warning for warning in good(job).warnings) is warned
 
 
+@pytest.mark.parametrize(
+    ("command", "entrypoint", "warned"),
+    [
+        (("python3 train.py",), None, True),
+        (("echo $SHELL; ls\n",), None, True),
+        (("python3", "train.py --lr 3"), None, False),
+        ("python3 train.py", None, False),
+        (("echo hi; ls",), "sh -c", False),
+    ],
+)
+def test_a_whole_command_line_as_one_word_is_warned_of(command: Any, entrypoint: Any, warned: bool) -> None:
+    """No program has that name, as a rule."""
+    job = dataclasses.replace(JOB, command=command, entrypoint=entrypoint)
+    assert any("names one program" in warning for warning in good(job).warnings) is warned
+
+
 @pytest.mark.parametrize(("launcher", "warned"), [("env", True), ("command", False)])
 def test_mpi_without_mpirun_is_warned_of(launcher: Any, warned: bool) -> None:
     """Each task would be rank 0 of 1."""
