@@ -39,6 +39,7 @@ from distui.runs.lines.events import (
     RunStalled,
 )
 from distui.runs.store.runs import StoredRun
+from distui.runs.task.host_run import HostRun
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
 from fakehosts.runs import Cluster, facts_of, plan_for, two_probed_hosts, until
@@ -353,3 +354,63 @@ async def test_who_looks_on_from_elsewhere_sees_ranks_go_on_that_say_nothing(
     await cluster.drive(owner, followed())
     said = any(isinstance(event, RankSilent | RunStalled) for event in events)
     assert said is not goes_on
+
+
+@BOTH
+async def test_a_run_that_ends_as_somebody_comes_waits_for_that_one(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, looks: bool
+) -> None:
+    """Over a slow link it takes a while to find its tasks: by then a mark is there, and each line is read."""
+    owner, events, find = cluster.controller(cluster.plan(launch="beef")), list[Event](), HostRun.find
+    elsewhere = asyncio.Event()
+
+    async def slow(host: HostRun) -> frozenset[int]:
+        elsewhere.set()
+        await asyncio.sleep(1.5)
+        return frozenset(await find(host))
+
+    async def followed() -> None:
+        await until(lambda: owner.state.phase == "follow")
+        reader = await from_elsewhere(cluster, tmp_path / "elsewhere", looks=looks)
+        monkeypatch.setattr(HostRun, "find", slow)
+        reading = asyncio.create_task(read(reader, events))
+        await elsewhere.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.7):
+                await until(lambda: marked(cluster, 2))
+        for number, host in enumerate(cluster.hosts):
+            host.files[f"log-{number}"] = b"last words\n"
+            host.containers[0].end(0)
+        await reading
+
+    ended = await cluster.drive(owner, followed())
+    seen = events[-1]
+    assert isinstance(seen, RunEnded)
+    assert (seen.outcome, ended.outcome) == ("succeeded", "succeeded")
+    assert said(events).count("last words") == 2
+    assert cluster.left() == []
+
+
+@BOTH
+async def test_who_leaves_before_the_tasks_are_found_leaves_no_mark(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, looks: bool
+) -> None:
+    """Nobody is waited for then."""
+    owner, find = cluster.controller(cluster.plan(launch="beef")), HostRun.find
+
+    async def followed() -> None:
+        await until(lambda: owner.state.phase == "follow" and marked(cluster, 1))
+        reader = await from_elsewhere(cluster, tmp_path / "elsewhere", looks=looks)
+
+        async def leaves(host: HostRun) -> frozenset[int]:
+            await until(lambda: marked(cluster, 2))
+            reader.request_detach()
+            return frozenset(await find(host))
+
+        monkeypatch.setattr(HostRun, "find", leaves)
+        await read(reader, [])
+        assert not marked(cluster, 2)
+        for host in cluster.hosts:
+            host.containers[0].end(0)
+
+    await cluster.drive(owner, followed())

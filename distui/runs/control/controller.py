@@ -19,7 +19,7 @@ from distui.runs.attempt.run_context import RunContext
 from distui.runs.attempt.steps import DEFAULTS, LaunchOptions, LaunchRefused, finished, outlast
 from distui.runs.control.supervise import STOP_CAUSES, supervise
 from distui.runs.ending.ask_ranks import ranks_seen
-from distui.runs.ending.conclude import reading, recall
+from distui.runs.ending.conclude import leave_early, mark_early, reading, recall
 from distui.runs.ending.finish import ended, finish, left, refused
 from distui.runs.ending.looked_on import looked_on
 from distui.runs.ending.next_attempt import next_attempt
@@ -266,6 +266,7 @@ class RunController:
             self._starting = False
         attempt = self.attempt
         if self._options.detach or requests.detach:
+            await leave_early(attempt)
             return left(attempt)
         if self._run.adopted and requests.stop is not None:
             # what an earlier stop removed did not disappear
@@ -312,7 +313,7 @@ class RunController:
         attempt = self.attempt
         try:
             await host.connect()
-            running = await host.find()
+            running, _ = await asyncio.gather(host.find(), mark_early(attempt, host))
         except HostError as exc:
             engine = isinstance(exc, HostCommandError) and host.first.engine == "docker"
             await attempt.watch.hosts.unmet(host.host, exc.message, engine=engine)

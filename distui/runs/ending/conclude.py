@@ -270,6 +270,19 @@ async def _mark(attempt: Attempt) -> None:
         await asyncio.sleep(MARK_SECONDS)
 
 
+async def mark_early(attempt: Attempt, host: HostRun) -> None:
+    """Leave our mark as soon as there is a connection to a host of a run that is taken up or looked on at: it may end
+    while its tasks are looked for.
+    """
+    await visited(attempt, host, "mark")
+
+
+async def leave_early(attempt: Attempt) -> None:
+    """Take it away where nobody waits for the run after all."""
+    if attempt.run.adopted:
+        await _leave(attempt)
+
+
 async def await_next(attempt: Attempt) -> None:
     """Learn whether whoever started the run is there to begin another attempt, for who took the run up or looks on at
     it: the folder of that attempt is to begin with our mark.
