@@ -982,3 +982,27 @@ def test_a_launcher_s_long_report_is_no_work_after_an_error() -> None:
     report = [*REPORT[:7], "-" * 60, "Failures:", "[1]:", "  rank      : 2 (local_rank: 0)", "-" * 60, *REPORT[7:]]
     words = last_words(tuple(Line(None, text) for text in ["step 20", *RAISED, *CLOSED, *report]))
     assert words is not None and (words.weight, words.own) == ("own", tuple(RAISED))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("| 13/25 [00:00<00:00, 14.36it/s]", "| 13/25 [00:04<00:03,  3.11it/s, train_loss=2.36]", True),
+        ("| 13/25 [00:00<00:00, 14.36it/s]", "| 14/25 [00:04<00:03,  3.11it/s, train_loss=2.36]", False),
+        ("| 1.5k/? [00:10, 9.1it/s]", "| 1.5k/? [00:14,  3.11it/s]", True),
+        ("13/25 0:00:01 \u2022 0:00:02 14.36it/s", "13/25 0:00:05 \u2022 0:00:02 14.36it/s", True),
+        ("", "| 13/25 [00:04<00:03,  3.11it/s]", False),
+    ],
+)
+def test_a_progress_bar_that_is_closed_after_an_error_is_no_work(before: str, after: str, said: bool) -> None:
+    """It is drawn once more, as far as it was (Lightning, tqdm); one that is further tells that the rank went on."""
+    lines = (
+        Line(100.0, f"\rEpoch 0:  52%|#### {before}[rank0]: Traceback (most recent call last):"),
+        Line(100.0, '[rank0]:   File "train.py", line 3, in step'),
+        Line(100.0, "[rank0]:     loss.backward()"),
+        Line(100.0, "[rank0]: RuntimeError: [pair.cc:553] Connection closed by peer [10.78.0.12]:7813"),
+        Line(105.0, f"\rEpoch 0:  52%|#### {after}"),
+    )
+    words = last_words(lines)
+    assert (words is not None) is said
+    assert words is None or (words.weight, words.quiet_for) == ("echo", 0.0)

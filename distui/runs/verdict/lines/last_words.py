@@ -104,6 +104,8 @@ _ENDING = regex(r"\b(?:kill|terminat|clos|stopp)(?:e|ed|ing)\b|\bSIG[A-Z]+\b|\be
 """What launchers say while they end their children."""
 _WATCHDOG = regex(r"watchdog|NCCL|taking the entire process down", re.IGNORECASE)
 _WORK = regex(r"\b(?:step|epoch|iter(?:ation)?|batch|loss|acc(?:uracy)?)\b\W{0,4}\d|\bit/s\b|\bs/it\b", re.IGNORECASE)
+_BAR = regex(r"\b([\d.]{1,12}[kMGT]?/(?:[\d.]{1,12}[kMGT]?|\?)) \[?\d{1,4}:\d\d")
+"""How far a progress bar of tqdm or rich is."""
 WENT_ON = regex(r"\b(?:retry|retrying|ignored|ignoring|skipp(?:ed|ing)|recover(?:ed|ing))\b", re.IGNORECASE)
 """Words of a program that gets over an error."""
 _BELOW = regex(r"\bNCCL error\b|\bRPC that terminated with:$|\berror stack:$")
@@ -282,7 +284,7 @@ def _rank_prefix(text: str) -> str:
 
 def _later(texts: Sequence[str], lines: Sequence[Line], end: int) -> float:
     """Seconds from the last error to the last line after it that is of no error's kind."""
-    ordinary = [i for i in range(end + 1, len(texts)) if not _stands_around(texts[i])]
+    ordinary = [i for i in range(end + 1, len(texts)) if not _stands_around(texts[i]) and not _redrawn(lines, i)]
     return max((_apart(lines[end].at, lines[i].at) for i in ordinary), default=0.0)
 
 
@@ -292,11 +294,22 @@ def _last_error(texts: Sequence[str], lines: Sequence[Line]) -> int | None:
     for i in range(len(texts) - 1, -1, -1):
         if _HEAD.search(texts[i]) or _names_error(texts, i):
             return None if _went_on(texts, lines, i, after) else i
-        if not _stands_around(texts[i]):
+        if not _stands_around(texts[i]) and not _redrawn(lines, i):
             after.append(i)
             if len(after) > AFTERWARDS and _went_on(texts, lines, i, after):
                 return None
     return None
+
+
+def _redrawn(lines: Sequence[Line], i: int) -> bool:
+    """Whether it is a progress bar that is no further than it was before: it is drawn once more when it is closed,
+    which may be long after an error.
+    """
+    bar = _BAR.search(safe(lines[i].text))
+    if bar is None:
+        return False
+    before = next((found for line in reversed(lines[:i]) if (found := _BAR.search(safe(line.text)))), None)
+    return before is not None and before[1] == bar[1]
 
 
 def _went_on(texts: Sequence[str], lines: Sequence[Line], error: int, after: Sequence[int]) -> bool:
