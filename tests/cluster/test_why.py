@@ -437,7 +437,8 @@ def test_the_why_panel_by_keys(lab: Any, home: Path, distui: Distui, attached: b
         term.wait("stuck has ended; last answer at", "rank 2 has not entered all_reduce #21")
         term.keys("q", "q", "q")
         term.wait_shell()
-    assert {one["kind"] for one in json.loads(distui("show", "stuck", "-o", "json").stdout)["why"]} == {"hang"}
+    kinds = {one["kind"] for one in json.loads(distui("show", "stuck", "-o", "json").stdout)["why"]}
+    assert kinds - {"moving"} == {"hang"}  # on a busy machine the steps before it may take longer than `stall_after`
 
 
 def test_a_run_that_hangs_is_restarted(begin: Any) -> None:
