@@ -135,10 +135,12 @@ async def test_a_terminal_that_is_closed_after_ctrl_c_does_not_end_the_stop(monk
 
 async def test_handlers_are_gone_afterwards() -> None:
     """What signals meant before is what they mean after."""
-    before = signal.getsignal(signal.SIGTERM)
-    await deliver(Script(), [signal.SIGTERM], stop_on_exit=True)
-
-    assert signal.getsignal(signal.SIGTERM) == before
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # pytest's own, where no test has changed it yet
+    try:
+        await deliver(Script(), [signal.SIGTERM], stop_on_exit=True)
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 async def test_ignored_signals_stay_ignored() -> None:
