@@ -108,14 +108,15 @@ def test_a_rank_that_the_run_does_not_have_is_refused(cli: Any, demo_home: Path)
     assert json.loads(cli("ps", "-a", "--json").out)["runs"] == []
 
 
-def test_a_rank_that_is_stopped_alone_is_told_as_stopped(cli: Any, demo_home: Path) -> None:
+@pytest.mark.parametrize("verb", ["stop", "kill"])
+def test_a_rank_that_is_stopped_alone_is_told_as_stopped(cli: Any, demo_home: Path, verb: str) -> None:
     """Whoever follows the run hears who did it; the run fails."""
     assert cli("run", "-d", "--name", "far", "-H", "demo1,demo2", "--", "sleep", "60").code == 0
-    assert cli("stop", "far", "--rank", "1").code == 0
+    assert cli(verb, "far", "--rank", "1").code == 0
     done = cli("attach", "far", "--headless")
     assert done.code == 1, done.err
     line = next(line for line in done.err.splitlines() if "rank 1 on demo2 failed first" in line)
-    assert ": stopped by " in line and "with `distui stop --rank`" in line, done.err
+    assert ": stopped by " in line and f"with `distui {verb} --rank`" in line, done.err
     assert list(demo_home.rglob("stopped*")) == []
 
 

@@ -25,6 +25,8 @@ def test_a_word_is_read_as_it_was_written_with_its_time_on_our_clock() -> None:
     assert read_word(f"{marked.text()}\n", 0.0) == marked
     some = replace(marked, cause="failure", tasks=frozenset({0, 1, 2, 7}))
     assert read_word(f"{some.text()}\n1000.5\n", 0.0) == replace(some, at=1000.5)
+    killed = replace(BOB, verb="kill")
+    assert read_word(f"{killed.text()}\n1000.5\n", 0.0) == replace(killed, at=1000.5)
 
 
 @pytest.mark.parametrize("messages", ["bob@laptop\n\n", "bob@laptop\nnuke 1 2\n", "bob@laptop\nuser 130\n"])

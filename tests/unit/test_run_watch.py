@@ -38,7 +38,7 @@ from distui.runs.store.masking import Mask
 from distui.runs.store.runs import RunStore, StoredRun
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict import judge
-from distui.runs.verdict.evidence import Stop
+from distui.runs.verdict.evidence import Stop, Verb
 from distui.runs.watch import full_disk as room
 from distui.runs.watch.watch import Watch
 from fakehosts.hosts import FakeConnector, FakeHost
@@ -437,21 +437,24 @@ async def test_word_of_a_stop_is_reported_once_it_is_known_to_be_another_s(
 
 
 @pytest.mark.parametrize(
-    ("left_at", "code", "said"),
+    ("left_at", "code", "verb", "said"),
     [
-        (99.0, 143, "stopped by bob@laptop with `distui stop --rank`"),
-        (99.0, 3, "stopped by bob@laptop with `distui stop --rank`"),
-        (99.0, 0, ""),
-        (10.0, 143, "by `docker stop` or `docker kill` there, not by distui"),
-        (None, 143, "by `docker stop` or `docker kill` there, not by distui"),
+        (99.0, 143, "stop", "stopped by bob@laptop with `distui stop --rank`"),
+        (99.0, 3, "stop", "stopped by bob@laptop with `distui stop --rank`"),
+        (99.0, 137, "kill", "stopped by bob@laptop with `distui kill --rank`"),
+        (99.0, 0, "stop", ""),
+        (10.0, 143, "stop", "by `docker stop` or `docker kill` there, not by distui"),
+        (None, 143, "stop", "by `docker stop` or `docker kill` there, not by distui"),
     ],
 )
-async def test_a_rank_that_somebody_stopped_alone(make: Any, left_at: float | None, code: int, said: str) -> None:
+async def test_a_rank_that_somebody_stopped_alone(
+    make: Any, left_at: float | None, code: int, verb: Verb, said: str
+) -> None:
     """It fails, and it is told who stopped it, where they left word; an old word, of a task before, tells nothing."""
     watched = make(plan_for("h1", "h2"))
     path = "/home/u/.local/state/distui/hosts/h2/r1/stopped-1"
     if left_at is not None:
-        watched.fakes["h2"].files[path] = StopWord("bob@laptop", "user", 143, 5.0).text().encode()
+        watched.fakes["h2"].files[path] = StopWord("bob@laptop", "user", 143, 5.0, verb=verb).text().encode()
         watched.fakes["h2"].written[path] = left_at
     await watched.tell(("h2", Exited(1, code, "exited", started_at=50.0, finished_at=100.0, signalled=True)))
     (end,) = [e for e in watched.of(RankChanged) if e.rank == 1 and e.state != "running"]

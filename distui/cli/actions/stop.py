@@ -16,6 +16,7 @@ from distui.errors import ExitCode, UsageError
 from distui.identity import owner
 from distui.plan.labels import named_ranks
 from distui.runs.control.stopping import stop_ranks
+from distui.runs.verdict.evidence import Verb
 
 
 def act(
@@ -35,7 +36,7 @@ def _end(
     out: Console,
     names: tuple[str, ...],
     grace: float | None,
-    word: str,
+    word: Verb,
     ranks: frozenset[int] | None,
 ) -> int:
     settings.refuse_readonly(word)
@@ -53,7 +54,7 @@ def _end(
     return each_named(out, names, lambda name: settings.places.at(out.tell, name, end))
 
 
-async def _whole(settings: Settings, out: Console, place: RunLocation, grace: float | None, word: str) -> int:
+async def _whole(settings: Settings, out: Console, place: RunLocation, grace: float | None, word: Verb) -> int:
     front = StopShown(settings, out)
     async with wiring.connected(settings, place.hosts) as connector:
         done = await end_run(settings.cluster, connector, front, place, grace=grace, word=word)
@@ -65,7 +66,7 @@ async def _whole(settings: Settings, out: Console, place: RunLocation, grace: fl
 
 
 async def _some(
-    settings: Settings, out: Console, place: RunLocation, ranks: frozenset[int], grace: float | None, word: str
+    settings: Settings, out: Console, place: RunLocation, ranks: frozenset[int], grace: float | None, word: Verb
 ) -> int:
     """Some ranks; whoever follows the run sees them fail, and who stopped them."""
     async with wiring.connected(settings, place.hosts) as connector:
@@ -74,7 +75,7 @@ async def _some(
         if not await agreed(StopShown(settings, out), live, word):
             return ExitCode.INTERRUPTED
         seconds = live.plan.stop_grace if grace is None else grace
-        report = await stop_ranks(connector, live.found, live.plan, ranks, who=owner(), grace=seconds)
+        report = await stop_ranks(connector, live.found, live.plan, ranks, who=owner(), grace=seconds, verb=word)
     for host, text in report.errors.items():
         out.tell(f"{host}: {text}", "error")
     if report.errors:

@@ -12,6 +12,7 @@ from distui.plan.model import RunPlan, Task
 from distui.runs.hosts.discover import FoundRun
 from distui.runs.hosts.stop_word import StopWord
 from distui.runs.task.host_run import HostRun
+from distui.runs.verdict.evidence import Verb
 from distui.session import Connector
 
 
@@ -37,7 +38,14 @@ async def stop_found(
 
 
 async def stop_ranks(
-    connector: Connector, found: FoundRun | None, plan: RunPlan, ranks: Collection[int], *, who: str, grace: float
+    connector: Connector,
+    found: FoundRun | None,
+    plan: RunPlan,
+    ranks: Collection[int],
+    *,
+    who: str,
+    grace: float,
+    verb: Verb = "stop",
 ) -> StopReport:
     """Stop the tasks of some ranks and leave the rest alone: what becomes of the run is its job's `on_fail`.
 
@@ -52,7 +60,7 @@ async def stop_ranks(
 
     async def stop(host: HostRun) -> tuple[str, ...]:
         tasks = [task for task in _running(host, found) if task in chosen]
-        await host.notes.say_ended(StopWord(who, "user", int(ExitCode.TERMINATED), grace), tasks)
+        await host.notes.say_ended(StopWord(who, "user", int(ExitCode.TERMINATED), grace, verb=verb), tasks)
         await host.stop(tasks, grace, give_up=host.reconnect_timeout)
         return ()
 

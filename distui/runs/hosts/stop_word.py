@@ -14,7 +14,7 @@ from typing import get_args
 from distui.frozen import frozen
 from distui.plan.labels import format_ranks, parse_ranks
 from distui.runs.verdict.ends.stops import STOP_CODES
-from distui.runs.verdict.evidence import End, Stop, StopCause, corrected
+from distui.runs.verdict.evidence import End, Stop, StopCause, Verb, corrected
 from distui.whole import whole
 
 FILE = "stopped"
@@ -25,7 +25,7 @@ def file_of(task: int | None) -> str:
     return FILE if task is None else f"{FILE}-{task}"
 
 
-MARK, TASKS = "mark ", "tasks "
+MARK, TASKS, VERB = "mark ", "tasks ", "with "
 
 TO_END = 30.0
 """Seconds beyond the grace within which stopped ranks have ended, and their logs are read."""
@@ -60,12 +60,15 @@ class StopWord:
     """What tells it from all others, also those of the same user; "" where nobody asks."""
     tasks: frozenset[int] | None = None
     """The tasks that it ends, where others had ended before and made it stop the rest; None: all of them."""
+    verb: Verb = "stop"
+    """With which command of distui tasks were ended alone."""
 
     def text(self) -> str:
         """As it is written."""
         tasks = f"{TASKS}{format_ranks(sorted(self.tasks))}\n" if self.tasks is not None else ""
         mark = f"{MARK}{self.mark}\n" if self.mark else ""
-        return f"{self.who}\n{self.cause} {'-' if self.exit is None else self.exit} {self.grace:g}\n{tasks}{mark}"
+        verb = f"{VERB}{self.verb}\n" if self.verb != "stop" else ""
+        return f"{self.who}\n{self.cause} {'-' if self.exit is None else self.exit} {self.grace:g}\n{tasks}{verb}{mark}"
 
     @property
     def minutes(self) -> int:
@@ -98,6 +101,7 @@ def read_word(text: str, offset_ms: float | None) -> StopWord | None:
         corrected(_number(lines[-1]) if len(lines) > 1 else None, offset_ms),
         next(_after(MARK, lines[2:]), ""),
         next((frozenset(parse_ranks(text)) for text in _after(TASKS, lines[2:])), None),
+        "kill" if "kill" in _after(VERB, lines[2:]) else "stop",
     )
 
 

@@ -21,6 +21,9 @@ StopCause = Literal["failure", "user", "timeout", "limit", "done", "elsewhere", 
 """Why ranks were stopped. `limit`: the job's `max_duration`. `done`: nothing was left to wait for. `elsewhere`: by
 somebody else who said so on the hosts. `hang`: ranks stood still (`on_hang`)."""
 
+Verb = Literal["stop", "kill"]
+"""The command with which somebody ended tasks alone."""
+
 
 class Line(NamedTuple):
     """A line of a log and when it was said; None where nobody knows."""
@@ -50,6 +53,8 @@ class End:
     state: EndState = "exited"
     by: str = ""
     """Who stopped this task alone (`distui stop --rank`), as they left word on its host."""
+    verb: Verb = "stop"
+    """With which command they did."""
     seen_at: float | None = None
     """When distui learned of it: what was known before a stop began was not caused by it, whatever the clocks say."""
 

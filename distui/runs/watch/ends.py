@@ -216,7 +216,7 @@ class WatchedEnds:
             return end
         alone = await self._hosts.ask_who_stopped(track.task.host, track.task.index)
         if alone is not None and alone.is_of(end):
-            return replace(end, by=alone.who)
+            return replace(end, by=alone.who, verb=alone.verb)
         await self._ask_who_stopped_all(track, end)
         return end
 

@@ -48,7 +48,7 @@ def what_ended(evidence: Evidence, task: TaskSeen, code: int | None, *, stopped:
     if host.rebooted and as_a_boot(end):
         return REBOOTED
     if end.by and code != 0 and not end.oom:
-        return f"stopped by {end.by} with `distui stop --rank`"
+        return f"stopped by {end.by} with `distui {end.verb} --rank`"
     if end.error:
         return end.error
     if _engine_ended(host, end):
