@@ -115,7 +115,7 @@ class RunType(TextParam):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """See click."""
         try:
-            names = sorted(p.name for p in paths(os.environ).runs.iterdir())
+            names = sorted(p.name for p in paths(os.environ).runs.iterdir() if p.name[0] != ".")
         except OSError:
             names = []
         return offered(names, incomplete)

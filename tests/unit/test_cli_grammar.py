@@ -374,3 +374,12 @@ def test_completion_knows_verbs_runs_hosts_and_options(
     for name, value in (("_DISTUI_COMPLETE", "bash_complete"), ("COMP_WORDS", words), ("COMP_CWORD", str(at))):
         monkeypatch.setenv(name, value)
     assert f"plain,{expected}" in cli().out.splitlines()
+
+
+def test_completion_offers_runs_only(cli: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `doctor` that is killed leaves a folder beside the runs."""
+    for name in ("run-1", ".tried-x1"):
+        (home / ".local/state/distui/runs" / name).mkdir(parents=True)
+    for name, value in (("_DISTUI_COMPLETE", "bash_complete"), ("COMP_WORDS", "distui logs "), ("COMP_CWORD", "2")):
+        monkeypatch.setenv(name, value)
+    assert cli().out.splitlines() == ["plain,run-1"]

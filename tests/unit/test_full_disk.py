@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import time
 from pathlib import Path
 from typing import IO, Any
 
@@ -227,3 +229,16 @@ def test_who_may_not_write_is_not_sent_to_free_some_space(code: int, full: bool)
     """A home that is mounted read-only has room."""
     hint = cannot_write(Path("/home/u/runs/r1"), OSError(code, "no")).hint
     assert ("free some space" in hint, "XDG_STATE_HOME" in hint) == (full, True)
+
+
+def test_what_a_killed_try_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    """Not what another process may be writing just now, and no run."""
+    store = RunStore(tmp_path)
+    store.create("r1")
+    for name, age in ((".tried-old", 7200), (".tried-new", 5)):
+        folder = store.root / name
+        folder.mkdir()
+        (folder / "plan.json").touch()
+        os.utime(folder, (time.time() - age, time.time() - age))
+    store.try_recording()
+    assert sorted(path.name for path in store.root.iterdir()) == [".tried-new", "r1"]

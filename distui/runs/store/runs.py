@@ -30,6 +30,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,8 @@ KEPT_BUILDS = 50
 """Logs of builds that failed."""
 _TRIED, _TRIED_BYTES = ".tried-", 64 << 10
 """A folder that shows whether runs can be recorded, and how much is written there: about what a start writes."""
+_TRIED_OLD_S = 3600.0
+"""Such a folder that is older was left by a process that was killed."""
 
 
 @frozen
@@ -288,10 +291,17 @@ class RunStore:
         """Raise CheckFailed where no run can be recorded here. What is written to see that is removed."""
         try:
             make_private(self.root)
+            self._remove_tried()
             with tempfile.TemporaryDirectory(prefix=_TRIED, dir=self.root) as folder:
                 (Path(folder) / "plan.json").write_bytes(bytes(_TRIED_BYTES))
         except OSError as exc:
             raise cannot_write(self.root, exc) from exc
+
+    def _remove_tried(self) -> None:
+        """Remove what killed processes left of that. Raises OSError."""
+        for left in self.root.glob(f"{_TRIED}*"):
+            if StoredRun(left).changed < time.time() - _TRIED_OLD_S:
+                shutil.rmtree(left, ignore_errors=True)
 
     def adopt(self, run_id: str) -> StoredRun:
         """The folder of a run that was found on the hosts; made when this machine does not have it yet.
