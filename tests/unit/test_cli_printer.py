@@ -32,6 +32,7 @@ from distui.runs.lines.events import (
     Notice,
     PhaseBegun,
     RankChanged,
+    RanksRestarted,
     RunEnded,
     RunOpened,
     StopAsked,
@@ -264,6 +265,15 @@ def test_the_report_of_a_failure() -> None:
         "  logs   /runs/x",
         "  left   container 1234 on a",
     ]
+
+
+def test_the_result_counts_what_torchrun_started_again() -> None:
+    """Also where the run ended well; what is not there is not said."""
+    again = RanksRestarted(3.0, 0, 13, "node02", 1, 1, 3)
+    ended = RunEnded(9.0, "succeeded", 0, took=1.0)
+    said = [text for text, _ in words.report(ended, fold(OPENED, again, ended))]
+    assert "  again  torchrun started the ranks again once: after rank 13 on node02 (exit 1)" in said
+    assert not [text for text, _ in words.report(ended, fold(OPENED, ended)) if "again" in text]
 
 
 def test_a_rank_that_failed_before_a_stop_is_reported() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.runs.lines.events import Event, Failure, RankChanged, RunEnded, RunOpened, StopAsked
+from distui.runs.lines.events import Event, Failure, RankChanged, RanksRestarted, RunEnded, RunOpened, StopAsked
 from distui.runs.lines.prefixes import parts
 from distui.runs.lines.severity import headline_of, severity
 from distui.runs.lines.traceback import Fold, around, folds, started
@@ -321,6 +321,18 @@ def test_the_report_says_who_why_and_what_next() -> None:
     assert "distui logs r1 --rank 1" in text
     assert "nothing of it is left on the hosts" in text
     assert "Connection reset" not in text
+
+
+def test_the_report_counts_what_torchrun_started_again() -> None:
+    """A run that ends well may have had failures, and one that fails may have had other ones before."""
+    again = [RanksRestarted(101.0 + n, 1, rank, "h2", code, n + 1, 9) for n, (rank, code) in enumerate([(1, 139)] * 2)]
+    end = RunEnded(110.0, "succeeded", 0)
+    text = report(plan_for("h1", "h2"), state(*again, end), {}, "/logs")
+    killed = "killed by SIGSEGV (segmentation fault), exit 139"
+    assert f"again     torchrun started the ranks again 2 times: after rank 1 on h2 ({killed}, 2 times)\n" in text
+    other = RanksRestarted(103.0, 0, 0, "h1", 1, 1, 9)
+    text = report(plan_for("h1", "h2"), state(*again, other, end), {}, "/logs")
+    assert f"again 3 times: after rank 1 on h2 ({killed}, 2 times), rank 0 on h1 (exit 1)\n" in text
 
 
 def test_the_evidence_tells_of_every_rank() -> None:

@@ -27,6 +27,7 @@ from distui.runs.lines.events import (
     rank_words,
 )
 from distui.runs.lines.text import safe
+from distui.runs.report.run_words import restart_words
 from distui.runs.state.progress import TOTALS, total_of
 from distui.runs.state.reducer import RunState
 from distui.runs.verdict.lines.diagnose import exit_words
@@ -300,6 +301,8 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
     if failure is not None and ended.outcome != "succeeded":
         yield from _failure(failure)
         yield from _others(state)
+    if restarts := restart_words(state.restarts):
+        yield safe(f"  again  {restarts}"), ""
     for words in ended.warnings:
         yield safe(f"  warn   {words}"), "yellow bold"
     if (last := ended.progress or state.progress) is not None:

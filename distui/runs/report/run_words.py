@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Sequence
 
 from distui.amounts import duration
-from distui.runs.lines.events import Failure
+from distui.runs.lines.events import Failure, RanksRestarted
 from distui.runs.report.history import RunRow
+from distui.runs.verdict.lines.diagnose import exit_words
+
+RESTARTS = 3
+"""Ranks that are named of those after which torchrun started all again."""
 
 
 def took_words(row: RunRow) -> str:
@@ -28,3 +34,21 @@ def failure_words(failure: Failure | None, *, brief: bool = False) -> str:
     rank = failure.name or (f"r{failure.rank}" if failure.rank is not None else "")
     what = failure.cause if brief and failure.cause else ": ".join(filter(None, (failure.words, failure.cause)))
     return " ".join(filter(None, (rank, failure.host, what)))
+
+
+def restart_words(restarts: Sequence[RanksRestarted]) -> str:
+    """`torchrun started the ranks again 3 times: after rank 1 on h2 (exit 1, 2 times), ...`; empty where it did not."""
+    if not restarts:
+        return ""
+    causes = Counter((one.rank, one.host, one.exit) for one in restarts)
+    named = [
+        f"rank {rank} on {host} ({exit_words(code, oom=False)}{f', {_times(count)}' if count > 1 else ''})"
+        for (rank, host, code), count in causes.most_common(RESTARTS)
+    ]
+    more = f" and {len(causes) - RESTARTS} more" if len(causes) > RESTARTS else ""
+    return f"torchrun started the ranks again {_times(len(restarts))}: after {', '.join(named)}{more}"
+
+
+def _times(count: int) -> str:
+    """`once`, `3 times`."""
+    return "once" if count == 1 else f"{count} times"

@@ -17,6 +17,7 @@ from distui.runs.lines.severity import headline_of
 from distui.runs.lines.text import safe, text_of
 from distui.runs.report.aftermath import aftermath
 from distui.runs.report.rank_rows import failed_at
+from distui.runs.report.run_words import restart_words
 from distui.runs.state.load import placed
 from distui.runs.state.reducer import RankState, RunState
 from distui.runs.store.masking import Mask
@@ -96,6 +97,8 @@ def _head(plan: RunPlan, state: RunState, log_dir: str) -> Iterator[str]:
     if state.started is not None:
         until = f" to {clock(ended.at)}" if ended is not None else ""
         yield f"ran       {time.strftime('%Y-%m-%d', time.localtime(state.started))} {clock(state.started)}{until}"
+    if restarts := restart_words(state.restarts):
+        yield f"again     {restarts}"
     for words in ended.warnings if ended is not None else ():
         yield f"warning   {words}"
     if state.network is not None and state.network.words:
