@@ -992,6 +992,8 @@ def test_a_launcher_s_long_report_is_no_work_after_an_error() -> None:
         ("| 1.5k/? [00:10, 9.1it/s]", "| 1.5k/? [00:14,  3.11it/s]", True),
         ("13/25 0:00:01 \u2022 0:00:02 14.36it/s", "13/25 0:00:05 \u2022 0:00:02 14.36it/s", True),
         ("", "| 13/25 [00:04<00:03,  3.11it/s]", False),
+        ("13it [00:00, 14.36it/s]", "13it [00:04,  3.11it/s]", True),
+        ("13it [00:00, 14.36it/s]", "14it [00:04,  3.11it/s]", False),
     ],
 )
 def test_a_progress_bar_that_is_closed_after_an_error_is_no_work(before: str, after: str, said: bool) -> None:
@@ -1002,6 +1004,22 @@ def test_a_progress_bar_that_is_closed_after_an_error_is_no_work(before: str, af
         Line(100.0, "[rank0]:     loss.backward()"),
         Line(100.0, "[rank0]: RuntimeError: [pair.cc:553] Connection closed by peer [10.78.0.12]:7813"),
         Line(105.0, f"\rEpoch 0:  52%|#### {after}"),
+    )
+    words = last_words(lines)
+    assert (words is not None) is said
+    assert words is None or (words.weight, words.quiet_for) == ("echo", 0.0)
+
+
+@pytest.mark.parametrize(("outer", "said"), [("1/3", True), ("2/3", False)])
+def test_progress_bars_in_one_another_are_each_compared_with_themselves(outer: str, said: bool) -> None:
+    """tqdm draws both once more when they are closed, the inner one and the outer one."""
+    lines = (
+        Line(90.0, "\rEpochs: 33%|###3      | 1/3 [00:09<00:18,  9.00s/it]"),
+        Line(100.0, "\rSteps: 52%|#####2    | 13/25 [00:01<00:01, 14.36it/s]\x1b[A"),
+        Line(100.0, "[rank0]: Traceback (most recent call last):"),
+        Line(100.0, "[rank0]: RuntimeError: [pair.cc:553] Connection closed by peer [10.78.0.12]:7813"),
+        Line(105.0, "\rSteps: 52%|#####2    | 13/25 [00:05<00:03,  3.11it/s]"),
+        Line(105.0, f"\rEpochs: 33%|###3      | {outer} [00:15<00:18,  9.00s/it, loss=2.3]"),
     )
     words = last_words(lines)
     assert (words is not None) is said

@@ -104,8 +104,10 @@ _ENDING = regex(r"\b(?:kill|terminat|clos|stopp)(?:e|ed|ing)\b|\bSIG[A-Z]+\b|\be
 """What launchers say while they end their children."""
 _WATCHDOG = regex(r"watchdog|NCCL|taking the entire process down", re.IGNORECASE)
 _WORK = regex(r"\b(?:step|epoch|iter(?:ation)?|batch|loss|acc(?:uracy)?)\b\W{0,4}\d|\bit/s\b|\bs/it\b", re.IGNORECASE)
-_BAR = regex(r"\b([\d.]{1,12}[kMGT]?/(?:[\d.]{1,12}[kMGT]?|\?)) \[?\d{1,4}:\d\d")
-"""How far a progress bar of tqdm or rich is."""
+_BAR = regex(r"\b([\d.]{1,12}[kMGT]?)(/(?:[\d.]{1,12}[kMGT]?|\?) \[?|[A-Za-z]{1,12} \[)\d{1,4}:\d\d")
+"""How far a progress bar of tqdm or rich is, and of how many; of a loader without a length tqdm says `7it [00:02`."""
+_DRAWN = regex(r"\d{1,3}%.*|[^\w:]+")
+"""What a bar has between its name and its numbers."""
 WENT_ON = regex(r"\b(?:retry|retrying|ignored|ignoring|skipp(?:ed|ing)|recover(?:ed|ing))\b", re.IGNORECASE)
 """Words of a program that gets over an error."""
 _BELOW = regex(r"\bNCCL error\b|\bRPC that terminated with:$|\berror stack:$")
@@ -284,32 +286,37 @@ def _rank_prefix(text: str) -> str:
 
 def _later(texts: Sequence[str], lines: Sequence[Line], end: int) -> float:
     """Seconds from the last error to the last line after it that is of no error's kind."""
-    ordinary = [i for i in range(end + 1, len(texts)) if not _stands_around(texts[i]) and not _redrawn(lines, i)]
+    redrawn = _redrawn(lines)
+    ordinary = [i for i in range(end + 1, len(texts)) if not _stands_around(texts[i]) and i not in redrawn]
     return max((_apart(lines[end].at, lines[i].at) for i in ordinary), default=0.0)
 
 
 def _last_error(texts: Sequence[str], lines: Sequence[Line]) -> int | None:
     """The last line that names an error, when no ordinary work follows it."""
-    after: list[int] = []
+    after, redrawn = list[int](), _redrawn(lines)
     for i in range(len(texts) - 1, -1, -1):
         if _HEAD.search(texts[i]) or _names_error(texts, i):
             return None if _went_on(texts, lines, i, after) else i
-        if not _stands_around(texts[i]) and not _redrawn(lines, i):
+        if not _stands_around(texts[i]) and i not in redrawn:
             after.append(i)
             if len(after) > AFTERWARDS and _went_on(texts, lines, i, after):
                 return None
     return None
 
 
-def _redrawn(lines: Sequence[Line], i: int) -> bool:
-    """Whether it is a progress bar that is no further than it was before: it is drawn once more when it is closed,
-    which may be long after an error.
+def _redrawn(lines: Sequence[Line]) -> set[int]:
+    """Which lines are progress bars that are no further than they were before: each is drawn once more when it is
+    closed, which may be long after an error. Of several, one in another, each is compared with itself.
     """
-    bar = _BAR.search(safe(lines[i].text))
-    if bar is None:
-        return False
-    before = next((found for line in reversed(lines[:i]) if (found := _BAR.search(safe(line.text)))), None)
-    return before is not None and before[1] == bar[1]
+    found, known = set[int](), dict[tuple[str, str], str]()
+    for i, line in enumerate(lines):
+        text = plain(line.text)
+        if (bar := _BAR.search(text)) is not None:
+            which = _DRAWN.sub(" ", text[: bar.start()]).strip(), bar[2]
+            if known.get(which) == bar[1]:
+                found.add(i)
+            known[which] = bar[1]
+    return found
 
 
 def _went_on(texts: Sequence[str], lines: Sequence[Line], error: int, after: Sequence[int]) -> bool:
