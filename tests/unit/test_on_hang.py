@@ -423,6 +423,25 @@ def test_a_stop_waits_for_the_rest_of_a_log_of_a_rank_that_ended(unread: bool, s
     assert now[0] - 100 == seconds
 
 
+@pytest.mark.parametrize(
+    ("said", "quoted"),
+    [
+        (("step 30", "[rank: 1] Received SIGTERM: 15", "Epoch 0: 10%|#  | 3/30 [00:01<00:09]"), "Received SIGTERM: 15"),
+        (("step 30", "[rank1]: early stop: loss 0.1", ""), "early stop: loss 0.1"),
+        (("x" * 500,), "x" * 160),
+    ],
+)
+def test_the_last_words_of_whoever_ended_well_are_quoted(said: tuple[str, ...], quoted: str) -> None:
+    """A signal tells more than a progress bar below it."""
+    lost = tuple(Line(30.0, text) for text in ("Traceback (most recent call last):", ECHO))
+    lines = (Line(28.0, text) for text in said)
+    found = judge(Evidence((task(0, End(1, 30.5, seen_at=30.6), *lost), task(1, End(0, 29.0, seen_at=29.1), *lines))))
+    assert found.failure is not None
+    words = "find out why rank 1 on h2 ended before the others; rank 1 said last: "
+    assert found.failure.hint.startswith(words) and quoted in found.failure.hint.removeprefix(words)
+    assert len(found.failure.hint) < len(words) + 170
+
+
 async def test_what_was_told_before_says_more(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the same rank held the others up: then all were still in their collective."""
     late = replace(HANG, headline="rank 1 had not entered the collective after all_reduce #30", certainty="likely")

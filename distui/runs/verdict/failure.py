@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 from distui.regex import regex
 from distui.runs.lines.events import Failure
+from distui.runs.lines.severity import severity
 from distui.runs.lines.text import excerpt
 from distui.runs.verdict.ends.parts import CRASHES, Part
 from distui.runs.verdict.ends.stops import KILLED, STOP_CODES
 from distui.runs.verdict.evidence import Evidence
-from distui.runs.verdict.first import First, named
+from distui.runs.verdict.first import NAMED, First, named, who
 from distui.runs.verdict.lines.diagnose import cause_of_exit, exit_words
+from distui.runs.verdict.lines.plain import plain
 from distui.runs.verdict.lines.rules.cause import CRASH_HINT, IN_VAIN, OTHERS, Cause
 from distui.runs.verdict.lines.rules.mpi import UNSTARTED
 
@@ -22,6 +24,10 @@ STARTS = 5.0
 _NOT_STARTED = regex(r"not found|no such file|permission denied|can(?:no|')t exec|\bexec\b", re.IGNORECASE)
 _DUMPED = "Fatal Python error: "
 """How faulthandler begins to tell where a program crashed."""
+_TELLING = regex(r"\bSIG[A-Z]{2,6}\b|\b[Ss]ignal:? \d")
+"""Why a rank ended that ended well: most often somebody sent it a signal."""
+TELLING, LONGEST = 20, 160
+"""Last lines in which that is looked for, and characters of it that are said."""
 
 
 def failure_of(evidence: Evidence, group: First) -> Failure:
@@ -88,12 +94,23 @@ def _how_reported(part: Part) -> str:
 def _hint(evidence: Evidence, group: First, cause: Cause | None) -> str:
     """What to do about the cause; nothing that was done already."""
     if cause is not None and cause.hint == OTHERS and group.ended_well:
-        return f"find out why {named(group.ended_well)} ended before the others"
+        return f"find out why {named(group.ended_well)} ended before the others{_said_at_end(group.ended_well)}"
     if cause is not None and cause.with_code and evidence.rules.code:
         return cause.with_code
     if cause is None or cause.hint != CRASH_HINT or not any(_DUMPED in text for text in _said(group.first)):
         return cause.hint if cause else ""
     return "faulthandler's lines in its log tell where"
+
+
+def _said_at_end(parts: Sequence[Part]) -> str:
+    """`; rank 1 said last: "Received SIGTERM: 15"`, of the first of them that said something; empty where none did."""
+    for part in parts[:NAMED]:
+        lines = [line.text for rank in part.ranks for line in part.task.lines.get(rank, ())]
+        texts = [text for line in lines if (text := plain(line).strip())]
+        if texts:
+            telling = [text for text in texts[-TELLING:] if _TELLING.search(text) or severity(text) == "error"]
+            return f'; {who(part)} said last: "{(telling or texts)[-1][:LONGEST]}"'
+    return ""
 
 
 def cause_of_part(part: Part) -> Cause | None:
