@@ -706,6 +706,9 @@ def test_ranks_of_one_host_without_its_network_are_warned_of(ranks: int, network
         (("accelerate", "launch", "--rdzv_backend", "c10d", "train.py"), "command", True),
         ("torchrun --rdzv_backend c10d --rdzv_conf is_host=$((! {node_rank})) train.py", "command", False),
         (("torchrun", "--rdzv-backend=static", "train.py"), "command", False),
+        (("torchrun", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "train.py"), "command", False),
+        ("torchrun --rdzv_backend c10d --rdzv_endpoint 127.0.0.1:29400 train.py", "command", False),
+        ("torchrun --rdzv_backend c10d --rdzv_endpoint localhost.lab:29400 train.py", "command", True),
         (("torchrun", "train.py", "--rdzv-backend=c10d"), "torchrun", False),
     ],
 )

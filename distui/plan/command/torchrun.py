@@ -23,6 +23,8 @@ PREFIX_TEMPLATE = "[distui rank ${rank}/${local_rank}]:"
 _PREFIX = regex(rb"\[distui rank (\d{1,9})(?:/(\d{1,9}))?\]:")
 _OLD_PREFIX = regex(rb"\[default(\d{1,9})\]:")
 _C10D = regex(r"--rdzv[-_]backend[= ] *c10d\b")
+_ITS_OWN = regex(r"--rdzv[-_]endpoint[= ] *[\"']?(?:localhost|127\.[\d.]+|\[::1\])(?![\w.-])|--standalone\b")
+"""A rendezvous that each node has for itself."""
 _PYTHON = regex(r"(.*/)?python[0-9.]*")
 
 
@@ -74,7 +76,7 @@ def warnings(job: Job, nodes: int) -> list[str]:
 def guesses_its_store(command: tuple[str, ...] | str) -> bool:
     """Whether nodes that a job starts itself leave it to torch to find out which of them holds the rendezvous."""
     words = command if isinstance(command, str) else " ".join(command)
-    return bool(_C10D.search(words)) and "is_host" not in words
+    return bool(_C10D.search(words)) and "is_host" not in words and not _ITS_OWN.search(words)
 
 
 def argv(
