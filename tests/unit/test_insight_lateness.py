@@ -248,7 +248,7 @@ def test_what_many_ranks_cost(monkeypatch: pytest.MonkeyPatch) -> None:
         numbers += len(each)
         return median(each)
 
-    monkeypatch.setattr(lateness_module, "median", counting)
+    monkeypatch.setattr(lateness_module.statistics, "median", counting)
     trace = Trace(ranks=64, per_host=64)
     assert lateness(trace.seen(list(trace.steps(60)), {}, 0.0)).usual is not None
     assert numbers < 4 * 64 * 60 * trace.buckets
