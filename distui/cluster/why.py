@@ -21,6 +21,7 @@ from distui.runs.ending.ask_ranks import ranks_watched
 from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.runs.insight.asking.closer import look_and_watch
 from distui.runs.insight.asking.look import Asked, Look
+from distui.runs.insight.asking.task_names import task_names
 from distui.runs.insight.seen.answers import HostAnswer
 from distui.runs.insight.seen.ranks import RankSeen, TaskRanks
 from distui.runs.insight.seen.sick import gpus_of
@@ -95,7 +96,9 @@ async def why(settings: ClusterSettings, connector: Connector, place: RunLocatio
     try:
         gpus = gpus_of(plan)
         errors = first_errors(place.stored) if place.stored is not None and gpus else {}
-        asking = Asked(hosts, _tasks(plan, found), ids, _ended(found.tasks), unasked, gpus, errors)
+        asking = Asked(
+            hosts, _tasks(plan, found), ids, _ended(found.tasks), unasked, gpus, errors, names=task_names(plan)
+        )
         seen = await look_and_watch(asking, stacks=stacks)
     finally:
         for host in hosts:

@@ -9,12 +9,11 @@ from rich.style import Style
 
 from distui.amounts import moment
 from distui.cluster.why import not_asked
-from distui.plan.labels import named_ranks
-from distui.runs.lines.events import NetworkUsed
+from distui.runs.lines.events import NetworkUsed, rank_words
 from distui.runs.lines.explanation import Calls, Explanation, RankPlace
 from distui.runs.lines.text import safe
 from distui.runs.report.network_words import network_text
-from distui.runs.report.why_words import NO_CALLS, NOT_CERTAIN, headline, is_unsure
+from distui.runs.report.why_words import NO_CALLS, NOT_CERTAIN, called, headline, is_unsure
 from distui.tui.paint.figures import ago
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line, cut_left
@@ -146,7 +145,7 @@ def rank_title(palette: Palette, glyphs: Glyphs, place: RankPlace | None, width:
     """Which rank it is."""
     line = Line().gap(1)
     if place is not None:
-        line.put(f"rank {place.rank}", palette.watch if place.culprit else palette.bold)
+        line.put(rank_words(place.rank, place.name), palette.watch if place.culprit else palette.bold)
         line.put(f" on {place.host}" if place.host else "", palette.muted)
     return line.rule(width - 1, palette.rule, glyphs.rule).cut(width)
 
@@ -170,7 +169,7 @@ def _calls(palette: Palette, answers: Answers, place: RankPlace, width: int) -> 
             yield Line().gap(1).put(part, palette.muted)
         return
     others = tuple(rank for rank in own.ranks if rank != place.rank)
-    same = f", the same in {named_ranks(others)}" if others else ""
+    same = f", the same in {called(others, answer.record.found)}" if others and answer is not None else ""
     for part in folded(f"calls, innermost first{same}", width - 2):
         yield Line().gap(1).put(part, palette.muted)
     for frame in own.frames:

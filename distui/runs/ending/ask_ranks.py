@@ -16,6 +16,7 @@ from distui.runs.ending.moved import tell_moved
 from distui.runs.insight.asking.ask import ask_hosts
 from distui.runs.insight.asking.closer import look_and_watch
 from distui.runs.insight.asking.look import PATIENCE_S, Asked, Look, look
+from distui.runs.insight.asking.task_names import task_names
 from distui.runs.insight.asking.watching import SECONDS
 from distui.runs.insight.hang.places import unplaced
 from distui.runs.insight.seen.helpers import BUSY
@@ -278,7 +279,9 @@ def _asked(attempt: Attempt) -> Asked:
     over |= {track.task.index for track in attempt.tracker.tracks.values() if track.end is not None}
     ids = {index: ref for host in hosts for index, ref in host.ids.items() if index not in over}
     errors = first_errors(attempt.run.stored) if gpus else {}
-    return Asked(hosts, tasks, ids, ended, gpus=gpus, errors=errors, quiet=attempt.quiet)
+    return Asked(
+        hosts, tasks, ids, ended, gpus=gpus, errors=errors, quiet=attempt.quiet, names=task_names(attempt.plan)
+    )
 
 
 def of_attempt(attempt: Attempt) -> tuple[list[HostRun], list[TaskRanks], dict[int, str]]:

@@ -5,6 +5,7 @@ What it is made of came from programs that say whatever they like: what is writt
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -52,6 +53,8 @@ class RankPlace:
     """Seconds by which it usually enters collectives later than the others; None where nobody watched."""
     within: int | None = None
     """The run's rank that it is part of, where those have started several ranks of torch's own: `rank` is torch's."""
+    name: str = ""
+    """What it is called where it is more than a number: `worker/1`."""
 
 
 @frozen
@@ -75,6 +78,11 @@ class Explanation:
         """The ranks of the run that hold the others up."""
         found = {place.rank if place.within is None else place.within for place in self.ranks if place.culprit}
         return tuple(sorted(found))
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """What ranks are called that have a name."""
+        return {place.rank: place.name for place in self.ranks if place.name}
 
     @property
     def standing(self) -> frozenset[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from distui.amounts import duration, size_words
 from distui.columns import table
@@ -11,6 +11,7 @@ from distui.runs.insight.slow.slow import Slow, span
 from distui.runs.lines.explanation import STANDS, Explanation, RankPlace
 from distui.runs.store.why_records import WhyRecord
 from distui.runs.verdict.hang import UNSURE
+from distui.spec.hosts.names import fold
 
 Row = tuple[str, ...]
 
@@ -44,7 +45,7 @@ def heads(found: Explanation, slow: Slow | None) -> Row:
 def cells(place: RankPlace, columns: Row, slow: Slow | None = None) -> Row:
     """A rank as cells under these heads; `?` is what nobody knows."""
     known = {
-        "RANK": f"{'>' if place.culprit else ' '}{place.rank}",
+        "RANK": f"{'>' if place.culprit else ' '}{place.name or place.rank}",
         "HOST": place.host,
         "BEHIND": "?" if place.behind is None else str(place.behind or ""),
         "LATE": "?" if place.late is None else span(place.late) if place.late > 0.0005 else "-",
@@ -91,9 +92,15 @@ def text(record: WhyRecord, slow: Slow | None, *, stacks: bool) -> Iterator[str]
         yield from stacks_text(record)
 
 
+def called(ranks: Sequence[int], found: Explanation) -> str:
+    """`ranks 0-1`, or their names."""
+    names = found.names
+    return fold(names[rank] for rank in ranks) if names.keys() >= set(ranks) else named_ranks(ranks)
+
+
 def stacks_text(record: WhyRecord) -> Iterator[str]:
     """The calls of main threads, the same ones together."""
     for calls in record.calls:
         yield ""
-        yield f"{named_ranks(calls.ranks)}:"
+        yield f"{called(calls.ranks, record.found)}:"
         yield from (f"  {frame}" for frame in calls.frames or (NO_CALLS,))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from distui.runs.insight.asking.look import Asked, Look, look
+from distui.runs.insight.asking.task_names import with_names
 from distui.runs.insight.asking.watching import SECONDS, watch_hosts
 from distui.runs.insight.hang.by_calls import explain_by_calls
 from distui.runs.insight.hang.explain import explain
@@ -47,7 +48,7 @@ async def look_and_watch(asked: Asked, *, stacks: bool, seconds: float = SECONDS
             return seen
         closer = await look_closer(asked, seconds)
     closer = closer.with_stacks_of(seen)
-    return _by_calls(closer) if closer.explanation.kind in ("unseen", "moving") else closer
+    return _by_calls(closer, asked) if closer.explanation.kind in ("unseen", "moving") else closer
 
 
 def _to_ask(asked: Asked, before: Look, seen: Look) -> frozenset[int]:
@@ -85,10 +86,10 @@ def _figures(seen: Look) -> dict[int, Figures]:
     return {one.rank: own for one in seen.ranks if slow is not None and (own := slow.figures(one.rank)) is not None}
 
 
-def _by_calls(seen: Look) -> Look:
+def _by_calls(seen: Look, asked: Asked) -> Look:
     """What the calls tell of ranks that have been watched, where those do not tell of their collectives."""
     found = explain_by_calls(seen.explanation, seen.ranks, _figures(seen))
-    return replace(seen, explanation=said_once(found, seen.ranks))
+    return replace(seen, explanation=with_names(said_once(found, seen.ranks), asked.names))
 
 
 async def look_closer(asked: Asked, seconds: float = SECONDS) -> Look:
@@ -110,7 +111,7 @@ async def look_closer(asked: Asked, seconds: float = SECONDS) -> Look:
         slow = replace(slow, lateness=replace(slow.lateness, late=late))
     answers = {host: found.answer for host, found in slow.watched.items()}
     sick = health(slow.ranks, answers, asked.gpus, asked.errors)
-    found = explain_slow(explain(slow.ranks, health=sick), slow)
+    found = with_names(explain_slow(explain(slow.ranks, health=sick), slow), asked.names)
     return Look(tuple(map(_shortened, slow.ranks)), found, slow)
 
 

@@ -8,6 +8,7 @@ from dataclasses import field, replace
 
 from distui.frozen import frozen
 from distui.runs.insight.asking.ask import ask_hosts
+from distui.runs.insight.asking.task_names import with_names
 from distui.runs.insight.hang.collectives import may_stand_from
 from distui.runs.insight.hang.explain import explain
 from distui.runs.insight.hang.explain_hosts import with_hosts
@@ -84,6 +85,8 @@ class Asked:
     """What those had counted when the run began."""
     quiet: Quiet | None = None
     """Since when nothing of ranks has moved, for who asks again and again."""
+    names: Mapping[int, str] = field(default_factory=dict)
+    """What ranks are called that have a name (`task_names`)."""
 
     @property
     def silent(self) -> dict[str, HostAnswer]:
@@ -133,7 +136,7 @@ async def look(
         after = {seen.rank: seen for seen in ranks_of(tasks, again, ended)}
         ranks = tuple(_with_stacks(seen, after[seen.rank]) for seen in ranks)
         answers = {host: _with_connections(answer, again.get(host)) for host, answer in answers.items()}
-    found = with_hosts(explain(ranks, ras, sick), ranks, answers, asked.gpus)
+    found = with_names(with_hosts(explain(ranks, ras, sick), ranks, answers, asked.gpus), asked.names)
     return Look(ranks, found, ras=ras, hosts={host: _beside(answer) for host, answer in answers.items()})
 
 

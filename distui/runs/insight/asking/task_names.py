@@ -1,0 +1,51 @@
+"""An explanation in which tasks have the names by which logs and lists call them. Pure.
+
+What is found of ranks tells them by their numbers. The tasks of TensorFlow have names, `worker/0`: a number among all
+of them is nothing that its users know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from distui.plan.labels import parse_ranks
+from distui.plan.model import RunPlan
+from distui.regex import regex
+from distui.runs.lines.explanation import Explanation
+from distui.spec.hosts.names import fold
+
+_RANKS = regex(r"\b[Rr]anks? (\d+(?:[,-]\d+)*)\b")
+
+
+def task_names(plan: RunPlan) -> Mapping[int, str]:
+    """The name of each rank where an explanation is to have it. A task of `launcher: command` is no rank of torch's."""
+    return plan.rank_names if plan.launcher == "tf" else {}
+
+
+def with_names(found: Explanation, names: Mapping[int, str]) -> Explanation:
+    """`found` with these names, also in its words."""
+    if not names:
+        return found
+
+    def named(match: re.Match[str]) -> str:
+        try:
+            return fold(names[rank] for rank in parse_ranks(match[1]))
+        except (KeyError, ValueError):
+            return match[0]
+
+    def words(text: str) -> str:
+        return _RANKS.sub(named, text)
+
+    return replace(
+        found,
+        headline=words(found.headline),
+        evidence=tuple(map(words, found.evidence)),
+        advice=words(found.advice),
+        collective=words(found.collective),
+        ranks=tuple(
+            replace(place, does=words(place.does), name=names.get(place.rank, "")) if place.within is None else place
+            for place in found.ranks
+        ),
+    )
