@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,6 +22,20 @@ def home(environ: Mapping[str, str] | None = None) -> Path:
         message = f"there is no home folder: HOME is not set, and uid {os.getuid()} is no login of this machine"
         hint = "set HOME to a folder of yours: it holds keys, settings and the logs of runs"
         raise UsageError(message, hint=hint) from exc
+
+
+def config_options(config: Path) -> tuple[str, ...]:
+    """What OpenSSH has to be given to read this config: it looks in the home of the login, whatever HOME says.
+
+    Empty where that is the same file, and where there is none.
+    """
+    try:
+        login = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".ssh" / "config"
+        if not config.is_file() or (login.exists() and login.samefile(config)):
+            return ()
+    except (KeyError, OSError):  # no such login, or none that may be looked into
+        return ()
+    return ("-F", str(config))
 
 
 def expanded(written: str | Path) -> Path:

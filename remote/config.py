@@ -13,7 +13,7 @@ from pathlib import Path
 
 from distui.errors import UsageError
 from distui.frozen import frozen
-from distui.homes import expanded
+from distui.homes import config_options, expanded
 from distui.homes import home as home_of
 from distui.regex import regex
 from distui.remote.sshconfig import ConfigError, Options, Query, Reader
@@ -67,16 +67,23 @@ class Resolved:
     algorithms: Algorithms = Algorithms()
     ssh_options: tuple[str, ...] = ()
     """What `ssh ALIAS` has to be given to go the same way, where hosts.yaml says more of it than its name."""
+    user_config: Path | None = None
+    """The login's own config that was read; None where that is no matter."""
 
     @property
     def ssh_v(self) -> str:
         """The command that shows how OpenSSH itself fares there, to be pasted."""
-        return shlex.join(("ssh", "-v", *self.ssh_options, self.alias))
+        return shlex.join(("ssh", "-v", *self._all_options, self.alias))
 
     @property
     def ssh_copy_id(self) -> str:
         """The command that installs a public key there, likewise."""
-        return shlex.join(("ssh-copy-id", *self.ssh_options, self.alias))
+        return shlex.join(("ssh-copy-id", *self._all_options, self.alias))
+
+    @property
+    def _all_options(self) -> tuple[str, ...]:
+        """With the config, where ssh would read another."""
+        return (*self.ssh_options, *(config_options(self.user_config) if self.user_config is not None else ()))
 
 
 @frozen
@@ -178,6 +185,7 @@ class _Resolver:
             gssapi=self._on("gssapiauthentication"),
             algorithms=self._algorithms(),
             ssh_options=self._ssh_options(),
+            user_config=self._sources.user_config,
         )
 
     def _ssh_options(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from distui import homes
 from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.actions import exec as exec_verb
@@ -23,7 +24,6 @@ from distui.cli.runs import execs
 from distui.cli.runs.execs import END, VARIABLE
 from distui.cluster.attach import places
 from distui.cluster.attach.places import RunLocation
-from distui.cluster.backend import backend_hosts
 from distui.cluster.backend.backend_hosts import ssh_login
 from distui.cluster.hosts.selection import host_named
 from distui.errors import ContactLost, DistuiError, NotFound, UsageError
@@ -134,7 +134,7 @@ def test_ssh_reads_the_config_that_distui_reads(home: Path, monkeypatch: pytest.
     config.write_text("Host gw1\n  HostName 10.0.0.1\n")
     assert ssh_login(Host("gw1")) == ("ssh", "-F", str(config), "--", "gw1")
     own = SimpleNamespace(pw_dir=str(home))
-    monkeypatch.setattr(backend_hosts.pwd, "getpwuid", lambda _: own)
+    monkeypatch.setattr(homes.pwd, "getpwuid", lambda _: own)
     assert ssh_login(Host("gw1")) == ("ssh", "--", "gw1")
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import getpass
+import pwd
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from distui import homes
 from distui.remote.config import Resolved, Sources, jump_words, resolve
 from distui.remote.sshconfig import ConfigError
 from distui.spec.hosts.inventory import Host
@@ -138,14 +140,25 @@ def test_hosts_yaml_fills_only_what_the_ssh_config_leaves_open(tmp_path: Path) -
     assert (closed.hostname, closed.port, closed.user, closed.connect_timeout) == ("h", 1, "u", 9.0)
 
 
-def test_the_command_to_paste_goes_where_distui_goes(tmp_path: Path) -> None:
+def test_the_command_to_paste_goes_where_distui_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what hosts.yaml says, as the ssh config changes it; a host that ssh knows by itself is only named."""
+    monkeypatch.setattr(homes.pwd, "getpwuid", lambda uid: pwd.struct_passwd(("u", "x", uid, 0, "", str(tmp_path), "")))
     target = Host("web1", addr="10.0.0.7", user="ubuntu", port=2222)
     words = "-p 2222 -o User=ubuntu -o HostName=10.0.0.7 web1"
     assert resolved(tmp_path, "", target).ssh_v == f"ssh -v {words}"
     assert resolved(tmp_path, "", target).ssh_copy_id == f"ssh-copy-id {words}"
     assert resolved(tmp_path, "Host web1\n Port 7\n", target).ssh_v.startswith("ssh -v -p 7 ")
     assert resolved(tmp_path, "Host web1\n Port 7\n User u\n", Host("web1")).ssh_v == "ssh -v web1"
+
+
+def test_the_command_to_paste_names_the_config_that_ssh_would_not_read(tmp_path: Path) -> None:
+    """OpenSSH takes the home of the login, whatever HOME says."""
+    found = resolved(tmp_path, "", Host("node01", port=2222))
+    config = tmp_path / ".ssh" / "config"
+    assert found.ssh_v == f"ssh -v -p 2222 -F {config} node01"
+    assert found.ssh_copy_id == f"ssh-copy-id -p 2222 -F {config} node01"
+    config.unlink()
+    assert found.ssh_v == "ssh -v -p 2222 node01"
 
 
 def test_without_any_file_ssh_defaults_hold(tmp_path: Path) -> None:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import pwd
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from pathlib import Path
 
 from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings
 from distui.errors import HostError, UsageError
 from distui.facts.host import GpuProcess
 from distui.facts.probe import probe_processes
-from distui.homes import home
+from distui.homes import config_options, home
 from distui.monitor.containers import HostContainer, follow_log, last_line, list_containers, log_argv, shell_argv
 from distui.monitor.processes import Outcome, SeenProcess, look, signal
 from distui.runs.hosts.discover import FoundTask
@@ -47,15 +44,12 @@ def ssh_login(host: Host, command: tuple[str, ...] = (), *, tty: bool = True) ->
     return ("ssh", *options, "--", host.name, *((shlex.join(command),) if command else ()))
 
 
-def _config_of_home() -> list[str]:
-    """The config that distui reads, where OpenSSH would look for another: it asks who the login is, and not HOME."""
+def _config_of_home() -> tuple[str, ...]:
+    """The config that distui reads, where OpenSSH would look for another."""
     try:
-        config, login = home() / ".ssh" / "config", Path(pwd.getpwuid(os.getuid()).pw_dir) / ".ssh"
-        if not config.is_file() or (login.exists() and login.samefile(config.parent)):
-            return []
-    except (KeyError, OSError, UsageError):  # no such login, no home, or none that may be looked into
-        return []
-    return ["-F", str(config)]
+        return config_options(home() / ".ssh" / "config")
+    except UsageError:
+        return ()
 
 
 class HostBackend(ABC):
