@@ -152,7 +152,7 @@ def test_refused_keys_and_logins_that_run_nothing(lab: Any, home: Path, probe: P
     refused, nologin, printed = (found[h]["error"] for h in ("h1", "h2", "h3"))
     assert refused["code"] == "auth"
     assert "refuses the login as root" in refused["message"]
-    assert "ssh-copy-id h1" in refused["hint"]
+    assert "ssh-copy-id " in refused["hint"] and " h1;" in refused["hint"]
     assert "This account is currently not available" in nologin["message"]
     assert "Maintenance today" in printed["message"]
     assert all(e["hint"] for e in (refused, nologin, printed))
