@@ -25,8 +25,11 @@ else:
 COMPLETE = "_DISTUI_COMPLETE"
 """The variable by which a shell's completion asks; see `distui completion`."""
 
-LATE = ("asyncio", "secrets", "shutil", "socket", "statistics", "subprocess", "tempfile")
-"""Dear modules of Python that many modules import at their top and not every call uses: loaded when they are used."""
+LATE = ("asyncio", "secrets", "shutil", "statistics", "tempfile")
+"""Dear modules of Python that many modules import at their top and not every call uses: loaded when they are used.
+
+None that another one uses as it is loaded: of two threads each would wait for what the other one loads.
+"""
 
 
 def start() -> list[int]:
@@ -64,7 +67,11 @@ class _Late(ModuleType):
             if self.__name__ not in _begun:
                 _begun.add(self.__name__)
                 assert self.__spec__ is not None and self.__spec__.loader is not None
-                self.__spec__.loader.exec_module(self)
+                try:
+                    self.__spec__.loader.exec_module(self)
+                except BaseException:  # Ctrl-C, say: whoever uses it next loads it again
+                    _begun.discard(self.__name__)
+                    raise
                 self.__class__ = ModuleType  # type: ignore[assignment]
         return ModuleType.__getattribute__(self, name)
 

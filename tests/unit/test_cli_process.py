@@ -109,6 +109,37 @@ def test_two_threads_may_be_the_first_to_use_a_late_module() -> None:
     assert (done.stdout, done.stderr) == ("[1, 1, 1] False\n", "")
 
 
+def test_late_modules_use_no_other_as_they_are_loaded(fresh_python: Callable[[str], str]) -> None:
+    """Else two threads might wait for each other for ever."""
+    program = (
+        "import sys\n"
+        "from distui.cli import process; process.start()\n"
+        "for name in process.LATE:\n"
+        "    before = set(process._begun)\n"
+        "    hasattr(sys.modules[name], 'no_such')\n"
+        "    assert process._begun - before == {name}, process._begun\n"
+        "print(len(process._begun) == len(process.LATE))\n"
+    )
+    assert fresh_python(program).split() == ["True"]
+
+
+def test_a_late_module_that_was_interrupted_is_loaded_again() -> None:
+    """Ctrl-C comes while it loads; whoever uses it afterwards has all of it."""
+    done = end(
+        "from distui.cli import process; process.start()\n"
+        "import asyncio\n"
+        "loader = asyncio.__spec__.loader\n"
+        "class Interrupted:\n"
+        "    def exec_module(self, module): asyncio.__spec__.loader = loader; raise KeyboardInterrupt\n"
+        "asyncio.__spec__.loader = Interrupted()\n"
+        "try: asyncio.run\n"
+        "except KeyboardInterrupt: print('interrupted')\n"
+        "import asyncio.locks\n"
+        "print(asyncio.Lock is asyncio.locks.Lock, type(asyncio).__name__)\n"
+    )
+    assert (done.stdout, done.stderr) == ("interrupted\nTrue module\n", "")
+
+
 CLOSED = """
 import os, subprocess, sys
 import distui.cli.main as module

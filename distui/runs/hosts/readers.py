@@ -11,7 +11,7 @@ next attempt has a mark of its own beside the reader's: where there is none, nob
 from __future__ import annotations
 
 import hashlib
-import socket
+import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal
 
@@ -121,7 +121,7 @@ def waiter_id(stored: StoredRun) -> str:
 
 def reader_id(stored: StoredRun) -> str:
     """What tells who follows a run into this folder from all others: the same for whoever goes on after a kill."""
-    return hashlib.sha256(f"{socket.gethostname()}:{stored.path.resolve()}".encode()).hexdigest()[:12]
+    return hashlib.sha256(f"{os.uname().nodename}:{stored.path.resolve()}".encode()).hexdigest()[:12]
 
 
 @frozen
