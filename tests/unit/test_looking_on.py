@@ -414,3 +414,27 @@ async def test_who_leaves_before_the_tasks_are_found_leaves_no_mark(
             host.containers[0].end(0)
 
     await cluster.drive(owner, followed())
+
+
+@BOTH
+async def test_who_is_closed_before_the_tasks_are_found_leaves_no_mark(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, looks: bool
+) -> None:
+    """An app or a program that lets go of the run then is not waited for, either."""
+    owner, find = cluster.controller(cluster.plan(launch="beef")), HostRun.find
+
+    async def hangs(host: HostRun) -> frozenset[int]:
+        await asyncio.sleep(60)
+        return frozenset(await find(host))
+
+    async def followed() -> None:
+        await until(lambda: owner.state.phase == "follow" and marked(cluster, 1))
+        monkeypatch.setattr(HostRun, "find", hangs)
+        async with await from_elsewhere(cluster, tmp_path / "elsewhere", looks=looks):
+            await until(lambda: marked(cluster, 2))
+        assert not marked(cluster, 2)
+        monkeypatch.setattr(HostRun, "find", find)
+        for host in cluster.hosts:
+            host.containers[0].end(0)
+
+    await cluster.drive(owner, followed())

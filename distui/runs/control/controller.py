@@ -256,7 +256,11 @@ class RunController:
         """Launch or find the attempt's tasks, follow them to their end, or to a detach, and clean up."""
         requests = self._run.requests
         if self._run.adopted:
-            await self._find_all()
+            try:
+                await self._find_all()
+            except BaseException:  # an app that is closed meanwhile, say: nobody waits for the run any more
+                await leave_early(self.attempt)
+                raise
         else:
             self._starting = True
             try:
