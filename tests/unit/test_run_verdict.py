@@ -994,6 +994,7 @@ def test_a_launcher_s_long_report_is_no_work_after_an_error() -> None:
         ("", "| 13/25 [00:04<00:03,  3.11it/s]", False),
         ("13it [00:00, 14.36it/s]", "13it [00:04,  3.11it/s]", True),
         ("13it [00:00, 14.36it/s]", "14it [00:04,  3.11it/s]", False),
+        ("13 examples [00:00, 14.36 examples/s]", "13 examples [1:00:04,  3.11 examples/s]", True),
     ],
 )
 def test_a_progress_bar_that_is_closed_after_an_error_is_no_work(before: str, after: str, said: bool) -> None:
@@ -1008,6 +1009,28 @@ def test_a_progress_bar_that_is_closed_after_an_error_is_no_work(before: str, af
     words = last_words(lines)
     assert (words is not None) is said
     assert words is None or (words.weight, words.quiet_for) == ("echo", 0.0)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "11/28/2026 13:05:{:02} - INFO - __main__ - ",  # the examples of transformers
+        "11/28 13:05:{:02} - mmengine - INFO - ",
+        "[11/28 13:05:{:02} d2.utils.events]: ",
+        "28/11 [13:05:{:02}] ",
+        "11/28/2026 9:05:{:02} PM ",
+    ],
+)
+def test_dates_are_no_progress_bars(head: str) -> None:
+    """Work after an error that a program gets over is work, though each line has the same day before its time."""
+    lines = (
+        *(Line(float(i), f"{head.format(i)}loss {1 / (i + 1):.3f}, lr 0.1, step {i}") for i in range(5)),
+        Line(5.0, "Traceback (most recent call last):"),
+        Line(5.0, '  File "train.py", line 3, in load'),
+        Line(5.0, "OSError: [Errno 5] Input/output error: 'shard-7'"),
+        *(Line(float(i), f"{head.format(i)}loss {1 / (i + 1):.3f}, lr 0.1, step {i}") for i in range(6, 40)),
+    )
+    assert last_words(lines) is None
 
 
 @pytest.mark.parametrize(("outer", "said"), [("1/3", True), ("2/3", False)])

@@ -104,8 +104,13 @@ _ENDING = regex(r"\b(?:kill|terminat|clos|stopp)(?:e|ed|ing)\b|\bSIG[A-Z]+\b|\be
 """What launchers say while they end their children."""
 _WATCHDOG = regex(r"watchdog|NCCL|taking the entire process down", re.IGNORECASE)
 _WORK = regex(r"\b(?:step|epoch|iter(?:ation)?|batch|loss|acc(?:uracy)?)\b\W{0,4}\d|\bit/s\b|\bs/it\b", re.IGNORECASE)
-_BAR = regex(r"\b([\d.]{1,12}[kMGT]?)(/(?:[\d.]{1,12}[kMGT]?|\?) \[?|[A-Za-z]{1,12} \[)\d{1,4}:\d\d")
-"""How far a progress bar of tqdm or rich is, and of how many; of a loader without a length tqdm says `7it [00:02`."""
+_BAR = regex(
+    r"\b([\d.]{1,12}[kMGT]?)(/(?:[\d.]{1,12}[kMGT]?|\?) | ?[A-Za-z]{1,12} (?=\[))"
+    r"(?:\[\d{1,4}:\d\d(?::\d\d)?[<,]|\d:\d\d:\d\d\b(?! [AP]M))"
+)
+"""How far a progress bar of tqdm or rich is, and of how many; of a loader without a length tqdm says `7it [00:02,`. No
+day before a time of day: `11/28 13:05:10`.
+"""
 _DRAWN = regex(r"\d{1,3}%.*|[^\w:]+")
 """What a bar has between its name and its numbers."""
 WENT_ON = regex(r"\b(?:retry|retrying|ignored|ignoring|skipp(?:ed|ing)|recover(?:ed|ing))\b", re.IGNORECASE)
