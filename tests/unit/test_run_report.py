@@ -330,9 +330,17 @@ def test_the_report_counts_what_torchrun_started_again() -> None:
     text = report(plan_for("h1", "h2"), state(*again, end), {}, "/logs")
     killed = "killed by SIGSEGV (segmentation fault), exit 139"
     assert f"again     torchrun started the ranks again 2 times: after rank 1 on h2 ({killed}, 2 times)\n" in text
-    other = RanksRestarted(103.0, 0, 0, "h1", 1, 1, 9)
+    other = RanksRestarted(203.0, 0, 0, "h1", 1, 1, 9)
     text = report(plan_for("h1", "h2"), state(*again, other, end), {}, "/logs")
     assert f"again 3 times: after rank 1 on h2 ({killed}, 2 times), rank 0 on h1 (exit 1)\n" in text
+
+
+def test_ranks_that_fail_with_another_one_are_no_restart_of_their_own() -> None:
+    """Where one fails, its peers lose it, and the torchrun of each node says so: all of them start again once."""
+    lost = [(task, rank, at) for at in (101.0, 113.0) for task, rank in ((1, 1), (0, 0))]
+    again = [RanksRestarted(at + rank / 2, task, rank, f"h{task + 1}", 3, 1, 9) for task, rank, at in lost]
+    text = report(plan_for("h1", "h2"), state(*again, RunEnded(150.0, "succeeded", 0)), {}, "/logs")
+    assert "again 2 times: after rank 1 on h2 (exit 3, 2 times), rank 0 on h1 (exit 3, 2 times)\n" in text
 
 
 def test_the_evidence_tells_of_every_rank() -> None:

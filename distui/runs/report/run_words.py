@@ -13,6 +13,8 @@ from distui.runs.verdict.lines.diagnose import exit_words
 
 RESTARTS = 3
 """Ranks that are named of those after which torchrun started all again."""
+TOGETHER_S = 30.0
+"""Seconds within which failures on several nodes are one: ranks end that have lost a peer, and all start again once."""
 
 
 def took_words(row: RunRow) -> str:
@@ -46,7 +48,17 @@ def restart_words(restarts: Sequence[RanksRestarted]) -> str:
         for (rank, host, code), count in causes.most_common(RESTARTS)
     ]
     more = f" and {len(causes) - RESTARTS} more" if len(causes) > RESTARTS else ""
-    return f"torchrun started the ranks again {_times(len(restarts))}: after {', '.join(named)}{more}"
+    return f"torchrun started the ranks again {_times(_starts(restarts))}: after {', '.join(named)}{more}"
+
+
+def _starts(restarts: Sequence[RanksRestarted]) -> int:
+    """How often: once where several nodes report it of one failure, each by its own torchrun."""
+    count, began, nodes = 0, 0.0, set[int]()
+    for one in restarts:
+        if not count or one.task in nodes or abs(one.at - began) > TOGETHER_S:
+            count, began, nodes = count + 1, one.at, set()
+        nodes.add(one.task)
+    return count
 
 
 def _times(count: int) -> str:
