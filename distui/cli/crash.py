@@ -7,7 +7,6 @@ import os
 import platform
 import sys
 import time
-import traceback
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -55,6 +54,8 @@ def report(exc: BaseException, words: Sequence[str], environ: Mapping[str, str],
     So are `secrets`, the values of `--env-file`, whatever their names. A value is masked also in the form that Python
     or JSON writes it in.
     """
+    import traceback
+
     lines = [
         f"distui {__version__}, Python {platform.python_version()}, {sys.platform}",
         "command: distui " + " ".join(_shape(words)),

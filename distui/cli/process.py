@@ -25,7 +25,7 @@ else:
 COMPLETE = "_DISTUI_COMPLETE"
 """The variable by which a shell's completion asks; see `distui completion`."""
 
-LATE = ("asyncio", "secrets", "shutil", "statistics", "tempfile")
+LATE = ("asyncio", "hashlib", "json", "secrets", "shutil", "statistics", "tempfile")
 """Dear modules of Python that many modules import at their top and not every call uses: loaded when they are used.
 
 None that another one uses as it is loaded: of two threads each would wait for what the other one loads.

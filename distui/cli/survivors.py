@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import traceback
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +33,8 @@ class Survivors:
         if SURVIVED not in context or not isinstance(error, Exception):
             loop.default_exception_handler(context)
             return
+        import traceback
+
         where = str(context[SURVIVED])
         lines = (f"{at.filename}:{at.lineno}" for at in traceback.extract_tb(error.__traceback__))
         key = (type(error).__name__, *lines)

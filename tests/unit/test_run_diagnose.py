@@ -2,8 +2,9 @@
 
 import pytest
 
+from distui.runs.verdict.exit_words import exit_words
 from distui.runs.verdict.lines.causes import NETWORK
-from distui.runs.verdict.lines.diagnose import cause_of, cause_of_exit, exit_words
+from distui.runs.verdict.lines.diagnose import cause_of, cause_of_exit
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from distui.runs.lines.text import safe
 from distui.runs.report.run_words import restart_words
 from distui.runs.state.progress import TOTALS, total_of
 from distui.runs.state.reducer import RunState
-from distui.runs.verdict.lines.diagnose import exit_words
+from distui.runs.verdict.exit_words import exit_words
 from distui.spec.hosts.names import fold
 
 Line = tuple[str, str]

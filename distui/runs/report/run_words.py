@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from distui.amounts import duration
 from distui.runs.lines.events import Failure, RanksRestarted
 from distui.runs.report.history import RunRow
-from distui.runs.verdict.lines.diagnose import exit_words
+from distui.runs.verdict.exit_words import exit_words
 
 RESTARTS = 3
 """Ranks that are named of those after which torchrun started all again."""

@@ -22,7 +22,8 @@ from distui.runs.state.load import placed
 from distui.runs.state.reducer import RankState, RunState
 from distui.runs.store.masking import Mask
 from distui.runs.store.runs import StoredRun
-from distui.runs.verdict.lines.diagnose import cause_line, signal_name
+from distui.runs.verdict.exit_words import signal_name
+from distui.runs.verdict.lines.diagnose import cause_line
 from distui.spec.hosts.names import fold
 
 TAIL_BYTES = 1 << 16

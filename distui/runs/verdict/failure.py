@@ -12,8 +12,9 @@ from distui.runs.lines.text import excerpt
 from distui.runs.verdict.ends.parts import CRASHES, Part
 from distui.runs.verdict.ends.stops import KILLED, STOP_CODES
 from distui.runs.verdict.evidence import Evidence
+from distui.runs.verdict.exit_words import exit_words
 from distui.runs.verdict.first import NAMED, First, named, who
-from distui.runs.verdict.lines.diagnose import cause_of_exit, exit_words
+from distui.runs.verdict.lines.diagnose import cause_of_exit
 from distui.runs.verdict.lines.plain import plain
 from distui.runs.verdict.lines.rules.cause import CRASH_HINT, IN_VAIN, OTHERS, Cause
 from distui.runs.verdict.lines.rules.mpi import UNSTARTED

@@ -5,8 +5,8 @@ from __future__ import annotations
 from distui.runs.lines.events import RankPhase
 from distui.runs.verdict.ends.parts import Part
 from distui.runs.verdict.evidence import Evidence, Stop
+from distui.runs.verdict.exit_words import exit_words
 from distui.runs.verdict.failure import by_its_own_status, how_it_ended
-from distui.runs.verdict.lines.diagnose import exit_words
 from distui.runs.verdict.outcome import RankEnd, Relation
 
 

@@ -12,7 +12,7 @@ from distui.runs.lines.events import Event, Failure, FailureFound, Notice, RankC
 from distui.runs.state import elastic
 from distui.runs.verdict.ends.explain import as_a_boot, place_of, removed
 from distui.runs.verdict.evidence import End, corrected
-from distui.runs.verdict.lines.diagnose import exit_words
+from distui.runs.verdict.exit_words import exit_words
 from distui.runs.verdict.outcome import RankEnd, Verdict
 from distui.runs.watch.hosts import WatchedHosts
 from distui.runs.watch.track import TaskTrack

@@ -16,7 +16,7 @@ from itertools import takewhile
 from distui.frozen import frozen
 from distui.regex import regex
 from distui.runs.verdict.evidence import Line, Lines
-from distui.runs.verdict.lines.diagnose import signal_name
+from distui.runs.verdict.exit_words import signal_name
 from distui.runs.verdict.lines.plain import plain
 from distui.whole import whole
 
