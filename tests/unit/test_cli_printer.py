@@ -35,6 +35,7 @@ from distui.runs.lines.events import (
     RanksRestarted,
     RunEnded,
     RunOpened,
+    RunStalled,
     StopAsked,
 )
 from distui.runs.state.reducer import RunState, apply
@@ -265,6 +266,15 @@ def test_the_report_of_a_failure() -> None:
         "  logs   /runs/x",
         "  left   container 1234 on a",
     ]
+
+
+def test_a_run_whose_rank_fails_makes_no_progress() -> None:
+    """That it stands still is not said of it any more; but in its next attempt it may."""
+    stands, goes_on = RunStalled(2.0, True, 1.0), RunStalled(4.0, False, 4.0)
+    heard = Heard()
+    assert heard.news([stands, goes_on]) == [stands, goes_on]
+    assert heard.news([stands, FailureFound(3.0, FAILURE), goes_on])[2:] == []
+    assert heard.news([AttemptEnded(5.0, 1, 2, None, 0.0, ""), stands, goes_on])[1:] == [stands, goes_on]
 
 
 def test_the_result_counts_what_torchrun_started_again() -> None:

@@ -22,6 +22,7 @@ from distui.runs.lines.events import (
     RankChanged,
     RunEnded,
     RunOpened,
+    RunStalled,
     iso,
 )
 from distui.runs.lines.text import safe
@@ -107,7 +108,8 @@ class LineWriter:
 
 class Heard:
     """Leaves out what was said already: later events of a rank tell when it ended by a better clock, or its relation to
-    the failure, and a failure is reported again when more is known of it than its headline says.
+    the failure, and a failure is reported again when more is known of it than its headline says. A run that stood still
+    as a rank failed does not go on.
     """
 
     def __init__(self) -> None:
@@ -125,6 +127,8 @@ class Heard:
             case FailureFound():
                 said, self._failed = self._failed, words.failed_first(event.failure)
                 return said != self._failed
+            case RunStalled(stalled=False):
+                return not self._failed
             case AttemptEnded():
                 self._failed = ""
                 self._ends.clear()
