@@ -234,7 +234,7 @@ async def test_a_command_ends_when_nobody_reads_it(
         await exec_verb._exec(Told(), consoles.of(Told()), SimpleNamespace(hosts=[]), 0, ("yes",))  # type: ignore[arg-type]
     mark = session.started[4]
     assert session.started == ("docker", "exec", "-i", "-e", mark, "id0", "yes")
-    assert session.asked == [("docker", "exec", "id0", "sh", "-c", END, "distui-end", mark), ("true",)]
+    assert session.asked[:2] == [("docker", "exec", "id0", "sh", "-c", END, "distui-end", mark), ("true",)]
     assert ("may still run in the container on h1" in capfd.readouterr().err) == (not shell)
 
 
@@ -258,6 +258,56 @@ async def test_a_command_is_waited_for_only_where_its_host_answers(monkeypatch: 
     session: Any = Slow(up=up)
     marked = execs.Marked(("docker",), "id0", ("yes",))
     assert await asyncio.wait_for(marked.end(session), 15) is up
+
+
+class Hung(Talking):
+    """A host that answers, and whose engine does not."""
+
+    async def run(self, argv: tuple[str, ...], **_: object) -> Any:
+        self.asked.append(argv)
+        await asyncio.sleep(0.0 if argv == ("true",) else 600.0)
+        return SimpleNamespace(ok=True)
+
+
+async def test_an_engine_that_hangs_is_soon_waited_for_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C took 20 seconds."""
+    monkeypatch.setattr(execs, "ENGINE_SECONDS", 0.2)
+    session: Any = Hung()
+    assert not await asyncio.wait_for(execs.Marked(("docker",), "id0", ("yes",)).end(session), 15)
+    assert session.asked[-1][:2] == ("docker", "version")
+
+
+async def test_a_second_ctrl_c_says_that_the_command_may_still_run(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The first one waits for the engine to end it, the second no longer."""
+    session: Any = Hung()
+
+    @asynccontextmanager
+    async def connected(*_: object) -> AsyncIterator[Any]:
+        async def connect(host: str) -> Any:
+            return session
+
+        yield SimpleNamespace(connect=connect)
+
+    async def find(*_: object) -> tuple[Host, FoundTask]:
+        return Host("h1"), task(0, (0,))
+
+    async def interrupted(*_: object, **__: object) -> int:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(wiring, "connected", connected)
+    monkeypatch.setattr(exec_verb, "_find", find)
+    monkeypatch.setattr(exec_verb, "_stdin", lambda: None)
+    monkeypatch.setattr(exec_verb, "pass_through", interrupted)
+    place: Any = SimpleNamespace(hosts=[])
+    running = asyncio.create_task(exec_verb._exec(Told(), consoles.of(Told()), place, 0, ("yes",)))  # type: ignore[arg-type]
+    while not session.asked:
+        await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert "may still run in the container on h1" in capfd.readouterr().err
 
 
 class Told(dict[str, str]):

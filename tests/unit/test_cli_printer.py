@@ -265,6 +265,7 @@ def test_the_report_of_a_failure() -> None:
         "         | boom",
         "  logs   /runs/x",
         "  left   container 1234 on a",
+        "  then   `distui stop llm-7f3` removes what is left, as soon as it can be reached",
     ]
 
 
@@ -344,6 +345,22 @@ def test_the_result_calls_tasks_by_their_names() -> None:
     assert "  others node[1-2,4]: stopped by distui (exit 143)" in output
     assert any(text.startswith("FAILED  mpi-1  5 tasks  after ") for text in output)
     assert "distui: starting mpi-1: 5 tasks on h1" in [text for text, _ in words.of_batch([opened])]
+
+
+def test_the_report_says_how_to_remove_what_is_left() -> None:
+    """Whatever its end: a host was out of reach at the clean-up of a run that had failed, too."""
+    for outcome in ("succeeded", "failed", "stopped"):
+        ended = RunEnded(9.0, outcome, 1, log_dir="/runs/x", took=1.0, leftovers=("h2: may still have rank1",))  # type: ignore[arg-type]
+        text = "\n".join(t for t, _ in words.report(ended, fold(OPENED, ended)))
+        assert "then   `distui stop llm-7f3` removes what is left, as soon as it can be reached" in text
+
+
+def test_what_became_of_a_container_is_said_as_an_end() -> None:
+    """It read `rank 13 on node02 its container was removed`."""
+    gone = RankChanged(3.0, 13, "node02", "removed", words="its container was removed by somebody else")
+    assert [text for text, _ in words.of_batch([gone])] == [
+        "distui: rank 13 on node02 ended: its container was removed by somebody else"
+    ]
 
 
 def test_the_report_of_lost_contact_names_hosts_and_the_way_back() -> None:

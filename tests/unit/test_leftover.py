@@ -539,6 +539,33 @@ def test_a_launch_without_a_task_is_named_where_a_run_is_asked_for(cli: Any, dem
     assert "`distui stop r1` ends it" in done.err
 
 
+@pytest.mark.parametrize("verb", ["logs", "why", "exec"])
+def test_who_asks_for_ranks_of_what_is_left_is_told_that_it_has_ended(cli: Any, demo_home: Path, verb: str) -> None:
+    """`ps` and `show` have the run: that there is none of that name would be wrong."""
+    plant(demo_home, FAILED)
+    before = left(demo_home)
+    done = cli(verb, "r1", *(["--rank", "0", "--", "true"] if verb == "exec" else []))
+    assert (done.code, done.out, left(demo_home)) == (7, "", before), done.err
+    assert "r1 has ended: failed, and its ranks were removed; its logs are where it was followed" in done.err
+    assert "`distui show r1` tells how it ended, `distui stop r1` removes what is left on its hosts" in done.err
+
+
+def test_whoever_has_the_logs_is_told_where(cli: Any, demo_home: Path) -> None:
+    """A stop where the run was followed to its end, of what a host that was away then still has."""
+    plant(demo_home, FAILED)
+    stored = RunStore(demo_home / ".local/state/distui").adopt("r1")
+    stored.write_plan(
+        {
+            "tasks": [
+                {"labels": {"distui.run": "r1", "distui.task": "0", "distui.launch": "beef", "distui.attempt": "1"}}
+            ]
+        }
+    )
+    done = cli("stop", "r1", "-y")
+    assert f"r1 has ended: failed, as recorded by {FAILED.by}; its logs are in {stored.log_dir}" in done.err
+    assert left(demo_home) == []
+
+
 def test_names_of_secrets_come_back_as_they_were_written() -> None:
     """And a record without them is read as before."""
     named = replace(FAILED, secrets=("A", "B"))

@@ -113,17 +113,36 @@ async def test_a_reader_that_was_killed_keeps_nothing(cluster: Cluster, monkeypa
     asked: list[float] = []
     looks = conclude._looks
 
-    async def grows_old(attempt: object, done: object, seconds: float) -> list[Visit]:
+    async def grows_old(attempt: object, done: object, seconds: float, **options: bool) -> list[Visit]:
         asked.append(seconds)
         if seconds == conclude.READING_SECONDS:
             cluster.hosts[0].files.pop(killed)
-        return await looks(attempt, done, seconds)  # type: ignore[arg-type]
+        return await looks(attempt, done, seconds, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(conclude, "_looks", grows_old)
     ended = await cluster.drive(here, end_beside(cluster, here))
     assert asked == [conclude.OTHERS_SECONDS, conclude.READING_SECONDS]
     assert (ended.outcome, ended.leftovers, cluster.left()) == ("succeeded", (), [])
     assert conclude.READING_SECONDS <= 120.0, "nobody is waited for without end"
+
+
+async def test_it_is_said_who_is_waited_for(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clean-up began a minute later, without a word."""
+    await started(cluster)
+    here = cluster.controller(cluster.plan(launch="beef"), adopted=True)
+    killed = f"{FOLDER.format('h1')}/reader-another"
+    cluster.hosts[0].files[killed] = b"bob@laptop"
+    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 20.0)
+    monkeypatch.setattr(conclude, "SAY_SECONDS", 0.1)
+
+    async def grows_old() -> None:
+        await end_beside(cluster, here)
+        await until(lambda: "is waited for" in cluster.said())
+        cluster.hosts[0].files.pop(killed)
+
+    ended = await cluster.drive(here, grows_old())
+    assert cluster.said().count("bob@laptop reads r1, too, and is waited for") == 1
+    assert (ended.outcome, ended.leftovers, cluster.left()) == ("succeeded", (), [])
 
 
 async def test_another_attempt_waits_for_no_reader_of_the_one_before(cluster: Cluster) -> None:

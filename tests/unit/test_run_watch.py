@@ -584,6 +584,17 @@ async def test_who_signalled_a_rank_of_a_host_out_of_reach_is_open(make: Any, at
     assert watched.of(RankChanged)[-1].words == f"killed by SIGTERM (terminated), exit 143: {words}"
 
 
+async def test_an_engine_that_came_back_as_somebody_attached_may_have_signalled_a_rank(make: Any) -> None:
+    """It was down when the hosts were asked, which nobody here saw begin."""
+    watched = make(plan_for("h1"))
+    watched.tracker.unmet.add("h1")
+    ended = Exited(0, 143, "exited", finished_at=30.0, signalled=True)
+    await watched.tell(
+        ("h1", Lost("engine", "down")), ("h1", Back("engine")), ("h1", ended), ("h1", Drained(0, ResumePoint()))
+    )
+    assert "or a restart of the engine there" in watched.of(RankChanged)[-1].words
+
+
 async def test_when_a_host_went_away_before_its_boot_is_kept(make: Any) -> None:
     """It answers again when the end of its ranks is learned, which then has the time of the boot."""
     watched = make(plan_for("h1"))

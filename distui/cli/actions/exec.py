@@ -108,8 +108,12 @@ async def _exec(
             stdout, stderr = sys.stdout.fileno(), sys.stderr.fileno()
             return await pass_through(session, marked.argv, stdin=_stdin(), stdout=stdout, stderr=stderr)
         except BaseException as exc:  # Ctrl-C, --timeout, a reader that left: no engine tells the command
-            if not await marked.end(session) and not isinstance(exc, ContactLost | SessionLost):  # these say it, too
-                out.warn(f"distui: the command may still run in the container on {host.name}", "yellow")
+            ended = isinstance(exc, ContactLost | SessionLost)  # these say it, too
+            try:
+                ended = await marked.end(session) or ended
+            finally:  # also after another Ctrl-C, which waits no longer
+                if not ended:
+                    out.warn(f"distui: the command may still run in the container on {host.name}", "yellow")
             raise
         finally:
             await session.close()

@@ -267,7 +267,7 @@ def _predicate(state: RankPhase, text: str) -> str:
         case "exited":
             return f"ended: {text}" if text else "ended"
         case "oom" | "killed" | "removed" | "waiting" | "starting":
-            return text or state
+            return f"ended: {text}" if text.startswith("its ") else text or state
 
 
 def failed_first(failure: Failure, word: str = " failed first") -> str:
@@ -322,7 +322,7 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
         yield safe(f"  left   {left}"), "yellow"
     if goes_on and ended.attempt < ended.attempts:
         yield "  note   no further attempt is begun if this one fails: that needs a distui that stays", "yellow"
-    if ended.leftovers and ended.outcome in ("launch_failed", "stopped"):
+    if ended.leftovers and not (goes_on or may_run):
         yield f"  then   `distui stop {state.run}` removes what is left, as soon as it can be reached", ""
     if ended.outcome == "detached" or may_run:
         yield from still_running(state.run)

@@ -22,6 +22,9 @@ END_SECONDS = 20.0
 ANSWER_SECONDS = 2.0
 """How long the host itself may take to answer meanwhile: where its network is gone nothing is ended."""
 
+ENGINE_SECONDS = 5.0
+"""The same of its engine, which may hang."""
+
 # $1 the variable and its value. SIGTERM to all that have it, SIGKILL to what is there three seconds later. A command
 # that was asked for just now may not be there yet; one that has ended is waited for that second, too.
 END = """
@@ -45,7 +48,7 @@ class Marked:
     """A command in a container, by its mark."""
 
     def __init__(self, engine_command: Sequence[str], container: str, words: Sequence[str]) -> None:
-        self._exec = (*engine_command, "exec")
+        self._engine = tuple(engine_command)
         self._container = container
         self._words = words
         self._mark = f"{VARIABLE}={token_hex(8)}"
@@ -53,12 +56,14 @@ class Marked:
     @property
     def argv(self) -> tuple[str, ...]:
         """What starts it."""
-        return (*self._exec, "-i", "-e", self._mark, self._container, *self._words)
+        return (*self._engine, "exec", "-i", "-e", self._mark, self._container, *self._words)
 
     async def end(self, session: Session) -> bool:
-        """End it, and what it started; False when that can't be done, or its host does not answer: it may still run."""
+        """End it, and what it started; False when that can't be done, or its host or engine does not answer: it may
+        still run.
+        """
         ending = asyncio.create_task(self._end(session))
-        answering = asyncio.create_task(_answers(session))
+        answering = asyncio.create_task(self._answers(session))
         try:
             await asyncio.wait([ending, answering], return_when=asyncio.FIRST_COMPLETED)
             return (ending.done() or await answering) and await ending
@@ -67,18 +72,23 @@ class Marked:
             ending.cancel()
 
     async def _end(self, session: Session) -> bool:
-        argv = (*self._exec, self._container, "sh", "-c", END, "distui-end", self._mark)
+        argv = (*self._engine, "exec", self._container, "sh", "-c", END, "distui-end", self._mark)
         try:
             async with asyncio.timeout(END_SECONDS):
                 return (await session.run(argv, timeout=END_SECONDS)).ok
         except (DistuiError, TimeoutError):
             return False
 
+    async def _answers(self, session: Session) -> bool:
+        """Whether the host, and then its engine, do what they are asked for in time."""
+        version = (*self._engine, "version", "--format", "{{.Server.Version}}")
+        return await _does(session, ("true",), ANSWER_SECONDS) and await _does(session, version, ENGINE_SECONDS)
 
-async def _answers(session: Session) -> bool:
-    """Whether the host does what it is asked for in time."""
+
+async def _does(session: Session, argv: Sequence[str], seconds: float) -> bool:
     try:
-        async with asyncio.timeout(ANSWER_SECONDS):
-            return (await session.run(("true",), timeout=None)).ok
+        async with asyncio.timeout(seconds):
+            await session.run(argv, timeout=None)
+            return True
     except (DistuiError, TimeoutError):
         return False

@@ -17,7 +17,7 @@ from distui.runs.hosts.launches import Launch
 from distui.runs.lines.events import Event, FailureFound, RunEnded, RunOpened
 from distui.runs.lines.text import safe
 from distui.runs.state.reducer import RunState, apply
-from distui.runs.store.end_record import EndRecord
+from distui.runs.store.end_record import EndRecord, launch_here
 from distui.session import Connector
 
 
@@ -33,7 +33,7 @@ async def tell_record(
     """Show how a run ended, with its ranks and first failure, as whoever follows it to its end is shown it."""
     record = hidden_in(settings.cluster, record)
     by = f", as recorded by {safe(record.by)[:100]}" if record.by else ""
-    out.say(f"distui: {run} has ended: {record.ended.outcome}{by}; its logs are where it was followed")
+    out.say(f"distui: {run} has ended: {record.ended.outcome}{by}; {_logs(settings, run, record)}")
     end, now = replace(record.ended, log_dir="", leftovers=leftovers), time.time()
     hosts = {rank.rank: rank.host for rank in record.ranks}
     opened = RunOpened(now, run, "", "", None, hosts, {}, end.attempt, adopted=True, attempts=end.attempts)
@@ -46,6 +46,13 @@ async def tell_record(
     await sink.feed(said, state)
     await sink.finish(end, state)
     return end
+
+
+def _logs(settings: Settings, run: str, record: EndRecord) -> str:
+    """Where its logs are, in words: here, where this launch of it was followed here."""
+    stored = settings.cluster.store.get(run)
+    here = stored is not None and launch_here(stored) == record.token
+    return f"its logs are in {stored.log_dir}" if stored is not None and here else "its logs are where it was followed"
 
 
 async def clean_up(

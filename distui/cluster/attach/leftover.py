@@ -71,8 +71,8 @@ async def run_there(
     *,
     disputed: bool = False,
 ) -> FoundRun:
-    """As `places.there`; of a run that is just being started, and has no task yet, NotFound says so, and OtherEngine of
-    one whose tasks can't be listed from here.
+    """As `places.there`; of a run that is just being started, and has no task yet, or that has ended and of which only
+    a folder is left, NotFound says so, and OtherEngine of one whose tasks can't be listed from here.
 
     A run of which several hosts claim one task raises `places.Disputed`, unless also a `disputed` one is meant.
     """
@@ -85,8 +85,18 @@ async def run_there(
                 f"{place.run} is being started by {whose(one)}: no rank of it is there yet",
                 hint=f"ask again in a moment; `distui stop {place.run}` ends it, also where it was killed",
             )
+        if (left := chosen(settings, place, launches)) is not None:
+            raise _over(left)
     there = places.there(settings, place, found, silent)
     return there if disputed else places.undisputed(there)
+
+
+def _over(left: Launch) -> NotFound:
+    """That the run has no task any more, though it was not cleaned up to the end."""
+    assert left.record is not None
+    how = f"{left.run} has ended: {left.record.ended.outcome}, and its ranks were removed"
+    hint = f"`distui show {left.run}` tells how it ended, `distui stop {left.run}` removes what is left on its hosts"
+    return NotFound(f"{how}; its logs are where it was followed", hint=hint)
 
 
 class OtherEngine(ContactLost):

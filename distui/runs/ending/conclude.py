@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
 
+from distui.amounts import duration
 from distui.errors import DistuiError, ExitCode
 from distui.frozen import frozen
 from distui.runs.attempt.attempt import Attempt
@@ -43,6 +45,9 @@ OFFER_SECONDS = 3 * RECORD_SECONDS
 
 OTHERS_SECONDS = 15.0
 """How long those who still read the logs elsewhere are waited for, before the containers are removed."""
+
+SAY_SECONDS = 3.0
+"""After how long of that it is said who is waited for."""
 
 READING_SECONDS = 60.0 * FRESH_MINUTES + MARK_SECONDS
 """How long it takes at most to see whether they go on, or were killed: then their marks grow old."""
@@ -373,7 +378,7 @@ async def others_done(attempt: Attempt, *, keeps: bool = False) -> Others | None
     """
     visits: list[Visit] | None = _seen_before(attempt)
     if not visits or _read(visits):
-        visits = await _until(attempt, lambda visits: not _read(visits))
+        visits = await _until(attempt, lambda visits: not _read(visits), say=True)
     if visits is not None and any(seen.silent for seen in visits):
         attempt.awaits = False  # it would have read this attempt to its end by now
     if visits and keeps and _judge(visits):
@@ -414,21 +419,35 @@ async def _checked_elsewhere(attempt: Attempt) -> None:
 
 
 async def _until(
-    attempt: Attempt, done: Callable[[Iterable[Visit]], bool], seconds: float | None = None
+    attempt: Attempt, done: Callable[[Iterable[Visit]], bool], seconds: float | None = None, *, say: bool = False
 ) -> list[Visit] | None:
     requests = attempt.run.requests
     limit = OTHERS_SECONDS if seconds is None else seconds
-    return await requests.unless(lambda: requests.detach, _looks(attempt, done, limit))
+    return await requests.unless(lambda: requests.detach, _looks(attempt, done, limit, say=say))
 
 
-async def _looks(attempt: Attempt, done: Callable[[Iterable[Visit]], bool], seconds: float) -> list[Visit]:
-    """What was seen last: when it is `done`, or after `seconds`; nothing where one look took longer."""
+async def _looks(
+    attempt: Attempt, done: Callable[[Iterable[Visit]], bool], seconds: float, *, say: bool = False
+) -> list[Visit]:
+    """What was seen last: when it is `done`, or after `seconds`; nothing where one look took longer. With `say` it is
+    said who is waited for, where that takes a while.
+    """
     visits: list[Visit] = []
+    began = time.monotonic()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            while not done(visits := await _visits(attempt, "look")):  # noqa: ASYNC110 - it waits for files elsewhere
+            while not done(visits := await _visits(attempt, "look")):
+                if say and time.monotonic() > began + SAY_SECONDS:
+                    await attempt.notice("info", _waits_for(attempt, visits))
+                    say = False
                 await asyncio.sleep(LOOK_SECONDS)
     return visits
+
+
+def _waits_for(attempt: Attempt, visits: Iterable[Visit]) -> str:
+    """Why nothing is removed yet, in words."""
+    run, most = attempt.plan.run_id, duration(OTHERS_SECONDS + READING_SECONDS)
+    return f"{_who_reads(visits)} reads {run}, too, and is waited for; where that distui was killed {most} at most"
 
 
 def _read(visits: Iterable[Visit]) -> bool:

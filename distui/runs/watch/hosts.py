@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from distui.errors import DistuiError
@@ -55,10 +56,16 @@ class WatchedHosts:
         if host not in self._tracker.unmet or isinstance(event, Lost):
             return
         if not self.without_engine(host):
-            self._tracker.unmet.discard(host)
+            self._met(host)
             await self.back(host, Back("host"))
         elif isinstance(event, Back) and event.what == "engine":
-            self._tracker.unmet.discard(host)
+            self._met(host)
+
+    def _met(self, host: str) -> None:
+        """It answers for the first time: until now nobody saw how its engine was."""
+        known = self._tracker
+        known.unmet.discard(host)
+        known.away[host] = ((-math.inf, known.clock()),)
 
     async def lost(self, host: str, event: Lost) -> None:
         """Out of reach: the host, or only its engine. Its ranks may live."""
