@@ -31,7 +31,7 @@ from distui.facts.host import Trouble
 from distui.plan.labels import TaskLabels
 from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.spec.hosts.inventory import Host, Inventory
-from fakehosts.runs import plan_for
+from fakehosts.runs import plan_for, until
 
 
 def task(index: int, ranks: tuple[int, ...], *, running: bool = True, engine: str = "docker") -> FoundTask:
@@ -302,8 +302,7 @@ async def test_a_second_ctrl_c_says_that_the_command_may_still_run(
     monkeypatch.setattr(exec_verb, "pass_through", interrupted)
     place: Any = SimpleNamespace(hosts=[])
     running = asyncio.create_task(exec_verb._exec(Told(), consoles.of(Told()), place, 0, ("yes",)))  # type: ignore[arg-type]
-    while not session.asked:
-        await asyncio.sleep(0.01)
+    await until(lambda: bool(session.asked))
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

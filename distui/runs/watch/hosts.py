@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from distui.errors import DistuiError
