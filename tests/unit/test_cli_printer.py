@@ -363,13 +363,29 @@ def test_what_became_of_a_container_is_said_as_an_end() -> None:
     ]
 
 
+def test_tasks_that_failed_alike_or_are_gone_have_their_names() -> None:
+    """As the first one has."""
+    names = {r: f"worker/{r}" for r in range(3)}
+    opened = RunOpened(1.0, "tf-1", "tf", "tf", "img", dict.fromkeys(names, "h1"), {}, names=names)
+    exits = [RankChanged(7.0, rank, "h1", "exited", 1, words="exit 1") for rank in (0, 1)]
+    gone = RankChanged(8.0, 2, "h1", "removed", words="its container was removed")
+    failure = Failure(0, "h1", 1, "exit 1", name="worker/0", alike=(1,), within=0.1)
+    ended = RunEnded(9.0, "unknown", 6, failure, took=1.0)
+    output = [text for text, _ in words.report(ended, fold(opened, *exits, gone, ended))]
+    assert "  also   worker/[0-1] failed with the same error within 0.1 s" in output
+    assert "  gone   worker/2 on h1: its container was removed" in output
+    lost = replace(gone, state="lost", words="")
+    output = [text for text, _ in words.report(ended, fold(opened, *exits, lost, ended))]
+    assert "  lost   h1 (worker/2): what runs there may still run" in output
+
+
 def test_the_report_of_lost_contact_names_hosts_and_the_way_back() -> None:
     """When nobody knows how a run goes on, the hosts are named and both commands are there."""
     ended = RunEnded(9.0, "unknown", 6, log_dir="/runs/x", took=1.0)
     state = fold(OPENED, RankChanged(2.0, 13, "node02", "lost"), ended)
     text = "\n".join(t for t, _ in words.report(ended, state))
 
-    assert "node02 (ranks 13): what runs there may still run" in text
+    assert "node02 (rank 13): what runs there may still run" in text
     opened = dataclasses.replace(OPENED, ranks={0: "node01", 13: "node02"})
     more = fold(opened, *(RankChanged(2.0, rank, host, "lost") for rank, host in opened.ranks.items()), ended)
     assert any("node[01-02] (ranks 0,13): what runs" in line for line, _ in words.report(ended, more))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
@@ -276,7 +276,7 @@ def _show(
     }
     lines = [f"{key:<8} {value}" for key, value in facts.items() if value]
     lines += [f"{'warn':<8} {words}" for words in row.warnings]
-    lines += _failure_lines(row)
+    lines += _failure_lines(row, {r.rank: r.name for r in ranks if r.name})
     stood = [one for one in asked if one.found.kind in STANDS]
     lines += [f"{'why':<8} {moment(one.at)} {one.found.headline}" for one in stood[-1:]]
     cells = [
@@ -291,12 +291,13 @@ def _in_words(rank: ShownRank) -> str:
     return ", ".join(part for part in (rank.words, rank.related) if part)
 
 
-def _failure_lines(row: history.RunRow) -> list[str]:
+def _failure_lines(row: history.RunRow, names: Mapping[int, str]) -> list[str]:
     failure = row.failure
     if failure is None:
         return []
     lines = [f"{'first':<8} {failure.where}{'' if failure.is_of_all else ' failed first'}: {failure.words}"]
-    more = (("also", failure.together), ("unsure", failure.unsure), ("cause", failure.cause), ("try", failure.hint))
+    also = failure.together_by(names)
+    more = (("also", also), ("unsure", failure.unsure), ("cause", failure.cause), ("try", failure.hint))
     lines += [f"{key:<8} {words}" for key, words in more if words]
     return lines + [f"{'':<8} | {line}" for line in failure.excerpt]
 

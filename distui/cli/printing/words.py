@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from distui.amounts import clock, counted, duration
-from distui.plan.labels import format_ranks, named_ranks
+from distui.plan.labels import named_ranks
 from distui.runs.lines.events import (
     NOBODY_ANSWERED,
     AttemptEnded,
@@ -299,7 +299,7 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
     which = of_attempts(ended.attempt, ended.attempts) if ended.attempts > 1 else ""
     yield "  ".join(p for p in (word, state.run, ranks, took, code, which) if p), style
     if failure is not None and ended.outcome != "succeeded":
-        yield from _failure(failure)
+        yield from _failure(failure, names_of(state))
         yield from _others(state)
     if restarts := restart_words(state.restarts):
         yield safe(f"  again  {restarts}"), ""
@@ -328,10 +328,10 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
         yield from still_running(state.run)
 
 
-def _failure(failure: Failure) -> Iterator[Line]:
+def _failure(failure: Failure, names: Names) -> Iterator[Line]:
     yield f"  first  {failed_first(failure, '')}", "red"
-    if failure.together:
-        yield f"  also   {failure.together}", "red"
+    if together := failure.together_by(names):
+        yield safe(f"  also   {together}"), "red"
     if failure.unsure:
         yield safe(f"  unsure {failure.unsure}"), "yellow"
     if failure.cause:
@@ -377,17 +377,17 @@ def _out_of_reach(ended: RunEnded, state: RunState) -> Iterator[Line]:
     """Which hosts, and ranks there, are out of reach."""
     hosts = sorted({r.host for r in state.ranks.values() if r.state == "lost"})
     hosts = hosts or sorted(h.host for h in state.hosts.values() if h.connection == "lost")
-    ranks = format_ranks(sorted(r.rank for r in state.ranks.values() if r.state == "lost"))
+    ranks = sorted(r.rank for r in state.ranks.values() if r.state == "lost")
     if hosts or not _not_asked(ended):
-        which = f"{fold(hosts) or 'contact'}{f' (ranks {ranks})' if ranks else ''}"
-        yield f"  lost   {which}: what runs there may still run", "red"
+        which = f"{fold(hosts) or 'contact'}{f' ({_called(ranks, names_of(state))})' if ranks else ''}"
+        yield safe(f"  lost   {which}: what runs there may still run"), "red"
 
 
 def _gone(state: RunState) -> Iterator[Line]:
     """The ranks whose ends nobody knows because they were removed."""
     for rank in sorted(state.ranks.values(), key=lambda rank: rank.rank):
         if rank.state == "removed":
-            yield safe(f"  gone   rank {rank.rank} on {rank.host}: {rank.words}"), "red"
+            yield safe(f"  gone   {rank_words(rank.rank, rank.name)} on {rank.host}: {rank.words}"), "red"
 
 
 def still_running(run: str) -> Iterator[Line]:

@@ -16,6 +16,7 @@ from distui.codec import Form, Key
 from distui.frozen import frozen
 from distui.plan.labels import format_ranks
 from distui.runs.lines.explanation import Explanation
+from distui.spec.hosts.names import fold
 from distui.whole import FIRST, LAST
 
 RankPhase = Literal[
@@ -346,12 +347,18 @@ class Failure:
     @property
     def together(self) -> str:
         """`ranks 0 and 1 failed with the same error within 0.1 s`; empty when nobody else failed like it."""
+        return self.together_by({})
+
+    def together_by(self, names: Mapping[int, str]) -> str:
+        """The same, where ranks have these names: `node[0-1] failed with the same error within 0.1 s`."""
         if self.rank is None or not self.alike:
             return ""
         ranks = sorted((self.rank, *self.alike))
-        named = f"{ranks[0]} and {ranks[1]}" if len(ranks) == 2 else format_ranks(ranks)
+        named = f"ranks {f'{ranks[0]} and {ranks[1]}' if len(ranks) == 2 else format_ranks(ranks)}"
+        if all(rank in names for rank in ranks):
+            named = fold([names[rank] for rank in ranks])
         within = f" within {max(1, math.ceil(self.within * 10)) / 10:g} s" if self.within is not None else ""
-        return f"ranks {named} failed with the same error{within}"
+        return f"{named} failed with the same error{within}"
 
     @property
     def is_of_all(self) -> bool:

@@ -120,7 +120,7 @@ def _first(plan: RunPlan, state: RunState, tails: Mapping[int | None, Sequence[s
     when = f" at {clock(failure.at)}.{int(failure.at * 1000) % 1000:03d}" if failure.at is not None else ""
     who = _who(failure.rank, failure.host, gpus) if not failure.is_of_all else failure.name
     yield f"FIRST FAILURE: {who}, {failure.words}{when}"
-    yield from (f"also      {words}" for words in (failure.together,) if words)
+    yield from (f"also      {words}" for words in (failure.together_by(plan.rank_names),) if words)
     yield from (f"unsure    {words}" for words in (failure.unsure,) if words)
     yield f"said      {headline_of(failure)}"
     yield from _why(failure, tails.get(failure.rank) or tails.get(None, ()))
