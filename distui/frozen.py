@@ -10,7 +10,6 @@ same for all values. Instances are made faster, too: they are filled through the
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
 from reprlib import recursive_repr
@@ -30,7 +29,7 @@ else:
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def frozen(cls: type[T]) -> type[T]:
     """The class, its annotations as fields. It has no base with fields; a field it does not take has no default."""
-    given = {name: cls.__dict__.get(name, MISSING) for name in inspect.get_annotations(cls)}
+    given = {name: cls.__dict__.get(name, MISSING) for name in cls.__annotations__}
     body = {name: item for name, item in cls.__dict__.items() if name not in (*given, "__dict__", "__weakref__")}
     made = {
         "__slots__": tuple(given),

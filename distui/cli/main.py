@@ -1,4 +1,4 @@
-"""Entry of the `distui` command: runs a verb and turns how it ended into words and an exit code."""
+"""A call of distui: runs a verb and turns how it ended into words and an exit code."""
 
 from __future__ import annotations
 
@@ -17,13 +17,6 @@ from distui.errors import DistuiError, ExitCode
 
 if TYPE_CHECKING:
     import click
-
-
-def program() -> int:
-    """The installed command: `main` for the process's own arguments, in a process that is all distui's."""
-    ended = process.start()
-    ended.append(main())
-    return ended[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -290,4 +283,4 @@ def _crashed(exc: BaseException, words: Sequence[str], seen: Mapping[str, Any]) 
 
 
 if __name__ == "__main__":
-    sys.exit(program())
+    sys.exit(process.program())

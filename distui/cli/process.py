@@ -1,4 +1,4 @@
-"""A process that is all distui's: how it starts and ends at little cost.
+"""Entry of the `distui` command, in a process that is all distui's: how it starts and ends at little cost.
 
 Nothing of this is done to a program that imports distui.
 """
@@ -25,11 +25,18 @@ else:
 COMPLETE = "_DISTUI_COMPLETE"
 """The variable by which a shell's completion asks; see `distui completion`."""
 
-LATE = ("asyncio", "hashlib", "json", "secrets", "shutil", "statistics", "tempfile")
+LATE = ("asyncio", "base64", "getpass", "hashlib", "inspect", "json", "secrets", "shutil", "statistics", "tempfile")
 """Dear modules of Python that many modules import at their top and not every call uses: loaded when they are used.
 
 None that another one uses as it is loaded: of two threads each would wait for what the other one loads.
 """
+
+
+def program() -> int:
+    """The installed command: a call with the process's own arguments."""
+    ended = start()
+    ended.append(importlib.import_module("distui.cli.main").main())
+    return ended[0]
 
 
 def start() -> list[int]:
@@ -38,6 +45,7 @@ def start() -> list[int]:
     for name in LATE:
         if name not in sys.modules:
             _import_when_used(name)
+    sys.modules["inspect"].__dict__.setdefault("cleandoc", cleandoc)
     sys.modules.setdefault("ssl", None)  # type: ignore[arg-type] # asyncio takes it where it is; nothing here speaks TLS
     gc.set_threshold(50_000, 20, 10)  # modules are no garbage, however many objects they make
     ended: list[int] = []
@@ -50,6 +58,18 @@ def _import_when_used(name: str) -> None:
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         module.__class__ = _Late
         _locks[name] = RLock()
+
+
+def cleandoc(doc: str) -> str:
+    """As `inspect.cleandoc`, which is all that click wants of that module, for each option."""
+    first, *others = doc.expandtabs().split("\n")
+    indent = min((len(line) - len(line.lstrip()) for line in others if line.strip()), default=0)
+    lines = [first.lstrip(), *(line[indent:] for line in others)]
+    while lines and not lines[-1]:
+        lines.pop()
+    while lines and not lines[0]:
+        lines.pop(0)
+    return "\n".join(lines)
 
 
 _locks: dict[str, RLock] = {}

@@ -28,7 +28,7 @@ def typed(tmp_path: Path) -> Path:
         (tmp_path / "jobs" / f"{name}.yaml").write_text("version: 1\n")
     (tmp_path / "xfile").touch()
     (tmp_path / "hosts.yaml").write_text("version: 1\nhosts:\n  node01: {}\n")
-    program = "import sys\nfrom distui.cli.main import program\nsys.exit(program())\n"
+    program = "import sys\nfrom distui.cli.process import program\nsys.exit(program())\n"
     (tmp_path / "distui").write_text(f"#!{sys.executable}\n{program}")
     (tmp_path / "distui").chmod(0o755)
     return tmp_path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import io
 import os
 import subprocess
@@ -11,22 +12,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from distui.cli import wiring
+from distui.cli import process, wiring
 from distui.cli.console import Console
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADED = """
-import sys
-import distui.cli.main as module
-real = module.main
-def main():
-    real({words})
-    late = [sys.modules[name] for name in module.process.LATE]
+import atexit, sys
+from distui.cli import process
+start, ended = process.start, []
+def begin():
+    ended[:] = [start()]
+    atexit.register(show)
+    return ended[0]
+def show():
+    late = [sys.modules[name] for name in process.LATE]
     print(*(one.__name__ for one in late if type(one).__name__ == "module"), "_ssl" in sys.modules)
-    return 0
-module.main = main
-sys.exit(module.program())
+    ended[0][:] = [0]
+process.start = begin
+sys.argv[1:] = {words}
+sys.exit(process.program())
 """
 ENDS = """
 import atexit, sys, threading
@@ -41,7 +48,7 @@ def main():
     threading.Thread(target=print, args=("thread",)).start()
     return 7
 module.main = main
-sys.exit(module.program())
+sys.exit(module.process.program())
 """
 
 
@@ -58,14 +65,14 @@ def test_what_is_left_to_do_is_done_at_the_end() -> None:
 
 def test_an_end_that_is_none_of_mains_is_pythons() -> None:
     """An error on the way there shows its traceback and its exit code."""
-    done = end("import distui.cli.main as module; module.main = lambda: 1 / 0; module.program()")
+    done = end("import distui.cli.main as module; module.main = lambda: 1 / 0; module.process.program()")
     assert done.returncode == 1
     assert "ZeroDivisionError" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("words", "used"),
-    [(["--version"], ""), (["--help"], "shutil"), (["ps"], ""), (["probe", "-H", "x"], "asyncio")],
+    [(["--version"], ""), (["--help"], "shutil"), (["ps"], "getpass"), (["probe", "-H", "x"], "asyncio")],
 )
 def test_what_is_dear_is_loaded_where_it_is_used(
     fresh_python: Callable[[str], str], words: list[str], used: str
@@ -73,8 +80,15 @@ def test_what_is_dear_is_loaded_where_it_is_used(
     """Where nobody is asked there is no asyncio, and TLS is in nobody's way."""
     program = LOADED.format(words=words)
     *loaded, tls = fresh_python(program).splitlines()[-1].split()
+    loaded = [name for name in loaded if name != "inspect" or sys.version_info < (3, 12)]  # dataclasses asks it there
     assert tls == "False"
     assert used in loaded if used == "asyncio" else loaded == used.split()
+
+
+@given(st.text(st.sampled_from(" \t\nab")))
+def test_help_is_cleaned_as_python_cleans_it(text: str) -> None:
+    """Indentation and blank lines around go, without the module that knows how."""
+    assert process.cleandoc(text) == inspect.cleandoc(text)
 
 
 def test_a_late_module_is_the_real_one() -> None:
@@ -152,7 +166,7 @@ def call(words, *_):
         own.write(" ".join(names))
     return 0
 module._call = call
-sys.exit(module.program())
+sys.exit(module.process.program())
 """
 
 

@@ -7,9 +7,9 @@ has them, only their names.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
-from base64 import b64encode, urlsafe_b64encode
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -206,8 +206,8 @@ def _coded(plain: bytes) -> Iterator[bytes]:
     what stands before it. Letters that are partly of its neighbours are left out."""
     for before in range(3):
         begin, end = -(-before * 8 // 6), (before + len(plain)) * 8 // 6
-        yield b64encode(bytes(before) + plain)[begin:end]
-        yield urlsafe_b64encode(bytes(before) + plain)[begin:end]
+        yield base64.b64encode(bytes(before) + plain)[begin:end]
+        yield base64.urlsafe_b64encode(bytes(before) + plain)[begin:end]
 
 
 NOTHING = Mask({})
