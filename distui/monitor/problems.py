@@ -10,8 +10,7 @@ from distui.facts.troubles import for_hosts, without_host
 from distui.frozen import frozen
 from distui.monitor.host_board import HostBoard
 from distui.monitor.remarks import remarks
-from distui.plan.labels import named_ranks
-from distui.runs.lines.events import RunStalled
+from distui.runs.lines.events import RunStalled, rank_words, ranks_words
 from distui.runs.lines.explanation import HANGS
 from distui.runs.report.history import Launched, RunRow, launch_of
 from distui.runs.report.run_words import failure_words
@@ -111,7 +110,7 @@ def of_run(run: str, state: RunState, now: float) -> Iterator[Problem]:
     if state.ended is not None:
         return
     if (failure := state.failure) is not None:
-        who = "it" if failure.rank is None else f"rank {failure.rank}"
+        who = "it" if failure.rank is None else rank_words(failure.rank, failure.name)
         at = f" on {failure.host}" if failure.host else ""
         yield Problem("run", run, "wrong", f"{who}{at} failed first: {failure.cause or failure.words}", failure.hint)
     elif state.why is not None:
@@ -125,11 +124,15 @@ def of_run(run: str, state: RunState, now: float) -> Iterator[Problem]:
         yield Problem("run", run, "wrong", f"contact with {host.host} is lost: {host.reason}")
     if silent := [rank.rank for rank in state.ranks.values() if rank.quiet]:
         idle = ", and the GPUs do nothing" if any(state.ranks[rank].idle for rank in silent) else ""
-        what = f"{named_ranks(silent)} say{'s' * (len(silent) == 1)} nothing{idle}"
+        what = f"{ranks_words(silent, _names(state))} say{'s' * (len(silent) == 1)} nothing{idle}"
         yield Problem("run", run, "watch", what, _ASK)
     for warning in state.network.warnings if state.network is not None else ():
         what, _, hint = warning.partition("; ")
         yield Problem("run", run, "watch", what, hint)
+
+
+def _names(state: RunState) -> Mapping[int, str]:
+    return {rank.rank: rank.name for rank in state.ranks.values() if rank.name}
 
 
 def _stands(stalled: RunStalled | Standstill, now: float, *, done: bool = False) -> str:
@@ -144,7 +147,7 @@ def _behind(state: RunState) -> str:
     """Who of those that go on is behind, to be appended."""
     paces = {rank: pace for rank, pace in state.steps.items() if (r := state.ranks.get(rank)) is None or r.live}
     late = behind(paces, standing=True)
-    return f"; {named_ranks(late)} {'is' if len(late) == 1 else 'are'} behind" if late else ""
+    return f"; {ranks_words(late, _names(state))} {'is' if len(late) == 1 else 'are'} behind" if late else ""
 
 
 _ASK = "w in the run asks the ranks why"

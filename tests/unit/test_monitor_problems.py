@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from distui.facts.host import Disk, Engine, HostDown, HostFacts, Trouble
@@ -43,9 +44,9 @@ HANG = Explanation("hang", "rank 1 has not entered all_reduce #3", "certain", ()
 WIRE = "h1 and h2 exchange 98 % over eth0, not over ib0; NCCL_DEBUG=INFO tells why"
 
 
-def state(*events: object) -> RunState:
+def state(*events: object, names: Mapping[int, str] | None = None) -> RunState:
     """A run of two ranks on two hosts after these events."""
-    opened = RunOpened(1.0, "a", "job", "env", None, {0: "h1", 1: "h2"}, {0: (0,), 1: (1,)})
+    opened = RunOpened(1.0, "a", "job", "env", None, {0: "h1", 1: "h2"}, {0: (0,), 1: (1,)}, names=names or {})
     running = [RankChanged(2.0, rank, host, "running") for rank, host in ((0, "h1"), (1, "h2"))]
     found = RunState()
     for event in (opened, *running, *events):
@@ -183,6 +184,23 @@ def test_a_run_that_failed_is_reported_for_a_day_unless_somebody_looked() -> Non
         assert not [one for one in problems((), {}, (there,), 7400.0) if "ago" in one.text]
     for last in ({"attempt": 3}, {"collected": True}, {"live": False}):
         assert problems((), {}, (dataclasses.replace(retried, **last),), 7400.0) == [found]  # type: ignore[arg-type]
+
+
+def test_tasks_that_have_names_are_called_by_them() -> None:
+    """A number among all tasks of TensorFlow is nothing that its users know."""
+    names = {0: "chief/0", 1: "worker/0"}
+    steps = RanksStepped(2.0, (RankStep(0, 22, 2.0), RankStep(1, 9, 1.0), RankStep(2, 22, 2.0)))
+    silent = RankSilent(9.0, 1, "h2", quiet=True, seconds=40.0)
+    failure = Failure(1, "h2", 1, "exit 1", name="worker/0")
+    runs = {
+        "failed": state(FailureFound(9.0, failure), names=names),
+        "late": state(steps, RunStalled(9.0, True, 2.0, 22), silent, names=names),
+    }
+    assert [one.text for one in problems((), runs, (), 10.0)] == [
+        "worker/0 on h2 failed first: exit 1",
+        "it stands still: no step for 8s, the last was 22; worker/0 is behind",
+        "worker/0 says nothing",
+    ]
 
 
 def test_a_name_that_was_used_again_is_another_failure() -> None:

@@ -25,6 +25,7 @@ from distui.runs.lines.events import (
     RunStalled,
     StopAsked,
     rank_words,
+    ranks_words,
 )
 from distui.runs.lines.text import safe
 from distui.runs.report.run_words import restart_words
@@ -353,12 +354,7 @@ def _others(state: RunState) -> Iterator[Line]:
         if rank.relation in ("followed", "before", "stopped", "succeeded"):
             ends.setdefault(" ".join(part for part in (rank.words, rank.related) if part), []).append(rank.rank)
     for i, (words, ranks) in enumerate(sorted(ends.items(), key=lambda pair: pair[1])[:OTHERS]):
-        yield safe(f"  {'others' if i == 0 else '      '} {_called(ranks, names_of(state))}: {words}"), "dim"
-
-
-def _called(ranks: Sequence[int], names: Names) -> str:
-    """These ranks by number; tasks that have names by these."""
-    return fold([names[rank] for rank in ranks]) if all(rank in names for rank in ranks) else named_ranks(ranks)
+        yield safe(f"  {'others' if i == 0 else '      '} {ranks_words(ranks, names_of(state))}: {words}"), "dim"
 
 
 def _may_run(ended: RunEnded, state: RunState) -> bool:
@@ -379,7 +375,7 @@ def _out_of_reach(ended: RunEnded, state: RunState) -> Iterator[Line]:
     hosts = hosts or sorted(h.host for h in state.hosts.values() if h.connection == "lost")
     ranks = sorted(r.rank for r in state.ranks.values() if r.state == "lost")
     if hosts or not _not_asked(ended):
-        which = f"{fold(hosts) or 'contact'}{f' ({_called(ranks, names_of(state))})' if ranks else ''}"
+        which = f"{fold(hosts) or 'contact'}{f' ({ranks_words(ranks, names_of(state))})' if ranks else ''}"
         yield safe(f"  lost   {which}: what runs there may still run"), "red"
 
 

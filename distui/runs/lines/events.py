@@ -7,14 +7,14 @@ controller's clock; times of a host's clock are named so. Adding an event makes 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from distui.codec import Form, Key
 from distui.frozen import frozen
-from distui.plan.labels import format_ranks
+from distui.plan.labels import format_ranks, named_ranks
 from distui.runs.lines.explanation import Explanation
 from distui.spec.hosts.names import fold
 from distui.whole import FIRST, LAST
@@ -354,9 +354,9 @@ class Failure:
         if self.rank is None or not self.alike:
             return ""
         ranks = sorted((self.rank, *self.alike))
-        named = f"ranks {f'{ranks[0]} and {ranks[1]}' if len(ranks) == 2 else format_ranks(ranks)}"
-        if all(rank in names for rank in ranks):
-            named = fold([names[rank] for rank in ranks])
+        named = f"ranks {ranks[0]} and {ranks[1]}" if len(ranks) == 2 else f"ranks {format_ranks(ranks)}"
+        if names:
+            named = ranks_words(ranks, names)
         within = f" within {max(1, math.ceil(self.within * 10)) / 10:g} s" if self.within is not None else ""
         return f"{named} failed with the same error{within}"
 
@@ -488,3 +488,9 @@ Event = (
 def rank_words(rank: int, name: str = "") -> str:
     """`rank 13`, or the rank's own name."""
     return name or f"rank {rank}"
+
+
+def ranks_words(ranks: Iterable[int], names: Mapping[int, str]) -> str:
+    """`ranks 0-2,5`; where all of them have names these: `worker/[0-1]`."""
+    listed = sorted(ranks)
+    return fold([names[rank] for rank in listed]) if all(rank in names for rank in listed) else named_ranks(listed)

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from distui.amounts import duration, size_words
 from distui.columns import table
-from distui.plan.labels import named_ranks
 from distui.runs.insight.slow.slow import Slow, span
+from distui.runs.lines.events import ranks_words
 from distui.runs.lines.explanation import STANDS, Explanation, RankPlace
 from distui.runs.store.why_records import WhyRecord
 from distui.runs.verdict.hang import UNSURE
-from distui.spec.hosts.names import fold
 
 Row = tuple[str, ...]
 
@@ -94,8 +93,7 @@ def text(record: WhyRecord, slow: Slow | None, *, stacks: bool) -> Iterator[str]
 
 def called(ranks: Sequence[int], found: Explanation) -> str:
     """`ranks 0-1`, or their names."""
-    names = found.names
-    return fold(names[rank] for rank in ranks) if names.keys() >= set(ranks) else named_ranks(ranks)
+    return ranks_words(ranks, found.names)
 
 
 def stacks_text(record: WhyRecord) -> Iterator[str]:

@@ -7,8 +7,8 @@ from textwrap import wrap
 from typing import ClassVar
 
 from distui.amounts import duration, plural
-from distui.plan.labels import format_ranks
-from distui.runs.lines.events import RanksAsked
+from distui.plan.model import RunPlan
+from distui.runs.lines.events import RanksAsked, ranks_words
 from distui.runs.lines.text import safe
 from distui.runs.report.rank_rows import RankRow
 from distui.runs.state.reducer import RunState
@@ -76,7 +76,7 @@ def headline(feed: RunFeed) -> str:
     if feed.stands is None:
         return ""
     late = [row for row in feed.rows() if row.word == "behind"]
-    words = f"{_who(late)} behind the others" if late else _silence(feed)
+    words = f"{_who(late, feed.live.plan)} behind the others" if late else _silence(feed)
     gpus = [gpu for row in feed.rows() for gpu in feed.gpus_of(row)]
     load = gpu_words(gpus, feed.live.plan.world_size)
     return f"{words[:1].upper()}{words[1:]}" + (f"; {plural(len(gpus), 'GPU')} {load}" if load else "")
@@ -89,8 +89,8 @@ def _silence(feed: RunFeed) -> str:
     return f"no rank says another {'step' if feed.state.steps else 'line'}"
 
 
-def _who(late: Sequence[RankRow]) -> str:
-    ranks = f"rank {late[0].rank} is" if len(late) == 1 else f"ranks {format_ranks([row.rank for row in late])} are"
+def _who(late: Sequence[RankRow], plan: RunPlan) -> str:
+    ranks = f"{ranks_words([row.rank for row in late], plan.rank_names)} {'is' if len(late) == 1 else 'are'}"
     most = max(row.lag or 0 for row in late)
     return f"{ranks} {most:,} {plural(most, 'step')}"
 
