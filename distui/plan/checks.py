@@ -219,7 +219,7 @@ def warn_job(job: Job, places: Sequence[HostPlacement], backend: Backend) -> lis
     if words is job.command and words and len(words[0].split()) > 1 and not job.entrypoint:
         warnings.append(
             f"the command's first word is {_short(words[0])!r}, spaces included: it names one program. Write a list of "
-            "words, or a text for a shell (after `--`: sh -lc 'TEXT')"
+            "words, or a text for a shell (after `--`: sh -c 'TEXT')"
         )
     unknown = frozenset().union(*map(used, words)) & {"rank", "local_rank"}
     names = ", ".join("{" + n + "}" for n in sorted(unknown))

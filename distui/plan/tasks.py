@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from distui.frozen import frozen
 from distui.plan import checks
-from distui.plan.command import docker_run, insight, limit, process, tf, torchrun
+from distui.plan.command import docker_run, insight, limit, process, shell, tf, torchrun
 from distui.plan.command.env import HOSTFILE, RankSlot, placeholders, task_env
 from distui.plan.command.folders import run_folder
 from distui.plan.content import mounts
@@ -112,6 +112,7 @@ def _env(draft: Draft, slot: RankSlot, labels: TaskLabels) -> dict[str, str]:
     """What the task's process gets, with the names of run, task and attempt."""
     own = {"DISTUI_RUN": labels.run, "DISTUI_TASK": str(labels.task), "DISTUI_ATTEMPT": str(labels.attempt)}
     role = _role_env(draft, slot.rank) if draft.job.launcher == "tf" else None
+    own |= shell.group_env(draft.job, slot.place.host.engine)
     return own | task_env(draft.job, draft.backend, slot, draft.rendezvous, visible=labels.gpus, role=role)
 
 
@@ -203,10 +204,12 @@ def _command(draft: Draft, slot: RankSlot, task: Task) -> tuple[str, ...]:
     """The program of a task, with placeholders filled in."""
     job, place, rendezvous = draft.job, slot.place, draft.rendezvous
     command = _filled(job.command, placeholders(job, draft.backend, slot, rendezvous))
+    words = shell.words(job, command, task.engine)
     if job.launcher != "torchrun":
-        return docker_run.shell_command(command)
+        return words
     return torchrun.argv(
-        dataclasses.replace(job, command=command),
+        job,
+        words if words is command else ("--no-python", *words),
         rendezvous,
         run_id=draft.who.run_id,
         node_rank=place.node_rank,
@@ -227,8 +230,9 @@ def _filled(command: tuple[str, ...] | str, values: Mapping[str, str]) -> tuple[
 def _start(draft: Draft, slot: RankSlot, task: Task, command: tuple[str, ...]) -> tuple[str, ...]:
     """The exact argv that starts the task on its host."""
     place, seconds = slot.place, limit.left(draft.job, draft.who.spent)
-    job, command = limit.limited(draft.job, command, seconds, contained=task.engine != "process")
     contained, sources = task.engine != "process", ""
+    grouped = not contained or bool(shell.group_env(draft.job, task.engine))
+    job, command = limit.limited(draft.job, command, seconds, contained=contained, grouped=grouped)
     if draft.code is not None:
         sources = code_folder(draft.code, place.facts.home or "~", task.run_dir, contained=contained)
     if not contained:

@@ -563,3 +563,28 @@ def test_a_command_in_a_container_ends_with_its_caller(lab: Any, home: Path, dis
     assert "sleep 1000" in within()
     assert distui("kill", "inside", "-y").returncode == 0
     assert_clean(lab)
+
+
+SAVES = "bash -c 'trap \"sleep 1; echo saved; exit 0\" TERM; echo begun; while :; do sleep 0.1; done'"
+
+
+@pytest.mark.parametrize("engine", ["docker", "process"])
+@pytest.mark.parametrize("text", [SAVES, f"true; {SAVES}; echo after"])
+def test_a_program_below_a_shell_may_save_what_it_has(
+    lab: Any, home: Path, distui: Distui, text: str, engine: str
+) -> None:
+    """`command` as text: the shell that runs it died of SIGTERM at once, and its container or group with it."""
+    hosts = (home / "hosts.yaml").read_text()
+    (home / "hosts.yaml").write_text(hosts if engine == "docker" else PROCESSES)
+    job = write_job(home, QUICK % json.dumps(text))
+    run = f"saves-{engine}-{len(text)}"
+    try:
+        distui("run", job, "--name", run, "-d", "-y")
+        until(lambda: distui("logs", run).stdout.count("begun") == 2)
+        distui("stop", run, "-y")
+    finally:
+        (home / "hosts.yaml").write_text(hosts)
+    for rank in (0, 1):
+        said = log_of(home, run, rank).decode().splitlines()
+        assert [line for line in said if "erminated" not in line] == ["begun", "saved"]
+    assert_clean(lab)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from torch.distributed.run import get_args_parser
 
@@ -31,8 +29,8 @@ MEET = RendezvousPoint("10.0.0.1", 29500, init_method="env://")
 def test_a_program_s_options_stay_its_own(command: tuple[str, ...], script: str, left: list[str]) -> None:
     """Python's argparse looks at all words before it knows where the program is, and ends with "ambiguous option: --max
     could match --max-restarts, --max_restarts"."""
-    job = dataclasses.replace(read_job(HEAD + "command: [t.py]\n", "x.yaml", environ={}), command=command)
-    words = torchrun.argv(job, MEET, run_id="x", node_rank=0, nnodes=1, nproc=2)
+    job = read_job(HEAD + "command: [t.py]\n", "x.yaml", environ={})
+    words = torchrun.argv(job, command, MEET, run_id="x", node_rank=0, nnodes=1, nproc=2)
     own = 1 if words[0] == "torchrun" else 3
     read = get_args_parser().parse_args(words[own:])
     assert (read.training_script, read.training_script_args, read.nproc_per_node) == (script, left, "2")

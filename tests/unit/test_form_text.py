@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from distui.errors import SpecError
-from distui.plan.command.docker_run import shell_command
+from distui.plan.command import shell
 from distui.spec.job.job import Job
 from distui.spec.job.read_job import read_job
 from distui.spec.job.variables import expand_text
@@ -201,8 +201,10 @@ FORMS = {"list": PLAIN, "string": SHELL, "none": "name: a\nversion: 1\nimage: b\
 
 
 def _runs(text: str) -> tuple[str, ...]:
-    """What a task of the job would be started with."""
-    return shell_command(read_job(text, "job.yaml", environ={}).command)
+    """What a task of the job would be started with; text for a shell without the `exec` in front of one program."""
+    job = read_job(text, "job.yaml", environ={})
+    words = shell.words(job, job.command, "podman")
+    return words if words is job.command else (*words[:2], words[2].removeprefix("exec ").lstrip())
 
 
 def _words_in_shell(text: str, folder: Path) -> tuple[str, ...]:
@@ -223,8 +225,8 @@ def test_what_is_typed_as_a_command_is_what_runs(
     except SpecError:
         return  # no words at all, or a slip that is told
     asked = expand_text(typed, {})
-    if runs[:2] == ("sh", "-lc"):
-        assert runs[2] == asked
+    if runs[:2] == ("sh", "-c"):
+        assert runs[2] == asked.lstrip()
     else:
         assert form != "string"
         assert runs == _words_in_shell(asked, tmp_path_factory.getbasetemp())

@@ -448,7 +448,7 @@ def test_what_the_job_says_about_the_container_wins() -> None:
         *("--env-file", "/home/u/.local/state/distui/hosts/h2/mnist-7f3/env-1"),
         *("-v", "/home/u/src:/src", "-v", "/home/u/d:/d", "-v", "named:/n"),
         *("--user", "1000:1000", "--entrypoint", "", "--pull", "never", "--privileged", "--cpus=2"),
-        *("lab/pytorch:1", "sh", "-lc", "echo 1 ${HOME} {other}"),
+        *("lab/pytorch:1", "sh", "-c", "trap 'wait; exit 143' TERM; echo 1 ${HOME} {other}"),
     )
 
 
@@ -523,7 +523,7 @@ def test_a_value_with_a_blank_stays_one_word_of_a_shell_command() -> None:
         JOB, command="p {init_method}", rendezvous=Rendezvous("file", "/mnt/a b"), volumes=("/mnt/a b:/mnt/a b",)
     )
     words = shlex.split(good(job).tasks[0].start[-1])
-    assert len(words) == 2 and words[1].startswith("file:///mnt/a b/")
+    assert words[:-1] == ["exec", "p"] and words[-1].startswith("file:///mnt/a b/")
 
 
 @pytest.mark.parametrize(("text", "warned"), [("x={rank}", True), ("x=${rank} {{rank}}", False)])

@@ -117,7 +117,6 @@ def test_what_the_user_sets_wins_and_rank_like_values_are_warned_of() -> None:
         (("python", "-m", "torch.distributed.launch", "t.py"), "python -m torch.distributed.launch", ("t.py",)),
         (("python3", "-m", "torch.distributed.run", "t.py"), "python3 -m torch.distributed.run", ("t.py",)),
         (("./train.sh", "a"), "python3 -m torch.distributed.run", ("--no-python", "./train.sh", "a")),
-        ("a; b", "python3 -m torch.distributed.run", ("--no-python", "sh", "-lc", "a; b")),
     ],
 )
 def test_the_agent_is_called_with_the_programs_own_python(command: Any, launcher: str, program: Any) -> None:

@@ -69,11 +69,6 @@ def without_labels(engine_command: Argv, run: Argv, names: Sequence[str]) -> Arg
     return (*run[:at], *(word for name in names for word in ("--label", f"{name}=")), *run[at:])
 
 
-def shell_command(command: Argv | str) -> Argv:
-    """The container's command: a list as it is, a string through `sh -lc`."""
-    return ("sh", "-lc", command) if isinstance(command, str) else command
-
-
 _LOG_OPTIONS = (f"max-size={LOG_SIZE}", "max-file=1", "compress=false", "mode=blocking")
 """What daemon.json says holds for every option left out here: its `compress` is refused beside one file, and its
 non-blocking mode drops lines of a rank that prints fast."""

@@ -23,16 +23,16 @@ def left(job: Job, spent: float) -> float | None:
 
 
 def limited(
-    job: Job, command: tuple[str, ...], seconds: float | None, *, contained: bool
+    job: Job, command: tuple[str, ...], seconds: float | None, *, contained: bool, grouped: bool
 ) -> tuple[Job, tuple[str, ...]]:
     """The job and its command with the limit around them.
 
-    In a container only the command itself is signalled (`--foreground`), as the engine does on a stop; the container's
-    end takes the rest along. Without one the whole process group is. An entry point of the job's own comes inside.
+    Who is signalled is as on a stop: the whole process group where that is `grouped`, else only the command itself
+    (`--foreground`), whose container takes the rest along. An entry point of the job's own comes inside.
     """
     if seconds is None:
         return job, command
-    words = (*(("--foreground",) if contained else ()), "-k", f"{max(1, round(job.stop_grace))}", f"{seconds:g}")
+    words = (*(() if grouped else ("--foreground",)), "-k", f"{max(1, round(job.stop_grace))}", f"{seconds:g}")
     if contained and job.entrypoint is not None:
         return dataclasses.replace(job, entrypoint="timeout"), (*words, job.entrypoint, *command)
     return job, ("timeout", *words, *command)

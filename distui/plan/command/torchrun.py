@@ -81,6 +81,7 @@ def guesses_its_store(command: tuple[str, ...] | str) -> bool:
 
 def argv(
     job: Job,
+    command: tuple[str, ...],
     rendezvous: RendezvousPoint,
     *,
     run_id: str,
@@ -90,12 +91,12 @@ def argv(
     addr: str = "",
     log_dir: str | None = None,
 ) -> tuple[str, ...]:
-    """The command of one node: the agent, its arguments, then the program. `addr` is the node's own for its peers.
+    """What starts one node: the agent, its arguments, then the program (`command`).
 
-    `log_dir` takes the files that the agent tails; by default it leaves them in the host's /tmp for ever, which
-    only a container's end clears.
+    `addr` is the node's own for its peers. `log_dir` takes the files that the agent tails; by default it leaves them
+    in the host's /tmp for ever, which only a container's end clears.
     """
-    launcher, program = split_command(job.command)
+    launcher, program = split_command(command)
     logs = ("--log-dir", log_dir) if log_dir else ()
     return (*launcher, *_arguments(job, rendezvous, run_id, node_rank, nnodes, nproc, addr), *logs, *_apart(program))
 
@@ -121,7 +122,7 @@ def _arguments(
     return (*shape, *where, "--max-restarts", str(job.torchrun.max_restarts), "--tee", "3")
 
 
-def split_command(command: tuple[str, ...] | str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def split_command(command: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """How the agent is called, and what it gets as program.
 
     A command that names its launcher (`torchrun`, `python -m torch.distributed.run`, the old
@@ -130,8 +131,6 @@ def split_command(command: tuple[str, ...] | str) -> tuple[tuple[str, ...], tupl
     whenever torch can be imported. `python train.py` runs under that python; a program that is not Python
     gets `--no-python`.
     """
-    if isinstance(command, str):
-        return _agent("python3"), ("--no-python", "sh", "-lc", command)
     head = command[0] if command else ""
     if head.rpartition("/")[2] == "torchrun":
         return (head,), command[1:]

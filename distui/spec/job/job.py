@@ -187,7 +187,7 @@ class Job:
     """One job. Field names are the keys of the job file; defaults are distui's. The last two say where it comes from.
 
     Times are seconds, sizes keep Docker's spelling (`64g`). `command` is a tuple (exec form) or a string
-    (`sh -lc`). `secrets` are names only: values come from the caller's environment at the start.
+    (`sh -c`). `secrets` are names only: values come from the caller's environment at the start.
     """
 
     name: str

@@ -184,7 +184,7 @@ CONTAINER = (
                 at_least=1,
             ),
         ),
-        "What each rank runs: a list of words, or text for `sh -lc`. {rank}, {world_size} ... are filled in.",
+        "What each rank runs: a list of words, or text for `sh -c`. {rank}, {world_size} ... are filled in.",
     ),
     Key("env", forms.ENV, "Environment of every rank."),
     Key("secrets", forms.SECRETS, "Names of variables whose values come from the caller and are never shown."),

@@ -12,8 +12,8 @@ from distui.plan.labels import format_ranks
 from distui.regex import regex
 from distui.spec.hosts.names import fold
 from distui.spec.job.job import GpuRequest, Job
+from distui.spec.job.shell import uses_shell
 from distui.spec.yaml.edit_text import nested_at, scalar, set_value, values_at, words
-from distui.tui.launch.form.shell import uses_shell
 from distui.whole import whole
 
 _LABEL = regex(r"([\w.-]+)=([\w.-]+)")

@@ -1,0 +1,59 @@
+"""A command that is text, as words: the shell that reads it, and how SIGTERM gets to what it runs.
+
+A shell that is signalled dies at once, and with it the container: what it runs would get SIGKILL in place of the
+job's `stop_grace`. So one plain command takes the shell's place (`exec`). In front of any other text stands a trap,
+where all of the process group is signalled: the shell then waits for what it runs, and goes on with nothing else.
+
+In a container the shell is no login shell: Debian's and Alpine's /etc/profile would put the system's PATH in place
+of the image's (conda, a venv). Without a container the profile has the login's PATH, unless the job sets one.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from distui.spec.hosts.inventory import EngineName
+from distui.spec.job.job import Job
+from distui.spec.job.shell import uses_shell
+
+TRAP = "trap 'wait; exit 143' TERM; "
+"""In front of text: dash and bash run it once the command in the foreground has ended, and `wait` is for the others."""
+GROUP = "TINI_KILL_PROCESS_GROUP"
+"""Docker's `--init` is tini, which with this variable signals the group of the container's command."""
+_FUNCTIONS = frozenset(("conda", "mamba", "micromamba", "ml", "module", "nvm", "pyenv", "spack"))
+"""Names that profiles define as functions: `exec` would not find them, or another program."""
+_BUILTINS = frozenset(("[", "echo", "false", "kill", "printf", "pwd", "test", "true"))
+"""A shell's own, which images without such a program have, too; none of them lasts."""
+
+
+def words(job: Job, command: tuple[str, ...] | str, engine: EngineName) -> tuple[str, ...]:
+    """A command as its words: a list as it is, text by a shell."""
+    if not isinstance(command, str):
+        return command
+    login = engine == "process" and "PATH" not in job.env
+    grouped = engine != "podman" or job.launcher == "torchrun"  # torchrun's workers lead groups, which it signals
+    return ("sh", "-lc" if login else "-c", _lasting(command, grouped=grouped))
+
+
+def group_env(job: Job, engine: EngineName) -> dict[str, str]:
+    """What makes docker's init signal the whole group, where a shell stays above what it runs."""
+    text = job.command
+    if engine != "docker" or job.launcher == "torchrun" or not isinstance(text, str) or not _stays(text):
+        return {}
+    return {GROUP: "1"}
+
+
+def _lasting(text: str, *, grouped: bool) -> str:
+    """The text such that its programs get SIGTERM, and the time to act on it.
+
+    podman's init signals the shell alone: with a trap that would wait for programs that know nothing of a stop.
+    """
+    if not _stays(text):
+        return f"exec {text.lstrip()}"
+    return TRAP + text if grouped else text
+
+
+def _stays(text: str) -> bool:
+    """Whether the shell stays above what it runs: for more than one plain command of a program."""
+    text = text.strip()
+    return not text or uses_shell(text) or shlex.split(text)[0] in _FUNCTIONS | _BUILTINS

@@ -1,0 +1,76 @@
+"""A command that is text: by which shell it runs, and how its programs get SIGTERM."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from distui.plan.command import shell
+from distui.spec.hosts.inventory import EngineName
+from distui.spec.job.job import Job
+
+TRAPPED = f"{shell.TRAP}cd a && b"
+
+
+@pytest.mark.parametrize(
+    ("text", "engine", "words"),
+    [
+        ("python3 t.py --lr 1", "docker", ("sh", "-c", "exec python3 t.py --lr 1")),
+        ("./t.sh 'a b'\n", "docker", ("sh", "-c", "exec ./t.sh 'a b'\n")),
+        ("cd a && b", "docker", ("sh", "-c", TRAPPED)),
+        ("cd a && b", "process", ("sh", "-lc", TRAPPED)),
+        ("cd a && b", "podman", ("sh", "-c", "cd a && b")),
+        ("conda run -n x t.py", "docker", ("sh", "-c", f"{shell.TRAP}conda run -n x t.py")),
+        ("A=1 python3 t.py", "docker", ("sh", "-c", f"{shell.TRAP}A=1 python3 t.py")),
+        ("echo a", "docker", ("sh", "-c", f"{shell.TRAP}echo a")),
+    ],
+)
+def test_one_program_takes_the_shell_s_place(text: str, engine: EngineName, words: tuple[str, ...]) -> None:
+    """Else the shell dies of SIGTERM at once, and its container with it; the image's PATH stays as it is."""
+    job = Job("x", command=text)
+    assert shell.words(job, text, engine) == words
+    assert shell.group_env(job, engine) == ({shell.GROUP: "1"} if engine == "docker" and "trap" in words[2] else {})
+
+
+def test_a_list_stays_a_list() -> None:
+    """No shell, no variable."""
+    job = Job("x", command=("a b", "c"))
+    assert shell.words(job, ("a b", "c"), "docker") == ("a b", "c")
+    assert shell.group_env(job, "docker") == {}
+
+
+def test_the_job_s_path_is_not_the_profile_s() -> None:
+    """Debian's /etc/profile sets PATH; what the job sets in `env` wins."""
+    job = Job("x", command="a; b", env={"PATH": "/opt/venv/bin:/bin"})
+    assert shell.words(job, "a; b", "process")[1] == "-c"
+
+
+SAVES = """trap 'sleep 0.3; echo saved' TERM
+echo begun
+sleep 2 & wait $!; wait $!
+echo ends"""
+
+
+@pytest.mark.parametrize("text", ["sh {script}", "true && sh {script}; echo next", "sh {script} & wait; echo next"])
+def test_what_a_shell_runs_has_time_to_end(tmp_path: Path, text: str) -> None:
+    """As `docker stop` and the processes' own stop do it: SIGTERM to the group, until its leader has ended."""
+    script, log = tmp_path / "saves.sh", tmp_path / "log"
+    script.write_text(SAVES)
+    text = text.format(script=script)
+    words = shell.words(Job("x", command=text), text, "docker")
+    with log.open("w") as out:
+        leader = subprocess.Popen(words, stdout=out, stderr=out, start_new_session=True)
+    try:
+        end = time.monotonic() + 60
+        while "begun" not in log.read_text() and time.monotonic() < end:
+            time.sleep(0.02)
+        os.killpg(leader.pid, signal.SIGTERM)
+        leader.wait(60)
+        assert [line for line in log.read_text().splitlines() if "erminated" not in line] == ["begun", "saved", "ends"]
+    finally:
+        os.killpg(leader.pid, signal.SIGKILL) if leader.poll() is None else None
