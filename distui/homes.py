@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from distui.errors import UsageError
@@ -36,6 +36,22 @@ def config_options(config: Path) -> tuple[str, ...]:
     except (KeyError, OSError):  # no such login, or none that may be looked into
         return ()
     return ("-F", str(config))
+
+
+def known_hosts_options(config: Path, files: Sequence[Path]) -> tuple[str, ...]:
+    """What OpenSSH has to be given to keep a host key in the first of these files, which go with this config: it keeps
+    keys in the home of the login, too.
+
+    Empty where that is this home, and for a name that ssh can't be given.
+    """
+    try:
+        login = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".ssh"
+        if not files or (login.exists() and config.parent.exists() and login.samefile(config.parent)):
+            return ()
+    except (KeyError, OSError):
+        return ()
+    path = str(files[0])
+    return () if '"' in path or "\n" in path else ("-o", f'UserKnownHostsFile="{path.replace("%", "%%")}"')
 
 
 def expanded(written: str | Path) -> Path:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from distui.errors import UsageError
 from distui.frozen import frozen
-from distui.homes import config_options, expanded
+from distui.homes import config_options, expanded, known_hosts_options
 from distui.homes import home as home_of
 from distui.regex import regex
 from distui.remote.sshconfig import ConfigError, Options, Query, Reader
@@ -74,6 +74,12 @@ class Resolved:
     def ssh_v(self) -> str:
         """The command that shows how OpenSSH itself fares there, to be pasted."""
         return shlex.join(("ssh", "-v", *self._all_options, self.alias))
+
+    @property
+    def ssh_accept(self) -> str:
+        """The command that asks whether a host key is right, and keeps it where it is looked for here, likewise."""
+        kept = known_hosts_options(self.user_config, self.known_hosts) if self.user_config is not None else ()
+        return shlex.join(("ssh", *self._all_options, *kept, self.alias))
 
     @property
     def ssh_copy_id(self) -> str:

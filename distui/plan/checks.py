@@ -218,8 +218,9 @@ def warn_job(job: Job, places: Sequence[HostPlacement], backend: Backend) -> lis
     words = (job.command,) if isinstance(job.command, str) else job.command
     if words is job.command and words and len(words[0].split()) > 1 and not job.entrypoint:
         warnings.append(
-            f"the command's first word is {_short(words[0])!r}, spaces included: it names one program. Write a list of "
-            "words, or a text for a shell (after `--`: sh -c 'TEXT')"
+            f"the command's first word is {_short(words[0])!r}, spaces included: it names one program, unless the "
+            "image's own entrypoint is a shell. Write a list of words, or a text for a shell (after `--`: "
+            "sh -c 'TEXT')"
         )
     unknown = frozenset().union(*map(used, words)) & {"rank", "local_rank"}
     names = ", ".join("{" + n + "}" for n in sorted(unknown))

@@ -186,7 +186,7 @@ def unknown_key(target: Resolved, kind: str, blob: bytes) -> HostKeyError:
     """Nobody has vouched for this host yet."""
     message = f"{place(target)} is not in known_hosts; it shows the {kind} key {fingerprint(blob)}"
     hint = (
-        f"compare the fingerprint with the host's administrator, then log in once and accept it: `ssh {target.alias}`"
+        f"compare the fingerprint with the host's administrator, then log in once and accept it: `{target.ssh_accept}`"
     )
     return HostKeyError(target.alias, message, hint=hint, code="host_key_unknown")
 

@@ -265,7 +265,7 @@ def test_the_report_of_a_failure() -> None:
         "         | boom",
         "  logs   /runs/x",
         "  left   container 1234 on a",
-        "  then   `distui stop llm-7f3` removes what is left, as soon as it can be reached",
+        "  then   `distui stop llm-7f3` removes what is left",
     ]
 
 

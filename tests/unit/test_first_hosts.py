@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -167,6 +168,13 @@ def test_hosts_may_be_typed(typed: str, expected: Any) -> None:
 def test_what_is_no_host_is_refused(typed: str) -> None:
     """With what could be meant; nothing is taken."""
     with pytest.raises(UsageError):
+        EMPTY.with_typed(typed)
+
+
+@pytest.mark.parametrize("typed", ["fd00::7,", "h1,fd00::7,", "fd00::7,,fd00::8", "me@[fd00::7]:22,"])
+def test_a_comma_that_nothing_follows_is_named(typed: str) -> None:
+    """It said that '' names no host."""
+    with pytest.raises(UsageError, match=f"{re.escape(repr(typed))} has an empty name"):
         EMPTY.with_typed(typed)
 
 

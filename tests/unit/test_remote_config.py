@@ -147,6 +147,7 @@ def test_the_command_to_paste_goes_where_distui_goes(tmp_path: Path, monkeypatch
     words = "-p 2222 -o User=ubuntu -o HostName=10.0.0.7 web1"
     assert resolved(tmp_path, "", target).ssh_v == f"ssh -v {words}"
     assert resolved(tmp_path, "", target).ssh_copy_id == f"ssh-copy-id {words}"
+    assert resolved(tmp_path, "", target).ssh_accept == f"ssh {words}"
     assert resolved(tmp_path, "Host web1\n Port 7\n", target).ssh_v.startswith("ssh -v -p 7 ")
     assert resolved(tmp_path, "Host web1\n Port 7\n User u\n", Host("web1")).ssh_v == "ssh -v web1"
 
@@ -157,8 +158,11 @@ def test_the_command_to_paste_names_the_config_that_ssh_would_not_read(tmp_path:
     config = tmp_path / ".ssh" / "config"
     assert found.ssh_v == f"ssh -v -p 2222 -F {config} node01"
     assert found.ssh_copy_id == f"ssh-copy-id -p 2222 -F {config} node01"
+    known = f"-o 'UserKnownHostsFile=\"{tmp_path}/.ssh/known_hosts\"'"
+    assert found.ssh_accept == f"ssh -p 2222 -F {config} {known} node01"
     config.unlink()
     assert found.ssh_v == "ssh -v -p 2222 node01"
+    assert found.ssh_accept == f"ssh -p 2222 {known} node01", "the key is kept where it is looked for"
 
 
 def test_without_any_file_ssh_defaults_hold(tmp_path: Path) -> None:

@@ -13,10 +13,12 @@ from distui.plan.serialize import to_json
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.control.controller import RunController
 from distui.runs.ending import conclude
+from distui.runs.ending.finish import ended
 from distui.runs.follow.followed import FollowEvent
 from distui.runs.hosts.folder import Claim, take
 from distui.runs.hosts.readers import Act, Visit, record, visit
-from distui.runs.lines.events import RunEnded
+from distui.runs.lines import event_json
+from distui.runs.lines.events import RanksRestarted, RunEnded
 from distui.runs.store.end_record import FILE
 from distui.session import Completed
 from fakehosts.runs import Cluster, two_hosts, until
@@ -124,6 +126,27 @@ async def test_a_reader_that_was_killed_keeps_nothing(cluster: Cluster, monkeypa
     assert asked == [conclude.OTHERS_SECONDS, conclude.READING_SECONDS]
     assert (ended.outcome, ended.leftovers, cluster.left()) == ("succeeded", (), [])
     assert conclude.READING_SECONDS <= 120.0, "nobody is waited for without end"
+
+
+async def test_a_home_that_hangs_keeps_nobody_from_following(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`attach` waited 10 seconds for its mark there, when the tasks were found."""
+    monkeypatch.setattr(conclude, "EARLY_SECONDS", 0.1)
+    here = cluster.controller(cluster.plan(launch="beef"), adopted=True)
+    host = here.attempt.hosts["h1"]
+    await host.connect()
+    cluster.hosts[0].hold("visit")
+    async with asyncio.timeout(8), conclude.marked_early(here.attempt, host):
+        pass
+    await host.link.close()
+
+
+async def test_the_result_counts_torchrun_s_own_restarts(cluster: Cluster) -> None:
+    """Only events did."""
+    here = cluster.controller(cluster.plan(launch="beef"), adopted=True)
+    assert ended(here.attempt, "failed", 1).restarts == 0
+    await here.attempt.emit(RanksRestarted(3.0, 0, 0, "h1", 1, 1, 3))
+    (result,) = event_json.to_json(ended(here.attempt, "failed", 1), "r1")
+    assert (result["type"], result["restarts"]) == ("result", 1)
 
 
 async def test_it_is_said_who_is_waited_for(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

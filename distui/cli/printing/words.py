@@ -324,7 +324,8 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
     if goes_on and ended.attempt < ended.attempts:
         yield "  note   no further attempt is begun if this one fails: that needs a distui that stays", "yellow"
     if ended.leftovers and not (goes_on or may_run):
-        yield f"  then   `distui stop {state.run}` removes what is left, as soon as it can be reached", ""
+        away = ", as soon as it can be reached" if any("may still have" in left for left in ended.leftovers) else ""
+        yield f"  then   `distui stop {state.run}` removes what is left{away}", ""
     if ended.outcome == "detached" or may_run:
         yield from still_running(state.run)
 

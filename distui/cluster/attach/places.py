@@ -74,7 +74,7 @@ class RunLocation:
     stored: StoredRun | None
     hosts: tuple[Host, ...]
     chosen: bool = False
-    """Whether the caller chose the hosts (`-H`): the run may have something on others."""
+    """Whether the caller chose some of the hosts (`-H`): the run may have something on others."""
 
     @property
     def is_complete(self) -> bool:
@@ -123,9 +123,7 @@ class Places:
         stored = self.settings.store.get(run)
         hosts = () if self.selection.hosts or stored is None else saved_hosts(stored)
         if stored is not None and hosts and stored_row(stored).elsewhere:
-            return RunLocation(
-                run, stored, self.hosts_to_ask(self.selection.chosen(), (stored,)), self.selection.narrows
-            )
+            return RunLocation(run, stored, self.hosts_to_ask(self.selection.chosen(), (stored,)), self._leaves_out)
         if hosts:
             return RunLocation(run, stored, hosts)
         without_end = (one for one in self.settings.store.all() if not stored_row(one).over)
@@ -136,7 +134,17 @@ class Places:
             raise not_found(
                 self.settings, run, "no run of that name is recorded here, and there is no inventory to ask"
             )
-        return RunLocation(run, stored, hosts, self.selection.narrows)
+        return RunLocation(run, stored, hosts, self._leaves_out)
+
+    @property
+    def _leaves_out(self) -> bool:
+        """Whether hosts were chosen (`-H`), and there are others that the call is not about."""
+        choice = self.selection
+        if not choice.narrows:
+            return False
+        if choice.known is None and choice.hostfile is None and choice.path is None:
+            return True  # those that were named are all that is known
+        return not {host.name for host in choice.inventory().hosts} <= {host.name for host in choice.chosen()}
 
     def hosts_to_ask(self, hosts: Sequence[Host], without_end: Iterable[StoredRun]) -> tuple[Host, ...]:
         """`hosts`, and those that runs `without_end` here were started on, unless the call is about chosen ones."""

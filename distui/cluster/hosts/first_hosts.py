@@ -89,6 +89,8 @@ class FirstHosts:
         name. Raises UsageError.
         """
         words = [one for word in _APART.sub("", text).split() for one in _one_by_one(word)]
+        if not all(words):
+            raise UsageError(f"{text!r} has an empty name", hint="leave out the comma that nothing follows or precedes")
         if len(words) > 1:
             found, typed = self, tuple[str, ...]()
             for word in reversed(words):  # what was typed last comes first

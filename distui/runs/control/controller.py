@@ -19,7 +19,7 @@ from distui.runs.attempt.run_context import RunContext
 from distui.runs.attempt.steps import DEFAULTS, LaunchOptions, LaunchRefused, finished, outlast
 from distui.runs.control.supervise import STOP_CAUSES, supervise
 from distui.runs.ending.ask_ranks import ranks_seen
-from distui.runs.ending.conclude import leave_early, mark_early, reading, recall
+from distui.runs.ending.conclude import leave_early, marked_early, reading, recall
 from distui.runs.ending.finish import ended, finish, left, refused
 from distui.runs.ending.looked_on import looked_on
 from distui.runs.ending.next_attempt import next_attempt
@@ -317,7 +317,8 @@ class RunController:
         attempt = self.attempt
         try:
             await host.connect()
-            running, _ = await asyncio.gather(host.find(), mark_early(attempt, host))
+            async with marked_early(attempt, host):
+                running = await host.find()
         except HostError as exc:
             engine = isinstance(exc, HostCommandError) and host.first.engine == "docker"
             await attempt.watch.hosts.unmet(host.host, exc.message, engine=engine)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.ending.ask_ranks import note, of_attempt
 from distui.runs.insight.asking.ask import ask_hosts
+from distui.runs.insight.asking.task_names import task_names, with_names
 from distui.runs.insight.hang.ended import crashed_at, explain_difference, explain_time_out
 from distui.runs.insight.seen.ranks import RankSeen, ranks_of
 from distui.runs.lines.events import Failure
@@ -48,7 +49,7 @@ async def _with(attempt: Attempt, failure: Failure, found: Explanation | None) -
     """The failure with what was found, which is kept and reported."""
     if found is None:
         return failure
-    found = attempt.run.mask.event(found)
+    found = with_names(attempt.run.mask.event(found), task_names(attempt.plan))
     await note(attempt, WhyRecord(attempt.clock(), "run", found, ()))
     return replace(failure, cause=f"{failure.cause}; {found.headline}", hint=found.advice or failure.hint)
 

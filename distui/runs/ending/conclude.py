@@ -37,6 +37,9 @@ MARK_SECONDS = 20.0
 VISIT_SECONDS = 10.0
 """How long one host is waited for when all are visited: on the others marks would grow old meanwhile."""
 
+EARLY_SECONDS = 2.0
+"""How much longer a mark may take than to find the tasks, beside which it is left."""
+
 RECORD_SECONDS = 20.0
 """How long one host is waited for that writes the verdict: its disk may be slow to sync."""
 
@@ -275,11 +278,18 @@ async def _mark(attempt: Attempt) -> None:
         await asyncio.sleep(MARK_SECONDS)
 
 
-async def mark_early(attempt: Attempt, host: HostRun) -> None:
-    """Leave our mark as soon as there is a connection to a host of a run that is taken up or looked on at: it may end
-    while its tasks are looked for.
+@contextlib.asynccontextmanager
+async def marked_early(attempt: Attempt, host: HostRun) -> AsyncIterator[None]:
+    """Leave our mark beside the block, as soon as there is a connection to a host of a run that is taken up or looked
+    on at: it may end while its tasks are looked for. A home that hangs is not waited for.
     """
-    await visited(attempt, host, "mark")
+    marking = asyncio.create_task(visited(attempt, host, "mark"))
+    try:
+        yield
+        await asyncio.wait([marking], timeout=EARLY_SECONDS)
+    finally:
+        marking.cancel()
+        await asyncio.gather(marking, return_exceptions=True)
 
 
 async def leave_early(attempt: Attempt) -> None:

@@ -28,6 +28,7 @@ from distui.runs.ending.review import Review, missing_lines, review
 from distui.runs.hosts.stop_word import StopWord, stop_by
 from distui.runs.lines.events import NOBODY_ANSWERED, Failure, RunEnded, RunOutcome
 from distui.runs.report.found import unfound
+from distui.runs.report.run_words import restarts_of
 from distui.runs.verdict.evidence import Stop
 from distui.runs.verdict.outcome import Verdict
 
@@ -203,6 +204,7 @@ def ended(
         attempts=attempt.plan.attempts,
         warnings=warnings,
         network=attempt.state.network.words if attempt.state.network is not None else "",
+        restarts=restarts_of(attempt.state.restarts),
     )
 
 

@@ -442,7 +442,7 @@ class RunEnded:
 
     KEYS = (
         "at", "outcome", "exit", "failure", "log_dir", "leftovers", "warnings", "took", "progress", "attempt",
-        "attempts", "network",
+        "attempts", "network", "restarts",
     )  # fmt: skip
     at: At
     outcome: Annotated[RunOutcome, Key("state")]
@@ -459,6 +459,8 @@ class RunEnded:
     """What belongs to the verdict but does not change it, in words."""
     network: Annotated[str, Key(brief=True)] = ""
     """Which interface carried how much, in words."""
+    restarts: Annotated[int, Key(brief=True)] = 0
+    """How often torchrun started the ranks of the last attempt again by itself, as far as that was followed."""
 
 
 Event = (

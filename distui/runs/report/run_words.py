@@ -48,11 +48,13 @@ def restart_words(restarts: Sequence[RanksRestarted]) -> str:
         for (rank, host, code), count in causes.most_common(RESTARTS)
     ]
     more = f" and {len(causes) - RESTARTS} more" if len(causes) > RESTARTS else ""
-    return f"torchrun started the ranks again {_times(_starts(restarts))}: after {', '.join(named)}{more}"
+    return f"torchrun started the ranks again {_times(restarts_of(restarts))}: after {', '.join(named)}{more}"
 
 
-def _starts(restarts: Sequence[RanksRestarted]) -> int:
-    """How often: once where several nodes report it of one failure, each by its own torchrun."""
+def restarts_of(restarts: Sequence[RanksRestarted]) -> int:
+    """How often torchrun started the ranks again: once where several nodes report it of one failure, each by its own
+    torchrun.
+    """
     count, began, nodes = 0, 0.0, set[int]()
     for one in restarts:
         if not count or one.task in nodes or abs(one.at - began) > TOGETHER_S:
