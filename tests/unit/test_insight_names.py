@@ -23,7 +23,12 @@ FOUND = Explanation(
     "rank 1 is stopped, for which ranks 0,2 wait",
     "likely",
     (RankPlace(1, "h2", "is stopped", culprit=True), RankPlace(0, "h1", "waits for rank 1"), RankPlace(2, "h1", "")),
-    ("ranks 0-1: TensorFlow does not tell its collectives", "of rank 7 nothing is known", "no rank tells more"),
+    (
+        "ranks 0-1: TensorFlow does not tell its collectives",
+        "of rank 7 nothing is known",
+        "no rank tells more",
+        "`rank 5-3`, rank 12345678901",
+    ),
     "look at rank 1",
 )
 

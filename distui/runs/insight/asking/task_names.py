@@ -30,10 +30,8 @@ def with_names(found: Explanation, names: Mapping[int, str]) -> Explanation:
         return found
 
     def named(match: re.Match[str]) -> str:
-        try:
-            return fold(names[rank] for rank in parse_ranks(match[1]))
-        except (KeyError, ValueError):
-            return match[0]
+        ranks = parse_ranks(match[1])
+        return fold([names[rank] for rank in ranks]) if ranks and names.keys() >= set(ranks) else match[0]
 
     def words(text: str) -> str:
         return _RANKS.sub(named, text)
