@@ -112,6 +112,22 @@ def test_base64_of_it_is_hidden_wherever_it_begins(before: str, after: str) -> N
         assert len(left) <= len(b64encode(before.encode())) + len(b64encode(after.encode())) + 2, hidden
 
 
+def test_hexadecimal_digits_of_it_are_hidden() -> None:
+    """`xxd -p`, `bytes.hex()`, and `%02X` of C."""
+    value = "s3cr3t-\u00e9"
+    for text in (value.encode().hex(), value.encode().hex().upper()):
+        assert Mask({"TOKEN": value}).text(f"key 0x{text}.") == "key 0x***."
+
+
+def test_json_in_a_text_of_json_is_hidden() -> None:
+    """A log in JSON lines whose message is what was sent, or the environment."""
+    value = 'a"b\\c-\u00e9'
+    for ascii_only in (True, False):
+        inner = json.dumps({"token": value}, ensure_ascii=ascii_only)
+        for outer in (json.dumps({"msg": inner}), json.dumps({"msg": inner}, ensure_ascii=False)):
+            assert "***" in Mask({"TOKEN": value}).text(outer), outer
+
+
 def test_what_a_shell_s_trace_makes_of_it_is_hidden() -> None:
     """`sh -x` of dash, and of bash."""
     mask = Mask({"TOKEN": "it's-a-token"})

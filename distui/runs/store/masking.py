@@ -36,8 +36,8 @@ _ESCAPES = regex(ESCAPE.encode())
 
 
 class Mask:
-    """Knows the values. A value is found as it stands, in one line, with colours in it, and as Python, JSON, a URL,
-    base64 or a shell's trace writes it.
+    """Knows the values. A value is found as it stands, in one line, with colours in it, and as Python, JSON (in JSON,
+    too), a URL, base64, hexadecimal digits or a shell's trace writes it.
 
     `names` are those of all secrets of the run, also of those whose values are not known here; `stored` is its folder
     here, where it may have been started with other values.
@@ -195,10 +195,18 @@ def _forms(value: str) -> set[bytes]:
     plain = bytes_of(value)
     if len(plain) < SHORTEST:
         return set()
-    written = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
+    inner = _json(value)
+    written = {repr(value)[1:-1], *inner, *(outer for text in inner for outer in _json(text))}
     traced = {value.replace("'", "'\"'\"'"), value.replace("'", "'\\''")}  # by `sh -x`, of dash and of bash
     sent = {quote(plain), quote(plain, safe=""), quote_plus(plain)}
-    return {plain, *_coded(plain), *(text.encode("utf-8", "surrogateescape") for text in written | traced | sent)}
+    texts = (text.encode("utf-8", "surrogateescape") for text in written | traced | sent)
+    digits = plain.hex().encode()
+    return {plain, digits, digits.upper(), *_coded(plain), *texts}
+
+
+def _json(text: str) -> set[str]:
+    """A text as JSON writes it."""
+    return {json.dumps(text, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
 
 
 def _coded(plain: bytes) -> Iterator[bytes]:
