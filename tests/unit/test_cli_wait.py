@@ -71,14 +71,41 @@ class Judged:
 
     attempt, is_judged = 1, True
 
-    def __init__(self, looks: int) -> None:
-        self.looks = looks
+    def __init__(self, looks: int, *, attempts: int = 1, is_begun: bool = True) -> None:
+        self.looks, self.attempts, self.is_begun = looks, attempts, is_begun
 
     async def look(self) -> EndRecord | None:
         """See Onlooker."""
         self.looks -= 1
-        ended = RunEnded(100.0, "failed", 1, None, "", attempt=1, attempts=1)
+        ended = RunEnded(100.0, "failed", 1, None, "", attempt=1, attempts=self.attempts)
         return EndRecord("beef-1", "ann@desk", ended) if self.looks < 0 else None
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+async def test_another_attempt_is_waited_for_where_somebody_may_begin_it(
+    monkeypatch: pytest.MonkeyPatch, is_begun: bool
+) -> None:
+    """Whoever started the run was killed: nobody does, and it was waited for without a word."""
+    asked: list[int] = []
+
+    async def find_again(*_: object) -> Asked:
+        asked.append(1)
+        return None, {}
+
+    async def tell_record(settings: object, out: object, run: str, record: EndRecord) -> RunEnded:
+        return record.ended
+
+    monkeypatch.setattr(wait.places, "find_again", find_again)
+    monkeypatch.setattr(wait, "tell_record", tell_record)
+    monkeypatch.setattr(wait, "JUDGED_SECONDS", -1.0)
+    monkeypatch.setattr(wait, "REST_SECONDS", 0.3)
+    monkeypatch.setattr(wait, "POLL_SECONDS", 0.01)
+    errors = io.StringIO()
+    out = Console(io.StringIO(), errors, False, False, 0)
+    looker: Any = Judged(0, attempts=3, is_begun=is_begun)
+    code = await wait._watch_attempt(None, None, out, RunLocation("r1", None, ()), looker, "finished")  # type: ignore[arg-type]
+    said = "an attempt of r1 has failed; waiting whether another begins"
+    assert (code, bool(asked), errors.getvalue().count(said)) == (1, is_begun, int(is_begun))
 
 
 async def test_whoever_judges_a_run_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,7 +140,7 @@ async def test_who_waits_elsewhere_sees_the_end_of_an_attempt_that_is_over_at_on
         await until(lambda: any(path.endswith("/verdict") for path in cluster.hosts[0].files))
         record = await onlooker.look()
         assert record is not None
-        assert record.may_go_on
+        assert (record.may_go_on, onlooker.is_begun) == (True, True)
         await until(lambda: len(plans) == 2 and any(path.endswith("/verdict") for path in cluster.hosts[0].files))
         assert not run.done()
     async with looking(cluster.connector, plans[1], elsewhere) as onlooker:

@@ -116,11 +116,11 @@ async def _watch_attempt(
 ) -> int | FoundRun:
     """How the run ended, or its next attempt once that is there."""
     codes: dict[int, int | None] = {}
-    more, over_since = False, 0.0
+    more, said, over_since = False, False, 0.0
     record: EndRecord | None = None
     while True:
         record = record or (await onlooker.look() if goal == "finished" else None)
-        if record is not None and not record.may_go_on:
+        if record is not None and not (record.may_go_on and onlooker.is_begun):
             return (await tell_record(settings, out, place.run, record)).exit
         found, unreachable = await places.find_again(connector, place)
         if found is not None and found.attempt > onlooker.attempt:
@@ -137,6 +137,9 @@ async def _watch_attempt(
             0.0 if runs_on or unreachable or (onlooker.is_judged and record is None) else over_since or time.monotonic()
         )
         rests = (more or record is not None) and time.monotonic() - over_since < REST_SECONDS  # another may begin
+        if over_since and rests and not said:
+            out.tell(f"an attempt of {place.run} has failed; waiting whether another begins")
+            said = True
         if over_since and not rests and time.monotonic() - over_since > JUDGED_SECONDS:
             if record is not None:
                 return (await tell_record(settings, out, place.run, record)).exit

@@ -25,6 +25,8 @@ class Onlooker:
         """Which attempt's verdict it looks for."""
         self.is_judged = False
         """Whether somebody still reads the run who will record how it ended, when that was looked for last."""
+        self.is_begun = False
+        """Whether somebody follows the run who begins its next attempt, when its folder was seen last."""
         self._token = plan.token
         self._reader = waiter_id(stored)
         for host in self._hosts:
@@ -37,6 +39,8 @@ class Onlooker:
         """
         visits = await self._visit("mark")
         self.is_judged = any(seen.judges for seen in visits)
+        if any(seen.ours for seen in visits):
+            self.is_begun = any(seen.begins for seen in visits)
         records = (read_record(seen.verdict, self._token) for seen in visits)
         found = next((record for record in records if record is not None), None)
         if found is not None:
