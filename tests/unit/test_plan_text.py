@@ -124,12 +124,27 @@ def test_the_agent_is_called_with_the_programs_own_python(command: Any, launcher
     assert torchrun.split_command(command) == (tuple(launcher.split()), program)
 
 
+CLOSING = (
+    b"W1128 13:43:00.320000 6 torch/distributed/elastic/multiprocessing/api.py:1028] "
+    b"Sending process 17 closing signal SIGTERM\n"
+)
+OLD_CLOSING = (
+    b"[2024-05-01 10:00:00,123] torch.distributed.elastic.multiprocessing.api: [WARNING] "
+    b"Sending process 17 closing signal SIGTERM\n"
+)
+OLDEST_CLOSING = b"WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 17 closing signal SIGTERM\n"
+
+
 @pytest.mark.parametrize(
     ("line", "pieces"),
     [
         (b"[distui rank 3]:loss 0.1\n", ((3, b"loss 0.1\n"),)),
         (b"[distui rank 3]:a[distui rank 12]:b\n", ((3, b"a"), (12, b"b\n"))),
         (b"W agent says [distui rank 0]:x", ((None, b"W agent says "), (0, b"x"))),
+        (b"[distui rank 0/0]:\r 9%| 9/30" + CLOSING, ((6, b"\r 9%| 9/30"), (None, CLOSING))),
+        (b"[distui rank 0/0]:8.2it/s]" + OLD_CLOSING, ((6, b"8.2it/s]"), (None, OLD_CLOSING))),
+        (b"[distui rank 0/0]:loss=0.3" + OLDEST_CLOSING, ((6, b"loss=0.3"), (None, OLDEST_CLOSING))),
+        (b"[distui rank 0/0]:[rank0]:" + CLOSING, ((6, b"[rank0]:" + CLOSING),)),
         (b"[distui rank 3/1]:x\n", ((7, b"x\n"),)),
         (b"[distui rank 3/0]:a[distui rank 2/1]:b\n", ((6, b"a"), (7, b"b\n"))),
         (b"[distui rank 3/9]:no such place\n", ((3, b"no such place\n"),)),

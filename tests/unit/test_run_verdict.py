@@ -607,6 +607,29 @@ def test_ranks_of_torchrun_have_their_own_ends() -> None:
     assert (found.failure and found.failure.at) == 10.0
 
 
+PEER_WENT = (
+    Line(10.381, "[rank0]: Traceback (most recent call last):"),
+    Line(10.381, '[rank0]:   File "/work/t.py", line 26, in <module>'),
+    Line(10.386, "[rank0]:     work.wait()"),
+    Line(10.386, f"[rank0]: {ECHO}"),
+)
+
+
+@pytest.mark.parametrize(
+    ("oom", "words"),
+    [(False, "killed by SIGKILL, exit 137"), (True, "out of memory: the kernel killed it (exit 137)")],
+)
+def test_the_killed_rank_of_a_torchrun_was_first(oom: bool, words: str) -> None:
+    """torchrun ends the other one while that prints that it lost its peer. Of both the engine only knows that the
+    kernel killed one for lack of memory: seen with two ranks of FSDP.
+    """
+    output = agent(10.384, (0, -15, 40), (1, -9, 41), closed=(40,))
+    one = node(0, (0, 1), ended(12.0, 1, oom=oom), output, {0: PEER_WENT, 1: (Line(9.0, "step 7"),)})
+    found = verdict(one, rules=TORCHRUN)
+    assert (failure(found), found.certainty) == ((1, words), "certain")
+    assert relations(found) == ["followed", "first"]
+
+
 def test_two_torchruns_that_fail_alike() -> None:
     """Each container ends seconds later, in the other order, after our stop."""
     nodes = [

@@ -5,7 +5,7 @@ Checked in torch 2.13's source (`torch/distributed/run.py`, `elastic/multiproces
 before it. TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE (torch 2.2 and later) makes that header, with `${rank}` the
 global rank, `${local_rank}` the local one, and nothing added after it; older versions print `[default0]:` with the
 local rank. A line read before its newline was written comes in pieces, each with a header, so a header may also stand
-inside a line.
+inside a line; and so may what the agent logs itself, behind a progress bar that has no newline yet.
 """
 
 from __future__ import annotations
@@ -22,6 +22,13 @@ PREFIX_TEMPLATE = "[distui rank ${rank}/${local_rank}]:"
 
 _PREFIX = regex(rb"\[distui rank (\d{1,9})(?:/(\d{1,9}))?\]:")
 _OLD_PREFIX = regex(rb"\[default(\d{1,9})\]:")
+_AGENT = regex(
+    rb"(?<![\[:\n])(?:[IWE]\d{4} \d\d:\d\d:\d\d\.\d{1,9} \d{1,9} torch/distributed/elastic/"
+    rb"|\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{1,9}\] torch\.distributed\.elastic\."
+    rb"|(?:INFO|WARNING|ERROR):torch\.distributed\.elastic\.)"
+)
+"""Where the agent's own words begin within a line: of torch since 2.4, of 2.1 to 2.3, and before. Ranks log with a
+`[rank0]:` in front."""
 _C10D = regex(r"--rdzv[-_]backend[= ] *c10d\b")
 _ITS_OWN = regex(r"--rdzv[-_]endpoint[= ] *[\"']?(?:localhost|127\.[\d.]+|\[::1\])(?![\w.-])|--standalone\b")
 """A rendezvous that each node has for itself."""
@@ -182,7 +189,7 @@ def split_pieces(
     `ranks` are the node's ranks in local order: whatever number torchrun gives a process (with c10d another one after
     each rendezvous), a line belongs to the rank at its local place. `numbers` takes torchrun's own number of each. The
     header of torch before 2.2, which only holds the local rank, is read too. What stands before the first header
-    belongs to no rank. A piece without a newline is continued by the same rank's next piece.
+    belongs to no rank, nor what the agent says behind a piece. One without a newline is continued by the rank's next.
     """
     marks = [(m.start(), m.end(), _place(m, ranks, numbers)) for m in _PREFIX.finditer(line)]
     if not marks and ranks:
@@ -192,9 +199,18 @@ def split_pieces(
     if not marks:
         return ((None, line),)
     ends = [start for start, _, _ in marks[1:]] + [len(line)]
-    pieces: list[tuple[int | None, bytes]] = [(r, line[a:b]) for (_, a, r), b in zip(marks, ends, strict=True)]
+    pieces = [piece for (_, a, r), b in zip(marks, ends, strict=True) for piece in _apart_from_agent(r, line[a:b])]
     first = marks[0][0]
     return ((None, line[:first]), *pieces) if first else tuple(pieces)
+
+
+def _apart_from_agent(rank: int, piece: bytes) -> tuple[tuple[int | None, bytes], ...]:
+    """A rank's piece, and what the agent says behind it: that it stops a rank, or that one failed."""
+    found = _AGENT.search(piece) if b"elastic" in piece else None
+    if found is None:
+        return ((rank, piece),)
+    at = found.start()
+    return ((rank, piece[:at]), (None, piece[at:])) if at else ((None, piece),)
 
 
 def _place(header: re.Match[bytes], ranks: Sequence[int], numbers: dict[int, int] | None) -> int:

@@ -7,7 +7,7 @@ status of its own.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -17,6 +17,7 @@ from distui.runs.verdict.ends.moments import NOTICED_LATE, SAID, Moment, ended, 
 from distui.runs.verdict.ends.stops import KILLED as KILL
 from distui.runs.verdict.ends.stops import STOP_CODES, caused, fell, seen_before, spoke_before, stop_for
 from distui.runs.verdict.evidence import End, Evidence, Lines, Stop, TaskSeen, lines_of
+from distui.runs.verdict.lines.by_then import said_by_then
 from distui.runs.verdict.lines.last_words import LastWords, last_words, numbers
 from distui.runs.verdict.lines.torchrun import AgentWords, agent_words
 
@@ -50,11 +51,13 @@ class Part:
     """When it ended, where `when` is that of its first words and its end is reported by itself."""
     closed: bool = False
     """Whether it had failed by its own words, and its torchrun ended it."""
+    spared: bool = False
+    """Whether another rank of its task is the one that the kernel killed for lack of memory, if it killed one."""
 
     @property
     def oom(self) -> bool:
-        """Whether the kernel killed something of its task for lack of memory."""
-        return self.task.end is not None and self.task.end.oom
+        """Whether the kernel killed something of its task for lack of memory, and no other rank of that."""
+        return self.task.end is not None and self.task.end.oom and not self.spared
 
     @property
     def failed_at(self) -> float | None:
@@ -210,7 +213,7 @@ def _by_itself(task: TaskSeen, end: End, stop: Stop) -> bool:
 
 def _said_before(stop: Stop, lines: Lines, doubt: float) -> LastWords | None:
     """What a rank said of its failure before a stop began."""
-    words = last_words(tuple(line for line in lines if line.at is None or line.at < stop.at + doubt))
+    words = last_words(said_by_then(lines, lambda line: line.at is None or line.at < stop.at + doubt))
     return words if spoke_before(stop, words, doubt) else None
 
 
@@ -233,11 +236,16 @@ def _of_node(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None) ->
     report = _newest_round(agent_words(task.lines.get(None, ())), evidence, task)
     task = _of_this_round(task, report)
     parts = [_of_process(evidence, task, end, report, place, stop) for place in range(len(task.ranks))]
-    known = [part for part in parts if part is not None]
+    known = [replace(part, spared=_spared(part, parts)) for part in parts if part is not None]
     rest = tuple(rank for rank, part in zip(task.ranks, parts, strict=True) if part is None)
     yield from known
     if rest:
         yield from _unreported(evidence, task, end, report, rest, stop, any(p.how == "failed" for p in known))
+
+
+def _spared(part: Part, parts: Sequence[Part | None]) -> bool:
+    """Whether other ranks of the node were killed, and this one was not."""
+    return part.code != KILL and any(one is not None and one.code == KILL and one.how == "failed" for one in parts)
 
 
 def _of_process(
@@ -291,7 +299,7 @@ def _said_before_the_agent(lines: Lines, report: AgentWords) -> LastWords | None
     until = report.ending_from
     if until is None:
         return None
-    words = last_words(tuple(line for line in lines if line.at is not None and line.at < until))
+    words = last_words(said_by_then(lines, lambda line: line.at is not None and line.at < until))
     return words if words is not None and words.weight == "own" else None
 
 
