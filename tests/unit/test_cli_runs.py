@@ -191,7 +191,14 @@ def test_hosts_that_are_named_are_asked_for_the_engine_that_the_run_was_started_
     """
     stored = record(store, ended=ended)
     save_hosts(stored, [Host("h0", engine="process", engine_command=())])
-    chosen = SimpleNamespace(hosts=("h0", "h2"), narrows=True, chosen=lambda: (Host("h0", addr="moved"), Host("h2")))
+    chosen = SimpleNamespace(
+        hosts=("h0", "h2"),
+        narrows=True,
+        known=None,
+        hostfile=None,
+        path=None,
+        chosen=lambda: (Host("h0", addr="moved"), Host("h2")),
+    )
     where = places.Places(cast(Any, SimpleNamespace(store=store)), cast(Any, chosen))
     first, second = where.locate("r1").hosts
     assert (first.addr, first.engine) == ("moved", "process" if ended is None else "docker")

@@ -66,6 +66,15 @@ def test_a_rank_that_failed_by_itself_failed_whatever_else_is_asked() -> None:
     assert _as_found(Console(io.StringIO(), io.StringIO(), False, False, 0), found, {0: 3, 1: 143}) == 1
 
 
+def test_ranks_on_hosts_that_were_not_asked_may_run() -> None:
+    """With `-H`: nobody can say that nothing is left of them, nor how the run ended."""
+    labels = TaskLabels("r1", 0, (0,), "h1", "j", world_size=2, success_file="/x")
+    found, err = FoundRun("r1", (FoundTask("h1", "c0", labels, {}, False, "exited", 0),)), io.StringIO()
+    assert _as_found(Console(io.StringIO(), err, False, False, 0), found, {0: 0}, chosen=True) == 6
+    said = "rank 1 of r1 may still run on hosts that were not asked; `distui wait r1` asks all"
+    assert err.getvalue().replace("\n", " ").strip() == f"distui: {said}"
+
+
 class Judged:
     """Looks at a run that its owner is about to judge: it says how it ended after so many looks."""
 

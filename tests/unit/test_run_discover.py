@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
+from distui.cli.actions.ps import _next_step
 from distui.errors import HostCommandError, HostUnreachable
+from distui.facts.host import Trouble
 from distui.monitor.containers import list_containers
 from distui.plan.command import process
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.runs.hosts import asking, discover
-from distui.runs.hosts.discover import FoundRun, FoundTask, find_runs, list_tasks, rfc3339, run_folder
-from distui.runs.report.history import found_row
+from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask, find_runs, list_tasks, rfc3339, run_folder
+from distui.runs.report.history import RunRow, found_row, joined
 from distui.session import Completed
 from distui.spec.hosts.inventory import Host
 from fakehosts.engine import Container
@@ -320,6 +322,31 @@ def test_ranks_of_which_nothing_is_there() -> None:
         FoundRun("r1", (dataclasses.replace(there, labels=dataclasses.replace(labels, world_size=1)),)), None
     )
     assert (whole.state, whole.exit, whole.took, whole.warnings) == ("succeeded", 0, 2.0, ())
+
+
+@pytest.mark.parametrize(
+    ("hosts", "answered", "silent", "chosen", "where"),
+    [
+        ((), {"h1"}, {"h2"}, False, "on h2, which did not answer"),
+        (("h1", "h2"), {"h1"}, {"h2", "h7"}, False, "on h2, which did not answer"),
+        (("h1", "h2"), {"h1"}, set(), True, "on h2, which was not asked"),
+        ((), {"h1"}, set(), True, "on hosts that were not asked"),
+        (("h1", "h2"), {"h1", "h2"}, {"h7"}, True, ""),
+        ((), {"h1", "h2"}, set(), False, ""),
+    ],
+)
+def test_a_run_of_which_some_host_says_nothing_may_go_on(
+    hosts: tuple[str, ...], answered: set[str], silent: set[str], chosen: bool, where: str
+) -> None:
+    """It was said to have ended, with a command that would end what runs there."""
+    labels = TaskLabels("r1", 0, (0,), "h1", "j", world_size=2)
+    run = FoundRun("r1", (FoundTask("h1", "c0", labels, {}, False, "exited", 0, started=10.0, finished=12.0),))
+    recorded = [RunRow("r1", "j", "detached", hosts, 2, recorded=True)] if hosts else []
+    found = FoundRuns((run,), dict.fromkeys(silent, Trouble("timeout", "no answer")), frozenset(answered))
+    (row,) = joined(found, recorded, chosen=chosen)
+    assert (row.state, row.apart) == ("unknown", where)
+    assert ("distui stop r1" in _next_step(row, [])) is not bool(where)
+    assert row.warnings[0].startswith(f"rank 1 may still run {where}" if where else "nothing of rank 1 is on the hosts")
 
 
 def test_a_run_took_no_longer_than_since_its_start() -> None:

@@ -43,7 +43,7 @@ def act(settings: Settings, out: Console, all_: bool, state: str | None, last: i
         out.say("distui: no hosts to ask (no hosts.yaml, no -H), and no runs are recorded here", "dim")
     show(out, settings, rows, found)
     for row in rows:
-        for words in row.warnings if _is_over(row) and not row.collected else ():
+        for words in row.warnings if (_is_over(row) or row.apart) and not row.collected else ():
             out.warn(f"distui: {row.run}: {words}", "yellow")
         if text := _next_step(row, [other for other in every if other.run == row.run and other.live]):
             out.say(f"distui: {text}", "dim")
@@ -57,7 +57,7 @@ def _is_there(row: history.RunRow, meant: Set[str] | None) -> bool:
 
 def _is_over(row: history.RunRow) -> bool:
     """Whether nothing of it runs any more, and its tasks are still on its hosts."""
-    return row.live and not row.left and row.state in (*states.ENDED, "ended", "unknown")
+    return row.live and not row.left and not row.apart and row.state in (*states.ENDED, "ended", "unknown")
 
 
 def _next_step(row: history.RunRow, named: Sequence[history.RunRow]) -> str:

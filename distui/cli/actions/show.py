@@ -85,15 +85,17 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
     run = place.run
     found, left, silent = wiring.run_async(_find(settings, out, place), limit=settings.timeout)
     recorded = history.stored_row(place.stored) if place.stored is not None else None
+    answered = {host.name for host in place.hosts if silent is not None and host.name not in silent}
+    known = recorded
+    if found is not None:
+        apart = history.where_apart(found, recorded, answered, silent or (), chosen=place.chosen)
+        known = history.found_row(found, recorded, apart)
     if left is not None:
-        known = history.found_row(found, recorded) if found is not None else recorded
         row, *_ = history.with_launches([known] if known is not None else [], [left], {}, answered=())
     elif found is None and recorded is None:
         raise places.not_found(settings.cluster, run, places.on_none(place))
     else:
-        known = history.found_row(found, recorded) if found is not None else recorded
         assert known is not None
-        answered = {host.name for host in place.hosts if silent is not None and host.name not in silent}
         row = known if found is not None else _with_start(history.settled(known, answered, silent or ()), place, silent)
     ranks = merged(found, place, silent) if left is None or found is not None else []
     if left is not None and left.record is not None:

@@ -144,7 +144,7 @@ async def _watch_attempt(
             if record is not None:
                 return (await tell_record(settings, out, place.run, record)).exit
             if found is not None:
-                return _as_found(out, found, codes)
+                return _as_found(out, found, codes, chosen=place.chosen)
             raise ContactLost(
                 f"{place.run} was cleaned up by whoever follows it; how it ended is known there",
                 hint="`distui ps -a` on the machine that started it",
@@ -152,8 +152,15 @@ async def _watch_attempt(
         await sleep(POLL_SECONDS)
 
 
-def _as_found(out: Console, found: FoundRun, codes: Mapping[int, int | None]) -> int:
-    """The exit code of a run that nobody follows: by the statuses that its ranks were seen to end with."""
+def _as_found(out: Console, found: FoundRun, codes: Mapping[int, int | None], *, chosen: bool = False) -> int:
+    """The exit code of a run that nobody follows: by the statuses that its ranks were seen to end with. `chosen` is
+    whether only some hosts were to be asked.
+    """
+    unknown = [r for r in {*found.unfound, *codes} if codes.get(r) is None]
+    if chosen and unknown and not any(codes.values()):
+        others = f"may still run on hosts that were not asked; `distui wait {found.run}` asks all"
+        out.warn(f"distui: {named_ranks(unknown)} of {found.run} {others}", "red")
+        return ExitCode.CONTACT_LOST
     if keys := _asks_more(found, codes):
         words = " and ".join(f"`{key}`" for key in keys)
         out.warn(
@@ -164,7 +171,7 @@ def _as_found(out: Console, found: FoundRun, codes: Mapping[int, int | None]) ->
         return ExitCode.CONTACT_LOST
     if any(codes.values()):
         return ExitCode.RANK_FAILED
-    if not (unknown := [r for r in {*found.unfound, *codes} if codes.get(r) is None]):
+    if not unknown:
         return ExitCode.OK
     out.warn(
         f"distui: nothing of {named_ranks(unknown)} of {found.run} is on its hosts any more, and nobody saw the end",

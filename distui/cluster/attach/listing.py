@@ -52,7 +52,7 @@ def recorded_runs(places: Places, hosts: Sequence[Host]) -> RecordedRuns:
 
 def unasked(places: Places, recorded: RecordedRuns) -> ListedRuns:
     """All runs where there is no host to ask: needs no event loop, whose import takes longer than all of this."""
-    return ListedRuns(tuple(_joined(places.settings, recorded.rows, *_NOTHING)), _NOTHING[0], ())
+    return ListedRuns(tuple(_joined(places, recorded.rows, *_NOTHING)), _NOTHING[0], ())
 
 
 async def ask_runs(
@@ -66,7 +66,7 @@ async def ask_runs(
     if recorded.asked:
         async with connect(recorded.asked) as connector:
             found, launches = await _find_all(connector, recorded, known)
-    rows = await asyncio.to_thread(_joined, places.settings, recorded.rows, found, launches)
+    rows = await asyncio.to_thread(_joined, places, recorded.rows, found, launches)
     return ListedRuns(tuple(rows), found, recorded.asked)
 
 
@@ -100,11 +100,11 @@ async def _find_all(
     return await with_quiet(connector, answered, found, unread, known), launches
 
 
-def _joined(
-    settings: ClusterSettings, before: Sequence[RunRow], found: FoundRuns, launches: Sequence[Launch]
-) -> list[RunRow]:
+def _joined(places: Places, before: Sequence[RunRow], found: FoundRuns, launches: Sequence[Launch]) -> list[RunRow]:
+    settings = places.settings
     recorded = _recorded(settings, before)  # one that ended while its hosts were asked is not gone
     stored = (settings.store.get(run) for run in {one.run for one in launches})
     here = {launch_here(one): one.is_followed for one in stored if one is not None}
     known = hidden(settings, launches)
-    return history.with_launches(history.joined(found, recorded), known, here, answered=found.answered, owner=owner())
+    rows = history.joined(found, recorded, chosen=places.leaves_out)
+    return history.with_launches(rows, known, here, answered=found.answered, owner=owner())

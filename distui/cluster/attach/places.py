@@ -123,7 +123,7 @@ class Places:
         stored = self.settings.store.get(run)
         hosts = () if self.selection.hosts or stored is None else saved_hosts(stored)
         if stored is not None and hosts and stored_row(stored).elsewhere:
-            return RunLocation(run, stored, self.hosts_to_ask(self.selection.chosen(), (stored,)), self._leaves_out)
+            return RunLocation(run, stored, self.hosts_to_ask(self.selection.chosen(), (stored,)), self.leaves_out)
         if hosts:
             return RunLocation(run, stored, hosts)
         without_end = (one for one in self.settings.store.all() if not stored_row(one).over)
@@ -134,10 +134,10 @@ class Places:
             raise not_found(
                 self.settings, run, "no run of that name is recorded here, and there is no inventory to ask"
             )
-        return RunLocation(run, stored, hosts, self._leaves_out)
+        return RunLocation(run, stored, hosts, self.leaves_out)
 
     @property
-    def _leaves_out(self) -> bool:
+    def leaves_out(self) -> bool:
         """Whether hosts were chosen (`-H`), and there are others that the call is not about."""
         choice = self.selection
         if not choice.narrows:

@@ -19,6 +19,7 @@ from distui.runs.state.standstill import Standstill
 from distui.runs.store.masking import Mask, stored_secrets
 from distui.runs.store.recorded import recorded_failure, warnings_of
 from distui.runs.store.runs import StoredRun
+from distui.spec.hosts.names import fold
 
 Launched = tuple[str, str]
 """The name of a run, and what tells its launch from others of that name; "" where that is not known."""
@@ -70,6 +71,10 @@ class RunRow:
     """Tasks that are on hosts which are not recorded here, so that `hosts` are not all of them."""
     unmet: tuple[str, ...] = ()
     """Hosts that did not answer when it was recorded, where these tasks may be."""
+    apart: str = ""
+    """Where tasks that were not found may still run, in words (`on h2, which did not answer`): whether it has ended is
+    not known. Empty where all its hosts answered.
+    """
 
     @property
     def stands(self) -> bool:
@@ -162,8 +167,11 @@ def _seconds(stamp: str) -> float | None:
     return None
 
 
-def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
-    """A run as its hosts tell it, with what is recorded here: an end that is recorded is how it ended."""
+def found_row(found: FoundRun, recorded: RunRow | None, apart: str = "") -> RunRow:
+    """A run as its hosts tell it, with what is recorded here: an end that is recorded is how it ended.
+
+    `apart` is where tasks that were not found may still run (`where_apart`).
+    """
     runs = found.state in ("running", "partial")
     over = recorded is not None and recorded.state in ENDED and not runs
     started = recorded.started if recorded is not None and recorded.started is not None else found.started
@@ -180,7 +188,7 @@ def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
         took=None if runs else recorded.took if recorded is not None and over else took,
         exit=None if runs else recorded.exit if recorded is not None and over else _exit(found),
         failure=recorded.failure if recorded else None,
-        warnings=(*(recorded.warnings if recorded else ()), *(() if runs or over else _unfound(found))),
+        warnings=(*(recorded.warnings if recorded else ()), *(() if runs or over else _unfound(found, apart))),
         live=True,
         recorded=recorded is not None,
         log_dir=recorded.log_dir if recorded else "",
@@ -193,7 +201,24 @@ def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
         stalled=recorded.stalled if recorded is not None and runs else None,
         followed=recorded is not None and recorded.followed and runs,
         quiet=found.quiet,
+        apart="" if runs or over else apart,
     )
+
+
+def where_apart(
+    found: FoundRun, recorded: RunRow | None, answered: Collection[str], silent: Collection[str], *, chosen: bool
+) -> str:
+    """Where tasks may still run that are on no host that `answered`, in words: on its hosts that are `silent`, or were
+    not asked since others were `chosen`.
+    """
+    if not found.unfound:
+        return ""
+    known = set(recorded.hosts) if recorded is not None and not recorded.elsewhere else set[str]()
+    if out_of_reach := [host for host in silent if not known or host in known]:
+        return f"on {fold(out_of_reach)}, which did not answer"
+    if unasked := sorted(known - set(answered)):
+        return f"on {fold(unasked)}, which {'was' if len(unasked) == 1 else 'were'} not asked"
+    return "on hosts that were not asked" if chosen and not known else ""
 
 
 def _hosts(found: FoundRun, recorded: RunRow | None) -> tuple[str, ...]:
@@ -208,10 +233,12 @@ def _exit(found: FoundRun) -> int | None:
     return 1 if found.bad else None if found.unfound else 0
 
 
-def _unfound(found: FoundRun) -> tuple[str, ...]:
-    """That ranks of a run which has ended are on no host that answered, in words."""
+def _unfound(found: FoundRun, apart: str) -> tuple[str, ...]:
+    """That ranks of a run of which nothing runs on the hosts that answered are on none of them, in words."""
     if not found.unfound:
         return ()
+    if apart:
+        return (f"{named_ranks(found.unfound)} may still run {apart}",)
     many = len(found.unfound) > 1
     return (
         f"nothing of {named_ranks(found.unfound)} is on the hosts that answered: how {'they' if many else 'it'} ended "
@@ -219,12 +246,18 @@ def _unfound(found: FoundRun) -> tuple[str, ...]:
     )
 
 
-def joined(found: FoundRuns, recorded: Sequence[RunRow]) -> list[RunRow]:
-    """All runs, those on the hosts first; one that a host which has not answered may hold is not `gone`."""
+def joined(found: FoundRuns, recorded: Sequence[RunRow], *, chosen: bool = False) -> list[RunRow]:
+    """All runs, those on the hosts first; one that a host which has not answered may hold is not `gone`. `chosen` is
+    whether only some hosts were to be asked.
+    """
     pairs = [(run, next((r for r in recorded if is_of(run, r)), None)) for run in found.runs]
     seen = {row.run for _, row in pairs if row is not None}
     rest = [settled(r, found.answered, found.unreachable) for r in recorded if r.run not in seen]
-    return [*(found_row(run, row) for run, row in pairs), *rest]
+    there = (
+        found_row(run, row, where_apart(run, row, found.answered, found.unreachable, chosen=chosen))
+        for run, row in pairs
+    )
+    return [*there, *rest]
 
 
 def is_of(found: FoundRun, recorded: RunRow) -> bool:
@@ -305,6 +338,7 @@ def _as_written(row: RunRow, launches: Sequence[Launch]) -> RunRow:
         exit=end.exit,
         failure=end.failure,
         warnings=end.warnings,
+        apart="",
     )
 
 
