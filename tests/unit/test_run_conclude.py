@@ -701,7 +701,7 @@ async def test_a_host_that_says_so_late_keeps_what_others_have_not_got(
     cluster.hosts[1].files |= {f"{FOLDER.format('h2')}/{name}": data for name, data in marks.items()}
     looks = conclude._looks
 
-    async def none_in_time(*given: Any, **options: bool) -> list[Visit]:
+    async def none_in_time(*given: Any, **options: float) -> list[Visit]:
         await looks(*given, **options)
         return []
 

@@ -106,6 +106,18 @@ async def test_who_stops_the_run_keeps_nothing_for_a_reader(cluster: Cluster, tm
     await reading
 
 
+async def test_a_stop_waits_no_minute_for_a_reader_that_was_killed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its mark grows old in a minute; nothing would be kept for it if it did go on."""
+    await started(cluster)
+    here = cluster.controller(cluster.plan(launch="beef"), adopted=True, keep=False)
+    cluster.hosts[0].files[f"{FOLDER.format('h1')}/reader-another"] = b""
+    monkeypatch.setattr(conclude, "READING_SECONDS", 1000.0)
+    ended = await asyncio.wait_for(cluster.drive(here, end_beside(cluster, here)), 60)
+    assert (ended.outcome, ended.leftovers, cluster.left()) == ("succeeded", (), [])
+
+
 async def test_a_reader_that_was_killed_keeps_nothing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its mark is not touched any more after the end is recorded: it is waited for until that is old."""
     await started(cluster)
@@ -115,7 +127,7 @@ async def test_a_reader_that_was_killed_keeps_nothing(cluster: Cluster, monkeypa
     asked: list[float] = []
     looks = conclude._looks
 
-    async def grows_old(attempt: object, done: object, seconds: float, **options: bool) -> list[Visit]:
+    async def grows_old(attempt: object, done: object, seconds: float, **options: float) -> list[Visit]:
         asked.append(seconds)
         if seconds == conclude.READING_SECONDS:
             cluster.hosts[0].files.pop(killed)

@@ -388,7 +388,8 @@ async def others_done(attempt: Attempt, *, keeps: bool = False) -> Others | None
     """
     visits: list[Visit] | None = _seen_before(attempt)
     if not visits or _read(visits):
-        visits = await _until(attempt, lambda visits: not _read(visits), say=True)
+        most = OTHERS_SECONDS + (READING_SECONDS if keeps else 0.0)
+        visits = await _until(attempt, lambda visits: not _read(visits), most=most)
     if visits is not None and any(seen.silent for seen in visits):
         attempt.awaits = False  # it would have read this attempt to its end by now
     if visits and keeps and _judge(visits):
@@ -429,35 +430,34 @@ async def _checked_elsewhere(attempt: Attempt) -> None:
 
 
 async def _until(
-    attempt: Attempt, done: Callable[[Iterable[Visit]], bool], seconds: float | None = None, *, say: bool = False
+    attempt: Attempt, done: Callable[[Iterable[Visit]], bool], seconds: float | None = None, *, most: float = 0.0
 ) -> list[Visit] | None:
     requests = attempt.run.requests
     limit = OTHERS_SECONDS if seconds is None else seconds
-    return await requests.unless(lambda: requests.detach, _looks(attempt, done, limit, say=say))
+    return await requests.unless(lambda: requests.detach, _looks(attempt, done, limit, most=most))
 
 
 async def _looks(
-    attempt: Attempt, done: Callable[[Iterable[Visit]], bool], seconds: float, *, say: bool = False
+    attempt: Attempt, done: Callable[[Iterable[Visit]], bool], seconds: float, *, most: float = 0.0
 ) -> list[Visit]:
-    """What was seen last: when it is `done`, or after `seconds`; nothing where one look took longer. With `say` it is
-    said who is waited for, where that takes a while.
+    """What was seen last: when it is `done`, or after `seconds`; nothing where one look took longer. Where `most` is
+    how long those who read it are waited for in all, it is said who that is, once it takes a while.
     """
     visits: list[Visit] = []
     began = time.monotonic()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             while not done(visits := await _visits(attempt, "look")):
-                if say and time.monotonic() > began + SAY_SECONDS:
-                    await attempt.notice("info", _waits_for(attempt, visits))
-                    say = False
+                if most and time.monotonic() > began + SAY_SECONDS:
+                    await attempt.notice("info", _waits_for(attempt, visits, most))
+                    most = 0.0
                 await asyncio.sleep(LOOK_SECONDS)
     return visits
 
 
-def _waits_for(attempt: Attempt, visits: Iterable[Visit]) -> str:
+def _waits_for(attempt: Attempt, visits: Iterable[Visit], most: float) -> str:
     """Why nothing is removed yet, in words."""
-    run, most = attempt.plan.run_id, duration(OTHERS_SECONDS + READING_SECONDS)
-    return f"{_who_reads(visits)} reads {run}, too, and is waited for; where that distui was killed {most} at most"
+    return f"{_who_reads(visits)} reads {attempt.plan.run_id}, too, and is waited for, {duration(most)} at most"
 
 
 def _read(visits: Iterable[Visit]) -> bool:

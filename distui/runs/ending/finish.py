@@ -57,7 +57,8 @@ async def finish(attempt: Attempt) -> RunEnded:
         await _await_next(attempt, attempt.recorded.ended)
         conclude_it = concluded_rest if attempt.rest else concluded
         keep, end = _keeps(attempt), await conclude_it(attempt, attempt.recorded)
-    others = await others_done(attempt, keeps=not again)
+    spares = not (attempt.run.adopted and attempt.run.removes_all)  # else who reads on is not waited for any longer
+    others = await others_done(attempt, keeps=spares and not again)
     if others is None:
         message = f"{attempt.plan.run_id} has ended; what it has on its hosts is left there: `distui stop` removes it"
         await attempt.notice("warning", message)
