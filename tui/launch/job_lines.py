@@ -54,18 +54,34 @@ def _fact(label: str, message: str, width: int, palette: Palette) -> Line:
 
 def _facts(job: Job) -> list[tuple[str, str]]:
     """What matters of a job, in the order of the form."""
-    gpus = gpus_text(job)
     return [
         ("hosts", hosts_text(job) or "those that are marked or named at the start"),
-        ("GPUs", gpus + " on each host" * (not job.gpus_by_host) if gpus else "as hosts.yaml says"),
+        ("GPUs", _gpus(job)),
         ("launcher", ", ".join(filter(None, [job.launcher, _layout(job)]))),
         ("network", f"backend {job.backend or 'auto'}, fabric {job.fabric.kind}, rendezvous {job.rendezvous.kind}"),
-        ("image", job.image or "none: processes on the hosts"),
+        ("image", _image(job)),
         ("command", command_text(job)),
         ("if one fails", "the others are stopped" if job.on_fail == "stop" else "the others keep running"),
         ("if it hangs", {"stop": "the run is stopped", "restart": "the run is restarted"}.get(job.on_hang, "")),
         ("secrets", ", ".join(job.secrets)),
     ]
+
+
+def _gpus(job: Job) -> str:
+    """What ranks get where nothing else, such as a choice of hosts, says it."""
+    if asked := gpus_text(job):
+        return asked + " on each host" * (not job.gpus_by_host)
+    if job.launcher == "tf":
+        return "as its roles say"
+    if job.gpus_per_rank:
+        return f"{job.gpus_per_rank} for each rank"
+    return "all" if job.ranks is not None and job.ranks.per_gpu else "none"
+
+
+def _image(job: Job) -> str:
+    if job.build is None:
+        return job.image or "none: processes on the hosts"
+    return f"{job.image or 'named by its content'}, built from {job.build.context}"
 
 
 def _layout(job: Job) -> str:
