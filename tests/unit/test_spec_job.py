@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distui.errors import SpecError
+from distui.spec.hosts.read_inventory import read_inventory
 from distui.spec.job.job import Fabric, HostChoice, Job, RankLayout, Rendezvous, Success, Torchrun
 from distui.spec.job.overrides import Override, parse_set
 from distui.spec.job.read_job import (
@@ -613,3 +614,23 @@ def test_any_override_is_taken_or_refused(key: str, value: str) -> None:
         assert isinstance(overridden(parse_set(f"{key}={value}")), Job)
     except UsageError as error:
         assert error.message
+
+
+def test_a_hosts_yaml_in_its_place_is_named() -> None:
+    """`distui job validate *.yaml`, `distui run hosts.yaml`: not four problems of a job that nobody wrote."""
+    with pytest.raises(SpecError) as caught:
+        read_job("version: 1\nhosts:\n  node[01-02]: {}\n", "hosts.yaml", environ={})
+    said = "this file lists hosts, and is no job; `distui hosts validate` checks it, -i takes it"
+    assert [problem.message for problem in caught.value.problems] == [said]
+    with pytest.raises(SpecError) as caught:
+        read_job("version: 1\nhosts: {names: node01, count: 1}\n", "job.yaml", environ={})
+    assert said not in [problem.message for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize("body", ["command: [x]", "image: x"])
+def test_a_job_file_in_place_of_hosts_yaml_is_named(body: str) -> None:
+    """The other way round, with -i."""
+    with pytest.raises(SpecError) as caught:
+        read_inventory(f"version: 1\nname: a\nhosts: node01\n{body}\n", "job.yaml")
+    (problem,) = caught.value.problems
+    assert problem.message.startswith("this is a job file, not a hosts.yaml; ")

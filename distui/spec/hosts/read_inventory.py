@@ -57,6 +57,10 @@ def _inventory(root: Node, path: str, problems: Problems) -> Inventory:
         else:
             INVENTORY.read(root, "", problems)
         return Inventory(())
+    if root.get("command") or (root.get("name") and root.get("image")):
+        checks = "`distui job validate` checks it, `distui run` takes it"
+        problems.add(root, "", f"this is a job file, not a hosts.yaml; {checks}")
+        return Inventory(())
     values = INVENTORY.read_partial(root, "", problems)
     listed = root.get("hosts")
     if not isinstance(listed, Table):

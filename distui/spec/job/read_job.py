@@ -222,12 +222,23 @@ def _read(
     if not isinstance(root, Table):
         JOB.read(root, "", problems)
         return None
+    if _holds_hosts(root):
+        problems.add(root, "", "this file lists hosts, and is no job; `distui hosts validate` checks it, -i takes it")
+        return None
     for override in overrides:
         root = apply(root, override, problems)
     values = JOB.read(root, "", problems)
     if values is MISSING or problems:
         return None
     return _made(values, path, sent if node_at(root, "image") is image else ())
+
+
+def _holds_hosts(root: Table) -> bool:
+    """Whether a file is a hosts.yaml: nothing of a job in it, and hosts with their own keys."""
+    hosts = root.get("hosts")
+    if not isinstance(hosts, Table) or any(root.get(key) for key in ("name", "command", "image", "build", "launcher")):
+        return False
+    return not any(hosts.get(key) for key in ("names", "group", "label", "count"))
 
 
 def _sent(root: Node, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
