@@ -347,7 +347,7 @@ def test_an_unknown_run_is_exit_7_with_the_nearest_name(cli: Any, store: RunStor
     done = cli(verb, "llm-7f4")
 
     assert done.code == 7
-    assert "did you mean 'llm-7f3'" in done.err
+    assert re.search(r"there is no run '[^']*': [^:]+, did you mean 'llm-7f3'\?$", done.err, re.M)
 
 
 @pytest.mark.parametrize("name", ["../x", "", ".hidden", "-x", "a/b", "x" * 64])

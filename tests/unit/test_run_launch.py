@@ -19,6 +19,7 @@ from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.attempt.steps import LaunchOptions
 from distui.runs.control import controller as controller_module
+from distui.runs.ending import cleanup
 from distui.runs.hosts.folder import Claim
 from distui.runs.launch.leases import PortsTaken
 from distui.runs.lines.events import PhaseBegun, RankChanged, StopAsked, TaskStarted
@@ -789,3 +790,24 @@ async def test_a_secret_that_is_not_set(cluster: Cluster) -> None:
     assert "secret HF_TOKEN is not set" in cluster.said()
     assert not any("run" in h.verbs() for h in cluster.hosts)
     assert cluster.left() == []
+
+
+async def test_a_host_that_was_waited_for_as_a_start_is_undone_is_not_waited_for_twice(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while its sshd hangs: it took 20 seconds to stop what may be there, and as long again to remove it."""
+    controller = cluster.controller(cluster.plan())
+    gone, refuses = controller.attempt.hosts["h1"], controller.attempt.hosts["h2"]
+
+    async def lost() -> None:
+        raise SessionLost("h1", "it no longer answers")
+
+    async def refused() -> None:
+        raise HostCommandError("h2", "docker: no")
+
+    monkeypatch.setattr(gone, "found", lost)
+    monkeypatch.setattr(refuses, "found", refused)
+    await cleanup._kill_found(gone)
+    with pytest.raises(HostCommandError):
+        await cleanup._kill_found(refuses)
+    assert (gone.reconnect_timeout, refuses.reconnect_timeout > 0) == (0.0, True)

@@ -200,7 +200,7 @@ def with_engines(hosts: Sequence[Host], saved: Iterable[Host]) -> tuple[Host, ..
 
 def not_found(settings: ClusterSettings, run: str, why: str) -> NotFound:
     """The error for a run that nobody knows, with the nearest name recorded here: a job's name means its newest run."""
-    return NotFound(f"there is no run {shown(run)}{_near(settings, run)}: {why}", hint="`distui ps -a` lists the runs")
+    return NotFound(f"there is no run {shown(run)}: {why}{_near(settings, run)}", hint="`distui ps -a` lists the runs")
 
 
 def _near(settings: ClusterSettings, run: str) -> str:

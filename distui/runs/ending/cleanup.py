@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
-from distui.errors import DistuiError
+from distui.errors import DistuiError, HostUnreachable, SessionLost
 from distui.plan.labels import named_ranks
 from distui.plan.model import Task
 from distui.runs.attempt.attempt import Attempt
@@ -168,9 +168,13 @@ async def roll_back(attempt: Attempt) -> tuple[str, ...]:
 
 
 async def _kill_found(host: HostRun) -> None:
-    found = {task.labels.task for task in await host.found()}
-    live = [task for task in host.tasks if task.index in found]
-    await host.stop(live, grace=0, give_up=host.reconnect_timeout)
+    """Stop what is there. A host that was waited for in vain is not waited for again when it is cleaned up."""
+    try:
+        found = {task.labels.task for task in await host.found()}
+        live = [task for task in host.tasks if task.index in found]
+        await host.stop(live, grace=0, give_up=host.reconnect_timeout)
+    except (HostUnreachable, SessionLost):
+        host.reconnect_timeout = 0.0
 
 
 async def remove_folders(attempt: Attempt) -> tuple[str, ...]:
