@@ -15,6 +15,7 @@ from rich.style import Style
 from distui.plan.model import HostNetwork
 from distui.runs.lines.events import Failure, GpuReading, HostSampled, NetworkUsed
 from distui.runs.report.aftermath import Moment
+from distui.runs.report.rank_rows import RankRow
 from distui.runs.state.progress import Point as Told
 from distui.tui.logs.groups import Group
 from distui.tui.paint import figures
@@ -22,10 +23,11 @@ from distui.tui.paint.figures import gib
 from distui.tui.paint.glyphs import ASCII, UNICODE
 from distui.tui.paint.theme import DARK, Palette, palette, variables
 from distui.tui.run import compare
-from distui.tui.run.around import failure_banner, loss_plot
+from distui.tui.run.around import failure_banner, hang, loss_plot
 from distui.tui.run.around import strip as run_strip
 from distui.tui.run.around.strip import HostRow
 from distui.tui.run.ranks import timeline
+from fakehosts.runs import plan_for
 
 
 @pytest.fixture(scope="module", name="palette")
@@ -291,3 +293,16 @@ def test_ranks_side_by_side(palette: Palette) -> None:
     assert "2.900" in text[4] and "said nothing" in text[5]
     alone = group("saved", 10.0)
     assert "only rank 0 said it" in compare.compare_lines(palette, UNICODE, [alone], alone, [0, 1], 100, 9)[0].plain
+
+
+def test_who_is_behind_has_its_name_where_it_has_one() -> None:
+    """Before its ranks were asked, in the banner of a run that stands still."""
+    plan = plan_for("h1", "h2")
+    rows = [RankRow(rank, f"h{rank + 1}", (), "", "behind", lag=3) for rank in (0, 1)]
+    assert [hang._who(rows[:count], plan) for count in (1, 2)] == ["rank 0 is 3 steps", "ranks 0-1 are 3 steps"]
+    named = tuple(replace(t, name=f"worker/{t.index}", labels={**t.labels, "distui.name": "x"}) for t in plan.tasks)
+    with_names = replace(plan, tasks=named)
+    assert [hang._who(rows[:count], with_names) for count in (1, 2)] == [
+        "worker/0 is 3 steps",
+        "worker/[0-1] are 3 steps",
+    ]
