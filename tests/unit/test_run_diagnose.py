@@ -36,6 +36,8 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("RuntimeError: The server socket has failed to bind ... EADDRINUSE", "port is already in use"),
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "GPU ran out of memory"),
         ("ModuleNotFoundError: No module named 'einops'", "Python module is missing"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'ninja'", "a program that it starts, or a file"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'data/a.bin'", "a file the program needs"),
         ("RuntimeError: unable to find address for: ib9", "interface named does not exist"),
         ("[c10d] DistStoreError: Timed out after 9 seconds waiting for clients. 1/2 clients joined.", "rendezvous"),
         ("NET/IB : No device found.", "no InfiniBand device"),

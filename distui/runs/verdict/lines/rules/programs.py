@@ -25,6 +25,13 @@ RULES: tuple[tuple[str, Cause], ...] = (
         ),
     ),
     (
+        r"FileNotFoundError: \[Errno 2\] No such file or directory: '[\w+-]+'$",
+        Cause(
+            "a program that it starts, or a file, is not there",
+            "a program: install it in the image, or see PATH; a file: check `volumes:`, `data:` and `workdir:`",
+        ),
+    ),
+    (
         r"FileNotFoundError: \[Errno 2\]",
         Cause("a file the program needs is not there", "check `volumes:`, `data:` and `workdir:` on this host"),
     ),
