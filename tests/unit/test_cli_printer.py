@@ -379,6 +379,15 @@ def test_tasks_that_failed_alike_or_are_gone_have_their_names() -> None:
     assert "  lost   h1 (worker/2): what runs there may still run" in output
 
 
+def test_who_failed_first_is_none_of_the_others() -> None:
+    """A run that was stopped for a hang elsewhere: here its ranks were seen to be stopped, that one, too."""
+    ends = [RankChanged(8.0, rank, host, "stopped", 143, words="stopped by ann@desk", relation="stopped")
+            for rank, host in OPENED.ranks.items()]  # fmt: skip
+    ended = RunEnded(9.0, "failed", 1, FAILURE, took=1.0)
+    text = "\n".join(t for t, _ in words.report(ended, fold(OPENED, *ends, ended)))
+    assert "  others rank 0: stopped by ann@desk" in text
+
+
 def test_the_report_of_lost_contact_names_hosts_and_the_way_back() -> None:
     """When nobody knows how a run goes on, the hosts are named and both commands are there."""
     ended = RunEnded(9.0, "unknown", 6, log_dir="/runs/x", took=1.0)

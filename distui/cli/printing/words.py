@@ -301,7 +301,7 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
     yield "  ".join(p for p in (word, state.run, ranks, took, code, which) if p), style
     if failure is not None and ended.outcome != "succeeded":
         yield from _failure(failure, names_of(state))
-        yield from _others(state)
+        yield from _others(state, failure)
     if restarts := restart_words(state.restarts):
         yield safe(f"  again  {restarts}"), ""
     for words in ended.warnings:
@@ -348,11 +348,11 @@ OTHERS = 4
 """Kinds of ends that a result names beside the first failure; the rest are in `show`."""
 
 
-def _others(state: RunState) -> Iterator[Line]:
-    """What became of the other ranks, those that ended the same way in one line."""
+def _others(state: RunState, failure: Failure) -> Iterator[Line]:
+    """What became of the other ranks than that which failed, those that ended the same way in one line."""
     ends: dict[str, list[int]] = {}
     for rank in state.ranks.values():
-        if rank.relation in ("followed", "before", "stopped", "succeeded"):
+        if rank.relation in ("followed", "before", "stopped", "succeeded") and rank.rank != failure.rank:
             ends.setdefault(" ".join(part for part in (rank.words, rank.related) if part), []).append(rank.rank)
     for i, (words, ranks) in enumerate(sorted(ends.items(), key=lambda pair: pair[1])[:OTHERS]):
         yield safe(f"  {'others' if i == 0 else '      '} {ranks_words(ranks, names_of(state))}: {words}"), "dim"
