@@ -488,6 +488,23 @@ def test_a_host_that_does_not_return_ends_the_run_with_its_name(
     assert_clean(lab)
 
 
+def test_a_run_that_ended_for_a_restarted_host_says_so(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """h2 came back after `lost_after`: all that was said of the run was "stopped, exit 6"."""
+    h2 = lab.host("h2")
+    program = start("sleep 3000", "--name", "late", "-o", "ndjson", DISTUI_LOST_AFTER="3s")
+    read_until(program, type="phase", phase="follow")
+    h2.fault("crash")
+    *_, result = rest_of(program)
+    assert (result["state"], result["exit"]) == ("unknown", 6), program.stderr.read()
+    h2.fault("poweron")
+    until(lambda: lab.distui("stop", "late", "-y", home=home).returncode != 6 or not h2.containers())
+
+    shown = lab.distui("show", "late", home=home).stdout
+    assert "the other ranks were stopped since h2 was out of reach" in shown
+    assert "its host was restarted" in shown
+    assert_clean(lab)
+
+
 def test_a_host_that_starts_anew_takes_its_rank_along(lab: Any, start: Callable[..., Any]) -> None:
     """A power cut and a boot: lost first, then the rank's end is known and its cause told, and the run has failed."""
     h2 = lab.host("h2")

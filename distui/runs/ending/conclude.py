@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from distui.amounts import duration
@@ -30,6 +30,8 @@ from distui.runs.store.end_record import (
     recorded_here,
 )
 from distui.runs.task.host_run import HostRun
+from distui.runs.verdict.ends.explain import REBOOTED
+from distui.spec.hosts.names import fold
 
 MARK_SECONDS = 20.0
 """How often the mark of a reader is touched; one that is a minute old counts for nothing."""
@@ -108,14 +110,24 @@ async def concluded_rest(attempt: Attempt, record: EndRecord) -> RunEnded:
     out_of_reach = {*attempt.tracker.unmet, *attempt.tracker.lost_hosts}
     for rank in list(attempt.state.ranks.values()):
         if rank.host not in out_of_reach and rank.state in ("running", "lost", "waiting"):
-            words = "stopped by distui" if rank.state == "running" else "it ended while its host was out of reach"
+            rebooted = rank.host in attempt.tracker.rebooted
+            words = REBOOTED if rebooted else "it ended while its host was out of reach"
+            words = "stopped by distui" if rank.state == "running" else words
             state: RankPhase = "stopped" if rank.state == "running" else "removed"
             await attempt.emit(RankChanged(attempt.clock(), rank.rank, rank.host, state, words=words))
     warnings = tuple(text for text in record.ended.warnings if out_of_reach or NOBODY_ANSWERED not in text)
+    warnings += tuple(_why_stopped(record))
     ended = replace(record.ended, at=attempt.clock(), log_dir=str(attempt.run.stored.log_dir), warnings=warnings)
     if out_of_reach:
         ended = replace(ended, outcome="unknown", exit=int(ExitCode.CONTACT_LOST))
     return await conclude(attempt, ended) or ended
+
+
+def _why_stopped(record: EndRecord) -> Iterator[str]:
+    """Why ranks were stopped where no failure says it."""
+    lost = {rank.host for rank in record.ranks if rank.state == "lost"}
+    if lost and record.ended.exit == ExitCode.CONTACT_LOST:
+        yield f"the other ranks were stopped since {fold(lost)} {'was' if len(lost) == 1 else 'were'} out of reach"
 
 
 async def _say(attempt: Attempt, record: EndRecord) -> None:
