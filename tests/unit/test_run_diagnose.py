@@ -36,6 +36,7 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("RuntimeError: The server socket has failed to bind ... EADDRINUSE", "port is already in use"),
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "GPU ran out of memory"),
         ("ModuleNotFoundError: No module named 'einops'", "Python module is missing"),
+        ("RuntimeError: RPCErr:1:RPC ran for more than set timeout (60000 ms) and will now be marked", "no answer in"),
         ("FileNotFoundError: [Errno 2] No such file or directory: 'ninja'", "a program that it starts, or a file"),
         ("FileNotFoundError: [Errno 2] No such file or directory: 'data/a.bin'", "a file the program needs"),
         ("RuntimeError: unable to find address for: ib9", "interface named does not exist"),

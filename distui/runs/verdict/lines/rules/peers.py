@@ -16,6 +16,15 @@ RULES: tuple[tuple[str, Cause], ...] = (
         TIMED_OUT,
     ),
     (
+        r"\bRPC ran for more than set timeout\b",  # torch.distributed.rpc
+        Cause(
+            "a call to another rank got no answer in time",
+            "look at the ranks that are silent",
+            waited=True,
+            network=True,
+        ),
+    ),
+    (
         r"dump signal due to a collective timeout from\s+rank \d+",
         Cause("a collective of another rank timed out", "look at the rank it names", secondary=True, network=True),
     ),
