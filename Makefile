@@ -2,10 +2,10 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
-# Tests of training programs in this many processes.
+# Tests that compute, in this many processes.
 JOBS   ?= 2
-# The other tests wait most of their time, so more of them than cores.
-UNIT_JOBS ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN))))
+# Those of `local` wait most of their time, so more of them than cores.
+LOCAL_JOBS ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN))))
 # Each brings up a cluster of its own, with three dockerds.
 CLUSTER_JOBS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 6 ? 2 * cores : 12)))
 PYTEST  = $(BIN)/pytest -q --dist worksteal --numprocesses
@@ -14,8 +14,8 @@ PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 # An environment with dependencies at their lowest, and the tests that call each of them most.
 FLOORS ?= .venv-floors
 FLOORS_TESTS = tests/ssh/test_ssh_*.py $(addprefix tests/screens/test_,app.py layout.py launch_screen.py) \
-  $(addprefix tests/unit/test_,remote_*.py spec_*.py document.py code_*.py build_context.py tui_*.py \
-  cli_config.py cli_grammar.py cli_hosts_change.py cli_printer.py)
+  $(addprefix tests/unit/test_,remote_*.py spec_*.py document.py code_*.py tui_*.py cli_config.py cli_grammar.py \
+  cli_hosts_change.py cli_printer.py) $(addprefix tests/local/test_,remote_*.py spec_*.py code_*.py build_context.py)
 
 # Else every program that a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Runs the ranks of `make test-gpu`.
 GPU_PYTHON ?= python3
 
-.PHONY: help demo test test-gpu lint packages unit trainers cluster floors lock mutants bench screenshots lab-up lab-down clean
+.PHONY: help demo test test-gpu lint packages unit local trainers cluster floors lock mutants bench screenshots lab-up lab-down clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,7 +40,7 @@ $(VENV)/.torch: $(VENV)/.dev
 demo: $(VENV)/.torch ## a real two-host training run on two embedded ssh hosts; needs only Python
 	$(BIN)/distui demo --headless
 
-test: lint packages unit trainers cluster ## everything: lint, types, unit tests, and the test cluster (root on Linux)
+test: lint packages unit local trainers cluster ## everything: lint, types, unit tests, and the test cluster (root on Linux)
 
 lint: $(VENV)/.dev ## ruff, which room may import which, and mypy --strict
 	$(BIN)/ruff check .
@@ -51,8 +51,11 @@ lint: $(VENV)/.dev ## ruff, which room may import which, and mypy --strict
 packages: $(VENV)/.dev ## Debian packages that the tests use (root on Linux only)
 	$(BIN)/python tests/lab packages
 
-unit: $(VENV)/.dev ## tests that need no cluster
-	$(PYTEST) $(UNIT_JOBS) tests/unit tests/ssh tests/screens tests/verdict
+unit: $(VENV)/.dev ## tests of values and of hosts in memory: no processes, no network
+	$(PYTEST) $(JOBS) tests/unit tests/verdict
+
+local: $(VENV)/.dev ## tests with processes of this machine, ssh servers of their own, and the terminal UI
+	$(PYTEST) $(LOCAL_JOBS) tests/local tests/ssh tests/screens
 
 trainers: $(VENV)/.torch ## tests of the training programs, with torch; no cluster, no GPU
 	$(PYTEST) $(JOBS) tests/trainers
@@ -71,7 +74,7 @@ $(FLOORS)/.dev: pyproject.toml constraints.txt tools/floors.py
 	@touch $@
 
 floors: $(FLOORS)/.dev ## tests with the lowest version of each dependency that pyproject.toml allows
-	$(FLOORS)/bin/pytest -q --dist worksteal --numprocesses $(UNIT_JOBS) $(FLOORS_TESTS)
+	$(FLOORS)/bin/pytest -q --dist worksteal --numprocesses $(LOCAL_JOBS) $(FLOORS_TESTS)
 
 lock: $(VENV)/.dev ## writes requirements.lock again: constraints.txt with hashes, for who installs distui
 	$(PIP) install --constraint constraints.txt uv

@@ -35,7 +35,7 @@ from typing import Any
 import pytest
 
 REPO = Path(__file__).resolve().parents[1]
-UNIT = "tests/unit/test_"
+UNIT = "tests/[lu]*/test_"  # `local` and `unit`
 
 
 @dataclass(frozen=True)

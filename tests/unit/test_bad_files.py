@@ -18,7 +18,7 @@ from distui.spec.job.read_job import load_job, read_job
 from distui.spec.yaml.problems import render
 from distui.spec.yaml.slips import like_a_blank_in
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 JOB = "version: 1\nname: j\nhosts: n1\nimage: i\ncommand: [a]\n"
 HOSTS = "version: 1\nhosts:\n  n1: {}\n"
 NO_JARGON = re.compile(r"scalar|token|flow|block mapping|while parsing|NoneType|Traceback|object at 0x|<.*Error")

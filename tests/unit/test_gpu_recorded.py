@@ -13,7 +13,7 @@ from distui.facts.gpus import gpu, throttle, xid
 from distui.runs.insight.hang.ras_report import read_report
 from distui.runs.state.samples import Sampler
 
-FOLDER = Path(__file__).parent / "data/gpu"
+FOLDER = Path(__file__).parents[1] / "data/gpu"
 
 
 def read(name: str) -> str:

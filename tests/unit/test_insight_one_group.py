@@ -26,7 +26,7 @@ from distui.runs.insight.slow.lateness import lateness
 from distui.runs.lines.explanation import Explanation
 
 RECORDED: dict[str, list[dict[str, Any]]] = json.loads(
-    (Path(__file__).parent / "data/torch/made_again.json").read_text("utf-8")
+    (Path(__file__).parents[1] / "data/torch/made_again.json").read_text("utf-8")
 )
 LATER = 60.0
 """Seconds after which the ranks are asked."""

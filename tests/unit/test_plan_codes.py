@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from distui.errors import PlanProblem
-from tests.unit.conftest import Cli
+from fakehosts.calls import Cli
 
 ROOT = Path(__file__).parents[2]
 OF_HOSTS = {"auth", "dns", "refused", "timeout"}

@@ -1,4 +1,4 @@
-"""What earlier versions of distui wrote is read, and written to the byte as they wrote it: `tests/unit/data/written`.
+"""What earlier versions of distui wrote is read, and written to the byte as they wrote it: `tests/data/written`.
 
 A file there is never changed: it lies in run folders and in labels of containers as it is. What is added to a format
 later has a default, which is read where it is not there: its name is in `ADDED`.
@@ -41,7 +41,7 @@ from distui.runs.store.saved_hosts import save_hosts, saved_hosts
 from distui.spec.hosts.inventory import DataNetwork, Host
 
 ADDED = {"on_hang", "image_variables"}
-WRITTEN = Path(__file__).parent / "data" / "written"
+WRITTEN = Path(__file__).parents[1] / "data" / "written"
 
 FIRST = Failure(
     1, "h1", 3, "exit 3", "a cause", "a hint", ("Traceback", "boom"), 5.25, "worker/1", (2, 3), 0.081, "who?"

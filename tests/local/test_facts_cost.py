@@ -23,7 +23,7 @@ from distui.facts import probe
 from distui.facts.host import HostFacts
 from distui.spec.hosts.inventory import Host
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 NONCE = "5fd1c09e2b7a44d0"
 INFO = (DATA / "info_no_gpu.json").read_bytes().strip()
 PROCESS = Host("n1", engine="process", engine_command=())

@@ -169,10 +169,10 @@ def test_a_marked_command_and_all_that_it_started_is_ended() -> None:
             assert program.stdout is not None
             assert program.stdout.readline() == "begun\n"
         argv = ("sh", "-c", END, "distui-end", ours)
-        done = subprocess.run(argv, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(argv, capture_output=True, timeout=300, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
         assert [programs[0].wait(60), programs[1].wait(60), programs[2].poll()] == [9, -9, None]
-        assert subprocess.run(argv, timeout=60, check=False).returncode == 0  # nothing is there any more
+        assert subprocess.run(argv, timeout=300, check=False).returncode == 0  # nothing is there any more
     finally:
         for program in programs:
             program.kill()

@@ -22,7 +22,7 @@ from distui.facts.host import HostFacts
 from distui.session import Completed
 from distui.spec.hosts.inventory import Host
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 NONCE = "5fd1c09e2b7a44d0"
 SHELLS = [
     words
