@@ -147,7 +147,10 @@ class SshConnector:
         for attempt in range(_TRIES):
             async with self._gates.passing(server):
                 ring = await self._keys.ring(target)
-                login = Login(target, ring, self._known_hosts, accept_new=self._accept_new, timeout=timeout)
+                try:
+                    login = Login(target, ring, self._known_hosts, accept_new=self._accept_new, timeout=timeout)
+                except OSError as exc:  # known_hosts, of another owner after `sudo ssh-keygen -R`, say
+                    raise errors.unreadable(target.alias, exc) from exc
                 try:
                     conn = await login.enter(jump, path[-1].alias if path else "")
                 except Busy as exc:

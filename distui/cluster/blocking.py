@@ -62,7 +62,7 @@ def run(
 
     Raises:
         SpecError: hosts.yaml or the job file is wrong; every problem with its place.
-        UsageError: an unknown host, a secret without a value, a name that is taken; nothing was contacted.
+        UsageError: an unknown host, a secret without a value (nothing was contacted), a name that is taken.
         HostsUnreachable, HostsFailed: a host of the run can't be used; nothing was started.
         PlanError: the job does not fit the hosts; nothing was started.
         CheckFailed: a check before the start failed; nothing was started.

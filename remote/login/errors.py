@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import socket
 
 import asyncssh
 
 from distui.errors import HostAuthError, HostError, HostKeyError, HostUnreachable, SessionLost
+from distui.files import reason as why
 from distui.remote.config import Resolved
 from distui.remote.login.keys import KeyRing
 from distui.remote.login.known_hosts import Entry, KnownHost, fingerprint
@@ -240,6 +242,13 @@ def revoked_certificate(target: Resolved, known: KnownHost, reason: str) -> Host
 def config_problem(host: str, exc: Exception) -> HostError:
     """ssh's own configuration can't be read."""
     return HostUnreachable(host, f"{host}: {exc}", hint=f"see `ssh -G {host}`", code="ssh_config")
+
+
+def unreadable(host: str, exc: OSError) -> HostError:
+    """A file of known_hosts that is there can't be read."""
+    path = str(exc.filename or "known_hosts")
+    hint = f"see its owner and mode: {shlex.join(('ls', '-ld', path))}"
+    return HostUnreachable(host, f"{host}: {path} {why(exc)}", hint=hint, code="ssh_config")
 
 
 def _same_kind_first(keys: tuple[Entry, ...], kind: str) -> Entry:

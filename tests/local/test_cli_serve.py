@@ -357,7 +357,19 @@ def test_a_port_that_is_taken_is_said(cli: Any, hosts: None) -> None:
     assert "--port" in done.err and "token" not in done.err
 
 
-@pytest.mark.parametrize("url", ["ui.lab", "ftp://ui.lab", "https://ui.lab/path", "https://me@ui.lab", "https://?x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ui.lab",
+        "ftp://ui.lab",
+        "https://ui.lab/path",
+        "https://me@ui.lab",
+        "https://?x",
+        "http://[",
+        "http://a:99999",
+        "http://a#x",
+    ],
+)
 def test_a_public_url_is_scheme_and_name(cli: Any, hosts: None, url: str) -> None:
     """The page lies at the root of its address."""
     done = cli("serve", "--public-url", url)

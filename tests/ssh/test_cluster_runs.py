@@ -69,6 +69,11 @@ async def test_a_run_of_another_machine_is_read_and_stopped(machine: Open, tmp_p
             break
         with pytest.raises(UsageError, match="there is no rank 7: the run has ranks 0 to 1"):
             await anext(here.logs("lives", ranks=[7]))
+        for grace in ("10s", -1, float("nan"), float("inf")):
+            with pytest.raises(UsageError, match="grace is"):
+                await here.stop("lives", grace=grace)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="tail is -1"):
+            here.logs("lives", tail=-1)
         assert await here.stop("lives", grace=0) == ()
         (last,) = [lines async for lines in here.logs("lives", ranks=[1], tail=1)]
         assert (last.rank, last.lines[0].text[:5]) == (1, "step ")
@@ -137,6 +142,11 @@ async def test_a_run_that_another_here_follows_is_read_beside_it_and_taken_over(
         await started(here, tmp_path, 100_000, "lives")
         async with here.attach("lives") as owner:
             await lines_come(owner)
+            async with machine("here", readonly=True) as looker, looker.attach("lives") as run:
+                await lines_come(run)
+                with pytest.raises(UsageError, match="a stop is refused"):
+                    run.stop()
+            assert owner.result is None
             async with beside.attach("lives") as run:
                 await lines_come(run)
             assert run.result is None

@@ -11,7 +11,7 @@ from typing import Any
 import asyncssh
 import pytest
 
-from distui.errors import HostKeyError
+from distui.errors import HostKeyError, HostUnreachable
 
 
 def new_key(kind: str = "ssh-ed25519") -> Any:
@@ -49,6 +49,15 @@ async def test_a_changed_key_is_another_louder_refusal(farm: Any) -> None:
     for words in (fake.key.get_fingerprint(), old.get_fingerprint(), f"{farm.folder / 'known_hosts'}:1"):
         assert words in error.message
     assert f"ssh-keygen -R '[127.0.0.1]:{fake.port}'" in error.hint
+
+
+async def test_known_hosts_that_cannot_be_read_is_said(farm: Any) -> None:
+    """As an error of that host, which is tried again, and by the file's name."""
+    await farm.start(known=False)
+    (farm.folder / "known_hosts").mkdir()
+    with pytest.raises(HostUnreachable, match="known_hosts is a folder, not a file") as caught:
+        await farm.connector().connect("node01")
+    assert "ls -ld" in caught.value.hint
 
 
 async def test_a_changed_kind_of_key_is_a_change_too(farm: Any) -> None:

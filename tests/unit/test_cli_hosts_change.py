@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from distui.cluster.hosts.inventory_file import InventoryFile
 from distui.errors import UsageError
 from distui.spec.hosts.read_inventory import load_inventory, read_inventory
 from distui.spec.imports.import_hosts import Form, ImportedHost, as_yaml, read
@@ -87,6 +88,30 @@ def test_members_of_a_group_stay_as_they_are_written(cli: Any) -> None:
     Path("hosts.yaml").write_text('version: 1\nhosts: {"007": {}}\ngroups:\n  g: 007\n')
     assert cli("hosts", "add", "b", "--group", "g").code == 0
     assert load_inventory("hosts.yaml").groups["g"] == ("007", "b")
+
+
+def test_a_link_stays_a_link(cli: Any) -> None:
+    """What it leads to is changed: dotfiles, or an inventory that several people use."""
+    Path("shared.yaml").write_text(HOSTS)
+    Path("hosts.yaml").symlink_to("shared.yaml")
+    assert cli("hosts", "add", "node09").code == 0
+    assert Path("hosts.yaml").is_symlink()
+    assert "  node09: {}\n" in Path("shared.yaml").read_text()
+
+
+def test_what_another_program_wrote_meanwhile_is_not_lost(tmp_path: Path) -> None:
+    """Nothing is written then."""
+    path = tmp_path / "hosts.yaml"
+    path.write_text(HOSTS)
+    file, other = InventoryFile(str(path)), InventoryFile(str(path))
+    file.add("node08", "{}")
+    other.add("node09", "{}")
+    other.save()
+    with pytest.raises(UsageError, match="changed by another program"):
+        file.save()
+    assert "node09" in path.read_text() and "node08" not in path.read_text()
+    other.add("node10", "{}")
+    other.save()
 
 
 def test_a_host_is_added_and_everything_else_stays(cli: Any) -> None:

@@ -69,3 +69,14 @@ async def test_hosts_that_come_later_are_connected_to_besides_and_kept() -> None
     assert not any(one.closed for one in opened.connectors)
     await once.close()
     assert all(one.closed for one in opened.connectors)
+
+
+async def test_what_was_closed_is_opened_again() -> None:
+    """A cluster may be entered more than once, as in cells of a notebook."""
+    opened = Opened()
+    once = OpenOnce(opened.connect, HOSTS)
+    for _ in range(2):
+        await once.connector()
+        await once.close()
+    assert opened.hosts == [HOSTS, HOSTS]
+    assert all(one.closed for one in opened.connectors)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import socket
@@ -14,6 +16,7 @@ from distui import config, files
 from distui.errors import SpecError, UsageError
 from distui.runs.launch.job_record import recorded_job
 from distui.runs.lines import times
+from distui.runs.lines.events import RunEnded
 from distui.runs.report import summary
 from distui.runs.report import text as report
 from distui.runs.store import recorded
@@ -163,3 +166,26 @@ def test_what_is_not_there_has_no_lines(tmp_path: Path) -> None:
     """Nor has what is no file."""
     os.mkfifo(tmp_path / "fifo")
     assert [*files.lines_back(tmp_path / "none", 10)] == [*files.lines_back(tmp_path / "fifo", 10)] == []
+
+
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Lustre without `flock`: nobody else follows the run."""
+
+    def flock(handle: int, how: int) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    stored = RunStore(tmp_path).create("r1")
+    with pytest.raises(UsageError, match="lock can't be locked: Function not implemented"), stored.followed():
+        pass
+    assert not stored.is_followed
+
+
+def test_a_folder_whose_name_is_no_text_may_hold_runs(tmp_path: Path) -> None:
+    """Its name is in what is recorded."""
+    stored = RunStore(tmp_path / os.fsdecode(b"state-\xff")).create("r1")
+    journal = Journal(stored)
+    journal.write([RunEnded(1.0, "failed", 1, None, str(stored.log_dir))])
+    journal.close()
+    result = stored.result()
+    assert result is not None and "state-?" in result["log_dir"]

@@ -67,10 +67,20 @@ def _public(url: str | None) -> SplitResult | None:
     """The address of a reverse proxy. Raises UsageError for one that is none."""
     if url is None:
         return None
-    found = urlsplit(url.rstrip("/"))
-    if found.scheme not in ("http", "https") or not found.hostname or found.path or found.query or found.username:
+    found = _split(url.rstrip("/"))
+    if found is None or found.path or found.query or found.fragment or found.username:
         raise UsageError(f"--public-url {url}: expected http(s)://NAME[:PORT], without a path")
     return found
+
+
+def _split(url: str) -> SplitResult | None:
+    """A URL of the web as its parts; None for half of an IPv6 address, a port that is none, and what has no host."""
+    try:
+        found = urlsplit(url)
+        named = found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
+    except ValueError:
+        return None
+    return found if named else None
 
 
 def _listen(port: int) -> socket.socket:

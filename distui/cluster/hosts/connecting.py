@@ -89,7 +89,8 @@ class OpenOnce:
         return connector
 
     async def close(self) -> None:
-        """Close all that was opened."""
+        """Close all that was opened. Who asks again opens it again."""
+        self._connector, self._by_name = None, {}
         await self._stack.aclose()
 
 

@@ -25,7 +25,7 @@ class InventoryFile:
     def __init__(self, path: str) -> None:
         """Raises SpecError when it can't be read."""
         self.path = path
-        self._before = read_text(path) if Path(path).exists() else None
+        self._before = self._on_disk()
         self._text = self._before or "version: 1\n"
 
     def names(self, table: str) -> list[str]:
@@ -89,15 +89,24 @@ class InventoryFile:
         return {group: fold(names) for group, names in lacking.items() if names}
 
     def save(self) -> None:
-        """Write the file when it is right; its mode stays. Raises SpecError with what is wrong, or would be."""
+        """Write the file when it is right; its mode stays, and a link to it. Raises SpecError with what is wrong, or
+        would be, and UsageError where another program has changed it meanwhile.
+        """
         try:
             read_inventory(self._text, self.path)
         except SpecError:
             if self._before and isinstance(node_at(_root(self.path, self._before), "hosts"), Table):
                 read_inventory(self._before, self.path)
             raise
+        if self._on_disk() != self._before:
+            hint = "do it again: nothing was written"
+            raise UsageError(f"{self.path} was changed by another program meanwhile", hint=hint)
         with writing(self.path):
-            replace_text(Path(self.path), self._text)
+            replace_text(Path(self.path).resolve(), self._text)
+        self._before = self._text
+
+    def _on_disk(self) -> str | None:
+        return read_text(self.path) if Path(self.path).exists() else None
 
     def _value(self, *keys: str) -> Node | None:
         return node_at(_root(self.path, self._text), *keys)

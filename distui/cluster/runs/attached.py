@@ -26,7 +26,7 @@ async def attached(settings: ClusterSettings, connect: Connect, at: Open) -> Asy
     async with AsyncExitStack() as stack:
 
         async def begin(controller: RunController | Beside | EndedRun) -> Run:
-            return await stack.enter_async_context(Run(controller))
+            return await stack.enter_async_context(Run(controller, settings.refuse_readonly))
 
         async def work(place: RunLocation) -> Run:
             connector = await stack.enter_async_context(connect(place.hosts))

@@ -15,11 +15,12 @@ from distui.cluster.logs.of_run import Tell, read_run
 from distui.cluster.logs.sink import LogSink
 from distui.cluster.logs.wanted import Wanted
 from distui.cluster.runs.attached import attached
-from distui.cluster.runs.run import Run
+from distui.cluster.runs.run import Run, checked_grace
 from distui.cluster.runs.run_list import RunList
 from distui.cluster.runs.unasked import Unasked
 from distui.cluster.secret_warning import SecretWarning, warn_of_plain
 from distui.cluster.settings import ClusterSettings
+from distui.errors import UsageError
 from distui.spec.hosts.inventory import Inventory
 
 T = TypeVar("T")
@@ -64,12 +65,12 @@ class ClusterRuns:
         a host, in words: nothing, as a rule. Somebody else's run is stopped with `others` only.
 
         Raises NotFound when there is no such run, ContactLost when it may be on a host that did not answer, UsageError
-        for somebody else's run, and with read-only settings. What is still to be read of the run is kept here first:
-        secrets whose values can't be hidden in it are a SecretWarning. Where that is an error, its `left` has what this
-        would have returned.
+        for somebody else's run, with read-only settings, and for a grace that is no number of seconds. What is still to
+        be read of the run is kept here first: secrets whose values can't be hidden in it are a SecretWarning. Where
+        that is an error, its `left` has what this would have returned.
         """
         self.settings.refuse_readonly("a stop")
-
+        grace = checked_grace(grace)
         front = Unasked(name, others)
 
         async def end(place: RunLocation) -> tuple[str, ...]:
@@ -94,9 +95,12 @@ class ClusterRuns:
         From the files here where those hold the run, else from its hosts; rank after rank. With `follow` it goes on
         with what they print until the run is over. It starts, stops and removes nothing.
 
-        Raises NotFound when there is no such run, UsageError for a rank that it has not, and, after the last line,
+        Raises NotFound when there is no such run, UsageError for a rank that it has not, at once for a `tail` below 0,
+        and, after the last line,
         ContactLost when something could not be read. Secrets whose values can't be hidden in it are a SecretWarning.
         """
+        if tail is not None and tail < 0:
+            raise UsageError(f"tail is {tail}: expected a number of lines, 0 or more")
         wanted = Wanted(ranks=None if ranks is None else frozenset(ranks), tail=tail)
 
         async def read(out: LogSink, tell: Tell, tell_plain: TellPlain) -> bool:

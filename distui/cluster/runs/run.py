@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -21,6 +22,14 @@ from distui.runs.state.reducer import RunState
 from distui.runs.store.why_records import kept, telling
 
 
+def checked_grace(grace: float | None) -> float | None:
+    """The same. Raises UsageError for what is no number of seconds."""
+    given: object = grace  # of a program that nobody has checked
+    if given is None or (isinstance(given, int | float) and 0 <= given < math.inf):
+        return grace
+    raise UsageError(f"grace is {grace!r}: expected a number of seconds, 0 or more, or None")
+
+
 class Run:
     """A run that this process follows: one it has started, or is attached to.
 
@@ -30,8 +39,11 @@ class Run:
     that is not over by then is undone first: `result` is then that it was stopped, and what could not be removed.
     """
 
-    def __init__(self, controller: RunController | Beside | EndedRun) -> None:
+    def __init__(
+        self, controller: RunController | Beside | EndedRun, refuse: Callable[[str], None] = lambda what: None
+    ) -> None:
         self._controller = controller
+        self._refuse = refuse
         self.result: RunEnded | None = None
         """How it ended; None until then. Its `outcome` is `"succeeded"`, `"failed"`, `"stopped"`, `"unknown"` (contact
         was lost), `"detached"` (it was left alone) or `"launch_failed"` (it was not started; `events` raises why).
@@ -128,8 +140,12 @@ class Run:
         return found
 
     def stop(self, *, grace: float | None = None) -> None:
-        """Stop it: SIGTERM, then SIGKILL after `grace` seconds (the job's, when None; at once with 0)."""
-        self._controller.request_stop("user", grace=grace)
+        """Stop it: SIGTERM, then SIGKILL after `grace` seconds (the job's, when None; at once with 0).
+
+        Raises UsageError with read-only settings, and for a grace that is no number of seconds.
+        """
+        self._refuse("a stop")
+        self._controller.request_stop("user", grace=checked_grace(grace))
 
     def detach(self) -> None:
         """Leave it alone; it lives on."""

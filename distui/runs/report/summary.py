@@ -133,5 +133,5 @@ def _result(stored: StoredRun, events: Sequence[Mapping[str, Any]]) -> tuple[dic
 def _keep(stored: StoredRun, made: Summary) -> None:
     """Write it; the folder keeps its time, by which runs are ordered."""
     before = stored.path.stat()
-    write_private(stored.path / FILE, json.dumps(write(made), ensure_ascii=False).encode())
+    write_private(stored.path / FILE, json.dumps(write(made), ensure_ascii=False).encode("utf-8", "replace"))
     os.utime(stored.path, ns=(before.st_atime_ns, before.st_mtime_ns))

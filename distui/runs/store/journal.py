@@ -73,7 +73,8 @@ class Journal:
 
     def _lines(self, event: Event) -> bytes:
         values = to_json(event, self._run.run_id)
-        return b"".join(json.dumps(v, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for v in values)
+        texts = (json.dumps(v, ensure_ascii=False, separators=(",", ":")) for v in values)
+        return b"".join(text.encode("utf-8", "replace") + b"\n" for text in texts)  # a folder's name may be no text
 
     def close(self) -> None:
         """Close both files; a full disk is no reason to fail here."""

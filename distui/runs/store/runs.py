@@ -224,8 +224,10 @@ class StoredRun:
             return False
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             return True
+        except OSError:  # a file system without locks: nobody could follow a run that is kept there
+            return False
         finally:
             os.close(lock)
         return False
@@ -242,12 +244,15 @@ class StoredRun:
         try:
             try:
                 lock_alone(lock, tries=10, pause=0.05)  # `distui ps` looks for an instant: that is waited for
-            except OSError as exc:
+            except BlockingIOError as exc:
                 holder = os.pread(lock, 64, 0).decode("ascii", "replace").strip()
                 raise AlreadyFollowed(
                     f"run {self.run_id} is already followed here by process {holder or '?'}",
                     hint=f"`distui logs -f {self.run_id}` shows its logs beside it",
                 ) from exc
+            except OSError as exc:
+                hint = "set XDG_STATE_HOME to a folder on a disk with file locks (Lustre: mounted with `flock`)"
+                raise UsageError(f"{self.path / 'lock'} can't be locked: {exc.strerror or exc}", hint=hint) from exc
             with contextlib.suppress(OSError):  # a full disk: who has it is only a notice
                 os.ftruncate(lock, 0)
                 os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
