@@ -51,7 +51,7 @@ lint: $(VENV)/.dev ## ruff, which room may import which, and mypy --strict
 packages: $(VENV)/.dev ## Debian packages that the tests use (root on Linux only)
 	$(BIN)/python tests/lab packages
 
-unit: $(VENV)/.dev ## tests of values and of hosts in memory: no processes, no network
+unit: $(VENV)/.dev ## tests of values and of hosts in memory, at most with a short program
 	$(PYTEST) $(JOBS) tests/unit tests/verdict
 
 local: $(VENV)/.dev ## tests with processes of this machine, ssh servers of their own, and the terminal UI

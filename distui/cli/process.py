@@ -28,7 +28,8 @@ COMPLETE = "_DISTUI_COMPLETE"
 LATE = ("asyncio", "base64", "getpass", "hashlib", "inspect", "json", "secrets", "shutil", "statistics", "tempfile")
 """Dear modules of Python that many modules import at their top and not every call uses: loaded when they are used.
 
-None that another one uses as it is loaded: of two threads each would wait for what the other one loads.
+None that another one uses as it is loaded, nor a package of which a thread imports a part (`json.decoder`): of two
+threads each would wait for what the other one loads.
 """
 
 

@@ -550,6 +550,31 @@ def test_who_asks_for_ranks_of_what_is_left_is_told_that_it_has_ended(cli: Any, 
     assert "`distui show r1` tells how it ended, `distui stop r1` removes what is left on its hosts" in done.err
 
 
+@pytest.mark.parametrize("verb", ["logs", "why", "exec"])
+@pytest.mark.parametrize("away", ["demo3", "other"])
+def test_a_silent_host_that_had_ranks_may_still_have_them(cli: Any, demo_home: Path, verb: str, away: str) -> None:
+    """The run has not ended for that; one that had none is in nobody's way."""
+    Path("hosts.yaml").write_text(
+        f"version: 1\ndefaults: {{docker: process}}\nhosts:\n  demo[1-2]: {{}}\n  {away}: {NOWHERE}\n"
+    )
+    plant(demo_home, replace(FAILED, ranks=(*RANKS, replace(RANKS[1], rank=2, host="demo3"))))
+    if away == "other":
+        remove(demo_home)
+        plant(demo_home, FAILED)
+    done = cli(verb, "r1", *(["--rank", "0", "--", "true"] if verb == "exec" else []))
+    assert (done.code, "its ranks were removed" in done.err) == ((6, False) if away == "demo3" else (7, True)), done.err
+    assert away == "other" or "not reached" in done.err
+
+
+@pytest.mark.parametrize("verb", ["logs", "why", "exec"])
+def test_a_run_that_may_be_tried_again_has_not_ended(cli: Any, demo_home: Path, verb: str) -> None:
+    """A stop is nothing to advise then."""
+    plant(demo_home, tried_again())
+    done = cli(verb, "r1", *(["--rank", "0", "--", "true"] if verb == "exec" else []))
+    assert (done.code, "distui stop" in done.err) == (7, False), done.err
+    assert "attempt 1 of 3 of r1 has failed, and another may begin" in done.err
+
+
 def test_whoever_has_the_logs_is_told_where(cli: Any, demo_home: Path) -> None:
     """A stop where the run was followed to its end, of what a host that was away then still has."""
     plant(demo_home, FAILED)

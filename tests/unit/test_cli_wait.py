@@ -113,7 +113,7 @@ async def test_another_attempt_is_waited_for_where_somebody_may_begin_it(
     out = Console(io.StringIO(), errors, False, False, 0)
     looker: Any = Judged(0, attempts=3, is_begun=is_begun)
     code = await wait._watch_attempt(None, None, out, RunLocation("r1", None, ()), looker, "finished")  # type: ignore[arg-type]
-    said = "an attempt of r1 has failed; waiting whether another begins"
+    said = "an attempt of r1 has ended; waiting whether another begins"
     assert (code, bool(asked), errors.getvalue().count(said)) == (1, is_begun, int(is_begun))
 
 

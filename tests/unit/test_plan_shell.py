@@ -28,6 +28,11 @@ TRAPPED = f"{shell.TRAP}cd a && b"
         ("conda run -n x t.py", "docker", ("sh", "-c", f"{shell.TRAP}conda run -n x t.py")),
         ("A=1 python3 t.py", "docker", ("sh", "-c", f"{shell.TRAP}A=1 python3 t.py")),
         ("echo a", "docker", ("sh", "-c", f"{shell.TRAP}echo a")),
+        ("python3 t.py \\\n  --lr 1", "docker", ("sh", "-c", "exec python3 t.py \\\n  --lr 1")),
+        ('python3 t.py --lr $LR --to "${OUT}/a"', "podman", ("sh", "-c", 'exec python3 t.py --lr $LR --to "${OUT}/a"')),
+        ("python3 t.py $(nproc)", "docker", ("sh", "-c", f"{shell.TRAP}python3 t.py $(nproc)")),
+        ("$PYTHON t.py", "docker", ("sh", "-c", f"{shell.TRAP}$PYTHON t.py")),
+        ("a; sh -c 'trap b TERM; c'", "docker", ("sh", "-c", f"{shell.TRAP}a; sh -c 'trap b TERM; c'")),
     ],
 )
 def test_one_program_takes_the_shell_s_place(text: str, engine: EngineName, words: tuple[str, ...]) -> None:
@@ -35,6 +40,16 @@ def test_one_program_takes_the_shell_s_place(text: str, engine: EngineName, word
     job = Job("x", command=text)
     assert shell.words(job, text, engine) == words
     assert shell.group_env(job, engine) == ({shell.GROUP: "1"} if engine == "docker" and "trap" in words[2] else {})
+
+
+@pytest.mark.parametrize("trap", ["trap 'touch stop' TERM", "trap save SIGTERM", "trap 'kill -USR1 $!; wait' INT 15"])
+@pytest.mark.parametrize("engine", ["docker", "podman", "process"])
+def test_a_trap_of_the_text_s_own_is_all_there_is(trap: str, engine: EngineName) -> None:
+    """And the shell alone is signalled, as before: it tells its programs in its own way."""
+    text = f"{trap}\npython3 t.py & wait $!; wait $!"
+    job = Job("x", command=text)
+    assert shell.words(job, text, engine)[2] == text
+    assert shell.group_env(job, engine) == {}
 
 
 def test_a_list_stays_a_list() -> None:

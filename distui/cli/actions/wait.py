@@ -138,7 +138,7 @@ async def _watch_attempt(
         )
         rests = (more or record is not None) and time.monotonic() - over_since < REST_SECONDS  # another may begin
         if over_since and rests and not said:
-            out.tell(f"an attempt of {place.run} has failed; waiting whether another begins")
+            out.tell(f"an attempt of {place.run} has ended; waiting whether another begins")
             said = True
         if over_since and not rests and time.monotonic() - over_since > JUDGED_SECONDS:
             if record is not None:

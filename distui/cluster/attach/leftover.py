@@ -85,7 +85,8 @@ async def run_there(
                 f"{place.run} is being started by {whose(one)}: no rank of it is there yet",
                 hint=f"ask again in a moment; `distui stop {place.run}` ends it, also where it was killed",
             )
-        if (left := chosen(settings, place, launches)) is not None:
+        left = chosen(settings, place, launches)
+        if left is not None and not not_reached(place, left, silent):  # else a host may still have its tasks
             raise _over(left)
     there = places.there(settings, place, found, silent)
     return there if disputed else places.undisputed(there)
@@ -94,7 +95,11 @@ async def run_there(
 def _over(left: Launch) -> NotFound:
     """That the run has no task any more, though it was not cleaned up to the end."""
     assert left.record is not None
-    how = f"{left.run} has ended: {left.record.ended.outcome}, and its ranks were removed"
+    ended = left.record.ended
+    if left.record.may_go_on and time.time() - ended.at < REST_SECONDS + CLOCKS_SECONDS:
+        failed = f"attempt {ended.attempt} of {ended.attempts} of {left.run} has failed, and another may begin"
+        return NotFound(failed, hint=f"ask again in a moment; `distui wait {left.run}` waits for its end")
+    how = f"{left.run} has ended: {ended.outcome}, and its ranks were removed"
     hint = f"`distui show {left.run}` tells how it ended, `distui stop {left.run}` removes what is left on its hosts"
     return NotFound(f"{how}; its logs are where it was followed", hint=hint)
 

@@ -2,7 +2,8 @@
 
 A shell that is signalled dies at once, and with it the container: what it runs would get SIGKILL in place of the
 job's `stop_grace`. So one plain command takes the shell's place (`exec`). In front of any other text stands a trap,
-where all of the process group is signalled: the shell then waits for what it runs, and goes on with nothing else.
+where all of the process group is signalled: the shell then waits for what it runs, and goes on with nothing else. A
+text that traps SIGTERM itself stays as it is, and so does who is signalled.
 
 In a container the shell is no login shell: Debian's and Alpine's /etc/profile would put the system's PATH in place
 of the image's (conda, a venv). Without a container the profile has the login's PATH, unless the job sets one.
@@ -10,8 +11,10 @@ of the image's (conda, a venv). Without a container the profile has the login's 
 
 from __future__ import annotations
 
+import re
 import shlex
 
+from distui.regex import regex
 from distui.spec.hosts.inventory import EngineName
 from distui.spec.job.job import Job
 from distui.spec.job.shell import uses_shell
@@ -22,7 +25,13 @@ GROUP = "TINI_KILL_PROCESS_GROUP"
 """Docker's `--init` is tini, which with this variable signals the group of the container's command."""
 _FUNCTIONS = frozenset(("conda", "mamba", "micromamba", "ml", "module", "nvm", "pyenv", "spack"))
 """Names that profiles define as functions: `exec` would not find them, or another program."""
-_BUILTINS = frozenset(("[", "echo", "false", "kill", "printf", "pwd", "test", "true"))
+_TRAPS = regex(r"\btrap\b[^\n]*\b(?:SIG)?(?:TERM|15)\b")
+"""A trap of the text's own: it tells its programs in its own way, by a file, say, or by another signal."""
+_QUOTES = regex(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+"""Words for others, such as a shell below it."""
+_VARIABLE = regex(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})")
+"""What `exec` reads as any command does."""
+_BUILTINS = frozenset(("echo", "false", "kill", "printf", "pwd", "test", "true"))
 """A shell's own, which images without such a program have, too; none of them lasts."""
 
 
@@ -38,9 +47,9 @@ def words(job: Job, command: tuple[str, ...] | str, engine: EngineName) -> tuple
 def group_env(job: Job, engine: EngineName) -> dict[str, str]:
     """What makes docker's init signal the whole group, where a shell stays above what it runs."""
     text = job.command
-    if engine != "docker" or job.launcher == "torchrun" or not isinstance(text, str) or not _stays(text):
+    if engine != "docker" or job.launcher == "torchrun" or not isinstance(text, str):
         return {}
-    return {GROUP: "1"}
+    return {GROUP: "1"} if _stays(text) and not _traps(text) else {}
 
 
 def _lasting(text: str, *, grouped: bool) -> str:
@@ -50,10 +59,16 @@ def _lasting(text: str, *, grouped: bool) -> str:
     """
     if not _stays(text):
         return f"exec {text.lstrip()}"
-    return TRAP + text if grouped else text
+    return TRAP + text if grouped and not _traps(text) else text
+
+
+def _traps(text: str) -> bool:
+    """Whether the shell that reads the text is to act on SIGTERM itself."""
+    return _TRAPS.search(_QUOTES.sub("''", text)) is not None
 
 
 def _stays(text: str) -> bool:
     """Whether the shell stays above what it runs: for more than one plain command of a program."""
-    text = text.strip()
-    return not text or uses_shell(text) or shlex.split(text)[0] in _FUNCTIONS | _BUILTINS
+    first, *rest = text.replace("\\\n", " ").split(None, 1) or [""]  # one command may be written on several lines
+    plain = " ".join([first, *(_VARIABLE.sub("x", more) for more in rest)]).rstrip()
+    return not plain or uses_shell(plain) or shlex.split(plain)[0] in _FUNCTIONS | _BUILTINS

@@ -16,11 +16,12 @@ def said_by_then(lines: Lines, early: Callable[[Line], bool]) -> Lines:
     """The lines that are early, with the rest of a traceback of which the last ones are a part: which error it is, one
     of the rank's own or that a peer went away, stands in its last line.
     """
-    before = tuple(line for line in lines if early(line))
+    places = [place for place, line in enumerate(lines) if early(line)]
+    before = tuple(lines[place] for place in places)
     if not before or not _open(before):
         return before
     rest = list[Line]()
-    for line in lines[len(before) :]:
+    for line in lines[places[-1] + 1 :]:
         if line.at is None or before[-1].at is None or line.at - before[-1].at > PRINTED:
             break
         rest.append(line)
