@@ -172,7 +172,7 @@ async def test_logs_that_are_followed_on_hosts_end(monkeypatch: pytest.MonkeyPat
     class Viewer:
         def __init__(self, host: object, live: object, out: Any, console: object) -> None:
             self.out = out
-            self.misses: tuple[str, ...] = ()
+            self.misses = False
 
         async def run(self) -> None:
             await self.out.lines(0, "n1", [LogLine("stdout", "said")])
@@ -180,7 +180,7 @@ async def test_logs_that_are_followed_on_hosts_end(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(from_hosts, "_Viewer", Viewer)
     monkeypatch.setattr(from_hosts, "HostRun", lambda *_: None)
-    live: Any = SimpleNamespace(plan=SimpleNamespace(hosts=["n1"], tasks=[], rank_names={}))
+    live: Any = SimpleNamespace(plan=SimpleNamespace(hosts=["n1"], tasks=[], rank_names={}), unreachable={})
     if place:
         fd = os.open(place, os.O_WRONLY)
     else:

@@ -477,7 +477,7 @@ async def test_what_is_removed_before_it_was_read_is_said(lines: tuple[tuple[str
     out = LogOut(Outlet(-1), LineWriter(LogView(), colour=False), Wanted())
     out.open({0: "h0"}, {}, hold=True)
     live: Any = SimpleNamespace(plan=plan)
-    viewer = from_hosts._Viewer(FollowedHost(plan.tasks), live, out, reported.append)  # type: ignore[arg-type]
+    viewer = from_hosts._Viewer(FollowedHost(plan.tasks), live, out, lambda words, _: reported.append(words))  # type: ignore[arg-type]
     if lines:
         await viewer._take(records(0, *lines))
     await viewer._take(Removed(0))

@@ -74,7 +74,7 @@ async def test_logs_say_why_a_host_is_read_no_more() -> None:
     asyncio.get_running_loop().set_exception_handler(lambda loop, reported: None)
     host = cast("Any", SimpleNamespace(host="h1", tasks=()))
     out = cast("Any", SimpleNamespace(mask=SimpleNamespace(cut=None)))
-    viewer = _Viewer(host, cast("Any", None), out, said.append)
+    viewer = _Viewer(host, cast("Any", None), out, lambda words, _: said.append(words))
 
     async def fail(error: Exception) -> None:
         raise error
@@ -84,6 +84,7 @@ async def test_logs_say_why_a_host_is_read_no_more() -> None:
         await asyncio.gather(running, return_exceptions=True)
         viewer._tell_error(running)
     assert said == ["h1: distui can't make sense of what it says, and follows it no more (OverflowError: too large)"]
+    assert viewer.misses
 
 
 def test_a_command_that_goes_on_names_the_crash_file_at_its_end(

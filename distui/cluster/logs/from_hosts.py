@@ -10,10 +10,10 @@ from functools import partial
 from distui.cluster.attach.live_run import Live
 from distui.cluster.logs.folder import into_folder
 from distui.cluster.logs.from_files import show_files
-from distui.cluster.logs.sink import LogSink
+from distui.cluster.logs.sink import LogSink, Tell
 from distui.copies import copy_folder
 from distui.errors import DistuiError, HostCommandError, HostError, UsageError
-from distui.facts.troubles import shared
+from distui.facts.troubles import in_words, shared
 from distui.plan.command import docker, process
 from distui.plan.command.torchrun import split_pieces
 from distui.plan.labels import named_ranks
@@ -153,12 +153,17 @@ def _parted(line: bytes) -> tuple[bytes, bytes]:
 # From now on
 
 
-async def follow(connector: Connector, live: Live, out: LogSink, say: Callable[[str], None]) -> bool:
+async def follow(connector: Connector, live: Live, out: LogSink, tell: Tell) -> bool:
     """Write what the run prints, exactly once over lost connections, until all its tasks ended or stdout closed; False
-    when a task was removed before all of it was read.
+    when a host could not be read, or a task was removed before all of it was.
+
+    A host that did not answer just now, or to which the first connection fails, costs its own ranks alone.
     """
     out.open(_ranks(live), live.plan.rank_names, hold=True)
-    viewers = [_Viewer(HostRun(host, live.plan, connector), live, out, say) for host in live.plan.hosts]
+    for one in shared(live.unreachable):
+        tell(one.message, "warning")
+    hosts = [host for host in live.plan.hosts if host not in live.unreachable]
+    viewers = [_Viewer(HostRun(host, live.plan, connector), live, out, tell) for host in hosts]
     running = [asyncio.ensure_future(viewer.run()) for viewer in viewers]
     try:
         await _read(running, out)
@@ -168,7 +173,7 @@ async def follow(connector: Connector, live: Live, out: LogSink, say: Callable[[
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-    return not any(viewer.misses for viewer in viewers)
+    return not live.unreachable and not any(viewer.misses for viewer in viewers)
 
 
 async def _read(running: Sequence[asyncio.Future[None]], out: LogSink) -> None:
@@ -202,11 +207,11 @@ class _Old:
 class _Viewer:
     """Follows the tasks of one host."""
 
-    def __init__(self, host: HostRun, live: Live, out: LogSink, say: Callable[[str], None]) -> None:
+    def __init__(self, host: HostRun, live: Live, out: LogSink, tell: Tell) -> None:
         self._host = host
         self._live = live
         self._out = out
-        self._say = say
+        self._tell = tell
         self._tasks: Mapping[int, Task] = {t.index: t for t in host.tasks}
         self._assemblers = {t.index: LineAssembler(out.mask.cut) for t in host.tasks}
         self._stamps: dict[tuple[int, str], str] = {}
@@ -215,11 +220,18 @@ class _Viewer:
         self._heard: set[int] = set()
         """Tasks of which something came."""
         self.misses = False
-        """Whether a task was removed before all of it was read."""
+        """Whether something of its tasks could not be read."""
 
     async def run(self) -> None:
-        """Until every task is read to its end. Raises HostError when the first connection fails."""
-        await self._host.connect()
+        """Until every task is read to its end, or the host can't be read, which is said."""
+        try:
+            await self._host.connect()
+            await self._read()
+        except HostError as exc:
+            self._miss(f"{in_words(self._host.host, exc.message)}; its ranks are missing here")
+
+    async def _read(self) -> None:
+        """Over the connection that was made. Raises HostError when the tasks can't be found."""
         follower: HostFollower | None = None
         try:
             await self._host.find()
@@ -239,11 +251,18 @@ class _Viewer:
             await self._host.link.close()
 
     def _tell_error(self, running: asyncio.Future[None]) -> None:
-        """Say why nothing more of this host is shown, where an error that nobody expected is why."""
+        """Say why nothing more of this host is shown, where an error is why."""
         error = None if running.cancelled() else running.exception()
-        if isinstance(error, Exception) and not isinstance(error, DistuiError | OSError):  # stdout may be closed
+        if isinstance(error, HostError):
+            self._miss(f"{in_words(self._host.host, error.message)}; lines of its ranks may be missing here")
+        elif isinstance(error, Exception) and not isinstance(error, DistuiError | OSError):  # stdout may be closed
             survived(error, f"logs of {self._host.host}")
-            self._say(f"{self._host.host}: {unborne(error)}")
+            self._miss(f"{self._host.host}: {unborne(error)}")
+
+    def _miss(self, words: str) -> None:
+        """Say what of it is missing here, and why."""
+        self.misses = True
+        self._tell(words, "warning")
 
     async def _follower(self) -> HostFollower:
         first = self._host.first
@@ -299,21 +318,20 @@ class _Viewer:
                 if isinstance(event, Removed) and not event.read:
                     self._say_removed(self._tasks[event.task])
             case Lost():
-                self._say(f"{self._host.host}: {event.reason}; trying again")
+                self._tell(f"{self._host.host}: {event.reason}; trying again", "info")
             case Note():
                 whose = f"{named_ranks(self._tasks[event.task].ranks)}: " if event.task is not None else ""
-                self._say(f"{self._host.host}: {whose}{event.text}")
+                self._tell(f"{self._host.host}: {whose}{event.text}", "info")
             case _:
                 return
 
     def _say_removed(self, task: Task) -> None:
         """Somebody removed it before it was read to its end."""
-        self.misses = True
         ranks, host = named_ranks(task.ranks), self._host.host
         if task.index in self._heard:
-            self._say(f"{host}: {ranks}: removed there before its log was read to its end: lines may be missing here")
+            self._miss(f"{host}: {ranks}: removed there before its log was read to its end: lines may be missing here")
         else:
-            self._say(f"nothing of {ranks} is on {host} any more")
+            self._miss(f"nothing of {ranks} is on {host} any more")
 
     async def _show(self, task: Task, batch: Batch) -> None:
         groups: dict[int | None, list[LogLine]] = {}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from distui.cluster.logs.of_run import Tell
-from distui.cluster.logs.sink import LogSink
+from distui.cluster.logs.sink import LogSink, Tell
 from distui.cluster.logs.wanted import Wanted
 from distui.cluster.secret_warning import warn_of_plain
 from distui.errors import ContactLost

@@ -12,7 +12,7 @@ from distui.cluster.attach.live_run import Live, attach
 from distui.cluster.attach.places import RunLocation
 from distui.cluster.hosts.connecting import Connect
 from distui.cluster.logs import from_files, from_hosts
-from distui.cluster.logs.sink import LogSink
+from distui.cluster.logs.sink import LogSink, Tell
 from distui.cluster.logs.wanted import Wanted
 from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings
@@ -22,9 +22,6 @@ from distui.runs.lines.events import Level
 from distui.runs.store.masking import stored_secrets
 from distui.runs.store.runs import StoredRun
 from distui.session import Connector
-
-Tell = Callable[[str, Level], None]
-"""Takes what could not be read, or hidden, in words."""
 
 
 async def read_run(
@@ -117,9 +114,9 @@ async def _read_hosts(
         )
     if follow:
         gone = _tell_unfound(whole, out, tell)
-        good = await from_hosts.follow(connector, live, out, partial(_say, tell, "info"))
+        good = await from_hosts.follow(connector, live, out, tell)
         _tell_next(live, out, tell)
-        return out.closed or (good and not gone and not live.unreachable)
+        return out.closed or (good and not gone)
     stamps = bool(out.timestamps or out.wanted.until)
     good = await from_hosts.show(connector, live, out, partial(_say, tell, "warning"), stamps=stamps, merge=merge)
     good = not _tell_unfound(whole, out, tell) and good

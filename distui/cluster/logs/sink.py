@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from distui.cluster.logs.wanted import Wanted
-from distui.runs.lines.events import LogLine
+from distui.runs.lines.events import Level, LogLine
 from distui.runs.store.masking import NOTHING, Mask
+
+Tell = Callable[[str, Level], None]
+"""Takes what could not be read, or hidden, in words."""
 
 
 class LogSink(ABC):

@@ -11,8 +11,8 @@ from distui.cluster.attach.listing import list_runs
 from distui.cluster.attach.places import NameTaken, Places, RunLocation
 from distui.cluster.hosts.connecting import Connect
 from distui.cluster.logs.iterating import RankLines, TellPlain, iterate
-from distui.cluster.logs.of_run import Tell, read_run
-from distui.cluster.logs.sink import LogSink
+from distui.cluster.logs.of_run import read_run
+from distui.cluster.logs.sink import LogSink, Tell
 from distui.cluster.logs.wanted import Wanted
 from distui.cluster.runs.attached import attached
 from distui.cluster.runs.run import Run, checked_grace
