@@ -60,6 +60,9 @@ async def test_a_run_that_nobody_follows_any_more(open_app: Any, live: FakeLive)
         await opened(pilot, live)
         await settled(pilot)
         text = screen_text(app)
+        await pilot.press("S")
+        await settled(pilot)
+        assert "is not followed here any more" in " ".join(screen_text(app).split())
     assert words in text and "UNKNOWN" in text
     assert "nothing of this run is left" not in text
 

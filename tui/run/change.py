@@ -61,9 +61,13 @@ async def kill(view: View, live: LiveRun) -> None:
 
 
 def _ended(view: View, live: LiveRun) -> bool:
-    if live.state.ended is None:
+    ended, run = live.state.ended, live.plan.run_id
+    if ended is None:
         return False
-    app_of(view).tell(f"{live.plan.run_id} has ended; R runs it again")
+    if ended.outcome in ("detached", "unknown"):
+        app_of(view).tell(f"{run} is not followed here any more; S in Runs stops it", level="warning")
+    else:
+        app_of(view).tell(f"{run} has ended; R runs it again")
     return True
 
 

@@ -173,7 +173,7 @@ class Beside:
         except DistuiError as exc:
             if not self._looks:
                 raise
-            return self._lost(exc)
+            return self.lost(f"its hosts don't tell: {exc.message}")
 
     def _is_alone(self, *, owned: bool) -> bool:
         """Whether nobody has followed the run for so long that nobody is about to."""
@@ -184,9 +184,12 @@ class Beside:
         self._alone_since = now if self._alone_since is None else self._alone_since
         return now - self._alone_since >= HANDED_OVER_SECONDS
 
-    def _lost(self, error: DistuiError) -> RunEnded:
-        """The end of looking on where nobody here writes any more what happens, and its hosts don't tell either."""
-        message = f"nobody here follows {self.stored.run_id} any more, and its hosts don't tell: {error.message}"
+    def lost(self, why: str) -> RunEnded:
+        """The end where nobody here writes any more what happens, and it can't be read on from its hosts either."""
+        return self.broken_off(f"nobody here follows {self.stored.run_id} any more, and {why}")
+
+    def broken_off(self, message: str) -> RunEnded:
+        """The end of reading a run that may live on."""
         now = self._clock()
         return RunEnded(
             now,

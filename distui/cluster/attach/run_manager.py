@@ -12,9 +12,11 @@ from typing import TypeVar
 from distui.amounts import counted
 from distui.cluster.attach.beside import Beside
 from distui.copies import copy_folder
+from distui.errors import DistuiError
 from distui.plan.model import RunPlan
 from distui.runs.control.controller import RunController
 from distui.runs.follow.fanout import Fanout
+from distui.runs.follow.survived import survived
 from distui.runs.lines.events import Event, RunEnded, StopReason
 from distui.runs.state.reducer import RunState
 from distui.runs.store.masking import NOTHING, Mask
@@ -159,6 +161,10 @@ class RunManager:
                 run.fan.put(batch)
                 if isinstance(batch[-1], RunEnded):
                     break
+        except Exception as exc:
+            if not isinstance(run.controller, Beside):
+                raise
+            run.fan.put([_lost(run.controller, exc)])
         finally:
             run.fan.close()
             with contextlib.suppress(Exception):  # a bug in the controller was reported by its last event
@@ -172,6 +178,16 @@ class RunManager:
     def living(self) -> Mapping[str, FollowedRun]:
         """Runs that have not ended."""
         return {name: run for name, run in self.runs.items() if run.state.ended is None}
+
+
+def _lost(run: Beside, error: Exception) -> RunEnded:
+    """The end of a run whose owner has left and that can't be taken over: whoever looks sees why, and may open it
+    again. An error that nobody expected is also handed to whoever keeps such errors.
+    """
+    if isinstance(error, DistuiError):
+        return run.lost(f"it could not be taken over: {error.message}")
+    survived(error, f"reading {run.stored.run_id}")
+    return run.broken_off(f"{run.stored.run_id} is read no more: an error in distui ({type(error).__name__})")
 
 
 def _waited_for(run: FollowedRun, *, stop_on_exit: bool) -> str:

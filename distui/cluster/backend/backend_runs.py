@@ -15,7 +15,7 @@ from typing import TypeVar
 from distui.amounts import counted
 from distui.cluster.attach.beside import Beside
 from distui.cluster.attach.ending import end_run
-from distui.cluster.attach.following import LeftBehind, Leftover, Over, follow_run, open_run
+from distui.cluster.attach.following import LeftBehind, Leftover, Over, follow_run, open_run, over_here
 from distui.cluster.attach.listing import list_runs
 from distui.cluster.attach.places import NameTaken, Places, RunLocation, check_name, recorded_plan
 from distui.cluster.attach.removing import remove_run
@@ -119,10 +119,16 @@ class RunBackend(ABC):
     def replay(self, run: str) -> LiveRun:
         """See the protocol."""
         followed = self._manager.runs.get(run)
-        if followed is not None:
+        if followed is not None and not self._went_on(followed):
             return followed
         stored = self.settings.store.need(run)
         return RecordedRun(recorded_plan(self.settings, run), stored, self.mask(stored))
+
+    def _went_on(self, followed: FollowedRun) -> bool:
+        """Whether it was left or lost here, and another distui of this machine has recorded its end since."""
+        run, ended = followed.plan.run_id, followed.state.ended
+        left = ended is not None and ended.outcome in ("detached", "unknown")
+        return left and over_here(RunLocation(run, self.settings.store.get(run), ())) is not None
 
     @property
     def following(self) -> Mapping[str, FollowedRun]:
