@@ -7,8 +7,10 @@ twenty keys. Nothing here ever asks for a passphrase: a locked key is passed ove
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import stat
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +23,10 @@ from distui.remote.login.known_hosts import fingerprint
 
 _AGENT_PATIENCE = 5.0
 """Seconds an agent has to list its keys: a forwarded one may be dead."""
+
+_SILENT_FOR = 60.0
+"""Seconds for which one that did not answer is not asked again: each login would wait for it, one after the other. A
+forwarded one may be back after that, and whoever follows a run for days logs in again."""
 
 
 @frozen
@@ -62,13 +68,23 @@ class Agent:
         self._path = path
         self._client: asyncssh.SSHAgentClient | None = None
         self._lock = asyncio.Lock()
+        self._silent_until = -math.inf
 
     async def pairs(self) -> list[asyncssh.SSHKeyPair]:
-        """The agent's keys. Raises OSError or ValueError when it can't be asked."""
-        async with self._lock, asyncio.timeout(_AGENT_PATIENCE):
-            if self._client is None:
-                self._client = await asyncssh.connect_agent(self._path)
-            return list(await self._client.get_keys())
+        """The agent's keys. Raises OSError or ValueError when it can't be asked, TimeoutError at once for a while after
+        it did not answer.
+        """
+        async with self._lock:
+            if time.monotonic() < self._silent_until:
+                raise TimeoutError
+            try:
+                async with asyncio.timeout(_AGENT_PATIENCE):
+                    if self._client is None:
+                        self._client = await asyncssh.connect_agent(self._path)
+                    return list(await self._client.get_keys())
+            except TimeoutError:
+                self._silent_until = time.monotonic() + _SILENT_FOR
+                raise
 
     def close(self) -> None:
         """Hang up."""

@@ -1,0 +1,82 @@
+"""Keys to log in with: what an agent that does not answer costs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from distui.remote.config import Resolved, Sources, resolve
+from distui.remote.login import keys
+from distui.remote.login.keys import Keys
+from distui.spec.hosts.inventory import Host
+
+PATIENCE = 0.2
+NO_KEYS = b"\0\0\0\5\x0c\0\0\0\0"
+"""SSH_AGENT_IDENTITIES_ANSWER with none."""
+
+
+class StandIn:
+    """An agent in this process that may be silent."""
+
+    def __init__(self) -> None:
+        self.silent = True
+        self.asked = 0
+        self.over: list[asyncio.Event] = []
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Count what it is asked, and answer that it has no keys."""
+        over = asyncio.Event()
+        self.over.append(over)
+        while await reader.read(1000):
+            self.asked += 1
+            if not self.silent:
+                writer.write(NO_KEYS)
+        writer.close()
+        over.set()
+
+
+@asynccontextmanager
+async def agent(folder: Path) -> AsyncIterator[tuple[StandIn, Resolved]]:
+    """One, and a host that is to be logged in to with it."""
+    one, path = StandIn(), folder / "agent"
+    async with await asyncio.start_unix_server(one.talk, path):
+        target = resolve(Host("h1"), Sources(folder, {"SSH_AUTH_SOCK": str(path)}, folder / "config", system=False))
+        yield one, replace(target, identity_files=())
+        await asyncio.gather(*(over.wait() for over in one.over))
+
+
+async def test_a_silent_agent_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by each login, one after the other: of 100 hosts the last one began after eight minutes."""
+    monkeypatch.setattr(keys, "_AGENT_PATIENCE", PATIENCE)
+    async with agent(tmp_path) as (one, target):
+        logins, began = Keys(), time.monotonic()
+        rings = [*await asyncio.gather(*(logins.ring(target) for _ in range(20))), await logins.ring(target)]
+        assert time.monotonic() - began < 10 * PATIENCE
+        assert {ring.agent_problem for ring in rings} == {
+            f"the ssh agent at {tmp_path / 'agent'} can't be used: does not answer"
+        }
+        assert one.asked == 1
+        one.silent = False
+        others = Keys()
+        assert (await others.ring(target)).agent_problem == ""
+        others.close()
+
+
+async def test_a_silent_agent_is_asked_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A forwarded one is back once the laptop is awake, and a run of days has to log in again."""
+    monkeypatch.setattr(keys, "_AGENT_PATIENCE", PATIENCE)
+    monkeypatch.setattr(keys, "_SILENT_FOR", PATIENCE)
+    async with agent(tmp_path) as (one, target):
+        logins = Keys()
+        assert (await logins.ring(target)).agent_problem
+        one.silent = False
+        assert (await logins.ring(target)).agent_problem
+        await asyncio.sleep(2 * PATIENCE)
+        assert (await logins.ring(target)).agent_problem == ""
+        logins.close()
