@@ -16,9 +16,11 @@ import pytest
 
 from distui.errors import CheckFailed, UsageError
 from distui.runs.code import git as git_module
+from distui.runs.code import git_call, git_lock
 from distui.runs.code import source as source_module
 from distui.runs.code.changes import State, state_of
 from distui.runs.code.git import Repository
+from distui.runs.code.git_lock import fetching_alone
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.scan import scan
 from distui.runs.code.source import CodeReader
@@ -387,3 +389,52 @@ def test_a_fetch_that_fails_leaves_what_another_is_writing(repo: Path, tmp_path:
     with pytest.raises(CheckFailed):
         found._fetch("--depth=1", "--", f"file://{repo}", "refs/heads/none")
     assert (now.exists(), old.exists()) == (True, False)
+
+
+def test_a_fetch_that_was_killed_leaves_no_lock_in_the_way(repo: Path, tmp_path: Path) -> None:
+    """Nor does a power cut: git would say for ever that the file exists."""
+    found = repository(repo, tmp_path / "cache")
+    found.checkout("v1.0", None)
+    for name in ("shallow.lock", "refs/distui/tip.lock"):
+        (found._folder / name).parent.mkdir(exist_ok=True)
+        (found._folder / name).touch()
+    assert found.checkout("main", None).commit == git(repo, "rev-parse", "main")
+    assert list(found._folder.rglob("*.lock")) == []
+
+
+def test_two_starts_at_once_fetch_one_after_the_other(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second waits, and says who was in its way where that one takes too long; git's locks are not touched then."""
+    found = repository(repo, tmp_path / "cache")
+    found.checkout("v1.0", None)
+    lock = found._folder / "shallow.lock"
+    with ThreadPoolExecutor() as pool:
+        with fetching_alone(found._folder, "another"):
+            lock.touch()
+            second = pool.submit(repository(repo, tmp_path / "cache").checkout, "main", None)
+            time.sleep(0.5)
+            assert not second.done()
+            lock.unlink()
+        assert second.result(60).commit == git(repo, "rev-parse", "main")
+
+    monkeypatch.setattr(git_lock, "PATIENCE", 0.3)
+    with fetching_alone(found._folder, "another"):
+        lock.touch()
+        with pytest.raises(CheckFailed, match="another distui has been fetching file://"):
+            found.checkout("main", None)
+        assert lock.exists()
+
+
+def test_git_may_remove_its_locks_before_it_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does not end by itself is killed all the same."""
+    lock = tmp_path / "shallow.lock"
+    tidy = f'trap \'rm -f "{lock}"; exit 1\' TERM; : >"{lock}"; sleep 60 >/dev/null 2>&1 & wait'
+    deaf = "trap '' TERM; exec sleep 60"
+    monkeypatch.setattr(git_call, "_TIDY_SECONDS", 1.0)
+    for script in (tidy, deaf):
+        began = time.monotonic()
+        with pytest.raises(CheckFailed, match="did not finish"):
+            git_call.call(("sh", "-c", script), ENV, 0.5, tmp_path)
+        assert time.monotonic() - began < 20
+    assert not lock.exists()

@@ -24,6 +24,7 @@ from distui.frozen import frozen
 from distui.plan.content.tree import readable
 from distui.regex import regex
 from distui.runs.code.git_call import Call, call, remote_environment
+from distui.runs.code.git_lock import fetching_alone
 from distui.runs.code.git_tree import LINK, SUBMODULE, Listed, checked, listed, wanted, write
 from distui.runs.code.ignore import MAX_BYTES, Ignored, pattern_errors
 from distui.runs.code.limits import LIMITS, Limits, Sized, refuse_too_much
@@ -90,7 +91,9 @@ class Repository:
         self._most = max(_PACK, 2 * limits.total)
         if place := local_repository(self._url):
             self._take_from(local(Path(place)).git_dir)
-        with self._secret():
+        if not self._place.is_dir():
+            _made(self._place)
+        with fetching_alone(self._folder, self._url), self._secret():
             commit = self._fetched(ref)
         return self._export(commit, (subdir or "").strip("/"), ignore, limits)
 

@@ -20,6 +20,8 @@ MOST_ROWS = 500_000
 _LONGEST_ROW = 64 << 10
 _COMPLAINT = 64 << 10
 _PIECE = 64 << 10
+_TIDY_SECONDS = 2.0
+"""For git to remove what it has locked, once it is told to end: a lock that stays is in the way for ever."""
 _AT_ONCE = 4096
 """Bytes that a pipe which is ready takes without waiting."""
 _POINTERS = frozenset(
@@ -81,6 +83,9 @@ class Call:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._git.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._git.wait(_TIDY_SECONDS)
         self._git.kill()
         with contextlib.suppress(OSError):
             self._git.__exit__(None, None, None)

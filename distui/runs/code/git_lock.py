@@ -1,0 +1,56 @@
+"""One distui at a time fetches into a repository that is kept, and what a git that was killed left locked is freed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from distui.errors import CheckFailed
+from distui.files import lock_alone, open_fd, reason
+
+PATIENCE = 120.0
+"""Seconds for which somebody else's fetch is waited for: Ctrl-C waits as long."""
+_PAUSE = 0.2
+
+
+@contextlib.contextmanager
+def fetching_alone(repository: Path, url: str) -> Iterator[None]:
+    """Nobody else fetches into `repository`, a bare one or one to be, in this process or another. Blocking.
+
+    git's own locks in it are then of one that was killed, or of before a power cut, and go: git waits for them for
+    ever. Where files can't be locked (NFS) it is as if nobody else did, and git's locks stay. Raises CheckFailed where
+    somebody else is at it for long.
+    """
+    try:
+        handle = open_fd(str(repository.with_name(f"{repository.name}.lock")), os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise CheckFailed(f"code: {error.filename or repository} {reason(error)}") from None
+    try:
+        if _locked(handle, url):
+            _free(repository)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _locked(handle: int, url: str) -> bool:
+    try:
+        lock_alone(handle, tries=max(1, round(PATIENCE / _PAUSE)), pause=_PAUSE)
+    except BlockingIOError:
+        raise CheckFailed(
+            f"code: another distui has been fetching {url} for more than {PATIENCE:g} s",
+            hint="wait until it has ended, or end it",
+        ) from None
+    except OSError:
+        return False
+    return True
+
+
+def _free(repository: Path) -> None:
+    """Remove git's locks. No ref's name ends as they do."""
+    for lock in chain(repository.glob("*.lock"), (repository / "refs").rglob("*.lock")):
+        with contextlib.suppress(OSError):
+            lock.unlink()
