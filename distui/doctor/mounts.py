@@ -32,9 +32,9 @@ sums() {
   (cd "$1" && LC_ALL=C ls -A1 | sed 200q | tr '\n' '\0' | xargs -0 stat -c "$2" -- 2>/dev/null) | cksum | tr ' ' -
 }
 for p in "$@"; do
-  case $p in "~/"*) p=$HOME/${p#??};; esac
+  case $p in "~") p=$HOME;; "~/"*) p=$HOME/${p#??};; esac
   if [ ! -e "$p" ]; then
-    q=$p; while [ ! -e "$q" ]; do q=${q%/*}; [ -n "$q" ] || q=/; done
+    q=$p; while [ ! -e "$q" ]; do case $q in */?*) q=${q%/*};; *) break;; esac; [ -n "$q" ] || q=/; done
     if [ -d "$q" ] && [ ! -x "$q" ]; then echo hidden; else echo missing; fi
     continue
   fi

@@ -188,6 +188,20 @@ def test_looking_at_any_path(tmp_path: Path, name: str) -> None:
     assert missing == "missing"
 
 
+async def test_the_home_itself_is_looked_at_and_proved(tmp_path: Path) -> None:
+    """It is there, and one storage where hosts share it."""
+    home = Mount("d", "path", "~", "/data", "ro", shared=True)
+    assert (await found(hosts(tmp_path, "a", "a"), home)).proofs == {"d": "a file written on h1 is seen on all others"}
+    assert said(await found(hosts(tmp_path, "a", "b"), home)) == [("h2", "~ is not the same storage as on h1")]
+
+
+@pytest.mark.parametrize("path", ["~x", "gone", "gone/deep", "gone/", "", "/gone/deep/"])
+def test_looking_ends_at_a_path_that_is_no_whole_one(tmp_path: Path, path: str) -> None:
+    """Nothing of it is there, nor is there a slash at which one would come to the root."""
+    done = subprocess.run(["sh", "-c", LOOK, "x", path], capture_output=True, cwd=tmp_path, timeout=20)
+    assert done.stdout.split() == [b"missing"]
+
+
 def test_a_line_that_findmnt_did_not_fill() -> None:
     """Sources are told with blanks escaped; an unknown one is left out of the words."""
     seen = read_seen("there yes nfs4 nas:/a\\x20b some 1-2 3-4")

@@ -63,6 +63,19 @@ def test_paths_are_bind_mounts() -> None:
     ]
 
 
+def test_the_home_itself_and_what_is_beside_it() -> None:
+    """`~/` has no name of its own below the home, and `..` leads out of it."""
+    made = planned(
+        a=DataMount("/a", path="~/"), b=DataMount("/b", path="~/x/.."), c=DataMount("/c", path="~/../shared/")
+    )
+    assert [mount.source for mount in made.mounts] == ["~", "~", "~/../shared"]
+    assert mount_flags(made) == [
+        "type=bind,source=/home/u,target=/a,readonly",
+        "type=bind,source=/home/u,target=/b,readonly",
+        "type=bind,source=/home/shared,target=/c,readonly",
+    ]
+
+
 def test_nfs_is_a_volume_described_in_the_line() -> None:
     """Nothing has to be made before; `ro` is in the options, since Docker refuses readonly for anonymous volumes."""
     made = planned(

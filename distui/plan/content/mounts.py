@@ -44,7 +44,15 @@ def _mount(name: str, mount: DataMount) -> Mount:
         return Mount(name, "nfs", mount.nfs, target, mount.mode, shared=True, options=_nfs_options(mount))
     if mount.url is not None:
         return Mount(name, "url", mount.url, target, "ro", shared=False, fetch=fetch.fetch_of(mount))
-    return Mount(name, "path", posixpath.normpath(mount.path or ""), target, mount.mode, mount.shared)
+    return Mount(name, "path", _tidy(mount.path or ""), target, mount.mode, mount.shared)
+
+
+def _tidy(path: str) -> str:
+    """A path without what names nothing. What leads out of the home is kept: `~/..` is no `.`."""
+    if not path.startswith("~/"):
+        return posixpath.normpath(path)
+    below = posixpath.normpath(path[2:].lstrip("/"))
+    return "~" if below == "." else f"~/{below}"
 
 
 def _nfs_options(mount: DataMount) -> str:
@@ -86,8 +94,10 @@ def _source(mount: Mount, home: str | None) -> str:
 
 
 def on_host(path: str, home: str | None) -> str:
-    """A path with `~/` as the login's home."""
-    return posixpath.join(home or "~", path[2:]) if path.startswith("~/") else path
+    """A path with `~` or `~/` as the login's home."""
+    if not home or not (path == "~" or path.startswith("~/")):
+        return path
+    return posixpath.normpath(posixpath.join(home, path[2:]))
 
 
 def bind_of(mount: Mount, home: str | None) -> tuple[str, str]:
