@@ -26,6 +26,7 @@ from distui.runs.launch.sweep import Swept, sweep
 from distui.runs.lines.events import RankChanged, RunEnded
 from distui.runs.report import history
 from distui.runs.store.end_record import MOST_BYTES, EndRecord
+from distui.runs.task.host_access import REMOVE_SECONDS
 from distui.runs.task.host_run import HostRun
 from distui.session import ByteChannel, Completed
 from distui.spec.hosts.inventory import EngineName, Host
@@ -279,6 +280,21 @@ async def test_a_folder_that_another_launch_has_by_now_stays(here: Here, over: b
         assert await host.claim.take(ANN) == ""
         await host._remove_folder()
     assert not folder.exists()
+
+
+async def test_removing_a_folder_may_take_as_long_as_all_that_is_removed(here: Here) -> None:
+    """A copy of the code with many files on NFS takes more than a minute; what a container removes there, too."""
+    host = HostRun("h1", plan_for("h1", run_id="r", facts={"h1": replace(facts_of("h1"), home=str(here.home))}), here)
+    limits: dict[str, list[float | None]] = {"sh": [], "docker": []}
+
+    async def run(argv: Sequence[str], *, timeout: float | None = 60.0, **_: Any) -> Completed:
+        limits[argv[0]].append(timeout)
+        return Completed(tuple(argv), 0, b"left\n", b"")
+
+    host.claim.taken, host._image = True, "image"
+    with patch.object(host.link, "run", run):
+        assert not await host._remove_folder()
+    assert limits == {"sh": [REMOVE_SECONDS] * 2, "docker": [REMOVE_SECONDS]}
 
 
 @pytest.mark.parametrize("begins", ["before", "after the first command", "while a command is sent again"])

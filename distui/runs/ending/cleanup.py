@@ -13,14 +13,12 @@ from distui.plan.model import Task
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.ending.conclude import Others, last_look, others_done
 from distui.runs.lines.events import PhaseBegun
+from distui.runs.task.host_access import REMOVE_SECONDS
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict.ends.explain import place_of
 
 LastLook = Callable[[HostRun, frozenset[int]], Awaitable[tuple[frozenset[int], tuple[str, ...]]]]
 """Which tasks of a host are kept beside those that are known, and that in words."""
-
-REMOVE_SECONDS = 120.0
-"""How long one host may take to remove what it has of a run."""
 
 
 async def look(attempt: Attempt) -> None:

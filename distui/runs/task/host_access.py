@@ -20,6 +20,9 @@ RECONNECT_TIMEOUT = 20.0
 LAST_LOOK = 5.0
 """Seconds to list its tasks for a host that was given up: its engine may hang."""
 
+REMOVE_SECONDS = 120.0
+"""How long one host may take to remove what it has of a run, all in all: code with many files on NFS takes long."""
+
 PUTS = 3
 """How often a file is sent whose connection breaks under it."""
 
@@ -52,9 +55,9 @@ class HostAccess:
         session = await self._connector.connect(self.host)
         self.link = HostLink(self._connector, self.host, session=session)
 
-    async def run_repeatable(self, argv: Sequence[str], data: bytes = b"") -> Completed:
+    async def run_repeatable(self, argv: Sequence[str], data: bytes = b"", *, timeout: float = 60.0) -> Completed:
         """Run something, with `data` as its input, that may be repeated when the connection breaks under it."""
-        return await self.link.run(argv, input=data, idempotent=True, give_up=self.reconnect_timeout)
+        return await self.link.run(argv, input=data, timeout=timeout, idempotent=True, give_up=self.reconnect_timeout)
 
     async def listed(self, argv: Sequence[str]) -> Completed:
         """Ask what there is. A host that was waited for long enough is asked once more, but not waited for."""

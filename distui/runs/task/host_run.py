@@ -24,7 +24,7 @@ from distui.runs.hosts.link import ASK_BOOT
 from distui.runs.lines.text import safe
 from distui.runs.task import hook
 from distui.runs.task.fetch import HostFetch
-from distui.runs.task.host_access import HostAccess
+from distui.runs.task.host_access import REMOVE_SECONDS, HostAccess
 from distui.runs.task.host_claim import HostClaim
 from distui.runs.task.host_image import HostImage
 from distui.runs.task.host_notes import HostNotes
@@ -322,15 +322,16 @@ class HostRun(HostAccess):
         if not self.claim.taken and await self._others():
             return True
         argv = ("sh", "-c", _REMOVE_FOLDER, "sh", await self.run_dir(), self.claim.token, awaits_as)
-        done = await self.run_repeatable(argv)
+        done = await self.run_repeatable(argv, timeout=REMOVE_SECONDS)
         self.left_to_starter = "begins" in done.text.splitlines()
         if self.left_to_starter:
             return True
         self.waiters |= readers.waiters_of(done.text)
         if _is_left(done) and self._image is not None:
             names = [COPY, *(PurePosixPath(folder_of("", task.index)).name for task in self.tasks)]
-            await self.run_repeatable(sweep(self.first.engine_command, self._image, await self.run_dir(), names))
-            done = await self.run_repeatable(argv)
+            swept = sweep(self.first.engine_command, self._image, await self.run_dir(), names)
+            await self.run_repeatable(swept, timeout=REMOVE_SECONDS)
+            done = await self.run_repeatable(argv, timeout=REMOVE_SECONDS)
         if (
             self.claim.leased or not self.claim.taken
         ):  # the host was lost when it was to be given back, or the launch was killed
