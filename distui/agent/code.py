@@ -75,6 +75,7 @@ class Make:
         signal.setitimer(signal.ITIMER_REAL, LOOK, LOOK)
         store.open()
         with store.locked(), open(os.path.join(self.run_dir, USE), "w") as file:
+            store.open()  # somebody may have removed an empty one since
             file.write(self.tree)
         whole = store.intact(self.tree)
         if whole:
@@ -242,7 +243,10 @@ class Make:
                 if exc.errno in FULL:
                     raise
         other = received or old or self.old[(sha, not executable)][0]
-        copy(other, place)
+        try:
+            copy(other, place)
+        except FileNotFoundError:  # since this was asked for, another launch removed the tree it was in
+            raise Refused("gone", shown(place), {}) from None
         os.chmod(place, 0o755 if executable else 0o644)
         if hashed(place) != sha:
             raise Refused("changed", shown(place), {})
@@ -358,7 +362,8 @@ def clean(store: Store, keep: int) -> "dict[str, Any]":
     with store.locked():
         count, freed = store.prune(keep, set())
         used = len(store.trees())
-        if not used and set(os.listdir(store.root)) == {b".lock"}:
+        # a tree that a launch has named may be on its way
+        if not used and not store.used() and set(os.listdir(store.root)) == {b".lock"}:
             remove(store.root)
     for folder in (os.path.dirname(store.root), os.path.dirname(os.path.dirname(store.root))):
         try:

@@ -74,7 +74,7 @@ class Store:
     def trees(self) -> "list[str]":
         """Ids of the trees there, newest first."""
         found = [n for n in os.listdir(self.root) if not n.startswith(b".")]
-        return sorted(map(os.fsdecode, found), key=lambda n: -os.lstat(self.path(n)).st_mtime)
+        return sorted(map(os.fsdecode, found), key=lambda n: -stamp(self.path(n)))
 
     def used(self, but: bytes = b"") -> "set[str]":
         """Ids that some run names, other than the one whose folder is `but`."""
@@ -241,6 +241,14 @@ def same(entry: "list[Any]", place: bytes, found: os.stat_result) -> bool:
         return stat.S_ISDIR(found.st_mode)
     fits = stat.S_ISREG(found.st_mode) and found.st_size == size and found.st_mtime_ns == stamp
     return fits and bool(found.st_mode & 0o100) == executable
+
+
+def stamp(path: bytes) -> float:
+    """When a folder was changed; long ago for one that somebody has removed."""
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return 0.0
 
 
 def remove(path: bytes) -> None:

@@ -46,6 +46,10 @@ class Answer:
     free: int = 0
 
 
+class Gone(HostCommandError):
+    """Another launch removed what was to be reused there: asked again, the host wants that, too."""
+
+
 class Call:
     """One conversation with the program on a host."""
 
@@ -81,7 +85,7 @@ class Call:
         await self._channel.write(data)
 
     async def answer(self) -> Answer:
-        """The next answer. Raises HostCommandError for an error in it, CheckFailed when a file changed under way."""
+        """The next answer. Raises HostCommandError or Gone for an error in it, CheckFailed when a file changed."""
         host = self._link.host
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -150,6 +154,10 @@ def _refused(host: str, answer: Answer) -> DistuiError:
         return changed(path)
     if answer.code == "silent":  # we slept, or our bytes went nowhere
         return SessionLost(host, f"{host}: it heard nothing of the code for a while")
+    if answer.code == "gone":
+        return Gone(
+            host, f"{host}: other launches remove the code there that this one was to reuse", hint="start again"
+        )
     if answer.code == "disk_full":
         room = f": {size_words(answer.need)} needed, {size_words(answer.free)} free" if answer.need is not None else ""
         words = f"{host}: no space for the code in {path}{room}"

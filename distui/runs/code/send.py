@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from distui.errors import HostCommandError, SessionLost
 from distui.frozen import frozen
 from distui.plan.content.code import COPY, is_copied, store
-from distui.runs.code.call import KEEP, Call, changed
+from distui.runs.code.call import KEEP, Call, Gone, changed
 from distui.runs.code.scan import pieces
 from distui.runs.code.source import CodeSource
 from distui.runs.hosts.link import HostLink
@@ -90,6 +90,10 @@ class CodeSender:
                 if self._call is None:
                     await self._ask()
                 return await self._send()
+            except Gone:
+                await self.close()
+                if not left:
+                    raise
             except SessionLost as lost:
                 await self._drop(lost)
                 if not left:
