@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import io
 import os
 import shutil
 from collections.abc import Sequence
@@ -11,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from distui.agent.code import clean
+from distui.agent.code import Make, clean
 from distui.agent.code_store import Store
 from distui.plan.content.code import store as store_of
 from distui.plan.model import CodePlan
@@ -146,3 +148,34 @@ def test_the_store_stays_while_a_tree_is_on_its_way(tmp_path: Path) -> None:
     shutil.rmtree(run)
     clean(store, 0)
     assert not Path(os.fsdecode(store.root)).exists()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_tree_that_another_host_of_a_shared_home_has_put_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    """Where locks hold for each host alone both make it at once: the one that is there will do if it is whole."""
+    source = source_of(tmp_path / "code", train="1\n")
+    root = Path(store_of(str(tmp_path)))
+    store = Store(os.fsencode(root))
+    store.open()
+    request = {"tree": source.tree.id, "run_dir": str(run_dir(tmp_path, "r1")), "copy": "", "keep": 4}
+    made = Make(store, request, io.BytesIO(b"1\n"))
+    made.entries = [[e.path, e.kind, e.executable, e.size, e.sha256, e.target] for e in source.tree.entries]
+    rename = os.rename
+
+    def late(old: bytes, new: bytes) -> None:
+        shutil.copytree(old, new)
+        if not whole:
+            (root / source.tree.id / "tree/train.py").unlink()
+        rename(old, new)
+
+    monkeypatch.setattr(os, "rename", late)
+    if whole:
+        made.make(made.entries)
+        assert store.intact(source.tree.id)
+    else:
+        with pytest.raises(OSError, match="not empty") as caught:
+            made.make(made.entries)
+        assert caught.value.errno == errno.ENOTEMPTY
+    assert names(root) == {".lock", source.tree.id}
