@@ -191,6 +191,20 @@ def test_a_file_that_changes_after_the_plan(folder: Path, change: str) -> None:
         source.archive().close()
 
 
+@pytest.mark.parametrize("put", ["", "folder", "link"])
+def test_a_file_that_is_gone_after_the_plan(folder: Path, put: str) -> None:
+    """It is named, and not the folder into which the archive is written."""
+    source = read_build(job(folder))
+    assert source is not None
+    (folder / "src/run.sh").unlink()
+    if put == "folder":
+        (folder / "src/run.sh").mkdir()
+    elif put:
+        (folder / "src/run.sh").symlink_to("deep/data.bin")
+    with pytest.raises(CheckFailed, match=r"^build: src/run.sh changed since the plan"):
+        source.archive().close()
+
+
 def test_the_command() -> None:
     """Words, no shell: whatever an argument holds stays one word."""
     build = BuildPlan("./docker", "f" * 32, 1, 1, "a b/Dockerfile", {"A": "x; rm -rf /", "B": "$(id)"}, "last")

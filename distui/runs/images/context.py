@@ -179,15 +179,21 @@ class _Checked(io.RawIOBase):
     def readinto(self, buffer: object) -> int:
         target = memoryview(buffer)  # type: ignore[arg-type]
         if not self._rest:
-            self._rest = next(self._pieces, b"")
+            try:
+                self._rest = next(self._pieces, b"")
+            except OSError as exc:
+                raise self._changed() from exc
             self._digest.update(self._rest)
         count = min(len(target), len(self._rest))
         target[:count] = self._rest[:count]
         self._rest = self._rest[count:]
         self._left -= count
         if self._left < 0 or count == 0 or (self._left == 0 and self._digest.hexdigest() != self._entry.sha256):
-            raise CheckFailed(
-                f"build: {readable(self._entry.path)} changed since the plan was made; nothing was built",
-                hint="start again",
-            )
+            raise self._changed()
         return count
+
+    def _changed(self) -> CheckFailed:
+        return CheckFailed(
+            f"build: {readable(self._entry.path)} changed since the plan was made; nothing was built",
+            hint="start again",
+        )
