@@ -103,6 +103,45 @@ def test_any_folder_is_left_out_at_any_depth(tmp_path: Path) -> None:
     assert {e.path for e in scan(tmp_path, Ignored()).tree.files} == {".gitignore", "b/kept"}
 
 
+CLASSES = ("alnum", "alpha", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "xdigit")
+LINES = (
+    *(f"x[{no}[:{name}:]]y" for name in (*CLASSES, "none") for no in ("", "!")),
+    *(
+        "x[^[:graph:]a]y",
+        "x[[:punct:][:digit:]]y",
+        "x[[:digit:]-z]y",
+        "x[[:upper:]-]y",
+        "x[a-[:digit:]]y",
+        "x[:digit:]y",
+    ),
+    *(
+        "x[[:digit:]y",
+        "x[[::]]y",
+        "\\[[:digit:]]",
+        "*\n!x[[:alpha:]]y",
+        "x[z-a]y",
+        "x[!z-a]y",
+        "x[]-a]y",
+        "x[\\z-\\a5]y",
+    ),
+    *("!", "!/", "!  ", "*\n!", "*\n!/", "foo\\ ", "foo\\  ", "foo\\", "foo\\\\ ", "foo  "),
+)
+
+
+def test_every_line_means_what_it_means_to_git(tmp_path: Path) -> None:
+    """Classes of characters, lines that name nothing, blanks at the end."""
+    names = [f"x{chr(code)}y" for code in range(1, 128) if chr(code) != "/"]
+    write(tmp_path, dict.fromkeys([*names, "foo", "foo ", "foo\\", "[5]", "d/in"], ""))
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+    subprocess.run(("git", "init", "-q", str(tmp_path)), check=True, env=env)
+    argv = ("git", "-C", str(tmp_path), "ls-files", "--others", "--exclude-standard", "-z")
+    for line in LINES:
+        (tmp_path / ".gitignore").write_text(f"{line}\n")
+        output = subprocess.run(argv, check=True, capture_output=True, env=env).stdout
+        theirs = {name for name in output.decode().split("\0") if name}
+        assert {e.path for e in scan(tmp_path, Ignored()).tree.files} ^ theirs == set(), line
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(NAMES, min_size=1, max_size=8, unique=True),

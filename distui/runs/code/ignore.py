@@ -15,6 +15,7 @@ from pathlib import Path
 
 from distui.errors import UsageError
 from distui.files import NotAFile, TooLarge, read_below
+from distui.runs.code.git_lines import for_pathspec
 from distui.runs.code.wildcards import TooSlow, Wildcard
 
 ALWAYS = ("__pycache__/",)
@@ -63,7 +64,7 @@ class _Rules:
         from pathspec import GitIgnoreSpec  # only for jobs with code
 
         self._skip = len(base) + 1 if base else 0
-        found = GitIgnoreSpec.from_lines(map(_for_pathspec, patterns)).patterns
+        found = GitIgnoreSpec.from_lines(map(for_pathspec, patterns)).patterns
         self._patterns = [
             (bool(p.include), Wildcard(str(p.pattern), _at_its_end(p.regex)))
             for p in reversed(found)
@@ -92,11 +93,6 @@ def _names(wildcard: Wildcard, name: str, *, folder: bool) -> bool:
 def _at_its_end(regex: re.Pattern[str]) -> re.Pattern[str]:
     """pathspec finds the first slash of a path for `*/`, any folder: that of the folder asked about is meant."""
     return re.compile("(?P<ps_d>/)$") if regex.pattern == "(?P<ps_d>/)" else regex
-
-
-def _for_pathspec(pattern: str) -> str:
-    """pathspec takes `a/**/` for `a/`; to git it is the folders in it."""
-    return f"{pattern}*/" if pattern.endswith("/**/") else pattern
 
 
 def ignore_lines(folder: Path, name: str) -> list[str] | None:
