@@ -58,7 +58,7 @@ def is_whole(data: bytes) -> bool:
 
 
 class Channel:
-    """One `save` or `load`. `gate` holds writes up; `dies_after` bytes the connection is lost."""
+    """One `save` or `load`. `gate` holds writes up, `stalls_after` bytes too; `dies_after` it is lost."""
 
     def __init__(self, machine: Machine, out: bytes = b"") -> None:
         self.machine = machine
@@ -81,6 +81,8 @@ class Channel:
 
     async def write(self, data: bytes) -> None:
         await self.machine.gate.wait()
+        if len(self.got) >= self.machine.stalls_after:
+            await asyncio.Event().wait()
         await asyncio.sleep(0)
         self.got += data
         self.ends.append(len(self.got))
@@ -116,7 +118,7 @@ class Machine:
         self.takes_parts = parts
         self.gate = asyncio.Event()
         self.gate.set()
-        self.dies_after = 1 << 40
+        self.dies_after = self.stalls_after = 1 << 40
         self.refuses_early = False
         self.rubbish = False
         self.words = b""
@@ -307,6 +309,43 @@ async def test_a_host_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found["slow"].state == "failed"
     assert "took nothing" in found["slow"].words
     assert slow.named is None
+
+
+@pytest.mark.parametrize("after", [0, 1_000_000])
+async def test_a_host_that_stalls_once_all_was_offered(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """The rest of the image lies in its buffer, and nothing more is read for it: it fails alone, it does not hang."""
+    monkeypatch.setattr(image_push, "STALLED", 0.1)
+    slow, quick = Machine("slow"), Machine("quick")
+    slow.stalls_after = after
+    async with asyncio.timeout(20):
+        found, _, _ = await pushed(slow, quick)
+    assert (found["slow"].state, found["slow"].words) == ("failed", "slow took nothing for 0.1 s")
+    assert found["quick"].state == "loaded"
+    assert slow.named is None
+    assert slow.channels[0].closed
+
+
+async def test_a_host_that_does_not_hear_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it hang where all was taken, and the end of it does not get through."""
+    monkeypatch.setattr(image_push, "LOAD_TIMEOUT", 0.1)
+    monkeypatch.setattr(Channel, "write_eof", lambda self: asyncio.Event().wait())
+    async with asyncio.timeout(20):
+        found, _, _ = await pushed(Machine("deaf"))
+    assert (found["deaf"].state, found["deaf"].words) == ("failed", "nothing came of it within 0.1 s")
+
+
+async def test_a_host_that_unpacks_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has taken everything: it has the time that an engine may unpack."""
+    monkeypatch.setattr(image_push, "STALLED", 0.1)
+    heard = Channel.write_eof
+
+    async def late(self: Channel) -> None:
+        await asyncio.sleep(1.5)
+        await heard(self)
+
+    monkeypatch.setattr(Channel, "write_eof", late)
+    found, _, _ = await pushed(Machine("busy"))
+    assert found["busy"].state == "loaded"
 
 
 @pytest.mark.parametrize("cut", [1000, 2_500_000])

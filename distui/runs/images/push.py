@@ -207,6 +207,9 @@ class _Lane:
         """It will not get the image."""
         self.say("failed", error if isinstance(error, str) else error.message)
 
+    def _stalled(self) -> None:
+        self.fail(f"{self.engine.name} took nothing for {STALLED:g} s")
+
     @property
     def open(self) -> bool:
         """Whether it takes more."""
@@ -250,7 +253,7 @@ class _Lane:
             starved = any(lane is not self and lane.open and lane._queue.empty() for lane in lanes)
             waited = loop.time() - began
             if not putting.done() and waited > STALLED:
-                self.fail(f"{self.engine.name} took nothing for {STALLED:g} s")
+                self._stalled()
                 break
             if starved and not alone and waited >= self._timeout:
                 self.say("aside", f"slower than the others: sent again afterwards, after {self.pushed.sent} bytes")
@@ -266,7 +269,15 @@ class _Lane:
         if self._task is None or not self.open:
             return
         putting = asyncio.ensure_future(self._queue.put(None))
-        await asyncio.wait((putting, self._task), return_when=asyncio.FIRST_COMPLETED)
+        loop = asyncio.get_running_loop()
+        before, since = self.pushed, loop.time()
+        while self.open:
+            await asyncio.wait((self._task,), timeout=1.0)
+            if self.pushed != before:
+                before, since = self.pushed, loop.time()
+            elif loop.time() - since > STALLED:
+                self._stalled()
+                await self.abort()
         await asyncio.wait((self._task,))
         putting.cancel()
 
@@ -309,7 +320,7 @@ class _Lane:
         answer = bytearray()
         hearing = asyncio.create_task(_hear(channel, answer))
         try:
-            sent = 0
+            sent, all_of_it = 0, False
             async for data in self._offered():
                 try:
                     await channel.write(data)
@@ -321,8 +332,10 @@ class _Lane:
                 self.say("sending", sent=sent)
             else:
                 self.say("loading")
-                await channel.write_eof()
+                all_of_it = True
             async with asyncio.timeout(LOAD_TIMEOUT):
+                if all_of_it:
+                    await channel.write_eof()
                 await hearing
                 status = await channel.wait()
         except TimeoutError:
