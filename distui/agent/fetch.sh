@@ -132,43 +132,62 @@ last_words() {  # progress is written over with carriage returns; what docker re
 # By which protocols $1 may be fetched, whatever it redirects to: what is asked for over https never goes on without.
 protocols() { case $1 in [Hh][Tt][Tt][Pp][Ss]:*) echo =https;; *) echo =http,https;; esac; }
 
+met=  # whether this fetch has had any answer
 # $1 url  $2 file  $3 its sum, or nothing. Goes on where a broken connection ended, as long as that gets it further.
 download() {
   fresh= idle=0 again=0 state= only=$(protocols "$1")
   while :; do
     before=$(size "$2")
-    ask "$1"
-    if [ -z "$3" ] && [ "$before" -gt 0 ] && ! same; then anew "$1" "$2"; before=0; fi
-    [ "$before" -gt 0 ] || state=$seen
+    if [ "$before" = 0 ]; then ask "$1"; state=$seen
+    else
+      met=yes
+      if [ -z "$3" ]; then same "$1" || { anew "$1" "$2"; before=0 state=$seen; }
+      elif [ "$idle" = 0 ]; then ask "$1"
+      fi
+    fi
     enough "$1" "$before"
     if work curl -gfsSL --proto "$only" --proto-redir "$only" --connect-timeout 20 --speed-limit 1 --speed-time 60 \
       -C - -o "$2" "$1"
     then
       [ -z "$3" ] && [ "$before" -gt 0 ] || return 0
-      ask "$1"  # it may have become another one before the rest was asked for
-      same && return 0
+      idle=0
+      same "$1" && return 0  # it may have become another one before the rest was asked for
       anew "$1" "$2"
       continue
     fi
     case $status in
-      1) fail "can't fetch $1: it leads to an address that is not ${only#=}, which is not followed";;
       22|33|36)  # no such range: all of it is there already, or the server can't go on in the middle
-        [ "$before" -gt 0 ] && [ -z "$fresh" ] || break
+        [ "$before" -gt 0 ] && [ -z "$fresh" ] || give_up "$1"
         [ -z "$3" ] || [ "$(sum "$2")" != "$3" ] || return 0
         fresh=yes; rm -f -- "$2" ;;
       *) no_room
-        if [ "$(size "$2")" -gt "$before" ]; then idle=0; else idle=$((idle + 1)); fi
-        [ "$idle" -lt 3 ] || break
-        sleep 1 ;;
+        [ "$(size "$2")" -le "$before" ] || idle=0
+        later "$1" ;;
     esac
   done
+}
+give_up() {
   no_room
+  [ "$status" != 1 ] || fail "can't fetch $1: it leads to an address that is not ${only#=}, which is not followed"
   fail "can't fetch $1: $(last_words)"
 }
+# Waits, longer each time that nothing came meanwhile: two minutes in all. What never answered is no outage, but a wrong
+# address, say, and what can't be written here (23) no other one's: these are said after seconds.
+later() {
+  may_pass || give_up "$1"
+  idle=$((idle + 1)) tries=9
+  [ -n "$met" ] && [ "$status" != 23 ] || tries=3
+  [ "$idle" -lt "$tries" ] || give_up "$1"
+  pause=30; [ "$idle" -gt 5 ] || pause=$((1 << (idle - 1)))
+  work sleep "$pause"  # so that a signal ends it
+}
+may_pass() { [ "$status" != 1 ] && [ "$status" != 22 ]; }
 # What the server says of $1: its length in $whole; in $seen what tells its state from another one, if it says that.
 ask() {
   whole= seen=
-  work curl -gfsSLI --proto "$only" --proto-redir "$only" --connect-timeout 20 --max-time 30 -o "$lock/head" "$1" || return 0
+  work curl -gfsSLI --proto "$only" --proto-redir "$only" --connect-timeout 20 --max-time 30 -o "$lock/head" "$1"
+  case $status in 0|22) met=yes;; esac
+  [ "$status" = 0 ] || return
   found=$(tr -d '\r' <"$lock/head" | awk '
     { key = tolower($1) }
     key ~ /^http\// { n = ""; v = "" }
@@ -178,8 +197,13 @@ ask() {
   whole=${found%% *}
   [ -z "${found#* }" ] || seen=$found
 }
-# Without a sum, two pieces are of one file only where the server says the same of it before each and at last.
-same() { [ -n "$seen" ] && [ "$seen" = "$state" ]; }
+# Without a sum, two pieces are of one file only where the server says the same of it before each and at last. One that
+# is out of reach has not said otherwise: it is asked until it answers.
+same() {
+  ask "$1"
+  while [ "$status" != 0 ] && [ -n "$state" ] && may_pass; do later "$1"; ask "$1"; done
+  [ -n "$seen" ] && [ "$seen" = "$state" ]
+}
 anew() {
   rm -f -- "$2"
   again=$((again + 1))

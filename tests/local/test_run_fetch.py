@@ -226,6 +226,64 @@ def test_a_connection_that_always_breaks_needs_a_checksum(host: Host, web: Web) 
     assert host.left == []
 
 
+def outage(host: Host, *calls: int) -> None:
+    """These calls of curl find no way to the server; pauses are noted, and short."""
+    numbers = " ".join(map(str, calls))
+    host.stub(
+        "curl",
+        f"""n=$(($(cat "$HOME/n" 2>/dev/null || echo 0) + 1)); echo "$n" >"$HOME/n"
+case " {numbers} " in *" $n "*) echo "curl: (6) Could not resolve host: w" >&2; exit 6;; esac
+exec {shutil.which("curl")} "$@\"""",
+    )
+    host.stub("sleep", '[ "$1" = 3 ] || { echo "$1" >>"$HOME/pauses"; exec /bin/sleep 0.01; }; exec /bin/sleep 3')
+
+
+def pauses(host: Host) -> list[int]:
+    """How long the script would have slept."""
+    return [int(word) for word in (host.home / "pauses").read_text().split()]
+
+
+@pytest.mark.parametrize(
+    ("sum_known", "calls"),
+    [(True, range(3, 10)), (False, range(3, 10)), (False, range(5, 12))],
+    ids=["with its sum", "without", "without, as all of it is there"],
+)
+def test_an_outage_of_a_minute_or_two_throws_nothing_away(
+    host: Host, web: Web, sum_known: bool, calls: Sequence[int]
+) -> None:
+    """That the server is out of reach tells nothing of the file: each byte is asked for once."""
+    web.files["/a"] = BIG
+    web.cut, web.cuts = 400_000, 1
+    outage(host, *calls)
+    done = host.fetch(f"{web.url}/a", sha=sha(BIG) if sum_known else "")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert web.asked == ["/a", "/a bytes=400000-"]
+    assert (host.dir / "data").read_bytes() == BIG
+    assert sum(pauses(host)) > 90
+
+
+@pytest.mark.parametrize("sum_known", [True, False])
+def test_an_outage_that_does_not_end(host: Host, web: Web, sum_known: bool) -> None:
+    """It is given up after two minutes, in the client's words; what is there stays."""
+    web.files["/a"] = BIG
+    web.cut, web.cuts = 400_000, 1
+    outage(host, *range(3, 60))
+    done = host.fetch(f"{web.url}/a", sha=sha(BIG) if sum_known else "")
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"can't fetch {web.url}/a: curl: (6) Could not resolve host: w\n",
+    )
+    assert (host.cache / "k.part/data").read_bytes() == BIG[:400_000]
+    assert pauses(host) == [1, 2, 4, 8, 16, 30, 30, 30]
+
+
+def test_an_address_that_never_answers(host: Host, web: Web) -> None:
+    """It is a wrong one, say: nobody waits two minutes for that."""
+    outage(host, *range(1, 60))
+    assert "Could not resolve host" in host.fetch(f"{web.url}/a", sha=sha(BIG)).stderr
+    assert pauses(host) == [1, 2]
+
+
 def test_a_question_that_is_not_answered_can_be_stopped(host: Host, web: Web) -> None:
     """The fetch ends and the lock is free while a server keeps it waiting for the file's length."""
     process = subprocess.Popen(
