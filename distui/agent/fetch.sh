@@ -155,16 +155,27 @@ download() {
       anew "$1" "$2"
       continue
     fi
-    case $status in
-      22|33|36)  # no such range: all of it is there already, or the server can't go on in the middle
-        [ "$before" -gt 0 ] && [ -z "$fresh" ] || give_up "$1"
-        [ -z "$3" ] || [ "$(sum "$2")" != "$3" ] || return 0
-        fresh=yes; rm -f -- "$2" ;;
-      *) no_room
-        [ "$(size "$2")" -le "$before" ] || idle=0
-        later "$1" ;;
-    esac
+    if no_range; then  # all of it is there already, or the server can't go on in the middle
+      [ "$before" -gt 0 ] && [ -z "$fresh" ] || give_up "$1"
+      [ -z "$3" ] || [ "$(sum "$2")" != "$3" ] || return 0
+      fresh=yes; rm -f -- "$2"
+    else
+      no_room
+      [ "$(size "$2")" -le "$before" ] || idle=0
+      later "$1"
+    fi
   done
+}
+# The server's refusal, as every curl words it: its number.
+refusal() { sed -n 's/^curl: (22) The requested URL returned error: \([0-9][0-9]*\).*/\1/p' "$lock/said" 2>/dev/null | tail -n 1; }
+no_range() {
+  case $status in 22) [ "$(refusal)" = 416 ];; 33|36) return 0;; *) return 1;; esac
+}
+may_pass() {
+  case $status in
+    1) return 1;;
+    22) case $(refusal) in 408|429|5??) return 0;; *) return 1;; esac;;
+  esac
 }
 give_up() {
   no_room
@@ -181,7 +192,6 @@ later() {
   pause=30; [ "$idle" -gt 5 ] || pause=$((1 << (idle - 1)))
   work sleep "$pause"  # so that a signal ends it
 }
-may_pass() { [ "$status" != 1 ] && [ "$status" != 22 ]; }
 # What the server says of $1: its length in $whole; in $seen what tells its state from another one, if it says that.
 ask() {
   whole= seen=
@@ -198,10 +208,10 @@ ask() {
   [ -z "${found#* }" ] || seen=$found
 }
 # Without a sum, two pieces are of one file only where the server says the same of it before each and at last. One that
-# is out of reach has not said otherwise: it is asked until it answers.
+# is out of reach, or refuses to say, has not said otherwise: it is asked until it answers.
 same() {
   ask "$1"
-  while [ "$status" != 0 ] && [ -n "$state" ] && may_pass; do later "$1"; ask "$1"; done
+  while [ "$status" != 0 ] && [ -n "$state" ]; do later "$1"; ask "$1"; done
   [ -n "$seen" ] && [ "$seen" = "$state" ]
 }
 anew() {

@@ -18,7 +18,7 @@ class Web(http.server.ThreadingHTTPServer):
     """Serves `files`; the first `cuts` answers end after `cut` bytes.
 
     `then` is what a file becomes with the answer of that number, `broken` what /a is once an answer was cut; `states`
-    says whether an ETag tells it.
+    says whether an ETag tells it. `refuses` are the answers to requests of these numbers, whatever they ask for.
     """
 
     daemon_threads = True
@@ -29,6 +29,7 @@ class Web(http.server.ThreadingHTTPServer):
         self.cut, self.cuts, self.ranges, self.slow, self.head = 0, 0, True, 0.0, True
         self.states, self.then, self.hangs = True, dict[int, bytes](), threading.Event()
         self.broken = b""
+        self.requests, self.refuses = 0, dict[int, int]()
         self.asked: list[str] = []
 
     @property
@@ -43,14 +44,25 @@ class _Answer(http.server.BaseHTTPRequestHandler):
         if self.path == "/hangs":
             self.server.hangs.set()
             threading.Event().wait()
+        if self._refused():
+            return
         if self.server.head:
             self._answer(body=False)
         else:
             self.send_error(405)
 
     def do_GET(self) -> None:
+        if self._refused():
+            return
         self.server.asked.append(f"{self.path} {self.headers.get('Range', '')}".strip())
         self._answer(body=True)
+
+    def _refused(self) -> bool:
+        self.server.requests += 1
+        code = self.server.refuses.get(self.server.requests)
+        if code is not None:
+            self.send_error(code)
+        return code is not None
 
     def _answer(self, *, body: bool) -> None:
         path = urllib.parse.unquote_to_bytes(self.path.encode("latin-1")).decode()

@@ -226,8 +226,14 @@ def test_a_connection_that_always_breaks_needs_a_checksum(host: Host, web: Web) 
     assert host.left == []
 
 
+def short_pauses(host: Host) -> None:
+    """They are noted; the beat is as it was."""
+    host.stub("sleep", '[ "$1" = 3 ] || { echo "$1" >>"$HOME/pauses"; exec /bin/sleep 0.01; }; exec /bin/sleep 3')
+
+
 def outage(host: Host, *calls: int) -> None:
-    """These calls of curl find no way to the server; pauses are noted, and short."""
+    """These calls of curl find no way to the server."""
+    short_pauses(host)
     numbers = " ".join(map(str, calls))
     host.stub(
         "curl",
@@ -235,7 +241,6 @@ def outage(host: Host, *calls: int) -> None:
 case " {numbers} " in *" $n "*) echo "curl: (6) Could not resolve host: w" >&2; exit 6;; esac
 exec {shutil.which("curl")} "$@\"""",
     )
-    host.stub("sleep", '[ "$1" = 3 ] || { echo "$1" >>"$HOME/pauses"; exec /bin/sleep 0.01; }; exec /bin/sleep 3')
 
 
 def pauses(host: Host) -> list[int]:
@@ -282,6 +287,57 @@ def test_an_address_that_never_answers(host: Host, web: Web) -> None:
     outage(host, *range(1, 60))
     assert "Could not resolve host" in host.fetch(f"{web.url}/a", sha=sha(BIG)).stderr
     assert pauses(host) == [1, 2]
+
+
+@pytest.mark.parametrize("code", [503, 429])
+@pytest.mark.parametrize(
+    ("sum_known", "requests"),
+    [(True, range(3, 6)), (False, range(3, 6)), (False, range(4, 5)), (False, range(5, 8)), (True, range(1, 3))],
+    ids=["the rest", "whether it is the same", "the rest of it", "whether it was the same", "the first ones"],
+)
+def test_a_server_that_is_too_busy_is_asked_again(
+    host: Host, web: Web, sum_known: bool, requests: Sequence[int], code: int
+) -> None:
+    """That is no word about the file, nor about ranges: what is there was thrown away."""
+    web.files["/a"] = BIG
+    web.cut, web.cuts, web.refuses = 400_000, 1, dict.fromkeys(requests, code)
+    short_pauses(host)
+    done = host.fetch(f"{web.url}/a", sha=sha(BIG) if sum_known else "")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert web.asked == ["/a", "/a bytes=400000-"]
+    assert (host.dir / "data").read_bytes() == BIG
+
+
+@pytest.mark.parametrize("code", [403, 404])
+@pytest.mark.parametrize(("sum_known", "first"), [(True, 3), (False, 3), (False, 4), (False, 5)])
+def test_a_server_that_refuses_the_rest(host: Host, web: Web, sum_known: bool, first: int, code: int) -> None:
+    """Its words, at once; what is there stays."""
+    web.files["/a"] = BIG
+    web.cut, web.cuts, web.refuses = 400_000, 1, dict.fromkeys(range(first, 60), code)
+    short_pauses(host)
+    done = host.fetch(f"{web.url}/a", sha=sha(BIG) if sum_known else "")
+    said = f"can't fetch {web.url}/a: curl: (22) The requested URL returned error: {code}\n"
+    assert (done.returncode, done.stderr) == (1, said)
+    there = BIG if first == 5 else BIG[:400_000]
+    assert (host.cache / "k.part/data").read_bytes() == there
+    assert pauses(host) == [1]
+
+
+def test_an_old_curl_says_that_there_is_no_such_range(host: Host, web: Web) -> None:
+    """A new one takes it for success. The beginning of other data is thrown away, for once."""
+    web.files["/a"] = BIG
+    part = host.cache / "k.part"
+    part.mkdir(parents=True)
+    (part / "data").write_bytes(b"x" * 1000)
+    said = "curl: (22) The requested URL returned error: 416 Requested Range Not Satisfiable"
+    host.stub(
+        "curl",
+        f"""case $* in *" -C - "*) [ ! -s data ] || {{ echo "{said}" >&2; exit 22; }};; esac
+exec {shutil.which("curl")} "$@\"""",
+    )
+    done = host.fetch(f"{web.url}/a", sha=sha(BIG))
+    assert (done.returncode, done.stderr, web.asked) == (0, "", ["/a"])
+    assert (host.dir / "data").read_bytes() == BIG
 
 
 def test_a_question_that_is_not_answered_can_be_stopped(host: Host, web: Web) -> None:
