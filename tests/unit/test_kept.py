@@ -64,7 +64,7 @@ def test_the_name_of_a_job_leads_to_its_newest_run(tmp_path: Path) -> None:
     for moment, name in enumerate(("train-ab12", "train-cd34", "sweep-ef56"), 1):
         os.utime(store.create(name).path, (moment, moment))
     settings: Any = SimpleNamespace(store=store)
-    assert ", did you mean 'train-cd34'?: why" in places.not_found(settings, "train", "why").message
+    assert ": why, did you mean 'train-cd34'?" in places.not_found(settings, "train", "why").message
     assert ", did you mean 'sweep-ef56'?" in places.not_found(settings, "swep-ef56", "why").message
     assert "did you mean" not in places.not_found(settings, "other", "why").message
     down = {"h1": Trouble("unreachable", "h1 does not answer", "")}
