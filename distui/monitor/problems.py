@@ -124,15 +124,11 @@ def of_run(run: str, state: RunState, now: float) -> Iterator[Problem]:
         yield Problem("run", run, "wrong", f"contact with {host.host} is lost: {host.reason}")
     if silent := [rank.rank for rank in state.ranks.values() if rank.quiet]:
         idle = ", and the GPUs do nothing" if any(state.ranks[rank].idle for rank in silent) else ""
-        what = f"{ranks_words(silent, _names(state))} say{'s' * (len(silent) == 1)} nothing{idle}"
+        what = f"{ranks_words(silent, state.rank_names)} say{'s' * (len(silent) == 1)} nothing{idle}"
         yield Problem("run", run, "watch", what, _ASK)
     for warning in state.network.warnings if state.network is not None else ():
         what, _, hint = warning.partition("; ")
         yield Problem("run", run, "watch", what, hint)
-
-
-def _names(state: RunState) -> Mapping[int, str]:
-    return {rank.rank: rank.name for rank in state.ranks.values() if rank.name}
 
 
 def _stands(stalled: RunStalled | Standstill, now: float, *, done: bool = False) -> str:
@@ -147,7 +143,7 @@ def _behind(state: RunState) -> str:
     """Who of those that go on is behind, to be appended."""
     paces = {rank: pace for rank, pace in state.steps.items() if (r := state.ranks.get(rank)) is None or r.live}
     late = behind(paces, standing=True)
-    return f"; {ranks_words(late, _names(state))} {'is' if len(late) == 1 else 'are'} behind" if late else ""
+    return f"; {ranks_words(late, state.rank_names)} {'is' if len(late) == 1 else 'are'} behind" if late else ""
 
 
 _ASK = "w in the run asks the ranks why"

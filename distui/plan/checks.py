@@ -215,19 +215,7 @@ def warn_job(job: Job, places: Sequence[HostPlacement], backend: Backend) -> lis
     without = [p.name for p in places if not p.gpus]
     if backend == "nccl" and without:
         warnings.append(f"backend nccl needs GPUs, the run has none on {fold(without)}; set gpus_per_host")
-    words = (job.command,) if isinstance(job.command, str) else job.command
-    if words is job.command and words and len(words[0].split()) > 1 and not job.entrypoint:
-        warnings.append(
-            f"the command's first word is {_short(words[0])!r}, spaces included: it names one program, unless the "
-            "image's own entrypoint is a shell. Write a list of words, or a text for a shell (after `--`: "
-            "sh -c 'TEXT')"
-        )
-    unknown = frozenset().union(*map(used, words)) & {"rank", "local_rank"}
-    names = ", ".join("{" + n + "}" for n in sorted(unknown))
-    if job.launcher == "torchrun" and unknown:
-        warnings.append(f"{names} stays as it is under torchrun: read RANK and LOCAL_RANK from the environment")
-    if job.launcher == "command" and job.task_per == "host" and unknown:
-        warnings.append(f"{names} stays as it is: a host's launcher numbers ranks itself; or write task_per: rank")
+    warnings += _warn_command(job)
     if job.launcher == "torchrun":
         warnings += torchrun.warnings(job, len(places))
     if job.network != "host" and len(places) > 1:
@@ -254,4 +242,23 @@ def warn_job(job: Job, places: Sequence[HostPlacement], backend: Backend) -> lis
         warnings.append(f"docker_args go to the engine as they are: {' '.join(job.docker_args)}")
     if "--rm" in job.docker_args:
         warnings.append("docker_args --rm: exit codes and the ends of logs may be lost")
+    return warnings
+
+
+def _warn_command(job: Job) -> list[str]:
+    """What of a command is probably not read as it is meant."""
+    warnings = []
+    words = (job.command,) if isinstance(job.command, str) else job.command
+    if words is job.command and words and len(words[0].split()) > 1 and not job.entrypoint:
+        warnings.append(
+            f"the command's first word is {_short(words[0])!r}, spaces included: it names one program, unless the "
+            "image's own entrypoint is a shell. Write a list of words, or a text for a shell (after `--`: "
+            "sh -c 'TEXT')"
+        )
+    unknown = frozenset().union(*map(used, words)) & {"rank", "local_rank"}
+    names = ", ".join("{" + n + "}" for n in sorted(unknown))
+    if job.launcher == "torchrun" and unknown:
+        warnings.append(f"{names} stays as it is under torchrun: read RANK and LOCAL_RANK from the environment")
+    if job.launcher == "command" and job.task_per == "host" and unknown:
+        warnings.append(f"{names} stays as it is: a host's launcher numbers ranks itself; or write task_per: rank")
     return warnings

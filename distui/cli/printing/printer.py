@@ -168,7 +168,7 @@ class HeadlessPrinter:
                 self._lines.open(event.ranks, event.names)
             others.append(event)
         await self._write(b"".join(logs), state)
-        said = list(words.of_batch(self._heard.news(others), verbose=self._verbose, names=words.names_of(state)))
+        said = list(words.of_batch(self._heard.news(others), verbose=self._verbose, names=state.rank_names))
         if said:
             await self._outlet.drain(1.0)  # keeps both streams in order on one terminal
             for text, style in said:
@@ -245,7 +245,7 @@ class ResultPrinter:
     async def feed(self, batch: Sequence[Event], state: RunState) -> None:
         """See Sink; what happens on the way is kept quiet, but for words on stderr."""
         for text, style in words.of_batch(
-            self._heard.news(e for e in batch if not isinstance(e, LogLines)), names=words.names_of(state)
+            self._heard.news(e for e in batch if not isinstance(e, LogLines)), names=state.rank_names
         ):
             tell(self._console, text, style)
 

@@ -68,11 +68,6 @@ Names = Mapping[int, str]
 """What ranks are called that are more than a number."""
 
 
-def names_of(state: RunState) -> Names:
-    """The names of a run's ranks."""
-    return {rank: r.name for rank, r in state.ranks.items() if r.name}
-
-
 def of_batch(batch: Iterable[Event], *, verbose: int = 0, names: Names | None = None) -> Iterator[Line]:
     """What a batch says to people; equal changes of many ranks become one line."""
     names = names or {}
@@ -293,14 +288,14 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
     word, style = _OUTCOMES[ended.outcome]
     failure = ended.failure or state.failure
     yield "", ""
-    ranks = counted(len(state.ranks), _unit(names_of(state))) if state.ranks else ""
+    ranks = counted(len(state.ranks), _unit(state.rank_names)) if state.ranks else ""
     goes_on = ended.outcome == "detached"
     took = "" if goes_on else f"after {duration(ended.took)}"
     code = "" if goes_on else f"exit {ended.exit}"
     which = of_attempts(ended.attempt, ended.attempts) if ended.attempts > 1 else ""
     yield "  ".join(p for p in (word, state.run, ranks, took, code, which) if p), style
     if failure is not None and ended.outcome != "succeeded":
-        yield from _failure(failure, names_of(state))
+        yield from _failure(failure, state.rank_names)
         yield from _others(state, failure)
     if restarts := restart_words(state.restarts):
         yield safe(f"  again  {restarts}"), ""
@@ -355,7 +350,7 @@ def _others(state: RunState, failure: Failure) -> Iterator[Line]:
         if rank.relation in ("followed", "before", "stopped", "succeeded") and rank.rank != failure.rank:
             ends.setdefault(" ".join(part for part in (rank.words, rank.related) if part), []).append(rank.rank)
     for i, (words, ranks) in enumerate(sorted(ends.items(), key=lambda pair: pair[1])[:OTHERS]):
-        yield safe(f"  {'others' if i == 0 else '      '} {ranks_words(ranks, names_of(state))}: {words}"), "dim"
+        yield safe(f"  {'others' if i == 0 else '      '} {ranks_words(ranks, state.rank_names)}: {words}"), "dim"
 
 
 def _may_run(ended: RunEnded, state: RunState) -> bool:
@@ -376,7 +371,7 @@ def _out_of_reach(ended: RunEnded, state: RunState) -> Iterator[Line]:
     hosts = hosts or sorted(h.host for h in state.hosts.values() if h.connection == "lost")
     ranks = sorted(r.rank for r in state.ranks.values() if r.state == "lost")
     if hosts or not _not_asked(ended):
-        which = f"{fold(hosts) or 'contact'}{f' ({ranks_words(ranks, names_of(state))})' if ranks else ''}"
+        which = f"{fold(hosts) or 'contact'}{f' ({ranks_words(ranks, state.rank_names)})' if ranks else ''}"
         yield safe(f"  lost   {which}: what runs there may still run"), "red"
 
 

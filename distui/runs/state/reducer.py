@@ -155,6 +155,11 @@ class RunState:
     """That no step comes any more, as whoever follows the run said last; None while they come."""
 
     @property
+    def rank_names(self) -> Mapping[int, str]:
+        """The names of its ranks; none where they go by their numbers."""
+        return {rank: r.name for rank, r in self.ranks.items() if r.name}
+
+    @property
     def summary(self) -> str:
         """The run's state in one word, by the numbered list of this module."""
         if self.ended is not None:
