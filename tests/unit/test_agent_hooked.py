@@ -24,6 +24,8 @@ import pytest
 from distui.agent.ranks import hooked, insight, processes, watching
 from distui.agent.ranks.processes import Look
 from distui.agent.ranks.recorded import shorten
+from distui.runs.insight.seen.answers import host_answer
+from distui.runs.insight.seen.ranks import TaskRanks, ranks_of
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\n\r\nHandler not found"
@@ -417,18 +419,37 @@ def test_what_one_rank_says_at_length_leaves_room_for_the_others(
     assert len(short["recorder"]["groups"]["0"]["recent"]) == 39
 
 
+DOWN = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
+
+
 @pytest.mark.parametrize(
-    ("engine", "late"), [(["sh", "-c", "exec sleep 60"], True), (["false"], False), (["/nowhere/docker"], False)]
+    ("engine", "why"),
+    [
+        (["sh", "-c", "exec sleep 60"], "did not answer in time"),
+        (["sh", "-c", f"echo '{DOWN}' >&2; exit 1"], f"can't be asked: {DOWN}"),
+        (["false"], "can't be asked: it ended with an error"),
+        (["/nowhere/docker"], "can't be asked: [Errno 2] No such file or directory: '/nowhere/docker'"),
+        (["sh", "-c", "echo 'Error response from daemon: No such container: c1' >&2; exit 1"], ""),
+        (["sh", "-c", "echo 'Error: no such object: \"c1\"' >&2; exit 125"], ""),
+    ],
 )
-def test_an_engine_that_takes_too_long_is_reported_from_one_that_knows_nothing(
-    monkeypatch: pytest.MonkeyPatch, engine: list[str], late: bool
+def test_an_engine_that_can_not_tell_is_told_from_one_that_has_no_such_container(
+    monkeypatch: pytest.MonkeyPatch, engine: list[str], why: str
 ) -> None:
-    """Asked again it may tell."""
-    monkeypatch.setattr(insight, "ENGINE_SECONDS", 0.2 if late else 60)
-    assert insight.first_processes(engine, ["c1"]) == ({}, late)
+    """Asked again it may tell; of a run whose dockerd restarts it was said that nothing of it runs."""
+    monkeypatch.setattr(insight, "ENGINE_SECONDS", 0.2 if "sleep" in engine[-1] else 60)
+    assert insight.first_processes(engine, ["c1"]) == ({}, why)
     task = {"task": 0, "id": "c1", "folder": "", "hook": ""}
     said = insight.all_seen({"tasks": [task], "engine": engine, "most": 400, "stacks": False})
-    assert said["late"] is late and said["tasks"] == [{"task": 0, "processes": []}]
+    assert (said["late"], said["engine"], said["tasks"]) == (bool(why), why, [{"task": 0, "processes": []}])
+    (seen,) = ranks_of([TaskRanks(0, "h", (0,))], {"h": host_answer("h", said)}, {})
+    assert seen.why_not == (f"its engine {why}" if why else "nothing of it runs")
+
+
+def test_of_several_containers_one_is_gone() -> None:
+    """Its engine's exit status is an error then, with rows for the others."""
+    text = "echo c2 17; echo 'Error response from daemon: No such container: c1' >&2; exit 1"
+    assert insight.first_processes(["sh", "-c", text], ["c1", "c2"]) == ({"c2": 17}, "")
 
 
 def test_an_answer_that_unfolds_is_not_read(serve: Serve) -> None:

@@ -100,7 +100,7 @@ def test_what_did_not_come_in_time_may_come_later() -> None:
     def seen(answer: HostAnswer) -> RankSeen:
         return ranks_of([task], {"h": answer}, {})[0]
 
-    engine = seen(HostAnswer("h", {0: ()}, late=True))
+    engine = seen(HostAnswer("h", {0: ()}, late=True, engine="did not answer in time"))
     assert (engine.why_not, engine.late) == ("its engine did not answer in time", True)
     assert seen(HostAnswer("h", why_not="it took more than 30 s", late=True)).late
     assert seen(HostAnswer("h", {0: (replace(process(5), late=True),)})).late

@@ -60,7 +60,7 @@ def all_left(tasks: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
 def all_seen(asked: "dict[str, Any]") -> "dict[str, Any]":
     """The processes of each task, as they are, and what else tells of them."""
     parents = all_parents()
-    firsts, late = first_processes(asked["engine"], [task["id"] for task in asked["tasks"] if task["id"]])
+    firsts, silent = first_processes(asked["engine"], [task["id"] for task in asked["tasks"] if task["id"]])
     found = [(task, pids_of(task, firsts, parents)[:MOST_PROCESSES]) for task in asked["tasks"]]
     networks = Networks(found if asked.get("ras") else [], asked)
     everybody = [pid for _, pids in found for pid in pids]
@@ -76,7 +76,8 @@ def all_seen(asked: "dict[str, Any]") -> "dict[str, Any]":
     for (task, pids), looks in zip(found, before):
         rows = [fitted(by_pid[task["hook"], pid].row(look, begun), most) for pid, look in zip(pids, looks)]
         seen.append({"task": task["task"], "processes": [row for row in rows if row]})
-    answer = {"tasks": seen, "late": late, "networks": networks.rows(asked.get("ras", 0))}  # type: dict[str, Any]
+    answer = {"tasks": seen, "late": bool(silent), "engine": silent}  # type: dict[str, Any]
+    answer["networks"] = networks.rows(asked.get("ras", 0))
     if sockets is not None:
         answer["connections"] = sockets.rows()
     return answer if gpus is None else dict(answer, gpus=gpus.answer())
@@ -105,21 +106,35 @@ def fitted(row: "dict[str, Any]", most: int) -> "dict[str, Any]":
     return row
 
 
+GONE = ("no such container", "no such object", "no container with")
+"""What an engine says of a container that it does not have."""
+
 TOO_LONG = {"why": "its answer is too long"}
 TOO_LATE = {"why": "no answer in time", "late": True}
 
 
-def first_processes(engine: "list[str]", ids: "list[str]") -> "tuple[dict[str, int], bool]":
-    """Container -> the number of its first process, for those that run; and whether the engine took too long."""
+def first_processes(engine: "list[str]", ids: "list[str]") -> "tuple[dict[str, int], str]":
+    """Container -> the number of its first process, for those that run; and why the engine tells nothing, if so."""
     if not ids:
-        return {}, False
+        return {}, ""
     argv = [*engine, "inspect", "--type", "container", "--format", "{{.Id}} {{.State.Pid}}", *ids]
     try:
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=ENGINE_SECONDS)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return {}, isinstance(error, subprocess.TimeoutExpired)
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=ENGINE_SECONDS)  # noqa: UP022
+    except subprocess.TimeoutExpired:
+        return {}, "did not answer in time"
+    except OSError as error:
+        return {}, "can't be asked: %s" % error
     rows = [line.split() for line in done.stdout.decode("utf-8", "replace").splitlines()]
-    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit() and row[1] != "0"}, False
+    found = {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit() and row[1] != "0"}
+    return found, unasked(done.stderr.decode("utf-8", "replace")) if done.returncode else ""
+
+
+def unasked(said: str) -> str:
+    """Why an engine whose answer is an error does not tell; nothing where it says that a container is gone."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    if any(words in line.lower() for line in lines for words in GONE):
+        return ""
+    return "can't be asked: %s" % (lines[-1][:300] if lines else "it ended with an error")
 
 
 def pids_of(task: "dict[str, Any]", firsts: "dict[str, int]", parents: "dict[int, int]") -> "list[int]":

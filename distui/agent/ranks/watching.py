@@ -43,7 +43,7 @@ def main() -> None:
     out.say({})
     threading.Thread(target=tell_time, args=(out,), daemon=True).start()
     parents = all_parents()
-    firsts, late = first_processes(asked["engine"], [task["id"] for task in asked["tasks"] if task["id"]])
+    firsts, silent = first_processes(asked["engine"], [task["id"] for task in asked["tasks"] if task["id"]])
     found = [(task, pids_of(task, firsts, parents)[:MOST_PROCESSES]) for task in asked["tasks"]]
     sampled = set(asked["sampled"][:MOST_SAMPLED])
     host = Host()
@@ -56,7 +56,7 @@ def main() -> None:
     for (task, _), each in zip(found, answers):
         rows = [fitted(one.row(), most) for one in each]
         answer["tasks"].append({"task": task["task"], "processes": [row for row in rows if row]})
-    answer.update({"at": time.time(), "late": late})
+    answer.update({"at": time.time(), "late": bool(silent), "engine": silent})
     out.say(answer)
 
 

@@ -208,7 +208,9 @@ class HostAnswer:
     why_not: str = ""
     """Why there is no answer, in words."""
     late: bool = False
-    """Whether it, or its engine, did not answer in time: asked again it may."""
+    """Whether it, or its engine, did not answer: asked again it may."""
+    engine: str = ""
+    """Why its engine told nothing, as "did not answer in time"."""
     gpus: Mapping[str, object] = field(default_factory=dict)
     """What its driver and the kernel's log say of its GPUs, as it came: see `sick`."""
     connections: tuple[Socket, ...] = ()
@@ -229,7 +231,8 @@ def host_answer(host: str, value: object) -> HostAnswer:
     at, gpus = number_of(said.get("at")) or 0.0, as_object(said.get("gpus"))
     sockets = tuple(_socket(row) for row in rows_of(said.get("connections"), 10)[:MOST_SOCKETS])
     late = said.get("late") is True
-    return HostAnswer(host, tasks, pressure, networks, at, late=late, gpus=gpus, connections=sockets)
+    engine = text_of(said.get("engine"))
+    return HostAnswer(host, tasks, pressure, networks, at, late=late, engine=engine, gpus=gpus, connections=sockets)
 
 
 def _socket(row: Sequence[Any]) -> Socket:

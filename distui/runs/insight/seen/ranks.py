@@ -243,7 +243,7 @@ def _of_task(
     for rank in task.ranks:
         process = own.get(rank)
         over = ended.get(rank, "") if process is None else ""
-        why = "" if process is not None or over else _unseen(task, processes, late=answer.late)
+        why = "" if process is not None or over else _unseen(task, processes, answer.engine)
         others = {one.pid for one in (*own.values(), *started)}
         helpers = tuple(_below(process, processes, others)) if process is not None else ()
         late = process.late if process is not None else answer.late and not processes
@@ -291,9 +291,9 @@ def _below(process: Process, processes: Sequence[Process], others: set[int]) -> 
             yield one
 
 
-def _unseen(task: TaskRanks, processes: Sequence[Process], *, late: bool) -> str:
+def _unseen(task: TaskRanks, processes: Sequence[Process], engine: str) -> str:
     if not processes:
-        return "its engine did not answer in time" if late else "nothing of it runs"
+        return f"its engine {engine}" if engine else "nothing of it runs"
     if len(task.ranks) == 1:
         return ""
     return (
