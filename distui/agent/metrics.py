@@ -33,7 +33,7 @@ def measure(disks: "list[str]") -> "dict[str, Any]":
         "net": measure_net(),
         "errors": measure_errors(),
         "ib": {path.split("/")[4] + ":" + path.split("/")[6]: measure_ib(path) for path in glob.glob(IB_PORTS)},
-        "amd": [measure_amd(path) for path in sorted(glob.glob(AMD_CARDS))],
+        "amd": [measure_amd(path) for path in sorted(glob.glob(AMD_CARDS), key=card_number)],
         "disks": {path: measure_disk(path) for path in disks},
     }
 
@@ -90,6 +90,12 @@ def measure_amd(busy: str) -> "list[str]":
     names = ["gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total", "hwmon/*/temp1_input"]
     found = [glob.glob(device + name) for name in [*names, "hwmon/*/power1_average"]]
     return [read(paths[0]).strip() if paths else "" for paths in found]
+
+
+def card_number(path: str) -> int:
+    """The number in `/sys/class/drm/card9/...`: 9 comes before 17, as in the lists of amd-smi and rocm-smi."""
+    digits = path.split("/")[4][len("card") :]
+    return int(digits) if digits.isdigit() else 0
 
 
 def measure_disk(path: str) -> "list[int]":

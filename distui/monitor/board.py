@@ -14,7 +14,7 @@ from distui.facts.gpus.gpu import with_processes
 from distui.facts.host import GpuProcess, HostDown, HostFacts, ProbeResult, Trouble
 from distui.frozen import frozen
 from distui.monitor import notes
-from distui.monitor.histories import GpuHistory, LinkHistory
+from distui.monitor.histories import HISTORY, GpuHistory, LinkHistory
 from distui.monitor.host_board import HostBoard
 from distui.monitor.notes import Note
 from distui.runs.lines.events import HostSampled
@@ -70,8 +70,7 @@ class Board:
             case HostFacts():
                 host.notes += _answered(host, result, at)
                 host.facts, host.trouble, host.seen = result, None, at
-                for gpu in result.gpu.gpus:
-                    host.gpus.setdefault(gpu.index, GpuHistory(gpu.index)).facts = gpu
+                _probed(host, result)
 
     def processes(self, name: str, found: Sequence[GpuProcess]) -> None:
         """What is on a host's GPUs by now."""
@@ -110,10 +109,10 @@ class Board:
         for reading in sample.gpus:
             gpu = host.gpus.get(reading.index) or host.gpus.setdefault(reading.index, GpuHistory(reading.index))
             host.notes += gpu.take(reading, sample.at)
+        _unnamed(host, sample)
         for name, (rx, tx) in sample.net.items():
             link = host.links.get(name) or host.links.setdefault(name, LinkHistory(name))
-            link.rx, link.tx = rx, tx
-            link.history.add(max(rx, tx))
+            link.take(rx, tx)
             if (count := sample.errors.get(name)) is not None:
                 if link.errors is not None and count > link.errors:
                     host.notes.append(Note(sample.at, "watch", f"{name} counts {count - link.errors} new errors"))
@@ -149,6 +148,29 @@ class Board:
         no_engine = sum(host.status == "up" and host.engine_trouble is not None for host in self.hosts.values())
         down = counts["down"] + counts["lost"]
         return Totals(counts["up"], down, counts["unknown"], gpus, busy, len(runs), no_engine)
+
+
+def _probed(host: HostBoard, facts: HostFacts) -> None:
+    """The GPUs that a probe found; one that neither it nor samples name any more is gone, where the driver answers."""
+    for gpu in facts.gpu.gpus:
+        host.gpus.setdefault(gpu.index, GpuHistory(gpu.index)).probed(gpu)
+    if facts.gpu.problem is None:
+        there = {gpu.index for gpu in facts.gpu.gpus}
+        host.gpus = {i: gpu for i, gpu in host.gpus.items() if i in there or (gpu.reading and not gpu.silent)}
+
+
+def _unnamed(host: HostBoard, sample: HostSampled) -> None:
+    """GPUs and links that a sample does not name: what was said of them last is not how they are now. A link of which
+    all is forgotten goes, as those of containers do.
+    """
+    named = {reading.index for reading in sample.gpus}
+    for gpu in host.gpus.values():
+        if gpu.index not in named and gpu.reading is not None:
+            gpu.missed(sample.at)
+    for link in [link for name, link in host.links.items() if name not in sample.net]:
+        link.miss()
+        if link.missed >= HISTORY:
+            del host.links[link.name]
 
 
 def _answered(host: HostBoard, facts: HostFacts, at: float) -> Iterator[Note]:

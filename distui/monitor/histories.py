@@ -18,6 +18,9 @@ HISTORY = 300
 IDLE_PCT = 5.0
 """Below this a GPU that a run owns does nothing (all-smi's `util_idle_pct`)."""
 
+SILENT_S = 15.0
+"""So long after its last figures nothing is known of a GPU whose host sends others: its driver hangs, or it is gone."""
+
 
 class Ring:
     """The last samples of one value, four bytes each; unknown ones are None."""
@@ -59,18 +62,29 @@ class GpuHistory:
     """Since when it is above WARM_C, with 2 degrees of hysteresis."""
     idle_since: float | None = None
     """Since when it does nothing."""
+    missing_since: float | None = None
+    """Since when samples of its host do not name it."""
+    silent: bool = False
+    """Whether that is so long ago that its last figures say nothing of now."""
+    _outlived: bool = False
+    """Whether the last probe was before that."""
+
+    @property
+    def _probed(self) -> Gpu | None:
+        """What a probe says of now."""
+        return None if self._outlived else self.facts
 
     @property
     def utilization(self) -> float | None:
         """Percent, live or as probed."""
         live = self.reading.utilization_pct if self.reading else None
-        return live if live is not None or not self.facts else self.facts.utilization_pct
+        return live if live is not None or not self._probed else self._probed.utilization_pct
 
     @property
     def memory_used(self) -> int | None:
         """MiB, live or as probed."""
         live = self.reading.memory_used_mib if self.reading else None
-        return live if live is not None or not self.facts else self.facts.memory_used_mib
+        return live if live is not None or not self._probed else self._probed.memory_used_mib
 
     @property
     def memory_total(self) -> int | None:
@@ -82,13 +96,17 @@ class GpuHistory:
     def temperature(self) -> float | None:
         """Degrees Celsius."""
         live = self.reading.temperature_c if self.reading else None
-        return live if live is not None or not self.facts else self.facts.temperature_c
+        return live if live is not None or not self._probed else self._probed.temperature_c
 
     @property
     def power(self) -> float | None:
         """Watts."""
         live = self.reading.power_w if self.reading else None
-        return live if live is not None or not self.facts else self.facts.power_w
+        return live if live is not None or not self._probed else self._probed.power_w
+
+    def probed(self, facts: Gpu) -> None:
+        """A probe found it."""
+        self.facts, self._outlived = facts, False
 
     def take(self, reading: GpuReading, at: float) -> list[Note]:
         """One more second of it; what changed in it."""
@@ -100,7 +118,7 @@ class GpuHistory:
         return notices
 
     def _add(self, reading: GpuReading, at: float) -> None:
-        self.reading = reading
+        self.reading, self.missing_since, self.silent = reading, None, False
         self.load.add(reading.utilization_pct)
         temperature, load = reading.temperature_c, reading.utilization_pct
         if temperature is None or temperature <= WARM_C - 2:
@@ -111,6 +129,20 @@ class GpuHistory:
             self.idle_since = None
         elif self.idle_since is None:
             self.idle_since = at
+
+    def missed(self, at: float) -> None:
+        """A second in which its host said nothing of it. What was counted, and what stays as it is, is kept."""
+        self.load.add(None)
+        since = self.missing_since = at if self.missing_since is None else min(at, self.missing_since)
+        if self.silent or self.reading is None or at - since < SILENT_S:
+            return
+        last = self.reading
+        self.reading = GpuReading(
+            self.index, memory_total_mib=last.memory_total_mib, power_limit_w=last.power_limit_w, ecc=last.ecc,
+            slowdown_c=last.slowdown_c, xid=last.xid, xid_at=last.xid_at,
+        )  # fmt: skip
+        self.warm_since = self.idle_since = None
+        self.silent = self._outlived = True
 
 
 @dataclass(slots=True)
@@ -126,3 +158,16 @@ class LinkHistory:
     """Errors counted since the boot; None when the host does not tell."""
     errors_before: int = 0
     """What was counted when we began to look."""
+    missed: int = 0
+    """In how many samples in a row it had no rate."""
+
+    def take(self, rx: float, tx: float) -> None:
+        """One more second of it."""
+        self.rx, self.tx, self.missed = rx, tx, 0
+        self.history.add(max(rx, tx))
+
+    def miss(self) -> None:
+        """A second in which its host said nothing of it: nothing is known of now."""
+        self.rx = self.tx = None
+        self.missed += 1
+        self.history.add(None)

@@ -141,7 +141,9 @@ class HostBoard:
         return is_taken(gpu.memory_used, gpu.memory_total)
 
     def unowned_words(self, gpu: GpuHistory) -> str:
-        """What a GPU is that no run and no process is seen on: `free`, `in use`, `memory taken`."""
+        """What a GPU is that no run and no process is seen on: `free`, `in use`, `memory taken`, `silent`."""
+        if gpu.silent and gpu.utilization is None:
+            return "silent"
         if (gpu.utilization or 0.0) >= BUSY_PCT:
             return "in use"
         return "memory taken" if self.busy(gpu) else "free"

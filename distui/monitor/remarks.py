@@ -44,9 +44,23 @@ def _gpus(host: HostBoard, now: float) -> Iterator[Remark]:
     if host.facts and host.facts.gpu.problem:
         problem = host.facts.gpu.problem
         yield Remark("wrong", f"GPUs: {problem.message}", problem.hint)
+    yield from _silent(host, now)
     for gpu in host.gpus_in_order():
         yield from _gpu(host, gpu, now)
     yield from _foreign_processes(host)
+
+
+def _silent(host: HostBoard, now: float) -> Iterator[Remark]:
+    """GPUs that gave figures and give none any more, those of a host as one."""
+    if host.facts and host.facts.gpu.problem:
+        return
+    silent = {gpu.index: gpu.missing_since or now for gpu in host.gpus_in_order()
+              if gpu.silent and not (gpu.facts and gpu.facts.problem)}  # fmt: skip
+    if silent:
+        where, gives = ("GPU", "gives") if len(silent) == 1 else ("GPUs", "give")
+        since = duration(now - min(silent.values()), coarse=True)
+        what = f"{where} {format_ranks(silent)} {gives} no figures any more, for {since}"
+        yield Remark("wrong", what, "see what `nvidia-smi` says there")
 
 
 def _gpu(host: HostBoard, gpu: GpuHistory, now: float) -> Iterator[Remark]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from distui.agent import gpu_query
+from distui.agent import gpu_query, metrics
+from distui.agent.helper import gpus as helper_gpus
 from distui.agent.helper.gpus import FIELDS, KernelLog, Pcie, Query
 from distui.facts.gpus import throttle
 from distui.runs.lines.events import GpuReading
@@ -124,6 +125,23 @@ def test_pcie_rates_are_found_by_their_heads() -> None:
     assert pcie.report() == {"0": ["8", "7"], "1": ["-", "-"]}
 
 
+def test_a_gpu_that_is_lost_has_no_row_while_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """nvidia-smi is started again and names the others: what it said of that one is not how it is."""
+    now = [100.0]
+    monkeypatch.setattr(helper_gpus.time, "monotonic", lambda: now[0])
+    query, pcie = Query(), Pcie()
+    for line in ("0, a", "1, b"):
+        query.keep(line)
+    for line in ("# gpu  rxpci  txpci", "0 3 1", "1 5 5"):
+        pcie.keep(line)
+    for _ in range(5):
+        now[0] += 1
+        query.keep("0, a")
+        pcie.keep("0 3 1")
+
+    assert (query.report()["rows"], pcie.report()) == (["0, a"], {"0": ["3", "1"]})
+
+
 def test_the_kernel_s_log_gives_the_newest_xid_of_each_gpu(tmp_path: Path) -> None:
     """And is read on from where the last look ended."""
     path = tmp_path / "kmsg"
@@ -158,3 +176,22 @@ def test_reasons_in_words() -> None:
 def test_a_host_without_gpus() -> None:
     """Nothing is made up."""
     assert host_sampled(1.0, "h1", Sample(1.0)).gpus == ()
+
+
+def test_amd_cards_come_in_the_order_of_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An MI300X host has card1, card9, card17 and so on: as text, card9 would be the last GPU."""
+    cards = [f"/sys/class/drm/card{n}/device/gpu_busy_percent" for n in (17, 1, 25, 9)]
+    monkeypatch.setattr(metrics.glob, "glob", lambda pattern: cards if pattern == metrics.AMD_CARDS else [])
+    monkeypatch.setattr(metrics, "measure_amd", lambda path: path.split("/")[4])
+
+    assert metrics.measure([])["amd"] == ["card1", "card9", "card17", "card25"]
+
+
+def test_graphics_of_the_processor_take_no_nvidia_gpu_s_place() -> None:
+    """A workstation whose nvidia-smi hangs still lists the AMD graphics of its processor."""
+    sampler, amd = Sampler(), [["3", "1048576", "536870912", "40000", "9000000"]]
+    before = sampler.take(sample_of(queried(ROW)) | {"amd": amd}).gpus
+    silent = sampler.take(sample_of(queried()) | {"amd": amd}).gpus
+
+    assert ([gpu.utilization_pct for gpu in before], silent) == ([97.0], ())
+    assert [gpu.utilization_pct for gpu in Sampler().take(sample_of(queried()) | {"amd": amd}).gpus] == [3.0]

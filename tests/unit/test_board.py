@@ -209,6 +209,75 @@ def test_a_gpu_with_memory_taken_is_no_free_one(load: float | None, used: int | 
     assert load or is_busy(Gpu(0, "u", "H100", memory_total_mib=80_000, memory_used_mib=used)) == busy
 
 
+def silent_board() -> Board:
+    """Two GPUs that worked, then nothing of GPU 1 for a minute."""
+    b = board()
+    b.probed("h1", facts(gpus=2), 0)
+    for at in range(1, 5):
+        b.sampled(sample(at, 90.0, 97.0, heat=88.0))
+    for at in range(5, 66):
+        b.sampled(sample(at, 90.0, heat=60.0))
+    return b
+
+
+def test_a_gpu_that_samples_name_no_more_has_no_figures() -> None:
+    """What it did before its driver hung is not what it does; a probe from before says nothing of now either."""
+    host = silent_board()["h1"]
+    gpu = host.gpus[1]
+
+    assert (gpu.utilization, gpu.memory_used, gpu.temperature, gpu.power) == (None, None, None, None)
+    assert (gpu.memory_total, gpu.warm_since, host.average(), host.hottest()) == (80_000, None, 90.0, 60.0)
+    assert gpu.load.last(62)[0] == 97.0 and set(gpu.load.last(61)) == {None}
+    assert host.unowned_words(gpu) == "silent"
+    assert [r.text for r in remarks(host, 65)] == ["GPU 1 gives no figures any more, for 60s"]
+
+
+def test_a_second_without_a_gpu_changes_no_figure() -> None:
+    """nvidia-smi may be late; and a GPU that is named again is as it says."""
+    b = board()
+    b.probed("h1", facts(gpus=1), 0)
+    b.sampled(sample(1, 97.0))
+    b.sampled(sample(2))
+    before = b["h1"].gpus[0].utilization
+    for at in range(3, 30):
+        b.sampled(sample(at))
+    b.sampled(sample(30, 12.0))
+
+    assert (before, b["h1"].gpus[0].utilization, remarks(b["h1"], 30)) == (97.0, 12.0, [])
+
+
+def test_a_probe_after_that_says_what_is_known() -> None:
+    """Its figures are newer than the last sample; a GPU that it does not find any more is gone."""
+    b = silent_board()
+    b.probed("h1", facts(gpus=2), 66)
+    after = b["h1"].gpus[1].memory_used
+
+    b.probed("h1", facts(gpus=1), 76)
+
+    assert (after, sorted(b["h1"].gpus), b.totals().gpus) == (10, [0], 1)
+
+
+def test_a_driver_that_does_not_answer_leaves_the_gpus_that_were_known() -> None:
+    """That none is listed then does not mean that none is there."""
+    b = silent_board()
+    b.probed("h1", facts(gpus=0, gpu=Gpus((), Trouble("nvidia_smi_timeout", "nvidia-smi does not answer"))), 66)
+
+    assert sorted(b["h1"].gpus) == [0, 1]
+    assert [r.text for r in remarks(b["h1"], 66)] == ["GPUs: nvidia-smi does not answer"]
+
+
+def test_a_link_that_is_gone_carries_nothing_and_is_forgotten() -> None:
+    """An interface that a container took with it; those of containers come and go for as long as the app is open."""
+    b = board()
+    b.sampled(sample(1, net={"eno1": (10.0, 20.0), "eth7": (5e9, 5e9), "veth1": (1.0, 1.0)}))
+    b.sampled(sample(2, net={"eno1": (10.0, 20.0)}))
+    rates = b["h1"].rates()
+    for at in range(3, 3 + HISTORY):
+        b.sampled(sample(at, net={"eno1": (10.0, 20.0)}))
+
+    assert (rates, list(b["h1"].links)) == ((10.0, 20.0), ["eno1"])
+
+
 def test_a_name_that_is_loopback_is_no_problem() -> None:
     """Doctor calls it ok: distui pins the interface."""
     b = board()

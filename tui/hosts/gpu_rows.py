@@ -86,7 +86,7 @@ def gpu_row(host: HostBoard, gpu: GpuHistory, at: GpuColumns, palette: Palette, 
     line = Line().gap(1).put(gpu.index, palette.bold if bold else palette.muted, width=2, right=True).gap(3)
     if at.name:
         line.put(figures.models([gpu.facts]) if gpu.facts else "-", palette.muted, width=at.name).gap(2)
-    if gpu.facts and gpu.facts.problem and gpu.reading is None:
+    if gpu.facts and gpu.facts.problem and (gpu.reading is None or gpu.silent):
         line.put(gpu.facts.problem.message, palette.wrong).gap(2)
         return line.put(cut(gpu.facts.problem.hint, max(0, at.width - line.width - 1)), palette.muted)
     _load(line, gpu, at, palette, glyphs)

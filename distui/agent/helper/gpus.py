@@ -30,7 +30,7 @@ class Loop(ABC):
         self.rest = b""
         self.next_try = 0.0
         self.pause = 5.0
-        self.at = 0.0
+        self.at: "dict[str, float]" = {}
         self.said = ""
 
     @abstractmethod
@@ -66,9 +66,13 @@ class Loop(ABC):
             self.keep(line.decode("utf-8", "replace").strip())
         return 0 if data else -1
 
-    def line_came(self) -> None:
-        """A good line came."""
-        self.at, self.pause, self.said = time.monotonic(), 5.0, ""
+    def line_came(self, gpu: str) -> None:
+        """A good line of a GPU came."""
+        self.at[gpu], self.pause, self.said = time.monotonic(), 5.0, ""
+
+    def is_true(self, gpu: str) -> bool:
+        """Whether what was said of a GPU is young enough to be true: others may go on where one is lost."""
+        return time.monotonic() - self.at.get(gpu, 0.0) <= STALE
 
     def ended(self, end: "dict[str, Any]") -> None:
         """The child is gone."""
@@ -95,8 +99,9 @@ class Query(Loop):
         if unknown:
             self.do_without(unknown.group(1))
         elif line.split(",")[0].strip().isdigit():
-            self.rows[line.split(",")[0]] = line
-            self.line_came()
+            gpu = line.split(",")[0].strip()
+            self.rows[gpu] = line
+            self.line_came(gpu)
         elif line:
             self.said = line
 
@@ -118,9 +123,8 @@ class Query(Loop):
             self.asks_again, self.next_try, self.pause, self.said = False, 0.0, 5.0, ""
 
     def report(self) -> "dict[str, Any]":
-        """The rows, unless they are too old to be true."""
-        if time.monotonic() - self.at > STALE:
-            self.rows = {}
+        """The rows, but for those that are too old to be true."""
+        self.rows = {gpu: row for gpu, row in self.rows.items() if self.is_true(gpu)}
         return {"fields": self.fields, "rows": list(self.rows.values()), "error": self.said}
 
 
@@ -144,12 +148,11 @@ class Pcie(Loop):
         elif cells and cells[0].isdigit() and len(cells) == len(self.heads):
             row = dict(zip(self.heads, cells))  # noqa: B905  # Python 3.10
             self.rates[cells[0]] = [row.get("rxpci", "-"), row.get("txpci", "-")]
-            self.line_came()
+            self.line_came(cells[0])
 
     def report(self) -> "dict[str, list[str]]":
         """GPU -> received, sent."""
-        if time.monotonic() - self.at > STALE:
-            self.rates = {}
+        self.rates = {gpu: rate for gpu, rate in self.rates.items() if self.is_true(gpu)}
         return self.rates
 
 

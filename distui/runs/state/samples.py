@@ -66,6 +66,8 @@ class Sampler:
         self._last: _Counters | None = None
         self._lower: dict[str, tuple[str, ...]] = {}
         """Given in the first sample only."""
+        self._has_nvidia = False
+        """Whether an NVIDIA GPU was named: where these fall silent, graphics of the processor are no GPU 0."""
 
     def take(self, sample: Mapping[str, Any]) -> Sample:
         """One M frame's object as a sample. Raises ValueError when it is none."""
@@ -85,7 +87,9 @@ class Sampler:
         if "lower" in sample:
             self._lower = {name: tuple(map(str, below)) for name, below in sample["lower"].items()}
         memory = [_kib_to_mib(text) for text in sample["memory"]]
-        nvidia = (_nvidia(row, sample, at - boot) for row in sample["gpus"]["rows"])
+        rows = (_nvidia(row, sample, at - boot) for row in sample["gpus"]["rows"])
+        nvidia = tuple(sorted((g for g in rows if g is not None), key=lambda g: g.index))
+        self._has_nvidia = self._has_nvidia or bool(nvidia)
         amd = tuple(_amd(i, row) for i, row in enumerate(sample["amd"]))
         made = Sample(
             at=at,
@@ -93,7 +97,7 @@ class Sampler:
             load=number(sample["load"]),
             memory_total_mib=memory[0],
             memory_available_mib=memory[1],
-            gpus=tuple(sorted((g for g in nvidia if g is not None), key=lambda g: g.index)) or amd,
+            gpus=nvidia if self._has_nvidia else amd,
             net=_traffic(now.net, before.net, seconds),
             ib=_traffic(now.ib, before.ib, seconds),
             disks=_pairs(sample["disks"]),
