@@ -19,6 +19,7 @@ from distui.facts.host import Trouble
 from distui.plan.model import RunPlan
 from distui.runs.follow.followed import Drained, FollowEvent, FollowTarget, Removed
 from distui.runs.hosts.link import HostLink
+from fakehosts.hosts import FakeSession
 from fakehosts.runs import Cluster, FakeFollower, until, use_fake_follower
 
 
@@ -104,6 +105,51 @@ async def test_hosts_that_cannot_be_read_cost_their_own_ranks(started: tuple[Clu
         "h3: docker did not finish within 15 s; its ranks are missing here",
     ]
     assert all(host.open_sessions == 0 for host in cluster.hosts)
+
+
+class Printed:
+    """The channel of a command that prints a log and ends."""
+
+    def __init__(self, text: bytes, status: int) -> None:
+        self._reads, self._status = [text[:9], text[9:], b""], status
+
+    async def read(self, _: int = 0) -> bytes:
+        return self._reads.pop(0)
+
+    async def wait(self) -> int:
+        return self._status
+
+    async def close(self) -> None:
+        pass
+
+
+DOWN = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
+
+
+@pytest.mark.parametrize("printed", ["", "step 1\nstep 2\n"])
+async def test_a_log_that_its_engine_does_not_give(
+    started: tuple[Cluster, RunPlan], monkeypatch: pytest.MonkeyPatch, printed: str
+) -> None:
+    """Its words were a line of the rank, and all was well; the others are read all the same."""
+    cluster, plan = started
+    said = {"h2": Printed(f"{printed}{DOWN}\n".encode(), 1)}
+
+    async def opened(session: FakeSession, argv: Sequence[str]) -> Printed:
+        return said.get(session.host, Printed(b"a line\nand half of one", 0))
+
+    monkeypatch.setattr(FakeSession, "open", opened)
+    reported: list[str] = []
+
+    async def read(out: LogSink, _: Tell, __: TellPlain) -> bool:
+        return await from_hosts.show(cluster.connector, Live(None, plan, {}, {}), out, reported.append, stamps=False)  # type: ignore[arg-type]
+
+    lines: list[tuple[int | None, str]] = []
+    with pytest.raises(ContactLost):
+        async for batch in iterate(Wanted(), read):
+            lines += [(batch.rank, line.text) for line in batch.lines]
+    words = ["a line", "and half of one"]
+    assert lines == [(rank, text) for rank in range(4) for text in (printed.splitlines() if rank == 1 else words)]
+    assert reported == [f"h2: rank 1: its log could not be read to its end: {DOWN} (exit 1)"]
 
 
 async def test_all_hosts_that_can_be_read_is_no_error(started: tuple[Cluster, RunPlan]) -> None:

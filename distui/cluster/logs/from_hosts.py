@@ -25,10 +25,10 @@ from distui.runs.follow.survived import survived, unborne
 from distui.runs.lines.batch import STDERR, Batch
 from distui.runs.lines.docker_frames import stamp_ns
 from distui.runs.lines.events import LogLine
-from distui.runs.lines.text import LineAssembler, Stream, WholeLines, text_of
+from distui.runs.lines.text import LineAssembler, Stream, WholeLines, safe, text_of
 from distui.runs.lines.times import STAMP
 from distui.runs.task.host_run import HostRun
-from distui.session import Connector
+from distui.session import ByteChannel, Connector
 from distui.whole import whole
 
 CHUNK = 1 << 20
@@ -112,14 +112,29 @@ async def _show_task(connector: Connector, live: Live, task: Task, out: LogSink,
         redirect = "2>&1 >/dev/null" if out.wanted.stderr_only else "2>&1"
         channel = await session.open(("sh", "-c", f'exec "$@" {redirect}', "sh", *argv))
         try:
-            split, lines = splitter(live, task), WholeLines(out.mask.cut)
-            while data := await channel.read(CHUNK):
-                await _write(out, task.host, split, lines.feed(data), stamps=stamps)
-            await _write(out, task.host, split, lines.rest(), stamps=stamps)
+            await _copy(channel, task, out, splitter(live, task), stamps=stamps)
         finally:
             await channel.close()
     finally:
         await host.link.close()
+
+
+async def _copy(channel: ByteChannel, task: Task, out: LogSink, split: Split, *, stamps: bool) -> None:
+    """Write what the command that prints a task's log says. Raises HostCommandError when that ends with an error, of
+    which its last line tells.
+    """
+    lines, held = WholeLines(out.mask.cut), list[bytes]()
+    while data := await channel.read(CHUNK):
+        held += lines.feed(data)
+        await _write(out, task.host, split, held[:-1], stamps=stamps)
+        held = held[-1:]
+    held += lines.rest()
+    status = await channel.wait()
+    await _write(out, task.host, split, held[:-1] if status else held, stamps=stamps)
+    if status:
+        said = safe(out.mask.text(text_of(held[-1])))[:300] if held else "it said nothing"
+        words = f"{named_ranks(task.ranks)}: its log could not be read to its end: {said} (exit {status})"
+        raise HostCommandError(task.host, f"{task.host}: {words}")
 
 
 async def _argv(host: HostRun, task: Task, out: LogSink, *, stamps: bool) -> tuple[str, ...]:
