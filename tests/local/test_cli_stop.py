@@ -96,3 +96,17 @@ def test_a_stop_on_chosen_hosts_is_no_success_while_others_may_have_the_rest(cli
     done = cli("stop", "two", "-y", "-H", "demo[1-2]")
     assert (done.code, "were not asked; `distui" in done.err) == (0, False), "-H names all hosts that there are"
     assert not list(demo_home.glob("demo*/.local/state/distui/hosts/*/two"))
+
+
+def test_a_stop_on_some_hosts_of_a_recorded_run_is_refused(cli: Any, demo_home: Path) -> None:
+    """It was stopped on all of them, without a word. Its ranks there can be ended alone."""
+    Path("j.yaml").write_text(NOTHING)
+    assert cli("run", "j.yaml", "-d", "-y", "-H", "demo[1-2]", "--name", "two").code == 0
+    for word in ("stop", "kill"):
+        done = cli(word, "two", "-y", "-H", "demo1")
+        assert done.code == 2, done.err
+        assert f"two runs on demo2, too, and {word} ends it on all its hosts" in done.err
+        assert f"leave out -H; `distui {word} two --rank 0` ends rank 0 alone" in done.err
+    assert cli("ps", "-q").out.split() == ["two"]
+    assert cli("stop", "two", "-y", "-H", "demo[1-2]").code == 0
+    assert cli("ps", "-q").out.split() == []

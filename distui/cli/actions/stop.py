@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.printing.ranks import refuse_unknown
@@ -10,13 +12,14 @@ from distui.cli.runs.ending import StopShown
 from distui.cli.settings import Settings
 from distui.cluster.attach.ending import end_run
 from distui.cluster.attach.front_end import agreed
-from distui.cluster.attach.live_run import attach
+from distui.cluster.attach.live_run import Live, attach
 from distui.cluster.attach.places import RunLocation
 from distui.errors import ExitCode, UsageError
 from distui.identity import owner
-from distui.plan.labels import named_ranks
+from distui.plan.labels import format_ranks, named_ranks
 from distui.runs.control.stopping import stop_ranks
 from distui.runs.verdict.evidence import Verb
+from distui.spec.hosts.names import fold
 
 
 def act(
@@ -57,12 +60,26 @@ def _end(
 async def _whole(settings: Settings, out: Console, place: RunLocation, grace: float | None, word: Verb) -> int:
     front = StopShown(settings, out)
     async with wiring.connected(settings, place.hosts) as connector:
-        done = await end_run(settings.cluster, connector, front, place, grace=grace, word=word)
+        check = partial(_refuse_part, place, word)
+        done = await end_run(settings.cluster, connector, front, place, grace=grace, word=word, check=check)
     if not done.agreed:
         return ExitCode.INTERRUPTED
     for words in done.remaining:
         out.tell(words, "warning")
     return ExitCode.CONTACT_LOST if done.left else ExitCode.OK
+
+
+def _refuse_part(place: RunLocation, word: Verb, live: Live) -> None:
+    """Raise UsageError where `-H` names some of the run's hosts: it is ended on all of them."""
+    asked = {host.name for host in place.hosts}
+    others = [host for host in live.plan.hosts if host not in asked]
+    if place.chosen and others:
+        here = [rank for task in live.plan.tasks if task.host in asked for rank in task.ranks]
+        some = f"`distui {word} {place.run} --rank {format_ranks(sorted(here))}` ends {named_ranks(here)} alone"
+        raise UsageError(
+            f"{place.run} runs on {fold(others)}, too, and {word} ends it on all its hosts",
+            hint=f"leave out -H; {some}",
+        )
 
 
 async def _some(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from distui.cluster.attach import places
@@ -40,11 +41,13 @@ async def end_run(
     *,
     grace: float | None = None,
     word: str = "stop",
+    check: Callable[[Live], None] | None = None,
 ) -> Ended:
     """Stop the run, or a launch of it, have its logs read to their end and remove what it left; safe to repeat.
 
-    `grace` is in seconds, None for the job's own; `word` is what it is called in words, `stop` or `kill`. Raises
-    NotFound, and ContactLost when there may be something on a host that did not answer; NameTaken as `places.find`.
+    `grace` is in seconds, None for the job's own; `word` is what it is called in words, `stop` or `kill`; `check` raises
+    where the run that was found is not to be ended. Raises NotFound, and ContactLost when there may be something on a
+    host that did not answer; NameTaken as `places.find`.
     """
     rest = Rest()
     asked, plan = await places.find(connector, place), None
@@ -58,6 +61,8 @@ async def end_run(
             return launch
         asked = await places.find(connector, place)
     live = await attach(settings, connector, place, asked, plan, disputed=True)
+    if check is not None:
+        check(live)
     if not await agreed(front, live, word):
         return Ended(agreed=False)
     began = time.time()
