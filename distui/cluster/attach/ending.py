@@ -45,9 +45,9 @@ async def end_run(
 ) -> Ended:
     """Stop the run, or a launch of it, have its logs read to their end and remove what it left; safe to repeat.
 
-    `grace` is in seconds, None for the job's own; `word` is what it is called in words, `stop` or `kill`; `check` raises
-    where the run that was found is not to be ended. Raises NotFound, and ContactLost when there may be something on a
-    host that did not answer; NameTaken as `places.find`.
+    `grace` is in seconds, None for the job's own; `word` is what it is called in words, `stop` or `kill`; `check`
+    raises where the run that was found is not to be ended. Raises NotFound, and ContactLost when there may be something
+    on a host that did not answer; NameTaken as `places.find`.
     """
     rest = Rest()
     asked, plan = await places.find(connector, place), None
