@@ -124,12 +124,13 @@ LINES = (
         "x[]-a]y",
         "x[\\z-\\a5]y",
     ),
+    *("d[!a]*", "d[!a]i*", "*\n!d[^a]*", "d[+-9]in", "\\/d", "d\\/", "d\\/in", "!\\/d", "[[]5]", "[[]*"),
     *("!", "!/", "!  ", "*\n!", "*\n!/", "foo\\ ", "foo\\  ", "foo\\", "foo\\\\ ", "foo  "),
 )
 
 
 def test_every_line_means_what_it_means_to_git(tmp_path: Path) -> None:
-    """Classes of characters, lines that name nothing, blanks at the end."""
+    """Classes of characters, which are none of slashes, lines that name nothing, blanks at the end."""
     names = [f"x{chr(code)}y" for code in range(1, 128) if chr(code) != "/"]
     write(tmp_path, dict.fromkeys([*names, "foo", "foo ", "foo\\", "[5]", "d/in"], ""))
     env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}

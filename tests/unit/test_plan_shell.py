@@ -32,6 +32,9 @@ TRAPPED = f"{shell.TRAP}cd a && b"
         ('python3 t.py --lr $LR --to "${OUT}/a"', "podman", ("sh", "-c", 'exec python3 t.py --lr $LR --to "${OUT}/a"')),
         ("python3 t.py $(nproc)", "docker", ("sh", "-c", f"{shell.TRAP}python3 t.py $(nproc)")),
         ("$PYTHON t.py", "docker", ("sh", "-c", f"{shell.TRAP}$PYTHON t.py")),
+        ("python3 t.py \\\\\nrm b", "docker", ("sh", "-c", f"{shell.TRAP}python3 t.py \\\\\nrm b")),
+        ("trap a EXIT; t.py --n 15", "docker", ("sh", "-c", f"{shell.TRAP}trap a EXIT; t.py --n 15")),
+        ("# no trap of TERM\na; b", "docker", ("sh", "-c", f"{shell.TRAP}# no trap of TERM\na; b")),
         ("a; sh -c 'trap b TERM; c'", "docker", ("sh", "-c", f"{shell.TRAP}a; sh -c 'trap b TERM; c'")),
     ],
 )
@@ -42,7 +45,18 @@ def test_one_program_takes_the_shell_s_place(text: str, engine: EngineName, word
     assert shell.group_env(job, engine) == ({shell.GROUP: "1"} if engine == "docker" and "trap" in words[2] else {})
 
 
-@pytest.mark.parametrize("trap", ["trap 'touch stop' TERM", "trap save SIGTERM", "trap 'kill -USR1 $!; wait' INT 15"])
+@pytest.mark.parametrize(
+    "trap",
+    [
+        "trap 'touch stop' TERM",
+        "trap save SIGTERM",
+        "trap save sigterm",
+        "trap 'kill -USR1 $!; wait' INT 15",
+        "# what mustn't be lost\ntrap 'touch stop' TERM",
+        "echo it\\'s; trap 'touch stop' TERM",
+        "trap 'touch stop' \\\n  TERM",
+    ],
+)
 @pytest.mark.parametrize("engine", ["docker", "podman", "process"])
 def test_a_trap_of_the_text_s_own_is_all_there_is(trap: str, engine: EngineName) -> None:
     """And the shell alone is signalled, as before: it tells its programs in its own way."""

@@ -25,10 +25,12 @@ GROUP = "TINI_KILL_PROCESS_GROUP"
 """Docker's `--init` is tini, which with this variable signals the group of the container's command."""
 _FUNCTIONS = frozenset(("conda", "mamba", "micromamba", "ml", "module", "nvm", "pyenv", "spack"))
 """Names that profiles define as functions: `exec` would not find them, or another program."""
-_TRAPS = regex(r"\btrap\b[^\n]*\b(?:SIG)?(?:TERM|15)\b")
+_TRAPS = regex(r"\btrap\b[^\n;&|]*\b(?i:(?:SIG)?TERM|15)\b")
 """A trap of the text's own: it tells its programs in its own way, by a file, say, or by another signal."""
-_QUOTES = regex(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
-"""Words for others, such as a shell below it."""
+_QUOTES = regex(r"\\.|(?<![^\s;&|()])#[^\n]*|'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+"""Words for others, such as a shell below it, or for people; what is escaped, and ends no line."""
+_JOINED = regex(r"\\(?:\n|(.))", re.DOTALL)
+"""A backslash and what it escapes: a line's end is none then, but where the backslash is escaped itself."""
 _VARIABLE = regex(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})")
 """What `exec` reads as any command does."""
 _BUILTINS = frozenset(("echo", "false", "kill", "printf", "pwd", "test", "true"))
@@ -69,6 +71,7 @@ def _traps(text: str) -> bool:
 
 def _stays(text: str) -> bool:
     """Whether the shell stays above what it runs: for more than one plain command of a program."""
-    first, *rest = text.replace("\\\n", " ").split(None, 1) or [""]  # one command may be written on several lines
+    text = _JOINED.sub(lambda pair: pair[0] if pair[1] else " ", text)  # one command may be written on several lines
+    first, *rest = text.split(None, 1) or [""]
     plain = " ".join([first, *(_VARIABLE.sub("x", more) for more in rest)]).rstrip()
     return not plain or uses_shell(plain) or shlex.split(plain)[0] in _FUNCTIONS | _BUILTINS

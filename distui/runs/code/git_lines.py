@@ -36,7 +36,7 @@ def for_pathspec(line: str) -> str:
     line = _trimmed(line)
     if line in ("!", "!/") or line.startswith("#"):
         return ""
-    if "[" in line or line.endswith("\\"):
+    if "[" in line or line.endswith("\\") or "\\/" in line:
         line = _plain(line)
     return f"{line}*/" if line.endswith("/**/") else line
 
@@ -50,18 +50,23 @@ def _trimmed(line: str) -> str:
 
 def _plain(line: str) -> str:
     """With ranges in the place of classes; empty where git says that it names nothing: a class that there is not, a
-    bracket that is not closed, a backslash at the end.
+    bracket that is not closed, a backslash at the end or before a slash there, or at the beginning.
     """
-    parts = []
+    parts = list[str]()
     for token in _TOKEN.finditer(line):
         part = token[0]
         if part in ("\\", "["):
             return ""
+        if part == "\\/":
+            if parts in ([], ["!"]) or token.end() == len(line):
+                return ""
+            part = "/"
         if token["inside"]:
             names = {item["name"] for item in _IN_BRACKET.finditer(token["inside"])} - {None}
             if not _ASCII.keys() >= names:
                 return ""
             part = f"{token['head']}{_IN_BRACKET.sub(_ranges, token['inside'])}]"
+            part = "\\[" if part == "[[]" else part  # Python warns of what it may mean one day
         parts.append(part)
     return "".join(parts)
 

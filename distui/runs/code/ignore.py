@@ -15,6 +15,7 @@ from pathlib import Path
 
 from distui.errors import UsageError
 from distui.files import NotAFile, TooLarge, read_below
+from distui.regex import regex
 from distui.runs.code.git_lines import for_pathspec
 from distui.runs.code.wildcards import TooSlow, Wildcard
 
@@ -23,6 +24,9 @@ ALWAYS = ("__pycache__/",)
 FILES = (".gitignore", ".distuiignore")
 """The later wins within a folder; a deeper folder's wins over those above it."""
 
+
+_BRACKET = regex(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)
+"""In an expression of pathspec's: what is escaped, and brackets."""
 
 MAX_BYTES = 256 << 10
 """Of an ignore file; the longest that people keep have a tenth of it."""
@@ -66,7 +70,7 @@ class _Rules:
         self._skip = len(base) + 1 if base else 0
         found = GitIgnoreSpec.from_lines(map(for_pathspec, patterns)).patterns
         self._patterns = [
-            (bool(p.include), Wildcard(str(p.pattern), _at_its_end(p.regex)))
+            (bool(p.include), Wildcard(str(p.pattern), _as_git(p.regex)))
             for p in reversed(found)
             if p.include is not None and p.regex
         ]
@@ -90,9 +94,19 @@ def _names(wildcard: Wildcard, name: str, *, folder: bool) -> bool:
     return match is not None and match.groupdict().get("ps_d") is not None and match.end() == len(name) + 1
 
 
-def _at_its_end(regex: re.Pattern[str]) -> re.Pattern[str]:
-    """pathspec finds the first slash of a path for `*/`, any folder: that of the folder asked about is meant."""
-    return re.compile("(?P<ps_d>/)$") if regex.pattern == "(?P<ps_d>/)" else regex
+def _as_git(made: re.Pattern[str]) -> re.Pattern[str]:
+    """pathspec's expression as git means the line: of `*/`, any folder, pathspec finds the first slash of a path, not
+    that of the folder asked about; and to git no bracket names a slash, `a[!0-9]*` nothing in the folder `a`.
+    """
+    if made.pattern == "(?P<ps_d>/)":
+        return re.compile("(?P<ps_d>/)$")
+    meant = _BRACKET.sub(_no_slash, made.pattern)
+    return made if meant == made.pattern else re.compile(meant, made.flags)
+
+
+def _no_slash(part: re.Match[str]) -> str:
+    bracket = part[0].startswith("[") and part[0] != "[^/]"
+    return f"(?!/){part[0]}" if bracket else part[0]
 
 
 def ignore_lines(folder: Path, name: str) -> list[str] | None:
