@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from distui.doctor.reach import ReachProblem
-from distui.plan.network.fabric import natural
 from distui.plan.network.rendezvous import bracketed
-from distui.spec.hosts.names import fold
+from distui.spec.hosts.names import fold_sorted
 
 
 def in_words(problems: Sequence[ReachProblem]) -> list[tuple[str, str]]:
@@ -30,22 +29,18 @@ def _of_one_reason(pairs: Mapping[tuple[str, str], ReachProblem]) -> Iterator[tu
         circles.setdefault(theirs | {host}, []).append(host)
     for whole, hosts in circles.items():
         if len(hosts) > 2:
-            nor = f", nor {_fold(others)}" if (others := whole.difference(hosts)) else ""
-            yield f"{_fold(hosts)}: can't reach each other{nor}: {first.message}", first.hint
+            nor = f", nor {fold_sorted(others)}" if (others := whole.difference(hosts)) else ""
+            yield f"{fold_sorted(hosts)}: can't reach each other{nor}: {first.message}", first.hint
             continue
         for host in hosts:
             alike.setdefault(peers[host], []).append(host)
     for theirs, hosts in alike.items():
         found = [pairs[hosts[0], peer] for peer in theirs]
-        yield f"{_fold(hosts)}: can't reach {whom(found, alone=len(hosts) == 1)}: {first.message}", first.hint
+        yield f"{fold_sorted(hosts)}: can't reach {whom(found, alone=len(hosts) == 1)}: {first.message}", first.hint
 
 
 def whom(pairs: Sequence[ReachProblem], *, alone: bool) -> str:
     """Whom a host can't reach, with what is one address; `alone` tells that no other host can't reach the same ones."""
     one = pairs[0]
     at = f" at {bracketed(one.peer_addr)}:{one.peer_port}" if len(pairs) == 1 else ""
-    return f"{_fold(pair.peer for pair in pairs)}{at}" + (f" from {one.addr}" if alone else "")
-
-
-def _fold(names: Iterable[str]) -> str:
-    return fold(natural(names))
+    return f"{fold_sorted(pair.peer for pair in pairs)}{at}" + (f" from {one.addr}" if alone else "")

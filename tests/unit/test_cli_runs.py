@@ -21,6 +21,7 @@ from typing import Any, cast, get_args
 import pytest
 
 from distui import config
+from distui.cli.actions import ps
 from distui.cli.console import Console
 from distui.cli.printing.loglines import into_file, parse_grep, parse_moment
 from distui.cli.printing.printer import LogView
@@ -676,3 +677,9 @@ def test_a_value_that_was_recorded_unknown_is_hidden_once_it_is_known(
         monkeypatch.setenv("TOKEN", value)
     shown = cli(*words)
     assert shown.code == before.code and value not in str(shown) and "***" in shown.out + shown.err
+
+
+def test_hosts_of_a_run_are_listed_in_the_order_of_their_names() -> None:
+    """That of a run whose rank 0 is on h2 was `h[2,1,10]`."""
+    row = history.RunRow("r", "j", "running", ("h2", "h1", "h10", "h3"), 4)
+    assert ps._cells(row)[3] == "h[1-3,10]"

@@ -11,7 +11,7 @@ from distui.amounts import size_words
 from distui.frozen import frozen
 from distui.runs.report.history import RunRow
 from distui.runs.report.run_words import failure_words, took_words
-from distui.spec.hosts.names import fold
+from distui.spec.hosts.names import fold_sorted
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
@@ -89,7 +89,7 @@ def run_line(
     if at.job:
         line.name(row.job, palette.muted, width=at.job).gap(2)
     line.put(state_words(row), state_style(row, palette), width=12).gap(2)
-    line.host(fold(row.hosts) or "-", palette.muted, width=at.hosts).gap(2)
+    line.host(fold_sorted(row.hosts) or "-", palette.muted, width=at.hosts).gap(2)
     line.put(row.ranks or "-", palette.text, width=5, right=True).gap(2)
     if at.started:
         line.put(started_words(row.started), palette.muted, width=at.started).gap(2)

@@ -8,7 +8,7 @@ from distui.amounts import counted, size_words
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.report.history import RunRow
 from distui.runs.report.run_words import took_words
-from distui.spec.hosts.names import fold
+from distui.spec.hosts.names import fold, fold_sorted
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
@@ -21,7 +21,7 @@ def preview(
     """Title and facts, how it goes, the tasks on the hosts, the first failure with its last lines."""
     title = Line().gap(1).put(row.run, palette.bold).gap(2).put(row.job, palette.muted).gap(3)
     ranks = f"{counted(row.ranks, 'rank')} " if row.ranks else ""
-    title.put(f"{ranks}on {fold(row.hosts) or 'no host'}", palette.muted)
+    title.put(f"{ranks}on {fold_sorted(row.hosts) or 'no host'}", palette.muted)
     right = Line().put(took_words(row) or "-", palette.text).gap(1)
     lines = [title.rule(width - right.width - 2, palette.rule, glyphs.rule).ends_with(right, width, gap=1), Line()]
     lines += [_fact("state", state_words(row) + _where(row), palette)]

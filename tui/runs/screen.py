@@ -21,7 +21,7 @@ from distui.runs.hosts.found_text import found_text
 from distui.runs.report.history import RunRow
 from distui.runs.report.run_words import failure_words
 from distui.runs.store.runs import StoredRun
-from distui.spec.hosts.names import fold
+from distui.spec.hosts.names import fold_sorted
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import FILTER, View
 from distui.tui.frame.context import ViewName, app_of
@@ -375,7 +375,7 @@ class RunsScreen(View):
             yield f"not found: {named_ranks(found.unfound)}, on hosts that were not asked, or removed"
         if found is None:
             what = counted(row.ranks, "rank") if row.ranks and not row.leftover else "its folder"
-            yield f"{what} on {fold(row.hosts)}"
+            yield f"{what} on {fold_sorted(row.hosts)}"
         yield ""
         if row.owner not in ("", self.backend.owner):
             yield f"It belongs to {row.owner}, not to you."
@@ -417,5 +417,5 @@ def _presence(row: RunRow | None) -> int:
 
 def _searched(row: RunRow) -> str:
     return " ".join(
-        (row.run, row.job, state_words(row), fold(row.hosts), row.owner, failure_words(row.failure))
+        (row.run, row.job, state_words(row), fold_sorted(row.hosts), row.owner, failure_words(row.failure))
     ).lower()

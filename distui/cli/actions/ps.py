@@ -20,7 +20,7 @@ from distui.runs.hosts.discover import FoundRuns
 from distui.runs.lines.text import safe
 from distui.runs.report import history, states
 from distui.runs.report.run_words import attempt_words, failure_words, took_words
-from distui.spec.hosts.names import fold
+from distui.spec.hosts.names import fold_sorted
 
 HEADER = ("RUN", "JOB", "STATE", "HOSTS", "RANKS", "STARTED", "TOOK", "FIRST FAILURE")
 
@@ -97,7 +97,7 @@ def _cells(row: history.RunRow) -> tuple[str, ...]:
     state = ", ".join(filter(None, (_state(row) + (f" {row.exit}" if row.exit else ""), attempt_words(row))))
     started = moment(row.started) if row.started is not None else ""
     ranks, failure = str(row.ranks or ""), failure_words(row.failure)
-    cells = (row.run, row.job, state, fold(row.hosts), ranks, started, took_words(row), failure)
+    cells = (row.run, row.job, state, fold_sorted(row.hosts), ranks, started, took_words(row), failure)
     return tuple(map(safe, cells))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from distui.facts.host import Address, HostFacts, IbPort, Nic
@@ -151,15 +151,6 @@ def port_name(port: IbPort) -> str:
 
 
 _RANGE = r"(.*)\[([0-9]{1,4}(?:-[0-9]{1,4})?(?:,[0-9]{1,4}(?:-[0-9]{1,4})?)*)\](.*)"
-
-
-def natural(names: Iterable[str]) -> tuple[str, ...]:
-    """Sorted with numbers as numbers: mlx5_2 before mlx5_10."""
-
-    def key(name: str) -> list[int | str]:
-        return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"([0-9]{1,9})", name))]
-
-    return tuple(sorted(names, key=key))
 
 
 def select_hcas(pattern: str, ports: Sequence[IbPort]) -> tuple[IbPort, ...]:

@@ -11,6 +11,7 @@ from distui.plan.network import fabric
 from distui.plan.network.fabric import INFINIBAND, ROCE
 from distui.plan.network.inputs import Inputs
 from distui.spec.hosts.inventory import Host
+from distui.spec.hosts.names import natural
 from distui.spec.job.job import FabricKind, Job
 
 LEFT_OUT = "left out by hcas"
@@ -46,7 +47,7 @@ def ports_used(inputs: Inputs, host: Host, kind: FabricKind) -> tuple[str, ...]:
     else:
         ports = fabric.select_hcas(pattern, ports) if pattern else ports
         ports = ports if kind == "ib" else _facing_peers(inputs, facts, ports)
-    return fabric.natural(fabric.port_name(p) for p in ports)
+    return natural(fabric.port_name(p) for p in ports)
 
 
 def _pinned_ports(inputs: Inputs, host: Host, facts: HostFacts, pattern: str) -> tuple[IbPort, ...]:
@@ -86,7 +87,7 @@ def other_rdma(inputs: Inputs) -> Iterator[str]:
     for host in inputs.hosts:
         other = [p.hca for p in inputs.facts[host.name].ib if p.active and p.link_layer not in (INFINIBAND, ROCE, None)]
         if other:
-            named = ", ".join(fabric.natural(other))
+            named = ", ".join(natural(other))
             box = "" if host.engine == "process" or _has_devices(inputs.job) else _GIVE_DEVICES
             yield f"{host.name}: {named} (such as EFA) is only used by a plugin for NCCL in the image{box}"
 

@@ -24,6 +24,7 @@ _NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _GROUP = regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 _SPAN = regex(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _BRACKET = regex(r"\[([^\[\]]*)\]")
+_NUMBERS = regex(r"([0-9]{1,9})")
 _LAST_NUMBER = regex(r"(.*?)([0-9]{1,9})([^0-9]*)", re.DOTALL)
 
 
@@ -97,6 +98,20 @@ def fold(names: Iterable[str]) -> str:
         if not (runs and runs[-1].extend(name)):
             runs.append(_Run(name))
     return ",".join(r.text() for r in runs)
+
+
+def natural(names: Iterable[str]) -> tuple[str, ...]:
+    """Sorted with numbers as numbers: mlx5_2 before mlx5_10."""
+
+    def key(name: str) -> list[int | str]:
+        return [int(part) if i % 2 else part for i, part in enumerate(_NUMBERS.split(name))]
+
+    return tuple(sorted(names, key=key))
+
+
+def fold_sorted(names: Iterable[str]) -> str:
+    """The same of a set in which no order is told: `node[01-04]`, whichever of them has rank 0."""
+    return fold(natural(names))
 
 
 def fold_texts(texts: Iterable[str], hosts: Sequence[str]) -> list[str]:
