@@ -12,8 +12,9 @@ import pytest
 from distui.plan.serialize import to_json
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.control.controller import RunController
-from distui.runs.ending import conclude
+from distui.runs.ending import conclude, finish
 from distui.runs.ending.finish import ended
+from distui.runs.ending.review import Review
 from distui.runs.follow.followed import FollowEvent
 from distui.runs.hosts.folder import Claim, take
 from distui.runs.hosts.readers import Act, Visit, record, visit
@@ -239,3 +240,24 @@ async def test_a_mark_says_who_reads_and_whether_that_goes_on_after_the_end(tmp_
     assert (reading, verdict, "bob@laptop" in names, len(names)) == (4, "{}\n", True, 2)
     assert not any(character in "".join(names) for character in "\x1b\n\t")
     assert (await seen("aa"))[1] == names - {"bob@laptop"}
+
+
+async def test_a_mark_stays_fresh_while_it_is_judged_how_the_run_ended(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For two minutes, where `success.regex` is looked for in long logs: others counted us as killed after one."""
+    await started(cluster)
+    monkeypatch.setattr(conclude, "MARK_SECONDS", 0.05)
+    here = cluster.controller(cluster.plan(launch="beef"), adopted=True)
+    files, mark = cluster.hosts[0].files, f"{FOLDER.format('h1')}/reader-{here.attempt.run.reader}"
+    touched: list[bool] = []
+
+    async def judge(_: object) -> Review:
+        del files[mark]
+        await until(lambda: mark in files)
+        touched.append(mark in files)
+        return Review()
+
+    monkeypatch.setattr(finish, "review", judge)
+    ended = await cluster.drive(here, end_beside(cluster, here))
+    assert (ended.outcome, touched, cluster.left()) == ("succeeded", [True], [])

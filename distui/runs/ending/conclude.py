@@ -265,14 +265,30 @@ async def _visits(attempt: Attempt, act: Act, tasks: Mapping[str, Iterable[int]]
 @contextlib.asynccontextmanager
 async def reading(attempt: Attempt) -> AsyncIterator[None]:
     """While the block runs, others see on the hosts that the run is read here, and leave its containers."""
-    marking = asyncio.create_task(_mark(attempt))
+    try:
+        async with _marked(attempt):
+            yield
+    finally:
+        if attempt.run.requests.detach and not attempt.tracker.settled:
+            await _leave(attempt)
+
+
+@contextlib.asynccontextmanager
+async def judging(attempt: Attempt) -> AsyncIterator[None]:
+    """The same while it is judged how the run ended: that may take minutes, and our mark is there by now."""
+    async with _marked(attempt, after=MARK_SECONDS):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _marked(attempt: Attempt, *, after: float = 0.0) -> AsyncIterator[None]:
+    """Leave our mark, and touch it, while the block runs; for the first time `after` so many seconds."""
+    marking = asyncio.create_task(_mark(attempt, after))
     try:
         yield
     finally:
         marking.cancel()
         await asyncio.gather(marking, return_exceptions=True)
-        if attempt.run.requests.detach and not attempt.tracker.settled:
-            await _leave(attempt)
 
 
 async def _leave(attempt: Attempt) -> None:
@@ -282,8 +298,9 @@ async def _leave(attempt: Attempt) -> None:
             await _visits(attempt, "leave")
 
 
-async def _mark(attempt: Attempt) -> None:
+async def _mark(attempt: Attempt, after: float) -> None:
     run, plan = attempt.run, attempt.plan
+    await asyncio.sleep(after)
     begins = run.planner is not None and not run.adopted and plan.attempt < plan.attempts
     while True:
         await _visits(attempt, "begins" if begins else "mark")

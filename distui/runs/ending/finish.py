@@ -19,6 +19,7 @@ from distui.runs.ending.conclude import (
     conclude,
     concluded,
     concluded_rest,
+    judging,
     others_done,
     say_unread,
     visit_all,
@@ -41,7 +42,8 @@ async def finish(attempt: Attempt) -> RunEnded:
     end: RunEnded | None
     again = False
     if attempt.recorded is None:
-        judged = await _judged(attempt)
+        async with judging(attempt):
+            judged = await _judged(attempt)
         again = _tried_again(attempt, judged)
         keep = _keeps(attempt) and not again
         await say_unread(attempt)
