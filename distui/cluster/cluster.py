@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
@@ -21,7 +20,7 @@ from distui.cluster.names import run_name
 from distui.cluster.runs.cluster_runs import ClusterRuns
 from distui.cluster.runs.run import Run
 from distui.cluster.settings import ClusterSettings
-from distui.cluster.start.planning import PlannedRun, RunPlanner, Sources, code_reader, plan_error, plan_run
+from distui.cluster.start.planning import PlannedRun, RunPlanner, code_reader, plan_error, plan_run, read_sources
 from distui.cluster.start.request import RunRequest
 from distui.cluster.start.starting import controller_of, forget_if_never_started, record
 from distui.errors import UsageError
@@ -112,7 +111,7 @@ class Cluster(ClusterRuns):
         the job may not take from this machine, PlanError with every reason why there is no plan.
         """
         request = self._request(job, hosts, name)
-        sources = await asyncio.to_thread(Sources.read, self._code, request.job, request.token)
+        sources = await read_sources(self._code, request)
         planner = RunPlanner(request, sources, keep=keep)
         made = planner.plan(facts)
         if isinstance(made, NoPlan):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import os
@@ -11,9 +12,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from distui.cluster.start.planning import read_sources
 from distui.errors import CheckFailed, UsageError
 from distui.runs.code import git as git_module
 from distui.runs.code import git_call, git_lock
@@ -139,10 +143,10 @@ def test_the_token_is_in_git_s_environment_only(repo: Path, tmp_path: Path, monk
     calls: list[tuple[tuple[str, ...], dict[str, str], str]] = []
     real = git_module.call
 
-    def call(argv: tuple[str, ...], env: dict[str, str], seconds: float, folder: Path) -> object:
+    def call(argv: tuple[str, ...], env: dict[str, str], *more: Any) -> object:
         script = Path(env["GIT_ASKPASS"])
         calls.append((argv, env, script.read_text() if script.is_absolute() else ""))
-        return real(argv, env, seconds, folder)
+        return real(argv, env, *more)
 
     monkeypatch.setattr(git_module, "call", call)
     repository(repo, tmp_path / "cache", token="s3cret").checkout("main", None)
@@ -355,9 +359,9 @@ def test_a_url_that_is_being_typed_is_asked_for_once_it_stands_still(
     asked: list[str] = []
     real = CodeReader._repository
 
-    def counted(self: CodeReader, code: Code, to: str, token: str | None) -> object:
+    def counted(self: CodeReader, code: Code, *more: Any) -> object:
         asked.append(code.git or "")
-        return real(self, code, to, token)
+        return real(self, code, *more)
 
     monkeypatch.setattr(CodeReader, "_repository", counted)
     reader = CodeReader(tmp_path / "cache", ENV)
@@ -410,7 +414,7 @@ def test_two_starts_at_once_fetch_one_after_the_other(
     found.checkout("v1.0", None)
     lock = found._folder / "shallow.lock"
     with ThreadPoolExecutor() as pool:
-        with fetching_alone(found._folder, "another"):
+        with fetching_alone(found._folder, "another", threading.Event()):
             lock.touch()
             second = pool.submit(repository(repo, tmp_path / "cache").checkout, "main", None)
             time.sleep(0.5)
@@ -418,12 +422,48 @@ def test_two_starts_at_once_fetch_one_after_the_other(
             lock.unlink()
         assert second.result(60).commit == git(repo, "rev-parse", "main")
 
+    (repo / "new").write_text("")
+    commit(repo)
     monkeypatch.setattr(git_lock, "PATIENCE", 0.3)
-    with fetching_alone(found._folder, "another"):
+    with fetching_alone(found._folder, "another", threading.Event()):
         lock.touch()
         with pytest.raises(CheckFailed, match="another distui has been fetching file://"):
             found.checkout("main", None)
         assert lock.exists()
+
+
+def test_what_is_there_waits_for_nobody(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many starts of a sweep at once the last ones waited for two minutes while the others asked, and failed."""
+    monkeypatch.setattr(git_lock, "PATIENCE", 0.3)
+    found = repository(repo, tmp_path / "cache")
+    made = found.checkout("main", None)
+    with fetching_alone(found._folder, "another", threading.Event()):
+        assert found.checkout("main", None) == made
+        assert found.checkout(made.commit, None) == made
+
+
+@pytest.mark.parametrize("slow", ["another fetch", "git"])
+async def test_a_start_that_is_given_up_waits_for_no_fetch(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: str
+) -> None:
+    """Ctrl-C ends it, and nothing of that is kept as the repository's answer."""
+    place, reader = tmp_path / "cache", CodeReader(tmp_path / "cache", ENV)
+    job = Job("j", code=Code(git=f"file://{repo}"))
+    held = repository(repo, place)._folder if slow == "another fetch" else tmp_path / "none"
+    held.parent.mkdir(parents=True, exist_ok=True)
+    with monkeypatch.context() as patched, fetching_alone(held, "another", threading.Event()):
+        if slow == "git":
+            patched.setattr(Repository, "_argv", lambda self, *words: ("sleep", "60"))
+        began = time.monotonic()
+        reading = asyncio.create_task(read_sources(reader, SimpleNamespace(job=job, token=None)))  # type: ignore[arg-type]
+        await asyncio.sleep(1)
+        assert not reading.done()
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        await asyncio.get_running_loop().shutdown_default_executor()
+        assert time.monotonic() - began < 20
+    assert reader.read(job) is not None
 
 
 def test_git_may_remove_its_locks_before_it_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

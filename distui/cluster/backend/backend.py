@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -88,6 +89,8 @@ class ClusterBackend(HostBackend, RunBackend):
         self._previewed: PlannedRun | None = None
         """What was planned last: the text may change before that plan is launched."""
         self._code = code_reader(settings)
+        self._left = threading.Event()
+        """Nobody waits for what is read in threads any more."""
         self._reruns: dict[str, FollowedRun] = {}
         self._said = LastSaid()
 
@@ -97,6 +100,7 @@ class ClusterBackend(HostBackend, RunBackend):
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        self._left.set()
         smokes = tuple(self._smokes)
         for task in smokes:
             task.cancel()
@@ -199,7 +203,8 @@ class ClusterBackend(HostBackend, RunBackend):
 
     def _read_sources(self, job: Job) -> Sources:
         permit(self.settings, job)
-        return Sources.read(self._code, job, code_token(job, self.settings.variables)[1], typing=True)
+        token = code_token(job, self.settings.variables)[1]
+        return Sources.read(self._code, job, token, typing=True, given_up=self._left)
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
         """See the protocol."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from distui.cluster.jobs.permit import refusals
 from distui.cluster.jobs.secrets import NOTHING
 from distui.cluster.settings import ClusterSettings
+from distui.cluster.start.planning import in_thread
 from distui.cluster.start.starting import unrecordable
 from distui.cluster.start.taken import Taken, take
 from distui.doctor.checks import IDLE, check_hosts
@@ -55,7 +57,7 @@ async def check(
     `named`: its hosts were chosen in the place of its own. `from_file` are the variables of --env-file.
     """
     planned = job if wanted.wants(PLAN.id) else None
-    taken = await asyncio.to_thread(take, settings, planned, from_file) if planned is not None else None
+    taken = await in_thread(partial(take, settings, planned, from_file)) if planned is not None else None
     if taken is not None and not settings.readonly:
         count = len(hosts_wanted(taken.job, inventory, hosts, named=named))
         here = await asyncio.to_thread(unrecordable, settings.store, count)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import TypeVar
 
 from distui.cluster.settings import ClusterSettings
 from distui.cluster.start.request import RunRequest
@@ -24,6 +26,8 @@ from distui.session import Connector
 from distui.spec.hosts.inventory import Host
 from distui.spec.job.job import Job
 
+T = TypeVar("T")
+
 Connect = Callable[[], Awaitable[Connector]]
 """Gives the connections to a run's hosts when they are needed."""
 
@@ -41,13 +45,37 @@ class Sources:
     build: BuildSource | None = None
 
     @classmethod
-    def read(cls, reader: CodeReader, job: Job, token: str | None, *, typing: bool = False) -> Sources:
-        """Read the folder or repository of `code:` and the folder of `build:`. Blocks.
+    def read(
+        cls,
+        reader: CodeReader,
+        job: Job,
+        token: str | None,
+        *,
+        typing: bool = False,
+        given_up: threading.Event | None = None,
+    ) -> Sources:
+        """Read the folder or repository of `code:` and the folder of `build:`. Blocks, but not for git once `given_up`
+        is set.
 
         `typing` is for a job that is being edited: what takes long is not read again. Raises UsageError and CheckFailed
         for what can't be sent.
         """
-        return cls(reader.read(job, token, typing=typing), read_build(job))
+        return cls(reader.read(job, token, typing=typing, given_up=given_up), read_build(job))
+
+
+async def in_thread(read: Callable[[threading.Event], T]) -> T:
+    """What a thread reads that knows when nobody waits for it any more: distui ends with its last thread only."""
+    given_up = threading.Event()
+    try:
+        return await asyncio.to_thread(read, given_up)
+    except asyncio.CancelledError:
+        given_up.set()
+        raise
+
+
+async def read_sources(reader: CodeReader, request: RunRequest) -> Sources:
+    """What goes along with a run. Raises as `Sources.read`."""
+    return await in_thread(lambda given_up: Sources.read(reader, request.job, request.token, given_up=given_up))
 
 
 @frozen
@@ -112,7 +140,7 @@ async def plan_run(
     Raises HostsUnreachable or HostsFailed when a host does not answer, PlanError when there is no plan, and UsageError
     or CheckFailed for code that can't be sent. `on_asking` is called before the hosts are.
     """
-    sources = await asyncio.to_thread(Sources.read, reader, request.job, request.token)
+    sources = await read_sources(reader, request)
     planner, hosts = RunPlanner(request, sources, keep=keep), request.hosts
     on_asking(hosts)
     results = await probe_all(connector, hosts, parallel=parallel)

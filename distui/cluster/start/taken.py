@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -24,8 +25,10 @@ class Taken:
     """Why the rest could not be taken: what is not allowed, is missing, or can't be sent."""
 
 
-def take(settings: ClusterSettings, job: Job, from_file: Mapping[str, str] = NOTHING) -> Taken:
-    """Read all of it that may be read; nobody is asked for a permission. Blocks.
+def take(
+    settings: ClusterSettings, job: Job, from_file: Mapping[str, str] = NOTHING, given_up: threading.Event | None = None
+) -> Taken:
+    """Read all of it that may be read; nobody is asked for a permission. Blocks, as `Sources.read`.
 
     `from_file` are the variables of --env-file.
     """
@@ -48,7 +51,7 @@ def take(settings: ClusterSettings, job: Job, from_file: Mapping[str, str] = NOT
     )
     for part, allowed in wanted:
         try:
-            read = Sources.read(reader, part, token) if allowed else Sources()
+            read = Sources.read(reader, part, token, given_up=given_up) if allowed else Sources()
             found = Sources(found.code or read.code, found.build or read.build)
         except (UsageError, CheckFailed) as exc:
             wrong.append(exc)

@@ -13,8 +13,10 @@ import json
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from distui.amounts import size_words
@@ -68,10 +70,20 @@ class Checkout:
 
 
 class Repository:
-    """A remote repository, kept as a bare one below `cache`. Blocking; raises UsageError or CheckFailed."""
+    """A remote repository, kept as a bare one below `cache`. Blocking; raises UsageError or CheckFailed, and GivenUp
+    soon after that is set.
+    """
 
-    def __init__(self, url: str, cache: Path, environ: Mapping[str, str], token: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        cache: Path,
+        environ: Mapping[str, str],
+        token: str | None = None,
+        given_up: threading.Event | None = None,
+    ) -> None:
         self._url = url
+        self._given_up = given_up or threading.Event()
         self._from: tuple[str, ...] = ("--", url)
         self._most = _PACK
         self._token = token
@@ -93,7 +105,7 @@ class Repository:
             self._take_from(local(Path(place)).git_dir)
         if not self._place.is_dir():
             _made(self._place)
-        with fetching_alone(self._folder, self._url), self._secret():
+        with self._secret():
             commit = self._fetched(ref)
         return self._export(commit, (subdir or "").strip("/"), ignore, limits)
 
@@ -128,36 +140,42 @@ class Repository:
         return {name: commit for commit, name in pairs}
 
     def _fetch_tip(self, full: str, commit: str) -> str:
-        if not self._has(commit):
-            self._fetch("--depth=1", *self._from, f"+{full}:refs/distui/tip")
         if self._has(commit):
             return commit
-        moved = self._local("rev-parse", "--verify", "--end-of-options", "refs/distui/tip^{commit}")
-        return moved.decode().strip()  # somebody pushed meanwhile: what was fetched is the newer one
+        with self._alone():
+            if not self._has(commit):
+                self._fetch("--depth=1", *self._from, f"+{full}:refs/distui/tip")
+            if self._has(commit):
+                return commit
+            moved = self._local("rev-parse", "--verify", "--end-of-options", "refs/distui/tip^{commit}")
+            return moved.decode().strip()  # somebody pushed meanwhile: what was fetched is the newer one
 
     def _fetch_commit(self, commit: str) -> str:
-        if not self._has(commit):
-            with contextlib.suppress(CheckFailed):  # a server may only give what a ref points to
-                self._fetch("--depth=1", *self._from, commit)
-        if not self._has(commit):
-            self._fetch_all()
+        self._begin()
+        if self._has(commit):
+            return commit
+        with self._alone():
+            if not self._has(commit):
+                with contextlib.suppress(CheckFailed):  # a server may only give what a ref points to
+                    self._fetch("--depth=1", *self._from, commit)
+            if not self._has(commit):
+                self._fetch_all()
         if not self._has(commit):
             raise UsageError(f"code: {self._url} has no commit {commit}, or gives it to nobody")
         return commit
 
     def _fetch_part(self, part: str) -> str:
-        self._fetch_all()
+        with self._alone():
+            self._fetch_all()
         with contextlib.suppress(CheckFailed):
             return self._local("rev-parse", "--verify", "--end-of-options", f"{part}^{{commit}}").decode().strip()
         return ""
 
     def _fetch_all(self) -> None:
-        self._begin()
         full = ("--unshallow",) if (self._folder / "shallow").exists() else ()
         self._fetch(*full, *self._from, "+refs/heads/*:refs/distui/heads/*", "+refs/tags/*:refs/distui/tags/*")
 
     def _has(self, commit: str) -> bool:
-        self._begin()
         with contextlib.suppress(CheckFailed):
             self._local("cat-file", "-e", f"{commit}^{{commit}}")
             return True
@@ -185,7 +203,7 @@ class Repository:
 
     def _listed(self, commit: str, subdir: str, what: str) -> Iterator[Listed]:
         argv = self._argv(f"--git-dir={self._folder}", "ls-tree", "-r", "-l", "-z", f"{commit}:{subdir}")
-        with Call(argv, self._environ, _LIST_SECONDS, self._place) as git:
+        with Call(argv, self._environ, _LIST_SECONDS, self._place, given_up=self._given_up) as git:
             yield from listed(git.pieces(), what)
             code, said = git.ended()
             if code and subdir:
@@ -253,14 +271,19 @@ class Repository:
 
     # calling git
 
+    def _alone(self) -> AbstractContextManager[None]:
+        """For what changes the repository; what only asks waits for nobody."""
+        return fetching_alone(self._folder, self._url, self._given_up)
+
     def _begin(self) -> None:
-        if (self._folder / "HEAD").exists():
+        head = self._folder / "HEAD"
+        if head.exists():
             return
-        _made(self._place)
-        self._git("init", "--quiet", "--bare", "--template=", "--", str(self._folder))
+        with self._alone():
+            if not head.exists():
+                self._git("init", "--quiet", "--bare", "--template=", "--", str(self._folder))
 
     def _fetch(self, *words: str) -> None:
-        self._begin()
         room = shutil.disk_usage(self._place).free
         most = min(self._most, room - min(_ROOM, room // 2))
         words = ("-c", "fetch.unpackLimit=1", "fetch", "--quiet", "--no-tags", "--no-recurse-submodules",
@@ -287,7 +310,7 @@ class Repository:
 
     def _asked(self, argv: tuple[str, ...], most: int = 0) -> bytes:
         env = {**self._environ, "GIT_CEILING_DIRECTORIES": str(self._place)}
-        code, output, said = call(argv, env, _SECONDS, self._place)
+        code, output, said = call(argv, env, _SECONDS, self._place, self._given_up)
         if code and _LIMIT_HIT in said:
             raise CheckFailed(
                 f"code: {self._url} is larger than {size_words(most)}, too much to fetch into {self._place}",

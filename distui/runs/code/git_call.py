@@ -6,12 +6,14 @@ import contextlib
 import os
 import selectors
 import subprocess
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
 from distui.errors import CheckFailed
+from distui.runs.code.git_lock import GivenUp
 
 MOST = 64 << 20
 """Bytes of an answer that is kept whole: the refs of a repository, a diff."""
@@ -22,6 +24,8 @@ _COMPLAINT = 64 << 10
 _PIECE = 64 << 10
 _TIDY_SECONDS = 2.0
 """For git to remove what it has locked, once it is told to end: a lock that stays is in the way for ever."""
+_LOOK = 0.5
+"""Seconds between two looks whether somebody still waits for git."""
 _AT_ONCE = 4096
 """Bytes that a pipe which is ready takes without waiting."""
 _POINTERS = frozenset(
@@ -65,8 +69,10 @@ class Call:
         seconds: float,
         folder: Path,
         given: Iterable[bytes] = (),
+        given_up: threading.Event | None = None,
     ) -> None:
-        """`given` goes to git's stdin."""
+        """`given` goes to git's stdin. Once `given_up` is set nobody waits for it any more."""
+        self._given_up = given_up or threading.Event()
         self._argv, self._env, self._folder, self._given = argv, env, folder, iter(given)
         self._seconds, self._ends = seconds, time.monotonic() + seconds
         self._complaint, self._rest = b"", memoryview(b"")
@@ -91,7 +97,7 @@ class Call:
             self._git.__exit__(None, None, None)
 
     def pieces(self) -> Iterator[bytes]:
-        """What git says until it ends. Raises CheckFailed when it takes too long."""
+        """What git says until it ends. Raises CheckFailed when it takes too long, GivenUp."""
         git = self._git
         assert git.stdin is not None and git.stdout is not None and git.stderr is not None
         with selectors.DefaultSelector() as ready:
@@ -102,7 +108,9 @@ class Call:
                 left = self._ends - time.monotonic()
                 if left <= 0:
                     raise CheckFailed(f"code: git did not finish within {self._seconds:g} s")
-                for key, _ in ready.select(left):
+                if self._given_up.is_set():
+                    raise GivenUp
+                for key, _ in ready.select(min(left, _LOOK)):
                     if key.fileobj is git.stdin:
                         self._give(ready, git.stdin)
                     elif not (piece := os.read(key.fd, _PIECE)):
@@ -135,9 +143,17 @@ class Call:
         return code, self._complaint.decode("utf-8", "replace").strip()
 
 
-def call(argv: tuple[str, ...], env: Mapping[str, str], seconds: float, folder: Path) -> tuple[int, bytes, str]:
-    """git's exit code, what it says and what it complains of. Raises CheckFailed as `Call`, and beyond MOST bytes."""
-    with Call(argv, env, seconds, folder) as git:
+def call(
+    argv: tuple[str, ...],
+    env: Mapping[str, str],
+    seconds: float,
+    folder: Path,
+    given_up: threading.Event | None = None,
+) -> tuple[int, bytes, str]:
+    """git's exit code, what it says and what it complains of. Raises CheckFailed and GivenUp as `Call`, and CheckFailed
+    beyond MOST bytes.
+    """
+    with Call(argv, env, seconds, folder, given_up=given_up) as git:
         said = upto(git.pieces(), MOST)
         if len(said) > MOST:
             raise CheckFailed(f"code: git said more than {MOST >> 20} MiB, which is no usual answer")

@@ -50,19 +50,22 @@ class CodeReader:
         self._asking = threading.Lock()
         self._newest: _Key | None = None
 
-    def read(self, job: Job, token: str | None = None, *, typing: bool = False) -> CodeSource | None:
+    def read(
+        self, job: Job, token: str | None = None, *, typing: bool = False, given_up: threading.Event | None = None
+    ) -> CodeSource | None:
         """The job's code; None when it has none. Raises UsageError or CheckFailed, with nothing contacted but git.
 
         `typing`: the job is being written, so a repository is only asked once its URL has stood still for a moment.
+        Once `given_up` is set nobody waits for it: git is ended, and GivenUp raised.
         """
         if job.code is None:
             return None
         to = destination(job.code, job.workdir)
         if job.code.git is None:
             return self._folder(job.code, code_path(job), to)
-        return self._asked((job.code, to, token), typing=typing)
+        return self._asked((job.code, to, token), given_up or threading.Event(), typing=typing)
 
-    def _asked(self, key: _Key, *, typing: bool) -> CodeSource:
+    def _asked(self, key: _Key, given_up: threading.Event, *, typing: bool) -> CodeSource:
         """What is known of a repository, or what it answers now: one question at a time."""
         self._newest = key
         if typing and not self._fresh(key):
@@ -71,7 +74,7 @@ class CodeReader:
             if typing and self._newest != key:
                 raise CheckFailed("another repository is asked for by now")
             if not self._fresh(key):
-                self._known[key] = (time.monotonic(), self._answer(key))
+                self._known[key] = (time.monotonic(), self._answer(key, given_up))
             found = self._known[key][1]
         if isinstance(found, DistuiError):
             raise found
@@ -81,9 +84,9 @@ class CodeReader:
         known = self._known.get(key)
         return known is not None and time.monotonic() - known[0] < GIT_SECONDS
 
-    def _answer(self, key: _Key) -> CodeSource | DistuiError:
+    def _answer(self, key: _Key, given_up: threading.Event) -> CodeSource | DistuiError:
         try:
-            return self._repository(*key)
+            return self._repository(*key, given_up)
         except DistuiError as error:
             return error
 
@@ -110,10 +113,10 @@ class CodeReader:
         )
         return CodeSource(plan, found.tree, root)
 
-    def _repository(self, code: Code, to: str, token: str | None) -> CodeSource:
+    def _repository(self, code: Code, to: str, token: str | None, given_up: threading.Event) -> CodeSource:
         assert code.git is not None
         limits = Limits(code.max_size, code.max_file)
-        there = Repository(code.git, self._cache, self._environ, token)
+        there = Repository(code.git, self._cache, self._environ, token, given_up)
         made = there.checkout(code.ref, code.subdir, code.ignore, limits)
         found = scan(made.folder, Ignored(code.ignore, git_files=False), limits)
         plan = CodePlan(
