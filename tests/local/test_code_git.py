@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -20,7 +21,7 @@ import pytest
 from distui.cluster.start.planning import read_sources
 from distui.errors import CheckFailed, UsageError
 from distui.runs.code import git as git_module
-from distui.runs.code import git_call, git_lock
+from distui.runs.code import git_call, git_kept, git_lock
 from distui.runs.code import source as source_module
 from distui.runs.code.changes import State, state_of
 from distui.runs.code.git import Repository
@@ -87,6 +88,61 @@ def test_a_branch_that_moves_is_looked_up_again(repo: Path, tmp_path: Path) -> N
     found = repository(repo, tmp_path / "cache").checkout("main", None)
     assert found.commit == newest
     assert (found.folder / "train.py").read_text() == "three\n"
+
+
+def kept(cache: Path) -> list[str]:
+    return sorted(path.name for path in (cache / "git").glob("*.trees/*"))
+
+
+def aged(path: Path, days: float) -> None:
+    then = time.time() - days * 86400
+    os.utime(path, (then, then))
+
+
+def test_a_commit_s_files_are_not_kept_for_ever(repo: Path, tmp_path: Path) -> None:
+    """Those that were used last are, and are there without being written again; each start kept its own for ever."""
+    cache, commits = tmp_path / "cache", []
+    for number in range(git_kept.MOST_TREES + 4):
+        (repo / "train.py").write_text(f"{number}\n")
+        commits.append(commit(repo))
+        aged(repository(repo, cache).checkout("main", None).folder, 20 - number)
+    assert len(kept(cache)) == git_kept.MOST_TREES
+    again = repository(repo, cache).checkout(commits[0], None)
+    assert (again.folder / "train.py").read_text() == "0\n"
+    assert not list(cache.glob("git/*.trees/.*"))
+
+
+def test_a_commit_s_files_are_there_for_as_long_as_a_start_reads_them(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of this process or another; also where they were not used for long."""
+    monkeypatch.setattr(git_kept, "MOST_TREES", 0)
+    cache = tmp_path / "cache"
+    first = repository(repo, cache).checkout("v1.0", None)
+    aged(first.folder, 99)
+    for _ in range(2):
+        second = repository(repo, cache).checkout("main", None)
+    assert kept(cache) == sorted([first.folder.name, second.folder.name])
+    folder = first.folder
+    del first
+    repository(repo, cache).checkout("main", None)
+    assert (kept(cache), folder.exists()) == ([second.folder.name], False)
+
+
+def test_a_repository_that_was_not_used_for_long_goes(repo: Path, tmp_path: Path) -> None:
+    """With its files, but not while somebody fetches into it."""
+    cache, other = tmp_path / "cache", tmp_path / "other"
+    shutil.copytree(repo, other, symlinks=True)
+    aged(repository(repo, cache).checkout("main", None).folder, 99)
+    (bare,) = (path for path in (cache / "git").iterdir() if "." not in path.name)
+    aged(bare, 99)
+    with git_lock.fetching_alone(bare, "x", threading.Event()):
+        repository(other, cache).checkout("main", None)
+        repository(other, cache).checkout("main", None)
+        assert bare.exists()
+    repository(other, cache).checkout("main", None)
+    assert not bare.exists()
+    assert (repository(repo, cache).checkout("main", None).folder / "train.py").read_text() == "two\n"
 
 
 def test_git_writes_nothing_beside_what_is_read_of_it(

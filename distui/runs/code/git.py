@@ -10,6 +10,7 @@ import contextlib
 import difflib
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +18,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import field
 from pathlib import Path
 
 from distui.amounts import size_words
@@ -26,6 +28,7 @@ from distui.frozen import frozen
 from distui.plan.content.tree import readable
 from distui.regex import regex
 from distui.runs.code.git_call import Call, call, remote_environment
+from distui.runs.code.git_kept import HeldTree, hold, tidy
 from distui.runs.code.git_lock import fetching_alone
 from distui.runs.code.git_tree import LINK, SUBMODULE, Listed, checked, listed, wanted, write
 from distui.runs.code.ignore import MAX_BYTES, Ignored, pattern_errors
@@ -67,6 +70,8 @@ class Checkout:
     folder: Path
     commit: str
     left_out: tuple[str, ...] = ()
+    held: HeldTree | None = field(default=None, compare=False)
+    """Keeps the folder from being removed."""
 
 
 class Repository:
@@ -105,9 +110,14 @@ class Repository:
             self._take_from(local(Path(place)).git_dir)
         if not self._place.is_dir():
             _made(self._place)
+        with contextlib.suppress(OSError):
+            os.utime(self._folder)  # it is used: nobody tidies it away
         with self._secret():
             commit = self._fetched(ref)
-        return self._export(commit, (subdir or "").strip("/"), ignore, limits)
+        made = self._export(commit, (subdir or "").strip("/"), ignore, limits)
+        with contextlib.suppress(OSError):
+            tidy(self._place)
+        return made
 
     # finding the commit
 
@@ -194,12 +204,11 @@ class Repository:
             name += json.dumps(list(ignore))
             refuse_too_much(readable(self._url), _sizes(files), limits)
         target = self._trees / hashlib.sha256(name.encode()).hexdigest()[:24]
-        if not target.is_dir():
-            self._written(target, files, what)
+        held = self._held(target, files, what)
         left_out = [f"left out: submodule {readable(file.path)}" for file in found if file.mode == SUBMODULE]
         if pointer := self._pointer(target):
             left_out.append(f"not fetched: what Git LFS keeps elsewhere; such files are pointers ({readable(pointer)})")
-        return Checkout(target, commit, tuple(left_out))
+        return Checkout(target, commit, tuple(left_out), held)
 
     def _listed(self, commit: str, subdir: str, what: str) -> Iterator[Listed]:
         argv = self._argv(f"--git-dir={self._folder}", "ls-tree", "-r", "-l", "-z", f"{commit}:{subdir}")
@@ -226,6 +235,16 @@ class Repository:
 
         with pattern_errors("code"):
             return list(wanted(files, Ignored(ignore, git_files=False), lines_of))
+
+    def _held(self, target: Path, files: Sequence[Listed], what: str) -> HeldTree | None:
+        """Have these files in a folder, written unless they are there, that another start does not remove."""
+        for _ in range(3):
+            if not target.is_dir():
+                self._written(target, files, what)
+            with contextlib.suppress(OSError):
+                if (held := hold(target)) is not None:
+                    return held
+        return None
 
     def _written(self, target: Path, files: Sequence[Listed], what: str) -> None:
         _made(self._trees)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
 
 from distui.errors import CheckFailed, DistuiError, UsageError
@@ -14,6 +15,7 @@ from distui.plan.content.tree import Tree, readable
 from distui.plan.model import CodePlan
 from distui.runs.code.changes import state_of
 from distui.runs.code.git import Repository
+from distui.runs.code.git_kept import HeldTree
 from distui.runs.code.hashes import Hashes, hashes_of
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.limits import Limits
@@ -37,6 +39,8 @@ class CodeSource:
     plan: CodePlan
     tree: Tree
     root: Path
+    held: HeldTree | None = field(default=None, compare=False)
+    """Keeps the files of a commit from being removed while somebody may send them."""
 
 
 class CodeReader:
@@ -130,7 +134,7 @@ class CodeReader:
             ref=code.ref or "HEAD",
             left_out=(*made.left_out, *found.left_out),
         )
-        return CodeSource(plan, found.tree, made.folder)
+        return CodeSource(plan, found.tree, made.folder, made.held)
 
 
 def code_path(job: Job) -> Path:
