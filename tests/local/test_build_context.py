@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import tarfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from distui.errors import CheckFailed, UsageError
 from distui.plan.content.build import build_argv, built_name
 from distui.plan.model import BuildPlan
+from distui.runs.code.git_lock import GivenUp
 from distui.runs.images.context import image_of, read_build
 from distui.runs.images.dockerignore import DockerIgnore
 from distui.spec.job.job import Build, Job
@@ -212,3 +215,38 @@ def test_the_command() -> None:
         "sudo", "docker", "build", "--force-rm", "--pull", "--tag", "my:1", "--label", f"distui.build={'f' * 32}",
         "--file", "a b/Dockerfile", "--build-arg", "A=x; rm -rf /", "--build-arg", "B=$(id)", "--target", "last", "-",
     )  # fmt: skip
+
+
+def test_a_folder_with_a_data_set_in_it_is_refused_before_it_is_read(folder: Path) -> None:
+    """It was read to its end, twice. What .dockerignore leaves out does not count."""
+    (folder / "data set").mkdir()
+    with (folder / "data set" / "train.bin").open("wb") as file:
+        file.truncate(200 << 30)
+    (folder / "w.bin").write_bytes(bytes(2 << 20))
+    with pytest.raises(UsageError) as caught:
+        read_build(job(folder))
+    assert re.search(
+        r"is 21\d GB in \d+ files, more than 10g \(max_size\): data set/ 21\d GB, src/ 2.3 MB, w.bin 2.1 MB",
+        caught.value.message,
+    )
+    assert caught.value.hint == (
+        r"leave it out: write data set into .dockerignore; for data there are `volumes`, or raise max_size"
+    )
+    (folder / ".dockerignore").write_text("data set\n")
+    source = read_build(job(folder))
+    assert source is not None and source.plan.bytes < 5 << 20
+    with pytest.raises(UsageError, match=r"more than 1m \(max_size\)"):
+        read_build(job(folder, max_size=1 << 20))
+
+
+def test_nobody_waits_any_more(folder: Path) -> None:
+    """Ctrl-C ends reading and packing: distui ends with its last thread only."""
+    given_up = threading.Event()
+    source = read_build(job(folder))
+    assert source is not None
+    given_up.set()
+    with pytest.raises(GivenUp):
+        source.archive(given_up)
+    (folder / "new").write_text("new")
+    with pytest.raises(GivenUp):
+        read_build(job(folder), given_up)

@@ -54,13 +54,13 @@ class Sources:
         typing: bool = False,
         given_up: threading.Event | None = None,
     ) -> Sources:
-        """Read the folder or repository of `code:` and the folder of `build:`. Blocks, but not for git once `given_up`
-        is set.
+        """Read the folder or repository of `code:` and the folder of `build:`. Blocks, but not for long once
+        `given_up` is set.
 
         `typing` is for a job that is being edited: what takes long is not read again. Raises UsageError and CheckFailed
         for what can't be sent.
         """
-        return cls(reader.read(job, token, typing=typing, given_up=given_up), read_build(job))
+        return cls(reader.read(job, token, typing=typing, given_up=given_up), read_build(job, given_up))
 
 
 async def in_thread(read: Callable[[threading.Event], T]) -> T:

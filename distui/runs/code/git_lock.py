@@ -19,7 +19,7 @@ _PAUSE = 0.2
 
 
 class GivenUp(Exception):
-    """Nobody waits for what git is to say any more."""
+    """Nobody waits any more for what git is to say, or is read."""
 
 
 @contextlib.contextmanager

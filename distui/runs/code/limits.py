@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from distui.amounts import counted, size_words
 from distui.errors import UsageError
@@ -43,18 +43,27 @@ def refuse_too_much(shown: str, files: Sequence[Sized], limits: Limits = LIMITS,
             f"code: larger than {_limit(limits.file)} (max_file): {_named(large)}",
             hint=f"{leave_out(large[0][0])}, or raise max_file; for data there are `volumes`",
         )
+    refuse_too_large("code", shown, files, limits.total, leave_out)
+
+
+def refuse_too_large(what: str, shown: str, files: Sequence[Sized], most: int, leave_out: Callable[[str], str]) -> None:
+    """Raise UsageError, which begins with `what`, where files have more bytes in all: with the folders, and files, that
+    have most of them, and how to `leave_out` the first.
+    """
     total = sum(size for _, size in files)
-    if total > limits.total:
-        folders: Counter[str] = Counter()
-        for path, size in files:
-            folders[path.partition("/")[0] + "/" * ("/" in path)] += size
-        most = folders.most_common(1)[0][0]
-        heavy = ", ".join(f"{readable(name)} {size_words(count)}" for name, count in folders.most_common(BIGGEST))
-        raise UsageError(
-            f"code: {shown} is {size_words(total)} in {counted(len(files), 'file')}, "
-            f"more than {_limit(limits.total)} (max_size): {heavy}; the largest files: {_named(ranked)}",
-            hint=f"{leave_out(most)}, or raise max_size",
-        )
+    if total <= most:
+        return
+    folders: Counter[str] = Counter()
+    for path, size in files:
+        folders[path.partition("/")[0] + "/" * ("/" in path)] += size
+    first = folders.most_common(1)[0][0]
+    heavy = ", ".join(f"{readable(name)} {size_words(count)}" for name, count in folders.most_common(BIGGEST))
+    ranked = sorted(files, key=lambda file: -file[1])
+    raise UsageError(
+        f"{what}: {shown} is {size_words(total)} in {counted(len(files), 'file')}, "
+        f"more than {_limit(most)} (max_size): {heavy}; the largest files: {_named(ranked)}",
+        hint=f"{leave_out(first)}, or raise max_size",
+    )
 
 
 def refuse_too_deep(path: str, what: str = "code") -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from distui.errors import UsageError
 from distui.files import reason
 from distui.frozen import frozen
 from distui.plan.content.tree import Entry, Tree, readable
+from distui.runs.code.git_lock import GivenUp
 from distui.runs.code.git_tree import is_git
 from distui.runs.code.hashes import Hashes, key_of
 from distui.runs.code.ignore import Ignored, advice, ignore_lines, pattern_errors
@@ -133,21 +135,31 @@ def _refuse_special(root: Path, found: _Found) -> None:
 
 
 def hashed(
-    root: str | Path, path: str, status: os.stat_result, *, what: str = "code", hashes: Hashes = _memory
+    root: str | Path,
+    path: str,
+    status: os.stat_result,
+    *,
+    what: str = "code",
+    hashes: Hashes = _memory,
+    given_up: threading.Event | None = None,
 ) -> Entry:
-    """A file as an entry. Raises UsageError, which begins with `what`, when it can't be read or changes meanwhile."""
+    """A file as an entry. Raises UsageError, which begins with `what`, when it can't be read or changes meanwhile, and
+    GivenUp once that is set.
+    """
     key = key_of(status)
     known = hashes.get(key)
     if known is None:
-        known = _hash(f"{root}/{path}", status, what)
+        known = _hash(f"{root}/{path}", status, what, given_up)
         hashes.add(key, known)
     return Entry(path, "file", status.st_size, bool(status.st_mode & 0o111), known)
 
 
-def _hash(path: str, status: os.stat_result, what: str) -> str:
+def _hash(path: str, status: os.stat_result, what: str, given_up: threading.Event | None) -> str:
     digest, read = hashlib.sha256(), 0
     try:
         for piece in pieces(path):
+            if given_up is not None and given_up.is_set():
+                raise GivenUp
             digest.update(piece)
             read += len(piece)
             if read > status.st_size:  # it grows, maybe for ever

@@ -8,6 +8,7 @@ import os
 import stat
 import tarfile
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -19,8 +20,9 @@ from distui.homes import expanded
 from distui.plan.content.build import built_name, content_hash
 from distui.plan.content.tree import Entry, Tree, readable
 from distui.plan.model import BuildPlan
+from distui.runs.code.git_lock import GivenUp
 from distui.runs.code.ignore import advice, ignore_lines, pattern_errors
-from distui.runs.code.limits import refuse_too_deep
+from distui.runs.code.limits import refuse_too_deep, refuse_too_large
 from distui.runs.code.scan import hashed, pieces
 from distui.runs.images.dockerignore import DockerIgnore
 from distui.spec.job.job import Build, Job
@@ -36,16 +38,18 @@ class BuildSource:
     tree: Tree
     root: Path
 
-    def archive(self) -> IO[bytes]:
+    def archive(self, given_up: threading.Event | None = None) -> IO[bytes]:
         """The context as a tar archive in a file without a name, so that it is gone when it is closed. Blocking.
 
-        Raises CheckFailed when a file is not what was planned, or there is no room for it.
+        Raises CheckFailed when a file is not what was planned, or there is no room for it, and GivenUp once that is
+        set.
         """
+        given_up = given_up or threading.Event()
         file = tempfile.TemporaryFile()  # noqa: SIM115  # the caller's
         try:
             with tarfile.open(fileobj=file, mode="w|", format=tarfile.PAX_FORMAT) as tar:
                 for entry in self.tree.entries:
-                    _add(tar, self.root, entry)
+                    _add(tar, self.root, entry, given_up)
             file.flush()
         except OSError as exc:
             file.close()
@@ -56,10 +60,11 @@ class BuildSource:
         return file
 
 
-def read_build(job: Job) -> BuildSource | None:
+def read_build(job: Job, given_up: threading.Event | None = None) -> BuildSource | None:
     """What the job's image is built from; None when it is not built. Blocking.
 
-    Raises UsageError for a folder that can't be read, has no such Dockerfile, or holds what no archive can.
+    Raises UsageError for a folder that can't be read, is too large, has no such Dockerfile, or holds what no archive
+    can, and GivenUp once that is set.
     """
     build = job.build
     if build is None:
@@ -68,7 +73,7 @@ def read_build(job: Job) -> BuildSource | None:
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"
         raise UsageError(f"build: {readable(str(root))} {what}", hint="paths are relative to the job file's folder")
-    tree = _scan(root, build)
+    tree = _scan(root, build, given_up)
     plan = BuildPlan(
         context=build.context,
         content=content_hash(tree.id, build),
@@ -98,12 +103,15 @@ def build_path(job: Job) -> Path:
     return (beside / written).absolute()
 
 
-def _scan(root: Path, build: Build) -> Tree:
+def _scan(root: Path, build: Build, given_up: threading.Event | None) -> Tree:
     dockerfile = os.path.normpath(build.dockerfile)
     try:
         with pattern_errors("build", IGNORE):
             ignored = DockerIgnore(_rules(root, dockerfile))
-            entries = list(_walk(root, "", ignored, frozenset({dockerfile, IGNORE})))
+            found = list(_walk(root, "", ignored, frozenset({dockerfile, IGNORE})))
+        sizes = [(name, status.st_size) for name, status in found if stat.S_ISREG(status.st_mode)]
+        refuse_too_large("build", readable(str(root)), sizes, build.max_size, _leave_out)
+        entries = [_entry(root, name, status, given_up) for name, status in found]
     except OSError as exc:
         raise UsageError(f"build: {readable(str(exc.filename or root))} {reason(exc)}", hint=advice(exc)) from exc
     if not any(e.path == dockerfile and e.kind != "folder" for e in entries):
@@ -122,7 +130,13 @@ def _rules(root: Path, dockerfile: str) -> list[str]:
     return []
 
 
-def _walk(root: Path, path: str, ignored: DockerIgnore, always: frozenset[str]) -> Iterator[Entry]:
+def _leave_out(path: str) -> str:
+    pattern = "".join(f"\\{c}" if c in "*?[\\" else c for c in path.rstrip("/"))
+    return f"leave it out: write {readable(pattern)} into {IGNORE}; for data there are `volumes`"
+
+
+def _walk(root: Path, path: str, ignored: DockerIgnore, always: frozenset[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """What is sent, with what `stat` tells of it; of folders those that are empty."""
     refuse_too_deep(path, "build")
     with os.scandir(root / path if path else root) as items:
         for item in sorted(items, key=lambda i: i.name):
@@ -133,14 +147,16 @@ def _walk(root: Path, path: str, ignored: DockerIgnore, always: frozenset[str]) 
                 if out and not ignored.takes_back and not any(a.startswith(f"{name}/") for a in always):
                     continue
                 below = list(_walk(root, name, ignored, always))
-                yield from below or ([] if out else [Entry(name, "folder")])
+                yield from below or ([] if out else [(name, status)])
             elif not out:
-                yield _entry(root, name, status)
+                yield name, status
 
 
-def _entry(root: Path, name: str, status: os.stat_result) -> Entry:
+def _entry(root: Path, name: str, status: os.stat_result, given_up: threading.Event | None) -> Entry:
+    if stat.S_ISDIR(status.st_mode):
+        return Entry(name, "folder")
     if stat.S_ISREG(status.st_mode):
-        return hashed(root, name, status, what="build")
+        return hashed(root, name, status, what="build", given_up=given_up)
     if stat.S_ISLNK(status.st_mode):
         return Entry(name, "link", target=os.readlink(root / name))  # noqa: PTH115  # a Path would tidy it up
     raise UsageError(
@@ -148,7 +164,7 @@ def _entry(root: Path, name: str, status: os.stat_result) -> Entry:
     )
 
 
-def _add(tar: tarfile.TarFile, root: Path, entry: Entry) -> None:
+def _add(tar: tarfile.TarFile, root: Path, entry: Entry, given_up: threading.Event) -> None:
     """One entry, as nobody's, so that engines on all hosts take the same thing for the same."""
     info = tarfile.TarInfo(entry.path)
     info.mode = 0o755 if entry.executable or entry.kind == "folder" else 0o644
@@ -160,13 +176,14 @@ def _add(tar: tarfile.TarFile, root: Path, entry: Entry) -> None:
         tar.addfile(info)
     else:
         info.size = entry.size
-        tar.addfile(info, io.BufferedReader(_Checked(root / entry.path, entry)))
+        tar.addfile(info, io.BufferedReader(_Checked(root / entry.path, entry, given_up)))
 
 
 class _Checked(io.RawIOBase):
     """A file that must still be what was planned."""
 
-    def __init__(self, path: Path, entry: Entry) -> None:
+    def __init__(self, path: Path, entry: Entry, given_up: threading.Event) -> None:
+        self._given_up = given_up
         self._pieces = pieces(path)
         self._entry = entry
         self._digest = hashlib.sha256()
@@ -177,6 +194,8 @@ class _Checked(io.RawIOBase):
         return True
 
     def readinto(self, buffer: object) -> int:
+        if self._given_up.is_set():
+            raise GivenUp
         target = memoryview(buffer)  # type: ignore[arg-type]
         if not self._rest:
             try:

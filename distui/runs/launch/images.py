@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import IO
 
+from distui.amounts import counted, size_words
 from distui.doctor.images import not_the_same
 from distui.errors import CheckFailed, DistuiError, ExitCode, HostError
 from distui.facts.image import ImageFacts
@@ -113,9 +115,10 @@ async def _build_on(attempt: Attempt, hosts: Sequence[HostRun], source: BuildSou
     if source is None or build is None or source.plan.content != build.content:
         message = "the build's context is not what it was when the plan was made: plan again"
         raise LaunchRefused([message], ExitCode.CHECK_FAILED)
-    await phase(attempt, "image", f"building {attempt.plan.image} on {fold(h.host for h in hosts)}")
+    what = f"{size_words(build.bytes)} in {counted(build.files, 'file')}"
+    await phase(attempt, "image", f"building {attempt.plan.image} on {fold(h.host for h in hosts)}, from {what}")
     try:
-        with await asyncio.to_thread(source.archive) as context:
+        with await _archive(source) as context:
             results = await each(hosts, lambda host: _build_one(attempt, host, context))
     except CheckFailed as exc:
         raise LaunchRefused([sentence(exc)], ExitCode.CHECK_FAILED) from exc
@@ -125,6 +128,16 @@ async def _build_on(attempt: Attempt, hosts: Sequence[HostRun], source: BuildSou
             await _tell_last(attempt, error)
         shown.add(error.step)
     raise_errors(results, ExitCode.CHECK_FAILED)
+
+
+async def _archive(source: BuildSource) -> IO[bytes]:
+    """The context, packed in a thread that ends with whoever waits for it. Raises CheckFailed."""
+    given_up = threading.Event()
+    try:
+        return await asyncio.to_thread(source.archive, given_up)
+    except asyncio.CancelledError:
+        given_up.set()
+        raise
 
 
 async def _tell_last(attempt: Attempt, error: BuildFailed) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from distui.spec.job.code_keys import is_url
+from distui.spec.job.code_keys import is_url, size_key
 from distui.spec.job.job import Build
 from distui.spec.yaml import leaves
 from distui.spec.yaml.nodes import Scalar
@@ -74,6 +74,7 @@ BUILD = ByKind(
                 "hosts: each host that lacks the image builds it; first: one builds it and gives it to the others.",
                 default="hosts",
             ),
+            Key("max_size", size_key(10 << 30), "Refuse a folder with more than this in all.", default="10g"),
         ),
         'a mapping such as {context: ./docker, args: {VERSION: "2.5"}}',
         build=Build,

@@ -27,7 +27,8 @@ def in_bytes(text: str) -> int:
     return int(float(number) * _UNITS["" if unit == "b" else unit])
 
 
-def _size(default: int) -> Leaf:
+def size_key(default: int) -> Leaf:
+    """A number of bytes, as in `100m`."""
     form = leaves.size()
 
     def take(node: Scalar) -> int:
@@ -191,8 +192,8 @@ CODE = ByKind(
                 ListOf(leaves.text("a pattern such as data/", check=pattern), "a list of patterns"),
                 "What is left out beside .gitignore and .distuiignore, in gitignore's syntax.",
             ),
-            Key("max_size", _size(1 << 30), "Refuse more than this in all.", default="1g"),
-            Key("max_file", _size(100 << 20), "Refuse larger files.", default="100m"),
+            Key("max_size", size_key(1 << 30), "Refuse more than this in all.", default="1g"),
+            Key("max_file", size_key(100 << 20), "Refuse larger files.", default="100m"),
         ),
         "a mapping such as {path: ./, to: /work}",
         build=Code,

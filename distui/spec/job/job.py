@@ -144,6 +144,8 @@ class Build:
     target: str | None = None
     where: Literal["hosts", "first"] = "hosts"
     """On every host that lacks it, or on one, which gives it to the others."""
+    max_size: int = 10 << 30
+    """Bytes of the folder that are read at most."""
 
 
 def destination(code: Code, workdir: str | None) -> str:
