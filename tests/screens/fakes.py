@@ -268,6 +268,9 @@ class FakeBackend:
         self.silence = asyncio.Event()
         """Until it is set, ranks that are asked do not answer."""
         self.silence.set()
+        self.held = asyncio.Event()
+        """Cleared, a stop and a removal take as long as a test wants."""
+        self.held.set()
         self.users: tuple[GpuUser, ...] = ()
         """Other runs that have GPUs."""
         self.said = ""
@@ -463,6 +466,8 @@ class FakeBackend:
         self, run: str, *, grace: float | None = None, of: str = "", say: Callable[[str], None] = lambda words: None
     ) -> tuple[str, ...]:
         self.calls.append(("stop", run, grace, of))
+        await self.held.wait()
+        self.calls.append(("stopped", run))
         self._fail()
         say(f"{run}: 2 tasks left")
         return self.not_stopped
@@ -480,6 +485,8 @@ class FakeBackend:
 
     async def prune(self, run: str) -> None:
         self.calls.append(("prune", run))
+        await self.held.wait()
+        self.calls.append(("pruned", run))
         self._fail()
         self.rows = [row for row in self.rows if row.run != run]
 

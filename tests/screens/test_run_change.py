@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from fakes import JOB, NOW, FakeBackend, FakeLive, launching, screen_text, settle, shot
+import pytest
+from fakes import JOB, NOW, FakeBackend, FakeLive, launching, press, screen_text, settle, shot
 from training import failing_loudly, opened, settled
 
 from distui.runs.launch.gpu_users import GpuUser
 from distui.runs.launch.job_record import record_job
+from distui.runs.lines.events import RunEnded
 from distui.spec.hosts.inventory import HostPick
 from distui.tui.run.screen import RunScreen
 
@@ -49,6 +51,41 @@ async def test_prune_asks_and_goes_back(open_app: Any, backend: FakeBackend, liv
         await settle(pilot)
         assert not isinstance(app.screen, RunScreen)
     assert ("prune", "llm-7f3") in backend.calls
+
+
+async def test_a_removal_goes_on_when_its_view_is_left(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:
+    """It takes a while on a slow host; and where one is by then nothing is closed."""
+    await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
+    backend.held.clear()
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        await opened(pilot, live)
+        await press(pilot, "X")
+        await press(pilot, "tab", "enter")
+        await press(pilot, "X")
+        assert "llm-7f3 is being removed" in screen_text(app)
+        await press(pilot, "escape")
+        assert not isinstance(app.screen, RunScreen)
+        app.open_host("node01")
+        await settle(pilot)
+        there = app.screen
+        backend.held.set()
+        await settle(pilot)
+        assert ("pruned", "llm-7f3") in backend.calls
+        assert app.screen is there and "llm-7f3 is removed" in screen_text(app)
+
+
+@pytest.mark.parametrize("key", ["S", "K"])
+async def test_a_run_that_ends_under_the_question_is_not_stopped(open_app: Any, live: FakeLive, key: str) -> None:
+    """Nobody would hear it: what became of the run is said."""
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        await press(pilot, key)
+        await live.feed(RunEnded(time.time(), "unknown", 6))
+        await press(pilot, "tab", "enter")
+        assert live.asked == []
+        said = [notice.message for notice in app._notifications]
+        assert said[-1:] == ["llm-7f3 is not followed here any more; S in Runs stops it"]
 
 
 async def test_run_again(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:

@@ -425,6 +425,37 @@ async def test_prune_asks_and_only_takes_what_ended(open_app: Any, backend: Fake
         assert "llm-7f2" not in app.screen.shown
 
 
+async def test_a_removal_goes_on_while_another_is_asked_for(open_app: Any, backend: FakeBackend) -> None:
+    """Several runs are removed one after the other; the question for the next one gives up none."""
+    first, second = (replace(row, run=name) for name in ("old-1", "old-2") for row in backend.rows[2:3])
+    backend.rows, backend.left = [first, second], Remains((Remain("node01", "its folder", 4096),), {}, ())
+    backend.held.clear()
+    async with open_app(start="runs") as (_, pilot):
+        await press(pilot, "X")
+        await press(pilot, "right", "enter")
+        await press(pilot, "j", "X")
+        await press(pilot, "right", "enter")
+        backend.held.set()
+        await settle(pilot)
+        assert [call[1] for call in backend.calls if call[0] == "pruned"] == ["old-1", "old-2"]
+
+
+async def test_a_stop_goes_on_under_another_question(open_app: Any, backend: FakeBackend) -> None:
+    """S once more, and Cancel: the run is stopped to its end all the same."""
+    row = next(row for row in backend.rows if row.run == "llm-7f2")
+    backend.rows = [replace(row, state="detached", exit=None, failure=None)]
+    backend.held.clear()
+    async with open_app(start="runs") as (app, pilot):
+        await press(pilot, "S")
+        await press(pilot, "right", "enter")
+        await press(pilot, "S")
+        assert isinstance(app.screen, Confirm)
+        await press(pilot, "escape")
+        backend.held.set()
+        await settle(pilot)
+        assert ("stopped", "llm-7f2") in backend.calls
+
+
 async def test_hosts_that_cannot_be_asked_are_one_line_for_one_reason(open_app: Any) -> None:
     """With all their names."""
     async with open_app(start="runs") as (app, pilot):

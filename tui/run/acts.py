@@ -62,5 +62,10 @@ class RunActs(Part):
         plan, ended = self.live.plan, self.live.state.ended
         if ended is None or ended.outcome == "detached":
             app_of(self.view).tell(f"{plan.run_id} still runs; S stops it", level="warning")
-        elif await change.prune(self.view, plan.run_id, plan.hosts):
-            await self.view.app.run_action("app.back")
+        else:
+            await change.prune(self.view, plan.run_id, plan.hosts, self._gone)
+
+    def _gone(self) -> None:
+        """Back from a run that is no more, unless one is elsewhere by now."""
+        if self.view.is_current:
+            self.view.app.pop_screen()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from distui.amounts import counted, plural, size_words
 from distui.cluster.backend.values import LiveRun
@@ -20,7 +20,7 @@ from distui.spec.hosts.names import fold
 from distui.spec.job.job import Job
 from distui.tui.dialogs.confirm import Confirm
 from distui.tui.frame.base import View
-from distui.tui.frame.context import app_of
+from distui.tui.frame.context import app_of, work
 from distui.tui.paint.paint import cut
 
 SLOW = 0.5
@@ -45,19 +45,23 @@ def _ranks(ranks: Sequence[int]) -> str:
 async def stop(view: View, live: LiveRun) -> None:
     """SIGTERM, then the grace, then SIGKILL; asks first."""
     grace = f"SIGTERM to every rank, SIGKILL to what still lives after {live.plan.stop_grace:.0f} s"
-    if not _ended(view, live) and await app_of(view).confirm(
-        f"Stop {live.plan.run_id}?", [*targets(live), "", grace], "Stop"
-    ):
+    if await _sure(view, live, "Stop", grace):
         live.request_stop("user")
 
 
 async def kill(view: View, live: LiveRun) -> None:
     """SIGKILL at once; asks first."""
     message = "SIGKILL to every rank at once: nothing is saved"
-    if not _ended(view, live) and await app_of(view).confirm(
-        f"Kill {live.plan.run_id}?", [*targets(live), "", message], "Kill"
-    ):
+    if await _sure(view, live, "Kill", message):
         live.request_stop("user", grace=0)
+
+
+async def _sure(view: View, live: LiveRun, verb: str, message: str) -> bool:
+    """Whether somebody who was shown its targets says yes, and it goes on by then."""
+    if _ended(view, live):
+        return False
+    asked = app_of(view).confirm(f"{verb} {live.plan.run_id}?", [*targets(live), "", message], verb)
+    return await asked and not _ended(view, live)
 
 
 def _ended(view: View, live: LiveRun) -> bool:
@@ -151,9 +155,12 @@ def _words(plan: RunPlan, job: Job, what: str) -> Iterator[str]:
         yield cut(shlex.join(plan.tasks[0].start), 400)
 
 
-async def prune(view: View, run: str, hosts: Sequence[str]) -> bool:
-    """Remove what an ended run left on its hosts and here, after a question that lists it. Whether it was done."""
-    app = app_of(view)
+async def prune(view: View, run: str, hosts: Sequence[str], gone: Callable[[], None] = lambda: None) -> None:
+    """Remove what an ended run left on its hosts and here, after a question that lists it; then it is `gone`."""
+    app, name = app_of(view), f"prune {run}"
+    if any(worker.name == name and not worker.is_finished for worker in view.app.workers):
+        app.tell(f"{run} is being removed")
+        return
     app.tell(f"asking {fold(hosts) or 'the hosts'} what is left of {run}")
     left = await view.backend.remains(run)
     lines = [f"{host} can't be asked, so nothing will be deleted here: {t.message}"
@@ -163,12 +170,15 @@ async def prune(view: View, run: str, hosts: Sequence[str]) -> bool:
         lines += ["", f"The log of {_ranks(left.ranks)} was never read here.", "To attach reads it."]
     total = sum(item.size or 0 for item in left.items)
     lines += ["", f"{size_words(total)} in all. This can't be undone."]
-    if not await app.confirm(f"Remove {run}?", lines, "Remove"):
-        return False
+    if await app.confirm(f"Remove {run}?", lines, "Remove"):
+        work(view.app, _removed(view, run, gone), name=name)  # also when the view is left, or another run is next
+
+
+async def _removed(view: View, run: str, gone: Callable[[], None]) -> None:
     await view.backend.prune(run)
-    app.tell(f"{run} is removed")
-    app.ask_runs()
-    return True
+    app_of(view).tell(f"{run} is removed")
+    app_of(view).ask_runs()
+    gone()
 
 
 def _remains_words(item: Remain) -> str:

@@ -348,7 +348,7 @@ class RunsScreen(View):
         if not row.may_run:
             app_of(self).tell(f"{row.run} has ended; R runs it again, X removes what it left")
             return
-        self.work(self._ended(row, grace), name="stop", group=f"stop {row.run}")
+        self.work(self._ended(row, grace), name="stop")
 
     async def _ended(self, row: RunRow, grace: float | None) -> None:
         live = self.backend.following.get(row.run)
@@ -356,8 +356,11 @@ class RunsScreen(View):
             await (run_change.stop if grace is None else run_change.kill)(self, live)
             return
         word = "Stop" if grace is None else "Kill"
-        if not await app_of(self).confirm(f"{word} {row.run}?", list(self._targets(row, grace)), word):
-            return
+        if await app_of(self).confirm(f"{word} {row.run}?", list(self._targets(row, grace)), word):
+            self.work(self._stopped(row, grace), name="stop", group=f"stop {row.run}")
+
+    async def _stopped(self, row: RunRow, grace: float | None) -> None:
+        """In a group of its own: a question about this or another run, and its Cancel, leave it alone."""
         app_of(self).tell(f"{row.run}: stopping")
         left = await self.backend.stop(row.run, grace=grace, of=row.owner, say=app_of(self).tell)
         if left:
