@@ -269,7 +269,7 @@ class FakeBackend:
         """Until it is set, ranks that are asked do not answer."""
         self.silence.set()
         self.held = asyncio.Event()
-        """Cleared, a stop and a removal take as long as a test wants."""
+        """Cleared, a stop, a removal and a command take as long as a test wants."""
         self.held.set()
         self.users: tuple[GpuUser, ...] = ()
         """Other runs that have GPUs."""
@@ -367,6 +367,8 @@ class FakeBackend:
 
     async def command(self, host: str, words: tuple[str, ...], *, timeout: float) -> Completed:
         self.calls.append(("command", host, words))
+        await self.held.wait()
+        self.calls.append(("did", host))
         self._fail()
         return Completed(words, self.status, f"said by {host}\n".encode(), b"")
 

@@ -175,6 +175,25 @@ async def test_a_missing_image_is_pulled(open_app: Any, backend: FakeBackend) ->
         assert [button.id for button in app.screen.query(Button)] == ["cancel", "copy"]
 
 
+async def test_a_fix_goes_on_while_another_is_looked_at(open_app: Any, backend: FakeBackend) -> None:
+    """Pulls on several hosts, one after the other; what has ended meanwhile opens nothing where one is by then."""
+    backend.held.clear()
+    async with open_app(start="doctor") as (app, pilot):
+        await settle(pilot)
+        for _ in range(2):
+            await fix_of(app, pilot, "infiniband")
+            await pilot.press("right", "right", "enter")
+            await settle(pilot)
+        app.open_host("node01")
+        await settle(pilot)
+        there = app.screen
+        backend.held.set()
+        await settle(pilot)
+        assert [call[0] for call in backend.calls if call[0] in ("command", "did")] == ["command"] * 2 + ["did"] * 2
+        assert app.screen is there
+        assert "on node03 has ended: said by node03" in str([notice.message for notice in app._notifications])
+
+
 async def test_what_needs_root_is_not_run(open_app: Any, backend: FakeBackend) -> None:
     """It can be copied; a row that is well has nothing to fix."""
     backend.answers["node04"] = facts("node04", 4, clock_offset_ms=900.0)

@@ -80,7 +80,7 @@ class Fixing(Part):
         if fix is not None and answer == "copy":
             app_of(self.view).copy(pasted)
         elif fix is not None and answer == "run":
-            await self._run(found.host, fix)
+            self.view.work(self._run(found.host, fix), name="run fix", alone=False)  # beside those of other findings
 
     async def _run(self, host: str, fix: Fix) -> None:
         pulls = fix.effect == "pulls"
@@ -90,8 +90,12 @@ class Fixing(Part):
         if done.ok and pulls:
             app_of(self.view).tell(f"{host} has it now")
             self.again()
-        else:
+        elif self.view.is_current:
             app_of(self.view).open_text(f"{host}: {fix.words[0]}", _said(fix, done))
+        else:  # minutes later one may be busy elsewhere
+            last = (done.error_text or done.text).strip().splitlines()[-1:]
+            ended = "has ended" if done.ok else f"failed with exit {done.status}"
+            app_of(self.view).tell(": ".join([f"`{fix.text}` on {host} {ended}", *last]), level="warning")
 
 
 def _said(fix: Fix, done: Completed) -> str:
