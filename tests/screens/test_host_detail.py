@@ -207,6 +207,47 @@ async def test_an_engine_that_does_not_answer_says_why(
         assert "the docker daemon is not running" in screen_text(app)
 
 
+async def test_the_cursor_stays_on_its_container(open_app: Any, backend: FakeBackend) -> None:
+    """Newer ones come in above it: `l` and `s` must not be about another one than a moment ago."""
+    now = time.time()
+    backend.known_containers["node02"] = containers(now)
+    async with open_app((120, 40)) as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        await on_tab(pilot, screen, "containers")
+        await said(pilot, "jupyter")
+        await pilot.press("j")
+        new = HostContainer("node02", "d" * 64, "newer", "busybox", "running", True, since=now)
+        backend.known_containers["node02"] = (new, *containers(now))
+        await pilot.press("p")
+        await said(pilot, "newer")
+        assert screen.container is not None
+        assert screen.container.name == "jupyter"
+
+
+async def test_an_engine_that_is_slow_is_waited_for(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked again every few seconds it would never have answered."""
+    asked: list[str] = []
+    answers = asyncio.Event()
+
+    async def slow(host: str) -> tuple[HostContainer, ...]:
+        asked.append(host)
+        await answers.wait()
+        return containers(time.time())
+
+    monkeypatch.setattr(backend, "containers", slow)
+    async with open_app((120, 40)) as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        await on_tab(pilot, screen, "containers")
+        for _ in range(3):
+            screen._ask_tab()
+        await settle(pilot)
+        answers.set()
+        await said(pilot, "jupyter")
+        assert asked == ["node02"]
+
+
 async def test_the_log_of_a_container(open_app: Any, backend: FakeBackend) -> None:
     """Its lines as they come, safe to show; moving up pauses, F follows, and its end is said."""
     backend.known_containers["node02"] = containers(time.time())

@@ -93,10 +93,14 @@ class HostDetailScreen(View):
         self._processes: dict[int, host_tabs.Process] = {}
         self._processes_words = "as the last probe found them"
         """As of when they are, or why they are not known."""
-        self._asking = False
+        self._asking: set[str] = set()
+        """The tabs whose question is not answered yet."""
         self._facts: list[str] = []
         self._notes: list[Note] = []
-        self._containers: tuple[HostContainer, ...] | None = None
+        self._containers: dict[int, HostContainer] | None = None
+        """By numbers that stay theirs when others come and go."""
+        self._numbers: dict[str, int] = {}
+        """Of all containers that were listed."""
         self._containers_problem = ""
 
     # What is on it.
@@ -194,16 +198,15 @@ class HostDetailScreen(View):
 
     def _ask_tab(self) -> None:
         """What neither probe nor samples keep up to date."""
-        if self.closing or not self.is_current:
+        if self.closing or not self.is_current or self.tab in self._asking:  # a driver or engine that hangs is shown
             return
         if self.tab == "containers":
             self.work(self._take_containers(), name="containers")
-        waits = self._asking  # for a driver that hangs, which is then shown
-        if self.tab == "procs" and self.host.status == "up" and self.host.gpus and not waits:
+        if self.tab == "procs" and self.host.status == "up" and self.host.gpus:
             self.work(self._take_processes(), name="processes")
 
     async def _take_processes(self) -> None:
-        self._asking = True
+        self._asking.add("procs")
         try:
             found = await self.backend.gpu_processes(self.host_name)
             app_of(self).board.processes(self.host_name, found)
@@ -211,14 +214,18 @@ class HostDetailScreen(View):
         except HostError as error:
             self._processes_words = error.message
         finally:
-            self._asking = False
+            self._asking.discard("procs")
         self._tick()
 
     async def _take_containers(self) -> None:
+        self._asking.add("containers")
         try:
-            self._containers, self._containers_problem = await self.backend.containers(self.host_name), ""
+            found, self._containers_problem = await self.backend.containers(self.host_name), ""
+            self._containers = {self._numbers.setdefault(one.id, len(self._numbers)): one for one in found}
         except HostError as error:
             self._containers_problem = error.message
+        finally:
+            self._asking.discard("containers")
         self._tick()
 
     def _keys(self) -> list[str]:
@@ -237,7 +244,7 @@ class HostDetailScreen(View):
             case "procs":
                 return list(self._processes.items())
             case "containers":
-                return list(enumerate(self._containers or ()))
+                return list((self._containers or {}).items())
             case "log":
                 return list(enumerate(self._notes))
             case _:
@@ -314,7 +321,7 @@ class HostDetailScreen(View):
                 return host_tabs.link_row(self._links, key, width, palette, glyphs)
             case "procs" if key in self._processes:
                 return host_tabs.process_row(host, self._processes[key], palette, bold=here)
-            case "containers" if self._containers and key < len(self._containers):
+            case "containers" if self._containers and key in self._containers:
                 return host_containers.row(self._containers[key], width, time.time(), palette, bold=here)
             case "log" if key < len(self._notes):
                 return host_tabs.note_row(self._notes[key], time.time(), palette)
@@ -399,7 +406,7 @@ class HostDetailScreen(View):
     def container(self) -> HostContainer | None:
         """The container under the cursor."""
         key = int(self.rows.key) if self.tab == "containers" and self.rows.key else -1
-        return self._containers[key] if self._containers and 0 <= key < len(self._containers) else None
+        return (self._containers or {}).get(key)
 
     @property
     def process(self) -> host_tabs.Process | None:
