@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -95,6 +96,21 @@ def test_ranks_are_asked_before_they_count_as_silent() -> None:
         asked = [now for now, at in enumerate(signs) if turns.due(float(now), silent=False, overdue=at)]
         assert asked == want
     assert turns.due(200.0, silent=True, overdue=90.0) and not turns.due(201.0, silent=True, overdue=91.0)
+
+
+async def test_ranks_are_asked_once_at_a_time() -> None:
+    """A question that a busy host takes long to answer is waited for; what fell due meanwhile is asked then."""
+    turns, answered = AskTurns(0.0, 30.0, insight=True), asyncio.Event()
+
+    async def look() -> None:
+        await answered.wait()
+
+    assert turns.due(30.0, silent=False)
+    asking = turns.begin(look())
+    assert not any(turns.due(float(now), silent=now >= 45, overdue=40.0) for now in range(31, 100))
+    answered.set()
+    await asking
+    assert turns.due(100.0, silent=True) and not turns.due(101.0, silent=True)
 
 
 def test_ranks_are_asked_after_a_clock_was_set_back() -> None:

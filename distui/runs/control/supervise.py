@@ -92,13 +92,13 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
             if attempt.run.views:  # its owner asks hosts and ranks, and tells us nothing
                 late = overdue(attempt, attempt.clock())
                 if late is not None and asking.due(attempt.clock(), silent=False, overdue=late):
-                    stops.append(asyncio.create_task(see_moved(attempt)))
+                    stops.append(asking.begin(see_moved(attempt)))
                 continue
             if turns.due(attempt.clock(), quiet=any(rank.quiet for rank in attempt.state.ranks.values())):
                 stops.append(asyncio.create_task(tell_network(attempt)))
             now, stuck = attempt.clock(), attempt.state.stalled is not None
             if asking.due(now, silent=stuck or any_silent(attempt, now), overdue=overdue(attempt, now)):
-                stops.append(asyncio.create_task(tell_why(attempt, asking)))
+                stops.append(asking.begin(tell_why(attempt, asking)))
         _raise_bugs(stops)
     await attempt.watch.left()
     if (steps := attempt.steps.news(attempt.tracker.tracks.values(), attempt.clock(), last=True)) is not None:

@@ -6,8 +6,9 @@ stood still for less than `stall_after` may be an evaluation, a checkpoint, or a
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Coroutine
 from dataclasses import replace
 
 from distui.runs.attempt.attempt import Attempt
@@ -74,11 +75,15 @@ class AskTurns:
         """Of how many ranks it was said that they hold the others up, but not where in the program they are."""
         self._waited = 0
         self._pointed_at: float | None = None
+        self._look: asyncio.Task[None] | None = None
 
     def due(self, now: float, *, silent: bool, overdue: float | None = None) -> bool:
         """Whether to ask now; `silent` tells whether a rank has said nothing for `stall_after`, `overdue` when the last
-        of those that soon count as silent was known to go on.
+        of those that soon count as silent was known to go on. Never while they are being asked (`begin`): on a busy
+        host one question would wait for the stacks of the other, and the first to begin may be the last to answer.
         """
+        if self._look is not None and not self._look.done():
+            return False
         if silent and not self._silent:
             self._next, self._pause = now, self._first
         if overdue is not None and self._insight and (self._overdue is None or overdue > self._overdue):
@@ -92,6 +97,11 @@ class AskTurns:
         self._next = now + (self._pause if silent else self._period)
         self._pause = min(2 * self._pause, self._longest)
         return True
+
+    def begin(self, look: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Ask now, in a task."""
+        self._look = asyncio.create_task(look)
+        return self._look
 
     def again(self, at: float) -> None:
         """Ask at this time, if not before."""
@@ -194,7 +204,7 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     await _point_on(attempt, turns, seen.explanation)
     if _ends(attempt, found) and not turns.waits_for_places(attempt.clock(), lacks):
         attempt.tracker.held_up(attempt.run.mask.event(found), hung=True)
-    await keep_late(attempt, seen)  # last: it takes a while, and others may look meanwhile
+    await keep_late(attempt, seen)  # last: it takes a while
 
 
 async def _point_on(attempt: Attempt, turns: AskTurns, found: Explanation) -> None:
