@@ -79,11 +79,12 @@ async def test_what_holds_only_once_is_not_claimed(monkeypatch: pytest.MonkeyPat
     assert (found.explanation.kind, found.explanation.culprits) == ("moving", ()) and len(asked) == 2
 
 
+@pytest.mark.parametrize("stand", [False, True])
 async def test_what_stands_still_only_while_it_is_watched_is_asked_for_its_stacks(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, stand: bool
 ) -> None:
     """A hang that begins between the looks: told as one that was there from the beginning."""
-    looks, watches = ["moving", "hang"], ["hang"]
+    looks, watches = ["moving", *["moving"] * stand, "hang"], [*["moving"] * stand, "hang"]
     asked: list[bool] = []
 
     def reported(kind: str) -> Look:
@@ -98,8 +99,9 @@ async def test_what_stands_still_only_while_it_is_watched_is_asked_for_its_stack
 
     monkeypatch.setattr(closer, "look", one_look)
     monkeypatch.setattr(closer, "look_closer", watch)
+    monkeypatch.setattr(closer, "_to_ask", lambda *_: frozenset({0} if stand else ()))
     found = await closer.look_and_watch(Asked([], []), stacks=False)
-    assert (found.explanation.kind, looks, watches, asked) == ("hang", [], [], [False, False])
+    assert (found.explanation.kind, looks, watches, asked) == ("hang", [], [], [False, *[True] * stand, False])
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,24 @@ async def test_stacks_that_do_not_come_in_time_may_come_later(monkeypatch: pytes
     assert all(seen.process is not None for seen in found.ranks)
 
 
+@pytest.mark.parametrize(("waited", "asked"), [(60, {0: "x", 1: "y"}), (0.1, {1: "y"})])
+async def test_what_stands_is_asked_for_stacks_whoever_was_meant(
+    monkeypatch: pytest.MonkeyPatch, waited: float, asked: dict[int, str]
+) -> None:
+    """`only` spares ranks that go on. What has begun to stand still meanwhile has its place."""
+    calls: list[tuple[bool, dict[int, str]]] = []
+
+    async def answer(_: Any, ids: Any, *, stacks: bool = False, **__: Any) -> dict[str, HostAnswer]:
+        calls.append((stacks, ids))
+        return {"h1": HostAnswer("h1", {0: (process(group(waited)),), 1: (process({}),)}, at=NOW)}
+
+    monkeypatch.setattr(looks, "ask_hosts", answer)
+    hosts: Any = [SimpleNamespace(host="h1")]
+    tasks = [TaskRanks(0, "h1", (0,)), TaskRanks(1, "h1", (1,))]
+    await looks.look(looks.Asked(hosts, tasks, {0: "x", 1: "y"}), stacks=True, only={1})
+    assert calls == [(False, {0: "x", 1: "y"}), (True, asked)]
+
+
 async def test_what_stands_is_reported_with_what_hosts_say_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits in connections comes with the stacks; that work waits for CPU is known from the first answer."""
     row = [1, "10.0.0.1:500", "10.0.0.2:600", 64000, 64000, 0, 6, False, None, None]

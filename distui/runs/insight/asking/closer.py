@@ -40,13 +40,13 @@ async def look_and_watch(asked: Asked, *, stacks: bool, seconds: float = SECONDS
     if seen.explanation.kind in STANDS:
         return seen
     closer = await look_closer(asked, seconds)
-    if closer.explanation.kind in STANDS:  # since a moment ago: what stands is asked for its stacks
-        return await look(asked, stacks=stacks)
     if not stacks and (those := _to_ask(asked, seen, closer)):  # stacks are all that is left
         seen = await look(asked, stacks=True, only=those, before=seen.ras)
         if seen.explanation.kind in STANDS:
             return seen
         closer = await look_closer(asked, seconds)
+    if closer.explanation.kind in STANDS:  # since a moment ago: what stands is asked for its stacks
+        return await look(asked, stacks=stacks)
     closer = closer.with_stacks_of(seen)
     return _by_calls(closer, asked) if closer.explanation.kind in ("unseen", "moving") else closer
 

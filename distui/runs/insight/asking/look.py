@@ -110,8 +110,8 @@ async def look(
     `in_vain` are ranks that said that they had waited for others in vain. NCCL's RAS threads and drivers of GPUs may
     take `patience` seconds; `before` is what RAS threads answered earlier.
 
-    Stacks are asked for where something stands still, or where they are wanted, of `only` these tasks if any are given:
-    a run that goes on is not disturbed.
+    Stacks are asked for where something stands still, or where they are wanted, then of `only` these tasks if any are
+    given: a run that goes on is not disturbed.
     Positions are those from before that: what asking has set going again is no answer. A host that did not answer the
     first question is not waited for again.
     """
@@ -128,10 +128,11 @@ async def look(
     ranks = asked.quiet.noted(ranks) if asked.quiet is not None else ranks
     ras = counted(ranks, answers, before)
     sick = health(ranks, answers, asked.gpus, asked.errors)
-    if stacks or explain(ranks, ras).kind in STANDS:
+    stands = explain(ranks, ras).kind in STANDS
+    if stacks or stands:
         silent = {host: answer for host, answer in answers.items() if answer.why_not}
         there = [one for one in hosts if one.host not in silent]
-        those = ids if only is None else {index: ids[index] for index in ids if index in only}
+        those = ids if stands or only is None else {index: ids[index] for index in ids if index in only}
         again = silent | await ask_hosts(there, those, stacks=True)
         after = {seen.rank: seen for seen in ranks_of(tasks, again, ended)}
         ranks = tuple(_with_stacks(seen, after[seen.rank]) for seen in ranks)
