@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -102,7 +103,7 @@ class InventoryFile:
             hint = "do it again: nothing was written"
             raise UsageError(f"{self.path} was changed by another program meanwhile", hint=hint)
         with writing(self.path):
-            replace_text(Path(self.path).resolve(), self._text)
+            replace_text(Path(os.path.realpath(self.path)), self._text)
         self._before = self._text
 
     def _on_disk(self) -> str | None:
