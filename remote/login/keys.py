@@ -85,6 +85,9 @@ class Agent:
             except TimeoutError:
                 self._silent_until = time.monotonic() + _SILENT_FOR
                 raise
+            except asyncio.CancelledError:
+                self.close()  # what it answers yet would be taken for the answer to the next question
+                raise
 
     def close(self) -> None:
         """Hang up."""

@@ -15,6 +15,7 @@ from distui.remote.config import Resolved, Sources, resolve
 from distui.remote.login import keys
 from distui.remote.login.keys import Keys
 from distui.spec.hosts.inventory import Host
+from fakehosts.runs import until
 
 PATIENCE = 0.2
 NO_KEYS = b"\0\0\0\5\x0c\0\0\0\0"
@@ -79,4 +80,18 @@ async def test_a_silent_agent_is_asked_again_later(tmp_path: Path, monkeypatch: 
         assert (await logins.ring(target)).agent_problem
         await asyncio.sleep(2 * PATIENCE)
         assert (await logins.ring(target)).agent_problem == ""
+        logins.close()
+
+
+async def test_a_question_that_is_cancelled_leaves_no_answer_behind(tmp_path: Path) -> None:
+    """The next one would get it, and each after that the one before its own: no signature would be one."""
+    async with agent(tmp_path) as (one, target):
+        logins = Keys()
+        asking = asyncio.create_task(logins.ring(target))
+        await until(lambda: one.asked == 1)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        one.silent = False
+        assert (await logins.ring(target)).agent_problem == ""
+        assert len(one.over) == 2
         logins.close()
