@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import get_args
 
 from distui.doctor.finding import Answer, Check, CheckRow, Finding, Group
-from distui.doctor.host_checks import HOST_CHECKS, OK, PORT_FREE
+from distui.doctor.host_checks import HOST_CHECKS, OK, PORT_FREE, HostCheck, data_address
 from distui.doctor.images import ImageId, Images, short_id, usual_id
 from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import reach_row
 from distui.facts.host import GpuProcess, HostDown, HostFacts, ProbeResult, Trouble
 from distui.plan.network.fabric import select_hcas
-from distui.spec.hosts.inventory import Host
+from distui.spec.hosts.inventory import DataNetwork, Host
 
 LOGIN = Check("login", "Reach", "ssh login", "ssh, by your own configuration of it")
 EQUAL_DRIVERS = Check("drivers", "Software", "same NVIDIA driver everywhere", "nvidia-smi --query-gpu=driver_version")
@@ -40,11 +40,13 @@ def check_hosts(
     host that runs of processes have: what is on them is not foreign. `proving` are hosts that were asked while distui
     itself listened there, to prove that they are reached. A host that does not answer has one finding; whatever else
     would be asked of it is skipped. `hosts` are these hosts in hosts.yaml: RDMA ports that its `hcas` leaves out are of
-    no concern.
+    no concern, and an interface or address that it pins is the one for data.
     """
+    hosts = tuple(hosts)
+    pins = {host.name: host.data for host in hosts}
     results = _meant(results, hosts)
     rows = [CheckRow(LOGIN, tuple(_login(host, result) for host, result in results.items()))]
-    rows += [_undisturbed(_row(check, results, function), proving) for check, function in HOST_CHECKS]
+    rows += [_undisturbed(_row(check, results, _asked(function, pins)), proving) for check, function in HOST_CHECKS]
     rows += [_across(EQUAL_DRIVERS, results, _driver, "driver"), _across(EQUAL_GPUS, results, _cards, "GPUs")]
     rows += [_across(EQUAL_RATES, results, _ib_rate, "rate")]
     rows += [_row(IDLE, results, lambda facts: _idle(facts, ours, (given or {}).get(facts.host, ())))]
@@ -66,6 +68,11 @@ def _meant(results: Mapping[str, ProbeResult], hosts: Iterable[Host]) -> Mapping
         return replace(result, ib=select_hcas(pattern, result.ib))
 
     return {name: one(name, result) for name, result in results.items()}
+
+
+def _asked(function: HostCheck, pins: Mapping[str, DataNetwork]) -> HostCheck:
+    """The check, where it is about addresses of those that hosts.yaml pins."""
+    return (lambda facts: data_address(facts, pins.get(facts.host))) if function is data_address else function
 
 
 def counts(rows: Iterable[CheckRow]) -> Counter[str]:

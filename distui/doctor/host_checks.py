@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from distui.amounts import counted, memory_words, size_words
 from distui.doctor.finding import GRAVITY, Answer, Check, Verdict
-from distui.facts.host import Disk, HostFacts, IbPort, Trouble
+from distui.facts.host import Address, Disk, HostFacts, IbPort, Trouble
 from distui.facts.limits import CLOCK_BAD_MS, CLOCK_MS, HOT_C, WARM_C, is_clock_off
-from distui.plan.network.fabric import left_out
+from distui.plan.network.fabric import left_out, offers, offers_of, plain
+from distui.spec.hosts.inventory import DataNetwork
 
 PORT = 29500
 """The rendezvous port people expect (torchrun's default); distui takes another when it is in use."""
@@ -110,20 +111,31 @@ def gpus_cool(facts: HostFacts) -> Answer:
     )
 
 
-def data_address(facts: HostFacts) -> Answer:
-    """There is an address other hosts can reach."""
-    nics = [n for n in facts.nics if n.kind in ("ethernet", "infiniband") and n.up]
-    usable = [a for n in nics for a in n.addresses if a.scope == "global"]
+def data_address(facts: HostFacts, data: DataNetwork | None = None) -> Answer:
+    """There is an address other hosts can reach; `data` is what hosts.yaml pins, of whatever kind that is."""
+    pinned = (data.ifname or data.addr) if data is not None else None
+    usable = _pinned(facts, data) if data is not None and pinned else [offer.address for offer in offers(facts)]
     if not usable:
         return Answer(
             "fail",
-            ", ".join(left_out(facts)) or "no interface that is up has an address",
+            f"{pinned}, pinned by hosts.yaml, is down or not there"
+            if pinned
+            else ", ".join(left_out(facts)) or "no interface that is up has an address",
             "ranks of other hosts can't reach this one",
-            "ip addr; or pin one with data: in hosts.yaml",
+            f"ip addr; {'correct' if pinned else 'or pin one with'} data: in hosts.yaml",
         )
     if facts.name_is_loopback:
         return Answer("ok", "the host's name is 127.0.1.1 there; distui pins the interface instead")
     return Answer("ok", f"{usable[0].ip} and {len(usable) - 1} more" if len(usable) > 1 else usable[0].ip)
+
+
+def _pinned(facts: HostFacts, data: DataNetwork) -> list[Address]:
+    """The addresses of what is pinned, found as the plan finds it."""
+    if data.addr is not None:
+        return [a for nic in facts.nics for a in nic.addresses if a.ip == plain(data.addr) and nic.up]
+    exact = [nic for nic in facts.nics if nic.name == data.ifname]
+    nics = exact or [nic for nic in facts.nics if nic.name.startswith(data.ifname or "")]
+    return [offer.address for nic in nics if nic.up for offer in offers_of(facts, nic)]
 
 
 def port_free(facts: HostFacts) -> Answer:

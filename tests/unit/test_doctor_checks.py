@@ -90,6 +90,7 @@ def test_a_host_that_does_not_answer_fails_once() -> None:
         ("address", "fail", {"nics": ()}, "no interface"),
         ("address", "fail", {"nics": (Nic("wg0", "tunnel", True, addresses=(Address("10.9.0.1", 24),)),)}, "a tunnel"),
         ("address", "ok", {"name_is_loopback": True}, "127.0.1.1"),
+        ("address", "ok", {"nics": (Nic("dummy0", "other", True, addresses=(Address("10.9.0.1", 32),)),)}, "10.9.0.1"),
         ("port", "warn", {"ports_in_use": frozenset({29500})}, "29500"),
         ("infiniband", "fail", {"ib": (IbPort("mlx5_0", 1, "ACTIVE", "InfiniBand", 400.0),
                                        IbPort("mlx5_1", 1, "DOWN", "InfiniBand", 400.0))}, "mlx5_1 is DOWN"),
@@ -113,6 +114,22 @@ def test_what_is_wrong_is_found_and_reported(check: str, verdict: str, change: d
     if verdict in ("warn", "fail") and check not in ("engine", "gpus"):
         assert found.means
         assert found.do
+
+
+@pytest.mark.parametrize(
+    ("data", "verdict", "words"),
+    [
+        (DataNetwork(ifname="wg0"), "ok", "10.9.0.1"),
+        (DataNetwork(addr="10.9.0.1"), "ok", "10.9.0.1"),
+        (DataNetwork(ifname="wg1"), "fail", "wg1, pinned by hosts.yaml, is down or not there"),
+        (DataNetwork(), "fail", "a tunnel"),
+    ],
+)
+def test_an_address_that_is_pinned_is_the_one_that_is_checked(data: DataNetwork, verdict: str, words: str) -> None:
+    """The plan takes a tunnel that hosts.yaml names; without that none is usable."""
+    nics = (Nic("wg0", "tunnel", True, addresses=(Address("10.9.0.1", 24),)),)
+    found = finding(check_hosts({"n1": healthy(nics=nics)}, hosts=[Host("n1", data=data)]), "address")
+    assert (found.verdict, words in found.saw) == (verdict, True)
 
 
 def test_a_port_that_is_down_is_left_out_without_its_neighbour() -> None:

@@ -488,7 +488,21 @@ def test_the_port_is_free_stable_and_outside_the_ephemeral_range() -> None:
     assert met(Job("j"), taken).rendezvous.master_port == port + 1
     low = dataclasses.replace(A, ephemeral_ports=(15000, 29999))
     assert not 15000 <= met(Job("j"), low).rendezvous.master_port <= 29999
-    none = dataclasses.replace(A, ephemeral_ports=(1, 65535))
+    few = dataclasses.replace(A, ephemeral_ports=(1024, 65000))
+    assert met(Job("j"), few).rendezvous.master_port > 65000
+
+
+def test_a_host_whose_every_port_is_ephemeral_has_one_all_the_same() -> None:
+    """Many are tuned to 1024-65535. The risk is said, as of a port that was asked for."""
+    tuned = dataclasses.replace(A, ephemeral_ports=(1024, 65535))
+    plan = met(Job("j"), tuned)
+    port = plan.rendezvous.master_port
+    assert (plan.problems, port) == ([], met(Job("j"), A).rendezvous.master_port)
+    assert plan.warnings == [
+        f"a: port {port} is in the ephemeral range 1024-65535; any outgoing connection may hold it"
+    ]
+    assert f"port {port}: free on a, whose ephemeral range 1024-65535 leaves no other" in plan.reasons
+    none = dataclasses.replace(tuned, ports_in_use=frozenset(range(65536)))
     assert [p.code for p in met(Job("j"), none).problems] == ["port"]
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from distui.plan.command.env import LINE_LIMIT
 from distui.plan.model import HostNetwork, Notes
-from distui.plan.network.rendezvous import RendezvousPoint, bracketed, ephemeral_warning, free_port
+from distui.plan.network.rendezvous import RendezvousPoint, bracketed, ephemeral_warning, free_port, free_words
 from distui.plan.ranks.placement import HostPlacement, Placement, RoleTask
 from distui.plan.ranks.roles import roles_of
 from distui.spec.job.job import DoneWhen, Job
@@ -55,7 +55,7 @@ def meet_tf(
             taken.add(ports[rank])
             chosen.setdefault(task.host, []).append(ports[rank])
             if not ports[rank] and not blank:
-                notes.problem("port", task.host, "no free port outside the ephemeral range", "name ports")
+                notes.problem("port", task.host, "no port is free", "see what listens there: ss -ltnp")
     addresses = {n.host: n.addr for n in networks}
     listed = tuple(ports[rank] for rank in range(len(placement.roles)))
     cluster = _cluster(placement.roles, addresses, listed)
@@ -63,7 +63,9 @@ def meet_tf(
     if longest > LINE_LIMIT - len(VARIABLE) - 1:
         why = f"TF_CONFIG of {len(ports)} tasks is {longest} bytes, more than docker reads in one line ({LINE_LIMIT})"
         notes.problem("roles", None, why, "use fewer tasks, each with more GPUs")
-    notes.reasons.extend(_free_words(places[host], found) for host, found in chosen.items())
+    for host, found in chosen.items():
+        notes.warnings.extend(ephemeral_warning(places[host], found[0]))
+        notes.reasons.append(_free_words(places[host], found))
     return RendezvousPoint(addresses.get(placement.roles[0].host, ""), listed[0], METHOD, ports=listed, cluster=cluster)
 
 
@@ -95,10 +97,9 @@ def _check_port(task: RoleTask, port: int, place: HostPlacement, holder: RoleTas
 
 
 def _free_words(place: HostPlacement, ports: Sequence[int]) -> str:
-    low, high = place.facts.ephemeral_ports
     word = "port" if len(ports) == 1 else "ports"
     listed = ", ".join(str(p) for p in sorted(ports))
-    return f"{word} {listed}: free on {place.name}, outside its ephemeral range {low}-{high}"
+    return f"{word} {listed}: {free_words(place, ports)}"
 
 
 def own_ports(reasons: Sequence[str]) -> tuple[tuple[str, int], ...]:

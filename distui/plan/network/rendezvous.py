@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import chain
 
@@ -163,23 +163,37 @@ def _free_port(first: HostPlacement, seed: str, notes: Notes) -> int:
     """A port for rank 0, with the reason for it."""
     port = free_port(first, seed)
     if port is None:
-        notes.problem("port", first.name, "no free port outside the ephemeral range", "name a master_port")
+        notes.problem("port", first.name, "no port is free", "see what listens there: ss -ltnp")
         return 0
-    low, high = first.facts.ephemeral_ports
-    notes.reasons.append(f"port {port}: free on {first.name}, outside its ephemeral range {low}-{high}")
+    notes.warnings.extend(ephemeral_warning(first, port))
+    notes.reasons.append(f"port {port}: {free_words(first, (port,))}")
     return port
 
 
+def free_words(place: HostPlacement, ports: Sequence[int]) -> str:
+    """Why these ports, after their numbers."""
+    low, high = place.facts.ephemeral_ports
+    inside = any(_is_ephemeral(place.facts, port) for port in ports)
+    where = "whose ephemeral range {} leaves no other" if inside else "outside its ephemeral range {}"
+    return f"free on {place.name}, {where.format(f'{low}-{high}')}"
+
+
 def free_port(place: HostPlacement, seed: str, taken: Collection[int] = ()) -> int | None:
-    """A port nobody listens on, outside the ephemeral range; the same for the same seed. None: there is none."""
+    """A port nobody listens on, outside the ephemeral range where that leaves one (hosts are tuned to 1024-65535, too);
+    the same for the same seed. None: there is none.
+    """
     facts = place.facts
     start = int.from_bytes(hashlib.sha256(seed.encode("utf-8", "surrogatepass")).digest()[:8], "big")
-    near = (PORTS[(start + i) % len(PORTS)] for i in range(len(PORTS)))
-    for port in chain(near, range(1024, PORTS.start), range(PORTS.stop, 65536)):
-        free = port not in facts.ports_in_use and port not in KEPT_FREE and port not in taken
-        if free and not _is_ephemeral(facts, port):
-            return port
-    return None
+
+    def unused() -> Iterator[int]:
+        near = (PORTS[(start + i) % len(PORTS)] for i in range(len(PORTS)))
+        for port in chain(near, range(1024, PORTS.start), range(PORTS.stop, 65536)):
+            if port not in facts.ports_in_use and port not in KEPT_FREE and port not in taken:
+                yield port
+
+    low, high = facts.ephemeral_ports
+    outside = (port for port in unused() if not low <= port <= high) if low > 1024 or high < 65535 else iter(())
+    return next(outside, None) or next(unused(), None)
 
 
 def _is_ephemeral(facts: HostFacts, port: int) -> bool:
