@@ -328,6 +328,22 @@ async def test_the_log_of_a_container_is_followed_under_load(open_app: Any, back
         await said(pilot, "paused, 2 new")
 
 
+async def test_a_log_of_endless_lines_is_kept_in_part(open_app: Any, backend: FakeBackend) -> None:
+    """A stranger's container prints what it likes: the memory of this machine is not its own."""
+    backend.known_containers["node02"] = containers(time.time())
+    async with open_app((120, 24)) as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        await on_tab(pilot, screen, "containers")
+        await pilot.press("j", "l")
+        await pilot.pause()
+        log, line = app.screen, "x" * (1 << 20)
+        for number in range(300):
+            log._take([f"{number} {line}"])
+        assert sum(map(len, log.lines)) <= 64 << 20
+        assert log.first + len(log.lines) == 300
+        assert log.lines[-1].startswith("299 x")
+
+
 async def said(pilot: Any, words: str) -> None:
     """Until these words are on the screen."""
     deadline = time.monotonic() + 30

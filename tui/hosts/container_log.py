@@ -25,6 +25,8 @@ from distui.tui.widgets.rows import RowList
 
 KEPT = 10_000
 """Lines kept; older ones go. The container's engine has them all."""
+KEPT_SIZE, LONGEST = 64 << 20, 1 << 18
+"""Characters kept of all lines, and of one: whoever started the container may print without end or newline."""
 
 
 class LogRows(RowList):
@@ -58,9 +60,11 @@ class ContainerLogScreen(View):
     def __init__(self, container: HostContainer) -> None:
         super().__init__()
         self.container = container
-        self.lines: deque[str] = deque(maxlen=KEPT)
+        self.lines: deque[str] = deque()
         self.first = 0
         """The number of the oldest line that is kept."""
+        self._characters = 0
+        """Characters kept."""
         self.ended = False
         self.left = 0
         self._stale = False
@@ -88,9 +92,12 @@ class ContainerLogScreen(View):
             self.ended = self._stale = True
 
     def _take(self, texts: list[str]) -> None:
-        before = len(self.lines)
-        self.lines.extend(texts)
-        self.first += max(0, before + len(texts) - KEPT)
+        for text in texts:
+            self.lines.append(text[:LONGEST])
+            self._characters += len(self.lines[-1])
+            while len(self.lines) > KEPT or self._characters > KEPT_SIZE:
+                self._characters -= len(self.lines.popleft())
+                self.first += 1
         self._fresh += len(texts)
         self._stale = self._stale or bool(texts)
 
