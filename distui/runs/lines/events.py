@@ -146,7 +146,10 @@ class LogLine:
 
 @frozen
 class LogLines:
-    """Lines of one rank, in order, already written to its log file. Rank None: torchrun's own words on that node."""
+    """Lines of one rank, in order, already written to its log file. Rank None: torchrun's own words on that node.
+
+    Without lines: it has printed more of a line that has no newline yet, as progress bars do; once a second at most.
+    """
 
     at: At
     task: int

@@ -52,6 +52,16 @@ class LineAssembler:
         """Whether no line is open: only then does the file hold all that was received."""
         return not any(self._open.values())
 
+    @property
+    def drawn(self) -> bytes:
+        """What a progress bar shows that has no newline yet; of what `\\r` ends or overwrites, the newest part that is
+        surely whole. Empty where no bar is open.
+        """
+        for held in self._open.values():
+            if (end := held.rfind(b"\r")) > 0:
+                return bytes(held[held.rfind(b"\r", 0, end) + 1 : end])
+        return b""
+
     def flush(self) -> Iterator[tuple[Stream, bytes]]:
         """The open ends of both streams, at the end of the log."""
         for stream, held in self._open.items():
@@ -122,6 +132,11 @@ _CONTROL = regex(
 def text_of(line: bytes) -> str:
     """A line as text: no newline, bytes that are not UTF-8 as U+FFFD."""
     return line.rstrip(b"\r\n").decode("utf-8", "replace")
+
+
+def last_drawn(line: bytes) -> bytes:
+    """The same of bytes as `last_segment`. Taken before a line is cut: of a bar the end counts, not the beginning."""
+    return line.rstrip(b"\r\n").rpartition(b"\r")[2]
 
 
 def last_segment(text: str) -> str:

@@ -16,7 +16,7 @@ from distui.frozen import frozen
 from distui.patterns import PatternMatch
 from distui.regex import regex
 from distui.runs.lines.events import LogLine, Progressed
-from distui.runs.lines.text import safe
+from distui.runs.lines.text import last_segment, safe
 from distui.runs.lines.times import Stamps
 from distui.runs.state.figures import FigurePattern
 from distui.runs.state.odd_values import OddValues
@@ -108,7 +108,7 @@ def given_up_words(why: str) -> str:
 
 
 def _read(line: str) -> str:
-    return safe(line[:READ_CHARS])
+    return safe(last_segment(line)[:READ_CHARS])
 
 
 class Progress:
@@ -218,8 +218,12 @@ class ProgressTeller:
         return None if at is None else at - self._offset
 
     def _when(self, line: LogLine, now: float) -> float:
-        """The same, of a line that is read now."""
-        said = self._said(line)
+        """The same, of a line that is read now. The time of a progress bar is that of its beginning, and it was drawn
+        since.
+        """
+        said, last = self._said(line), self._progress.last
+        if said is not None and "\r" in line.text and last is not None and last.at is not None:
+            return max(said, last.at)
         return now if said is None else said
 
     def _take(self, found: Point, at: float) -> bool:

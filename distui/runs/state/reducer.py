@@ -300,9 +300,11 @@ def _with_steps(state: RunState, event: RanksStepped) -> RunState:
 
 
 def _with_lines(state: RunState, event: LogLines) -> RunState:
-    if event.rank is None or not event.lines:
+    if event.rank is None:
         return state
     rank = state.ranks.get(event.rank, RankState(event.rank, event.host, event.task))
+    if not event.lines:
+        return replace(state, ranks=state.ranks.with_entry(event.rank, replace(rank, last_line_at=event.at)))
     changed = replace(
         rank,
         lines=rank.lines + len(event.lines),

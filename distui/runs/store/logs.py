@@ -182,6 +182,16 @@ class TaskLog:
                 self._sort_out(groups, stream, line)
         return self._write_all(groups)
 
+    def drawn(self) -> Written | None:
+        """What is there of a line that has no newline yet, as progress bars have for hours: of a bar, what it shows now
+        (not written here). None where no line is open, or it is not known whose it is.
+        """
+        if self._only is None or self._assembler.clean:
+            return None
+        shown = self._assembler.drawn
+        block = Batch((STDERR,), (b"",), (shown,)) if shown else Batch()
+        return Written(self._only, self._mask.hide(block, shown)[0])
+
     def flush(self) -> list[Written]:
         """Write the open ends: last lines without a newline. For the end of a log only."""
         groups: Groups = []

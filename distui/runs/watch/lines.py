@@ -20,6 +20,8 @@ OFTEN, SELDOM, NOTES = 1.0, 10.0, 16
 """Seconds between two notes of how far a task's log was read: so many notes a second for all tasks together, since each
 is a new file, but not more often and not less. What came since is read again by who goes on after a crash.
 """
+DRAWN = 1.0
+"""Seconds between two looks at a line of a task that has no newline yet."""
 
 
 class WatchedLines:
@@ -38,6 +40,7 @@ class WatchedLines:
     async def records(self, track: TaskTrack, event: Records) -> None:
         """Write what a task printed, show it, and now and then note how far its log was read."""
         await self._show(track, track.log.feed(event.batch))
+        await self._drawn(track)
         track.unsaved = event.resume
         now = self._tracker.clock()
         every = min(SELDOM, max(OFTEN, len(self._tracker.tracks) / NOTES))
@@ -71,6 +74,17 @@ class WatchedLines:
             await self._emit(LogLines(clock(), task.index, group.rank, task.host, group.lines))
             await self._say_hidden(group, task)
             await self.progress.take(group)
+
+    async def _drawn(self, track: TaskTrack) -> None:
+        """A part of a line is a sign of life, and what a progress bar shows counts as said: it ends late."""
+        now = self._tracker.clock()
+        if 0 <= now - track.looked_at < DRAWN or (part := track.log.drawn()) is None or part.rank is None:
+            return
+        track.looked_at = now
+        await self._emit(LogLines(now, track.task.index, part.rank, track.task.host, ()))
+        if part.lines:
+            track.draws(part.rank, now, part.lines.data)
+            await self.progress.take(part)
 
     async def _say_hidden(self, group: Written, task: Task) -> None:
         """Once for each rank and secret: whoever reads `***` in a log must know where it comes from."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import RanksStepped, RankStep
-from distui.runs.lines.text import safe, text_of
+from distui.runs.lines.text import last_drawn, safe, text_of
 from distui.runs.state.figures import FigurePattern
 from distui.runs.state.progress import EVERY_S, PACE, READ_CHARS, number
 from distui.runs.watch.track import TaskTrack
@@ -74,7 +74,7 @@ class StepWatch:
 
 
 def _text(line: bytes) -> str:
-    return safe(text_of(line[:READ_CHARS]))
+    return safe(text_of(last_drawn(line)[:READ_CHARS]))
 
 
 def _step(rank: int, groups: dict[str, str | None], at: float | None, now: float) -> RankStep | None:

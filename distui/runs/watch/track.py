@@ -14,7 +14,7 @@ from distui.files import last_bytes
 from distui.plan.command.torchrun import split_pieces
 from distui.plan.model import RunPlan, Task
 from distui.runs.follow.resume import ResumePoint
-from distui.runs.lines.text import text_of
+from distui.runs.lines.text import last_drawn, text_of
 from distui.runs.lines.times import WIDTH, read_times, times_of, unpack
 from distui.runs.store.logs import Splitter, TaskLog, Written
 from distui.runs.store.runs import StoredRun
@@ -50,6 +50,8 @@ class TaskTrack:
     lines_missing: bool = False
     """Whether lines of it were seen to be missing here: cut, rotated or removed on its host before they were read."""
     saved_at: float = 0.0
+    looked_at: float = float("-inf")
+    """When it was last looked at what there is of a line without its newline."""
     unsaved: ResumePoint | None = None
     room: asyncio.Event = field(default_factory=_is_set)
     """Not set while its log can't be written here, and so is not read (`room.py`)."""
@@ -61,6 +63,8 @@ class TaskTrack:
     _tails: dict[int | None, deque[tuple[float | None, bytes]]] = field(default_factory=dict)
     _grown: set[int] = field(default_factory=set)
     """Ranks that said something since `news_of_ranks` was asked last."""
+    _drawn: dict[int, tuple[float, bytes]] = field(default_factory=dict)
+    """Of ranks that draw a progress bar: what it showed last, and when; a line's time is that of its beginning."""
     _seen: TaskSeen | None = None
 
     @property
@@ -88,10 +92,21 @@ class TaskTrack:
         for group in written:
             tail = self._tails.setdefault(group.rank, deque(maxlen=TAIL_LINES))
             pieces = group.lines.pieces[-TAIL_LINES:]
-            tail.extend(zip(_times(group.moments, len(pieces)), [p[:TAIL_BYTES] for p in pieces], strict=True))
+            tail.extend(zip(_times(group.moments, len(pieces)), [_shown(p) for p in pieces], strict=True))
             if group.rank is not None:
                 self._grown.add(group.rank)
+                self._drawn_last(group.rank, pieces[-1])
             self._seen = None
+
+    def _drawn_last(self, rank: int, line: bytes) -> None:
+        """A bar that is a line now was drawn when that was last seen; any other line is newer than the bar."""
+        if (drawn := self._drawn.pop(rank, None)) is not None and b"\r" in line.rstrip(b"\r\n"):
+            self._drawn[rank] = (drawn[0], _shown(line))
+
+    def draws(self, rank: int, now: float, shown: bytes) -> None:
+        """Keep what its progress bar shows, until it says a line."""
+        self._drawn[rank] = (now, shown[:TAIL_BYTES])
+        self._grown.add(rank)
 
     def recall(self, stored: StoredRun) -> None:
         """Take the last lines from the files, where an earlier distui read them."""
@@ -105,7 +120,10 @@ class TaskTrack:
     def news_of_ranks(self) -> dict[int, Sequence[tuple[float | None, bytes]]]:
         """The last lines of each rank that said something since this was asked last, the newest first."""
         grown, self._grown = self._grown, set()
-        return {rank: tuple(reversed(self._tails.get(rank, ()))) for rank in sorted(grown)}
+        return {rank: (*self._drawn_by(rank), *reversed(self._tails.get(rank, ()))) for rank in sorted(grown)}
+
+    def _drawn_by(self, rank: int) -> Sequence[tuple[float | None, bytes]]:
+        return (self._drawn[rank],) if rank in self._drawn else ()
 
     def ended(self, end: End) -> None:
         """Note how it ended; what was noted first stays."""
@@ -156,7 +174,12 @@ def _lines_in(log: Path) -> list[tuple[float | None, bytes]]:
     last = (lines if whole else lines[1:])[-TAIL_LINES:]
     times = read_times(times_of(log), max(0, said - len(last)), len(last))
     found = [*[None] * (len(last) - len(times)), *times]
-    return [(at, line[:TAIL_BYTES]) for at, line in zip(found, last, strict=True)]
+    return [(at, _shown(line)) for at, line in zip(found, last, strict=True)]
+
+
+def _shown(line: bytes) -> bytes:
+    """What counts of a line: its beginning, but of a progress bar what it showed last."""
+    return last_drawn(line)[:TAIL_BYTES]
 
 
 def splitter(plan: RunPlan, task: Task, numbers: dict[int, int]) -> Splitter | None:
