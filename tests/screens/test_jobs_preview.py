@@ -70,3 +70,16 @@ def test_a_long_name_keeps_both_ends() -> None:
     assert cut_name("llm-7f3", 7) == "llm-7f3"
     assert cut_name("pretrain-of-a-language-model-7f3x", 20) == "pretrain-of-a-…-7f3x"
     assert [len(cut_name("pretrain-of-a-language-model-7f3x", width)) for width in (1, 2, 4, 10)] == [1, 2, 4, 10]
+
+
+async def test_the_cursor_stays_on_its_job_when_another_file_comes(open_app: Any, backend: FakeBackend) -> None:
+    """A colleague saves one that is listed above it: enter must not open, nor `L` start, another job."""
+    backend.job_texts = {"tf": TF, "tg": TF.replace("name: tf", "name: tg")}
+    async with open_app(start="jobs") as (app, pilot):
+        await settle(pilot)
+        await pilot.press("j")
+        assert app.screen.chosen.name == "tg"
+        backend.job_texts = {"aa": TF.replace("name: tf", "name: aa"), **backend.job_texts}
+        await pilot.press("r")
+        await settle(pilot)
+        assert (app.screen.chosen.name, len(app.screen.files)) == ("tg", 3)

@@ -156,12 +156,16 @@ class JobsScreen(View):
         return None if number is None else self.files[number]
 
     def action_reread(self) -> None:
-        """Look for job files again."""
+        """Look for job files again; the cursor stays on its job when others come and go."""
+        before = self.chosen
         try:
             self.files = with_unsaved(self.backend.jobs(), self.backend, app_of(self).drafts)
         except DistuiError as error:
             app_of(self).tell_error(error)
         self.filter_changed()
+        here = [(job.path, job.name) for job in self.files]
+        if before is not None and (before.path, before.name) in here:
+            self.query_one(RowList).go(str(here.index((before.path, before.name))))
         self.refresh_bars()
 
     def on_screen_resume(self) -> None:
