@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fakes import FakeBackend, facts, gpu, sample, screen_text, settle, shot
 
 from distui.errors import HostCommandError
-from distui.facts.host import Gpus
+from distui.facts.host import GpuProcess, Gpus
 from distui.monitor.containers import HostContainer
 from distui.monitor.figures import HostNews
 from distui.plan.labels import TaskLabels
 from distui.tui.dialogs.text import TextScreen
 from distui.tui.hosts import detail as host_detail
-from distui.tui.hosts.container_log import KEPT
+from distui.tui.hosts.acts import HostActs
+from distui.tui.hosts.container_log import KEPT, ContainerLogScreen
 from distui.tui.hosts.detail import HostDetailScreen
+from distui.tui.hosts.tabs import Process
 
 
 async def opened(
@@ -278,6 +281,26 @@ async def test_the_log_of_a_container(open_app: Any, backend: FakeBackend) -> No
         await pilot.press("escape", "escape")
         await pilot.pause()
         assert app.screen is screen
+
+
+@pytest.mark.parametrize(("here", "shown"), [(True, ["jupyter"]), (False, [])])
+async def test_the_log_is_of_what_the_cursor_was_on(here: bool, shown: list[str]) -> None:
+    """The host answers later: the cursor has moved on by then, or one is elsewhere and typing."""
+    at = SimpleNamespace(container=None, gpu=None, host=SimpleNamespace(name="node02"))
+    opened: list[str] = []
+
+    async def answer(host: str) -> tuple[HostContainer, ...]:
+        at.process = Process(0, GpuProcess(2, "b", 1, container="0" * 11 + "1"))
+        return containers(1.0)
+
+    async def push(screen: ContainerLogScreen) -> None:
+        opened.append(screen.container.name)
+
+    at.process = Process(0, GpuProcess(1, "a", 1, container="b" * 12))
+    app = SimpleNamespace(push_screen=push)
+    view: Any = SimpleNamespace(is_current=here, app=app, backend=SimpleNamespace(containers=answer))
+    await HostActs(view, at)._open_log()
+    assert opened == shown
 
 
 async def test_a_cursor_that_is_moved_before_the_list_is_laid_out_is_seen(open_app: Any, backend: FakeBackend) -> None:

@@ -64,16 +64,14 @@ class HostActs(Part):
         return self.at.container is not None or bool(self._wanted())
 
     async def _open_log(self) -> None:
-        found = self.at.container or self._container_of(await self.view.backend.containers(self.at.host.name))
+        found, wanted = self.at.container, self._wanted()  # the cursor may be elsewhere when the host has answered
+        if found is None:
+            known: Sequence[HostContainer] = await self.view.backend.containers(self.at.host.name)
+            found = next((c for c in known if wanted and c.id.startswith(wanted)), None)
         if found is None:
             app_of(self.view).tell("no container has this")
-        else:
+        elif self.view.is_current:
             await self.view.app.push_screen(ContainerLogScreen(found))
-
-    def _container_of(self, known: Sequence[HostContainer]) -> HostContainer | None:
-        """The container that has the GPU or the process under the cursor."""
-        wanted = self._wanted()
-        return next((c for c in known if wanted and c.id.startswith(wanted)), None)
 
     def _wanted(self) -> str | None:
         """Its id, maybe shortened."""
