@@ -166,6 +166,14 @@ def test_what_would_not_be_right_is_not_written(cli: Any, words: tuple[str, ...]
     assert list(Path().glob(".hosts*")) == []
 
 
+def test_the_only_host_is_not_removed(cli: Any) -> None:
+    """A hosts.yaml without hosts is none: what is in the way was said as a wrong line of the file."""
+    Path("hosts.yaml").write_text("version: 1\nhosts:\n  a: {}\n")
+    done = cli("hosts", "rm", "a")
+    assert (done.code, "a is the only host of hosts.yaml" in done.err) == (2, True), done.err
+    assert Path("hosts.yaml").read_text() == "version: 1\nhosts:\n  a: {}\n"
+
+
 def test_a_host_is_removed_with_its_line_only(cli: Any) -> None:
     """The mode of the file stays."""
     Path("hosts.yaml").write_text(HOSTS)

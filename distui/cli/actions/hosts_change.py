@@ -64,6 +64,8 @@ def remove(settings: Settings, out: Console, name: str) -> int:
         left = without(entry, name)
         hint = f"write '{left}' in its place, there and in groups" if left else "take that entry out of the file"
         raise UsageError(f"{file.path}: {name} is one of the hosts of '{entry}'", hint=hint)
+    if file.names("hosts") == [name]:
+        raise UsageError(f"{name} is the only host of {file.path}", hint="`distui hosts add` the next one first")
     groups = file.remove(name)
     file.save()
     out.say(
