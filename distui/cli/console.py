@@ -91,6 +91,14 @@ class Console:
             self.quiet = True
             discard(self.err)
 
+    def size(self) -> tuple[int, int]:
+        """Columns and rows of the terminal that stdout is now; (the columns as at the start, 0) where it is none."""
+        try:
+            found = os.get_terminal_size(self.out.fileno())
+        except (OSError, ValueError):
+            return self.width, 0
+        return found.columns or self.width, found.lines
+
     def print(self, text: str) -> None:
         """Data as lines on stdout. Raises as `write`."""
         self.write(text if text.endswith("\n") else text + "\n")

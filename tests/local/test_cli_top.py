@@ -6,10 +6,13 @@ import csv
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from distui.cli.actions.top import _Shower
+from distui.cli.console import Console
 from distui.cli.printing import toprows
 from distui.facts.host import Gpu, GpuProcess, Gpus, HostDown, HostFacts, Trouble
 from distui.monitor.board import Board
@@ -75,6 +78,26 @@ def test_csv_is_read_back_by_its_heads(hosts: list[HostBoard]) -> None:
     (process,) = csv.DictReader(io.StringIO(toprows.csv_lines(hosts, procs=True, header=True)))
     assert (process["host"], process["index"], process["name"]) == ("n1", "1", "/opt/x/python a, b")
     assert not toprows.csv_lines(hosts, procs=False, header=False).startswith("host,")
+
+
+@pytest.mark.parametrize(("rows", "shown"), [(50, 40), (12, 7), (3, 0), (0, 40)])
+def test_a_picture_is_no_longer_than_its_terminal(monkeypatch: pytest.MonkeyPatch, rows: int, shown: int) -> None:
+    """Else each one would scroll the one before away. Hosts that are gone are seen, and that there are more rows."""
+    board = Board([Host(f"n{i}") for i in range(5)] + [Host("gone")])
+    for i in range(5):
+        gpus = tuple(Gpu(g, f"GPU-{i}{g}", "NVIDIA H100") for g in range(8))
+        board.probed(f"n{i}", HostFacts(f"n{i}", f"n{i}", gpu=Gpus(gpus)), 1.0)
+    board.probed("gone", HostDown("gone", Trouble("auth", "gone: publickey refused")), 1.0)
+    out = Console(io.StringIO(), io.StringIO(), out_colour=False, err_colour=False, width=80, redraws=True)
+    monkeypatch.setattr(Console, "size", lambda self: (80, rows))
+    settings: Any = SimpleNamespace(output="table")
+    _Shower(settings, out, procs=False, once=False).show(list(board.hosts.values()))
+    text: str = out.out.getvalue()  # type: ignore[attr-defined]
+    lines = text.replace("\x1b[K", "").split("\n")
+    assert len([line for line in lines if "H100" in line]) == shown
+    assert not rows or len(lines) <= max(rows, 3)
+    assert ("gone  down: publickey refused" in text) == (rows != 3)
+    assert ("and 33 rows more" in text) == (rows == 12)
 
 
 def test_once_over_ssh(cli: Any, demo_home: Path) -> None:

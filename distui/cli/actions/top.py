@@ -159,17 +159,32 @@ class _Shower:
             self._out.print(as_json(document))
 
     def _table(self, hosts: Sequence[HostBoard]) -> None:
-        rows = [tuple(map(safe, row)) for row in toprows.rows(hosts)]
-        lines = table(toprows.HEADER, rows, width=self._out.width) if rows else []
-        lines = lines if self._first or self._procs or self._live else lines[1:]
-        lines += [self._out.styled(safe(line), "red") for line in toprows.gone(hosts)]
-        if self._procs:
-            found = [tuple(map(safe, row)) for row in toprows.process_rows(hosts)]
-            more = table(toprows.PROCESS_HEADER, found, width=self._out.width) if found else ["no process on any GPU"]
-            lines += ["", *more]
+        width, height = self._out.size() if self._live else (self._out.width, 0)
+        rows, gone, more = self._parts(hosts, width)
         if not self._live:
-            self._out.print("\n".join(lines))
+            self._out.print("\n".join([*rows, *self._red(gone), *more]))
             return
-        clock = time.strftime("%H:%M:%S")
-        picture = "\x1b[K\n".join([f"{clock}  {counted(len(hosts), 'host')}, Ctrl-C ends", *lines])
+        head = f"{time.strftime('%H:%M:%S')}  {counted(len(hosts), 'host')}, Ctrl-C ends"
+        lines = [*rows, *gone, *more]
+        if height and len(lines) > height - 2:  # a longer picture would scroll away what was there, each time
+            keep = toprows.fitting((len(rows), len(gone), len(more)), height - 3)
+            rows, gone, more = rows[: keep[0]], gone[: keep[1]], more[: keep[2]]
+            more.append(f"and {counted(len(lines) - sum(keep), 'row')} more: `distui` scrolls, --once prints all")
+        picture = "\x1b[K\n".join([head, *rows, *self._red(gone), *more])
         self._out.print(("\x1b[2J" if self._first else "") + f"\x1b[H{picture}\x1b[K\x1b[J")
+
+    def _parts(self, hosts: Sequence[HostBoard], width: int) -> tuple[list[str], list[str], list[str]]:
+        """The table, hosts that are gone, and the processes."""
+        found = [tuple(map(safe, row)) for row in toprows.rows(hosts)]
+        rows = table(toprows.HEADER, found, width=width) if found else []
+        rows = rows if self._first or self._procs or self._live else rows[1:]
+        more: list[str] = []
+        if self._procs:
+            processes = [tuple(map(safe, row)) for row in toprows.process_rows(hosts)]
+            shown = table(toprows.PROCESS_HEADER, processes, width=width) if processes else ["no process on any GPU"]
+            more = ["", *shown]
+        gone = [safe(line) for line in toprows.gone(hosts)]
+        return rows, [line[:width] for line in gone] if width and self._live else gone, more
+
+    def _red(self, lines: Sequence[str]) -> list[str]:
+        return [self._out.styled(line, "red") for line in lines]

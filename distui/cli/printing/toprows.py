@@ -117,6 +117,17 @@ def gone(hosts: Iterable[HostBoard]) -> Iterator[str]:
             yield f"{host.name}  {host.status}: {words.splitlines()[0] if words else '-'}"
 
 
+def fitting(lines: tuple[int, int, int], room: int) -> tuple[int, int, int]:
+    """How many lines of GPUs, of hosts that are gone and of the rest are shown where not all have room: hosts that are
+    gone as far as a half of it goes, then GPUs, then the rest.
+    """
+    rows, gone, more = lines
+    room = max(0, room)
+    lost = min(gone, max(room // 2, room - rows))
+    first = min(rows, room - lost)
+    return first, lost, min(more, room - lost - first)
+
+
 def _gpu_row(host: HostBoard, gpu: GpuHistory, *, first: bool) -> tuple[str, ...]:
     live, net = gpu.reading, host.rates() if first else None
     used, total = gpu.memory_used, gpu.memory_total
