@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from distui.cli.actions.probe import _redraw
+from distui.cli.console import Console
 from distui.cli.printing.hostrows import Rows, gpu_name, gpus, ib, speed, warnings
 from distui.errors import HostAuthError, HostUnreachable
 from distui.facts.host import Address, Engine, Gpu, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
@@ -165,3 +169,20 @@ def test_rows_from_a_hostile_host_cannot_steer_the_terminal(cli: Any, fake_hosts
     """Escape sequences in what a host says are not passed on."""
     fake_hosts(a=HostAuthError("a", "a says \x1b]0;owned\x07\x1b[2Jhello"))
     assert "\x1b" not in cli("probe", "-H", "a").out
+
+
+@pytest.mark.parametrize(("rows", "shown"), [(12, 7), (60, 40), (0, 40)])
+def test_a_picture_is_no_longer_than_its_terminal(monkeypatch: pytest.MonkeyPatch, rows: int, shown: int) -> None:
+    """With `--watch` each would scroll the one before away; of what is cut hosts that are down are the last."""
+    down = HostDown("n40", Trouble("auth", "publickey refused"))
+    results = {f"n{i}": HostFacts(f"n{i}", f"n{i}") for i in range(40)} | {"n40": down}
+    out = Console(io.StringIO(), io.StringIO(), out_colour=False, err_colour=False, width=80, redraws=True)
+    monkeypatch.setattr(Console, "size", lambda self: (80, rows))
+    settings: Any = SimpleNamespace(output="table")
+    _redraw(settings, out, results)
+    text: str = out.out.getvalue()  # type: ignore[attr-defined]
+    lines = text.splitlines()
+    assert len([line for line in lines if " up " in line]) == shown - (rows == 12)
+    assert not rows or len(lines) <= rows - 2
+    assert "publickey refused" in text
+    assert ("and 34 rows more, hosts that are down first" in text) == (rows == 12)

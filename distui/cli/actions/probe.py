@@ -140,10 +140,15 @@ def _finish(settings: Settings, out: Console, results: Results, *, repeated: boo
 
 def _redraw(settings: Settings, out: Console, results: Results) -> None:
     rows = Rows(list(results), wide=settings.output == "wide")
-    lines = [time.strftime("%H:%M:%S"), rows.header()]
-    for name, result in results.items():
-        lines += paint(out, rows.of(name, result))
-    out.print("\x1b[H\x1b[2J" + "\n".join(lines))
+    head = [time.strftime("%H:%M:%S"), rows.header()]
+    shown = {name: paint(out, rows.of(name, result)) for name, result in results.items()}
+    room = out.size()[1] - len(head) - 2  # below it are the summary and the cursor
+    lines = [line for of_host in shown.values() for line in of_host]
+    if room > 0 and len(lines) > room:  # it would scroll the one before away
+        order = sorted(results, key=lambda name: not isinstance(results[name], HostDown))
+        lines = [line for name in order for line in shown[name]]
+        lines = [*lines[: room - 1], f"and {counted(len(lines) - room + 1, 'row')} more, hosts that are down first"]
+    out.print("\x1b[H\x1b[2J" + "\n".join([*head, *lines]))
 
 
 def _summary(results: Results) -> str:
