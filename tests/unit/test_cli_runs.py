@@ -431,8 +431,10 @@ def test_since_compares_with_the_engine_s_stamps() -> None:
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert parse_moment("--since", "5m", now) == "2026-01-02T02:59:05.000000000Z"
     assert parse_moment("--since", "2026-01-02T00:00:00+01:00", now) == "2026-01-01T23:00:00.000000000Z"
-    with pytest.raises(UsageError):
-        parse_moment("--since", "yesterday", now)
+    assert parse_moment("--since", "0999-05-05T00:00:00Z", now) == "0999-05-05T00:00:00.000000000Z"
+    for odd in ("yesterday", "999999999d", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"):
+        with pytest.raises(UsageError):
+            parse_moment("--since", odd, now)
     wanted = Wanted(since=parse_moment("--since", "5m", now), grep=parse_grep("x"))
     new, old = "2026-01-02T03:00:00.000000001Z", "2026-01-02T02:00:00.000000001Z"
     lines = [LogLine("stdout", "x", new), LogLine("stdout", "x", old), LogLine("stdout", "x"), LogLine("stdout", "y")]

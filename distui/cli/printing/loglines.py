@@ -22,14 +22,18 @@ from distui.runs.lines.events import LogLine
 def parse_moment(flag: str, text: str, now: datetime) -> str:
     """`5m` or a time in RFC 3339 as a stamp that compares with the engine's stamps. Raises UsageError."""
     try:
-        at = now - timedelta(seconds=seconds(text))
-    except UsageError:
-        try:
-            at = datetime.fromisoformat(text)
-        except ValueError as exc:
-            raise UsageError(f"{flag} {text[:40]}: write 5m, 2h30m or 2026-01-31T12:00:00Z") from exc
-        at = at if at.tzinfo else at.astimezone()
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
+        at = _moment(text, now).astimezone(UTC)
+    except (ValueError, OverflowError) as exc:  # also before the year 1 and after 9999
+        raise UsageError(f"{flag} {text[:40]}: write 5m, 2h30m or 2026-01-31T12:00:00Z") from exc
+    return at.replace(tzinfo=None).isoformat(timespec="microseconds") + "000Z"
+
+
+def _moment(text: str, now: datetime) -> datetime:
+    """Raises ValueError, OverflowError."""
+    with suppress(UsageError):
+        return now - timedelta(seconds=seconds(text))
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo else at.astimezone()
 
 
 def parse_grep(text: str | None) -> Searches[str] | None:
