@@ -29,7 +29,7 @@ async def knock(host: Host, *, timeout: float) -> Knocked:
     Takes at most `timeout` seconds. Raises HostUnreachable with why there is no ssh server.
     """
     try:
-        target = resolve(host, default_sources())
+        target = await asyncio.to_thread(resolve, host, default_sources())
     except ConfigError as exc:
         raise errors.config_problem(host.name, exc) from exc
     if target.jumps or target.proxy_command:

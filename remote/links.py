@@ -64,6 +64,8 @@ class Links:
         self._links = [Link(first)]
         self._dial = dial
         self._changed = asyncio.Condition()
+        self._dialling = False
+        """Whether a further connection is being made: one at a time, and nobody who gives a place back waits for it."""
         self._closed = False
 
     @property
@@ -79,14 +81,18 @@ class Links:
     async def take(self, *, stream: bool) -> Link:
         """A place on some connection; waits or dials when all are taken. Raises ConnectionError when closed."""
         impatient = False
-        async with self._changed:
-            while True:
-                link = await self._vacant(impatient)
+        while True:
+            async with self._changed:
+                link = self._vacant()
                 if link is not None:
                     link.asked += 1
                     link.streams += stream
                     return link
-                impatient = not await self._change()
+                if self._dialling or not self._lacks(impatient):
+                    impatient = not await self._change()
+                    continue
+                self._dialling = True
+            await self._add()
 
     def spare(self) -> Link | None:
         """A place that nobody needs soon, taken; None where there is little room."""
@@ -122,17 +128,30 @@ class Links:
         """The server opened a channel."""
         link.refusals = 0
 
-    async def _vacant(self, impatient: bool) -> Link | None:
-        """A connection with room, made now if there is good reason to."""
+    def _vacant(self) -> Link | None:
+        """A connection with room."""
         if not self.alive:
             raise ConnectionError("the connection is closed")
         self._links[1:] = [link for link in self._links[1:] if not link.conn.is_closed()]
-        vacant = next((link for link in self._links if link.free), None)
+        return next((link for link in self._links if link.free), None)
+
+    def _lacks(self, impatient: bool) -> bool:
+        """Whether there is good reason for a further connection, where none has room."""
         enough = len(self._links) >= _MOST_LINKS
-        if vacant is None and (all(x.held_by_streams for x in self._links) or (impatient and not enough)):
-            vacant = Link(await self._dial())
-            self._links.append(vacant)
-        return vacant
+        return all(link.held_by_streams for link in self._links) or (impatient and not enough)
+
+    async def _add(self) -> None:
+        """A further connection, made while others take and give back places. Raises what dialling raises."""
+        try:
+            conn = await self._dial()
+            if self._closed:
+                conn.abort()
+            else:
+                self._links.append(Link(conn))
+        finally:
+            self._dialling = False
+            async with self._changed:
+                self._changed.notify_all()
 
     async def _change(self) -> bool:
         """Wait until a channel was closed; False when none was for a while."""

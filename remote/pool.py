@@ -73,7 +73,7 @@ class SshConnector:
 
     async def connect(self, host: str) -> Session:
         """See `distui.session.Connector.connect`."""
-        target = self.resolve(host)
+        target = await asyncio.to_thread(self.resolve, host)  # `Match exec` may take a while
         began = time.monotonic()
         conn = await self._dial(target)
         took = (time.monotonic() - began) * 1000
@@ -98,7 +98,7 @@ class SshConnector:
 
     async def _dial(self, target: Resolved) -> asyncssh.SSHClientConnection:
         """Log in to `target`, through its jump hosts."""
-        path = self._jump_path(target)
+        path = await asyncio.to_thread(self._jump_path, target) if target.jumps else ()
         jump = await self._jump(target, path) if path else None
         return await self._login(target, jump, path)
 

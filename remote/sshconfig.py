@@ -16,6 +16,9 @@ from pathlib import Path
 from distui.files import read_text, reason
 from distui.spec.imports.ssh_lines import INCLUDE_DEPTH, host_matches, included, is_blank, option_of, words_of
 
+EXEC_SECONDS = 20.0
+"""How long a command of `Match exec` may take; ssh itself waits for ever."""
+
 _RAW = frozenset({"proxycommand", "remotecommand", "localcommand", "knownhostscommand"})
 _LISTS = frozenset({"identityfile", "certificatefile"})
 
@@ -167,10 +170,16 @@ class Reader:
                 return None
 
     def _succeeds(self, command: str) -> bool:
-        """`Match exec` is the user's own command in the user's own file, run by a shell as ssh does."""
+        """`Match exec` is the user's own command in the user's own file, run by a shell as ssh does. What it leaves in
+        the background is not waited for.
+        """
         host = self._options.first("hostname") or self._host
         user = self._query.user or self._options.first("user") or self._query.local_user
         tokens = {"h": host, "n": self._query.alias, "u": self._query.local_user, "r": user, "%": "%"}
         text = re.sub(r"%(.)", lambda m: tokens.get(m[1], m[0]), command)
-        done = subprocess.run(["/bin/sh", "-c", text], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        null = subprocess.DEVNULL
+        try:
+            done = subprocess.run(["/bin/sh", "-c", text], stdin=null, stdout=null, stderr=null, timeout=EXEC_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise ConfigError(f"{self._place}: Match exec did not end within {EXEC_SECONDS:g} s: {command}") from None
         return done.returncode == 0

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import pwd
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from distui import homes
+from distui.errors import HostUnreachable
+from distui.remote import sshconfig
 from distui.remote.config import Resolved, Sources, jump_words, resolve
+from distui.remote.pool import SshConnector
 from distui.remote.sshconfig import ConfigError
 from distui.spec.hosts.inventory import Host
 
@@ -226,3 +231,27 @@ def test_a_bad_jump_host_is_refused() -> None:
     """Not everything is a host."""
     with pytest.raises(ConfigError, match="is not"):
         jump_words("gw:port")
+
+
+def test_a_command_of_match_exec_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It kept every host waiting for ever, as did what another one leaves in the background."""
+    monkeypatch.setattr(sshconfig, "EXEC_SECONDS", 0.2)
+    with pytest.raises(ConfigError, match=r"config:1: Match exec did not end within 0.2 s: sleep 30"):
+        resolved(tmp_path, 'Match exec "sleep 30"\n Port 31\n')
+    monkeypatch.setattr(sshconfig, "EXEC_SECONDS", 20.0)
+    began = time.monotonic()
+    assert resolved(tmp_path, 'Match exec "sleep 15 &"\n Port 31\n').port == 31
+    assert time.monotonic() - began < 10
+
+
+async def test_a_command_of_match_exec_holds_nobody_up(tmp_path: Path) -> None:
+    """Many hosts are resolved at once, and everything else goes on."""
+    sources = home_with(tmp_path, 'Match exec "sleep 1"\n HostName 127.0.0.1\n Port 1\n')
+    connector = SshConnector([Host("a"), Host("b")], home=tmp_path, config=sources.user_config, system=False, env={})
+    connecting = [asyncio.ensure_future(connector.connect(name)) for name in "ab"]
+    began = time.monotonic()
+    await asyncio.sleep(0.1)
+    assert time.monotonic() - began < 0.8
+    for error in await asyncio.gather(*connecting, return_exceptions=True):
+        assert isinstance(error, HostUnreachable)
+    await connector.close()

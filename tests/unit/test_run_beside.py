@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from distui.cluster.attach import beside
 from distui.cluster.attach.beside import Beside
+from distui.errors import HostUnreachable
 from distui.files import write_private
 from distui.plan.serialize import to_json
 from distui.runs.control.beside import StoredReader
@@ -479,3 +481,39 @@ async def test_a_stop_that_the_owner_cannot_be_asked_for_is_reported(
     assert "No space left on device" in notice.text and "the run is still running" in notice.text
     assert said(events) == ["three"]
     assert isinstance(events[-1], RunEnded)
+
+
+async def test_who_can_not_take_the_run_over_reads_on_beside_who_could(stored: StoredRun, cluster: Cluster) -> None:
+    """No host answers us, say: that was the end, though another distui here follows the run by then."""
+    owners = contextlib.ExitStack()
+
+    @contextlib.asynccontextmanager
+    async def own() -> AsyncIterator[RunController]:
+        owners.enter_context(stored.followed())
+        asyncio.get_running_loop().call_later(0.3, add, stored.path / "events.ndjson", opened() + result("succeeded"))
+        raise HostUnreachable("h1", "h1: no answer within 10 s")
+        yield
+
+    with owners:
+        other = Beside(cluster.plan(), own, reader=StoredReader(stored))
+        async with asyncio.timeout(60):
+            events = [event async for batch in other.batches() for event in batch]
+    assert [(event.outcome, event.exit) for event in events if isinstance(event, RunEnded)] == [("succeeded", 0)]
+
+
+def test_a_stop_that_is_asked_for_while_another_is_read_is_the_next_one(
+    stored: StoredRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`kill` a moment after `stop`: it was removed unread."""
+    stored.ask_stop(30.0)
+    read, both = store.read_text, iter([lambda: stored.ask_stop(0.0)])
+
+    def slowly(path: Path, **more: Any) -> str:
+        text = read(path, **more)
+        next(both, lambda: None)()
+        return text
+
+    monkeypatch.setattr(store, "read_text", slowly)
+    asked = [stored.stop_asked() for _ in range(3)]
+    assert [one and one.grace for one in asked] == [30.0, 0.0, None]
+    assert not list(stored.path.glob("stop*"))

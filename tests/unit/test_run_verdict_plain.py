@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from distui.runs.verdict.evidence import Line
+from distui.runs.verdict.lines.by_then import said_by_then
 from distui.runs.verdict.lines.plain import bare, heard, plain, without_own_ends
 from distui.runs.verdict.success import suspicious
 
@@ -88,3 +90,35 @@ def test_a_broken_pipe_to_a_process_of_its_own_is_no_peer(package: str) -> None:
     assert without_own_ends([*frames, "    ^^^^^^", error]) == [*frames, "    ^^^^^^", "ConnectionResetError"]
     assert without_own_ends([*other, error]) == [*other, error]
     assert without_own_ends([error]) == [error]
+
+
+CHAIN = """\
+Traceback (most recent call last):
+  File "/a.py", line 1, in step
+KeyError: 'x'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/a.py", line 9, in <module>
+RuntimeError: no batch
+shutting down
+""".splitlines()
+
+
+@pytest.mark.parametrize("early", range(1, 10))
+def test_tracebacks_in_a_chain_are_one(early: int) -> None:
+    """The first of them is no error that ended the program, wherever a stop or a failure elsewhere comes between."""
+    lines = tuple(Line(5.0 + number / 100, f"[rank0]: {text}") for number, text in enumerate(CHAIN))
+    assert said_by_then(lines, lambda line: line.at is not None and line.at < 4.995 + early / 100) == lines[:9]
+
+
+def test_what_is_said_after_a_traceback_is_not_of_it() -> None:
+    """Nor is a second one that is in no chain, or one that comes later."""
+    lines = tuple(Line(5.0, text) for text in (*CHAIN[:3], "retrying", *CHAIN[:3]))
+    assert said_by_then(lines[:2], lambda _: True) == lines[:2]
+    marked = (*(Line(4.0, line.text) for line in lines[:2]), *(Line(4.5, line.text) for line in lines[2:]))
+    assert said_by_then(marked, lambda line: line.at == 4.0) == marked[:3]
+    late = (*(Line(4.0, text) for text in CHAIN[:3]), *(Line(6.0, text) for text in CHAIN[3:]))
+    assert said_by_then(late, lambda line: line.at == 4.0) == late[:3]
+    assert said_by_then(late, lambda line: False) == ()

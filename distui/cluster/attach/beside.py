@@ -167,10 +167,14 @@ class Beside:
         return str(self.stored.log_dir) if self.stored == self._begun_in else ""
 
     def _result(self, done: asyncio.Task[RunEnded | None]) -> RunEnded | None:
-        """How following it here ended. A viewer is shown what its hosts did not say."""
+        """How following it here ended; None where somebody else has it by now, who is read on beside. A viewer is shown
+        what its hosts did not say.
+        """
         try:
             return done.result()
         except DistuiError as exc:
+            if self.stored.is_followed:
+                return None
             if not self._looks:
                 raise
             return self.lost(f"its hosts don't tell: {exc.message}")

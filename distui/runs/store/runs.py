@@ -43,6 +43,8 @@ from distui.frozen import frozen
 from distui.regex import regex
 from distui.whole import whole
 
+_TAKEN = "stop-taken"
+"""A stop that was asked for and is read just now."""
 KEPT_BUILDS = 50
 """Logs of builds that failed."""
 _TRIED, _TRIED_BYTES = ".tried-", 64 << 10
@@ -151,12 +153,17 @@ class StoredRun:
             raise CheckFailed(message, hint="free some space there, or press Ctrl-C where the run was started") from exc
 
     def stop_asked(self) -> StopRequest | None:
-        """What somebody asked for since this was last called; None when nobody asked for a stop."""
-        request = self._read("stop") or {}
+        """What somebody asked for since this was last called; None when nobody asked for a stop.
+
+        One that is asked for meanwhile stays for the next call.
+        """
         try:
-            (self.path / "stop").unlink()
+            (self.path / "stop").rename(self.path / _TAKEN)
         except OSError:
             return None
+        request = self._read(_TAKEN) or {}
+        with contextlib.suppress(OSError):
+            (self.path / _TAKEN).unlink()
         grace = request.get("grace")
         return StopRequest(float(grace) if isinstance(grace, int | float) and grace >= 0 else None)
 

@@ -74,7 +74,7 @@ _LAUNCHER = regex(
     r"\b(?:ChildFailedError|CalledProcessError|ProcessExitedException)\b|\bHorovod detected that one or more processes"
 )
 """What torchrun, accelerate, horovodrun and `mp.spawn` raise when a rank that they started has ended badly."""
-_CHAINED = regex(r"^During handling of the above exception|^The above exception was the direct cause")
+CHAINED = regex(r"^During handling of the above exception|^The above exception was the direct cause")
 WARNING = regex(r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} |: [IW] (?:tensorflow|external)/|failed call to cuInit")
 """Lines that only warn."""
 _AROUND = regex(
@@ -366,7 +366,7 @@ def _closes_traceback(texts: Sequence[str], i: int) -> bool:
 
 def _stands_around(text: str) -> bool:
     """Whether a line is of the kind that stands between errors and says nothing by itself."""
-    return bool(_AROUND.search(text) or WARNING.search(text) or _CHAINED.match(text))
+    return bool(_AROUND.search(text) or WARNING.search(text) or CHAINED.match(text))
 
 
 def _first_error(texts: Sequence[str], lines: Sequence[Line], end: int) -> int:
@@ -377,7 +377,7 @@ def _first_error(texts: Sequence[str], lines: Sequence[Line], end: int) -> int:
             if _apart(lines[i].at, lines[start].at) > (LONG_PAUSE if _WATCHDOG.search(texts[i]) else PAUSE):
                 break
             start, spare = i, 0
-        elif _CHAINED.match(texts[i]):
+        elif CHAINED.match(texts[i]):
             spare = MESSAGE
         elif not _stands_around(texts[i]):
             if not spare:
