@@ -38,17 +38,22 @@ def config_options(config: Path) -> tuple[str, ...]:
     return ("-F", str(config))
 
 
+def is_login_s(folder: Path) -> bool:
+    """Whether a `.ssh` is the one that OpenSSH looks into: in the home of the login, whatever HOME says."""
+    try:
+        login = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".ssh"
+        return login == folder or (login.exists() and folder.exists() and login.samefile(folder))
+    except (KeyError, OSError):  # no such login, or none that may be looked into
+        return True
+
+
 def known_hosts_options(config: Path, files: Sequence[Path]) -> tuple[str, ...]:
     """What OpenSSH has to be given to keep a host key in the first of these files, which go with this config: it keeps
     keys in the home of the login, too.
 
     Empty where that is this home, and for a name that ssh can't be given.
     """
-    try:
-        login = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".ssh"
-        if not files or (login.exists() and config.parent.exists() and login.samefile(config.parent)):
-            return ()
-    except (KeyError, OSError):
+    if not files or is_login_s(config.parent):
         return ()
     path = str(files[0])
     return () if '"' in path or "\n" in path else ("-o", f'UserKnownHostsFile="{path.replace("%", "%%")}"')

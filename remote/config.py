@@ -13,7 +13,7 @@ from pathlib import Path
 
 from distui.errors import UsageError
 from distui.frozen import frozen
-from distui.homes import config_options, expanded, known_hosts_options
+from distui.homes import config_options, expanded, is_login_s, known_hosts_options
 from distui.homes import home as home_of
 from distui.regex import regex
 from distui.remote.sshconfig import ConfigError, Options, Query, Reader
@@ -85,6 +85,21 @@ class Resolved:
     def ssh_copy_id(self) -> str:
         """The command that installs a public key there, likewise."""
         return shlex.join(("ssh-copy-id", *self._all_options, self.alias))
+
+    @property
+    def ssh_from_here(self) -> tuple[str, ...]:
+        """What ssh has to be given to go the same way where HOME is not the login's: in the login's it looks for its
+        config, what that includes, host keys and keys. Empty where it is.
+        """
+        if self.user_config is None or is_login_s(self.user_config.parent):
+            return ()
+        keys = (path for path in self.identity_files if path.parent == self.user_config.parent and path.exists())
+        return (
+            *config_options(self.user_config),
+            *known_hosts_options(self.user_config, self.known_hosts),
+            *(word for path in keys for word in ("-i", str(path))),
+            *("-p", str(self.port), "-l", self.user, "-o", f"HostName={self.hostname}"),
+        )
 
     @property
     def _all_options(self) -> tuple[str, ...]:

@@ -126,13 +126,22 @@ def test_ssh_gets_what_hosts_yaml_adds() -> None:
     assert ssh_login(host, ("ls", "a b"), tty=False) == ("ssh", *options, "ls 'a b'")
 
 
-def test_ssh_reads_the_config_that_distui_reads(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenSSH takes the home of the login, whatever HOME says: it is named the file, where that is another."""
-    assert ssh_login(Host("gw1")) == ("ssh", "--", "gw1"), "there is none"
-    config = home / ".ssh" / "config"
-    config.parent.mkdir(exist_ok=True)
-    config.write_text("Host gw1\n  HostName 10.0.0.1\n")
-    assert ssh_login(Host("gw1")) == ("ssh", "-F", str(config), "--", "gw1")
+def test_ssh_goes_where_distui_goes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenSSH takes the home of the login, whatever HOME says: where that is another it is named the config, the host
+    keys, which it asked about, the keys, and what an Include beside the config says of the host.
+    """
+    folder = home / ".ssh"
+    folder.mkdir(exist_ok=True)
+    (folder / "config").write_text("Include more\nHost gw1\n  HostName 10.0.0.1\n")
+    (folder / "more").write_text("Host gw1\n  User ann\n")
+    (folder / "id_ed25519").write_text("a key")
+    kept = f'UserKnownHostsFile="{folder}/known_hosts"'
+    options = ("-F", f"{folder}/config", "-o", kept, "-i", f"{folder}/id_ed25519", "-p", "22", "-l", "ann")
+    assert ssh_login(Host("gw1")) == ("ssh", *options, "-o", "HostName=10.0.0.1", "--", "gw1")
+    (folder / "config").write_text("Host gw1\n  UserKnownHostsFile /k/h\n")
+    assert 'UserKnownHostsFile="/k/h"' in ssh_login(Host("gw1"))
+    (folder / "config").write_text("Host\n")
+    assert ssh_login(Host("gw1")) == ("ssh", "-F", f"{folder}/config", "--", "gw1"), "ssh says what is wrong there"
     own = SimpleNamespace(pw_dir=str(home))
     monkeypatch.setattr(homes.pwd, "getpwuid", lambda _: own)
     assert ssh_login(Host("gw1")) == ("ssh", "--", "gw1")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 
+from distui.cluster.hosts.connecting import ssh_from_here
 from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings
-from distui.errors import HostError, UsageError
+from distui.errors import HostError
 from distui.facts.host import GpuProcess
 from distui.facts.probe import probe_processes
-from distui.homes import config_options, home
 from distui.monitor.containers import HostContainer, follow_log, last_line, list_containers, log_argv, shell_argv
 from distui.monitor.processes import Outcome, SeenProcess, look, signal
 from distui.runs.hosts.discover import FoundTask
@@ -34,22 +34,18 @@ def ssh_login(host: Host, command: tuple[str, ...] = (), *, tty: bool = True) ->
     unless there is none to pass on.
     """
     options = ["-t"] if command and tty else []
-    options += _config_of_home()
-    if host.port:
-        options += ["-p", str(host.port)]
-    if host.user:
-        options += ["-l", host.user]
-    if host.addr:
-        options += ["-o", f"HostName={host.addr}"]
+    options += ssh_from_here(host) or _written(host)
     return ("ssh", *options, "--", host.name, *((shlex.join(command),) if command else ()))
 
 
-def _config_of_home() -> tuple[str, ...]:
-    """The config that distui reads, where OpenSSH would look for another."""
-    try:
-        return config_options(home() / ".ssh" / "config")
-    except UsageError:
-        return ()
+def _written(host: Host) -> Iterator[str]:
+    """What hosts.yaml says of it, as options."""
+    if host.port:
+        yield from ("-p", str(host.port))
+    if host.user:
+        yield from ("-l", host.user)
+    if host.addr:
+        yield from ("-o", f"HostName={host.addr}")
 
 
 class HostBackend(ABC):

@@ -12,7 +12,8 @@ from typing import Any
 
 from distui.cluster.settings import ClusterSettings
 from distui.doctor.redact import SshNames
-from distui.errors import DistuiError
+from distui.errors import DistuiError, UsageError
+from distui.homes import config_options, home, is_login_s
 from distui.runs.hosts.reuse import reusing
 from distui.session import Connector, Session
 from distui.spec.hosts.inventory import Host
@@ -49,6 +50,25 @@ async def ssh_greeting(host: Host, timeout: float) -> tuple[float | None, str]:
 async def load_greeting() -> None:
     """Import what `ssh_greeting` needs, which is dear, while whatever is on a screen goes on."""
     await asyncio.to_thread(import_module, "distui.remote.knock")
+
+
+def ssh_from_here(host: Host) -> tuple[str, ...]:
+    """What OpenSSH has to be given to go where distui goes, where HOME is not the login's; empty where it is. Of a
+    config that can't be read ssh says itself what is wrong.
+    """
+    try:
+        folder = home() / ".ssh"
+    except UsageError:
+        return ()
+    if is_login_s(folder) or not folder.is_dir():
+        return ()
+    from distui.remote.config import default_sources, resolve  # dear to import, as above
+    from distui.remote.sshconfig import ConfigError
+
+    try:
+        return resolve(host, default_sources()).ssh_from_here
+    except ConfigError:
+        return config_options(folder / "config")
 
 
 class OpenOnce:
