@@ -25,6 +25,7 @@ from distui.runs.verdict.evidence import (
     TaskSeen,
     Unsteady,
     corrected,
+    lines_of,
 )
 from distui.runs.verdict.judge import judge
 from distui.runs.verdict.lines.last_words import LastWords, last_words
@@ -1070,3 +1071,28 @@ def test_progress_bars_in_one_another_are_each_compared_with_themselves(outer: s
     words = last_words(lines)
     assert (words is not None) is said
     assert words is None or (words.weight, words.quiet_for) == ("echo", 0.0)
+
+
+SPAWNED = """Traceback (most recent call last):
+  File "<string>", line 1, in <module>
+  File "/usr/lib/python3.11/multiprocessing/spawn.py", line 138, in _check_not_importing_main
+    raise RuntimeError('''
+RuntimeError:
+        An attempt has been made to start a new process before the
+        current process has finished its bootstrapping phase.
+
+        This probably means that you are not using fork to start your
+        child processes and you have forgotten to use the proper idiom"""
+JOINED = """W1128 17:30:01.358000 7 torch/multiprocessing/spawn.py:165] Terminating process 19 via signal SIGTERM
+Traceback (most recent call last):
+  File "/work/sp.py", line 3, in <module>
+    mp.spawn(w, nprocs=2)
+torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with exit code 1"""
+
+
+@pytest.mark.parametrize("said", [SPAWNED, f"{SPAWNED}\n{JOINED}"], ids=["alone", "by mp.spawn"])
+def test_a_message_may_begin_below_its_exceptions_name(said: str) -> None:
+    """Multiprocessing's longest one does: its cause was not looked for there, and a failure ended with the name."""
+    words = last_words(lines_of(said.splitlines(), at=1.0))
+    assert words is not None and words.cause is not None and "while its own file is imported" in words.cause.text
+    assert not words.own or any("bootstrapping phase" in text for text in words.own[-8:])

@@ -211,7 +211,7 @@ def _words(lines: Lines) -> LastWords | None:
     if end is None:
         return None
     start = _pointed_at(texts, lines, _first_error(texts, lines, end), end)
-    said = texts[start : end + 1 + int(end + 1 < len(texts) and texts[end + 1].lstrip().startswith("what():"))]
+    said = texts[start : _end_of_message(texts, end)]
     named = [i for i in range(start, end + 1) if _names_error(texts, i) and not _announces(texts, i)]
     named = [i for i in named if not _ABOVE.search(texts[i])] or named
     if any(_HEAD.search(text) for text in said):
@@ -248,6 +248,17 @@ def _words(lines: Lines) -> LastWords | None:
     )
 
 
+def _end_of_message(texts: Sequence[str], error: int) -> int:
+    """The line after an error's message: C++ gives it a line of its own, and Python's may begin with a newline."""
+    after = error + 1
+    if after < len(texts) and texts[after].lstrip().startswith("what():"):
+        return after + 1
+    if _RAISED.match(texts[error]) and texts[error].endswith(":"):
+        while after < min(len(texts), error + 1 + REASON) and texts[after][:1] in ("", " ", "\t"):
+            after += 1
+    return after
+
+
 def _blamed(said: Sequence[str]) -> frozenset[int]:
     """The ranks that torch.distributed.checkpoint names on all ranks."""
     found = [_OF_RANKS.search(text) for text in said]
@@ -278,9 +289,9 @@ def _own_lines(texts: Sequence[str], lines: Sequence[Line], start: int, end: int
     if not own or own[-1] == raised[-1]:
         return ()
     rank = _rank_prefix(lines[own[0]].text)
-    of_rank = [i for i in range(start, own[-1] + 1) if _rank_prefix(lines[i].text) == rank]
-    last = max(i for i in own if i in of_rank)
-    return tuple(lines[i].text for i in of_rank if i <= last)
+    of_rank = [i for i in range(start, end + 1) if _rank_prefix(lines[i].text) == rank]
+    after = _end_of_message(texts, max(i for i in own if i in of_rank))
+    return tuple(lines[i].text for i in of_rank if i < after)
 
 
 def _rank_prefix(text: str) -> str:

@@ -10,6 +10,13 @@ RULES: tuple[tuple[str, Cause], ...] = (
         Cause("a Python module is missing", "install it in the image; on the host where the job has no container"),
     ),
     (
+        r"An attempt has been made to start a new process before the\b",  # of multiprocessing, "spawn"
+        Cause(
+            "it starts processes while its own file is imported, which each of them does again",
+            '`if __name__ == "__main__":` in front of what starts them',
+        ),
+    ),
+    (
         r"exec format error",
         Cause("the image was built for another kind of CPU", "pull or build it for this host's architecture"),
     ),

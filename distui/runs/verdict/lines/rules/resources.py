@@ -137,6 +137,14 @@ RULES: tuple[tuple[str, Cause], ...] = (
     ),
     (r"No space left on device|\[Errno 28\]", Cause("the disk is full", "free space where the program writes")),
     (
+        r"inline_container\.cc:\d+\] \. unexpected pos \d|PytorchStreamWriter failed writing",  # torch.save
+        Cause(
+            "a checkpoint could not be written: its disk is full, most likely",
+            "`df -h` there; free space where the program writes",
+            vague=True,
+        ),
+    ),
+    (
         r"Disk quota exceeded|\[Errno 122\]",
         Cause("the quota of the disk is used up", "free space of this user there, or have the quota raised"),
     ),
