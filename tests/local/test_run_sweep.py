@@ -16,6 +16,7 @@ from unittest.mock import patch
 import pytest
 
 import distui
+from distui.cli.actions import ps
 from distui.errors import HostCommandError
 from distui.runs.hosts import lease, marks
 from distui.runs.hosts.discover import FoundTask
@@ -405,6 +406,12 @@ def test_a_run_that_had_begun_is_left_only_where_its_host_says_so() -> None:
     assert states(["h1", "h2"]) == ["left"]
     assert states(["h1", "h2"], recorded) == ["left"]
     assert states(["h1", "h2"], recorded, followed=True) == ["unknown"]
+    (row,) = history.with_launches((), [begun], {}, answered=["h2"])
+    gone = "r had started, and has its folder and no task on h2; "
+    assert ps._next_step(row, [row], chosen=False) == f"{gone}`distui stop r` removes it"
+    assert ps._next_step(row, [row], chosen=True) == f"{gone}`distui ps` asks all hosts", "it may go on elsewhere"
+    (row,) = history.with_launches((), [replace(begun, begun=False)], {}, answered=["h2"])
+    assert "a launch of r was killed" in ps._next_step(row, [row], chosen=False)
 
 
 def test_a_run_whose_end_is_recorded_here_is_no_launch_that_was_killed() -> None:

@@ -34,6 +34,8 @@ def preview(
 
 def _where(row: RunRow) -> str:
     """What of it is on its hosts now, in words."""
+    if row.state == "left" and row.begun:
+        return ": it had started, and has its folder and no task on its hosts; X removes it"
     if row.state == "left":
         return ": its launch was killed; X removes what it left on its hosts"
     if row.left:

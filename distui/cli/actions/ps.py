@@ -45,7 +45,8 @@ def act(settings: Settings, out: Console, all_: bool, state: str | None, last: i
     for row in rows:
         for words in row.warnings if (_is_over(row) or row.apart) and not row.collected else ():
             out.warn(f"distui: {row.run}: {words}", "yellow")
-        if text := _next_step(row, [other for other in every if other.run == row.run and other.live]):
+        named = [other for other in every if other.run == row.run and other.live]
+        if text := _next_step(row, named, chosen=settings.places.leaves_out):
             out.say(f"distui: {text}", "dim")
     return ExitCode.UNREACHABLE if listed.asked and not found.answered else ExitCode.OK
 
@@ -60,9 +61,9 @@ def _is_over(row: history.RunRow) -> bool:
     return row.live and not row.left and not row.apart and row.state in (*states.ENDED, "ended", "unknown")
 
 
-def _next_step(row: history.RunRow, named: Sequence[history.RunRow]) -> str:
+def _next_step(row: history.RunRow, named: Sequence[history.RunRow], *, chosen: bool = False) -> str:
     """What is still on the hosts of a run that is over, and what removes it; "" where nothing is, or it goes on, or
-    more runs there are `named` so: a verb may act on another one.
+    more runs there are `named` so: a verb may act on another one. With hosts that were `chosen` it may go on elsewhere.
     """
     if len(named) > 1:
         return ""
@@ -75,6 +76,9 @@ def _next_step(row: history.RunRow, named: Sequence[history.RunRow]) -> str:
     if _is_over(row):
         verb, does = ("rm", "removes it") if row.collected else ("stop", "reads its logs and cleans up")
         return f"{row.run} has ended but is still on its hosts; `distui {verb} {row.run}` {does}"
+    if row.state == "left" and row.begun:
+        gone = f"{row.run} had started, and has its folder and no task on {fold_sorted(row.hosts)}"
+        return f"{gone}; `distui ps` asks all hosts" if chosen else f"{gone}; `distui stop {row.run}` removes it"
     if row.state == "left":
         return f"a launch of {row.run} was killed; `distui stop {row.run}` removes what it left"
     return ""

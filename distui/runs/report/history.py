@@ -59,6 +59,8 @@ class RunRow:
     """What tells its launch, and the attempt, from others of its name."""
     left: tuple[str, ...] = ()
     """Hosts that have its folder and none of its tasks any more: it has ended, and was not cleaned up to the end."""
+    begun: bool = False
+    """Whether all its tasks had started, of one that is `left`: they were removed, or are where nobody was asked."""
     stalled: Standstill | None = None
     """That it stands still, as whoever follows it on this machine says; None also where nobody does."""
     followed: bool = False
@@ -360,7 +362,8 @@ def _launch_row(
     row = recorded or RunRow(run, "", "", (), 0, owner=found[0].owner, started=_since(found[0].since))
     hosts = row.hosts or tuple(one.host for one in found)
     state = "unknown" if unlisted else "left" if dead else "starting"
-    return replace(row, state=state, hosts=hosts, took=None, exit=None, live=True, unlisted=unlisted)
+    begun = state == "left" and any(one.begun for one in found)
+    return replace(row, state=state, hosts=hosts, took=None, exit=None, live=True, unlisted=unlisted, begun=begun)
 
 
 def _begun_by(recorded: RunRow, found: Sequence[Launch]) -> bool:
