@@ -13,7 +13,7 @@ import pytest
 from distui.errors import CheckFailed, UsageError
 from distui.plan.content.build import build_argv, built_name
 from distui.plan.model import BuildPlan
-from distui.runs.code.git_lock import GivenUp
+from distui.runs.code.git.lock import GivenUp
 from distui.runs.images.context import image_of, read_build
 from distui.runs.images.dockerignore import DockerIgnore
 from distui.spec.job.job import Build, Job

@@ -12,11 +12,12 @@ from typing import NamedTuple
 import pytest
 
 from distui.errors import CheckFailed, DistuiError, UsageError
-from distui.runs.code import git as git_module
-from distui.runs.code import git_call, limits
+from distui.runs.code import limits
 from distui.runs.code import scan as scan_module
 from distui.runs.code.changes import state_of
-from distui.runs.code.git_call import Call, call
+from distui.runs.code.git import call as git_call
+from distui.runs.code.git import repository as git_module
+from distui.runs.code.git.call import Call, call
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.scan import scan
 from distui.runs.code.source import CodeReader

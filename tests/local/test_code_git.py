@@ -20,12 +20,14 @@ import pytest
 
 from distui.cluster.start.planning import read_sources
 from distui.errors import CheckFailed, UsageError
-from distui.runs.code import git as git_module
-from distui.runs.code import git_call, git_kept, git_lock
 from distui.runs.code import source as source_module
 from distui.runs.code.changes import State, state_of
-from distui.runs.code.git import Repository
-from distui.runs.code.git_lock import fetching_alone
+from distui.runs.code.git import call as git_call
+from distui.runs.code.git import kept as git_kept
+from distui.runs.code.git import lock as git_lock
+from distui.runs.code.git import repository as git_module
+from distui.runs.code.git.lock import fetching_alone
+from distui.runs.code.git.repository import Repository
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.scan import scan
 from distui.runs.code.source import CodeReader

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from distui.errors import DistuiError
-from distui.runs.code.git import Repository
+from distui.runs.code.git.repository import Repository
 from distui.runs.code.source import CodeReader
 from distui.spec.job.job import Code, Job
 

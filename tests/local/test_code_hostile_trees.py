@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from distui.errors import CheckFailed
-from distui.runs.code.git import Repository
-from distui.runs.code.git_tree import Listed, write
+from distui.runs.code.git.repository import Repository
+from distui.runs.code.git.tree import Listed, write
 from fakehosts.git import ENV
 
 Rows = tuple[tuple[str, str, "str | bytes | Rows"], ...]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from distui.errors import DistuiError, SpecError, UsageError
-from distui.runs.code.git import Repository
-from distui.runs.code.local_git import local
+from distui.runs.code.git.local import local
+from distui.runs.code.git.repository import Repository
 from distui.spec.job.read_job import read_job
 from fakehosts.git import ENV, git
 

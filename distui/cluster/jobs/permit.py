@@ -12,7 +12,7 @@ from distui.cluster.settings import ClusterSettings
 from distui.consent import Ask, Consents, own_repository, refuse_secret
 from distui.errors import UsageError
 from distui.homes import expanded
-from distui.runs.code.local_git import local
+from distui.runs.code.git.local import local
 from distui.runs.code.source import code_path
 from distui.runs.images.context import build_path
 from distui.spec.job.code_keys import git_host, local_repository

@@ -16,9 +16,9 @@ from distui.amounts import counted
 from distui.errors import CheckFailed
 from distui.frozen import frozen
 from distui.plan.content.tree import Entry, Tree, raw, readable
-from distui.runs.code.git_call import MOST, Call, objects_environment, upto
-from distui.runs.code.git_folder import GitFolder, find
-from distui.runs.code.git_tree import listed
+from distui.runs.code.git.call import MOST, Call, objects_environment, upto
+from distui.runs.code.git.folder import GitFolder, find
+from distui.runs.code.git.tree import listed
 from distui.runs.code.hashes import Hashes, hashes_of, key_of
 from distui.runs.code.scan import pieces
 

@@ -14,8 +14,8 @@ from distui.errors import UsageError
 from distui.files import reason
 from distui.frozen import frozen
 from distui.plan.content.tree import Entry, Tree, readable
-from distui.runs.code.git_lock import GivenUp
-from distui.runs.code.git_tree import is_git
+from distui.runs.code.git.lock import GivenUp
+from distui.runs.code.git.tree import is_git
 from distui.runs.code.hashes import Hashes, key_of
 from distui.runs.code.ignore import Ignored, advice, ignore_lines, pattern_errors
 from distui.runs.code.limits import BIGGEST, LIMITS, MAX_FILES, Limits, leave_out, refuse_too_deep, refuse_too_much

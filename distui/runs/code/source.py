@@ -14,8 +14,8 @@ from distui.homes import expanded
 from distui.plan.content.tree import Tree, readable
 from distui.plan.model import CodePlan
 from distui.runs.code.changes import state_of
-from distui.runs.code.git import Repository
-from distui.runs.code.git_kept import HeldTree
+from distui.runs.code.git.kept import HeldTree
+from distui.runs.code.git.repository import Repository
 from distui.runs.code.hashes import Hashes, hashes_of
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.limits import Limits

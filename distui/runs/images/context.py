@@ -20,7 +20,7 @@ from distui.homes import expanded
 from distui.plan.content.build import built_name, content_hash
 from distui.plan.content.tree import Entry, Tree, readable
 from distui.plan.model import BuildPlan
-from distui.runs.code.git_lock import GivenUp
+from distui.runs.code.git.lock import GivenUp
 from distui.runs.code.ignore import advice, ignore_lines, pattern_errors
 from distui.runs.code.limits import refuse_too_deep, refuse_too_large
 from distui.runs.code.scan import hashed, pieces

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from distui.errors import CheckFailed
-from distui.runs.code.git_lock import GivenUp
+from distui.runs.code.git.lock import GivenUp
 
 MOST = 64 << 20
 """Bytes of an answer that is kept whole: the refs of a repository, a diff."""

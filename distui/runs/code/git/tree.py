@@ -16,7 +16,7 @@ from typing import IO
 from distui.errors import CheckFailed
 from distui.frozen import frozen
 from distui.plan.content.tree import readable
-from distui.runs.code.git_call import TooMany, rows
+from distui.runs.code.git.call import TooMany, rows
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.limits import refuse_too_deep
 from distui.whole import whole

@@ -27,13 +27,13 @@ from distui.files import make_private, reason
 from distui.frozen import frozen
 from distui.plan.content.tree import readable
 from distui.regex import regex
-from distui.runs.code.git_call import Call, call, remote_environment
-from distui.runs.code.git_kept import HeldTree, hold, tidy
-from distui.runs.code.git_lock import fetching_alone
-from distui.runs.code.git_tree import LINK, SUBMODULE, Listed, checked, listed, wanted, write
+from distui.runs.code.git.call import Call, call, remote_environment
+from distui.runs.code.git.kept import HeldTree, hold, tidy
+from distui.runs.code.git.local import local
+from distui.runs.code.git.lock import fetching_alone
+from distui.runs.code.git.tree import LINK, SUBMODULE, Listed, checked, listed, wanted, write
 from distui.runs.code.ignore import MAX_BYTES, Ignored, pattern_errors
 from distui.runs.code.limits import LIMITS, Limits, Sized, refuse_too_much
-from distui.runs.code.local_git import local
 from distui.spec.job.code_keys import local_repository
 
 _SECONDS = 600.0
