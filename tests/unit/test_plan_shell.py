@@ -103,3 +103,11 @@ def test_what_a_shell_runs_has_time_to_end(tmp_path: Path, text: str) -> None:
         assert [line for line in log.read_text().splitlines() if "erminated" not in line] == ["begun", "saved", "ends"]
     finally:
         os.killpg(leader.pid, signal.SIGKILL) if leader.poll() is None else None
+
+
+@pytest.mark.parametrize("text", ["trap " * 50_000, "trap" + " a" * 100_000, "'" * 200_000, "a $X " * 50_000])
+def test_a_long_text_is_read_soon(text: str) -> None:
+    """A job file may be a stranger's."""
+    began = time.process_time()
+    shell.group_env(Job("x", command=text), "docker")
+    assert time.process_time() - began < 15

@@ -25,7 +25,7 @@ GROUP = "TINI_KILL_PROCESS_GROUP"
 """Docker's `--init` is tini, which with this variable signals the group of the container's command."""
 _FUNCTIONS = frozenset(("conda", "mamba", "micromamba", "ml", "module", "nvm", "pyenv", "spack"))
 """Names that profiles define as functions: `exec` would not find them, or another program."""
-_TRAPS = regex(r"\btrap\b[^\n;&|]*\b(?i:(?:SIG)?TERM|15)\b")
+_TRAPS = regex(r"\btrap\b(?:(?!\btrap\b)[^\n;&|])*?\b(?i:(?:SIG)?TERM|15)\b")
 """A trap of the text's own: it tells its programs in its own way, by a file, say, or by another signal."""
 _QUOTES = regex(r"\\.|(?<![^\s;&|()])#[^\n]*|'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 """Words for others, such as a shell below it, or for people; what is escaped, and ends no line."""
