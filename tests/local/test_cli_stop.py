@@ -105,7 +105,7 @@ def test_a_stop_on_some_hosts_of_a_recorded_run_is_refused(cli: Any, demo_home: 
     for word in ("stop", "kill"):
         done = cli(word, "two", "-y", "-H", "demo1")
         assert done.code == 2, done.err
-        assert f"two runs on demo2, too, and {word} ends it on all its hosts" in done.err
+        assert f"two has tasks on demo2, too, and {word} ends it on all its hosts" in done.err
         assert f"leave out -H; `distui {word} two --rank 0` ends rank 0 alone" in done.err
     assert cli("ps", "-q").out.split() == ["two"]
     assert cli("stop", "two", "-y", "-H", "demo[1-2]").code == 0

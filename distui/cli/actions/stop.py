@@ -77,7 +77,7 @@ def _refuse_part(place: RunLocation, word: Verb, live: Live) -> None:
         here = [rank for task in live.plan.tasks if task.host in asked for rank in task.ranks]
         some = f"`distui {word} {place.run} --rank {format_ranks(sorted(here))}` ends {named_ranks(here)} alone"
         raise UsageError(
-            f"{place.run} runs on {fold(others)}, too, and {word} ends it on all its hosts",
+            f"{place.run} has tasks on {fold(others)}, too, and {word} ends it on all its hosts",
             hint=f"leave out -H; {some}",
         )
 
