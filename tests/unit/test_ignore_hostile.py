@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from distui.errors import UsageError
 from distui.files import read_below
+from distui.runs.code.git_lines import for_pathspec
 from distui.runs.code.ignore import MAX_BYTES
 from distui.runs.code.source import CodeReader
 from distui.runs.images.context import read_build
@@ -136,3 +138,13 @@ def test_a_folder_of_that_name_is_none(folder: Path, tmp_path: Path) -> None:
     (folder / ".dockerignore").mkdir()
     assert CodeReader(tmp_path / "cache", ENV).read(Job("j", code=Code(path=str(folder)))) is not None
     assert read_build(Job("j", build=Build(str(folder), dockerfile="sub/Dockerfile"))) is not None
+
+
+@pytest.mark.parametrize(
+    "line", ["[" + "[:" * 60_000, "[" + "[:a:" * 30_000, "[" + "[:" * 60_000 + "]x]", "[" * 120_000]
+)
+def test_a_long_line_of_an_ignore_file_is_read_soon(line: str) -> None:
+    """Brackets that are not closed, and what may be the beginning of a class."""
+    began = time.process_time()
+    for_pathspec(line)
+    assert time.process_time() - began < 10

@@ -22,8 +22,8 @@ _ASCII = {
 }
 """What git takes for each class: without `/`, which no bracket names, and none begins with `!`, which would negate."""
 
-_ITEM = r"\[:(?P<name>[^\]]*):\]|\\?(?P<first>(?<=\\).|[^\\\]])-\\?(?P<last>(?<=\\).|[^\\\]])|\\.|[^\\\]]"
-"""In a bracket: a class, a range, a character."""
+_ITEM = r"\[:(?P<name>[^\]]{0,40}):\]|\\?(?P<first>(?<=\\).|[^\\\]])-\\?(?P<last>(?<=\\).|[^\\\]])|\\.|[^\\\]]"
+"""In a bracket: a class, whose name is looked for as far as names go, a range, a character."""
 _IN_BRACKET = regex(_ITEM, re.DOTALL)
 _TOKEN = regex(rf"\\.|(?P<head>\[[!^]?\]?+)(?P<inside>(?:{_ITEM})*+)\]|.", re.DOTALL)
 
