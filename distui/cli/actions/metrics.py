@@ -79,14 +79,20 @@ def _wanted(known: Sequence[Series], names: Sequence[str]) -> list[Series]:
     return [series for series in known if not names or series.name in names]
 
 
-def _cells(row: Row, found: Bin) -> list[Any]:
+def _heads(rows: Sequence[Row]) -> list[tuple[Row, tuple[Any, ...]]]:
+    """Each row with its time, width and step, which all series have in it; None for what is no number."""
+    steps = (round(row.last_step) if math.isfinite(row.last_step) else None for row in rows)
+    return [(row, (iso(row.start), row.width, step)) for row, step in zip(rows, steps, strict=True)]
+
+
+def _cells(head: tuple[Any, ...], found: Bin) -> list[Any]:
     """Time, width, step and values; None for what is no number."""
-    step = round(row.last_step) if math.isfinite(row.last_step) else None
     values = (None if math.isnan(value) else float(f"{value:.7g}") for value in found[1:])
-    return [iso(row.start), row.width, step, *values, found.samples]
+    return [*head, *values, found.samples]
 
 
 def _json(run: str, wanted: Sequence[Series], rows: Sequence[Row]) -> dict[str, Any]:
+    headed = _heads(rows)
     return {
         "schema": "distui/metrics/v1",
         "run": run,
@@ -97,7 +103,7 @@ def _json(run: str, wanted: Sequence[Series], rows: Sequence[Row]) -> dict[str, 
                 "rank": series.rank,
                 "host": series.host or None,
                 "unit": unit_of(series) or None,
-                "rows": [_cells(row, row.bins[series]) for row in rows if series in row.bins],
+                "rows": [_cells(head, one) for row, head in headed if (one := row.bins.get(series)) is not None],
             }
             for series in wanted
         ],
@@ -106,11 +112,12 @@ def _json(run: str, wanted: Sequence[Series], rows: Sequence[Row]) -> dict[str, 
 
 def _csv(wanted: Sequence[Series], rows: Sequence[Row]) -> str:
     """A line for each value, series after series."""
+    headed = _heads(rows)
     cells = (
-        (series.name, "" if series.rank is None else series.rank, series.host, *_cells(row, row.bins[series]))
+        (series.name, "" if series.rank is None else series.rank, series.host, *_cells(head, one))
         for series in wanted
-        for row in rows
-        if series in row.bins
+        for row, head in headed
+        if (one := row.bins.get(series)) is not None
     )
     return csv_text((("name", "rank", "host", *COLUMNS), *cells))
 

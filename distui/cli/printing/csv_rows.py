@@ -13,5 +13,10 @@ def csv_text(rows: Iterable[Sequence[object]]) -> str:
     """A line for each row. Texts may be hosts' words, or of processes of other logins there: none steers a terminal."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([safe_lines(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    writer.writerows([_safe(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     return text.getvalue()
+
+
+def _safe(cell: str) -> str:
+    """Most cells are plain: they are many, and to look at each of their signs takes most of the time."""
+    return cell if cell.isascii() and cell.isprintable() else safe_lines(cell)
