@@ -119,10 +119,10 @@ class Places(PacedApp, Typed):
         if row is not None and self._is_over(row):
             self.open_run(await asyncio.to_thread(self.backend.replay, run))
             return
-        waited_on: list[Screen[Any]] = []
+        waited_on = [self._top]
 
         def say(words: str) -> None:
-            waited_on.append(self.screen)
+            waited_on.append(self._top)
             self.tell(words)
 
         if run not in self.backend.following:
@@ -134,7 +134,7 @@ class Places(PacedApp, Typed):
                 raise
             self.tell(f"{error.message}\nwhat is recorded here is shown", level="warning")
             live = await asyncio.to_thread(self.backend.replay, run)
-        if waited_on and self.screen is not waited_on[-1]:  # a minute later one may be busy elsewhere
+        if self._top is not waited_on[-1]:  # when the hosts have answered one may be busy elsewhere
             self.tell(f"{run} can be opened now: enter in Runs")
             return
         self.open_run(live)
@@ -155,9 +155,13 @@ class Places(PacedApp, Typed):
         else:
             self.push_screen(kind(self._view_below()))
 
+    @property
+    def _top(self) -> View | None:
+        """The view that is shown, under any dialog."""
+        return next((s for s in reversed(self.screen_stack) if isinstance(s, View)), None)
+
     def _view_below(self) -> ViewName:
-        below = next((s for s in reversed(self.screen_stack) if isinstance(s, View)), None)
-        return below.VIEW if below is not None else "runs"
+        return self._top.VIEW if self._top is not None else "runs"
 
     def open_text(self, title: str, text: str) -> None:
         """A text to read: a plan, a diff, raw JSON."""

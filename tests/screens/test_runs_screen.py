@@ -232,6 +232,29 @@ async def test_enter_waits_for_the_next_attempt_of_a_run_that_is_elsewhere(
         assert app.screen.crumbs[-1] == "llm-7f3"
 
 
+async def test_who_goes_elsewhere_while_hosts_are_asked_for_a_run_is_left_there(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten seconds with a host that is out of reach: what is typed by then is for another view."""
+    live = backend.follow(backend.plan())
+    await live.feed(*launching(live.plan, 1.0))
+    backend.elsewhere.add("llm-7f3")
+    for goes in (True, False):
+        answers = asyncio.Event()
+
+        async def attach(run: str, say: Any, answers: asyncio.Event = answers) -> Any:
+            await answers.wait()
+            return live
+
+        monkeypatch.setattr(backend, "attach", attach)
+        async with open_app(start="runs") as (app, pilot):
+            await press(pilot, "enter", *(["1"] if goes else []))
+            there = app.screen
+            answers.set()
+            await settle(pilot)
+            assert (app.screen is there, "llm-7f3 can be opened now" in screen_text(app)) == (goes, goes)
+
+
 async def test_who_goes_elsewhere_while_the_next_attempt_is_waited_for_is_left_there(
     open_app: Any, backend: FakeBackend
 ) -> None:
