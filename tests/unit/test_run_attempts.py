@@ -302,6 +302,21 @@ async def test_a_later_attempt_that_cannot_start(cluster: Cluster) -> None:
     assert cluster.left() == []
 
 
+async def test_an_attempt_that_could_not_start_has_no_failure_of_another(cluster: Cluster) -> None:
+    """It was said to have failed as the one before it did, at that one's time. The result still knows that failure."""
+    ends(cluster, 3)
+    again = Planner(cluster, retries=2)
+
+    async def gone(attempt: int, spent: float) -> NextAttempt | NoPlan:
+        cluster.hosts[0].engine.images.clear()
+        return await again(attempt, spent)
+
+    ended = await cluster.run(again.first, planner=gone)
+    failures = [past.failure.exit if past.failure else None for past in cluster.of(AttemptEnded)]
+    assert (failures, ended.attempt) == ([3, None], 3)
+    assert ended.failure is not None and ended.failure.exit == 3
+
+
 async def test_without_a_plan_there_is_no_other_attempt(cluster: Cluster) -> None:
     """The reason is said."""
     ends(cluster, 3)

@@ -221,5 +221,6 @@ def refused(attempt: Attempt, refusal: LaunchRefused) -> RunEnded:
     stopped = refusal.exit_code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED)
     if not stopped and attempt.state.past:  # the run did run, and failed
         end = ended(attempt, "failed", ExitCode.RANK_FAILED, leftovers=refusal.leftovers)
-        return replace(end, failure=attempt.state.past[-1].failure)
+        known = (past.failure for past in reversed(attempt.state.past) if past.failure is not None)
+        return replace(end, failure=next(known, None))
     return ended(attempt, "stopped" if stopped else "launch_failed", refusal.exit_code, leftovers=refusal.leftovers)

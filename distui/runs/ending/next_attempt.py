@@ -106,7 +106,9 @@ async def next_attempt(attempt: Attempt, ended: RunEnded) -> Attempt | RunEnded:
 async def _say_ended(attempt: Attempt, ended: RunEnded, pause: float) -> None:
     number = attempt.plan.attempt
     kept_in = "" if attempt.run.views else str(attempt.run.stored.attempt(number).log_dir)
-    await attempt.emit(AttemptEnded(attempt.clock(), number, attempt.plan.attempts, ended.failure, pause, kept_in))
+    older = any(past.failure is ended.failure for past in attempt.state.past)
+    own = None if older else ended.failure  # one that could not start has none, and ended as the one before it
+    await attempt.emit(AttemptEnded(attempt.clock(), number, attempt.plan.attempts, own, pause, kept_in))
 
 
 async def _planner(attempt: Attempt, ended: RunEnded) -> AttemptPlanner | None:
