@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from distui.facts.host import Trouble
 from distui.frozen import frozen
+from distui.regex import regex
 from distui.spec.hosts.names import fold
 
 
@@ -70,9 +71,34 @@ def without_host(host: str, text: str) -> str:
     """A text to compare with those of other hosts: without its host's name, the address right behind that, and the one
     in a command that `ssh` is to be pasted as.
     """
-    rest = re.sub(rf"^{re.escape(host)}(?: \([^)]*\))?:? ", "", text)
-    rest = re.sub(r"(?<= -o HostName=)\S+", _ANY_HOST, rest)
-    return re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", _ANY_HOST, rest)
+    behind = _BEHIND_NAME.match(text, len(host)) if text.startswith(host) else None
+    rest = text[behind.end() :] if behind is not None else text
+    return _without_name(host, _PASTED.sub(_ANY_HOST, rest) if "HostName=" in rest else rest)
+
+
+_BEHIND_NAME = regex(r"(?: \([^)]*\))?:? ")
+_PASTED = regex(r"(?<= -o HostName=)\S+")
+
+
+def _without_name(host: str, text: str) -> str:
+    """A text without that word. A pattern for each of a thousand hosts would take a thousand times as long to make as
+    it takes to be looked for.
+    """
+    parts, begin, at = [], 0, text.find(host) if host else -1
+    while at >= 0:
+        end = at + len(host)
+        if not (_in_name(text[at - 1 : at]) or text[at - 1 : at] == ".") and not _in_name(text[end : end + 1]):
+            parts.append(text[begin:at])
+            begin = end
+            at = text.find(host, end)
+        else:
+            at = text.find(host, at + 1)
+    return _ANY_HOST.join([*parts, text[begin:]])
+
+
+def _in_name(sign: str) -> bool:
+    """Whether a sign goes on a name; none is "" at the ends of a text."""
+    return sign.isalnum() or sign in ("_", "-")
 
 
 def for_hosts(hosts: Sequence[str], text: str) -> str:
