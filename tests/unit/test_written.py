@@ -40,7 +40,7 @@ from distui.runs.store.runs import RunStore, StoredRun
 from distui.runs.store.saved_hosts import save_hosts, saved_hosts
 from distui.spec.hosts.inventory import DataNetwork, Host
 
-ADDED = {"on_hang", "image_variables"}
+ADDED = {"on_hang", "image_variables", "build.max_size"}
 WRITTEN = Path(__file__).parents[1] / "data" / "written"
 
 FIRST = Failure(
@@ -98,10 +98,11 @@ def written(name: str) -> str:
     return (WRITTEN / name).read_text()
 
 
-def as_before(value: Any) -> Any:
-    """JSON without what was added since."""
+def as_before(value: Any, of: str = "") -> Any:
+    """The same without what was added; `of` is the key it is at."""
     if isinstance(value, dict):
-        return {key: as_before(one) for key, one in value.items() if key not in ADDED}
+        kept = {key: one for key, one in value.items() if ADDED.isdisjoint((key, f"{of}.{key}"))}
+        return {key: as_before(one, key) for key, one in kept.items()}
     return [as_before(one) for one in value] if isinstance(value, list) else value
 
 
@@ -180,6 +181,7 @@ def test_a_job(stored: StoredRun) -> None:
     record_job(stored, found.job, found.picks)
     assert same((stored.path / "job.json").read_text(), "job.json")
     assert found.job.on_hang == "tell"
+    assert found.job.build is not None and found.job.build.max_size == 10 << 30
 
 
 @pytest.mark.parametrize("name", ["plan.json", "tf_plan.json"])
