@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from dataclasses import replace
 from typing import Any
@@ -21,6 +22,7 @@ from distui.runs.report.history import RunRow
 from distui.runs.report.run_words import took_words
 from distui.tui.dialogs.confirm import Confirm
 from distui.tui.dialogs.text import TextScreen
+from distui.tui.runs import compare_screen
 from distui.tui.runs.compare_screen import CompareScreen
 from distui.tui.widgets.rows import RowList
 
@@ -335,6 +337,29 @@ async def test_a_long_difference_is_read_whole(open_app: Any, backend: FakeBacke
         await settle(pilot)
         assert "end-of-old" in screen_text(app)
         assert len(app.screen.query_one(RowList).rows) < narrow
+
+
+async def test_plans_are_compared_beside_the_app(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of 512 ranks on other hosts take ten seconds, in which nothing moved and no key was heard."""
+    asked: list[bool] = []
+
+    def slow(old: Any, new: Any) -> str:
+        asked.append(threading.current_thread() is threading.main_thread())
+        return "a line that differs"
+
+    monkeypatch.setattr(compare_screen, "compare", slow)
+    for name in ("llm-7f3", "llm-7f2"):
+        live = backend.follow(backend.plan(name))
+        await live.feed(*launching(live.plan, 1.0))
+    async with open_app(start="runs") as (app, pilot):
+        app.push_screen(
+            CompareScreen(*((row, backend.live[row.run]) for row in backend.rows if row.run in backend.live))
+        )
+        await settle(pilot)
+        assert asked == [False]
+        assert "a line that differs" in screen_text(app)
 
 
 async def test_two_marked_runs_are_compared_wherever_the_cursor_is(open_app: Any, backend: FakeBackend) -> None:

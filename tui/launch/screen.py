@@ -371,7 +371,7 @@ class LaunchScreen(View):
             app_of(self).tell(f"no run of {plan.job} is recorded here")
             return
         before = await asyncio.to_thread(self.backend.replay, row.run)
-        found = compare(before.plan, plan)
+        found = await asyncio.to_thread(compare, before.plan, plan)
         app_of(self).open_text(f"{row.run} to {plan.run_id}", found or "both would run the same")
 
     def action_launch(self) -> None:

@@ -94,8 +94,13 @@ class CompareScreen(View):
         found = await asyncio.gather(*(asyncio.to_thread(_side, row, live, width) for row, live in self.runs))
         if self.closing:
             return
-        self.sides = tuple(found)
-        self.lines = self._differences()
+        self.sides, self.lines = tuple(found), [f"comparing the plans{self.glyphs.ellipsis}"]
+        self._show()
+        self.lines = await asyncio.to_thread(self._differences)  # seconds, of plans with hundreds of ranks
+        if not self.closing:
+            self._show()
+
+    def _show(self) -> None:
         self._wrap()
         self.set_class(figure_of(*(side.readings for side in self.sides)) is None, "-no-curve")
         self.query_one("#table").styles.height = 1 + len(facts(*self.sides))
