@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from distui.plan.serialize import to_json
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.control.controller import RunController
 from distui.runs.ending import next_attempt
@@ -149,6 +150,29 @@ async def test_an_end_that_was_seen_before_does_not_start_another_attempt_either
     ended = await cluster.drive(controller, away())
     assert (ended.outcome, ended.exit, asked.attempts) == ("unknown", 6, [])
     assert ended.failure is not None and (ended.failure.rank, ended.failure.exit) == (1, 3)
+
+
+async def test_a_failure_that_was_seen_from_here_before_is_shown_by_who_comes_back(cluster: Cluster) -> None:
+    """A distui that was killed had said it; another one that came later called the end unknown, and named nobody."""
+    owner = cluster.controller(cluster.plan(launch="beef", on_fail="continue"))
+    owner.stored.write_plan(to_json(owner.plan))
+
+    async def leave() -> None:
+        await until(lambda: owner.state.phase == "follow")
+        cluster.hosts[1].containers[0].end(3)
+        await until(lambda: bool(cluster.of(FailureFound)))
+        owner.request_detach()
+
+    await cluster.drive(owner, leave())
+    cluster.events.clear()
+    back = cluster.controller(owner.plan, adopted=True)
+    for host in cluster.hosts:
+        forget(host)
+        host.engine.drop(host.containers[0])
+    ended = await cluster.drive(back)
+    assert (ended.outcome, ended.exit) == ("unknown", 6)
+    assert ended.failure is not None and (ended.failure.rank, ended.failure.exit) == (1, 3)
+    assert CLEANED_UP in ended.warnings
 
 
 async def test_who_looks_on_and_was_away_calls_it_no_failure(cluster: Cluster, tmp_path: Path) -> None:

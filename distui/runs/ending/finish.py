@@ -30,6 +30,7 @@ from distui.runs.hosts.stop_word import StopWord, stop_by
 from distui.runs.lines.events import NOBODY_ANSWERED, Failure, RunEnded, RunOutcome
 from distui.runs.report.found import unfound
 from distui.runs.report.run_words import restarts_of
+from distui.runs.store.end_record import failure_here
 from distui.runs.verdict.evidence import Stop
 from distui.runs.verdict.outcome import Verdict
 
@@ -98,6 +99,8 @@ async def _judged(attempt: Attempt) -> RunEnded:
         failure = None
     failure = await with_places(attempt, _with_unread(attempt, failure))
     failure, around = await with_network(attempt, failure)
+    if elsewhere and failure is None and not attempt.run.views:
+        failure = failure_here(attempt.run.stored, attempt.token)  # a distui that was killed had seen it
     await attempt.watch.judged_ends.tell_all(verdict)
     await attempt.watch.judged_ends.announce(failure)
     if failure is not None and failure.unsure:

@@ -19,7 +19,16 @@ from distui.files import read_bytes, write_private
 from distui.frozen import frozen
 from distui.plan.labels import task_from_labels, token_of
 from distui.runs.lines.event_json import event_of, to_json
-from distui.runs.lines.events import Event, RankChanged, RunEnded, RunOutcome, StopAsked, StopReason
+from distui.runs.lines.events import (
+    Event,
+    Failure,
+    FailureFound,
+    RankChanged,
+    RunEnded,
+    RunOutcome,
+    StopAsked,
+    StopReason,
+)
 from distui.runs.state.reducer import RunState
 from distui.runs.store.runs import StoredRun
 
@@ -196,6 +205,19 @@ def launch_here(stored: StoredRun | None) -> str:
 def end_here(stored: StoredRun) -> EndRecord | None:
     """How the attempt that is recorded here ended; None when it has not, or nobody knows."""
     return recorded_here(stored, launch_here(stored))
+
+
+def failure_here(stored: StoredRun, token: str) -> Failure | None:
+    """The first failure of the attempt with this token that was seen from here, by whoever followed it before."""
+    if not token or launch_here(stored) != token:
+        return None
+    failure: Failure | None = None
+    for value in stored.events():
+        if value.get("type") == "attempt":
+            failure = None
+        elif value.get("type") == "failure" and isinstance(event := _readable(value), FailureFound):
+            failure = event.failure
+    return failure
 
 
 def cut_short(stored: StoredRun, token: str, *, failure_ends: bool) -> EndRecord | None:
