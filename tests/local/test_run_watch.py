@@ -275,6 +275,22 @@ async def test_a_secret_that_a_rank_prints_is_hidden_and_reported_once(make: Any
     ]
 
 
+async def test_all_ranks_that_print_a_secret_are_reported_together(make: Any) -> None:
+    """The first at once, the others in one warning: a program prints its settings in each of its 64 ranks."""
+    watched = make(plan_for("h1", "h2", "h3", "h4"), mask=Mask({"HF_TOKEN": "hunter2-hunter2"}))
+    said = [(f"h{rank + 1}", records(rank, b"a hunter2-hunter2\n")) for rank in range(4)]
+    await watched.tell(*said, *said)
+    await watched.watch.time_passed()
+    assert len(watched.of(Notice)) == 1
+    watched.now += 5
+    await watched.watch.time_passed()
+
+    assert [(e.host, e.text) for e in watched.of(Notice)] == [
+        ("h1", "rank 0 printed the value of secret HF_TOKEN: its log has *** there"),
+        (None, "ranks 1-3 printed the value of secret HF_TOKEN: their logs have *** there"),
+    ]
+
+
 async def test_another_controller_goes_on_where_this_one_stopped(make: Any) -> None:
     """The checkpoint pairs the file's length with the follower's point; what came after it is cut and read again."""
     plan = plan_for("h1")

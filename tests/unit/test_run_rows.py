@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from distui.plan.model import HostNetwork, Task
 from distui.runs.lines.events import (
+    AttemptEnded,
     Carried,
     Event,
     Failure,
+    FailureFound,
     GpuReading,
     HostSampled,
     NetworkUsed,
@@ -129,6 +131,28 @@ def test_what_went_wrong_without_a_failure() -> None:
         (9.0, "h1", "no 7", "wrong"),
         (10.0, "h1", "no 8", "wrong"),
     ]
+
+
+def test_how_earlier_attempts_failed_stays_in_sight() -> None:
+    """Whoever looks at the second attempt sees why there is one; warnings of the first went with it."""
+    first = Failure(1, "h1", 1, "exit 1", excerpt=("Traceback", "ValueError: bad"), at=110.0)
+    nobody = Failure(None, "", None, "no node joined", "a firewall", name="the launcher")
+    began = state(
+        Notice(105.0, "warning", "long ago", "h1"),
+        AttemptEnded(112.0, 1, 3, first, 2.0),
+        AttemptEnded(120.0, 2, 3, nobody, 2.0),
+        Notice(121.0, "warning", "now", "h1"),
+    )
+    before = [
+        (10.0, "01", "attempt 1", "exit 1, ValueError: bad", "wrong"),
+        (20.0, "the launcher", "attempt 2", "no node joined, a firewall", "wrong"),
+    ]
+    rows = [(m.after, m.who, m.what, m.words, m.tone) for m in troubles(began)]
+    assert rows == [*before, (21.0, "h1", "warning", "now", "watch")]
+    ended = aftermath(apply(began, FailureFound(150.0, Failure(1, "h1", 1, "exit 1", at=150.0))))
+    assert [(m.after, m.what) for m in ended] == [
+        (-40.0, "attempt 1"), (-30.0, "attempt 2"), (-29.0, "warning"), (0.0, "exit 1")
+    ]  # fmt: skip
 
 
 def test_without_a_failure_nothing_followed() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distui.frozen import frozen
+from distui.runs.lines.events import Failure
 from distui.runs.lines.severity import headline_of
 from distui.runs.report.rank_rows import Tone, digits, end_word, failed_at, numbers, short_name
 from distui.runs.state.reducer import RankState, RunState
@@ -33,33 +34,61 @@ def aftermath(state: RunState) -> list[Moment]:
     zero = failed_at(state)
     if state.failure is None or zero is None:
         return []
-    rows = [*_before(state, zero), _first(state), *_others(state, zero), *_ours(state, zero)]
+    rows = [*_attempts(state, zero), *_before(state, zero), _first(state), *_others(state, zero), *_ours(state, zero)]
     return sorted(rows, key=lambda row: row.after)
 
 
 def troubles(state: RunState, most: int = 6) -> list[Moment]:
-    """The last warnings and errors, from the start: a launch that was refused has no failure, but its reasons."""
-    zero = state.started or 0.0
-    loud = [notice for notice in state.notices if notice.level != "info"][-most:]
+    """How earlier attempts failed, and the last warnings and errors since, from the start: a launch that was refused
+    has no failure, but its reasons.
+    """
+    zero, since = state.started or 0.0, _attempt_began(state)
+    loud = [notice for notice in state.notices if notice.level != "info" and notice.at >= since][-most:]
     return [
-        Moment(n.at - zero, n.host or "", n.level, n.text, "wrong" if n.level == "error" else "watch") for n in loud
+        *_attempts(state, zero),
+        *(Moment(n.at - zero, n.host or "", n.level, n.text, "wrong" if n.level == "error" else "watch") for n in loud),
     ]
+
+
+def _attempt_began(state: RunState) -> float:
+    """The end of the attempt before; what was said until then belongs to that."""
+    return state.past[-1].at if state.past else 0.0
+
+
+def _attempts(state: RunState, zero: float) -> Iterator[Moment]:
+    """How the attempts before this one failed."""
+    for past in state.past:
+        what, failure = f"attempt {past.attempt}", past.failure
+        if failure is None:
+            yield Moment(past.at - zero, "distui", what, "failed", "wrong")
+        else:
+            words = ", ".join(filter(None, (failure.words or "failed", _why(failure))))
+            yield Moment((failure.at or past.at) - zero, _who(state, failure), what, words, "wrong")
 
 
 def _first(state: RunState) -> Moment:
     failure = state.failure
     assert failure is not None
-    width = digits(state.ranks)
-    who = failure.host or failure.name if failure.rank is None else failure.name or f"{failure.rank:0{width}d}"
     known = state.ranks.get(failure.rank) if failure.rank is not None else None
     what = end_word(known) if known is not None and not known.live else failure.words or "failed"
-    why = headline_of(failure) if any(line.strip() for line in failure.excerpt) else failure.cause
-    return Moment(0.0, who, what, why, "wrong")
+    return Moment(0.0, _who(state, failure), what, _why(failure), "wrong")
+
+
+def _who(state: RunState, failure: Failure) -> str:
+    if failure.rank is None:
+        return failure.host or failure.name
+    return failure.name or f"{failure.rank:0{digits(state.ranks)}d}"
+
+
+def _why(failure: Failure) -> str:
+    """The last words of its log that tell something; else its cause."""
+    return headline_of(failure) if any(line.strip() for line in failure.excerpt) else failure.cause
 
 
 def _before(state: RunState, zero: float) -> Iterator[Moment]:
+    since = max(_attempt_began(state), zero - BEFORE_S)
     for notice in state.notices:
-        if notice.level != "info" and -BEFORE_S <= notice.at - zero <= 0:
+        if notice.level != "info" and since <= notice.at <= zero:
             yield Moment(notice.at - zero, notice.host or "", "warning", notice.text, "watch")
 
 

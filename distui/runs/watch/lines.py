@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from distui.plan.model import Task
 from distui.runs.follow.followed import Records
 from distui.runs.follow.resume import ResumePoint
-from distui.runs.lines.events import Event, LogLines, Notice
+from distui.runs.lines.events import Event, LogLines
 from distui.runs.store.logs import Written
 from distui.runs.watch import restarts
 from distui.runs.watch.full_disk import DiskFullRetry
 from distui.runs.watch.network import NetworkWatch
 from distui.runs.watch.progress import ProgressWatch
+from distui.runs.watch.said_secrets import SaidSecrets
 from distui.runs.watch.track import TaskTrack
 from distui.runs.watch.tracker import RunTracker
 
@@ -34,7 +34,7 @@ class WatchedLines:
         self._emit = emit
         self._network = network
         self.room = DiskFullRetry(tracker, emit)
-        self._seen_secrets: set[tuple[int | None, str]] = set()
+        self._secrets = SaidSecrets(tracker.clock, emit)
         self.progress = ProgressWatch(tracker, emit)
 
     async def records(self, track: TaskTrack, event: Records) -> None:
@@ -62,6 +62,16 @@ class WatchedLines:
         track.save()
         await self.room.look(track)
 
+    async def time_passed(self) -> None:
+        """Asked now and then: report what waited for it."""
+        await self.progress.time_passed()
+        await self._secrets.tell()
+
+    async def left(self) -> None:
+        """The run is not followed any more: report what was not yet."""
+        await self.progress.drained()
+        await self._secrets.tell(at_end=True)
+
     async def _show(self, track: TaskTrack, written: list[Written]) -> None:
         plan, clock = self._tracker.plan, self._tracker.clock
         track.remember(written)
@@ -72,7 +82,7 @@ class WatchedLines:
             if self._network is not None:
                 self._network.heard(task.host, group.lines.data, clock())
             await self._emit(LogLines(clock(), task.index, group.rank, task.host, group.lines))
-            await self._say_hidden(group, task)
+            await self._secrets.take(group.rank, group.hidden, task)
             await self.progress.take(group)
 
     async def _drawn(self, track: TaskTrack) -> None:
@@ -85,13 +95,3 @@ class WatchedLines:
         if part.lines:
             track.draws(part.rank, now, part.lines.data)
             await self.progress.take(part)
-
-    async def _say_hidden(self, group: Written, task: Task) -> None:
-        """Once for each rank and secret: whoever reads `***` in a log must know where it comes from."""
-        for name in group.hidden:
-            if (group.rank, name) in self._seen_secrets:
-                continue
-            self._seen_secrets.add((group.rank, name))
-            who = f"rank {group.rank}" if group.rank is not None else task.name
-            message = f"{who} printed the value of secret {name}: its log has *** there"
-            await self._emit(Notice(self._tracker.clock(), "warning", message, task.host))

@@ -126,7 +126,7 @@ class Watch:
 
     async def time_passed(self) -> None:
         """Asked twice a second and more: report what waited for it."""
-        await self._lines.progress.time_passed()
+        await self._lines.time_passed()
 
     def ask_clocks(self) -> None:
         """Our clock was set: have those of the hosts read at once, by which their times are corrected."""
@@ -135,7 +135,7 @@ class Watch:
 
     async def left(self) -> None:
         """The run is not followed any more: report what was not yet."""
-        await self._lines.progress.drained()
+        await self._lines.left()
 
     def _has_more(self, host: HostRun) -> bool:
         """Whether anything may still come of a task there."""
