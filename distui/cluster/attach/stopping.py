@@ -1,7 +1,9 @@
-"""Stopping a run that another distui of this machine follows: its ranks from here, the rest by that one."""
+"""Stopping a run that another distui of this machine follows: by that one, or its ranks from here where it does not."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping
 
 from distui.cluster.attach.live_run import Live
@@ -11,6 +13,9 @@ from distui.identity import owner
 from distui.runs.control.stopping import stop_found
 from distui.runs.store.runs import StoredRun
 from distui.session import Connector
+
+TAKEN_SECONDS = 3.0
+"""Within which whoever follows the run takes a stop, unless it hangs: it looks five times a second."""
 
 
 @frozen
@@ -24,7 +29,10 @@ class StoppedBeside:
 
 
 async def stop_beside(connector: Connector, stored: StoredRun, live: Live, grace: float | None) -> StoppedBeside:
-    """Ask the distui here that follows the run for a stop, and stop its ranks, which that one drains and cleans up.
+    """Ask the distui here that follows the run for a stop, which stops, drains and cleans up.
+
+    Its ranks are stopped from here where that one does not take the request, and to kill them: a second SIGTERM, right
+    after the first one, tells many programs to leave at once, whatever they were saving.
 
     Raises CheckFailed when it can't be asked and nothing of the run was seen to run, so that nothing else ends it.
     """
@@ -36,6 +44,20 @@ async def stop_beside(connector: Connector, stored: StoredRun, live: Live, grace
             raise
         unasked = f"{exc.message}; its ranks are stopped all the same"
     seconds = live.plan.stop_grace if grace is None else grace
-    report = await stop_found(connector, live.found, live.plan, who=owner(), grace=seconds, remove=False)
     unreached = {host: trouble.message for host, trouble in live.unreachable.items() if host in live.plan.hosts}
+    if seconds > 0 and not unasked and await _taken(stored):
+        return StoppedBeside(unasked, unreached)
+    report = await stop_found(connector, live.found, live.plan, who=owner(), grace=seconds, remove=False)
     return StoppedBeside(unasked, {**unreached, **report.errors})
+
+
+async def _taken(stored: StoredRun) -> bool:
+    """Whether whoever follows the run has taken the stop."""
+    until = time.monotonic() + TAKEN_SECONDS
+    while stored.is_followed:
+        if not stored.stop_waits:
+            return True
+        if time.monotonic() >= until:
+            break
+        await asyncio.sleep(0.05)
+    return False

@@ -152,6 +152,11 @@ class StoredRun:
             message = f"can't ask the distui here that has {self.run_id}: {self.path} can't be written: {exc.strerror}"
             raise CheckFailed(message, hint="free some space there, or press Ctrl-C where the run was started") from exc
 
+    @property
+    def stop_waits(self) -> bool:
+        """Whether a stop was asked for that nobody has taken yet."""
+        return os.path.lexists(self.path / "stop")
+
     def stop_asked(self) -> StopRequest | None:
         """What somebody asked for since this was last called; None when nobody asked for a stop.
 
