@@ -150,8 +150,9 @@ def test_how_earlier_attempts_failed_stays_in_sight() -> None:
     rows = [(m.after, m.who, m.what, m.words, m.tone) for m in troubles(began)]
     assert rows == [*before, (21.0, "h1", "warning", "now", "watch")]
     ended = aftermath(apply(began, FailureFound(150.0, Failure(1, "h1", 1, "exit 1", at=150.0))))
-    assert [(m.after, m.what) for m in ended] == [
-        (-40.0, "attempt 1"), (-30.0, "attempt 2"), (-29.0, "warning"), (0.0, "exit 1")
+    assert [(m.after, m.what, m.tone) for m in ended] == [
+        (-40.0, "attempt 1", "watch"), (-30.0, "attempt 2", "watch"), (-29.0, "warning", "watch"),
+        (0.0, "exit 1", "wrong"),
     ]  # fmt: skip
 
 

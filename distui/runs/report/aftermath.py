@@ -34,7 +34,13 @@ def aftermath(state: RunState) -> list[Moment]:
     zero = failed_at(state)
     if state.failure is None or zero is None:
         return []
-    rows = [*_attempts(state, zero), *_before(state, zero), _first(state), *_others(state, zero), *_ours(state, zero)]
+    rows = [
+        *_attempts(state, zero, "watch"),
+        *_before(state, zero),
+        _first(state),
+        *_others(state, zero),
+        *_ours(state, zero),
+    ]
     return sorted(rows, key=lambda row: row.after)
 
 
@@ -45,7 +51,7 @@ def troubles(state: RunState, most: int = 6) -> list[Moment]:
     zero, since = state.started or 0.0, _attempt_began(state)
     loud = [notice for notice in state.notices if notice.level != "info" and notice.at >= since][-most:]
     return [
-        *_attempts(state, zero),
+        *_attempts(state, zero, "wrong"),
         *(Moment(n.at - zero, n.host or "", n.level, n.text, "wrong" if n.level == "error" else "watch") for n in loud),
     ]
 
@@ -55,15 +61,15 @@ def _attempt_began(state: RunState) -> float:
     return state.past[-1].at if state.past else 0.0
 
 
-def _attempts(state: RunState, zero: float) -> Iterator[Moment]:
-    """How the attempts before this one failed."""
+def _attempts(state: RunState, zero: float, tone: Tone) -> Iterator[Moment]:
+    """How the attempts before this one failed: what went wrong while this one runs, and evidence once it has failed."""
     for past in state.past:
         what, failure = f"attempt {past.attempt}", past.failure
         if failure is None:
-            yield Moment(past.at - zero, "distui", what, "failed", "wrong")
+            yield Moment(past.at - zero, "distui", what, "failed", tone)
         else:
             words = ", ".join(filter(None, (failure.words or "failed", _why(failure))))
-            yield Moment((failure.at or past.at) - zero, _who(state, failure), what, words, "wrong")
+            yield Moment((failure.at or past.at) - zero, _who(state, failure), what, words, tone)
 
 
 def _first(state: RunState) -> Moment:
