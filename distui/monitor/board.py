@@ -42,7 +42,7 @@ class Board:
     """All hosts of the inventory, in its order. Takes in what happens; tells what is."""
 
     def __init__(self, hosts: Sequence[Host], groups: Mapping[str, Sequence[str]] | None = None) -> None:
-        known = groups or {}
+        known = {name: frozenset(members) for name, members in (groups or {}).items()}
         self.hosts: dict[str, HostBoard] = {
             h.name: HostBoard(h, tuple(name for name, members in known.items() if h.name in members)) for h in hosts
         }
