@@ -276,3 +276,15 @@ def test_progress_in_words() -> None:
     assert progress_words(progress) == "step 18,974  loss 2.061  stage eval  2.31 s/it"
     known = Progressed(1.0, 0, "h", {"epoch": 2.0, "step": 18974.0, "loss": 2.061, "total": 20000.0})
     assert progress_words(known) == "step 18,974 of 20,000  epoch 2  loss 2.061"
+
+
+def test_a_step_of_the_next_epoch_is_not_as_slow_as_an_epoch() -> None:
+    """Ten steps a second; that of step 3 to step 7 of the next epoch was 1.5 s each."""
+    teller = ProgressTeller(PATTERN, 0, "h1")
+    at = NIGHT
+    for step in [*range(3, 60), *range(3, 8)]:
+        teller.take([LogLine("stdout", f"step {step} loss 1", f"{stamp(at)[:19]}.{int(at % 1 * 10)}00000000Z")], at)
+        at += 0.1
+    last = teller.tell(at)
+    assert last is not None and last.values["step"] == 7
+    assert last.seconds_per_step is not None and 0.05 < last.seconds_per_step < 0.2

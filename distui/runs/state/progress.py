@@ -6,6 +6,7 @@ the speed is made from. Numbers may be written `18,240` and `2.1e-4`; groups tha
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -138,7 +139,11 @@ class Progress:
             yield index, point(match)
 
     def take(self, found: Point) -> None:
-        """Take the next point in."""
+        """Take the next point in. A lower step is of another epoch, or after a checkpoint was loaded: the time from
+        step to step is taken from there.
+        """
+        if self.last is not None and found.values.get("step", math.inf) < self.last.values.get("step", -math.inf):
+            self.recent.clear()
         self.last = found
         self.recent.append(found)
         if self._seen % self.stride == 0:
