@@ -156,6 +156,20 @@ def test_how_earlier_attempts_failed_stays_in_sight() -> None:
     ]  # fmt: skip
 
 
+def test_an_attempt_that_could_not_start_says_why() -> None:
+    """In the middle, and as the last one, after which the failure of the run is that of the attempt before."""
+    first = Failure(1, "h1", 1, "exit 1", at=110.0)
+    began = state(AttemptEnded(112.0, 1, 3, first, 2.0), Notice(115.0, "error", "h2: no image", "h2"))
+    middle = troubles(apply(began, AttemptEnded(116.0, 2, 3, None, 2.0)))
+    assert [(m.who, m.what, m.words) for m in middle] == [
+        ("01", "attempt 1", "exit 1"), ("distui", "attempt 2", "h2: no image")
+    ]  # fmt: skip
+    last = aftermath(apply(began, RunEnded(116.0, "failed", 1, first, attempt=2, attempts=3)))
+    assert [(m.after, m.who, m.what, m.words) for m in last if m.tone == "wrong"] == [
+        (0.0, "01", "exit 1", ""), (6.0, "distui", "attempt 2", "h2: no image")
+    ]  # fmt: skip
+
+
 def test_without_a_failure_nothing_followed() -> None:
     """A run that goes well has no timeline."""
     assert aftermath(state()) == []

@@ -19,7 +19,7 @@ from distui.errors import NotFound
 from distui.plan import serialize
 from distui.runs.control import supervise
 from distui.runs.ending import ask_ranks
-from distui.runs.ending.ask_ranks import AskTurns, tell_why
+from distui.runs.ending.ask_ranks import PLACE_LOOKS, AskTurns, tell_why
 from distui.runs.insight.asking.look import Look
 from distui.runs.insight.hang.ras import Counted
 from distui.runs.insight.hang.ras_report import Communicator
@@ -111,6 +111,29 @@ async def test_ranks_are_asked_once_at_a_time() -> None:
     answered.set()
     await asking
     assert turns.due(100.0, silent=True) and not turns.due(101.0, silent=True)
+
+
+async def test_ranks_may_be_asked_again_while_what_they_said_is_kept() -> None:
+    """How late they are is worked out for seconds in a large run: whoever is overdue meanwhile is asked."""
+    turns, kept = AskTurns(0.0, 30.0, insight=True), asyncio.Event()
+
+    async def look() -> None:
+        turns.answered()
+        await kept.wait()
+
+    looking = turns.begin(look())
+    await asyncio.sleep(0)
+    assert turns.due(31.0, silent=False)
+    kept.set()
+    await looking
+
+
+def test_a_place_is_waited_for_some_looks_and_not_for_long() -> None:
+    """A host that hangs makes each look take half a minute, and the run is to end."""
+    quick, slow = AskTurns(0.0, 30.0, insight=True), AskTurns(0.0, 30.0, insight=True)
+    assert [quick.waits_for_places(float(now), 1) for now in range(0, 24, 3)] == [True] * PLACE_LOOKS + [False] * 2
+    assert [slow.waits_for_places(float(now), 1) for now in range(0, 132, 33)] == [True, True, False, False]
+    assert not AskTurns(0.0, 30.0, insight=True).waits_for_places(0.0, 0)
 
 
 def test_ranks_are_asked_after_a_clock_was_set_back() -> None:

@@ -44,6 +44,8 @@ PLACE_S = 3.0
 """Ranks are asked again so soon where those that hold the others up did not tell in time where they are."""
 PLACE_LOOKS = 6
 """How often before a run ends for it: the place is what its owner looks for, and a busy host takes its time."""
+PLACES_S = 45.0
+"""But no longer than this: a host that hangs costs each look half a minute."""
 SILENT_S = 2.0
 """How long ranks are watched that have all been silent for `stall_after`."""
 
@@ -74,6 +76,7 @@ class AskTurns:
         self._unplaced = 0
         """Of how many ranks it was said that they hold the others up, but not where in the program they are."""
         self._waited = 0
+        self._waits_until = float("inf")
         self._pointed_at: float | None = None
         self._look: asyncio.Task[None] | None = None
 
@@ -103,6 +106,10 @@ class AskTurns:
         self._look = asyncio.create_task(look)
         return self._look
 
+    def answered(self) -> None:
+        """What was asked is told: ranks may be asked again."""
+        self._look = None
+
     def again(self, at: float) -> None:
         """Ask at this time, if not before."""
         self._next = min(self._next, at)
@@ -124,8 +131,9 @@ class AskTurns:
 
     def waits_for_places(self, now: float, unplaced: int) -> bool:
         """Whether a run that is to end for it is looked at once more, so that its failure has the place."""
-        if self._waited >= PLACE_LOOKS or not unplaced:
+        if self._waited >= PLACE_LOOKS or now >= self._waits_until or not unplaced:
             return False
+        self._waits_until = min(self._waits_until, now + PLACES_S)
         self._waited += 1
         self.again(now + PLACE_S)
         return True
@@ -204,7 +212,8 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     await _point_on(attempt, turns, seen.explanation)
     if _ends(attempt, found) and not turns.waits_for_places(attempt.clock(), lacks):
         attempt.tracker.held_up(attempt.run.mask.event(found), hung=True)
-    await keep_late(attempt, seen)  # last: it takes a while
+    turns.answered()
+    await keep_late(attempt, seen)  # last: it takes a while, and others may look meanwhile
 
 
 async def _point_on(attempt: Attempt, turns: AskTurns, found: Explanation) -> None:

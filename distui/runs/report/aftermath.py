@@ -39,6 +39,7 @@ def aftermath(state: RunState) -> list[Moment]:
         *_before(state, zero),
         _first(state),
         *_others(state, zero),
+        *_not_started(state, zero),
         *_ours(state, zero),
     ]
     return sorted(rows, key=lambda row: row.after)
@@ -62,21 +63,46 @@ def _attempt_began(state: RunState) -> float:
 
 
 def _attempts(state: RunState, zero: float, tone: Tone) -> Iterator[Moment]:
-    """How the attempts before this one failed: what went wrong while this one runs, and evidence once it has failed."""
+    """How the attempts before this one failed: what went wrong while this one runs, and evidence once it has failed.
+
+    An attempt that could not start has no failure, but its reason was said.
+    """
+    began = 0.0
     for past in state.past:
         what, failure = f"attempt {past.attempt}", past.failure
         if failure is None:
-            yield Moment(past.at - zero, "distui", what, "failed", tone)
-        else:
+            yield Moment(past.at - zero, "distui", what, _refused(state, began, past.at), tone)
+        elif failure != state.failure:
             words = ", ".join(filter(None, (failure.words or "failed", _why(failure))))
             yield Moment((failure.at or past.at) - zero, _who(state, failure), what, words, tone)
+        began = past.at
+
+
+def _refused(state: RunState, since: float, until: float) -> str:
+    """Why an attempt could not start."""
+    said = [notice.text for notice in state.notices if notice.level == "error" and since <= notice.at <= until]
+    return said[-1] if said else "could not start"
+
+
+def _is_of_before(state: RunState) -> bool:
+    """Whether the run's failure is that of an earlier attempt: the last one could not start."""
+    return any(past.failure is not None and past.failure == state.failure for past in state.past)
+
+
+def _not_started(state: RunState, zero: float) -> Iterator[Moment]:
+    """Why the last attempt could not start."""
+    ended = state.ended
+    if ended is not None and _is_of_before(state):
+        words = _refused(state, _attempt_began(state), ended.at)
+        yield Moment(ended.at - zero, "distui", f"attempt {ended.attempt}", words, "wrong")
 
 
 def _first(state: RunState) -> Moment:
     failure = state.failure
     assert failure is not None
     known = state.ranks.get(failure.rank) if failure.rank is not None else None
-    what = end_word(known) if known is not None and not known.live else failure.words or "failed"
+    is_known = known is not None and not known.live and not _is_of_before(state)
+    what = end_word(known) if known is not None and is_known else failure.words or "failed"
     return Moment(0.0, _who(state, failure), what, _why(failure), "wrong")
 
 
