@@ -407,7 +407,7 @@ def test_a_run_that_had_begun_is_left_only_where_its_host_says_so() -> None:
     assert states(["h1", "h2"], recorded) == ["left"]
     assert states(["h1", "h2"], recorded, followed=True) == ["unknown"]
     (row,) = history.with_launches((), [begun], {}, answered=["h2"])
-    gone = "r had started, and has its folder and no task on h2; "
+    gone = "r had started, and left its folder, but no container or process, on h2; "
     assert ps._next_step(row, [row], chosen=False) == f"{gone}`distui stop r` removes it"
     assert ps._next_step(row, [row], chosen=True) == f"{gone}`distui ps` asks all hosts", "it may go on elsewhere"
     (row,) = history.with_launches((), [replace(begun, begun=False)], {}, answered=["h2"])

@@ -342,7 +342,7 @@ async def test_a_long_difference_is_read_whole(open_app: Any, backend: FakeBacke
 async def test_plans_are_compared_beside_the_app(
     open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of 512 ranks on other hosts take ten seconds, in which nothing moved and no key was heard."""
+    """Those of hundreds of ranks take long, in which nothing moved and no key was heard."""
     asked: list[bool] = []
 
     def slow(old: Any, new: Any) -> str:

@@ -96,7 +96,7 @@ class CompareScreen(View):
             return
         self.sides, self.lines = tuple(found), [f"comparing the plans{self.glyphs.ellipsis}"]
         self._show()
-        self.lines = await asyncio.to_thread(self._differences)  # seconds, of plans with hundreds of ranks
+        self.lines = await asyncio.to_thread(self._differences)  # a second, of plans with hundreds of ranks
         if not self.closing:
             self._show()
 

@@ -77,7 +77,7 @@ def _next_step(row: history.RunRow, named: Sequence[history.RunRow], *, chosen: 
         verb, does = ("rm", "removes it") if row.collected else ("stop", "reads its logs and cleans up")
         return f"{row.run} has ended but is still on its hosts; `distui {verb} {row.run}` {does}"
     if row.state == "left" and row.begun:
-        gone = f"{row.run} had started, and has its folder and no task on {fold_sorted(row.hosts)}"
+        gone = f"{row.run} had started, and left its folder, but no container or process, on {fold_sorted(row.hosts)}"
         return f"{gone}; `distui ps` asks all hosts" if chosen else f"{gone}; `distui stop {row.run}` removes it"
     if row.state == "left":
         return f"a launch of {row.run} was killed; `distui stop {row.run}` removes what it left"
