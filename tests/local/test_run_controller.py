@@ -1067,3 +1067,29 @@ async def test_results_are_json(cluster: Cluster) -> None:
 def test_the_controller_is_no_thread() -> None:
     """One task drives a run; asking for a stop is a plain call that may come from a signal handler."""
     assert not asyncio.iscoroutinefunction(RunController.request_stop)
+
+
+async def test_what_has_been_asked_is_forgotten_and_its_bugs_are_not() -> None:
+    """A run of a week asks its ranks tens of thousands of times."""
+
+    async def asked() -> None:
+        """Done at once."""
+
+    async def fails() -> None:
+        raise ZeroDivisionError
+
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    stays = asyncio.create_task(waits())
+    tasks: list[asyncio.Task[None]] = [asyncio.create_task(asked()), stays, asyncio.create_task(asked())]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    supervise._drop_done(tasks)
+    assert tasks == [stays]
+    tasks.append(asyncio.create_task(fails()))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    with pytest.raises(ZeroDivisionError):
+        supervise._drop_done(tasks)
+    stays.cancel()

@@ -99,7 +99,7 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
             now, stuck = attempt.clock(), attempt.state.stalled is not None
             if asking.due(now, silent=stuck or any_silent(attempt, now), overdue=overdue(attempt, now)):
                 stops.append(asking.begin(tell_why(attempt, asking)))
-        _raise_bugs(stops)
+        _drop_done(stops)
     await attempt.watch.left()
     if (steps := attempt.steps.news(attempt.tracker.tracks.values(), attempt.clock(), last=True)) is not None:
         await attempt.emit(steps)
@@ -233,6 +233,12 @@ async def _stop_on(
         await asyncio.sleep(AGAIN_SECONDS)
         if again():
             return
+
+
+def _drop_done(stops: list[asyncio.Task[None]]) -> None:
+    """Keep those at work: in a week ranks are asked tens of thousands of times."""
+    _raise_bugs(stops)
+    stops[:] = [task for task in stops if not task.done()]
 
 
 def _raise_bugs(stops: Iterable[asyncio.Task[None]]) -> None:
