@@ -151,11 +151,17 @@ class Board:
 
 
 def _probed(host: HostBoard, facts: HostFacts) -> None:
-    """The GPUs that a probe found; one that neither it nor samples name any more is gone, where the driver answers."""
+    """The GPUs that a probe found; one that neither it nor samples name any more is gone, where the driver answers.
+    Where it does not, an earlier probe says nothing of now.
+    """
+    there = {gpu.index for gpu in facts.gpu.gpus}
     for gpu in facts.gpu.gpus:
         host.gpus.setdefault(gpu.index, GpuHistory(gpu.index)).probed(gpu)
-    if facts.gpu.problem is None:
-        there = {gpu.index for gpu in facts.gpu.gpus}
+    if facts.gpu.problem is not None:
+        for history in host.gpus.values():
+            if history.index not in there:
+                history.unanswered()
+    else:
         host.gpus = {i: gpu for i, gpu in host.gpus.items() if i in there or (gpu.reading and not gpu.silent)}
 
 

@@ -67,7 +67,7 @@ class GpuHistory:
     silent: bool = False
     """Whether that is so long ago that its last figures say nothing of now."""
     _outlived: bool = False
-    """Whether the last probe was before that."""
+    """Whether the last probe that found it was before that, or before one that its driver did not answer."""
 
     @property
     def _probed(self) -> Gpu | None:
@@ -107,6 +107,10 @@ class GpuHistory:
     def probed(self, facts: Gpu) -> None:
         """A probe found it."""
         self.facts, self._outlived = facts, False
+
+    def unanswered(self) -> None:
+        """Its driver did not answer a probe."""
+        self._outlived = True
 
     def take(self, reading: GpuReading, at: float) -> list[Note]:
         """One more second of it; what changed in it."""

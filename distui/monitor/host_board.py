@@ -148,6 +148,11 @@ class HostBoard:
             return "in use"
         return "memory taken" if self.busy(gpu) else "free"
 
+    @property
+    def silent(self) -> bool:
+        """Whether it has GPUs, and nothing is known of any of them now."""
+        return bool(self.gpus) and all(gpu.silent and gpu.utilization is None for gpu in self.gpus.values())
+
     def average(self) -> float | None:
         """Mean utilisation of its GPUs in percent."""
         known = [u for u in (gpu.utilization for gpu in self.gpus.values()) if u is not None]

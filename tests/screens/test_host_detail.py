@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +22,7 @@ from distui.tui.hosts import detail as host_detail
 from distui.tui.hosts.acts import HostActs
 from distui.tui.hosts.container_log import KEPT, ContainerLogScreen
 from distui.tui.hosts.detail import HostDetailScreen
-from distui.tui.hosts.tabs import Process
+from distui.tui.hosts.tabs import Process, process_row, processes, use_at
 
 
 async def opened(
@@ -281,6 +282,21 @@ async def test_the_log_of_a_container(open_app: Any, backend: FakeBackend) -> No
         await pilot.press("escape", "escape")
         await pilot.pause()
         assert app.screen is screen
+
+
+async def test_a_process_on_a_gpu_that_is_gone_is_still_painted(open_app: Any, backend: FakeBackend) -> None:
+    """Its row stays until the tab is made anew, as when one comes back to it; the app ended with a traceback."""
+    busy = replace(gpu(3), processes=(GpuProcess(77, "python", 1, "GPU-3", user="ann"),))
+    async with open_app((120, 24)) as (app, pilot):
+        await settle(pilot)
+        there = facts("node02", 2, gpus=4)
+        app.board.probed("node02", replace(there, gpu=Gpus((*there.gpu.gpus[:3], busy))), 1.0)
+        (found,) = (p for p in processes(app.board["node02"]).values() if p.process.pid == 77)
+        app.board.probed("node02", facts("node02", 2, gpus=3), 2.0)
+        host = app.board["node02"]
+        assert 3 not in host.gpus
+        assert use_at(host, found) is None
+        assert "ann" in process_row(host, found, app.palette, bold=False).plain
 
 
 @pytest.mark.parametrize(("here", "shown"), [(True, ["jupyter"]), (False, [])])

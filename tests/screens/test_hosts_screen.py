@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FakeBackend, facts, sample, screen_text, settle, shot
+from fakes import NOW, FakeBackend, facts, sample, screen_text, settle, shot
 from training import until
 
 from distui.facts.host import Engine, Gpus, HostDown, Trouble
@@ -230,6 +230,18 @@ async def test_the_run_that_uses_a_host_is_named(open_app: Any, backend: FakeBac
         assert [use.run for use in app.board["node02"].uses][:1] == ["llm-7f3"]
         assert "llm-7f3 r8-15" in row(app, "node02")
         assert "free" in row(app, "node03")
+
+
+async def test_a_host_whose_gpus_all_are_silent_is_not_free(open_app: Any, backend: FakeBackend) -> None:
+    """Its driver hangs."""
+    async with open_app() as (app, pilot):
+        await settle(pilot)
+        for second in range(40):
+            app.board.sampled(sample("node03", NOW + second, busy=0.0, count=8 if second < 3 else 0))
+        app.screen._tick()
+        await pilot.pause()
+        words = row(app, "node03")
+        assert "silent" in words and "free" not in words
 
 
 async def test_strangers_on_gpus_are_remarked(open_app: Any, backend: FakeBackend) -> None:

@@ -266,6 +266,20 @@ def test_a_driver_that_does_not_answer_leaves_the_gpus_that_were_known() -> None
     assert [r.text for r in remarks(b["h1"], 66)] == ["GPUs: nvidia-smi does not answer"]
 
 
+def test_a_driver_that_hangs_again_after_one_answer_leaves_no_figures() -> None:
+    """The probe between said how it was then."""
+    b = silent_board()
+    loaded = Gpu(1, "GPU-1", "H100", memory_total_mib=80_000, memory_used_mib=10, utilization_pct=97.0)
+    b.probed("h1", facts(gpu=Gpus((*facts().gpu.gpus[:1], loaded))), 66)
+    before = b["h1"].gpus[1].utilization
+    b.probed("h1", facts(gpus=0, gpu=Gpus((), Trouble("nvidia_smi_timeout", "nvidia-smi does not answer"))), 76)
+
+    gpu = b["h1"].gpus[1]
+    assert (before, gpu.utilization, gpu.memory_used, gpu.memory_total) == (97.0, None, None, 80_000)
+    assert b["h1"].unowned_words(gpu) == "silent"
+    assert b["h1"].gpus[0].utilization == 90.0
+
+
 def test_a_link_that_is_gone_carries_nothing_and_is_forgotten() -> None:
     """An interface that a container took with it; those of containers come and go for as long as the app is open."""
     b = board()

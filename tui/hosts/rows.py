@@ -351,6 +351,8 @@ def _run(line: Line, host: HostBoard, at: Columns, ink: Inks) -> Line:
             return line.put(cut(host.engine_words, at.run), ink.palette.watch)
         if any(host.busy(gpu) for gpu in host.gpus.values()):
             return line.put("in use", ink.muted)  # it works, and the login sees nobody's process
+        if host.silent:
+            return line.put("silent", ink.palette.watch)
         return line.put("free" if host.gpus else "-", ink.faint)
     made = _named(runs, strangers, ink, ranks=True)
     if made.width > at.run:

@@ -56,8 +56,8 @@ def no_process_words(host: HostBoard) -> str:
 
 
 def use_at(host: HostBoard, found: Process) -> Use | None:
-    """The task of a run that a process belongs to; None for strangers."""
-    owner = host.owner(host.gpus[found.gpu])
+    """The task of a run that a process belongs to; None for strangers. A probe may have lost its GPU meanwhile."""
+    owner = host.owner(host.gpus.get(found.gpu) or GpuHistory(found.gpu))
     return host.use_of(found.process.container) or (owner.use if host.belongs(found.process, owner.use) else None)
 
 
