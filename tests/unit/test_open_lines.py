@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,15 @@ import pytest
 from distui.runs.control import supervise
 from distui.runs.follow.followed import Records
 from distui.runs.follow.resume import ResumePoint
-from distui.runs.lines.batch import STDERR, Batch
+from distui.runs.lines.batch import STDERR, STDOUT, Batch
 from distui.runs.lines.events import LogLine, LogLines, Progressed, RankSilent, RanksStepped, RunStalled
-from distui.runs.lines.text import LineAssembler, excerpt
+from distui.runs.lines.text import MAX_OPEN, LineAssembler, excerpt, last_drawn
 from distui.runs.state.progress import ProgressTeller
 from distui.runs.store.logs import TaskLog
 from distui.runs.store.masking import Mask
 from distui.runs.store.runs import RunStore
 from distui.runs.watch import lines as watched_lines
+from distui.runs.watch.steps import StepWatch
 from distui.runs.watch.track import TaskTrack
 from fakehosts.runs import Cluster, plan_for, two_hosts, until
 
@@ -124,3 +126,55 @@ def test_a_bar_that_ends_is_no_step_of_its_beginning() -> None:
     last = teller.take([LogLine("stderr", text, STAMP.decode())], 1_900_000_002.0)
     assert first is not None and last is not None
     assert (last.values["step"], last.at) == (701, first.at)
+
+
+def test_the_last_step_of_a_bar_is_of_its_end(tmp_path: Path) -> None:
+    """It came with the newline, and was dated an hour back, when the bar began: the run was said to stand still."""
+    began = datetime.fromisoformat("2026-11-21T01:02:03+00:00").timestamp()
+    plan = plan_for("h1", progress=PATTERN)
+    track, watch = TaskTrack(plan.tasks[0], TaskLog(RunStore(tmp_path).create("r1"), 0, [0])), StepWatch(plan)
+    track.remember(track.log.feed(printed(bar(1) + bar(97) + bar(98), stamp=STAMP)))
+    drawn = track.log.drawn()
+    assert drawn is not None
+    track.draws(0, began + 3599, drawn.lines.data)
+    before = watch.news([track], began + 3599)
+    track.remember(track.log.feed(printed(bar(100) + b"\n", stamp=STAMP)))
+    track.remember(track.log.feed(printed(b"epoch 1 done\n", stamp=b"2026-11-21T02:02:03.500000000Z")))
+    after = watch.news([track], began + 3601)
+    assert before is not None and [(step.step, step.at) for step in before.steps] == [(97, began + 3599)]
+    assert after is not None and [(step.step, step.at) for step in after.steps] == [(100, began + 3601)]
+
+
+async def test_a_bar_that_is_left_open_hides_no_later_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On stderr, while steps are said on stdout: it was taken for drawn anew with each of them."""
+    monkeypatch.setattr(watched_lines, "DRAWN", 0.0)
+    cluster = two_hosts(tmp_path, monkeypatch)
+
+    async def meanwhile() -> None:
+        await until(lambda: all(host.containers for host in cluster.hosts))
+        for said in (
+            printed(bar(10) + b"\r"),
+            *(Batch((STDOUT,), (b"",), (bar(n)[1:] + b"\n",)) for n in (11, 12, 13)),
+        ):
+            for task, host in enumerate(cluster.hosts):
+                await host.news.put(Records(task, said, ResumePoint(written=1)))
+            await asyncio.sleep(1.1)
+        for host in cluster.hosts:
+            host.containers[0].end(0)
+
+    await cluster.run(cluster.plan(progress=PATTERN), meanwhile())
+    steps = [event.values["step"] for event in cluster.of(Progressed)]
+    by_rank = [step.step for event in cluster.of(RanksStepped) for step in event.steps if step.rank == 1]
+    assert (steps[:4], by_rank[:4]) == ([10, 11, 12, 13], [10, 11, 12, 13])
+
+
+@pytest.mark.parametrize("secret", ["", "hunter2\rmore"])
+def test_an_endless_bar_is_not_cut_within_a_number(secret: str) -> None:
+    """It is passed on in parts; `step 12` of `step 1234` was read as a step. Nothing of it is lost."""
+    assembler = LineAssembler(Mask({"TOKEN": secret} if secret else {}).cut)
+    drawn = b"".join(b"step %d\r" % step for step in range(MAX_OPEN // 10))
+    parts = [part for at in range(0, len(drawn), 1000) for part in assembler.feed("stderr", drawn[at : at + 1000])]
+    parts += [part for _, part in assembler.flush()]
+    assert b"".join(parts) == drawn and len(parts) > 1
+    whole = {b"step %d" % step for step in range(MAX_OPEN // 10)}
+    assert all(last_drawn(part) in whole and part.endswith(b"\r") for part in parts)

@@ -43,9 +43,16 @@ class LineAssembler:
         held += data[start:]
         if len(held) >= MAX_OPEN:
             part = bytes(held)
-            at = self.cut(part) or len(part)
+            at = self._end_of_part(part)
             yield part[:at]
             del held[:at]
+
+    def _end_of_part(self, part: bytes) -> int:
+        """Where a line without an end is cut: a progress bar behind what it drew last, so that no number is."""
+        drawn = part.rfind(b"\r") + 1
+        if drawn and self.cut(part[:drawn]) == drawn:
+            return drawn
+        return self.cut(part) or len(part)
 
     @property
     def clean(self) -> bool:

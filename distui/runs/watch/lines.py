@@ -92,6 +92,5 @@ class WatchedLines:
             return
         track.looked_at = now
         await self._emit(LogLines(now, track.task.index, part.rank, track.task.host, ()))
-        if part.lines:
-            track.draws(part.rank, now, part.lines.data)
+        if part.lines and track.draws(part.rank, now, part.lines.data):
             await self.progress.take(part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from distui.frozen import replace
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import RanksStepped, RankStep
 from distui.runs.lines.text import last_drawn, safe, text_of
@@ -26,7 +27,7 @@ class StepWatch:
         regex = plan.progress or ""
         self._pattern = FigurePattern(regex, pace=PACE) if "(?P<step>" in regex else None
         self._reported_at = float("-inf")
-        self._known: dict[int, tuple[float, float | None]] = {}
+        self._known: dict[int, RankStep] = {}
 
     def news(self, tracks: Iterable[TaskTrack], now: float, *, last: bool = False) -> RanksStepped | None:
         """What is new since this was asked last; None where nothing is, or the last time was less than a second ago,
@@ -50,9 +51,20 @@ class StepWatch:
         for rank, lines in said.items():
             if rank not in found and len(lines) > NEAR:
                 found.update(self._search(rank, lines[NEAR:], now))
-        news = [step for rank, step in sorted(found.items()) if self._known.get(rank) != (step.step, step.epoch)]
-        self._known.update({step.rank: (step.step, step.epoch) for step in news})
+        news = [self._dated(step, now) for _, step in sorted(found.items()) if self._is_new(step)]
+        self._known.update({step.rank: step for step in news})
         return RanksStepped(now, tuple(news)) if news else None
+
+    def _is_new(self, step: RankStep) -> bool:
+        known = self._known.get(step.rank)
+        return known is None or (known.step, known.epoch) != (step.step, step.epoch)
+
+    def _dated(self, step: RankStep, now: float) -> RankStep:
+        """A line has the time of its beginning, of a progress bar long ago: one that tells another step than the last
+        one, and has an earlier time, went on since.
+        """
+        known = self._known.get(step.rank)
+        return replace(step, at=now) if known is not None and step.at < known.at else step
 
     def _near(self, said: Mapping[int, Said], now: float) -> dict[int, RankStep]:
         """The newest step of each rank that has one in its last lines."""

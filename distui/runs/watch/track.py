@@ -64,7 +64,9 @@ class TaskTrack:
     _grown: set[int] = field(default_factory=set)
     """Ranks that said something since `news_of_ranks` was asked last."""
     _drawn: dict[int, tuple[float, bytes]] = field(default_factory=dict)
-    """Of ranks that draw a progress bar: what it showed last, and when; a line's time is that of its beginning."""
+    """Of ranks that draw a progress bar: what it showed last, and when; until the rank says a line."""
+    _bars: dict[int, bytes] = field(default_factory=dict)
+    """Of ranks whose progress bar is an open line: what it showed last; until that line ends."""
     _seen: TaskSeen | None = None
 
     @property
@@ -95,18 +97,22 @@ class TaskTrack:
             tail.extend(zip(_times(group.moments, len(pieces)), [_shown(p) for p in pieces], strict=True))
             if group.rank is not None:
                 self._grown.add(group.rank)
-                self._drawn_last(group.rank, pieces[-1])
+                self._drawn.pop(group.rank, None)  # any line is newer
+                if group.rank in self._bars and any(map(_is_bar, pieces)):
+                    del self._bars[group.rank]
             self._seen = None
 
-    def _drawn_last(self, rank: int, line: bytes) -> None:
-        """A bar that is a line now was drawn when that was last seen; any other line is newer than the bar."""
-        if (drawn := self._drawn.pop(rank, None)) is not None and b"\r" in line.rstrip(b"\r\n"):
-            self._drawn[rank] = (drawn[0], _shown(line))
-
-    def draws(self, rank: int, now: float, shown: bytes) -> None:
-        """Keep what its progress bar shows, until it says a line."""
-        self._drawn[rank] = (now, shown[:TAIL_BYTES])
+    def draws(self, rank: int, now: float, shown: bytes) -> bool:
+        """Keep what its progress bar shows, until it says a line. Whether that is new: a bar may stay open, and not be
+        drawn any more.
+        """
+        shown = shown[:TAIL_BYTES]
+        if self._bars.get(rank) == shown:
+            return False
+        self._bars[rank] = shown
+        self._drawn[rank] = (now, shown)
         self._grown.add(rank)
+        return True
 
     def recall(self, stored: StoredRun) -> None:
         """Take the last lines from the files, where an earlier distui read them."""
@@ -175,6 +181,10 @@ def _lines_in(log: Path) -> list[tuple[float | None, bytes]]:
     times = read_times(times_of(log), max(0, said - len(last)), len(last))
     found = [*[None] * (len(last) - len(times)), *times]
     return [(at, _shown(line)) for at, line in zip(found, last, strict=True)]
+
+
+def _is_bar(line: bytes) -> bool:
+    return b"\r" in line.rstrip(b"\r\n")
 
 
 def _shown(line: bytes) -> bytes:
