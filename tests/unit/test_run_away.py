@@ -175,6 +175,30 @@ async def test_a_failure_that_was_seen_from_here_before_is_shown_by_who_comes_ba
     assert CLEANED_UP in ended.warnings
 
 
+async def test_a_removal_that_was_taken_for_a_failure_is_none_once_all_was_cleaned_up(cluster: Cluster) -> None:
+    """One container was seen to be gone before its host's folder was, and was said to have failed first; the same words
+    were read back at the end.
+    """
+    controller = cluster.controller(cluster.plan(launch="beef", on_fail="continue"))
+    controller.stored.write_plan(to_json(controller.plan))
+
+    async def away() -> None:
+        await until(lambda: controller.state.phase == "follow")
+        cluster.hosts[1].engine.drop(cluster.hosts[1].containers[0])
+        await until(lambda: controller.state.ranks[1].state == "removed")
+        cluster.hosts[0].containers[0].end(0)
+        await until(lambda: bool(cluster.of(FailureFound)))
+        for host in cluster.hosts:
+            forget(host)
+
+    ended = await cluster.drive(controller, away())
+    assert [event.failure.words for event in cluster.of(FailureFound)] == [
+        "its container was removed by somebody else"
+    ], "as it was known then"
+    assert (ended.outcome, ended.exit, ended.failure) == ("unknown", 6, None)
+    assert CLEANED_UP in ended.warnings
+
+
 async def test_who_looks_on_and_was_away_calls_it_no_failure(cluster: Cluster, tmp_path: Path) -> None:
     """Nor does it say that nobody has recorded the end."""
     owner = cluster.controller(cluster.plan(launch="beef"), detach=True)

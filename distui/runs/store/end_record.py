@@ -31,6 +31,7 @@ from distui.runs.lines.events import (
 )
 from distui.runs.state.reducer import RunState
 from distui.runs.store.runs import StoredRun
+from distui.runs.verdict.ends.explain import is_removal
 
 FINAL: frozenset[RunOutcome] = frozenset({"succeeded", "failed", "stopped", "launch_failed"})
 """Outcomes that say how a run ended; the others say that nobody knows, or that it goes on."""
@@ -208,14 +209,17 @@ def end_here(stored: StoredRun) -> EndRecord | None:
 
 
 def failure_here(stored: StoredRun, token: str) -> Failure | None:
-    """The first failure of the attempt with this token that was seen from here, by whoever followed it before."""
+    """The first failure of the attempt with this token that was seen from here, by whoever followed it before. That a
+    container was removed is none: where somebody cleaned up, that was the end of a clean-up.
+    """
     if not token or launch_here(stored) != token:
         return None
     failure: Failure | None = None
     for value in stored.events():
+        event = _readable(value) if value.get("type") == "failure" else None
         if value.get("type") == "attempt":
             failure = None
-        elif value.get("type") == "failure" and isinstance(event := _readable(value), FailureFound):
+        elif isinstance(event, FailureFound) and not is_removal(event.failure.exit, event.failure.words):
             failure = event.failure
     return failure
 

@@ -34,6 +34,11 @@ def removed(engine: str) -> str:
     return FOLDER_REMOVED if engine == "process" else REMOVED
 
 
+def is_removal(code: int | None, words: str) -> bool:
+    """Whether all that these words tell of an end is that the task was not there any more."""
+    return code is None and words in (REMOVED, FOLDER_REMOVED)
+
+
 def what_ended(evidence: Evidence, task: TaskSeen, code: int | None, *, stopped: bool) -> str:
     """In words; the engine's own where nothing better is known, "" where nothing is.
 
