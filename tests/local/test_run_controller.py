@@ -531,6 +531,26 @@ async def test_a_reader_that_goes_away_ends_the_controller(cluster: Cluster, mon
     assert [c.status for h in cluster.hosts for c in h.containers] == ["running", "running"]
 
 
+async def test_a_reader_that_is_behind_holds_no_stop_up(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`distui run | less`, not scrolled: the ranks end all the same, and what was printed is read later, in order."""
+    monkeypatch.setattr(outbox, "QUEUE_EVENTS", 30)
+    controller = cluster.controller(cluster.plan())
+    async with asyncio.timeout(60), controller:
+        await until(lambda: all(host.containers for host in cluster.hosts))
+        for number in range(100):
+            cluster.hosts[0].news.put_nowait(Note(f"note {number}"))
+        await until(controller.attempt.run.events._outbox.full)
+        controller.request_stop("user")
+        await until(lambda: all(c.status != "running" for h in cluster.hosts for c in h.containers))
+        async for batch in controller.batches():
+            cluster.events += batch
+    kinds = [type(event) for event in cluster.events]
+    assert kinds.count(StopAsked) == 1
+    ended = [n for n, e in enumerate(cluster.events) if isinstance(e, RankChanged) and e.state == "stopped"]
+    assert kinds.index(StopAsked) < min(ended)
+    assert cluster.events[-1].outcome == "stopped"  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize(("boot", "words"), [("b2", ": its host was restarted"), ("b1", "")])
 async def test_a_boot_that_nobody_saw_is_found_before_the_verdict(cluster: Cluster, boot: str, words: str) -> None:
     """The containers of a host that shuts down end first; the run may be over when the host is back."""

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from distui.cluster.attach import stopping
+from distui.cluster.attach import ending, places, stopping
 from distui.cluster.attach.stopping import stop_beside
+from distui.runs.control.stopping import StopReport
 from distui.runs.store.runs import RunStore
-from fakehosts.runs import until
+from fakehosts.runs import plan_for, until
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,41 @@ async def test_ranks_are_stopped_once(
             await following
     assert stops == ([10.0 if grace is None else grace] if from_here else [])
     assert done.failed == ({"h1": "said"} if from_here else {})
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_ranks_that_still_run_after_a_taken_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    """Whoever follows the run may hang, or have lost their host: they are stopped from here, and nothing is removed
+    that it still reads.
+    """
+    stops: list[tuple[float, bool]] = []
+
+    async def stop_found(*_: object, grace: float, remove: bool = True, **__: object) -> StopReport:
+        stops.append((grace, remove))
+        return StopReport({}, ())
+
+    async def find_again(*_: object) -> Any:
+        return SimpleNamespace(tasks=[SimpleNamespace(running=not ends)]), {}
+
+    monkeypatch.setattr(stopping, "stop_found", stop_found)
+    monkeypatch.setattr(ending, "stop_found", stop_found)
+    monkeypatch.setattr(stopping, "find_again", find_again)
+    monkeypatch.setattr(ending, "ACT_SECONDS", 0.2)
+    monkeypatch.setattr(ending, "DRAIN_SECONDS", 0.2)
+    stored = RunStore(tmp_path).create("r1")
+    place = places.RunLocation("r1", stored, ())
+    live: Any = SimpleNamespace(plan=plan_for("h1"), found=None, unreachable={}, runs=True)
+    front, connector, task = SimpleNamespace(tell=lambda *_: None), None, SimpleNamespace(host="h1")
+    monkeypatch.setattr(ending, "plan_of", lambda *_: live.plan)
+    with stored.followed():
+        taking = asyncio.create_task(until(lambda: stored.stop_asked() is not None))
+        done = await ending._beside(connector, front, place, live, 0.1)  # type: ignore[arg-type]
+        await taking
+        assert done.remaining == ("r1 is still being read to its end",)
+        assert stops == ([] if ends else [(0.1, False)])
+        stops.clear()
+        await ending._stop_task(connector, front, place, task, 1.0)  # type: ignore[arg-type]
+    await ending._stop_task(connector, front, place, task, 1.0)  # type: ignore[arg-type]
+    assert stops == [(1.0, False), (1.0, True)]

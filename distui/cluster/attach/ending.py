@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from distui.cluster.attach import places
@@ -17,7 +17,7 @@ from distui.cluster.attach.front_end import Ended, FrontEnd, agreed
 from distui.cluster.attach.leftover import Rest
 from distui.cluster.attach.live_run import Live, adopt, attach, may_have
 from distui.cluster.attach.places import RunLocation, open_here
-from distui.cluster.attach.stopping import stop_beside
+from distui.cluster.attach.stopping import ACT_SECONDS, stop_beside, stop_rest
 from distui.cluster.attach.sweeping import sweep_run
 from distui.cluster.settings import ClusterSettings
 from distui.errors import ExitCode
@@ -148,21 +148,31 @@ async def _is_gone(connector: Connector, place: RunLocation, live: Live) -> bool
 
 
 async def _beside(connector: Connector, front: FrontEnd, place: RunLocation, live: Live, grace: float | None) -> Ended:
-    """Another distui here follows it: stop the ranks and let that one drain and clean up."""
+    """Another distui here follows it: have the ranks stopped, by that one or from here; let it drain and clean up."""
     front.tell(f"stopping {place.run}; the distui that follows it here cleans up")
     assert place.stored is not None
     done = await stop_beside(connector, place.stored, live, grace)
     if done.unasked:
         front.tell(done.unasked, "warning")
-    failed = tuple(f"{host}: {words}" for host, words in done.failed.items())
-    for words in failed:
+    for words in _failures(done.failed):
         front.tell(words, "error")
     seconds = live.plan.stop_grace if grace is None else grace
-    over = await places.let_go(place.stored, limit=seconds + DRAIN_SECONDS)
+    over = await places.let_go(place.stored, limit=seconds + (ACT_SECONDS if done.taken else DRAIN_SECONDS))
+    if not over and done.taken:
+        rest = await stop_rest(connector, place, live, grace)
+        for words in _failures(rest):
+            front.tell(words, "error")
+        done = replace(done, failed={**done.failed, **rest})
+        over = await places.let_go(place.stored, limit=DRAIN_SECONDS)
+    failed = _failures(done.failed)
     if not over:
         return Ended(failed=failed, remaining=(f"{place.run} is still being read to its end",))
     front.tell(f"{place.run} is stopped" + (f", but for what it has on {fold(done.failed)}" if done.failed else ""))
     return Ended(failed=failed)
+
+
+def _failures(hosts: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{host}: {words}" for host, words in hosts.items())
 
 
 async def _verify(
@@ -190,9 +200,12 @@ async def _verify(
 async def _stop_task(
     connector: Connector, front: FrontEnd, place: RunLocation, task: FoundTask, grace: float
 ) -> list[str]:
-    """Stop a task that still runs after its run was stopped; what could not be done, in words."""
-    rest = FoundRun(place.run, (task,))
-    report = await stop_found(connector, rest, plan_of(rest, None, place.hosts), who=owner(), grace=grace)
+    """Stop a task that still runs after its run was stopped, and remove it unless a distui here is still reading it;
+    what could not be done, in words.
+    """
+    rest, read = FoundRun(place.run, (task,)), place.stored is not None and place.stored.is_followed
+    plan = plan_of(rest, None, place.hosts)
+    report = await stop_found(connector, rest, plan, who=owner(), grace=grace, remove=not read)
     failed = [f"{task.host}: {words}" for words in (*report.errors.values(), *report.leftovers)]
     for words in failed:
         front.tell(words, "error")

@@ -7,15 +7,20 @@ import time
 from collections.abc import Mapping
 
 from distui.cluster.attach.live_run import Live
+from distui.cluster.attach.places import RunLocation, find_again
 from distui.errors import CheckFailed
 from distui.frozen import frozen
 from distui.identity import owner
-from distui.runs.control.stopping import stop_found
+from distui.runs.control.stopping import StopReport, stop_found
+from distui.runs.hosts.discover import FoundRun
 from distui.runs.store.runs import StoredRun
 from distui.session import Connector
 
 TAKEN_SECONDS = 3.0
 """Within which whoever follows the run takes a stop, unless it hangs: it looks five times a second."""
+
+ACT_SECONDS = 10.0
+"""Beyond the grace, within which the ranks of a stop that was taken have ended, unless that one hangs."""
 
 
 @frozen
@@ -26,6 +31,8 @@ class StoppedBeside:
     """Why whoever follows it could not be asked for a stop; empty when that was done."""
     failed: Mapping[str, str]
     """Hosts where ranks could not be stopped, and why."""
+    taken: bool = False
+    """Whether that one has taken the stop, and nothing was done from here."""
 
 
 async def stop_beside(connector: Connector, stored: StoredRun, live: Live, grace: float | None) -> StoppedBeside:
@@ -46,9 +53,23 @@ async def stop_beside(connector: Connector, stored: StoredRun, live: Live, grace
     seconds = live.plan.stop_grace if grace is None else grace
     unreached = {host: trouble.message for host, trouble in live.unreachable.items() if host in live.plan.hosts}
     if seconds > 0 and not unasked and await _taken(stored):
-        return StoppedBeside(unasked, unreached)
-    report = await stop_found(connector, live.found, live.plan, who=owner(), grace=seconds, remove=False)
+        return StoppedBeside(unasked, unreached, taken=True)
+    report = await _stop(connector, live, live.found, seconds)
     return StoppedBeside(unasked, {**unreached, **report.errors})
+
+
+async def stop_rest(connector: Connector, place: RunLocation, live: Live, grace: float | None) -> Mapping[str, str]:
+    """Stop the ranks from here that still run though whoever follows the run has taken the stop: it may hang, or have
+    lost hosts that are reached from here. Nothing is removed: that one reads it. Hosts where it failed, and why.
+    """
+    found, _ = await find_again(connector, place)
+    if found is None or not any(task.running for task in found.tasks):
+        return {}
+    return (await _stop(connector, live, found, live.plan.stop_grace if grace is None else grace)).errors
+
+
+async def _stop(connector: Connector, live: Live, found: FoundRun | None, grace: float) -> StopReport:
+    return await stop_found(connector, found, live.plan, who=owner(), grace=grace, remove=False)
 
 
 async def _taken(stored: StoredRun) -> bool:

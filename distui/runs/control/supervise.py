@@ -53,6 +53,7 @@ ours was set.
 async def supervise(attempt: Attempt) -> None:
     """Until every task is read to its end, a detach is asked for, or lost hosts are given up."""
     stops: list[asyncio.Task[None]] = []
+    stops.append(asyncio.create_task(_begin_stops(attempt, stops)))
     try:
         await _until_over(attempt, stops)
     finally:
@@ -63,8 +64,8 @@ async def supervise(attempt: Attempt) -> None:
 
 
 async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None:
-    """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
-    tracker, requests, begun = attempt.tracker, attempt.run.requests, attempt.stops_before
+    """Wait, and ask for the stops that the run itself needs. Raises what made one of `stops` fail."""
+    tracker, requests = attempt.tracker, attempt.run.requests
     turns, before = Turns(), BeforeStop()
     asking = AskTurns(attempt.clock(), attempt.plan.stall_after, insight=_may_answer(attempt.plan))
     while not (tracker.settled or attempt.watch.broken or requests.detach):
@@ -77,9 +78,6 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
             attempt.run.requests.ask_stop("timeout", exit=ExitCode.TIMEOUT)
         if requests.stop is None:
             _stop_by_itself(attempt, lambda: not before.waits(attempt, stops))
-        if requests.count > begun and requests.stop is not None:
-            begun = requests.count
-            stops.append(asyncio.create_task(_stop(attempt, requests.stop, requests.grace)))
         await attempt.watch.judged_ends.announce_read()
         await _wait_for_change(attempt)
         await attempt.watch.time_passed()
@@ -103,6 +101,18 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
     await attempt.watch.left()
     if (steps := attempt.steps.news(attempt.tracker.tracks.values(), attempt.clock(), last=True)) is not None:
         await attempt.emit(steps)
+
+
+async def _begin_stops(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None:
+    """Begin each stop that is asked for, in `stops`: also while whoever reads the run's events is behind, and holds up
+    what is told of it.
+    """
+    requests, begun = attempt.run.requests, attempt.stops_before
+    while not (attempt.tracker.settled or attempt.watch.broken or requests.detach):
+        if requests.count > begun and requests.stop is not None:
+            begun = requests.count
+            stops.append(asyncio.create_task(_stop(attempt, requests.stop, requests.grace)))
+        await requests.next()
 
 
 def _may_answer(plan: RunPlan) -> bool:
@@ -187,13 +197,12 @@ async def _wait_for_change(attempt: Attempt) -> None:
 
 
 async def _stop(attempt: Attempt, reason: StopReason, grace: float) -> None:
-    """Stop what still lives, on all hosts at once."""
+    """Stop what still lives, on all hosts at once, and tell of it."""
     if attempt.tracker.stop_began is None and not attempt.tracker.verdict().over_limit:
         attempt.silences.look(attempt.state, attempt.clock())
     live, reached = attempt.tracker.live_tasks(), attempt.tracker.reached_tasks()
     code = int(attempt.run.requests.exit)
     attempt.tracker.stopped(Stop(attempt.clock(), STOP_CAUSES[reason], exit=code, live=reached))
-    await attempt.emit(StopAsked(attempt.clock(), reason, grace))
     ends = live if reason == "failure" else None
     word = StopWord(attempt.run.stopped_as, STOP_CAUSES[reason], code, grace, tasks=ends)
     said = word if reason in SAID else None
@@ -206,7 +215,9 @@ async def _stop(attempt: Attempt, reason: StopReason, grace: float) -> None:
                     await host.notes.say_stopped(said)
         await _stop_on(attempt, host, live, grace, lambda: attempt.run.requests.count > asked)
 
-    await asyncio.gather(*map(one, attempt.hosts.values()))
+    # A reader that is behind is told later: its ranks end all the same. What they do then is told after it.
+    telling = attempt.emit(StopAsked(attempt.clock(), reason, grace))
+    await asyncio.gather(telling, *map(one, attempt.hosts.values()))
 
 
 async def _stop_on(
