@@ -8,7 +8,9 @@ import errno
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -35,9 +37,12 @@ from distui.runs.lines.events import (
     Notice,
     PhaseBegun,
     Progressed,
+    RankChanged,
     RunEnded,
     RunOpened,
 )
+from distui.runs.report.rank_rows import rank_rows
+from distui.runs.state.standstill import standstill
 from distui.runs.store import new_lines
 from distui.runs.store import runs as store
 from distui.runs.store.logs import TaskLog
@@ -427,6 +432,22 @@ async def test_who_may_only_look_and_leaves_has_seen_no_fault(stored: StoredRun,
     other.request_detach()
     events = [event async for batch in other.batches() for event in batch]
     assert [(event.outcome, event.exit) for event in events if isinstance(event, RunEnded)] == [("detached", 0)]
+
+
+async def test_who_reads_beside_finds_nothing_still_before_its_owner(stored: StoredRun, cluster: Cluster) -> None:
+    """A rank that drew a progress bar was quiet here, and its run stood still: no line of it came."""
+    plan = replace(cluster.plan(progress=r"step (?P<step>\d+)"), stall_after=60.0)
+    started = RankChanged(time.time(), 0, "h1", "running")
+    add(stored.path / "events.ndjson", opened() + "".join(json.dumps(one) + "\n" for one in to_json_of(started, "r1")))
+    add(stored.rank_log(0), "step 1\n")
+    other = Beside(plan, nobody, reader=StoredReader(stored))
+    other.request_detach()
+    async for _ in other.batches():
+        pass
+    assert [pace.last.step for pace in other.state.steps.values()] == [1]
+    state, later = replace(other.state, ended=None), time.time() + 3600
+    words = [row.word for row in rank_rows(plan, state, now=later, spoke=frozenset({0}))]
+    assert (state.summary, standstill(plan, state, later), words[0]) == ("running", None, "ok")
 
 
 async def test_who_reads_beside_can_leave_ranks_that_say_more_than_can_be_shown(

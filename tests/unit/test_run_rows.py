@@ -19,9 +19,12 @@ from distui.runs.lines.events import (
     FailureFound,
     GpuReading,
     HostSampled,
+    LogLine,
+    LogLines,
     NetworkUsed,
     Notice,
     RankChanged,
+    RankSilent,
     RunEnded,
     RunOpened,
     StopAsked,
@@ -52,6 +55,16 @@ def row(known: RunState, rank: int = 0, now: float = 200.0, *, spoke: bool = Tru
     """Sign, word and tone of a rank."""
     made = rank_row(rank, TASK, (0,), known, now=now, stall_after=60.0, spoke=spoke)
     return made.sign, made.word, made.tone
+
+
+def test_beside_the_owner_a_rank_is_quiet_when_that_one_says_so() -> None:
+    """It may draw a progress bar, which is in no log until its line ends. Whoever owned it before may have said so."""
+    spoken = LogLines(110.0, 0, 0, "h1", [LogLine("stdout", "x")])
+    beside = dataclasses.replace(state(RankChanged(100.0, 0, "h1", "running"), spoken), beside=True)
+    quiet = apply(beside, RankSilent(180.0, 0, "h1", True, 70.0))
+    again = apply(quiet, dataclasses.replace(spoken, at=190.0))
+    assert [row(one)[1] for one in (beside, quiet, again)] == ["ok", "quiet", "ok"]
+    assert row(dataclasses.replace(beside, beside=False))[1] == "quiet"
 
 
 def with_rank(**changes: object) -> RunState:

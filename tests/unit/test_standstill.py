@@ -295,6 +295,17 @@ def test_what_was_recorded_counts_where_nothing_else_is_known() -> None:
     assert stands(apply(state, RunStalled(220.0, False, 220.0)), 230.0) is None
 
 
+def test_beside_the_owner_that_one_knows_whether_steps_come() -> None:
+    """It sees a progress bar, which is in no log until its line ends: both showed another thing of the same run."""
+    state = replace(running(stepped(120.0, 22), RankSilent(190.0, 0, "h1", True, 60.0)), beside=True)
+    assert stands(state, 500.0) is None
+    assert stands(replace(state, beside=False), 500.0) == Standstill(120.0, 22)
+    told = apply(state, RunStalled(600.0, True, 540.0, 77))
+    assert stands(told, 610.0) == Standstill(540.0, 77)
+    assert stands(apply(told, stepped(620.0, 78, 0)), 630.0) is None, "said since, maybe to another owner"
+    assert stands(apply(told, RunStalled(620.0, False, 620.0)), 630.0) is None
+
+
 def test_another_attempt_begins_without_steps() -> None:
     """What the one before said is not its own."""
     state = running(stepped(120.0, 22), RunStalled(200.0, True, 120.0, 22))

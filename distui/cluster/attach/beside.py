@@ -52,7 +52,7 @@ class Beside:
         self.stored = self._begun_in = reader.stored
         self.mask = mask
         """Hides what the owner did not know the value of."""
-        self.state = RunState()
+        self.state = RunState(beside=True)
         self._own = own
         self._looks = looks
         self._alone_since: float | None = None

@@ -74,7 +74,8 @@ def rank_row(
     late: bool = False,
 ) -> RankRow:
     """One rank now. `spoke` tells that its log has lines, which a replayed run's events do not; `stands` that the run
-    stands still, `late` that the rank is too far behind.
+    stands still, `late` that the rank is too far behind. Of a run that is read beside its owner that one must have said
+    that it is quiet, too: it may draw a progress bar, which is in no log until it ends.
     """
     known = state.ranks.get(rank) or RankState(rank, task.host, task.index)
     host = state.hosts.get(task.host)
@@ -82,8 +83,8 @@ def rank_row(
     zero, first = failed_at(state), state.failure is not None and state.failure.rank == rank
     after = known.since - zero if zero is not None and known.since is not None and not known.live else None
     heard = known.last_line_at is not None or not spoke  # a replayed run's events do not tell when it spoke
-    quiet = heard and is_quiet(known, util, now=now, stall_after=stall_after)
-    age = silent_for(known, now) if known.last_line_at is not None or quiet else None
+    quiet = is_quiet(known, util, now=now, stall_after=stall_after) and (known.quiet if state.beside else heard)
+    age = silent_for(known, now) if known.last_line_at is not None or (quiet and heard) else None
     sign, word, tone = _word(known, state, quiet=quiet, spoke=spoke, stands=stands, late=late)
     if first:
         sign, tone, after = "failed", "wrong", 0.0 if after is not None else None

@@ -153,6 +153,8 @@ class RunState:
     """How far each rank is that said so in this attempt."""
     stalled: RunStalled | None = None
     """That no step comes any more, as whoever follows the run said last; None while they come."""
+    beside: bool = False
+    """Whether it is folded from what whoever follows the run writes down: only that one knows all that ranks say."""
 
     @property
     def rank_names(self) -> Mapping[int, str]:

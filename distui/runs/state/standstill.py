@@ -9,7 +9,8 @@ That GPUs are busy says nothing: NCCL's kernels spin at full load while they wai
    none began a collective as far as they were asked, and no GPU of theirs was seen to work (`load.works`): a job may
    say little by nature, and then only these tell that it goes on. Where nobody can wait for another (one rank with one
    GPU), where there is no GPU or nothing is known of it now, ranks are to be quiet (`watch/silence.py`);
-4. only what was recorded is known, and that says so (a run that is read beside its owner).
+4. only what was recorded is known, and that says so. Of a run that is read beside its owner (`state.beside`) this comes
+   instead of 2 and 3: only the owner sees what ranks draw without a newline. A step that is read since says otherwise.
 `stall_after: 0` leaves the first.
 
 Of a run that nobody follows only the lines are known, by when its engines kept the last of each task: it is quiet
@@ -49,12 +50,22 @@ def standstill(plan: RunPlan, state: RunState, now: float) -> Standstill | None:
         return Standstill(why.since if why.since is not None else state.why.at, step)
     if not plan.stall_after:
         return None
+    if state.beside:
+        return _recorded(state, paces)
     if front is not None and not _all_done(paces, front, state):
         since = max(_since(paces, state))
         return Standstill(since, step) if now - since > limit(paces, plan.stall_after) else None
     if (since_quiet := _all_quiet(plan, state, now)) is not None:
         return Standstill(since_quiet, step)
-    return Standstill(state.stalled.since, state.stalled.step) if state.stalled is not None else None
+    return _recorded(state)
+
+
+def _recorded(state: RunState, paces: Iterable[Pace] = ()) -> Standstill | None:
+    """As whoever follows the run said last, unless one of these steps is newer: its owner may be another one by now."""
+    stalled = state.stalled
+    if stalled is None or any(pace.last.at > stalled.at for pace in paces):
+        return None
+    return Standstill(stalled.since, stalled.step)
 
 
 def quiet_since(said: Iterable[tuple[float | None, float]], now: float) -> float | None:
