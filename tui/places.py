@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -116,28 +116,31 @@ class Places(PacedApp, Typed):
         if row is not None and row.leftover and not row.recorded and not row.may_retry:
             where = f"only its folder is still on {fold(row.left or row.hosts)}"
             raise NotFound(f"{run} does not run any more: {where}", hint="X in Runs removes it")
-        if row is not None and self._is_over(row):
-            self.open_run(await asyncio.to_thread(self.backend.replay, run))
-            return
         waited_on = [self._top]
 
         def say(words: str) -> None:
             waited_on.append(self._top)
             self.tell(words)
 
+        live = await self._live(run, row, say)
+        if self.screen is waited_on[-1]:
+            self.open_run(live)
+        else:  # when the hosts have answered one may be busy elsewhere, or with a dialog
+            self.tell(f"{run} can be opened now: enter in Runs")
+
+    async def _live(self, run: str, row: RunRow | None, say: Callable[[str], None]) -> LiveRun:
+        """The run from its hosts; from its folder here where it is over, or no host has an answer."""
+        if row is not None and self._is_over(row):
+            return await asyncio.to_thread(self.backend.replay, run)
         if run not in self.backend.following:
             self.tell(f"attaching to {run}…")
         try:
-            live = await self.backend.attach(run, say)
+            return await self.backend.attach(run, say)
         except (ContactLost, NotFound) as error:
             if row is None or not row.recorded:
                 raise
             self.tell(f"{error.message}\nwhat is recorded here is shown", level="warning")
-            live = await asyncio.to_thread(self.backend.replay, run)
-        if self._top is not waited_on[-1]:  # when the hosts have answered one may be busy elsewhere
-            self.tell(f"{run} can be opened now: enter in Runs")
-            return
-        self.open_run(live)
+            return await asyncio.to_thread(self.backend.replay, run)
 
     def _is_over(self, row: RunRow) -> bool:
         """Whether no task of a recorded run is on a host, or is about to be: its next attempt, its first rank."""

@@ -194,6 +194,22 @@ async def test_a_fix_goes_on_while_another_is_looked_at(open_app: Any, backend: 
         assert "on node03 has ended: said by node03" in str([notice.message for notice in app._notifications])
 
 
+async def test_what_a_fix_says_opens_over_no_dialog(open_app: Any, backend: FakeBackend) -> None:
+    """The next finding is looked at by then."""
+    backend.held.clear()
+    async with open_app(start="doctor") as (app, pilot):
+        await settle(pilot)
+        await fix_of(app, pilot, "infiniband")
+        await pilot.press("right", "right", "enter")
+        await settle(pilot)
+        await fix_of(app, pilot, "infiniband")
+        there = app.screen
+        backend.held.set()
+        await settle(pilot)
+        assert app.screen is there
+        assert "on node03 has ended: said by node03" in str([notice.message for notice in app._notifications])
+
+
 async def test_what_needs_root_is_not_run(open_app: Any, backend: FakeBackend) -> None:
     """It can be copied; a row that is well has nothing to fix."""
     backend.answers["node04"] = facts("node04", 4, clock_offset_ms=900.0)

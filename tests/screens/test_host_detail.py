@@ -314,9 +314,35 @@ async def test_the_log_is_of_what_the_cursor_was_on(here: bool, shown: list[str]
 
     at.process = Process(0, GpuProcess(1, "a", 1, container="b" * 12))
     app = SimpleNamespace(push_screen=push)
-    view: Any = SimpleNamespace(is_current=here, app=app, backend=SimpleNamespace(containers=answer))
+    view: Any = SimpleNamespace(is_active=here, app=app, backend=SimpleNamespace(containers=answer))
     await HostActs(view, at)._open_log()
     assert opened == shown
+
+
+async def test_a_log_opens_over_no_question(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host answers while one reads whether a process is to be ended."""
+    answers = asyncio.Event()
+
+    async def answer(host: str) -> tuple[HostContainer, ...]:
+        await answers.wait()
+        return containers(1.0)
+
+    async with open_app((120, 24)) as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        acts = next(part for part in screen.parts if isinstance(part, HostActs))
+        monkeypatch.setattr(backend, "containers", answer)
+        monkeypatch.setattr(HostActs, "_wanted", lambda self: "b" * 12)
+        acts.action_container_log()
+        await settle(pilot)
+        await pilot.press("question_mark")
+        await settle(pilot)
+        there = app.screen
+        assert there is not screen
+        answers.set()
+        await settle(pilot)
+        assert app.screen is there
 
 
 async def test_a_cursor_that_is_moved_before_the_list_is_laid_out_is_seen(open_app: Any, backend: FakeBackend) -> None:

@@ -13,7 +13,9 @@ from distui.runs.launch.gpu_users import GpuUser
 from distui.runs.launch.job_record import record_job
 from distui.runs.lines.events import RunEnded
 from distui.spec.hosts.inventory import HostPick
+from distui.tui.dialogs.help import HelpScreen
 from distui.tui.run.screen import RunScreen
+from distui.tui.runs.screen import RunsScreen
 
 
 async def test_stop_and_kill_ask_first(open_app: Any, live: FakeLive) -> None:
@@ -72,6 +74,25 @@ async def test_a_removal_goes_on_when_its_view_is_left(open_app: Any, backend: F
         await settle(pilot)
         assert ("pruned", "llm-7f3") in backend.calls
         assert app.screen is there and "llm-7f3 is removed" in screen_text(app)
+
+
+async def test_a_removal_closes_no_dialog(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:
+    """One reads the help by then; the view of the run that is no more is left once that is closed."""
+    await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
+    backend.held.clear()
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        await opened(pilot, live)
+        await press(pilot, "X")
+        await press(pilot, "tab", "enter")
+        await press(pilot, "question_mark")
+        there = app.screen
+        assert isinstance(there, HelpScreen)
+        backend.held.set()
+        await settle(pilot)
+        assert ("pruned", "llm-7f3") in backend.calls
+        assert app.screen is there
+        await press(pilot, "escape")
+        assert isinstance(app.screen, RunsScreen)
 
 
 @pytest.mark.parametrize("key", ["S", "K"])

@@ -257,6 +257,30 @@ async def test_who_goes_elsewhere_while_hosts_are_asked_for_a_run_is_left_there(
             assert (app.screen is there, "llm-7f3 can be opened now" in screen_text(app)) == (goes, goes)
 
 
+async def test_a_run_that_can_be_followed_closes_no_question(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether to remove another, say: it was closed without an answer."""
+    live = backend.follow(backend.plan())
+    await live.feed(*launching(live.plan, 1.0))
+    backend.elsewhere.add("llm-7f3")
+    answers = asyncio.Event()
+
+    async def attach(run: str, say: Any) -> Any:
+        await answers.wait()
+        return live
+
+    monkeypatch.setattr(backend, "attach", attach)
+    async with open_app(start="runs") as (app, pilot):
+        await press(pilot, "enter", "S")
+        there = app.screen
+        assert isinstance(there, Confirm)
+        answers.set()
+        await settle(pilot)
+        assert app.screen is there
+        assert "llm-7f3 can be opened now" in str([notice.message for notice in app._notifications])
+
+
 async def test_who_goes_elsewhere_while_the_next_attempt_is_waited_for_is_left_there(
     open_app: Any, backend: FakeBackend
 ) -> None:

@@ -90,9 +90,9 @@ class Fixing(Part):
         if done.ok and pulls:
             app_of(self.view).tell(f"{host} has it now")
             self.again()
-        elif self.view.is_current:
+        elif self.view.is_active:
             app_of(self.view).open_text(f"{host}: {fix.words[0]}", _said(fix, done))
-        else:  # minutes later one may be busy elsewhere
+        else:  # minutes later one may be busy elsewhere, or with a dialog
             last = (done.error_text or done.text).strip().splitlines()[-1:]
             ended = "has ended" if done.ok else f"failed with exit {done.status}"
             app_of(self.view).tell(": ".join([f"`{fix.text}` on {host} {ended}", *last]), level="warning")

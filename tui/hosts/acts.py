@@ -70,7 +70,7 @@ class HostActs(Part):
             found = next((c for c in known if wanted and c.id.startswith(wanted)), None)
         if found is None:
             app_of(self.view).tell("no container has this")
-        elif self.view.is_current:
+        elif self.view.is_active:  # with nothing over it
             await self.view.app.push_screen(ContainerLogScreen(found))
 
     def _wanted(self) -> str | None:

@@ -36,6 +36,7 @@ class RunActs(Part):
     def __init__(self, view: View, live: LiveRun) -> None:
         self.view = view
         self.live = live
+        self._removed = False
 
     def action_job(self) -> None:
         """The job file in the launch form."""
@@ -66,6 +67,11 @@ class RunActs(Part):
             await change.prune(self.view, plan.run_id, plan.hosts, self._gone)
 
     def _gone(self) -> None:
-        """Back from a run that is no more, unless one is elsewhere by now."""
-        if self.view.is_current:
+        """Back from a run that is no more: now, or once a dialog is closed, or one comes back to it."""
+        self._removed = True
+        self.leave_removed()
+
+    def leave_removed(self) -> None:
+        """Back from the view that is shown, with nothing over it, when its run was removed."""
+        if self._removed and self.view.is_active:
             self.view.app.pop_screen()

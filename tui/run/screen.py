@@ -91,9 +91,10 @@ class RunScreen(View):
         self.log_display = LogDisplay(self, self.panes)
         self.pane_layout = PaneLayout(self.panes)
         copies = LogCopies(self, live.plan.run_id, self.panes)
+        self.acts = RunActs(self, live)
         self.parts = (
             self.search, self.log_display, copies, self.pane_layout, self.failures, self.folding, self.why,
-            RankOrder(self, self.panes), MetricsPage(self, self.feed), RunActs(self, live),
+            RankOrder(self, self.panes), MetricsPage(self, self.feed), self.acts,
         )  # fmt: skip
         self.header = RunHeader(self, self.feed, self.panes)
         self.painter = RunPainter(self, live, self.feed, self.panes, self.folding, self.why)
@@ -199,6 +200,10 @@ class RunScreen(View):
                 app_of(self).looked_at.add((self.live.plan.run_id, labels.launch if labels else ""))
         for steady in (*self._painted, *self.query(Bar)):
             steady.refresh_changed()
+
+    def on_screen_resume(self) -> None:
+        """Its run may have been removed under what was over it."""
+        self.acts.leave_removed()
 
     def on_resize(self, event: Resize) -> None:
         """Parts fold with the window."""
