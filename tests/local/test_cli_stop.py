@@ -107,6 +107,12 @@ def test_a_stop_on_some_hosts_of_a_recorded_run_is_refused(cli: Any, demo_home: 
         assert done.code == 2, done.err
         assert f"two has tasks on demo2, too, and {word} ends it on all its hosts" in done.err
         assert f"leave out -H; `distui {word} two --rank 0` ends rank 0 alone" in done.err
+    assert cli("run", "j.yaml", "-d", "-y", "-H", "demo2", "--name", "one").code == 0
+    done = cli("stop", "one", "-y", "-H", "demo1")
+    assert done.code == 2, done.err
+    assert "one has tasks on demo2, and stop ends it on all its hosts" in done.err
+    assert "leave out -H" in done.err and "--rank" not in done.err, "it has no ranks there to be named"
+    assert cli("stop", "one", "-y").code == 0
     assert cli("ps", "-q").out.split() == ["two"]
     assert cli("stop", "two", "-y", "-H", "demo[1-2]").code == 0
     assert cli("ps", "-q").out.split() == []

@@ -14,6 +14,7 @@ from distui.cluster.attach.ending import end_run
 from distui.cluster.attach.front_end import agreed
 from distui.cluster.attach.live_run import Live, attach
 from distui.cluster.attach.places import RunLocation
+from distui.cluster.hosts.selection import Selection
 from distui.errors import ExitCode, UsageError
 from distui.identity import owner
 from distui.plan.labels import format_ranks, named_ranks
@@ -60,7 +61,7 @@ def _end(
 async def _whole(settings: Settings, out: Console, place: RunLocation, grace: float | None, word: Verb) -> int:
     front = StopShown(settings, out)
     async with wiring.connected(settings, place.hosts) as connector:
-        check = partial(_refuse_part, place, word)
+        check = partial(_refuse_part, settings.selection, place, word)
         done = await end_run(settings.cluster, connector, front, place, grace=grace, word=word, check=check)
     if not done.agreed:
         return ExitCode.INTERRUPTED
@@ -69,16 +70,17 @@ async def _whole(settings: Settings, out: Console, place: RunLocation, grace: fl
     return ExitCode.CONTACT_LOST if done.left else ExitCode.OK
 
 
-def _refuse_part(place: RunLocation, word: Verb, live: Live) -> None:
-    """Raise UsageError where `-H` names some of the run's hosts: it is ended on all of them."""
+def _refuse_part(selection: Selection, place: RunLocation, word: Verb, live: Live) -> None:
+    """Raise UsageError where `-H` or `-l` leaves out some of the run's hosts: it is ended on all of them."""
     asked = {host.name for host in place.hosts}
     others = [host for host in live.plan.hosts if host not in asked]
     if place.chosen and others:
         here = [rank for task in live.plan.tasks if task.host in asked for rank in task.ranks]
-        some = f"`distui {word} {place.run} --rank {format_ranks(sorted(here))}` ends {named_ranks(here)} alone"
+        given = " and ".join(flag for flag, value in (("-H", selection.hosts), ("-l", selection.labels)) if value)
+        some = f"; `distui {word} {place.run} --rank {format_ranks(sorted(here))}` ends {named_ranks(here)} alone"
         raise UsageError(
-            f"{place.run} has tasks on {fold(others)}, too, and {word} ends it on all its hosts",
-            hint=f"leave out -H; {some}",
+            f"{place.run} has tasks on {fold(others)}{', too' if here else ''}, and {word} ends it on all its hosts",
+            hint=f"leave out {given or '-H'}" + (some if here else ""),
         )
 
 
