@@ -12,8 +12,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, width: int = 
     """
     cells = [[str(c).replace("\n", " ") or "-" for c in row] for row in rows]
     sizes = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]
-    lines = []
-    for line in [list(header), *cells]:
-        text = "  ".join(c.ljust(s) for c, s in zip(line, sizes, strict=True)).rstrip()
-        lines.append(text if not width or len(text) <= width else text[: width - 1] + "…")
-    return lines
+    lines = ("  ".join(c.ljust(s) for c, s in zip(line, sizes, strict=True)).rstrip() for line in (header, *cells))
+    return [cut(line, width) for line in lines]
+
+
+def cut(text: str, width: int) -> str:
+    """At most `width` characters of one line (0: all), with a mark where some are missing."""
+    return text if not width or len(text) <= width else text[: width - 1] + "…"

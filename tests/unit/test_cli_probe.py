@@ -6,6 +6,7 @@ import io
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -186,3 +187,17 @@ def test_a_picture_is_no_longer_than_its_terminal(monkeypatch: pytest.MonkeyPatc
     assert not rows or len(lines) <= rows - 2
     assert "publickey refused" in text
     assert ("and 34 rows more, hosts that are down first" in text) == (rows == 12)
+
+
+def test_a_picture_is_no_wider_than_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of hosts with long names took two rows of the terminal each, and scrolled the picture before away."""
+    names = [f"gpu-node{i:02}" for i in range(16)]
+    failed = HostDown("gpu-node16", Trouble("auth", "publickey refused " * 9, "ssh -v " + "x" * 99))
+    results = {name: replace(FACTS, host=name) for name in names} | {"gpu-node16": failed}
+    out = Console(io.StringIO(), io.StringIO(), out_colour=False, err_colour=False, width=80, redraws=True)
+    monkeypatch.setattr(Console, "size", lambda self: (80, 24))
+    settings: Any = SimpleNamespace(output="table")
+    _redraw(settings, out, results)
+    lines = out.out.getvalue().removeprefix("\x1b[H\x1b[2J").splitlines()  # type: ignore[attr-defined]
+    assert max(map(len, lines)) == 80
+    assert len(lines) <= 22 and all(any(name in line for line in lines) for name in names)

@@ -13,6 +13,7 @@ from distui.cli import wiring
 from distui.cli.console import Console, as_json
 from distui.cli.printing.hostrows import Rows
 from distui.cli.settings import Settings
+from distui.columns import cut
 from distui.errors import ExitCode
 from distui.facts.host import HostDown, HostFacts, ProbeResult
 from distui.facts.probe import probe_all
@@ -121,9 +122,11 @@ class _LiveRows:
             self._out.err.flush()
 
 
-def paint(out: Console, lines: Sequence[str]) -> list[str]:
-    """A host's lines, safe to show and with their colours: red for a dead host, yellow for what is wrong."""
-    head, *more = [safe_lines(line) for line in lines]
+def paint(out: Console, lines: Sequence[str], width: int = 0) -> list[str]:
+    """A host's lines, safe to show and with their colours: red for a dead host, yellow for what is wrong. With a
+    `width` each takes one row of the terminal.
+    """
+    head, *more = [cut(safe_lines(line).replace("\n", " "), width) if width else safe_lines(line) for line in lines]
     down = head.split()[1:2] == ["down"]
     return [out.styled(head, "red" if down else ""), *(out.styled(m, "dim" if down else "yellow") for m in more)]
 
@@ -140,14 +143,16 @@ def _finish(settings: Settings, out: Console, results: Results, *, repeated: boo
 
 def _redraw(settings: Settings, out: Console, results: Results) -> None:
     rows = Rows(list(results), wide=settings.output == "wide")
-    head = [time.strftime("%H:%M:%S"), rows.header()]
-    shown = {name: paint(out, rows.of(name, result)) for name, result in results.items()}
-    room = out.size()[1] - len(head) - 2  # below it are the summary and the cursor
+    width, height = out.size()
+    head = [time.strftime("%H:%M:%S"), cut(rows.header(), width)]
+    shown = {name: paint(out, rows.of(name, result), width) for name, result in results.items()}
+    room = height - len(head) - 2  # below it are the summary and the cursor
     lines = [line for of_host in shown.values() for line in of_host]
     if room > 0 and len(lines) > room:  # it would scroll the one before away
         order = sorted(results, key=lambda name: not isinstance(results[name], HostDown))
         lines = [line for name in order for line in shown[name]]
-        lines = [*lines[: room - 1], f"and {counted(len(lines) - room + 1, 'row')} more, hosts that are down first"]
+        more = f"and {counted(len(lines) - room + 1, 'row')} more, hosts that are down first"
+        lines = [*lines[: room - 1], cut(more, width)]
     out.print("\x1b[H\x1b[2J" + "\n".join([*head, *lines]))
 
 
