@@ -1,4 +1,4 @@
-"""Back, and out of the app: after a question where runs are followed or texts are not saved."""
+"""Back, and out of the app: after a question where runs are followed, texts not saved, or something is being done."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from distui.cluster.backend.values import LiveRun
 from distui.tui.copying import copy_text
 from distui.tui.frame.actions import Action
 from distui.tui.frame.bars import TopBar
+from distui.tui.frame.context import undone
 from distui.tui.frame.leaving import Leaving
 from distui.tui.frame.parts import Part
 from distui.tui.places import Places
@@ -38,8 +39,8 @@ class Quitting(Part):
             await self.action_leave_now()
 
     async def action_leave_now(self) -> None:
-        """Quit: at once when no run is followed and nothing is unsaved, else after a question."""
-        if not self.app.drafts and not self._living():
+        """Quit: at once when no run is followed, nothing unsaved and nothing being done, else after a question."""
+        if not self.app.drafts and not self._living() and not undone(self.app):
             self.app.exit(0)
             return
         self.app.run_worker(self._ask_and_leave(), name="quit", group="quit", exclusive=True)
@@ -60,6 +61,10 @@ class Quitting(Part):
         app, backend = self.app, self.app.backend
         if app.drafts and not await app.confirm("Quit without saving?", _unsaved(app.drafts), "Throw away"):
             return
+        if going := undone(app):
+            lines = [*going, "", "It is given up halfway if you quit now; what was done stays done."]
+            if not await app.confirm("Quit before this is done?", lines, "Quit now"):
+                return
         living = self._living()
         if not living and self.leaving is None:
             app.exit(0)

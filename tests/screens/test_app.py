@@ -25,6 +25,7 @@ from distui.tui.dialogs.confirm import Confirm
 from distui.tui.dialogs.quit import QuitScreen
 from distui.tui.frame.context import work
 from distui.tui.terminal import clipboard
+from distui.tui.widgets.rows import RowList
 
 
 async def test_jobs_tell_what_is_wrong_at_its_line(open_app: Any) -> None:
@@ -255,6 +256,43 @@ async def test_leaving_waits_for_what_is_being_started(open_app: Any, live: Fake
         await until(pilot, lambda: "leaves when" not in screen_text(app))
         await press(pilot, "q", "right", "enter")
         await live.feed(*output[3:])
+        await left(app)
+
+
+async def test_quitting_asks_while_a_run_is_removed(open_app: Any, backend: FakeBackend) -> None:
+    """A removal, a stop and a pull were given up halfway, without a word."""
+    backend.held.clear()
+    async with open_app(start="runs") as (app, pilot):
+        await press(pilot, "j", "j", "X")
+        await press(pilot, "tab", "enter")
+        await press(pilot, "q")
+        assert isinstance(app.screen, Confirm) and "removing llm-7f2" in screen_text(app)
+        await press(pilot, "escape")
+        assert app._exit is False
+        backend.held.set()
+        await settle(pilot)
+        assert ("pruned", "llm-7f2") in backend.calls
+        await press(pilot, "q")
+        assert app._exit
+
+
+@pytest.mark.parametrize("start", ["runs", "doctor"])
+async def test_quitting_asks_while_a_run_is_stopped_or_an_image_pulled(
+    open_app: Any, backend: FakeBackend, start: str
+) -> None:
+    """Who says so quits all the same."""
+    backend.held.clear()
+    async with open_app(start=start) as (app, pilot):
+        await settle(pilot)
+        if start == "runs":
+            await press(pilot, "S", "tab", "enter")
+        else:
+            app.screen.query_one(RowList).go(next(key for key in app.screen.by_key if key.startswith("image:")))
+            await press(pilot, "f", "right", "right", "enter")
+        await press(pilot, "q")
+        words = {"runs": "stopping llm-7f3", "doctor": "docker pull"}[start]
+        assert isinstance(app.screen, Confirm) and words in screen_text(app)
+        await press(pilot, "tab", "enter")
         await left(app)
 
 

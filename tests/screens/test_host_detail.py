@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -393,20 +394,23 @@ async def test_the_log_of_a_container_is_followed_under_load(open_app: Any, back
         await said(pilot, "paused, 2 new")
 
 
-async def test_a_log_of_endless_lines_is_kept_in_part(open_app: Any, backend: FakeBackend) -> None:
-    """A stranger's container prints what it likes: the memory of this machine is not its own."""
+@pytest.mark.parametrize("letter", ["x", "\N{ROCKET}"])
+async def test_a_log_of_endless_lines_is_kept_in_part(open_app: Any, backend: FakeBackend, letter: str) -> None:
+    """A stranger's container prints what it likes, a rocket takes four bytes: the memory of this machine is not its
+    own. That a line is cut is seen.
+    """
     backend.known_containers["node02"] = containers(time.time())
     async with open_app((120, 24)) as (app, pilot):
         screen = await opened(app, pilot, backend)
         await on_tab(pilot, screen, "containers")
         await pilot.press("j", "l")
         await pilot.pause()
-        log, line = app.screen, "x" * (1 << 20)
+        log, line = app.screen, letter * (1 << 20)
         for number in range(300):
             log._take([f"{number} {line}"])
-        assert sum(map(len, log.lines)) <= 64 << 20
+        assert sum(map(sys.getsizeof, log.lines)) <= 64 << 20
         assert log.first + len(log.lines) == 300
-        assert log.lines[-1].startswith("299 x")
+        assert log.lines[-1].startswith(f"299 {letter}") and log.lines[-1].endswith("…")
 
 
 async def said(pilot: Any, words: str) -> None:

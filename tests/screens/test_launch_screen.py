@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from fakes import JOB, FakeBackend, facts, gpu, screen_text, settle, shot
+from fakes import JOB, FakeBackend, facts, gpu, launching, screen_text, settle, shot
 from textual.widgets import Button, Input, TextArea
 from training import until
 
@@ -23,6 +23,7 @@ from distui.runs.launch.gpu_users import GpuUser
 from distui.spec.completion import describe
 from distui.spec.hosts.inventory import Host, Inventory
 from distui.tui.app import DistuiApp
+from distui.tui.launch import screen as launch_screen
 from distui.tui.launch.form.form_confirm import LaunchConfirm
 from distui.tui.launch.form.form_field import FormField, Words
 from distui.tui.launch.form.form_yaml import YamlPane
@@ -1203,3 +1204,24 @@ async def test_nothing_in_a_strangers_job_file_steers_the_terminal(
         assert not re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", shown)
         if place == "a field":
             assert screen.query_one("#field-command", FormField).query_one(Input).value == steers
+
+
+async def test_a_comparison_opens_nothing_where_one_is_by_then(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plans of hundreds of ranks take a while."""
+    goes_on = threading.Event()
+    monkeypatch.setattr(launch_screen, "compare", lambda old, new: str(goes_on.wait(60)))
+    made = backend.plan("llm-7f3")
+    backend.record(made, launching(made, 1.0))
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        screen.action_compare()
+        await pilot.pause(0.2)
+        app.open_host("node01")
+        await pilot.pause(0.2)
+        there = app.screen
+        goes_on.set()
+        await settle(pilot)
+        assert app.screen is there
+        assert "are compared; d in the launch form shows it" in problem_text(app)

@@ -386,6 +386,37 @@ async def test_plans_are_compared_beside_the_app(
         assert "a line that differs" in screen_text(app)
 
 
+async def test_plans_are_copied_once_they_are_compared(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before that there is nothing to copy but that they are being compared."""
+    goes_on = threading.Event()
+
+    def slow(old: Any, new: Any) -> str:
+        goes_on.wait(60)
+        return "a line that differs"
+
+    monkeypatch.setattr(compare_screen, "compare", slow)
+    for name in ("llm-7f3", "llm-7f2"):
+        live = backend.follow(backend.plan(name))
+        await live.feed(*launching(live.plan, 1.0))
+    async with open_app(start="runs") as (app, pilot):
+        app.push_screen(
+            CompareScreen(*((row, backend.live[row.run]) for row in backend.rows if row.run in backend.live))
+        )
+        while not app.screen.query(RowList) or "comparing the plans" not in screen_text(app):
+            await pilot.pause(0.02)
+        app.screen.action_copy_all()
+        await pilot.pause()
+        before, said = app.clipboard, [notice.message for notice in app._notifications]
+        goes_on.set()
+        while not app.screen.compared:
+            await pilot.pause(0.02)
+        app.screen.action_copy_all()
+        assert (before, said) == ("", ["the plans are still being compared"])
+        assert "a line that differs" in app.clipboard
+
+
 async def test_two_marked_runs_are_compared_wherever_the_cursor_is(open_app: Any, backend: FakeBackend) -> None:
     """The older one first; a third mark takes the place of the oldest."""
     for name, hosts in (("llm-7f2", ("node01", "node02")), ("llm-7f3", ("node03", "node04"))):

@@ -80,7 +80,9 @@ class Fixing(Part):
         if fix is not None and answer == "copy":
             app_of(self.view).copy(pasted)
         elif fix is not None and answer == "run":
-            self.view.work(self._run(found.host, fix), name="run fix", alone=False)  # beside those of other findings
+            ask = f"`{fix.text}` on {found.host}" if fix.effect == "pulls" else ""
+            # Beside those of other findings.
+            self.view.work(self._run(found.host, fix), name="run fix", alone=False, ask=ask)
 
     async def _run(self, host: str, fix: Fix) -> None:
         pulls = fix.effect == "pulls"

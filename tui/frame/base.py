@@ -167,9 +167,11 @@ class View(Screen[None]):
             for bar in self.query(kind):
                 bar.refresh()
 
-    def work(self, job: Coroutine[Any, Any, None], *, name: str, group: str = "", alone: bool = True) -> None:
+    def work(
+        self, job: Coroutine[Any, Any, None], *, name: str, group: str = "", alone: bool = True, ask: str = ""
+    ) -> None:
         """See `work`."""
-        work(self, job, name=name, group=group, alone=alone)
+        work(self, job, name=name, group=group, alone=alone, ask=ask)
 
     # Behaviour.
 

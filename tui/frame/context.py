@@ -131,10 +131,22 @@ def glyphs_of(node: DOMNode) -> Glyphs:
     return app_of(node).glyphs
 
 
-def work(node: DOMNode, job: Coroutine[Any, Any, None], *, name: str, group: str = "", alone: bool = True) -> None:
+_UNDONE = "given up halfway when the app is left: "
+
+
+def undone(node: DOMNode) -> list[str]:
+    """What would be given up halfway if the app was left now."""
+    going = (worker for worker in node.app.workers if not worker.is_finished)
+    return [w.description.removeprefix(_UNDONE) for w in going if w.description.startswith(_UNDONE)]
+
+
+def work(
+    node: DOMNode, job: Coroutine[Any, Any, None], *, name: str, group: str = "", alone: bool = True, ask: str = ""
+) -> None:
     """Do `job` beside the screen. What it raises on purpose is reported in words; it ends with the node.
 
-    Jobs of one group replace each other (`alone`). Runs must not live in here: the backend owns them.
+    Jobs of one group replace each other (`alone`). Runs must not live in here: the backend owns them. Who leaves the
+    app while it goes on is asked first, where `ask` says what it is.
     """
 
     async def guarded() -> None:
@@ -143,7 +155,9 @@ def work(node: DOMNode, job: Coroutine[Any, Any, None], *, name: str, group: str
         except DistuiError as error:
             app_of(node).tell_error(error)
 
-    worker: Worker[None] = node.run_worker(guarded, name=name, group=group or name, exclusive=alone)
+    worker: Worker[None] = node.run_worker(
+        guarded, name=name, group=group or name, description=_UNDONE + ask if ask else "", exclusive=alone
+    )
     assert worker._task is not None  # it has begun
     # One that is given up before its first step (another of its group came, the app was closed) has never been awaited,
     # of which Python complains; what textual still holds of a closed app would keep it until the process ends.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import aclosing
+from sys import getsizeof
 from typing import ClassVar
 
 from rich.text import Text
@@ -26,7 +27,9 @@ from distui.tui.widgets.rows import RowList
 KEPT = 10_000
 """Lines kept; older ones go. The container's engine has them all."""
 KEPT_SIZE, LONGEST = 64 << 20, 1 << 18
-"""Characters kept of all lines, and of one: whoever started the container may print without end or newline."""
+"""Bytes of memory kept of all lines, and characters of one, which may take four bytes each: whoever started the
+container may print without end or newline.
+"""
 
 
 class LogRows(RowList):
@@ -63,8 +66,8 @@ class ContainerLogScreen(View):
         self.lines: deque[str] = deque()
         self.first = 0
         """The number of the oldest line that is kept."""
-        self._characters = 0
-        """Characters kept."""
+        self._held = 0
+        """Bytes of memory kept."""
         self.ended = False
         self.left = 0
         self._stale = False
@@ -93,10 +96,10 @@ class ContainerLogScreen(View):
 
     def _take(self, texts: list[str]) -> None:
         for text in texts:
-            self.lines.append(text[:LONGEST])
-            self._characters += len(self.lines[-1])
-            while len(self.lines) > KEPT or self._characters > KEPT_SIZE:
-                self._characters -= len(self.lines.popleft())
+            self.lines.append(text if len(text) <= LONGEST else text[:LONGEST] + self.glyphs.ellipsis)
+            self._held += getsizeof(self.lines[-1])
+            while len(self.lines) > KEPT or self._held > KEPT_SIZE:
+                self._held -= getsizeof(self.lines.popleft())
                 self.first += 1
         self._fresh += len(texts)
         self._stale = self._stale or bool(texts)

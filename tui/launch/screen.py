@@ -372,7 +372,10 @@ class LaunchScreen(View):
             return
         before = await asyncio.to_thread(self.backend.replay, row.run)
         found = await asyncio.to_thread(compare, before.plan, plan)
-        app_of(self).open_text(f"{row.run} to {plan.run_id}", found or "both would run the same")
+        if self.is_active:
+            app_of(self).open_text(f"{row.run} to {plan.run_id}", found or "both would run the same")
+        else:  # plans of hundreds of ranks take a while, and one may be elsewhere by then
+            app_of(self).tell(f"{row.run} and {plan.run_id} are compared; d in the launch form shows it")
 
     def action_launch(self) -> None:
         """Start the run, after a question."""

@@ -171,7 +171,8 @@ async def prune(view: View, run: str, hosts: Sequence[str], gone: Callable[[], N
     total = sum(item.size or 0 for item in left.items)
     lines += ["", f"{size_words(total)} in all. This can't be undone."]
     if await app.confirm(f"Remove {run}?", lines, "Remove"):
-        work(view.app, _removed(view, run, gone), name=name)  # also when the view is left, or another run is next
+        # Also when the view is left, or another run is next.
+        work(view.app, _removed(view, run, gone), name=name, ask=f"removing {run}")
 
 
 async def _removed(view: View, run: str, gone: Callable[[], None]) -> None:

@@ -68,6 +68,7 @@ class CompareScreen(View):
         self.powers = False
         self.smooth = 0
         self.lines: list[str] = []
+        self.compared = False
         self._rows: list[tuple[int, str]] = []
         """Each row of the list: of which line it is, and its part of it."""
 
@@ -97,6 +98,7 @@ class CompareScreen(View):
         self.sides, self.lines = tuple(found), [f"comparing the plans{self.glyphs.ellipsis}"]
         self._show()
         self.lines = await asyncio.to_thread(self._differences)  # a second, of plans with hundreds of ranks
+        self.compared = True
         if not self.closing:
             self._show()
 
@@ -205,7 +207,10 @@ class CompareScreen(View):
         self._again()
 
     def action_copy_all(self) -> None:
-        """As text."""
+        """As text, once all of it is known."""
+        if not self.compared:
+            app_of(self).tell("the plans are still being compared", level="warning")
+            return
         rows = [(fact.label, fact.old, fact.new, fact.change) for fact in facts(*self.sides)] if self.sides else []
         table = [("", *(row.run for row, _ in self.runs), ""), *rows]
         lines = ["\t".join(map(safe, row)) for row in table]

@@ -357,7 +357,7 @@ class RunsScreen(View):
             return
         word = "Stop" if grace is None else "Kill"
         if await app_of(self).confirm(f"{word} {row.run}?", list(self._targets(row, grace)), word):
-            self.work(self._stopped(row, grace), name="stop", group=f"stop {row.run}")
+            self.work(self._stopped(row, grace), name="stop", group=f"stop {row.run}", ask=f"stopping {row.run}")
 
     async def _stopped(self, row: RunRow, grace: float | None) -> None:
         """In a group of its own: a question about this or another run, and its Cancel, leave it alone."""
