@@ -9,6 +9,9 @@ from pathlib import Path
 
 from distui.errors import UsageError
 
+SSH_CONFIG = Path("/etc/ssh/ssh_config")
+"""The machine's own, which OpenSSH reads after the user's, unless it is named one."""
+
 
 def home(environ: Mapping[str, str] | None = None) -> Path:
     """The caller's home: HOME, else that of the login. Raises UsageError for a login that has none.
@@ -27,15 +30,16 @@ def home(environ: Mapping[str, str] | None = None) -> Path:
 def config_options(config: Path) -> tuple[str, ...]:
     """What OpenSSH has to be given to read this config: it looks in the home of the login, whatever HOME says.
 
-    Empty where that is the same file, and where there is none.
+    Where there is none, and the login has one, that of the machine alone. Empty where ssh reads what is read here.
     """
     try:
         login = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".ssh" / "config"
-        if not config.is_file() or (login.exists() and login.samefile(config)):
-            return ()
+        if config.is_file():
+            return () if login.exists() and login.samefile(config) else ("-F", str(config))
+        machine = str(SSH_CONFIG) if SSH_CONFIG.exists() else "none"
+        return ("-F", machine) if login.is_file() else ()
     except (KeyError, OSError):  # no such login, or none that may be looked into
         return ()
-    return ("-F", str(config))
 
 
 def is_login_s(folder: Path) -> bool:
@@ -48,15 +52,16 @@ def is_login_s(folder: Path) -> bool:
 
 
 def known_hosts_options(config: Path, files: Sequence[Path]) -> tuple[str, ...]:
-    """What OpenSSH has to be given to keep a host key in the first of these files, which go with this config: it keeps
-    keys in the home of the login, too.
+    """What OpenSSH has to be given to look for host keys in these files, which go with this config, and to keep one in
+    the first: it does so in the home of the login, too.
 
-    Empty where that is this home, and for a name that ssh can't be given.
+    Empty where that is this home; without a name that ssh can't be given.
     """
     if not files or is_login_s(config.parent):
         return ()
-    path = str(files[0])
-    return () if '"' in path or "\n" in path else ("-o", f'UserKnownHostsFile="{path.replace("%", "%%")}"')
+    there = (str(path) for path in files if path == files[0] or path.exists())
+    quoted = ['"' + path.replace("%", "%%") + '"' for path in there if '"' not in path and "\n" not in path]
+    return ("-o", f"UserKnownHostsFile={' '.join(quoted)}") if quoted else ()
 
 
 def expanded(written: str | Path) -> Path:

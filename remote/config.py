@@ -13,7 +13,7 @@ from pathlib import Path
 
 from distui.errors import UsageError
 from distui.frozen import frozen
-from distui.homes import config_options, expanded, is_login_s, known_hosts_options
+from distui.homes import SSH_CONFIG, config_options, expanded, is_login_s, known_hosts_options
 from distui.homes import home as home_of
 from distui.regex import regex
 from distui.remote.sshconfig import ConfigError, Options, Query, Reader
@@ -23,7 +23,6 @@ from distui.whole import whole
 DEFAULT_IDENTITIES = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
 """The files ssh tries when no IdentityFile is set, in its order."""
 
-_SYSTEM = Path("/etc/ssh/ssh_config")
 _TIME = regex(r"(\d+)([smhdw]?)", re.IGNORECASE)
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _ON = frozenset({"yes", "true"})
@@ -69,6 +68,8 @@ class Resolved:
     """What `ssh ALIAS` has to be given to go the same way, where hosts.yaml says more of it than its name."""
     user_config: Path | None = None
     """The login's own config that was read; None where that is no matter."""
+    user_known_hosts: tuple[Path, ...] = ()
+    """Those of `known_hosts` that are the user's."""
 
     @property
     def ssh_v(self) -> str:
@@ -78,7 +79,7 @@ class Resolved:
     @property
     def ssh_accept(self) -> str:
         """The command that asks whether a host key is right, and keeps it where it is looked for here, likewise."""
-        kept = known_hosts_options(self.user_config, self.known_hosts) if self.user_config is not None else ()
+        kept = known_hosts_options(self.user_config, self.user_known_hosts) if self.user_config is not None else ()
         return shlex.join(("ssh", *self._all_options, *kept, self.alias))
 
     @property
@@ -93,10 +94,11 @@ class Resolved:
         """
         if self.user_config is None or is_login_s(self.user_config.parent):
             return ()
-        keys = (path for path in self.identity_files if path.parent == self.user_config.parent and path.exists())
+        home = self.user_config.parent.parent
+        keys = (path for path in self.identity_files if path.is_relative_to(home) and path.exists())
         return (
             *config_options(self.user_config),
-            *known_hosts_options(self.user_config, self.known_hosts),
+            *known_hosts_options(self.user_config, self.user_known_hosts),
             *(word for path in keys for word in ("-i", str(path))),
             *("-p", str(self.port), "-l", self.user, "-o", f"HostName={self.hostname}"),
         )
@@ -154,7 +156,7 @@ def _read(alias: str, sources: Sources, user: str | None) -> Options:
 def _read_files(reader: Reader, sources: Sources) -> None:
     reader.read(sources.user_config, base=sources.home / ".ssh")
     if sources.system:
-        reader.read(_SYSTEM, base=_SYSTEM.parent)
+        reader.read(SSH_CONFIG, base=SSH_CONFIG.parent)
 
 
 def _expand_hostname(text: str, alias: str) -> str:
@@ -197,7 +199,7 @@ class _Resolver:
             agent=self._agent(),
             jumps=self._jumps(),
             proxy_command=self._proxy_command(),
-            known_hosts=self._known_hosts(),
+            known_hosts=self._user_known_hosts() + self._machine_known_hosts(),
             host_key_alias=self._options.first("hostkeyalias"),
             connect_timeout=self._connect_timeout(),
             family=self._family(),
@@ -207,6 +209,7 @@ class _Resolver:
             algorithms=self._algorithms(),
             ssh_options=self._ssh_options(),
             user_config=self._sources.user_config,
+            user_known_hosts=self._user_known_hosts(),
         )
 
     def _ssh_options(self) -> tuple[str, ...]:
@@ -255,12 +258,13 @@ class _Resolver:
         values = (text for text in self._options.lists.get(option, []) if text.lower() != "none")
         return tuple(dict.fromkeys(self._path(text) for text in values))
 
-    def _known_hosts(self) -> tuple[Path, ...]:
+    def _user_known_hosts(self) -> tuple[Path, ...]:
         folder = self._sources.home / ".ssh"
-        user = self._known_hosts_option("userknownhostsfile", (folder / "known_hosts", folder / "known_hosts2"))
+        return self._known_hosts_option("userknownhostsfile", (folder / "known_hosts", folder / "known_hosts2"))
+
+    def _machine_known_hosts(self) -> tuple[Path, ...]:
         machine = (Path("/etc/ssh/ssh_known_hosts"), Path("/etc/ssh/ssh_known_hosts2"))
-        default = machine if self._sources.system else ()
-        return user + self._known_hosts_option("globalknownhostsfile", default)
+        return self._known_hosts_option("globalknownhostsfile", machine if self._sources.system else ())
 
     def _known_hosts_option(self, option: str, default: tuple[Path, ...]) -> tuple[Path, ...]:
         words = self._options.single.get(option)

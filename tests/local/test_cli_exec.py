@@ -140,8 +140,28 @@ def test_ssh_goes_where_distui_goes(home: Path, monkeypatch: pytest.MonkeyPatch)
     assert ssh_login(Host("gw1")) == ("ssh", *options, "-o", "HostName=10.0.0.1", "--", "gw1")
     (folder / "config").write_text("Host gw1\n  UserKnownHostsFile /k/h\n")
     assert 'UserKnownHostsFile="/k/h"' in ssh_login(Host("gw1"))
+    (home / "keys").mkdir()
+    for name in ("keys/mine", "keys/hosts", ".ssh/known_hosts2"):
+        (home / name).write_text("kept")
+    (folder / "config").write_text("IdentityFile ~/keys/mine\nUserKnownHostsFile /k/h ~/none ~/keys/hosts\n")
+    options = ssh_login(Host("gw1"))
+    assert f'UserKnownHostsFile="/k/h" "{home}/keys/hosts"' in options, "all that there are, and where one is kept"
+    assert options[options.index("-i") + 1] == f"{home}/keys/mine"
     (folder / "config").write_text("Host\n")
     assert ssh_login(Host("gw1")) == ("ssh", "-F", f"{folder}/config", "--", "gw1"), "ssh says what is wrong there"
+    written = ("-p", "2222", "-l", "ann", "-o", "HostName=10.0.0.9")
+    options = ssh_login(Host("gw1", addr="10.0.0.9", user="ann", port=2222))
+    assert options == ("ssh", "-F", f"{folder}/config", *written, "--", "gw1"), "it still goes to no other machine"
+    (folder / "config").unlink()
+    monkeypatch.setenv("LOGNAME", "ann")
+    login = home / "login"
+    (login / ".ssh").mkdir(parents=True)
+    (login / ".ssh" / "config").write_text("Host gw1\n  ProxyJump far\n")
+    monkeypatch.setattr(homes.pwd, "getpwuid", lambda _: SimpleNamespace(pw_dir=str(login)))
+    monkeypatch.setattr(homes, "SSH_CONFIG", home / "none")
+    assert ssh_login(Host("gw1"))[:3] == ("ssh", "-F", "none"), "distui does not read that of the login"
+    monkeypatch.setattr(homes, "SSH_CONFIG", folder)
+    assert ssh_login(Host("gw1"))[:3] == ("ssh", "-F", str(folder)), "that of the machine it reads"
     own = SimpleNamespace(pw_dir=str(home))
     monkeypatch.setattr(homes.pwd, "getpwuid", lambda _: own)
     assert ssh_login(Host("gw1")) == ("ssh", "--", "gw1")

@@ -372,7 +372,7 @@ class FakeBackend:
         self._fail()
         return Completed(words, self.status, f"said by {host}\n".encode(), b"")
 
-    def ssh_argv(self, host: str, container: HostContainer | None = None) -> tuple[str, ...]:
+    async def ssh_argv(self, host: str, container: HostContainer | None = None) -> tuple[str, ...]:
         return ("ssh", host) if container is None else ("ssh", "-t", host, "docker", "exec", container.id)
 
     async def news(self) -> AsyncIterator[HostNews]:

@@ -411,12 +411,12 @@ async def test_tasks_of_hosts_without_an_engine_are_their_containers(backend: Cl
 
 async def test_a_shell_on_a_host_of_the_demo(backend: ClusterBackend, tmp_path: Path) -> None:
     """Real hosts are reached by the user's own ssh; those of the demo are this machine."""
-    assert backend.ssh_argv("demo1")[:3] == ("ssh", "-p", str(backend.hosts[0].port))
-    assert backend.ssh_argv("demo1")[-2:] == ("--", "demo1")
+    assert (await backend.ssh_argv("demo1"))[:3] == ("ssh", "-p", str(backend.hosts[0].port))
+    assert (await backend.ssh_argv("demo1"))[-2:] == ("--", "demo1")
     demo = DemoHosts(1, root=tmp_path / "other")
     own = ClusterBackend(backend.places, backend.inventory, backend.hosts, login=demo.shell_argv)
     demo.hosts["demo1"].home.mkdir(parents=True)
-    argv = own.ssh_argv("demo1")
+    argv = await own.ssh_argv("demo1")
     assert argv[-2:] == ("/bin/sh", "-i")
     done = await asyncio.create_subprocess_exec(
         *argv, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL

@@ -74,7 +74,7 @@ class Fixing(Part):
         host = next((host for host in backend.hosts if host.name == found.host), Host(found.host))
         result = backend.facts.get(found.host)
         fix = fix_of(found, result, host) if result is not None else None
-        pasted = fix.to_copy(backend.ssh_argv(found.host)) if fix is not None else ""
+        pasted = fix.to_copy(await backend.ssh_argv(found.host)) if fix is not None else ""
         title = f"{found.host}: how to fix this"
         answer = await self.view.app.push_screen_wait(FixDialog(title, found, fix, pasted, readonly=backend.readonly))
         if fix is not None and answer == "copy":

@@ -91,7 +91,7 @@ class Backend(Protocol):
     async def command(self, host: str, words: tuple[str, ...], *, timeout: float) -> Completed:
         """Run a command on a host and wait for it; a person was asked first. Raises HostError."""
 
-    def ssh_argv(self, host: str, container: HostContainer | None = None) -> tuple[str, ...]:
+    async def ssh_argv(self, host: str, container: HostContainer | None = None) -> tuple[str, ...]:
         """The command that opens a shell on a host, or in one of its containers."""
 
     def news(self) -> AsyncIterator[HostNews]:

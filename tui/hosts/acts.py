@@ -52,7 +52,10 @@ class HostActs(Part):
             )
             return
         inside = found if found is not None and found.engine != "process" else None
-        self.view.work(shell.visit(self.view.app, self.view.backend.ssh_argv(self.at.host.name, inside)), name="shell")
+        self.view.work(self._shell(self.at.host.name, inside), name="shell")
+
+    async def _shell(self, host: str, inside: HostContainer | None) -> None:
+        await shell.visit(self.view.app, await self.view.backend.ssh_argv(host, inside))
 
     def action_container_log(self) -> None:
         """What it says; of a GPU or process the container that has it."""

@@ -369,7 +369,10 @@ class HostsScreen(View):
         if self.group is not None:
             app_of(self).tell("a shell is opened on one host; z shows the hosts of the group")
         elif self.host is not None:
-            self.work(shell.visit(self.app, self.backend.ssh_argv(self.host.name)), name="shell")
+            self.work(self._shell(self.host.name), name="shell")
+
+    async def _shell(self, host: str) -> None:
+        await shell.visit(self.app, await self.backend.ssh_argv(host))
 
     def action_probe(self) -> None:
         """Ask again; old values stay until the answer is there."""

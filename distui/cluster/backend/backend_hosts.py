@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 
-from distui.cluster.hosts.connecting import ssh_from_here
+from distui.cluster.hosts.connecting import ssh_options
 from distui.cluster.masks import mask_of
 from distui.cluster.settings import ClusterSettings
 from distui.errors import HostError
@@ -31,21 +32,11 @@ Login = Callable[["Host", tuple[str, ...]], tuple[str, ...]]
 
 def ssh_login(host: Host, command: tuple[str, ...] = (), *, tty: bool = True) -> tuple[str, ...]:
     """OpenSSH, which knows the user's own config; hosts.yaml fills what that leaves open. A command gets a terminal
-    unless there is none to pass on.
+    unless there is none to pass on. Blocking, as `ssh_options`.
     """
     options = ["-t"] if command and tty else []
-    options += ssh_from_here(host) or _written(host)
+    options += ssh_options(host)
     return ("ssh", *options, "--", host.name, *((shlex.join(command),) if command else ()))
-
-
-def _written(host: Host) -> Iterator[str]:
-    """What hosts.yaml says of it, as options."""
-    if host.port:
-        yield from ("-p", str(host.port))
-    if host.user:
-        yield from ("-l", host.user)
-    if host.addr:
-        yield from ("-o", f"HostName={host.addr}")
 
 
 class HostBackend(ABC):
@@ -115,7 +106,8 @@ class HostBackend(ABC):
         async with self._session(host) as session:
             return await session.run(words, timeout=timeout, limit=1 << 20)
 
-    def ssh_argv(self, host: str, container: HostContainer | None = None) -> tuple[str, ...]:
+    async def ssh_argv(self, host: str, container: HostContainer | None = None) -> tuple[str, ...]:
         """See the protocol."""
         spec = self._host(host)
-        return self.login(spec, shell_argv(spec, container) if container is not None else ())
+        command = shell_argv(spec, container) if container is not None else ()
+        return await asyncio.to_thread(self.login, spec, command)

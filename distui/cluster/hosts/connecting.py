@@ -52,23 +52,31 @@ async def load_greeting() -> None:
     await asyncio.to_thread(import_module, "distui.remote.knock")
 
 
-def ssh_from_here(host: Host) -> tuple[str, ...]:
-    """What OpenSSH has to be given to go where distui goes, where HOME is not the login's; empty where it is. Of a
-    config that can't be read ssh says itself what is wrong.
+def ssh_options(host: Host) -> tuple[str, ...]:
+    """What OpenSSH has to be given to go where distui goes: what hosts.yaml says of the host, and where HOME is not the
+    login's all that was found of it. Of a config that can't be read ssh says itself what is wrong. Blocking: a
+    `Match exec` may take a while.
     """
     try:
         folder = home() / ".ssh"
     except UsageError:
-        return ()
+        return _written(host)
     if is_login_s(folder) or not folder.is_dir():
-        return ()
+        return _written(host)
     from distui.remote.config import default_sources, resolve  # dear to import, as above
     from distui.remote.sshconfig import ConfigError
 
     try:
         return resolve(host, default_sources()).ssh_from_here
     except ConfigError:
-        return config_options(folder / "config")
+        return (*config_options(folder / "config"), *_written(host))
+
+
+def _written(host: Host) -> tuple[str, ...]:
+    """What hosts.yaml says of it, as options."""
+    options: tuple[str, ...] = ("-p", str(host.port)) if host.port else ()
+    options += ("-l", host.user) if host.user else ()
+    return (*options, "-o", f"HostName={host.addr}") if host.addr else options
 
 
 class OpenOnce:
