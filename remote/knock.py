@@ -8,6 +8,7 @@ import time
 
 from distui.errors import HostUnreachable
 from distui.frozen import frozen
+from distui.remote.aside import aside
 from distui.remote.config import Resolved, default_sources, resolve
 from distui.remote.login import errors, tcp
 from distui.remote.sshconfig import ConfigError
@@ -29,7 +30,7 @@ async def knock(host: Host, *, timeout: float) -> Knocked:
     Takes at most `timeout` seconds. Raises HostUnreachable with why there is no ssh server.
     """
     try:
-        target = await asyncio.to_thread(resolve, host, default_sources())
+        target = await aside(resolve, host, default_sources())
     except ConfigError as exc:
         raise errors.config_problem(host.name, exc) from exc
     if target.jumps or target.proxy_command:

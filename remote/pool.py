@@ -13,6 +13,7 @@ from pathlib import Path
 import asyncssh
 
 from distui.errors import HostError, HostUnreachable
+from distui.remote.aside import aside
 from distui.remote.config import Resolved, Sources, default_sources, jump_words, resolve
 from distui.remote.login import errors
 from distui.remote.login.gates import Gates
@@ -73,7 +74,7 @@ class SshConnector:
 
     async def connect(self, host: str) -> Session:
         """See `distui.session.Connector.connect`."""
-        target = await asyncio.to_thread(self.resolve, host)  # `Match exec` may take a while
+        target = await aside(self.resolve, host)  # `Match exec` may take a while
         began = time.monotonic()
         conn = await self._dial(target)
         took = (time.monotonic() - began) * 1000
@@ -98,7 +99,7 @@ class SshConnector:
 
     async def _dial(self, target: Resolved) -> asyncssh.SSHClientConnection:
         """Log in to `target`, through its jump hosts."""
-        path = await asyncio.to_thread(self._jump_path, target) if target.jumps else ()
+        path = await aside(self._jump_path, target) if target.jumps else ()
         jump = await self._jump(target, path) if path else None
         return await self._login(target, jump, path)
 
