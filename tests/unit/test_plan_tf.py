@@ -177,6 +177,21 @@ def test_a_plan_is_the_same_plan_whatever_ports_were_free() -> None:
     assert from_json(json.loads(json.dumps(to_json(one)))) == one
 
 
+def test_a_port_that_may_be_taken_is_warned_of_on_each_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, also where the host's first port is none."""
+    whole = facts
+
+    def tuned(name: str, number: int, **more: Any) -> HostFacts:
+        return whole(name, number, ephemeral_ports=(1024, 65534), **more)
+
+    monkeypatch.setitem(globals(), "facts", tuned)
+    made = good(tf({"chief": Role(hosts=("n1",)), "worker": Role(count=3, hosts=("n1",))}), hosts=1)
+    first, second = (task.port for task in made.tasks[:2])
+    assert first == 65535
+    words = "is in the ephemeral range 1024-65534; any outgoing connection may hold it"
+    assert [w for w in made.warnings if "ephemeral" in w] == [f"n1: port {second} {words}"]
+
+
 def test_each_task_says_its_port() -> None:
     """All that a host's tasks listen on, for launches of others; and a port that another has is passed over."""
     plan = good(tf({"worker": Role(count=4)}))

@@ -64,7 +64,8 @@ def meet_tf(
         why = f"TF_CONFIG of {len(ports)} tasks is {longest} bytes, more than docker reads in one line ({LINE_LIMIT})"
         notes.problem("roles", None, why, "use fewer tasks, each with more GPUs")
     for host, found in chosen.items():
-        notes.warnings.extend(ephemeral_warning(places[host], found[0]))
+        warned = (ephemeral_warning(places[host], port) for port in found)
+        notes.warnings.extend(next(filter(None, warned), []))
         notes.reasons.append(_free_words(places[host], found))
     return RendezvousPoint(addresses.get(placement.roles[0].host, ""), listed[0], METHOD, ports=listed, cluster=cluster)
 
