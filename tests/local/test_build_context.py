@@ -14,6 +14,7 @@ from distui.errors import CheckFailed, UsageError
 from distui.plan.content.build import build_argv, built_name
 from distui.plan.model import BuildPlan
 from distui.runs.code.git.lock import GivenUp
+from distui.runs.images import context
 from distui.runs.images.context import image_of, read_build
 from distui.runs.images.dockerignore import DockerIgnore
 from distui.spec.job.job import Build, Job
@@ -173,6 +174,23 @@ def test_what_is_refused(folder: Path, build: dict[str, object], said: str) -> N
     (folder.parent / "job.yaml").write_text("")
     with pytest.raises(UsageError, match=said):
         read_build(job(folder, **build))
+
+
+def test_the_walk_of_a_folder_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before all is looked at, where that is too large or too much; and when nobody waits any more."""
+    for number in range(30):
+        (folder / f"src/{number}.bin").write_bytes(b"x" * 100)
+    monkeypatch.setattr(context, "ENOUGH", 20)
+    with pytest.raises(UsageError, match=r"and more, not all was looked at, in the first \d+ files, more than 1k"):
+        read_build(job(folder, max_size=1 << 10))
+    monkeypatch.setattr(context, "MOST", 20)
+    with pytest.raises(UsageError, match=r"holds more than 20 files") as caught:
+        read_build(job(folder))
+    assert "write src into .dockerignore" in caught.value.hint
+    given_up = threading.Event()
+    monkeypatch.setattr(context, "refuse_too_deep", lambda *_: given_up.set())
+    with pytest.raises(GivenUp):
+        list(context._walk(folder, "", DockerIgnore([]), frozenset(), given_up))
 
 
 def test_special_files_are_refused(folder: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,11 @@ from hypothesis import strategies as st
 
 from distui.errors import UsageError
 from distui.plan.content.tree import Entry, Tree
+from distui.runs.code.git.local import local
+from distui.runs.code.git.lock import GivenUp
+from distui.runs.code.git.repository import Repository
+from distui.runs.code.git.tree import Listed
+from distui.runs.code.git.tree import write as write_tree
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.scan import Limits, scan
 
@@ -234,6 +241,23 @@ def test_too_much_names_what_is_large(tmp_path: Path) -> None:
     assert "is 1.7 kB in 3 files, more than 1k (max_size): runs/ 1.7 kB, train.py 10 B" in caught.value.message
     assert "the largest files: runs/a.bin 900 B" in caught.value.message
     assert "write /runs/ into" in caught.value.hint
+
+
+def test_reading_ends_when_nobody_waits_any_more(tmp_path: Path) -> None:
+    """Of a folder, of a repository's own folder, and while the files of a commit are written; also of known files."""
+    root, given_up = write(tmp_path, {"a.py": "a", "sub/b.py": "b", "objects/x": "", "HEAD": ""}), threading.Event()
+    scan(root, Ignored(), given_up=given_up)
+    given_up.set()
+    with pytest.raises(GivenUp):
+        scan(root, Ignored(), given_up=given_up)
+    with pytest.raises(GivenUp):
+        local(root, given_up)
+    there = Repository("https://h/x", tmp_path / "cache", {}, given_up=given_up)
+    with pytest.raises(GivenUp):
+        there._pointer(root)
+    listed, pipe = Listed("100644", "0" * 40, "a", 1), io.BytesIO()
+    with pytest.raises(GivenUp):
+        write_tree(tmp_path / "sub", [listed], pipe, pipe, "code", given_up)
 
 
 def test_an_empty_folder_goes_along(tmp_path: Path) -> None:

@@ -46,13 +46,16 @@ def refuse_too_much(shown: str, files: Sequence[Sized], limits: Limits = LIMITS,
     refuse_too_large("code", shown, files, limits.total, leave_out)
 
 
-def refuse_too_large(what: str, shown: str, files: Sequence[Sized], most: int, leave_out: Callable[[str], str]) -> None:
+def refuse_too_large(
+    what: str, shown: str, files: Sequence[Sized], most: int, leave_out: Callable[[str], str], *, whole: bool = True
+) -> None:
     """Raise UsageError, which begins with `what`, where files have more bytes in all: with the folders, and files, that
-    have most of them, and how to `leave_out` the first.
+    have most of them, and how to `leave_out` the first. Without `whole` there are more files.
     """
     total = sum(size for _, size in files)
     if total <= most:
         return
+    within = "in" if whole else "and more, not all was looked at, in the first"
     folders: Counter[str] = Counter()
     for path, size in files:
         folders[path.partition("/")[0] + "/" * ("/" in path)] += size
@@ -60,7 +63,7 @@ def refuse_too_large(what: str, shown: str, files: Sequence[Sized], most: int, l
     heavy = ", ".join(f"{readable(name)} {size_words(count)}" for name, count in folders.most_common(BIGGEST))
     ranked = sorted(files, key=lambda file: -file[1])
     raise UsageError(
-        f"{what}: {shown} is {size_words(total)} in {counted(len(files), 'file')}, "
+        f"{what}: {shown} is {size_words(total)} {within} {counted(len(files), 'file')}, "
         f"more than {_limit(most)} (max_size): {heavy}; the largest files: {_named(ranked)}",
         hint=f"{leave_out(first)}, or raise max_size",
     )

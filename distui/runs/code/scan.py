@@ -14,7 +14,7 @@ from distui.errors import UsageError
 from distui.files import reason
 from distui.frozen import frozen
 from distui.plan.content.tree import Entry, Tree, readable
-from distui.runs.code.git.lock import GivenUp
+from distui.runs.code.git.lock import go_on
 from distui.runs.code.git.tree import is_git
 from distui.runs.code.hashes import Hashes, key_of
 from distui.runs.code.ignore import Ignored, advice, ignore_lines, pattern_errors
@@ -40,6 +40,7 @@ class _Found:
     others: list[Entry] = field(default_factory=list)
     special: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
+    given_up: threading.Event | None = None
 
     @property
     def more(self) -> int:
@@ -52,11 +53,17 @@ class _Found:
         return len(self.files) + self.more > MAX_FILES or len(self.special) > MAX_FILES
 
 
-def scan(root: Path, ignored: Ignored, limits: Limits = LIMITS, hashes: Hashes = _memory) -> Scan:
+def scan(
+    root: Path,
+    ignored: Ignored,
+    limits: Limits = LIMITS,
+    hashes: Hashes = _memory,
+    given_up: threading.Event | None = None,
+) -> Scan:
     """The content of `root`; files that `hashes` knows are not read. Raises UsageError for what can't or should not be
-    sent, before anything big is read.
+    sent, before anything big is read, and GivenUp once that is set.
     """
-    found = _Found()
+    found = _Found(given_up=given_up)
     try:
         with pattern_errors("code"):
             _walk(root, "", ignored, found)
@@ -66,7 +73,7 @@ def scan(root: Path, ignored: Ignored, limits: Limits = LIMITS, hashes: Hashes =
     sizes = [(path, status.st_size) for path, status in found.files]
     refuse_too_much(readable(str(root)), sizes, limits, found.more)
     top = os.fspath(root)
-    files = [hashed(top, path, status, hashes=hashes) for path, status in found.files]
+    files = [hashed(top, path, status, hashes=hashes, given_up=given_up) for path, status in found.files]
     hashes.save()
     left_out = (f"left out, since it leads out of the folder: link {readable(path)}" for path in sorted(found.links))
     return Scan(Tree.of([*files, *found.others]), tuple(left_out))
@@ -75,6 +82,7 @@ def scan(root: Path, ignored: Ignored, limits: Limits = LIMITS, hashes: Hashes =
 def _walk(root: Path, path: str, above: Ignored, found: _Found) -> bool:
     """Look at one folder; whether anything in it goes along."""
     refuse_too_deep(path)
+    go_on(found.given_up)
     folder = root / path if path else root
     ignored = above.below(path, lambda name: ignore_lines(root, f"{path}/{name}" if path else name))
     kept = False
@@ -146,6 +154,7 @@ def hashed(
     """A file as an entry. Raises UsageError, which begins with `what`, when it can't be read or changes meanwhile, and
     GivenUp once that is set.
     """
+    go_on(given_up)
     key = key_of(status)
     known = hashes.get(key)
     if known is None:
@@ -158,8 +167,7 @@ def _hash(path: str, status: os.stat_result, what: str, given_up: threading.Even
     digest, read = hashlib.sha256(), 0
     try:
         for piece in pieces(path):
-            if given_up is not None and given_up.is_set():
-                raise GivenUp
+            go_on(given_up)
             digest.update(piece)
             read += len(piece)
             if read > status.st_size:  # it grows, maybe for ever

@@ -66,7 +66,7 @@ class CodeReader:
             return None
         to = destination(job.code, job.workdir)
         if job.code.git is None:
-            return self._folder(job.code, code_path(job), to)
+            return self._folder(job.code, code_path(job), to, given_up)
         return self._asked((job.code, to, token), given_up or threading.Event(), typing=typing)
 
     def _asked(self, key: _Key, given_up: threading.Event, *, typing: bool) -> CodeSource:
@@ -94,13 +94,14 @@ class CodeReader:
         except DistuiError as error:
             return error
 
-    def _folder(self, code: Code, root: Path, to: str) -> CodeSource:
+    def _folder(self, code: Code, root: Path, to: str, given_up: threading.Event | None) -> CodeSource:
         if not root.is_dir():
             what = "is not a folder" if root.exists() else "does not exist"
             raise UsageError(f"code: {readable(str(root))} {what}", hint="paths are relative to the job file's folder")
         if root not in self._hashes:
             self._hashes[root] = hashes_of(self._cache, root)
-        found = scan(root, Ignored(code.ignore), Limits(code.max_size, code.max_file), self._hashes[root])
+        limits = Limits(code.max_size, code.max_file)
+        found = scan(root, Ignored(code.ignore), limits, self._hashes[root], given_up)
         state = state_of(root, found.tree, self._environ, self._cache)
         plan = CodePlan(
             source=code.path or "",
@@ -122,7 +123,7 @@ class CodeReader:
         limits = Limits(code.max_size, code.max_file)
         there = Repository(code.git, self._cache, self._environ, token, given_up)
         made = there.checkout(code.ref, code.subdir, code.ignore, limits)
-        found = scan(made.folder, Ignored(code.ignore, git_files=False), limits)
+        found = scan(made.folder, Ignored(code.ignore, git_files=False), limits, given_up=given_up)
         plan = CodePlan(
             source=code.git + (f" {code.subdir}" if code.subdir else ""),
             tree=found.tree.id,

@@ -9,6 +9,7 @@ import stat
 import tarfile
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -20,14 +21,21 @@ from distui.homes import expanded
 from distui.plan.content.build import built_name, content_hash
 from distui.plan.content.tree import Entry, Tree, readable
 from distui.plan.model import BuildPlan
-from distui.runs.code.git.lock import GivenUp
+from distui.runs.code.git.lock import GivenUp, go_on
 from distui.runs.code.ignore import advice, ignore_lines, pattern_errors
-from distui.runs.code.limits import refuse_too_deep, refuse_too_large
+from distui.runs.code.limits import Sized, refuse_too_deep, refuse_too_large
 from distui.runs.code.scan import hashed, pieces
 from distui.runs.images.dockerignore import DockerIgnore
 from distui.spec.job.job import Build, Job
 
 IGNORE = ".dockerignore"
+
+MOST = 500_000
+"""Files and folders of a context that are looked at: with more it is no folder to build from."""
+ENOUGH = 50_000
+"""Of one that is too large so many tell what is large in it."""
+
+_Found = tuple[str, os.stat_result]
 
 
 @frozen
@@ -108,9 +116,8 @@ def _scan(root: Path, build: Build, given_up: threading.Event | None) -> Tree:
     try:
         with pattern_errors("build", IGNORE):
             ignored = DockerIgnore(_rules(root, dockerfile))
-            found = list(_walk(root, "", ignored, frozenset({dockerfile, IGNORE})))
-        sizes = [(name, status.st_size) for name, status in found if stat.S_ISREG(status.st_mode)]
-        refuse_too_large("build", readable(str(root)), sizes, build.max_size, _leave_out)
+            walk = _walk(root, "", ignored, frozenset({dockerfile, IGNORE}), given_up)
+            found = _bounded(walk, root, build.max_size)
         entries = [_entry(root, name, status, given_up) for name, status in found]
     except OSError as exc:
         raise UsageError(f"build: {readable(str(exc.filename or root))} {reason(exc)}", hint=advice(exc)) from exc
@@ -120,6 +127,27 @@ def _scan(root: Path, build: Build, given_up: threading.Event | None) -> Tree:
             f"build: there is no {readable(build.dockerfile)} in {where}", hint="name it: dockerfile: PATH"
         )
     return Tree.of(entries)
+
+
+def _bounded(walk: Iterator[_Found], root: Path, most: int) -> tuple[_Found, ...]:
+    """What the walk finds. Raises UsageError where that has more than `most` bytes, or is too many: soon, so that no
+    folder of data keeps anybody waiting.
+    """
+    found: list[_Found] = []
+    sizes: list[Sized] = []
+    total, shown = 0, readable(str(root))
+    for name, status in walk:
+        found.append((name, status))
+        if stat.S_ISREG(status.st_mode):
+            sizes.append((name, status.st_size))
+            total += status.st_size
+        if total > most and len(found) >= ENOUGH:
+            refuse_too_large("build", shown, sizes, most, _leave_out, whole=False)
+        if len(found) > MOST:
+            first = Counter(name.partition("/")[0] for name, _ in found).most_common(1)[0][0]
+            raise UsageError(f"build: {shown} holds more than {MOST} files", hint=_leave_out(first))
+    refuse_too_large("build", shown, sizes, most, _leave_out)
+    return tuple(found)
 
 
 def _rules(root: Path, dockerfile: str) -> list[str]:
@@ -135,19 +163,26 @@ def _leave_out(path: str) -> str:
     return f"leave it out: write {readable(pattern)} into {IGNORE}; for data there are `volumes`"
 
 
-def _walk(root: Path, path: str, ignored: DockerIgnore, always: frozenset[str]) -> Iterator[tuple[str, os.stat_result]]:
+def _walk(
+    root: Path, path: str, ignored: DockerIgnore, always: frozenset[str], given_up: threading.Event | None
+) -> Iterator[_Found]:
     """What is sent, with what `stat` tells of it; of folders those that are empty."""
     refuse_too_deep(path, "build")
     with os.scandir(root / path if path else root) as items:
         for item in sorted(items, key=lambda i: i.name):
+            go_on(given_up)
             name = f"{path}/{item.name}" if path else item.name
             out = ignored.has(name) and name not in always
             status = item.stat(follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode):
                 if out and not ignored.takes_back and not any(a.startswith(f"{name}/") for a in always):
                     continue
-                below = list(_walk(root, name, ignored, always))
-                yield from below or ([] if out else [(name, status)])
+                kept = False
+                for below in _walk(root, name, ignored, always, given_up):
+                    kept = True
+                    yield below
+                if not (kept or out):
+                    yield name, status
             elif not out:
                 yield name, status
 

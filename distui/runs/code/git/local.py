@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from distui.errors import UsageError
 from distui.files import open_to_read, read_text, reason
 from distui.frozen import frozen
 from distui.plan.content.tree import readable
+from distui.runs.code.git.lock import go_on
 
 _MOST_BYTES = 1 << 20
 _LONGEST_NAME = 8 << 10
@@ -34,17 +36,17 @@ class LocalRepository:
     """First the one that was named."""
 
 
-def local(folder: Path) -> LocalRepository:
+def local(folder: Path, given_up: threading.Event | None = None) -> LocalRepository:
     """The repository that git would take `folder` for; itself where there is none, which git then says.
 
-    Raises UsageError for one that can't be looked through.
+    Raises UsageError for one that can't be looked through, and GivenUp once that is set.
     """
     named = _real(folder)
     if not named.exists() and (dotted := _real(Path(f"{named}.git"))).exists():
         named = dotted
     try:
         git_dir = _git_dir(named)
-        found = _Walk(named, git_dir)
+        found = _Walk(named, git_dir, given_up)
         found.look()
     except (OSError, ValueError) as error:
         raise UsageError(
@@ -79,7 +81,8 @@ def _git_dir(named: Path) -> Path:
 class _Walk:
     """All folders that a repository's content comes from."""
 
-    def __init__(self, named: Path, git_dir: Path) -> None:
+    def __init__(self, named: Path, git_dir: Path, given_up: threading.Event | None) -> None:
+        self._given_up = given_up
         self.places = [named]
         self._objects: set[Path] = set()
         self._left = _MOST_ENTRIES
@@ -114,6 +117,7 @@ class _Walk:
         self._add(folder)
         todo = [folder]
         for place in todo:
+            go_on(self._given_up)
             for item in _entries(place, top=place == folder):
                 self._left -= 1
                 if self._left < 0:

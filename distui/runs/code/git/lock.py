@@ -22,6 +22,12 @@ class GivenUp(Exception):
     """Nobody waits any more for what git is to say, or is read."""
 
 
+def go_on(given_up: threading.Event | None) -> None:
+    """Raise GivenUp once that is set."""
+    if given_up is not None and given_up.is_set():
+        raise GivenUp
+
+
 @contextlib.contextmanager
 def fetching_alone(repository: Path, url: str, given_up: threading.Event) -> Iterator[None]:
     """Nobody else fetches into `repository`, a bare one or one to be, in this process or another. Blocking.

@@ -30,7 +30,7 @@ from distui.regex import regex
 from distui.runs.code.git.call import Call, call, remote_environment
 from distui.runs.code.git.kept import HeldTree, hold, tidy
 from distui.runs.code.git.local import local
-from distui.runs.code.git.lock import fetching_alone
+from distui.runs.code.git.lock import fetching_alone, go_on
 from distui.runs.code.git.tree import LINK, SUBMODULE, Listed, checked, listed, wanted, write
 from distui.runs.code.ignore import MAX_BYTES, Ignored, pattern_errors
 from distui.runs.code.limits import LIMITS, Limits, Sized, refuse_too_much
@@ -107,7 +107,7 @@ class Repository:
         """
         self._most = max(_PACK, 2 * limits.total)
         if place := local_repository(self._url):
-            self._take_from(local(Path(place)).git_dir)
+            self._take_from(local(Path(place), self._given_up).git_dir)
         if not self._place.is_dir():
             _made(self._place)
         with contextlib.suppress(OSError):
@@ -274,14 +274,14 @@ class Repository:
         ) as git:
             assert git.stdin is not None and git.stdout is not None
             try:
-                write(folder, files, git.stdin, git.stdout, what)
+                write(folder, files, git.stdin, git.stdout, what, self._given_up)
             finally:
                 git.kill()  # it may have more to say, and nobody reads it
 
-    @staticmethod
-    def _pointer(folder: Path) -> str:
+    def _pointer(self, folder: Path) -> str:
         """A file that only points to its content in Git LFS; empty when there is none."""
         for path in folder.rglob("*"):
+            go_on(self._given_up)
             if path.is_file() and not path.is_symlink() and path.stat().st_size < 400:
                 with path.open("rb") as file:
                     if file.read(len(_LFS)) == _LFS:

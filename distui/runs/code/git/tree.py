@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
@@ -17,6 +18,7 @@ from distui.errors import CheckFailed
 from distui.frozen import frozen
 from distui.plan.content.tree import readable
 from distui.runs.code.git.call import TooMany, rows
+from distui.runs.code.git.lock import go_on
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.limits import refuse_too_deep
 from distui.whole import whole
@@ -102,14 +104,23 @@ def _refused(what: str, holds: str) -> CheckFailed:
     return CheckFailed(f"{what} holds {holds}; nothing of it was written", hint=hint)
 
 
-def write(folder: Path, files: Iterable[Listed], asked: IO[bytes], answers: IO[bytes], what: str) -> None:
+def write(
+    folder: Path,
+    files: Iterable[Listed],
+    asked: IO[bytes],
+    answers: IO[bytes],
+    what: str,
+    given_up: threading.Event | None = None,
+) -> None:
     """Make the files in `folder`, an empty one of ours, with what `git cat-file --batch` answers.
 
-    Raises OSError, and CheckFailed, which begins with `what`, for an object that is no file's.
+    Raises OSError, CheckFailed, which begins with `what`, for an object that is no file's, and GivenUp once that is
+    set.
     """
     top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for file in sorted(files, key=lambda file: file.mode == LINK):
+            go_on(given_up)
             asked.write(f"{file.blob}\n".encode())
             asked.flush()
             length = _length(answers.readline(), file, what)
