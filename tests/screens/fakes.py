@@ -232,6 +232,7 @@ class FakeBackend:
         """What hides values of secrets of all recorded runs."""
         self.history: Path | None = folder / "state" / "commands"
         self.stop_on_exit = False
+        self.leaves_out = False
         self.not_stopped: tuple[str, ...] = ()
         """What a stop says is left."""
         self.hosts = tuple(Host(name) for name in hosts)

@@ -503,6 +503,36 @@ async def test_a_stop_of_a_part_of_a_run_says_what_was_not_found(open_app: Any, 
         assert "not found: ranks 2-3, on hosts that were not asked, or removed" in screen_text(app)
 
 
+@pytest.mark.parametrize("leaves_out", [False, True])
+async def test_a_run_that_may_go_on_elsewhere_is_not_offered_for_removal(
+    open_app: Any, backend: FakeBackend, leaves_out: bool
+) -> None:
+    """Opened for some hosts the app does not know what others have."""
+    backend.leaves_out = leaves_out
+    backend.rows = [RunRow("r", "", "left", ("node01",), 0, "bob@desk", 1.0, live=True, begun=True)]
+    async with open_app((160, 36), start="runs") as (app, _):
+        text = screen_text(app)
+        assert ("X removes it" in text, "others were not asked (-H)" in text) == (not leaves_out, leaves_out)
+
+
+async def test_a_stop_names_what_the_plan_has_on_hosts_that_were_not_asked(open_app: Any, backend: FakeBackend) -> None:
+    """It is ended there, too, though the app was opened for others."""
+    made = backend.plan("llm-7f3", ("node01", "node02"))
+    backend.record(made, launching(made, 1.0))
+    backend.elsewhere.add("llm-7f3")
+    task = made.tasks[0]
+    labels = TaskLabels("llm-7f3", 0, task.ranks, task.host, "llm", world_size=made.world_size)
+    found = FoundTask(task.host, "c0ffee" * 10, labels, {}, True, "running")
+    async with open_app(start="runs") as (app, pilot):
+        app._found = FoundRuns((FoundRun("llm-7f3", (found,)),), {}, frozenset({task.host}))
+        await press(pilot, "S")
+        assert isinstance(app.screen, Confirm)
+        text = " ".join(screen_text(app).split())
+        assert "node01 docker c0ffee" in text
+        assert "node02 ranks 8-15 by its plan not asked" in text
+        assert "not found: ranks 1-7, on hosts" in text
+
+
 async def test_prune_asks_and_only_takes_what_ended(open_app: Any, backend: FakeBackend) -> None:
     """X on a live run says to stop it first; on an ended one it asks, naming every thing that goes and its bytes."""
     box, folder = "docker container 0a1b2c3d4e5f, task 0, exited", "~/.local/state/distui/hosts/node01/llm-7f2"

@@ -341,6 +341,24 @@ async def test_a_read_only_backend_stops_nothing(backend: ClusterBackend) -> Non
     assert stored.stop_asked() is None
 
 
+async def test_a_stop_of_a_part_of_a_run_is_not_said_to_be_all(backend: ClusterBackend, tmp_path: Path) -> None:
+    """`distui -H demo1` where the run is not recorded: what demo2 has of it goes on."""
+    job, made = await planned(backend, 100_000, "part-1")
+    async with ClusterBackend(backend.places, backend.inventory, backend.hosts, connect=backend._connect) as first:
+        await until_running(await first.launch(job, made))  # type: ignore[arg-type]
+    cwd = backend.places.selection.cwd
+    environ = {**backend.settings.environ, "XDG_STATE_HOME": str(tmp_path / "elsewhere")}
+    flags = config.load({}, environ, cwd)
+    places = Settings(environ, cwd, flags).places
+    selection = dataclasses.replace(places.selection, hosts=("demo1",), known=backend.inventory)
+    places = dataclasses.replace(places, selection=selection)
+    some = [host for host in backend.hosts if host.name == "demo1"]
+    async with ClusterBackend(places, backend.inventory, some, connect=backend._connect) as other:
+        assert other.leaves_out
+        assert "1 of its 2 tasks may be on hosts that were not asked" in "".join(await other.stop("part-1"))
+    assert await backend.stop("part-1") == ()
+
+
 async def test_a_run_on_a_host_that_the_app_was_not_opened_for_may_live(backend: ClusterBackend) -> None:
     """`distui -H demo2` does not ask demo1, and so can't say that the run there is gone; it stops it all the same."""
     await backend.probe(["demo1", "demo2"], lambda name, result: None)

@@ -45,6 +45,8 @@ class Backend(Protocol):
     stop_on_exit: bool
     """Whether runs end with the app, since their hosts do (the demo): quitting can't detach."""
     hosts: tuple[Host, ...]
+    leaves_out: bool
+    """Whether there are other hosts than these (`-H`): runs may be there, too."""
     history: Path | None
     """Where typed commands are kept from one session to the next; None: nowhere."""
     groups: Mapping[str, tuple[str, ...]]

@@ -16,15 +16,24 @@ from distui.tui.run.words import state_words
 
 
 def preview(
-    row: RunRow, found: FoundRuns, width: int, palette: Palette, glyphs: Glyphs, goes: Sequence[Line] = ()
+    row: RunRow,
+    found: FoundRuns,
+    width: int,
+    palette: Palette,
+    glyphs: Glyphs,
+    goes: Sequence[Line] = (),
+    *,
+    leaves_out: bool = False,
 ) -> list[Line]:
-    """Title and facts, how it goes, the tasks on the hosts, the first failure with its last lines."""
+    """Title and facts, how it goes, the tasks on the hosts, the first failure with its last lines. `leaves_out`: other
+    hosts were not asked.
+    """
     title = Line().gap(1).put(row.run, palette.bold).gap(2).put(row.job, palette.muted).gap(3)
     ranks = f"{counted(row.ranks, 'rank')} " if row.ranks else ""
     title.put(f"{ranks}on {fold_sorted(row.hosts) or 'no host'}", palette.muted)
     right = Line().put(took_words(row) or "-", palette.text).gap(1)
     lines = [title.rule(width - right.width - 2, palette.rule, glyphs.rule).ends_with(right, width, gap=1), Line()]
-    lines += [_fact("state", state_words(row) + _where(row), palette)]
+    lines += [_fact("state", state_words(row) + _where(row, leaves_out=leaves_out), palette)]
     lines += [_fact("owner", row.owner or "unknown", palette)]
     lines += [_fact("here", f"plan, events and logs, {size_words(row.size)}" if row.recorded else "nothing", palette)]
     lines += [_fact("warning", words, palette) for words in row.warnings]
@@ -32,8 +41,10 @@ def preview(
     return lines + _failure(row, palette, glyphs, width) + _tasks(row, found, palette, glyphs, width)
 
 
-def _where(row: RunRow) -> str:
-    """What of it is on its hosts now, in words."""
+def _where(row: RunRow, *, leaves_out: bool) -> str:
+    """What of it is on its hosts now, in words. With `leaves_out` it may go on elsewhere."""
+    if row.state == "left" and row.begun and leaves_out:
+        return f": it had started, and has its folder and no task on {fold(row.hosts)}; others were not asked (-H)"
     if row.state == "left" and row.begun:
         return ": it had started, and has its folder and no task on its hosts; X removes it"
     if row.state == "left":

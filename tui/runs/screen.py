@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import ClassVar
 
 from textual import on
@@ -16,10 +16,12 @@ from distui.cluster.backend.values import LiveRun
 from distui.errors import NotFound
 from distui.facts.troubles import SharedTrouble, shared
 from distui.plan.labels import named_ranks
+from distui.plan.model import RunPlan
 from distui.plan.text.render import render_text
 from distui.runs.hosts.found_text import found_text
 from distui.runs.report.history import RunRow
 from distui.runs.report.run_words import failure_words
+from distui.runs.store.recorded import stored_plan
 from distui.runs.store.runs import StoredRun
 from distui.spec.hosts.names import fold_sorted
 from distui.tui.frame.actions import Action, bindings
@@ -198,7 +200,9 @@ class RunsScreen(View):
             self.palette, self.glyphs, row, followed.state if followed is not None else None, self._looks.of(row.run),
             app_of(self).board, width, time.time(), self._listener.heard(row),
         )  # fmt: skip
-        return preview(row, app_of(self).found, width, self.palette, self.glyphs, goes)
+        return preview(
+            row, app_of(self).found, width, self.palette, self.glyphs, goes, leaves_out=self.backend.leaves_out
+        )
 
     def _look(self) -> None:
         """Read the folder of the run under the cursor, in a thread: one at a time, and an ended one once. What was read
@@ -356,7 +360,9 @@ class RunsScreen(View):
             await (run_change.stop if grace is None else run_change.kill)(self, live)
             return
         word = "Stop" if grace is None else "Kill"
-        if await app_of(self).confirm(f"{word} {row.run}?", list(self._targets(row, grace)), word):
+        stored = self.backend.stored(row.run) if row.recorded else None
+        plan = await asyncio.to_thread(stored_plan, stored) if stored is not None else None
+        if await app_of(self).confirm(f"{word} {row.run}?", list(self._targets(row, plan, grace)), word):
             self.work(self._stopped(row, grace), name="stop", group=f"stop {row.run}", ask=f"stopping {row.run}")
 
     async def _stopped(self, row: RunRow, grace: float | None) -> None:
@@ -369,13 +375,22 @@ class RunsScreen(View):
             app_of(self).tell(f"{row.run} has ended; nothing of it is left")
         app_of(self).ask_runs()
 
-    def _targets(self, row: RunRow, grace: float | None) -> Iterator[str]:
-        """Exactly what would be stopped, and whose it is."""
-        found = app_of(self).found.get(row.run, row.launch)
+    def _targets(self, row: RunRow, plan: RunPlan | None, grace: float | None) -> Iterator[str]:
+        """Exactly what would be stopped, and whose it is; by its plan, too, where hosts have not told what they have:
+        they were not asked (`-H`), or did not answer, and it is stopped there as well.
+        """
+        runs = app_of(self).found
+        found = runs.get(row.run, row.launch)
         for task in found.tasks if found is not None else ():
             yield f"{task.host}   {task.labels.engine} {task.id[:12]}   {task.status}"
-        if found is not None and found.unfound:
-            yield f"not found: {named_ranks(found.unfound)}, on hosts that were not asked, or removed"
+        known = runs.answered.union(found.hosts) if found is not None else frozenset(row.hosts)
+        planned = _ranks_beside(plan, known) if plan is not None else {}
+        for host, ranks in planned.items():
+            why = "no answer" if host in runs.unreachable else "not asked"
+            yield f"{host}   {named_ranks(ranks)} by its plan   {why}"
+        missing = set(found.unfound).difference(*planned.values()) if found is not None else ()
+        if missing:
+            yield f"not found: {named_ranks(missing)}, on hosts that were not asked, or removed"
         if found is None:
             what = counted(row.ranks, "rank") if row.ranks and not row.leftover else "its folder"
             yield f"{what} on {fold_sorted(row.hosts)}"
@@ -396,6 +411,12 @@ class RunsScreen(View):
 
     async def _prune(self, row: RunRow) -> None:
         await run_change.prune(self, row.run, row.hosts)
+
+
+def _ranks_beside(plan: RunPlan, known: Container[str]) -> dict[str, list[int]]:
+    """The ranks that a plan has on each host that is not `known`."""
+    hosts = [host for host in plan.hosts if host not in known]
+    return {host: [rank for task in plan.tasks_on(host) for rank in task.ranks] for host in hosts}
 
 
 def _started(row: RunRow) -> float:

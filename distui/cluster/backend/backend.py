@@ -76,6 +76,7 @@ class ClusterBackend(HostBackend, RunBackend):
         self.title = title or inventory.path or "hosts from -H"
         self.owner = owner()
         self.readonly = settings.readonly
+        self.leaves_out = places.leaves_out
         self.history: Path | None = settings.paths.state / "commands"
         self._connect: Connect = connect or (lambda hosts: connected(settings, hosts))
         self._more_jobs = tuple(more_jobs)

@@ -52,6 +52,7 @@ class RunBackend(ABC):
     others: tuple[Host, ...] = ()
     """Hosts besides these that were asked for the runs they have: others' runs may be there, too."""
     owner: str
+    leaves_out: bool
     _manager: RunManager
     _connect: Connect
     _said: LastSaid
@@ -114,7 +115,7 @@ class RunBackend(ABC):
         check_name(run)
         stored = self.settings.store.get(run)
         hosts = saved_hosts(stored) if stored is not None else ()
-        return RunLocation(run, stored, hosts or (*self.hosts, *self.others))
+        return RunLocation(run, stored, hosts or (*self.hosts, *self.others), self.leaves_out and not hosts)
 
     def replay(self, run: str) -> LiveRun:
         """See the protocol."""
