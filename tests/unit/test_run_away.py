@@ -176,9 +176,12 @@ async def test_a_failure_that_was_seen_from_here_before_is_shown_by_who_comes_ba
 
 
 async def test_a_removal_that_was_taken_for_a_failure_is_none_once_all_was_cleaned_up(cluster: Cluster) -> None:
-    """One container was seen to be gone before its host's folder was, and was said to have failed first; the same words
-    were read back at the end.
+    """One container was seen to be gone before its host's folder was, and was said to have failed first when another
+    rank had been read to its end; the same words were read back at the end.
     """
+    third = FakeHost("h3")
+    cluster.hosts.append(third)
+    cluster.connector.hosts["h3"] = third
     controller = cluster.controller(cluster.plan(launch="beef", on_fail="continue"))
     controller.stored.write_plan(to_json(controller.plan))
 
@@ -190,6 +193,7 @@ async def test_a_removal_that_was_taken_for_a_failure_is_none_once_all_was_clean
         await until(lambda: bool(cluster.of(FailureFound)))
         for host in cluster.hosts:
             forget(host)
+        third.engine.drop(third.containers[0])
 
     ended = await cluster.drive(controller, away())
     assert [event.failure.words for event in cluster.of(FailureFound)] == [
