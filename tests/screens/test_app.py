@@ -450,8 +450,9 @@ async def test_the_terminal_rings_when_a_run_ends_that_nobody_looks_at(open_app:
     """Once, whatever is open; the app writes beside its own pictures, and takes progress away when it goes."""
     written: list[str] = []
     await live.feed(*launching(live.plan, 1.0))
-    async with open_app(attention=Attention(Terminal(bell=True, progress=True))) as (app, _):
+    async with open_app() as (app, _):
         paint, app._driver.write = app._driver.write, written.append
+        app._attention = Attention(Terminal(bell=True, progress=True))  # from here on, and by no clock of the app's own
         app._attend()
         assert written == ["\x1b]9;4;3;0\x07"]
         await live.feed(RunEnded(9.0, "failed", 1))
