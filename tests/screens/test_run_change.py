@@ -55,14 +55,19 @@ async def test_prune_asks_and_goes_back(open_app: Any, backend: FakeBackend, liv
     assert ("prune", "llm-7f3") in backend.calls
 
 
-async def test_a_removal_goes_on_when_its_view_is_left(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:
-    """It takes a while on a slow host; and where one is by then nothing is closed."""
+async def removing(pilot: Any, backend: FakeBackend, live: FakeLive) -> None:
+    """An ended run is being removed, on a host that takes its time."""
     await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
     backend.held.clear()
+    await opened(pilot, live)
+    await press(pilot, "X")
+    await press(pilot, "tab", "enter")
+
+
+async def test_a_removal_goes_on_when_its_view_is_left(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:
+    """It takes a while on a slow host; and where one is by then nothing is closed."""
     async with open_app((120, 36), start="runs") as (app, pilot):
-        await opened(pilot, live)
-        await press(pilot, "X")
-        await press(pilot, "tab", "enter")
+        await removing(pilot, backend, live)
         await press(pilot, "X")
         assert "llm-7f3 is being removed" in screen_text(app)
         await press(pilot, "escape")
@@ -78,12 +83,8 @@ async def test_a_removal_goes_on_when_its_view_is_left(open_app: Any, backend: F
 
 async def test_a_removal_closes_no_dialog(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:
     """One reads the help by then; the view of the run that is no more is left once that is closed."""
-    await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
-    backend.held.clear()
     async with open_app((120, 36), start="runs") as (app, pilot):
-        await opened(pilot, live)
-        await press(pilot, "X")
-        await press(pilot, "tab", "enter")
+        await removing(pilot, backend, live)
         await press(pilot, "question_mark")
         there = app.screen
         assert isinstance(there, HelpScreen)

@@ -363,7 +363,16 @@ async def test_a_long_difference_is_read_whole(open_app: Any, backend: FakeBacke
         assert len(app.screen.query_one(RowList).rows) < narrow
 
 
-async def test_plans_are_compared_beside_the_app(
+async def two_runs(backend: FakeBackend) -> tuple[Any, Any]:
+    """Two runs of the table, as they are compared."""
+    for name in ("llm-7f3", "llm-7f2"):
+        live = backend.follow(backend.plan(name))
+        await live.feed(*launching(live.plan, 1.0))
+    one, other = ((row, backend.live[row.run]) for row in backend.rows if row.run in backend.live)
+    return one, other
+
+
+async def test_plans_are_compared_in_the_background(
     open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of hundreds of ranks take long, in which nothing moved and no key was heard."""
@@ -374,13 +383,9 @@ async def test_plans_are_compared_beside_the_app(
         return "a line that differs"
 
     monkeypatch.setattr(compare_screen, "compare", slow)
-    for name in ("llm-7f3", "llm-7f2"):
-        live = backend.follow(backend.plan(name))
-        await live.feed(*launching(live.plan, 1.0))
+    both = await two_runs(backend)
     async with open_app(start="runs") as (app, pilot):
-        app.push_screen(
-            CompareScreen(*((row, backend.live[row.run]) for row in backend.rows if row.run in backend.live))
-        )
+        app.push_screen(CompareScreen(*both))
         await settle(pilot)
         assert asked == [False]
         assert "a line that differs" in screen_text(app)
@@ -397,13 +402,9 @@ async def test_plans_are_copied_once_they_are_compared(
         return "a line that differs"
 
     monkeypatch.setattr(compare_screen, "compare", slow)
-    for name in ("llm-7f3", "llm-7f2"):
-        live = backend.follow(backend.plan(name))
-        await live.feed(*launching(live.plan, 1.0))
+    both = await two_runs(backend)
     async with open_app(start="runs") as (app, pilot):
-        app.push_screen(
-            CompareScreen(*((row, backend.live[row.run]) for row in backend.rows if row.run in backend.live))
-        )
+        app.push_screen(CompareScreen(*both))
         while not app.screen.query(RowList) or "comparing the plans" not in screen_text(app):
             await pilot.pause(0.02)
         app.screen.action_copy_all()

@@ -215,7 +215,7 @@ async def _stop(attempt: Attempt, reason: StopReason, grace: float) -> None:
                     await host.notes.say_stopped(said)
         await _stop_on(attempt, host, live, grace, lambda: attempt.run.requests.count > asked)
 
-    # A reader that is behind is told later: its ranks end all the same. What they do then is told after it.
+    # A reader that is behind gets it later: its ranks end all the same. What they do then is reported after it.
     telling = attempt.emit(StopAsked(attempt.clock(), reason, grace))
     await asyncio.gather(telling, *map(one, attempt.hosts.values()))
 

@@ -107,7 +107,7 @@ class AskTurns:
         return self._look
 
     def answered(self) -> None:
-        """What was asked is told: ranks may be asked again."""
+        """The answers are reported: ranks may be asked again."""
         self._look = None
 
     def again(self, at: float) -> None:

@@ -110,7 +110,7 @@ def natural(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def fold_sorted(names: Iterable[str]) -> str:
-    """The same of a set in which no order is told: `node[01-04]`, whichever of them has rank 0."""
+    """The same of a set that names no order: `node[01-04]`, whichever of them has rank 0."""
     return fold(natural(names))
 
 

@@ -210,7 +210,7 @@ class HostAnswer:
     late: bool = False
     """Whether it, or its engine, did not answer: asked again it may."""
     engine: str = ""
-    """Why its engine told nothing, as "did not answer in time"."""
+    """Why its engine answered nothing, as "did not answer in time"."""
     gpus: Mapping[str, object] = field(default_factory=dict)
     """What its driver and the kernel's log say of its GPUs, as it came: see `sick`."""
     connections: tuple[Socket, ...] = ()
