@@ -178,7 +178,7 @@ class SshSession:
                     out, cut = await self._converse(pipe, stdin, limit)
         except TimeoutError as exc:
             error = self._too_slow(argv, pipe, timeout or 0.0)
-            await self._end(pipe)
+            await asyncio.shield(self._spawn(self._end(pipe)))  # it is ended also when nobody waits for that any more
             raise error from exc
         except asyncio.CancelledError:
             if pipe is not None:
@@ -351,10 +351,11 @@ class SshSession:
         await pipe.closed.wait()
         await self._links.give_back(link, stream=stream)
 
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
+    def _spawn(self, work: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.ensure_future(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
 
 
 class SshChannel:

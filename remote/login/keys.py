@@ -77,17 +77,27 @@ class Agent:
         async with self._lock:
             if time.monotonic() < self._silent_until:
                 raise TimeoutError
+            kept = self._client is not None
             try:
                 async with asyncio.timeout(_AGENT_PATIENCE):
-                    if self._client is None:
-                        self._client = await asyncssh.connect_agent(self._path)
-                    return list(await self._client.get_keys())
+                    try:
+                        return await self._listed()
+                    except (OSError, ValueError, asyncssh.Error):
+                        if not kept:
+                            raise
+                        self.close()  # it was started again since, or has an answer for a login that was given up
+                        return await self._listed()
             except TimeoutError:
                 self._silent_until = time.monotonic() + _SILENT_FOR
                 raise
             except asyncio.CancelledError:
                 self.close()  # what it answers yet would be taken for the answer to the next question
                 raise
+
+    async def _listed(self) -> list[asyncssh.SSHKeyPair]:
+        if self._client is None:
+            self._client = await asyncssh.connect_agent(self._path)
+        return list(await self._client.get_keys())
 
     def close(self) -> None:
         """Hang up."""
@@ -96,11 +106,17 @@ class Agent:
             self._client = None
 
 
+_Cache = dict[Path, tuple[tuple[int, ...] | None, asyncssh.SSHKey | Exception]]
+"""Key file -> what it was like when it was read, and the key in it, or why there is none."""
+
+
 class Keys:
-    """Reads key files once and asks agents; remembers the key that worked last, to show it first."""
+    """Reads key files, each once until it changes, and asks agents; remembers the key that worked last, to show it
+    first.
+    """
 
     def __init__(self) -> None:
-        self._files: dict[Path, asyncssh.SSHKey | Exception] = {}
+        self._files: _Cache = {}
         self._agents: dict[str, Agent] = {}
         self._worked: str = ""
 
@@ -139,7 +155,7 @@ class Keys:
 class _Files:
     """Turns key files into candidates, taking the agent's copy of a key where there is one."""
 
-    def __init__(self, cache: dict[Path, asyncssh.SSHKey | Exception], held: dict[bytes, asyncssh.SSHKeyPair]) -> None:
+    def __init__(self, cache: _Cache, held: dict[bytes, asyncssh.SSHKeyPair]) -> None:
         self._cache = cache
         self._held = held
         self.candidates: list[Candidate] = []
@@ -153,12 +169,8 @@ class _Files:
         if public is not None and public in self._held:
             self.candidates.append(Candidate(self._held[public], f"{path} (agent)"))
             return
-        key = self._cache.get(path)
-        if key is None:
-            key = self._cache[path] = _read(path)
-        match key:
+        match key := self._key(path):
             case FileNotFoundError():
-                del self._cache[path]
                 self.missing += [path] if path.name not in DEFAULT_IDENTITIES else []
             case Locked():
                 self.locked.append(path)
@@ -167,6 +179,23 @@ class _Files:
             case _:
                 pairs = asyncssh.load_keypairs([key], certlist=_certificates(path, certificates))
                 self.candidates += [Candidate(pair, str(path)) for pair in pairs]
+
+    def _key(self, path: Path) -> asyncssh.SSHKey | Exception:
+        """What is in it now: in the weeks of a run keys are renewed, and what an error named is mended."""
+        stamp = _stamp(path)
+        known = self._cache.get(path)
+        if known is None or known[0] != stamp:
+            known = self._cache[path] = (stamp, _read(path))
+        return known[1]
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """What is another when a file was changed, or its mode; None where there is none to be seen."""
+    try:
+        info = path.stat()
+    except OSError:
+        return None
+    return (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
 
 
 def _read(path: Path) -> asyncssh.SSHKey | Exception:

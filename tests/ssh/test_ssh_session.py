@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from distui.errors import HostCommandError, SessionLost
+from distui.runs.hosts.reuse import ReusingConnector
+from fakehosts.runs import until
 
 exists = os.path.exists
 SHELLS = [shell for name in ("bash", "dash", "zsh", "fish", "tcsh", "csh", "mksh") if (shell := shutil.which(name))]
@@ -285,3 +287,33 @@ async def test_a_cancelled_command_does_not_stay_behind(farm: Any) -> None:
     pid = int(pid_file.read_text())
     assert (await session.run(["sh", "-c", f"while [ -d /proc/{pid} ]; do sleep 0.02; done"])).ok
     await session.close()
+
+
+async def test_a_command_is_ended_on_the_host_also_when_nobody_waits_for_that(farm: Any) -> None:
+    """It had taken too long, and whoever had asked for it left while it was being ended."""
+    demo = await farm.demo()
+    session = await demo.connector().connect("demo1")
+    asked = asyncio.ensure_future(
+        session.run(["sh", "-c", "trap 'echo >ending' TERM; echo $$ >pid; while :; do sleep 0.1; done"], timeout=2)
+    )
+    home = farm.home / "demos" / "demo1"
+    await until(lambda: exists(home / "ending"))
+    pid = int((home / "pid").read_text())
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    await until(lambda: not exists(f"/proc/{pid}"))
+    await session.close()
+
+
+async def test_a_connection_that_broke_between_two_steps_is_made_again(farm: Any) -> None:
+    """It was kept for the next one, and a laptop slept meanwhile."""
+    host = await farm.start(commands={"uptime": farm.says(b"up")})
+    connector = ReusingConnector(farm.connector())
+    for _ in range(2):
+        session = await connector.connect("node01")
+        assert (await session.run(["uptime"])).stdout == b"up"
+        await session.close()
+        host.drop()
+        await until(lambda: not connector._shelf["node01"].alive)  # type: ignore[attr-defined]
+    assert host.logins == 2
+    await connector.close()

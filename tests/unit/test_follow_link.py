@@ -238,3 +238,18 @@ async def test_a_follower_that_is_closed_in_the_moment_it_has_its_feed_ends(monk
         await follower.run()
     assert opened.is_set() and all(feed.lost.done() for feed in feeds)
     await link.close()
+
+
+async def test_what_nobody_expected_of_a_login_is_raised() -> None:
+    """Whoever waited for the connection waited for ever."""
+
+    class Broken(FakeConnector):
+        async def connect(self, host: str) -> Any:
+            raise ZeroDivisionError
+
+    link = make(Broken())
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            async with asyncio.timeout(5):
+                await link.session()
+    await link.close()

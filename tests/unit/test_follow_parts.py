@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from distui.agent import bundle as helper
 from distui.agent.helper.files import Wait
 from distui.agent.helper.wire import GREETING
+from distui.errors import SessionLost
 from distui.runs.follow.feed import EngineAccess, Stream
 from distui.runs.follow.files import process_exit
 from distui.runs.follow.follower import HostFollower
@@ -277,3 +278,18 @@ async def test_an_id_of_the_helper_is_a_number_of_16_bits_that_nobody_has() -> N
     assert sorted(first) == list(range(1, 65536))
     feed._streams = {first[0]: Stream(), first[1]: Stream()}
     assert feed._next_ident() == first[2]
+
+
+async def test_a_helper_that_has_ended_costs_its_connection_nothing() -> None:
+    """Who writes to it before its end was read broke off all commands on the host."""
+
+    class Ended:
+        async def write(self, data: bytes) -> None:
+            raise SessionLost("h1", "it has ended", code="channel_ended")
+
+        def stderr_tail(self) -> bytes:
+            return b"Killed\n"
+
+    feed = HelperFeed(Ended(), "word", None, None)  # type: ignore[arg-type]
+    await feed.send({"op": "ping", "n": 1})
+    assert repr(feed.lost.result()) == repr(ConnectionError("Killed"))

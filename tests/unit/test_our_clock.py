@@ -106,7 +106,7 @@ def test_silence_lasts_as_long_as_it_does(by: float) -> None:
     assert found.hosts["h1"].worked == {0: 990.0 + by} and found.hosts["h1"].measured(now) == {0}
     assert found.steps[0] == Pace(RankStep(0, 7.0, 940.0 + by), 10.0, 1.0)
     assert found.why is not None and found.why.at == 950.0 + by
-    assert found.stalled is not None and found.stalled.since == 940.0 + by
+    assert found.stalled is not None and (found.stalled.at, found.stalled.since) == (960.0 + by, 940.0 + by)
     assert after(RunState(), ClockSet(by, 0.0, 1.0)) == RunState()
 
 

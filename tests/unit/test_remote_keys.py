@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import asyncssh
 import pytest
 
 from distui.remote.config import Resolved, Sources, resolve
@@ -95,3 +96,41 @@ async def test_a_question_that_is_cancelled_leaves_no_answer_behind(tmp_path: Pa
         assert (await logins.ring(target)).agent_problem == ""
         assert len(one.over) == 2
         logins.close()
+
+
+async def test_an_agent_that_was_started_again_is_asked_at_once(tmp_path: Path) -> None:
+    """The first login after that was refused, as if there were no keys, and a run waited a minute to log in again."""
+
+    async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1000)
+        writer.write(NO_KEYS)
+        writer.close()
+
+    path = tmp_path / "agent"
+    target = resolve(Host("h1"), Sources(tmp_path, {"SSH_AUTH_SOCK": str(path)}, tmp_path / "config", system=False))
+    logins = Keys()
+    async with await asyncio.start_unix_server(once, path):
+        rings = [await logins.ring(replace(target, identity_files=())) for _ in range(3)]
+    logins.close()
+    assert [ring.agent_problem for ring in rings] == ["", "", ""]
+
+
+async def test_a_key_is_read_again_once_it_has_changed(tmp_path: Path) -> None:
+    """Whoever does what the message says logs in, also in an app that has been open for days; so with a new key."""
+    path, first, second = tmp_path / "key", *(asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
+    first.write_private_key(path)
+    path.chmod(0o644)
+    target = replace(
+        resolve(Host("h1"), Sources(tmp_path, {}, tmp_path / "config", system=False)), identity_files=(path,)
+    )
+    logins = Keys()
+    (words,) = (await logins.ring(target)).unreadable
+    assert words.endswith("chmod 600")
+    path.chmod(0o600)
+    ring = await logins.ring(target)
+    assert (ring.unreadable, [one.pair.public_data for one in ring.candidates]) == ((), [first.public_data])
+    path.unlink()
+    assert (await logins.ring(target)).missing == (path,)
+    second.write_private_key(path)
+    path.chmod(0o600)
+    assert [one.pair.public_data for one in (await logins.ring(target)).candidates] == [second.public_data]

@@ -11,9 +11,12 @@ from typing import Any, cast
 import pytest
 
 from distui.plan.serialize import to_json
+from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.replan import NextAttempt
+from distui.runs.control import supervise
 from distui.runs.control.controller import RunController
 from distui.runs.ending import next_attempt
+from distui.runs.ending.ask_ranks import AskTurns
 from distui.runs.ending.cleanup import _lost
 from distui.runs.ending.conclude import CLEANED_UP
 from distui.runs.lines.events import (
@@ -212,6 +215,38 @@ async def test_who_looks_on_and_was_away_calls_it_no_failure(cluster: Cluster, t
     view = elsewhere.controller(owner.plan, adopted=True, views=True)
     ended = await elsewhere.drive(view, cleaned_up(cluster, view))
     assert (ended.outcome, ended.exit, ended.failure, ended.warnings) == ("unknown", 6, None, (CLEANED_UP,))
+
+
+async def test_who_looks_on_for_weeks_keeps_no_task_of_each_look(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At ranks that seem to be still; nor is a bug in one kept until the end."""
+    owner = cluster.controller(cluster.plan(launch="beef"), detach=True)
+    await cluster.drive(owner)
+    elsewhere = Cluster(tmp_path / "elsewhere", 0)
+    elsewhere.hosts, elsewhere.connector = cluster.hosts, cluster.connector
+    view = elsewhere.controller(owner.plan, adopted=True, views=True)
+    looks, kept, until_over = [0], [0], supervise._until_over
+
+    async def look(attempt: Attempt) -> None:
+        looks[0] += 1
+        attempt.tracker.changed.set()
+
+    async def watched(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None:
+        await until_over(attempt, stops)
+        kept[0] = len(stops)
+
+    monkeypatch.setattr(supervise, "see_moved", look)
+    monkeypatch.setattr(supervise, "overdue", lambda *_: 1.0)
+    monkeypatch.setattr(AskTurns, "due", lambda *_, **__: True)
+    monkeypatch.setattr(supervise, "_until_over", watched)
+
+    async def leave() -> None:
+        await until(lambda: looks[0] > 30)
+        view.request_detach()
+
+    await elsewhere.drive(view, leave())
+    assert kept[0] < 10
 
 
 async def test_who_looks_on_at_a_run_found_in_part_calls_it_no_success(cluster: Cluster, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from distui.cluster.attach import beside
 from distui.cluster.attach.beside import Beside
+from distui.cluster.attach.run_manager import FollowedRun
 from distui.errors import HostUnreachable
 from distui.files import write_private
 from distui.plan.serialize import to_json
@@ -446,6 +447,21 @@ async def test_who_reads_beside_finds_nothing_still_before_its_owner(stored: Sto
         pass
     assert [pace.last.step for pace in other.state.steps.values()] == [1]
     state, later = replace(other.state, ended=None), time.time() + 3600
+    words = [row.word for row in rank_rows(plan, state, now=later, spoke=frozenset({0}))]
+    assert (state.summary, standstill(plan, state, later), words[0]) == ("running", None, "ok")
+
+
+async def test_the_app_reads_such_a_run_as_one_that_is_read_beside(stored: StoredRun, cluster: Cluster) -> None:
+    """It folds the events once more: there a rank that drew a progress bar was quiet, and its run stood still."""
+    plan = replace(cluster.plan(progress=r"step (?P<step>\d+)"), stall_after=60.0)
+    started = RankChanged(time.time(), 0, "h1", "running")
+    add(stored.path / "events.ndjson", opened() + "".join(json.dumps(one) + "\n" for one in to_json_of(started, "r1")))
+    add(stored.rank_log(0), "step 1\n")
+    run = FollowedRun(Beside(plan, nobody, reader=StoredReader(stored)))
+    run.request_detach()
+    async for batch in run.controller.batches():
+        run.fan.put(batch)
+    state, later = replace(run.state, ended=None), time.time() + 3600
     words = [row.word for row in rank_rows(plan, state, now=later, spoke=frozenset({0}))]
     assert (state.summary, standstill(plan, state, later), words[0]) == ("running", None, "ok")
 

@@ -106,3 +106,13 @@ async def test_closing_the_connector_closes_everything() -> None:
     await connector.close()
     assert host.open_sessions == 0
     assert inner.closed
+
+
+async def test_a_connection_that_broke_between_two_steps_is_not_handed_on() -> None:
+    """A laptop slept meanwhile: the next step logs in again, and calls no host lost."""
+    connector, host, _ = make()
+    await (await connector.connect("h1")).close()
+    (shelved,) = connector._shelf.values()
+    shelved.alive = False  # type: ignore[attr-defined]
+    assert (await (await connector.connect("h1")).run(PS)).ok
+    assert (host.logins, host.open_sessions) == (2, 1)

@@ -32,7 +32,7 @@ class FollowedRun:
 
     def __init__(self, controller: RunController | Beside) -> None:
         self.controller = controller
-        self.fan = Fanout()
+        self.fan = Fanout(beside=isinstance(controller, Beside))
 
     @property
     def plan(self) -> RunPlan:

@@ -81,6 +81,7 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
         await attempt.watch.judged_ends.announce_read()
         await _wait_for_change(attempt)
         await attempt.watch.time_passed()
+        _drop_done(stops)
         if (change := attempt.ours.news()) is not None:
             attempt.clock_set(change)
         if tracker.stop_began is None and not 0 <= attempt.clock() - tracker.waited_at <= AFTER_ROOM:
@@ -97,7 +98,6 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
             now, stuck = attempt.clock(), attempt.state.stalled is not None
             if asking.due(now, silent=stuck or any_silent(attempt, now), overdue=overdue(attempt, now)):
                 stops.append(asking.begin(tell_why(attempt, asking)))
-        _drop_done(stops)
     await attempt.watch.left()
     if (steps := attempt.steps.news(attempt.tracker.tracks.values(), attempt.clock(), last=True)) is not None:
         await attempt.emit(steps)

@@ -108,8 +108,15 @@ class _Reader:
 class Fanout:
     """Folds the state of a run and hands its events on."""
 
-    def __init__(self, clock: Callable[[], float] = time.time, waited: Callable[[], float] = time.monotonic) -> None:
-        self._state = RunState()
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.time,
+        waited: Callable[[], float] = time.monotonic,
+        *,
+        beside: bool = False,
+    ) -> None:
+        """`beside`: see `RunState`."""
+        self._state = RunState(beside=beside)
         self._ours = OurClock(clock, waited)
         self._story = _Story()
         self._readers: set[_Reader] = set()

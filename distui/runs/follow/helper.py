@@ -131,7 +131,8 @@ class HelperFeed:
             async with self._sending:
                 await self._channel.write(json.dumps(command).encode() + b"\n")
         except HostError as error:
-            self._break(error)
+            # One that has ended costs itself alone: commands on its connection go on.
+            self._break(self._ended() if error.code == "channel_ended" else error)
 
     def forget(self, ident: int) -> bool:
         """Drop what comes for this id from now on; False if it was forgotten already."""
@@ -173,8 +174,7 @@ class HelperFeed:
                 took = clock() - began
                 if len(data) >= _FULL or took >= _MUCH:
                     await asyncio.sleep(_REST if len(data) >= _FULL else min(took, _REST))
-            words = self._channel.stderr_tail().decode("utf-8", "replace").strip()
-            self._break(ConnectionError(words or "the helper on the host ended"))
+            self._break(self._ended())
         except HostError as error:
             self._break(error)
         except (NoHelper, *_UNREADABLE) as error:
@@ -234,6 +234,10 @@ class HelperFeed:
         for stream in self._streams.values():
             stream.break_off(error)
         self._streams.clear()
+
+    def _ended(self) -> ConnectionError:
+        words = self._channel.stderr_tail().decode("utf-8", "replace").strip()
+        return ConnectionError(words or "the helper on the host ended")
 
     async def _no_helper(self) -> str:
         status = await self._channel.wait()

@@ -78,8 +78,10 @@ class HostLink:
                 raise SessionLost(self.host, f"{self.host}: the connection was closed")
             if self._session is not None:
                 return self._session
-            self._start()
+            connecting = self._start()
             await self._wait_change(until)
+            if connecting.done() and not connecting.cancelled():
+                connecting.result()  # raises what nobody expected of a connector
             if not self.is_up and self._error is not None and self._hopeless(until):
                 raise self._error
 
@@ -130,9 +132,12 @@ class HostLink:
             self._session = None
         await asyncio.gather(*self._closing, return_exceptions=True)
 
-    def _start(self) -> None:
+    def _start(self) -> asyncio.Task[None]:
+        """A connection is being made from now on."""
         if self._connecting is None or self._connecting.done():
             self._connecting = asyncio.ensure_future(self._connect())
+            self._connecting.add_done_callback(lambda _: self._tell())
+        return self._connecting
 
     async def _connect(self) -> None:
         wait = FIRST_WAIT

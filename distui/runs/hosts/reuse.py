@@ -23,6 +23,9 @@ class ReusingConnector:
     async def connect(self, host: str) -> Session:
         """A session that was closed before and still works, or a new one. Raises as Connector.connect does."""
         session = self._shelf.pop(host, None)
+        if session is not None and not getattr(session, "alive", True):  # it broke meanwhile: a laptop has slept, say
+            await session.close()
+            session = None
         if session is None:
             session = await self._inner.connect(host)
         return _Returning(session, self._shelf)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from distui.frozen import frozen
+from distui.runs.lines.events import RunStalled
 from distui.runs.state.pages import Pages
 from distui.runs.state.reducer import HostState, RankState, RunState
 
@@ -63,8 +64,13 @@ def after(state: RunState, change: ClockSet) -> RunState:
             }
         ),
         why=replace(why, at=change.moved(why.at)) if why is not None else None,
-        stalled=replace(stalled, since=change.moved(stalled.since)) if stalled is not None else None,
+        stalled=_stalled(stalled, change) if stalled is not None else None,
     )
+
+
+def _stalled(event: RunStalled, change: ClockSet) -> RunStalled:
+    """Steps that are newer than it refute it, so both are moved."""
+    return replace(event, at=change.moved(event.at), since=change.moved(event.since))
 
 
 def _rank(rank: RankState, change: ClockSet) -> RankState:
