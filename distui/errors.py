@@ -19,7 +19,9 @@ DistuiError
 
 from __future__ import annotations
 
+import copyreg
 from enum import IntEnum
+from typing import Any
 
 from distui.frozen import frozen
 
@@ -64,6 +66,12 @@ class DistuiError(Exception):
         self.hint = hint
         if hint:
             self.add_note(f"try: {hint}")  # for those who see a traceback
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """See pickle: a pool of processes hands errors on. By default one is made again from its words alone, and a
+        pool waits for ever for one that can't be made.
+        """
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class UsageError(DistuiError):

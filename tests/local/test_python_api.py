@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import copy
 import inspect
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -279,6 +281,22 @@ def test_what_is_wrong_is_raised_with_its_type(demo_home: Path) -> None:
     )
     with pytest.raises(distui.HostsUnreachable, match="gone"):
         distui.run(job("true"), hosts=["gone"])
+
+
+ERRORS = (
+    distui.SpecError((distui.Problem("job.yaml", 3, 1, "comand", "unknown key"),)),
+    distui.PlanError(("no GPU", "no network"), (distui.PlanProblem("gpus", "node01", "no GPU"),)),
+    distui.HostUnreachable("node01", "connection refused", hint="ssh -v node01", code="refused"),
+    distui.UsageError("a name that is taken", hint="give another"),
+)
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_errors_come_out_of_a_pool_of_processes(error: distui.DistuiError) -> None:
+    """As they were raised in it: a pool waits for ever for one that can't be made again."""
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(again) is type(error) and str(again) == str(error)
+        assert vars(again) == vars(error)
 
 
 def test_a_run_that_was_not_started_raises_why(demo_home: Path) -> None:

@@ -12,6 +12,7 @@ from fakes import JOB, NOW, FakeBackend, FakeLive, launching, screen_text, shot
 from textual.events import MouseScrollDown, MouseScrollUp
 from training import TRACEBACK, body, hint, opened, saved, say, settled, train, until
 
+from distui.patterns import given_up
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import RunEnded
 from distui.runs.lines.times import pack, times_of
@@ -203,6 +204,24 @@ async def test_search_and_filter(open_app: Any, live: FakeLive) -> None:
         await pilot.press("slash", *"no such text", "enter")
         await settled(pilot)
         assert pane.rows == 102
+
+
+@pytest.mark.parametrize(("typed", "marked"), [("(a+)+$", 0), ("(?L)needle", 6), ("näh", 3)])
+async def test_what_is_searched_is_marked_in_bounded_time(
+    open_app: Any, live: FakeLive, typed: str, marked: int
+) -> None:
+    """What backtracks for years on a line that is shown holds nothing up; what only bytes can be searched for, too."""
+    train(live)
+    say(live, 0, "a" * 25 + "!", "näh, a needle")
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (_, pilot):
+        screen = await opened(pilot, live)
+        pane = screen.panes.grid.logs[0]
+        await pilot.press("slash", *typed)
+        await settled(pilot)
+        last = [segment for segment in pane.row_strip(pane.rows - 1) if segment.style and segment.style.reverse]
+        assert sum(len(segment.text) for segment in last) == marked
+        assert bool(given_up(pane.pattern)) == (not marked)
 
 
 async def test_next_error_since_clear_and_marks(open_app: Any, live: FakeLive, tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
+from collections.abc import Iterator
 
 from rich.ansi import AnsiDecoder
 from rich.segment import Segment
@@ -34,9 +34,12 @@ def clock_words(at: float | None) -> str:
     return clock(at) if at is not None and at > 0 else " " * 8
 
 
-def text_pattern(pattern: Pattern | None) -> re.Pattern[str] | None:
-    """The same pattern for text that is on the screen."""
-    return None if pattern is None else re.compile(pattern.pattern.decode("utf-8", "replace"), pattern.flags & re.I)
+def places(pattern: Pattern | None, text: str) -> Iterator[tuple[int, int]]:
+    """Where a text matches, by its characters; within the time that the pattern has, as in the file."""
+    raw = text.encode() if pattern is not None else b""
+    for match in pattern.finditer(raw) if pattern is not None else ():
+        begin, end = (len(raw[:at].decode("utf-8", "replace")) for at in match.span())
+        yield begin, end
 
 
 class LogPane(Pane):
@@ -178,15 +181,13 @@ class LogPane(Pane):
         found = [] if coloured else spans(shown, before, self._own)
         if self.blamed is not None and number != self.blamed:  # the line to blame is the only red one
             found = [(start, end, "strong" if kind == "error" else kind) for start, end, kind in found]
-        matcher = text_pattern(self.pattern)
-        if not coloured and not found and matcher is None:
+        if not coloured and not found and self.pattern is None:
             return Strip([*segments, Segment(shown, palette.text)])
         painted = AnsiDecoder().decode_line(shown) if coloured else Text(shown, style=palette.text)
         for start, end, kind in found:
             painted.stylize(kind_style(palette, kind), start, end)
-        if matcher is not None:
-            for match in matcher.finditer(painted.plain):
-                painted.stylize(palette.accent + Style(reverse=True), *match.span())
+        for start, end in places(self.pattern, painted.plain):
+            painted.stylize(palette.accent + Style(reverse=True), start, end)
         return Strip([*segments, *(s for s in painted.render(self.app.console) if s.text != "\n")])
 
     @property
