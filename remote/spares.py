@@ -16,11 +16,14 @@ from distui.remote.pipes import CommandPipe
 SLOW_S = 0.02
 """Where opening a channel and starting `sh` in it never took less, a link is slow: that is two round trips of 10 ms."""
 
-FROM = 4
+FROM = 3
 """The command of a session with which it begins: a probe, or a list of what runs, needs fewer."""
 
-MOST = 3
-"""Shells that wait at once: as many as commands were under way together, and no more."""
+MOST = 5
+"""Shells that wait at once, and no more."""
+
+AHEAD = 2
+"""So many more than commands were under way together: a shell is opened in the time that two commands take in one."""
 
 Open = Callable[[], Awaitable[CommandPipe | None]]
 """Opens one where there is room; None where there is not, or the host allows no more."""
@@ -69,7 +72,7 @@ class Spares:
         """Open as many as are wanted, side by side."""
         if self._off or self._begun < FROM or not SLOW_S <= self._quickest < float("inf"):
             return
-        missing = min(MOST, self._most) - len(self._waiting) - self._opening
+        missing = min(MOST, self._most + AHEAD) - len(self._waiting) - self._opening
         await asyncio.gather(*(self._one_more() for _ in range(missing)))
 
     async def _one_more(self) -> None:

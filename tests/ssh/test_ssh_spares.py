@@ -11,7 +11,10 @@ import pytest
 
 from distui.errors import HostCommandError, SessionLost
 from distui.remote import spares
-from distui.remote.spares import FROM, MOST, SLOW_S, Spares
+from distui.remote.spares import AHEAD, FROM, MOST, SLOW_S, Spares
+
+WAIT = 1 + AHEAD
+"""So many wait where one command ran at a time."""
 
 
 @pytest.fixture
@@ -33,24 +36,25 @@ async def settled(host: Any, count: int) -> None:
 
 
 async def asked_often(farm: Any, host: Any) -> Any:
-    """A session with one shell that waits."""
+    """A session with shells that wait."""
     session = await farm.session()
     for _ in range(FROM):
         await session.run(["say"])
-    await settled(host, 1)
+    await settled(host, WAIT)
     return session
 
 
 async def test_a_session_that_asks_often_has_a_shell_that_waits(farm: Any, far: None) -> None:
-    """From its fourth command on; each of those that follow is answered in it, and it ends with the session."""
+    """From its third command on; each of those that follow is answered in one, and they end with the session."""
     host = await farm.start(commands={"say": farm.says(b"said", stderr=b"err", status=3)})
     session = await farm.session()
     for number in range(2 * FROM):
         done = await session.run(["say", str(number)], input=b"in")
         assert (done.stdout, done.stderr, done.status) == (b"said", b"err", 3)
-        await settled(host, int(number >= FROM - 1))
+        await settled(host, WAIT if number >= FROM - 1 else 0)
     assert host.calls == [("say", str(number)) for number in range(2 * FROM)]
-    assert (host.logins, host.most_open) == (1, 2)
+    assert (host.logins, host.most_open) == (1, 1 + WAIT)
+    await until(lambda: len(session._spares._waiting) == WAIT)
     await session.close()
     await settled(host, 0)
 
@@ -115,7 +119,7 @@ async def test_one_that_ends_as_it_is_sent_a_command_has_not_run_it(farm: Any, f
     for _ in range(FROM):
         with pytest.raises(HostCommandError, match="it printed nothing"):
             await session.run(["say"])  # one that was started for it
-    await settled(host, 1)
+    await settled(host, WAIT)
     host.ends_unheard = False
     assert (await session.run(["say"])).stdout == b"said"
     assert len(host.calls) == 1
@@ -163,7 +167,7 @@ async def test_a_command_in_one_has_all_of_its_input_and_its_own_limits(farm: An
 
 @pytest.mark.parametrize(
     ("opened", "commands", "wait"),
-    [((1.0,), FROM, 1), ((1.0,), FROM - 1, 0), ((1.0, SLOW_S / 2, 1.0), FROM, 0), ((), FROM, 0)],
+    [((1.0,), FROM, WAIT), ((1.0,), FROM - 1, 0), ((1.0, SLOW_S / 2, 1.0), FROM, 0), ((), FROM, 0)],
     ids=["far", "few commands", "near, and busy now", "not known yet"],
 )
 async def test_which_sessions_have_any(opened: tuple[float, ...], commands: int, wait: int) -> None:
