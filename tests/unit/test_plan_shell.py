@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -85,6 +87,64 @@ sleep 2 & wait $!; wait $!
 echo ends"""
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("t.py | tee log", ["tee"]),
+        ("t.py 2>&1 |tee -a log; echo a", ["tee"]),
+        ("a |& grep -v x | sed s/a/b/ \\\n  | tee log & wait", ["grep", "sed", "tee"]),
+        ("cat data | t.py | cat", []),  # one is at the beginning, in no process that it could hold up alone
+        ("grep -q a b || t.py | grep c", []),
+        ("a || tee b; c >| tee", []),
+        ("echo '| tee' | t.py", []),
+        ("a | teed | mytee | t/tee | tee.sh", []),
+        ("a | while read l; do echo $l; done", []),
+    ],
+)
+def test_filters_read_on_where_they_end_a_pipe(text: str, kept: list[str]) -> None:
+    """They end by themselves; elsewhere the function would change the shell itself."""
+    words = shell.words(Job("x", command=text), text, "docker")[2]
+    assert words == shell.TRAP + "".join(shell.FILTER % (name, name) for name in kept) + text
+    assert shell.words(Job("x", command=text), text, "podman")[2] == text
+
+
+PRINTS = """import signal, sys, time
+def save(*_):
+    time.sleep(0.3)
+    print("saved", flush=True)
+    sys.exit(3)
+signal.signal(signal.SIGTERM, save)
+print("begun", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("sh", ["sh", "bash", "busybox"])
+@pytest.mark.parametrize(
+    "pipe", ["| tee {log}", "2>&1 | sed -u s,x,y, | tee -a {log}", "| tee {log} & wait; echo next"]
+)
+def test_last_words_come_through_a_pipe(tmp_path: Path, pipe: str, sh: str) -> None:
+    """`python train.py | tee log`: SIGTERM to the group ended `tee` first, and the program died as it printed."""
+    if shutil.which(sh) is None:
+        pytest.skip(f"no {sh} here")
+    script, copy, log = tmp_path / "t.py", tmp_path / "copy", tmp_path / "log"
+    script.write_text(PRINTS)
+    text = f"{sys.executable} {script} {pipe.format(log=copy)}"
+    argv = shell.words(Job("x", command=text), text, "docker")
+    with log.open("w") as out:
+        words = (sh, *argv) if sh == "busybox" else (sh, *argv[1:])
+        leader = subprocess.Popen(words, stdout=out, stderr=out, start_new_session=True)
+    try:
+        end = time.monotonic() + 60
+        while "begun" not in log.read_text() and time.monotonic() < end:
+            time.sleep(0.02)
+        os.killpg(leader.pid, signal.SIGTERM)
+        assert leader.wait(60) == 143
+        assert copy.read_text().splitlines() == log.read_text().splitlines() == ["begun", "saved"]
+    finally:
+        os.killpg(leader.pid, signal.SIGKILL) if leader.poll() is None else None
+
+
 @pytest.mark.parametrize("text", ["sh {script}", "true && sh {script}; echo next", "sh {script} & wait; echo next"])
 def test_what_a_shell_runs_has_time_to_end(tmp_path: Path, text: str) -> None:
     """As `docker stop` and the processes' own stop do it: SIGTERM to the group, until its leader has ended."""
@@ -105,7 +165,9 @@ def test_what_a_shell_runs_has_time_to_end(tmp_path: Path, text: str) -> None:
         os.killpg(leader.pid, signal.SIGKILL) if leader.poll() is None else None
 
 
-@pytest.mark.parametrize("text", ["trap " * 50_000, "trap" + " a" * 100_000, "'" * 200_000, "a $X " * 50_000])
+@pytest.mark.parametrize(
+    "text", ["trap " * 50_000, "trap" + " a" * 100_000, "'" * 200_000, "a $X " * 50_000, "| tee " * 50_000]
+)
 def test_a_long_text_is_read_soon(text: str) -> None:
     """A job file may be a stranger's."""
     began = time.process_time()

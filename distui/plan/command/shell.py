@@ -2,8 +2,9 @@
 
 A shell that is signalled dies at once, and with it the container: what it runs would get SIGKILL in place of the
 job's `stop_grace`. So one plain command takes the shell's place (`exec`). In front of any other text stands a trap,
-where all of the process group is signalled: the shell then waits for what it runs, and goes on with nothing else. A
-text that traps SIGTERM itself stays as it is, and so does who is signalled.
+where all of the process group is signalled: the shell then waits for what it runs, and goes on with nothing else, and
+what programs print into (`| tee log`) reads on to their end. A text that traps SIGTERM itself stays as it is, and so
+does who is signalled.
 
 In a container the shell is no login shell: Debian's and Alpine's /etc/profile would put the system's PATH in place
 of the image's (conda, a venv). Without a container the profile has the login's PATH, unless the job sets one.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 
 from distui.regex import regex
 from distui.spec.hosts.inventory import EngineName
@@ -21,6 +23,8 @@ from distui.spec.job.shell import uses_shell
 
 TRAP = "trap 'wait; exit 143' TERM; "
 """In front of text: dash and bash run it once the command in the foreground has ended, and `wait` is for the others."""
+FILTER = "%s() { trap '' TERM; command %s \"$@\"; }; "
+"""What a program prints into stays until that closes it: each part of a pipe is run in a process of its own."""
 GROUP = "TINI_KILL_PROCESS_GROUP"
 """Docker's `--init` is tini, which with this variable signals the group of the container's command."""
 _FUNCTIONS = frozenset(("conda", "mamba", "micromamba", "ml", "module", "nvm", "pyenv", "spack"))
@@ -35,6 +39,25 @@ _VARIABLE = regex(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})")
 """What `exec` reads as any command does."""
 _BUILTINS = frozenset(("echo", "false", "kill", "printf", "pwd", "test", "true"))
 """A shell's own, which images without such a program have, too; none of them lasts."""
+_FILTERS = (
+    "awk",
+    "cat",
+    "cut",
+    "egrep",
+    "gawk",
+    "grep",
+    "logger",
+    "mawk",
+    "rotatelogs",
+    "sed",
+    "stdbuf",
+    "tee",
+    "tr",
+    "ts",
+)
+"""Programs that pass on what they read, and end when there is no more."""
+_PIPED = regex(r"(?<![|>])\|&?\s*([a-z]+)(?![^\s;&|()<>])")
+_WORD = regex(r"(?<![^\s;&|()<>`])[a-z]+(?![^\s;&|()<>`])")
 
 
 def words(job: Job, command: tuple[str, ...] | str, engine: EngineName) -> tuple[str, ...]:
@@ -61,7 +84,17 @@ def _lasting(text: str, *, grouped: bool) -> str:
     """
     if not _stays(text):
         return f"exec {text.lstrip()}"
-    return TRAP + text if grouped and not _traps(text) else text
+    return TRAP + _filters(text) + text if grouped and not _traps(text) else text
+
+
+def _filters(text: str) -> str:
+    """What spares the filters at the end of pipes the SIGTERM: a program would lose its last words, or die of SIGPIPE.
+
+    Only such that the text uses nowhere else, where they would not be in a process of their own.
+    """
+    bare = _QUOTES.sub("''", text)
+    piped, used = Counter(_PIPED.findall(bare)), Counter(_WORD.findall(bare))
+    return "".join(FILTER % (name, name) for name in _FILTERS if piped[name] and piped[name] == used[name])
 
 
 def _traps(text: str) -> bool:
