@@ -26,6 +26,11 @@ _GRACE = 1.0
 _KILL_TIMEOUT = 5.0
 """Seconds for a `kill` on the host; a host that hangs must not hold up the error about it."""
 
+_OPENS = 120.0
+"""Seconds within which a host opens a channel: a narrow link may be full of what we send. One that answers keepalives
+and opens none would be waited for without an end.
+"""
+
 P = TypeVar("P", bound=Pipe)
 
 
@@ -335,13 +340,19 @@ class SshSession:
             ) from exc
 
     async def _opened(self, opening: Any) -> Any:
-        """Await a channel's opening; if we are cancelled meanwhile, the channel is closed once it is there."""
+        """Await a channel's opening; if we are cancelled meanwhile, the channel is closed once it is there. Raises
+        TimeoutError when it takes too long.
+        """
         task = asyncio.ensure_future(opening)
         try:
-            return await asyncio.shield(task)
+            done, _ = await asyncio.wait((task,), timeout=_OPENS)
         except asyncio.CancelledError:
             self._spawn(_close_late(task))
             raise
+        if not done:
+            self._spawn(_close_late(task))
+            raise TimeoutError(f"it opens no channel within {_OPENS:g} s")
+        return task.result()
 
     def _return_when_closed(self, pipe: Pipe, link: Link, *, stream: bool) -> None:
         """Give the place back when the server has closed the channel too: only then it counts it as gone."""

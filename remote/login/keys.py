@@ -207,6 +207,8 @@ def _read(path: Path) -> asyncssh.SSHKey | Exception:
         return Locked()
     except asyncssh.KeyImportError as exc:
         return Locked() if "assphrase" in str(exc) else ValueError(str(exc))
+    except ValueError as exc:  # the numbers of an RSA key that fit no key
+        return exc
     except FileNotFoundError as exc:
         return exc
     except OSError as exc:
@@ -223,7 +225,7 @@ def _check_private(path: Path) -> None:
 def _public_data(path: Path) -> bytes | None:
     """The public half, from `path.pub`, or from `path` itself when it names a public key held by an agent."""
     for place in (path.with_name(path.name + ".pub"), path):
-        with suppress(OSError, asyncssh.KeyImportError):
+        with suppress(OSError, ValueError):
             return asyncssh.read_public_key(place).public_data
     return None
 
@@ -231,7 +233,7 @@ def _public_data(path: Path) -> bytes | None:
 def _certificates(path: Path, named: tuple[Path, ...]) -> list[asyncssh.SSHCertificate]:
     found: list[asyncssh.SSHCertificate] = []
     for place in (path.with_name(path.name + "-cert.pub"), *named):
-        with suppress(OSError, asyncssh.KeyImportError):
+        with suppress(OSError, ValueError):
             found.append(asyncssh.read_certificate(place))
     return found
 

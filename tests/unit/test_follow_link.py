@@ -253,3 +253,19 @@ async def test_what_nobody_expected_of_a_login_is_raised() -> None:
             async with asyncio.timeout(5):
                 await link.session()
     await link.close()
+
+
+async def test_a_command_of_hours_outlives_more_breaks_than_a_short_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data is fetched for hours, and goes on where it was: with the fifth break of a night the start had failed."""
+    now = [0.0]
+    monkeypatch.setattr("distui.runs.hosts.link.time.monotonic", lambda: now[0])
+
+    class Hours(FakeSession):
+        async def run(self, argv: Sequence[str], **options: Any) -> Completed:
+            now[0] += 3600.0
+            return await super().run(argv, **options)
+
+    broken = [Hours(number, broken=True) for number in range(7)]
+    link = make(FakeConnector(*broken, Hours(7)))
+    assert (await link.run(("fetch",), idempotent=True)).stdout == b"7"
+    await link.close()

@@ -134,3 +134,16 @@ async def test_a_key_is_read_again_once_it_has_changed(tmp_path: Path) -> None:
     second.write_private_key(path)
     path.chmod(0o600)
     assert [one.pair.public_data for one in (await logins.ring(target)).candidates] == [second.public_data]
+
+
+async def test_a_key_whose_numbers_fit_no_key_is_named(tmp_path: Path) -> None:
+    """Of a damaged file; each login ended with a traceback."""
+    path = tmp_path / "id_rsa"
+    key = asyncssh.generate_private_key("ssh-rsa", key_size=1024).export_private_key("pkcs8-der")
+    path.write_bytes(key[:-40] + bytes(40))
+    path.chmod(0o600)
+    target = replace(
+        resolve(Host("h1"), Sources(tmp_path, {}, tmp_path / "config", system=False)), identity_files=(path,)
+    )
+    (words,) = (await Keys().ring(target)).unreadable
+    assert words.startswith(f"{path}: ")

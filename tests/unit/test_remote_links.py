@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from distui.errors import SessionLost
 from distui.remote import links as module
+from distui.remote import session as sessions
 from distui.remote.links import CHANNELS, Links
+from distui.remote.session import SshSession
 
 
 class Conn:
@@ -73,3 +76,22 @@ async def test_a_connection_that_can_not_be_made_costs_who_wanted_it_alone(monke
         with pytest.raises(ConnectionError, match=said):
             await links.take(stream=True)
     assert late.closed
+
+
+async def test_a_host_that_opens_no_channel_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though it answers keepalives: whoever followed a run there waited without an end, and without a word."""
+
+    class Mute(Conn):
+        async def create_session(self, *_: Any, **__: Any) -> None:
+            await asyncio.Event().wait()
+
+        create_unix_connection = create_session
+
+    monkeypatch.setattr(sessions, "_OPENS", 0.05)
+    session = SshSession("h1", Mute(), dial=Mute, connected_ms=1.0)  # type: ignore[arg-type]
+    for opening in (session.open(["cat"]), session.open_unix("/run/docker.sock")):
+        with pytest.raises(SessionLost, match=r"h1: it opens no channel within 0.05 s"):
+            async with asyncio.timeout(10):
+                await opening
+    assert session._links._links[0].asked == 0
+    await session.close()

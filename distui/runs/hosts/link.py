@@ -22,8 +22,10 @@ REFUSED_WAIT = 60.0
 ASK_BOOT = ("cat", "/proc/sys/kernel/random/boot_id")
 """Asks a host which boot this is: another id after each."""
 
-_TRIES = 5
-"""How often an idempotent command is sent when the connection breaks under it each time."""
+_TRIES, _LASTS = 5, 60.0
+"""How often in a row an idempotent command is sent when the connection breaks under it each time; and the seconds from
+which on one was not in vain: data may be fetched for hours, and the next try goes on where it was.
+"""
 
 
 class HostLink:
@@ -110,15 +112,16 @@ class HostLink:
         Sent again after a lost connection only if `idempotent`: else nobody knows whether it ran, and SessionLost
         is raised. Raises HostCommandError as Session.run does.
         """
-        for left in reversed(range(_TRIES)):
-            session = await self.session(give_up=give_up)
+        vain = 0
+        while True:
+            session, began = await self.session(give_up=give_up), time.monotonic()
             try:
                 return await session.run(argv, input=input, timeout=timeout, limit=limit)
             except SessionLost as error:
                 self.lost(session, error)
-                if not idempotent or not left:
+                vain = vain + 1 if time.monotonic() - began < _LASTS else 0
+                if not idempotent or vain >= _TRIES:
                     raise
-        raise AssertionError("unreachable")
 
     async def close(self) -> None:
         """Close the connection and stop making new ones; idempotent, never raises."""
