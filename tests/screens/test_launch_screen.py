@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
@@ -12,10 +13,12 @@ from typing import Any
 import pytest
 import yaml
 from fakes import JOB, FakeBackend, facts, gpu, launching, screen_text, settle, shot
+from textual.events import AppBlur, AppFocus
 from textual.widgets import Button, Input, TextArea
 from training import until
 
 from distui.cluster.jobs.job_templates import TEMPLATES
+from distui.cluster.names import run_name
 from distui.errors import UsageError
 from distui.facts.host import Gpus
 from distui.plan.model import RunPlan
@@ -62,6 +65,11 @@ def read(file: str) -> str:
 def write(file: str, text: str) -> None:
     """Somebody else writes it."""
     Path(file).write_text(text)
+
+
+def written(path: Path, content: bytes) -> None:
+    """The same of what is no text."""
+    path.write_bytes(content)
 
 
 def there(file: str) -> bool:
@@ -151,6 +159,40 @@ async def test_letters_are_text_while_typing(open_app: Any, backend: FakeBackend
         await until_planned(screen, pilot)
         assert app.screen is screen
         assert value(screen, "image") == "nvcr.io/nvidia/pytorch:25.01-py3L"
+
+
+async def test_who_comes_back_to_the_window_goes_on_typing(open_app: Any, backend: FakeBackend) -> None:
+    """Many copy from another one what they type; terminals tell when theirs is left."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        field = screen.form.field("gpus")
+        field.focus()
+        await pilot.press("enter", "backspace", "4")
+        for event in (AppBlur(), AppFocus()):
+            app.post_message(event)
+            await settle(pilot)
+        await pilot.press("0")
+        await settle(pilot)
+        assert (field.value, field.typing) == ("40", True)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert (value(screen, "gpus"), field.typing, app.focused) == ("8", False, field)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 3), (5, 2), (10, 40), (300, 4)])
+async def test_a_window_of_any_size(open_app: Any, backend: FakeBackend, size: tuple[int, int]) -> None:
+    """What has no room is not shown, and ends nothing: tiles are made small for a moment."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend, marked=("node03", "node04"))
+        screen.plan_view.unfolded = {0, 1}
+        await pilot.resize_terminal(*size)
+        await settle(pilot)
+        for tab in screen._tabs():
+            screen.action_show_tab(tab)
+            await settle(pilot)
+        await pilot.resize_terminal(120, 36)
+        await settle(pilot)
+        assert "Why this network" in screen_text(app)
 
 
 @pytest.mark.parametrize(("name", "typed"), [("gpus", "x"), ("image", "L"), ("hosts", "[")])
@@ -528,6 +570,30 @@ async def test_what_goes_wrong_at_launch_is_reported(open_app: Any, backend: Fak
         assert "HF_TOKEN is not set" in problem_text(app)
 
 
+async def test_each_start_has_a_name_of_its_own(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the second one from a form that stayed open, and that of a job that has another name by then."""
+    monkeypatch.setattr(backend, "run_name", run_name)
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend, marked=("node03", "node04"))
+        names = [screen.draft.preview.plan.run_id]
+        await pilot.press("L")
+        await settle(pilot)
+        await pilot.press("tab", "enter")
+        await settle(pilot)
+        assert not isinstance(app.screen, LaunchScreen)
+        await pilot.press("2")
+        await settle(pilot)
+        assert app.screen is screen
+        names.append(screen.draft.preview.plan.run_id)
+        screen.draft.set_text(screen.draft.text.replace("llm-pretrain", "llm-tune"))
+        await until_planned(screen, pilot)
+        names.append(screen.draft.preview.plan.run_id)
+    assert len(set(names)) == 3
+    assert [name[:-5] for name in names] == ["llm-pretrain", "llm-pretrain", "llm-tune"]
+
+
 async def test_many_hosts_want_the_name_typed(open_app: Any, backend: FakeBackend) -> None:
     """Above eight hosts Launch waits for the run's name."""
     many = [f"h{i}" for i in range(9)]
@@ -727,6 +793,58 @@ async def test_a_preflight_is_shown_where_the_plan_is_a_tab(open_app: Any, backe
         await until(pilot, lambda: screen.tab == "plan")
         await settle(pilot)
         assert "Preflight" in screen_text(app)
+
+
+async def test_a_preflight_that_comes_while_one_types_takes_no_letter_away(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the plan is a tab, too: what is typed in the text would be keys there."""
+    asked = held(backend, monkeypatch)
+    async with open_app((80, 24)) as (app, pilot):
+        screen = await opened(app, pilot, backend, marked=("node03", "node04"))
+        await pilot.press("P")
+        await settle(pilot)
+        screen.action_show_tab("yaml")
+        await pilot.press("a")
+        asked.set()
+        await settle(pilot)
+        await pilot.press("L")
+        await settle(pilot)
+        assert screen.draft.text.startswith("aL")
+        assert "the preflight is done" in problem_text(app)
+
+
+async def test_a_preflight_is_of_the_job_that_it_was_made_for(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pressed twice it is being made until the second one is done; what comes for a job that was left is dropped."""
+    asked = held(backend, monkeypatch)
+    async with open_app((160, 50)) as (app, pilot):
+        screen = await opened(app, pilot, backend, marked=("node03", "node04"))
+        for _ in range(2):
+            await pilot.press("P")
+            await settle(pilot)
+        screen.draft.show()
+        assert screen.draft.preview.checking
+        screen.form.field("job").focus()
+        await pilot.press("right", "left")
+        await until_planned(screen, pilot)
+        assert not screen.draft.preview.checking
+        asked.set()
+        await settle(pilot)
+        assert screen.draft.preview.checked is None
+
+
+def held(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Preflights are not over before this is set."""
+    asked, preflight = asyncio.Event(), backend.preflight
+
+    async def waiting(plan: RunPlan) -> Any:
+        await asked.wait()
+        return await preflight(plan)
+
+    monkeypatch.setattr(backend, "preflight", waiting)
+    return asked
 
 
 async def test_preflight_checks_this_plan(open_app: Any, backend: FakeBackend) -> None:
@@ -958,6 +1076,20 @@ async def test_edits_that_were_kept_never_hide_what_another_program_wrote(open_a
         await pilot.press("w")
         await settle(pilot)
         assert read(again.draft.path) == theirs + "# mine\n"
+
+
+async def test_a_file_that_cannot_be_read_any_more_is_said_once(open_app: Any, backend: FakeBackend) -> None:
+    """However often it is looked at; and once more when it could be read in between."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        path = Path(screen.draft.path)
+        seen = []
+        for content in (b"\xff", b"\xff", b"\xff", JOB.encode(), b"\xff"):
+            written(path, content)
+            screen._look()
+            await settle(pilot)
+            seen.append(problem_text(app).count("is not UTF-8"))
+    assert seen == [1, 1, 1, 1, 2]
 
 
 async def test_nothing_is_merged_under_one_s_hands(open_app: Any, backend: FakeBackend) -> None:

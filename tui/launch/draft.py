@@ -87,6 +87,8 @@ class LaunchDraft(Part):
         """The text before each change, the newest last."""
         self._announced = ""
         """What another program wrote that stands against the edits here, when it was announced."""
+        self._trouble = ""
+        """Why the file can't be read, as it was said."""
         self._opened = False
         self._timer: Timer | None = None
         self._fresh = asyncio.Event()
@@ -127,6 +129,7 @@ class LaunchDraft(Part):
 
     def open(self, file: JobFile) -> None:
         """Show a job, with the edits it had: the app keeps them until they are saved or thrown away."""
+        self._trouble = ""
         if file.text is None:
             self._begin_with(file, self._read(file.path))
         else:
@@ -192,11 +195,16 @@ class LaunchDraft(Part):
         return next((image for image in known if wanted.framework in image), wanted.image)
 
     def _read(self, path: Path) -> str:
+        """The text of a file; empty where it can't be read, which is said once, however often it is looked at."""
         try:
-            return files.read(path)
+            text = files.read(path)
         except DistuiError as error:
-            app_of(self.view).tell_error(error)
+            if error.message != self._trouble:
+                app_of(self.view).tell_error(error)
+            self._trouble = error.message
             return ""
+        self._trouble = ""
+        return text
 
     def set_text(self, text: str, *, now: bool = False) -> None:
         """Another text; the plan follows."""
@@ -264,6 +272,11 @@ class LaunchDraft(Part):
         self.show()
         self._answers.ask_images(self.preview.plan)
 
+    def launched(self) -> None:
+        """The plan was started: the next start is another run, with another name."""
+        self.run_id = ""
+        self._later(now=True)
+
     def take_in(self) -> None:
         """Add to the preview what the hosts said meanwhile."""
         self.preview = self._answers.added_to(self.preview)
@@ -276,12 +289,9 @@ class LaunchDraft(Part):
             self._later()
 
     async def preflight(self) -> bool:
-        """The checks that come before a start, of this plan. Whether there was one."""
+        """The checks that come before a start, of this plan. Whether there was one, and its job is still shown."""
         plan = await self.ready()
-        if plan is None:
-            return False
-        await self._answers.check(plan)
-        return True
+        return plan is not None and await self._answers.check(plan)
 
     async def ready(self) -> RunPlan | None:
         """The plan of the text as it is now, or words why there is none."""

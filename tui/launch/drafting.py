@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from distui.cluster.names import is_run_of
 from distui.doctor.images import ImageId, as_planned, not_the_same
 from distui.errors import DistuiError, PlanProblem, Problem
 from distui.facts.host import Trouble
@@ -32,7 +33,7 @@ def drafted(backend: Backend, text: str, path: str, document: str | None, run_id
     if job is None:
         return Drafted(problems=draft.problems, run_id=run_id)
     try:
-        if not run_id or not run_id.startswith(job.name[:4]):
+        if not is_run_of(job.name, run_id):
             run_id = backend.run_name(job.name)
         made = backend.preview(job, backend.pick(job, ()), run_id=run_id)
     except DistuiError as error:

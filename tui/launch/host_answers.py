@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from distui.doctor.images import ImageId
+from distui.doctor.images import ImageId, Images
 from distui.plan.model import RunPlan
 from distui.tui.frame.base import View
 from distui.tui.launch.before_lines import Checked
@@ -25,11 +25,12 @@ class HostAnswers:
         self._asked: set[tuple[str, str]] = set()
         """Images and hosts of which one was asked for the other."""
         self._checked: Checked | None = None
-        self._checking = False
+        self._checking: object | None = None
+        """Stands for the checks that are being made now."""
 
     def forget_checks(self) -> None:
-        """Another job is shown: they were not for it."""
-        self._checked = None
+        """Another job is shown: they were not for it, nor are those that are being made."""
+        self._checked = self._checking = None
 
     def ask_images(self, plan: RunPlan | None) -> None:
         """Ask the plan's hosts for its image, each once."""
@@ -41,22 +42,28 @@ class HostAnswers:
             self._view.work(self._take_images(plan.image, hosts), name="images", alone=False)
 
     async def _take_images(self, image: str, hosts: Sequence[str]) -> None:
-        found = await self._view.backend.images((image,), hosts)
-        self._images.setdefault(image, {}).update(found.get(image, {}))
+        self._take(await self._view.backend.images((image,), hosts))
         self._show()
 
-    async def check(self, plan: RunPlan) -> None:
-        """Do the checks that come before a start."""
-        self._checking = True
+    def _take(self, found: Images) -> None:
+        for image, ids in found.items():
+            self._images.setdefault(image, {}).update(ids)
+
+    async def check(self, plan: RunPlan) -> bool:
+        """Do the checks that come before a start. Whether they are still for what is shown."""
+        mine = self._checking = object()
         self._show()
         try:
             found = await self._view.backend.preflight(plan)
+            self._take(found.images)
+            wanted = self._checking is mine
+            if wanted:
+                self._checked = Checked(found.rows, time.strftime("%H:%M:%S"), plan.hash)
+            return wanted
         finally:
-            self._checking = False
-        for image, ids in found.images.items():
-            self._images.setdefault(image, {}).update(ids)
-        self._checked = Checked(found.rows, time.strftime("%H:%M:%S"), plan.hash)
-        self._show()
+            if self._checking is mine:
+                self._checking = None
+            self._show()
 
     def added_to(self, preview: Preview) -> Preview:
         """The preview of a plan with what the hosts said meanwhile."""
@@ -64,4 +71,4 @@ class HostAnswers:
             return preview
         found = self._images.get(preview.plan.image or "")
         state = image_state(preview.plan, found) if found is not None else None
-        return replace(preview, image=state, checked=self._checked, checking=self._checking)
+        return replace(preview, image=state, checked=self._checked, checking=self._checking is not None)

@@ -289,9 +289,9 @@ def _commands(
 
 def _unfolded(task: Task, width: int, palette: Palette) -> list[Line]:
     """Every line that is run, as `c` copies it."""
-    lines = []
+    lines, room = [], max(20, width - 4)
     for text in command_text(task).splitlines():
-        for i, part in enumerate(textwrap.wrap(text, width - 4, break_on_hyphens=False, drop_whitespace=False) or [""]):
+        for i, part in enumerate(textwrap.wrap(text, room, break_on_hyphens=False, drop_whitespace=False) or [""]):
             lines.append(
                 Line().gap(3 if i else 1).put(visible(part), palette.text if text.startswith("  ") else palette.muted)
             )

@@ -333,12 +333,16 @@ class LaunchScreen(View):
         self.work(self._preflight(), name="preflight")
 
     async def _preflight(self) -> None:
+        tab = self.tab
         if await self.draft.preflight():
-            self._show_end()
+            self._show_end(tab)
 
-    def _show_end(self) -> None:
-        """The end of the plan, where the preflight stands."""
-        if "plan" in self._tabs():
+    def _show_end(self, tab: Tab) -> None:
+        """The end of the plan, where the preflight stands that was asked for in this tab."""
+        if "plan" in self._tabs() and self.tab != "plan":
+            if not self.is_active or self.tab != tab or self.form.typing:  # seconds later one may be typing
+                app_of(self).tell("the preflight is done: it stands at the end of the plan")
+                return
             self.action_show_tab("plan")
         self.plan_view.show_end()
 
@@ -392,7 +396,7 @@ class LaunchScreen(View):
         if not answer:
             return
         live = await self.backend.launch(job, plan, force=answer == "share", text=text)
-        self.draft.run_id = ""
+        self.draft.launched()
         app_of(self).open_run(live)
 
     async def action_back(self) -> None:

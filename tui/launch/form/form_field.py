@@ -262,8 +262,9 @@ class FormField(Horizontal, can_focus=True):
             self.post_message(self.Changed(self, event.value, done=False))
 
     def on_input_blurred(self, event: Input.Blurred) -> None:
-        """Leaving the field is done, too."""
-        self.stop_typing(focus=False)
+        """Leaving the field is done, too; not so leaving the terminal's window: who is back there goes on typing."""
+        if self.app.app_focus and self.screen.focused is not event.input:
+            self.stop_typing(focus=False)
 
     def stop_typing(self, *, focus: bool = True, undo: bool = False, save: bool = False) -> None:
         """Back to the row; with `undo` to the value it had, with `save` into the file. What is as it was before is

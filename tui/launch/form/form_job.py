@@ -87,6 +87,11 @@ class JobForm(VerticalScroll, can_focus=False):
         """One row."""
         return self.query_one(f"#field-{name}", FormField)
 
+    @property
+    def typing(self) -> bool:
+        """Whether text is being typed in a field."""
+        return any(row.typing for row in self.query(FormField))
+
     def show(
         self,
         name: str,
