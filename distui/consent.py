@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from distui.errors import UsageError
-from distui.files import make_private, read_bytes, reason, write_private, writing
+from distui.files import exists, make_private, read_bytes, reason, write_private, writing
 from distui.homes import home as home_of
 
 Kind = Literal["token", "folder"]
@@ -160,6 +160,6 @@ def own_repository(folder: Path, environ: Mapping[str, str]) -> Path:
     for top in (folder, *folder.parents):
         if top == home or top in home.parents:
             break
-        if (top / ".git").exists():
+        if exists(top / ".git"):
             return top if not top.stat().st_mode & 0o002 else folder
     return folder

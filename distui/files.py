@@ -40,6 +40,46 @@ class TooLarge(OSError):
     """A file is larger than what is ever written there."""
 
 
+def exists(path: str | Path) -> bool:
+    """Whether something is there; False of what can't be looked at, for which `Path.exists` and its like raise OSError:
+    a name that is too long, as whole commands and sets of hosts are, or what is in a folder that may not be searched.
+    """
+    return _kind(path) != 0
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether a regular file is there, or a link to one; as `exists`."""
+    return _kind(path) == stat.S_IFREG
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether a folder is there, or a link to one; as `exists`."""
+    return _kind(path) == stat.S_IFDIR
+
+
+def _kind(path: str | Path) -> int:
+    try:
+        return stat.S_IFMT(Path(path).stat().st_mode)
+    except (OSError, ValueError):
+        return 0
+
+
+def why_not_there(path: Path) -> str:
+    """Why nothing is to be seen there, in words that follow the path; empty where something is."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return "does not exist"
+    except (OSError, ValueError) as error:
+        return f"can't be looked at: {getattr(error, 'strerror', None) or error}"
+    return ""
+
+
+def why_no_folder(path: Path) -> str:
+    """The same of what is to be a folder."""
+    return "" if is_folder(path) else why_not_there(path) or "is not a folder"
+
+
 def open_fd(path: str | Path, flags: int, mode: int = 0o600) -> int:
     """A descriptor of a regular file, as from os.open, and closed on exec; to read, of /dev/null, too. Never waits.
 

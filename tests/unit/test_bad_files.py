@@ -149,6 +149,37 @@ def test_a_file_that_is_meant_is_alike_without_its_suffix(tmp_path: Path, asked:
     assert found.message == "there is no such file" + (f", did you mean '{meant}'?" if meant else "")
 
 
+LONG = "python train.py " + "--lr 1 " * 60
+"""A whole command as one word: no file can be called so, and Python raises where it is asked whether one is."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("plan", LONG), ("run", "--headless", LONG), ("job", "show", LONG), ("job", "validate", LONG), ("job", "ls", LONG),
+     ("--config", LONG, "hosts", "ls"), ("doctor", "--bundle", LONG, "node01"), ("doctor", "--job", LONG, "node01"),
+     ("hosts", "add", "-i", LONG, "node09"), ("image", "ls", LONG), ("why", "nope", "--save", LONG),
+     ("plan", "code.yaml"), ("plan", "build.yaml"), ("job", "validate", "code.yaml", "build.yaml")],
+    ids=lambda words: " ".join(words)[:24],
+)  # fmt: skip
+def test_a_name_that_no_file_can_have_is_said_in_words(cli: Any, words: tuple[str, ...]) -> None:
+    """Not as a bug of distui."""
+    Path("hosts.yaml").write_text("version: 1\nhosts:\n  node[01-02]: {addr: 'node{n}.invalid'}\n")
+    for key in ("code", "build"):
+        text = f"version: 1\nname: long\nimage: img\nhosts: node01\ncommand: [sleep]\n{key}: ./{LONG}\n"
+        Path(f"{key}.yaml").write_text(text)
+    done = cli(*words)
+    assert done.code not in (0, 70)
+    assert "a bug in distui" not in done.err
+
+
+def test_a_long_set_of_hosts_is_no_file(cli: Any) -> None:
+    """As $SLURM_JOB_NODELIST is where the hosts of a run are not in a row."""
+    listed = f"node[{','.join(f'{number:03d}' for number in range(1, 199, 2))}]"
+    done = cli("hosts", "import", "nodeset", listed)
+    assert done.code == 0, done.err
+    assert "node[001,003," in done.out
+
+
 def test_a_byte_order_mark_and_windows_ends_of_lines_are_fine() -> None:
     """Editors write them; places are still right."""
     assert read_job("\ufeff" + JOB.replace("\n", "\r\n"), "job.yaml", environ={}).name == "j"

@@ -15,6 +15,7 @@ from textual.events import Resize
 
 from distui.amounts import counted
 from distui.errors import UsageError
+from distui.files import is_file
 from distui.monitor import groups
 from distui.monitor.groups import GroupBoard
 from distui.monitor.host_board import HostBoard
@@ -349,7 +350,7 @@ class HostsScreen(View):
     def action_edit_hosts(self) -> None:
         """The inventory in one's own editor; it is read at the start."""
         path = Path(self.backend.title)
-        if not path.is_file():
+        if not is_file(path):
             app_of(self).tell(f"{self.backend.title} is no file to edit", level="warning")
             return
         self.work(self._edit(path), name="edit")

@@ -16,6 +16,7 @@ from distui.cluster.jobs.job_files import JobFile
 from distui.cluster.jobs.job_templates import TEMPLATES, blank_job
 from distui.errors import DistuiError, Problem, SpecError, UsageError
 from distui.facts.host import HostFacts
+from distui.files import is_file
 from distui.plan.model import RunPlan
 from distui.spec.hosts.names import fold
 from distui.spec.job.job import Job
@@ -379,7 +380,7 @@ class LaunchDraft(Part):
 
     def reread(self, *, typing: bool = False) -> None:
         """Take in what another program wrote meanwhile; while something is typed here that waits until it is saved."""
-        if self.file is None or not self.saved or not self.file.path.is_file():
+        if self.file is None or not self.saved or not is_file(self.file.path):
             return
         now = self._read(self.file.path)
         if not now or now in (self.read_text, self._announced) or (typing and self.text != self.read_text):

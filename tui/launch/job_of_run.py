@@ -9,6 +9,7 @@ from pathlib import Path
 from distui.amounts import counted
 from distui.cluster.jobs.job_files import JobFile
 from distui.errors import DistuiError
+from distui.files import is_file
 from distui.runs.launch.job_record import JobRecord
 from distui.spec.yaml.edit_text import set_value
 from distui.tui.frame import files
@@ -43,7 +44,7 @@ def _own(record: JobRecord | None, job: str, jobs: Sequence[JobFile]) -> JobFile
     place = os.path.realpath(record.file)
     there = [file for file in jobs if os.path.realpath(file.path) == place]
     if not there:
-        return JobFile(Path(record.file), job) if Path(place).is_file() else None
+        return JobFile(Path(record.file), job) if is_file(place) else None
     named = next((file for file in there if file.name == job), None)
     return named or (there[0] if len(there) == 1 else None)
 

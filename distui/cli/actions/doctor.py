@@ -22,6 +22,7 @@ from distui.doctor.redact import Redactor
 from distui.doctor.smoke import rounds, smoke_row
 from distui.errors import ExitCode, UsageError
 from distui.facts.host import HostFacts, ProbeResult
+from distui.files import exists
 from distui.identity import owner
 from distui.runs.control.smoke import smoke
 from distui.runs.lines.text import safe
@@ -56,7 +57,7 @@ def act(
             raise UsageError("--smoke needs an image that has torch", hint="name a job that uses it: --job JOB")
     if include_identifiers and bundle is None:
         raise UsageError("--include-identifiers is about --bundle", hint="add --bundle F.tgz")
-    if bundle is not None and (settings.cwd / bundle).exists():
+    if bundle is not None and exists(settings.cwd / bundle):
         raise UsageError(f"{bundle} exists", hint="give another name")
     found = settings.selection.inventory()
     hosts = found.chosen(settings.selection.picks(found, sets))

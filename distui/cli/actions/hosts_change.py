@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 from distui.amounts import counted
@@ -12,6 +11,7 @@ from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.cluster.hosts.inventory_file import InventoryFile, without
 from distui.errors import NotFound, UsageError
+from distui.files import is_file, is_folder
 from distui.spec.choose import parse_label
 from distui.spec.hosts.address import six_login
 from distui.spec.hosts.export_hosts import as_ansible, as_hostfile
@@ -126,9 +126,9 @@ def _source(settings: Settings, form: str, source: str | None) -> tuple[str, str
     if source is None and form != "ssh-config":
         raise UsageError(f"which {form}?", hint=f"distui hosts import {form} FILE")
     path = source or os.path.join(settings.environ.get("HOME", ""), ".ssh", "config")  # noqa: PTH118
-    if form == "nodeset" and source is not None and source != "-" and not Path(source).is_file():
+    if form == "nodeset" and source is not None and source != "-" and not is_file(source):
         return source, "the set"
-    if form == "ansible" and os.path.isdir(path):  # noqa: PTH112 - Path.is_dir() raises where a folder may not be searched
+    if form == "ansible" and is_folder(path):
         raise UsageError(f"{path} is a folder; name a file in it", hint=f"for all of them: {by_ansible(path)}")
     return read_text(path, any_bytes=form == "ssh-config"), path
 

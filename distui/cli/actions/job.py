@@ -16,6 +16,7 @@ from distui.cluster.jobs.job_files import job_faults, job_paths, meant_path
 from distui.cluster.jobs.job_templates import TEMPLATES, blank_job
 from distui.columns import table
 from distui.errors import Problem, SpecError, UsageError
+from distui.files import is_folder
 from distui.runs.lines.text import safe
 from distui.spec.hosts.inventory import Inventory
 from distui.spec.job.job import Job
@@ -90,7 +91,7 @@ def ls(settings: Settings, out: Console, folder: str | None) -> int:
 def _job_files(settings: Settings, folder: str | None) -> list[Path]:
     if folder is None:
         return list(job_paths(settings.cwd, settings.cluster))
-    if not (settings.cwd / folder).is_dir():
+    if not is_folder(settings.cwd / folder):
         raise UsageError(f"{folder}: there is no such folder")
     found = filter(Path.is_file, sorted((settings.cwd / folder).glob("*.y*ml")))
     return [Path(os.path.relpath(p, settings.cwd)) if p.is_relative_to(settings.cwd) else p for p in found]

@@ -18,7 +18,7 @@ from distui.cluster.attach import places
 from distui.cluster.why import NOT_ASKED, Why, why, why_before
 from distui.codec import write
 from distui.errors import UsageError
-from distui.files import writing
+from distui.files import exists, writing
 from distui.runs.lines.text import safe
 from distui.runs.report import why_words
 from distui.runs.report.network_words import network_text
@@ -29,7 +29,7 @@ def act(settings: Settings, out: Console, run: str, stacks: bool, save: Path | N
     """See `why --help`."""
     if save is not None:
         settings.refuse_readonly("why --save")
-        if save.exists():
+        if exists(save):
             raise UsageError(f"{save} exists", hint="give another name")
 
     def ask(place: places.RunLocation) -> Why:

@@ -13,6 +13,7 @@ from distui.cli.settings import Settings
 from distui.cluster.images import ImageRequest, image_name, image_request
 from distui.cluster.jobs.job_files import job_path
 from distui.errors import UsageError
+from distui.files import is_file
 from distui.runs.images.context import image_of
 from distui.runs.images.push import Pushed
 from distui.runs.lines.text import safe
@@ -53,7 +54,7 @@ def _job(settings: Settings, what: str) -> Job | None:
     """The job that `what` names; None when it is no file, and so the name of an image."""
     path = job_path(settings.cwd, settings.cluster, what)
     file = settings.cwd / path.partition("#")[0]
-    if path == what and not file.is_file() and not what.endswith((".yaml", ".yml")):
+    if path == what and not is_file(file) and not what.endswith((".yaml", ".yml")):
         return None
     return load_job(path, environ=settings.environ)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from distui.errors import NotFound, UsageError
+from distui.files import is_file
 from distui.frozen import frozen
 from distui.spec.choose import choose_hosts, hosts_of_job
 from distui.spec.hosts.hostfile import load_hostfile
@@ -59,9 +60,9 @@ class Selection:
         """The hosts.yaml of this call; None when no place has one."""
         if self.hosts_file:
             return self.hosts_file
-        if (self.cwd / "hosts.yaml").is_file():
+        if is_file(self.cwd / "hosts.yaml"):
             return "hosts.yaml"
-        return str(self.own_file) if self.own_file.is_file() else None
+        return str(self.own_file) if is_file(self.own_file) else None
 
     def need_path(self) -> str:
         """The hosts.yaml of this call. Raises UsageError when there is none."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from distui.cluster.settings import ClusterSettings
 from distui.errors import Problem, SpecError, UsageError
-from distui.files import open_to_read
+from distui.files import exists, is_file, is_folder, open_to_read
 from distui.frozen import frozen
 from distui.plan.checks import check_job
 from distui.regex import regex
@@ -50,11 +50,11 @@ class Draft:
 def job_path(cwd: Path, settings: ClusterSettings, reference: str) -> str:
     """The file that `reference` names: a path, or a job in ./jobs or the user's jobs folder without `.yaml`."""
     name, mark, which = reference.partition("#")
-    if name == "-" or "/" in name or (cwd / name).exists():
+    if name == "-" or "/" in name or exists(cwd / name):
         return reference
     for folder in (Path("jobs"), settings.paths.jobs):
         for candidate in (folder / name, folder / f"{name}.yaml"):
-            if (cwd / candidate).is_file():
+            if is_file(cwd / candidate):
                 return f"{candidate}{mark}{which}"
     return reference
 
@@ -63,7 +63,7 @@ def meant_path(cwd: Path, settings: ClusterSettings, reference: str) -> str:
     """The same of what is to be a job. Raises UsageError for a name that is no file, where one here may be meant."""
     path = job_path(cwd, settings, reference)
     name = path.partition("#")[0]
-    if name == "-" or "/" in name or (cwd / name).exists() or (meant := _meant(cwd, settings, name)) is None:
+    if name == "-" or "/" in name or exists(cwd / name) or (meant := _meant(cwd, settings, name)) is None:
         return path
     raise UsageError(f"{name}: there is no such file, did you mean '{meant}'?")
 
@@ -114,8 +114,8 @@ def _documents(path: Path, environ: Mapping[str, str]) -> Iterator[JobFile]:
 def job_faults(job: Job, path: str, text: str, inventory: Inventory | None) -> Iterator[Problem]:
     """What `run` would refuse before it asks a host: unknown hosts, missing folders, a plan that can't be."""
     for key, folder in _folders(job):
-        if not folder.is_dir():
-            there = "is no folder" if folder.exists() else "there is no such folder"
+        if not is_folder(folder):
+            there = "is no folder" if exists(folder) else "there is no such folder"
             yield place_of(text, path, job.name, key, f"{folder}: {there} on this machine")
     if inventory is not None and job.hosts is not None:
         try:

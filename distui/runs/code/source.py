@@ -9,6 +9,7 @@ from dataclasses import field
 from pathlib import Path
 
 from distui.errors import CheckFailed, DistuiError, UsageError
+from distui.files import why_no_folder
 from distui.frozen import frozen
 from distui.homes import expanded
 from distui.plan.content.tree import Tree, readable
@@ -95,8 +96,7 @@ class CodeReader:
             return error
 
     def _folder(self, code: Code, root: Path, to: str, given_up: threading.Event | None) -> CodeSource:
-        if not root.is_dir():
-            what = "is not a folder" if root.exists() else "does not exist"
+        if what := why_no_folder(root):
             raise UsageError(f"code: {readable(str(root))} {what}", hint="paths are relative to the job file's folder")
         if root not in self._hashes:
             self._hashes[root] = hashes_of(self._cache, root)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from distui.errors import CheckFailed, UsageError
-from distui.files import reason
+from distui.files import reason, why_no_folder
 from distui.frozen import frozen
 from distui.homes import expanded
 from distui.plan.content.build import built_name, content_hash
@@ -78,8 +78,7 @@ def read_build(job: Job, given_up: threading.Event | None = None) -> BuildSource
     if build is None:
         return None
     root = build_path(job)
-    if not root.is_dir():
-        what = "is not a folder" if root.exists() else "does not exist"
+    if what := why_no_folder(root):
         raise UsageError(f"build: {readable(str(root))} {what}", hint="paths are relative to the job file's folder")
     tree = _scan(root, build, given_up)
     plan = BuildPlan(

@@ -7,10 +7,10 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any
 
 from distui.errors import Problem, UsageError
+from distui.files import exists
 from distui.spec.job import job_forms
 from distui.spec.job.job import Job
 from distui.spec.job.job_keys import JOB
@@ -38,16 +38,9 @@ def load_job(
 def split_reference(reference: str) -> tuple[str, str | None]:
     """`job.yaml#name` -> ("job.yaml", "name"). A file that really has `#` in its name is found."""
     path, hash_mark, name = reference.rpartition("#")
-    if not hash_mark or not path or _exists(reference):
+    if not hash_mark or not path or exists(reference):
         return reference, None
     return path, name
-
-
-def _exists(path: str) -> bool:
-    try:
-        return Path(path).exists()
-    except (OSError, ValueError):
-        return False
 
 
 def read_job(

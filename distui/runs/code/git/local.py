@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from distui.errors import UsageError
-from distui.files import open_to_read, read_text, reason
+from distui.files import exists, open_to_read, read_text, reason
 from distui.frozen import frozen
 from distui.plan.content.tree import readable
 from distui.runs.code.git.lock import go_on
@@ -42,7 +42,7 @@ def local(folder: Path, given_up: threading.Event | None = None) -> LocalReposit
     Raises UsageError for one that can't be looked through, and GivenUp once that is set.
     """
     named = _real(folder)
-    if not named.exists() and (dotted := _real(Path(f"{named}.git"))).exists():
+    if not exists(named) and exists(dotted := _real(Path(f"{named}.git"))):
         named = dotted
     try:
         git_dir = _git_dir(named)
