@@ -64,7 +64,7 @@ GROUPS = {
         (f"{UNIT}resume.py", f"{UNIT}follow_*.py", f"{UNIT}fanout.py", f"{UNIT}full_disk.py", f"{UNIT}batch.py"),
     ),
     "lease": Group(
-        ("distui/runs/hosts/lease.py", "distui/runs/hosts/marks.py", "distui/runs/hosts/claim_file.py"),
+        tuple(f"distui/runs/hosts/claims/{name}.py" for name in ("lease", "marks", "claim_file")),
         (f"{UNIT}run_lease.py", f"{UNIT}run_marks.py", f"{UNIT}run_sweep.py", f"{UNIT}run_launch.py"),
     ),
     "launch": Group(

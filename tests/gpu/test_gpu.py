@@ -16,7 +16,7 @@ from gpuhosts import SHARED, Cluster, Machine, burning, top, until
 
 from distui.agent.gpu_query import FIELDS
 from distui.agent.ranks import ras_talk
-from distui.runs.insight.hang.ras_report import read_report
+from distui.runs.insight.hang.ras.report import read_report
 
 PROBED = (
     "index", "uuid", "name", "pci.bus_id", "memory.total", "memory.used", "utilization.gpu", "temperature.gpu",

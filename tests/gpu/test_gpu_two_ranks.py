@@ -14,7 +14,7 @@ import pytest
 from gpuhosts import PROGRAMS, SHARED, Cluster, top, until
 
 from distui.agent.ranks import ras_talk
-from distui.runs.insight.hang.ras_report import read_report
+from distui.runs.insight.hang.ras.report import read_report
 
 PROGRAM = str(PROGRAMS / "pair.py")
 LINES = (PROGRAMS / "pair.py").read_text().splitlines()

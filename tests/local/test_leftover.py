@@ -23,7 +23,8 @@ from distui.cluster.backend.backend import ClusterBackend
 from distui.cluster.backend.values import LiveRun
 from distui.errors import ContactLost, NotFound
 from distui.identity import owner
-from distui.runs.hosts import discover, launches
+from distui.runs.hosts import discover
+from distui.runs.hosts.claims import launches
 from distui.runs.lines.events import Failure, RankChanged, RunEnded, RunOpened
 from distui.runs.store.end_record import EndRecord, read_record
 from distui.runs.store.journal import Journal

@@ -22,8 +22,8 @@ from distui.runs.control.controller import RunController
 from distui.runs.ending import cleanup, conclude
 from distui.runs.ending.review import _COPIED
 from distui.runs.follow.followed import Back, FollowEvent, Lost
+from distui.runs.hosts.claims.folder import Claim, take
 from distui.runs.hosts.discover import find_runs
-from distui.runs.hosts.folder import Claim, take
 from distui.runs.hosts.readers import WAITERS_IN, Act, Visit, record, visit, waiters_of
 from distui.runs.lines.events import HostChanged, RankChanged, RunEnded, RunOpened
 from distui.runs.report import history

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from distui.errors import HostCommandError
-from distui.runs.hosts.folder import _TAKE, TOKEN_IN, Claim, Take, take
+from distui.runs.hosts.claims.folder import _TAKE, TOKEN_IN, Claim, Take, take
 from distui.runs.task.host_run import _REMOVE_FOLDER
 from distui.session import Completed
 from fakehosts.interrupted import interrupt, moments

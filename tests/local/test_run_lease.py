@@ -24,9 +24,19 @@ from distui.plan.labels import task_from_labels
 from distui.plan.model import CodePlan, NoPlan, RunPlan
 from distui.plan.serialize import from_json
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
+from distui.runs.hosts.claims.folder import Claim, take
+from distui.runs.hosts.claims.lease import (
+    _LEASE,
+    Conflict,
+    Lease,
+    Resource,
+    free,
+    lease,
+    resource_text,
+    resources_on,
+    sharers,
+)
 from distui.runs.hosts.discover import FoundRuns, FoundTask, Runner, find_runs
-from distui.runs.hosts.folder import Claim, take
-from distui.runs.hosts.lease import _LEASE, Conflict, Lease, Resource, free, lease, resource_text, resources_on, sharers
 from distui.runs.launch.gpu_users import gpu_users, launches, user_lines
 from distui.runs.launch.port_users import with_holders
 from distui.runs.launch.preflight import shared_row

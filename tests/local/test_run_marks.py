@@ -15,7 +15,7 @@ import pytest
 
 from distui.errors import HostCommandError
 from distui.plan.labels import TaskLabels, to_labels
-from distui.runs.hosts import marks
+from distui.runs.hosts.claims import marks
 from distui.session import Completed
 from fakehosts.interrupted import interrupt, moments
 

@@ -18,10 +18,10 @@ import pytest
 import distui
 from distui.cli.actions import ps
 from distui.errors import HostCommandError
-from distui.runs.hosts import lease, marks
+from distui.runs.hosts.claims import lease, marks
+from distui.runs.hosts.claims.folder import Claim, holds, take
+from distui.runs.hosts.claims.launches import Launch, ended, find_launches, list_launches
 from distui.runs.hosts.discover import FoundTask
-from distui.runs.hosts.folder import Claim, holds, take
-from distui.runs.hosts.launches import Launch, ended, find_launches, list_launches
 from distui.runs.hosts.readers import visit
 from distui.runs.launch.sweep import Swept, sweep
 from distui.runs.lines.events import RankChanged, RunEnded

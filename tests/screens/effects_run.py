@@ -10,7 +10,7 @@ from standing import answer
 
 from distui.tui.dialogs.text import TextScreen
 from distui.tui.hosts.container_log import LogRows
-from distui.tui.logs.merged_pane import MergedPane
+from distui.tui.logs.merged.pane import MergedPane
 from distui.tui.run.screen import RunScreen
 from distui.tui.why.screen import CallRows, WhyScreen
 

@@ -42,11 +42,12 @@ from distui.runs.follow import inspect as container
 from distui.runs.follow import resume
 from distui.runs.follow.files import process_exit
 from distui.runs.follow.followed import Exited
-from distui.runs.hosts import marks, stop_word
+from distui.runs.hosts import stop_word
+from distui.runs.hosts.claims import marks
 from distui.runs.hosts.discover import _container as found_task
 from distui.runs.hosts.discover import _json_list, found_run, rfc3339
 from distui.runs.hosts.discover import _process as found_process
-from distui.runs.insight.hang.ras_report import read_report
+from distui.runs.insight.hang.ras.report import read_report
 from distui.runs.insight.seen.clocks import Reading
 from distui.runs.launch.job_record import recorded_job
 from distui.runs.lines import times

@@ -10,7 +10,7 @@ from pathlib import Path
 from distui.agent.gpu_query import UNKNOWN, xid_of
 from distui.agent.helper.gpus import Query
 from distui.facts.gpus import gpu, throttle, xid
-from distui.runs.insight.hang.ras_report import read_report
+from distui.runs.insight.hang.ras.report import read_report
 from distui.runs.state.samples import Sampler
 
 FOLDER = Path(__file__).parents[1] / "data/gpu"

@@ -12,8 +12,8 @@ from distui.cli.actions.why_figures import figures_json
 from distui.runs.insight.asking import closer
 from distui.runs.insight.asking.look import Asked, Look
 from distui.runs.insight.hang.explain import explain
-from distui.runs.insight.hang.ras import Counted
-from distui.runs.insight.hang.ras_report import Communicator
+from distui.runs.insight.hang.ras.communicators import Counted
+from distui.runs.insight.hang.ras.report import Communicator
 from distui.runs.insight.seen.answers import Collective, Frame, Group, HostAnswer, Process, Stack
 from distui.runs.insight.seen.ranks import RankSeen, TaskRanks
 from distui.runs.insight.seen.watched import Figures, Watched

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from distui.runs.insight.hang.explain import explain
-from distui.runs.insight.hang.ras import Counted, counted, to_be_sure
-from distui.runs.insight.hang.ras_report import DEAD, LEFT, SILENT, Communicator, RasProcess, read_report
+from distui.runs.insight.hang.ras.communicators import Counted, counted, to_be_sure
+from distui.runs.insight.hang.ras.report import DEAD, LEFT, SILENT, Communicator, RasProcess, read_report
 from distui.runs.insight.seen.answers import Collective, Frame, Group, HostAnswer, Network, Process, Stack, Thread
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.explanation import Explanation

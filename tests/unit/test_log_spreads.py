@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from distui.tui.logs.groups import Group, numbers
-from distui.tui.logs.merged import MergedLog
-from distui.tui.logs.spreads import SHAPES, Shapes, names
+from distui.tui.logs.merged.groups import Group, numbers
+from distui.tui.logs.merged.log import MergedLog
+from distui.tui.logs.merged.spreads import SHAPES, Shapes, names
 from tests.unit.test_tui_merged import log, read
 
 

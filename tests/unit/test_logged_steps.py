@@ -18,7 +18,7 @@ from distui.runs.lines.event_json import to_json
 from distui.runs.lines.events import Event, LogLine, LogLines, RanksStepped, RunEnded, RunOpened
 from distui.runs.state.steps import lags
 from distui.runs.store.runs import RunStore, StoredRun
-from distui.runs.watch.logged_steps import LoggedSteps, last_steps
+from distui.runs.watch.progress.logged_steps import LoggedSteps, last_steps
 from fakehosts.runs import plan_for
 
 PLAN = replace(plan_for("h1", "h2"), progress=r"step (?P<step>\d+)", run_id="r")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from distui.runs.lines.events import LogLine
 from distui.runs.state.odd_values import OddValues
 from distui.runs.state.progress import Progress, ProgressTeller
-from distui.runs.watch.steps import StepWatch
+from distui.runs.watch.progress.steps import StepWatch
 from fakehosts.runs import plan_for
 
 

@@ -20,7 +20,7 @@ from distui.runs.store.logs import TaskLog
 from distui.runs.store.masking import Mask
 from distui.runs.store.runs import RunStore
 from distui.runs.watch import lines as watched_lines
-from distui.runs.watch.steps import StepWatch
+from distui.runs.watch.progress.steps import StepWatch
 from distui.runs.watch.track import TaskTrack
 from fakehosts.runs import Cluster, plan_for, two_hosts, until
 

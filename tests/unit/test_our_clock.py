@@ -39,7 +39,7 @@ from distui.runs.state.pages import Pages
 from distui.runs.state.reducer import HostState, RankState, RunState
 from distui.runs.state.steps import Pace
 from distui.runs.verdict.evidence import Stop
-from distui.runs.watch.silence import silent_for
+from distui.runs.watch.progress.silence import silent_for
 from fakehosts.runs import Cluster, facts_of, plan_for, until, use_fake_follower
 
 SETTINGS = [7200.0, -7200.0]

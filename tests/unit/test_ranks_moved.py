@@ -16,7 +16,7 @@ from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.events import LogLine, LogLines, RankChanged, RanksMoved, RanksStepped, RankStep, RunOpened
 from distui.runs.state.reducer import apply
 from distui.runs.state.standstill import standstill
-from distui.runs.watch.silence import Silences
+from distui.runs.watch.progress.silence import Silences
 from fakehosts.runs import Cluster
 
 

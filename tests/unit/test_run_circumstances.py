@@ -19,7 +19,7 @@ from distui.runs.state.reducer import RunState, apply
 from distui.runs.verdict.evidence import Silence
 from distui.runs.verdict.network import FINE, NetworkFound, network_found
 from distui.runs.verdict.silences import silence_words
-from distui.runs.watch.silence import Silences
+from distui.runs.watch.progress.silence import Silences
 from fakehosts.runs import Cluster, plan_for, until, use_fake_follower
 
 

@@ -20,7 +20,7 @@ from distui.runs.attempt.replan import NextAttempt
 from distui.runs.attempt.steps import LaunchOptions
 from distui.runs.control import controller as controller_module
 from distui.runs.ending import cleanup
-from distui.runs.hosts.folder import Claim
+from distui.runs.hosts.claims.folder import Claim
 from distui.runs.launch.leases import PortsTaken
 from distui.runs.lines.events import PhaseBegun, RankChanged, StopAsked, TaskStarted
 from distui.runs.task.host_run import HostRun

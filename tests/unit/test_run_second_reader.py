@@ -16,7 +16,7 @@ from distui.runs.ending import conclude, finish
 from distui.runs.ending.finish import ended
 from distui.runs.ending.review import Review
 from distui.runs.follow.followed import FollowEvent
-from distui.runs.hosts.folder import Claim, take
+from distui.runs.hosts.claims.folder import Claim, take
 from distui.runs.hosts.readers import Act, Visit, record, visit
 from distui.runs.lines import event_json
 from distui.runs.lines.events import RanksRestarted, RunEnded

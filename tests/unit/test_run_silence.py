@@ -19,7 +19,7 @@ from distui.runs.lines.events import (
 )
 from distui.runs.state.our_clock import ClockSet
 from distui.runs.state.reducer import RankState, RunState, apply
-from distui.runs.watch.silence import Silences, is_quiet
+from distui.runs.watch.progress.silence import Silences, is_quiet
 from fakehosts.runs import plan_for
 
 PLAN = replace(plan_for("h1", "h2"), stall_after=60.0)

@@ -36,7 +36,7 @@ from distui.runs.state.pages import Pages
 from distui.runs.state.reducer import RunState, apply
 from distui.runs.state.standstill import Standstill, standstill, steps_done
 from distui.runs.state.steps import STEPS, Pace, behind, first, lags, taken
-from distui.runs.watch.steps import StepWatch
+from distui.runs.watch.progress.steps import StepWatch
 from fakehosts.runs import plan_for
 
 PLAN = replace(plan_for("h1", "h2"), stall_after=60.0)

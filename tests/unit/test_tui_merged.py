@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distui.runs.lines.times import pack, times_of
-from distui.tui.logs import merged as module
 from distui.tui.logs.buffer import LogBuffer
-from distui.tui.logs.groups import FOLD_S, Group, fold_key, starred, unranked
-from distui.tui.logs.merged import MergedLog, matching
-from distui.tui.logs.merged_pane import MergedPane
-from distui.tui.logs.step_ranges import KEPT, LEAST, MOST
-from distui.tui.logs.why_apart import why_apart
+from distui.tui.logs.merged import log as module
+from distui.tui.logs.merged.groups import FOLD_S, Group, fold_key, starred, unranked
+from distui.tui.logs.merged.log import MergedLog, matching
+from distui.tui.logs.merged.pane import MergedPane
+from distui.tui.logs.merged.step_ranges import KEPT, LEAST, MOST
+from distui.tui.logs.merged.why_apart import why_apart
 
 Said = tuple[float, str]
 
@@ -181,7 +181,7 @@ def test_without_times_ranks_go_side_by_side(tmp_path: Path) -> None:
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Old rows go from the front; the files have them."""
     buffer = log(tmp_path, 0, *((float(i), f"line {i}") for i in range(3000)))
-    monkeypatch.setattr("distui.tui.logs.merged.KEPT_LINES", 500)
+    monkeypatch.setattr("distui.tui.logs.merged.log.KEPT_LINES", 500)
     merged = MergedLog({0: buffer}, first=10_000)
     read(merged)
     assert merged.trimmed > 0

@@ -17,7 +17,7 @@ from distui.runs.lines.events import Failure, GpuReading, HostSampled, NetworkUs
 from distui.runs.report.aftermath import Moment
 from distui.runs.report.rank_rows import RankRow
 from distui.runs.state.progress import Point as Told
-from distui.tui.logs.groups import Group
+from distui.tui.logs.merged.groups import Group
 from distui.tui.paint import figures
 from distui.tui.paint.figures import gib
 from distui.tui.paint.glyphs import ASCII, UNICODE

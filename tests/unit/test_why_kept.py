@@ -21,8 +21,8 @@ from distui.runs.control import supervise
 from distui.runs.ending import ask_ranks
 from distui.runs.ending.ask_ranks import PLACE_LOOKS, AskTurns, tell_why
 from distui.runs.insight.asking.look import Look
-from distui.runs.insight.hang.ras import Counted
-from distui.runs.insight.hang.ras_report import Communicator
+from distui.runs.insight.hang.ras.communicators import Counted
+from distui.runs.insight.hang.ras.report import Communicator
 from distui.runs.insight.seen.answers import Frame, HostAnswer, Process, Stack
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.seen.watched import Watched

@@ -16,7 +16,7 @@ from distui.runs.state.progress import figure_name
 from distui.runs.state.reducer import RunState
 from distui.runs.state.standstill import Standstill, standstill
 from distui.tui.logs.buffer import LogBuffer
-from distui.tui.logs.merged import MergedLog
+from distui.tui.logs.merged.log import MergedLog
 from distui.tui.logs.progress import ProgressLog
 
 KEPT_SAMPLES = 300

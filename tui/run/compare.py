@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distui.runs.report.rank_rows import digits
-from distui.tui.logs.groups import Group
-from distui.tui.logs.why_apart import why_apart
+from distui.tui.logs.merged.groups import Group
+from distui.tui.logs.merged.why_apart import why_apart
 from distui.tui.paint.figures import level
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line

@@ -19,7 +19,7 @@ from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
 from distui.tui.logs.feed import RunFeed
 from distui.tui.logs.log_pane import LogPane
-from distui.tui.logs.merged_pane import MergedPane
+from distui.tui.logs.merged.pane import MergedPane
 from distui.tui.logs.pane import Pane
 from distui.tui.logs.pump import HZ, Pump
 from distui.tui.paint.paint import Line

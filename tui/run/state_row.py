@@ -6,7 +6,7 @@ from distui.amounts import plural, size_words
 from distui.tui.frame.base import View
 from distui.tui.logs.feed import RunFeed
 from distui.tui.logs.log_pane import LogPane
-from distui.tui.logs.merged_pane import MergedPane
+from distui.tui.logs.merged.pane import MergedPane
 from distui.tui.paint.paint import Line
 from distui.tui.run.around.folding import Folding
 from distui.tui.run.panes.log_display import since_words

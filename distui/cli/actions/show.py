@@ -23,8 +23,8 @@ from distui.errors import NotFound, UsageError
 from distui.facts.troubles import shared
 from distui.frozen import frozen
 from distui.plan.serialize import from_json, to_json
+from distui.runs.hosts.claims.launches import Launch, find_launches
 from distui.runs.hosts.discover import FoundRun
-from distui.runs.hosts.launches import Launch, find_launches
 from distui.runs.lines.event_json import progress_json
 from distui.runs.lines.events import NetworkUsed, Progressed, RankChanged, RunOpened
 from distui.runs.lines.explanation import STANDS

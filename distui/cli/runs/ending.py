@@ -10,7 +10,7 @@ from distui.cli.runs.leftover import tell
 from distui.cli.settings import Settings
 from distui.cluster.attach.front_end import MakeOwner
 from distui.frozen import frozen
-from distui.runs.hosts.launches import Launch
+from distui.runs.hosts.claims.launches import Launch
 from distui.runs.lines.events import Level, RunEnded
 from distui.session import Connector
 

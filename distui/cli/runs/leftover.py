@@ -13,7 +13,7 @@ from distui.cli.settings import Settings
 from distui.cluster.attach.leftover import hidden_in, not_reached
 from distui.cluster.attach.places import RunLocation
 from distui.cluster.attach.sweeping import sweep_run
-from distui.runs.hosts.launches import Launch
+from distui.runs.hosts.claims.launches import Launch
 from distui.runs.lines.events import Event, FailureFound, RunEnded, RunOpened
 from distui.runs.lines.text import safe
 from distui.runs.state.reducer import RunState, apply

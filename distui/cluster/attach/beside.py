@@ -19,7 +19,7 @@ from distui.runs.lines.explanation import Explanation
 from distui.runs.state.reducer import RunState, apply
 from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.runs import AlreadyFollowed
-from distui.runs.watch.logged_steps import LoggedSteps
+from distui.runs.watch.progress.logged_steps import LoggedSteps
 
 Own = Callable[[], AbstractAsyncContextManager[RunController]]
 """Takes the run up, or looks on at it from a copy of its folder: the controller lives while the block runs."""

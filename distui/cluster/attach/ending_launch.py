@@ -11,7 +11,7 @@ from distui.cluster.attach.sweeping import SweptRun, sweep_run
 from distui.cluster.settings import ClusterSettings
 from distui.facts.host import Trouble
 from distui.identity import owner
-from distui.runs.hosts.launches import Launch, find_launches, under_way, whose
+from distui.runs.hosts.claims.launches import Launch, find_launches, under_way, whose
 from distui.runs.lines.text import safe
 from distui.runs.report.states import ENDED
 from distui.runs.report.summary import summary

@@ -26,7 +26,7 @@ from distui.frozen import frozen
 from distui.plan.model import RunPlan
 from distui.runs.control.beside import StoredReader
 from distui.runs.control.controller import RunController
-from distui.runs.hosts.launches import Launch
+from distui.runs.hosts.claims.launches import Launch
 from distui.runs.lines.text import safe
 from distui.runs.report.history import RunRow, stored_row
 from distui.runs.store.recorded import stored_plan

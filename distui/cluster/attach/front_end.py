@@ -10,7 +10,7 @@ from distui.cluster.attach.live_run import Live
 from distui.frozen import frozen
 from distui.identity import owner
 from distui.runs.control.controller import RunController
-from distui.runs.hosts.launches import Launch
+from distui.runs.hosts.claims.launches import Launch
 from distui.runs.lines.events import Level, RunEnded
 from distui.runs.lines.text import safe
 from distui.session import Connector

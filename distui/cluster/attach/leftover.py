@@ -14,8 +14,8 @@ from distui.cluster.settings import ClusterSettings
 from distui.errors import ContactLost, NotFound
 from distui.facts.host import Trouble
 from distui.identity import owner
+from distui.runs.hosts.claims.launches import Launch, ended, find_launches, under_way, whose
 from distui.runs.hosts.discover import FoundRun
-from distui.runs.hosts.launches import Launch, ended, find_launches, under_way, whose
 from distui.runs.lines.text import safe
 from distui.runs.report.history import stored_row
 from distui.runs.store.end_record import EndRecord, launch_here

@@ -11,9 +11,9 @@ from distui.cluster.hosts.connecting import Connect
 from distui.cluster.settings import ClusterSettings
 from distui.frozen import frozen
 from distui.identity import owner
+from distui.runs.hosts.claims.launches import Launch, find_launches
 from distui.runs.hosts.discover import FoundRuns, find_runs
 from distui.runs.hosts.last_said import LastSaid, with_quiet
-from distui.runs.hosts.launches import Launch, find_launches
 from distui.runs.report import history
 from distui.runs.report.history import RunRow
 from distui.runs.store.end_record import launch_here

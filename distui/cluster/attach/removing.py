@@ -15,7 +15,7 @@ from distui.frozen import frozen
 from distui.identity import owner
 from distui.runs.control.onlooker import read_by
 from distui.runs.control.stopping import stop_found
-from distui.runs.hosts.launches import find_launches, under_way, whose
+from distui.runs.hosts.claims.launches import find_launches, under_way, whose
 from distui.runs.hosts.readers import reader_id
 from distui.runs.store.end_record import launch_here
 from distui.runs.store.runs import StoredRun

@@ -22,7 +22,7 @@ from distui.runs.state.reducer import RunState
 from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.recorded import stored_events, stored_samples
 from distui.runs.store.runs import StoredRun
-from distui.runs.watch.logged_steps import last_steps
+from distui.runs.watch.progress.logged_steps import last_steps
 
 T = TypeVar("T")
 

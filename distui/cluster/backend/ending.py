@@ -11,7 +11,7 @@ from distui.cluster.attach.run_manager import RunManager
 from distui.cluster.hosts.connecting import Connect
 from distui.errors import ExitCode, UsageError
 from distui.frozen import frozen
-from distui.runs.hosts.launches import Launch
+from distui.runs.hosts.claims.launches import Launch
 from distui.runs.lines.events import Level, RunEnded
 from distui.runs.lines.text import safe
 from distui.session import Connector

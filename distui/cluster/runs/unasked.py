@@ -9,7 +9,7 @@ from dataclasses import field
 from distui.cluster.attach.front_end import MakeOwner
 from distui.errors import UsageError
 from distui.frozen import frozen
-from distui.runs.hosts.launches import Launch
+from distui.runs.hosts.claims.launches import Launch
 from distui.runs.lines.events import Level, RunEnded
 from distui.runs.lines.text import safe
 from distui.session import Connector

@@ -14,7 +14,7 @@ from distui.runs.attempt.limits import passed
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.attempt.run_context import RunContext
 from distui.runs.hosts.readers import Visit
-from distui.runs.insight.hang.ras import Counted
+from distui.runs.insight.hang.ras.communicators import Counted
 from distui.runs.insight.seen.quiet import Quiet
 from distui.runs.lines.events import Event, Level, Notice
 from distui.runs.lines.explanation import Explanation
@@ -24,8 +24,8 @@ from distui.runs.state.reducer import RunState
 from distui.runs.store.end_record import EndRecord
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict.network import NetworkFound
-from distui.runs.watch.silence import Silences
-from distui.runs.watch.steps import StepWatch
+from distui.runs.watch.progress.silence import Silences
+from distui.runs.watch.progress.steps import StepWatch
 from distui.runs.watch.watch import Watch
 
 

@@ -29,7 +29,7 @@ from distui.runs.state.our_clock import OurClock
 from distui.runs.store.recorded import first_errors
 from distui.runs.store.why_records import WhyRecord, keep
 from distui.runs.task.host_run import HostRun
-from distui.runs.watch.silence import silent_for
+from distui.runs.watch.progress.silence import silent_for
 
 FIRST_PAUSE_S = 10.0
 """Seconds from one question to ranks that are silent to the next; then longer and longer ones."""

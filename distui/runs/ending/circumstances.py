@@ -8,7 +8,7 @@ from distui.runs.attempt.attempt import Attempt
 from distui.runs.ending.ask_network import ask_network
 from distui.runs.lines.events import Failure
 from distui.runs.verdict.lines.causes import may_be_network
-from distui.runs.watch.silence import LAST_GASP_S
+from distui.runs.watch.progress.silence import LAST_GASP_S
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 300.0
 """Seconds from one question to the network of a run that lives to the next."""

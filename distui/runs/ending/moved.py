@@ -14,7 +14,7 @@ from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.events import RanksMoved
 from distui.runs.state.reducer import RankState
 from distui.runs.state.standstill import standstill
-from distui.runs.watch.silence import still_for
+from distui.runs.watch.progress.silence import still_for
 
 LEAD_S = 10.0
 """So many seconds before; a quarter of `stall_after` where that is less. Mostly ranks answer within one."""

@@ -18,8 +18,8 @@ from typing import Literal
 from distui.errors import HostCommandError
 from distui.frozen import frozen
 from distui.regex import regex
+from distui.runs.hosts.claims.folder import TOKEN_IN
 from distui.runs.hosts.discover import Runner
-from distui.runs.hosts.folder import TOKEN_IN
 from distui.runs.lines.text import safe
 from distui.runs.store.end_record import VERDICT_IN
 from distui.runs.store.runs import StoredRun

@@ -9,12 +9,12 @@ from itertools import chain
 
 from distui.frozen import frozen
 from distui.plan.model import RunPlan
-from distui.runs.hosts import marks
 from distui.runs.hosts.asking import ask_each
-from distui.runs.hosts.claim_file import CLAIM
+from distui.runs.hosts.claims import marks
+from distui.runs.hosts.claims.claim_file import CLAIM
+from distui.runs.hosts.claims.folder import STALE_MINUTES, who_claims
+from distui.runs.hosts.claims.lease import PLACE, Resource, sharers
 from distui.runs.hosts.discover import Runner
-from distui.runs.hosts.folder import STALE_MINUTES, who_claims
-from distui.runs.hosts.lease import PLACE, Resource, sharers
 from distui.session import Connector, Session
 from distui.spec.hosts.inventory import Host
 from distui.spec.hosts.names import fold

@@ -31,7 +31,7 @@ from distui.runs.attempt.steps import (
 from distui.runs.ending.cleanup import may_still_have, roll_back
 from distui.runs.ending.conclude import carry_marks, conclude
 from distui.runs.ending.finish import refused
-from distui.runs.hosts.folder import STALE_MINUTES, Claim, claim_of
+from distui.runs.hosts.claims.folder import STALE_MINUTES, Claim, claim_of
 from distui.runs.launch.code import ensure_code
 from distui.runs.launch.data import check_mounts, fetch_data
 from distui.runs.launch.images import ensure_images, looking_at_images

@@ -17,8 +17,8 @@ from distui.plan.serialize import to_json
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.attempt.steps import LaunchRefused, each, finished, raise_errors, together
-from distui.runs.hosts.folder import Claim
-from distui.runs.hosts.lease import Conflict, Lease, Resource
+from distui.runs.hosts.claims.folder import Claim
+from distui.runs.hosts.claims.lease import Conflict, Lease, Resource
 from distui.runs.task.host_run import HostRun
 
 PLANS = 5

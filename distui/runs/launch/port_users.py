@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from distui.errors import HostError, PlanProblem
 from distui.plan.model import NoPlan
-from distui.runs.hosts.lease import Resource, holders
-from distui.runs.hosts.marks import tasks_on
+from distui.runs.hosts.claims.lease import Resource, holders
+from distui.runs.hosts.claims.marks import tasks_on
 from distui.session import Connector, session_on
 from distui.spec.hosts.inventory import Host
 

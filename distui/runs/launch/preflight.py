@@ -24,10 +24,10 @@ from distui.frozen import frozen
 from distui.plan.command.tf import own_ports
 from distui.plan.content.code import home_of_folder
 from distui.plan.model import Mount, RunPlan
-from distui.runs.hosts import marks
 from distui.runs.hosts.asking import ask_each
+from distui.runs.hosts.claims import marks
+from distui.runs.hosts.claims.lease import Resource, resources_on, sharers
 from distui.runs.hosts.discover import FoundRuns, FoundTask, find_runs
-from distui.runs.hosts.lease import Resource, resources_on, sharers
 from distui.runs.launch.leases import PORT_HINT, SHARE_HINT
 from distui.runs.task.fetch import look, without_client
 from distui.session import Connector, Session, session_on

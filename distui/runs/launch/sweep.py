@@ -14,9 +14,9 @@ from distui.errors import DistuiError
 from distui.frozen import frozen
 from distui.plan.labels import token_of
 from distui.runs.code.call import KEEP, clean
-from distui.runs.hosts import lease, marks
+from distui.runs.hosts.claims import lease, marks
+from distui.runs.hosts.claims.folder import LAUNCH_FILE, LAUNCHED_FILE, TOKEN_IN
 from distui.runs.hosts.discover import home_of
-from distui.runs.hosts.folder import LAUNCH_FILE, LAUNCHED_FILE, TOKEN_IN
 from distui.runs.hosts.link import HostLink
 from distui.runs.lines.text import safe
 from distui.session import Connector, session_on

@@ -10,8 +10,8 @@ from datetime import datetime
 
 from distui.frozen import frozen
 from distui.plan.labels import named_ranks
+from distui.runs.hosts.claims.launches import Launch, ended
 from distui.runs.hosts.discover import FoundRun, FoundRuns
-from distui.runs.hosts.launches import Launch, ended
 from distui.runs.lines.events import Failure
 from distui.runs.report.states import ENDED, GOING_ON
 from distui.runs.report.summary import summary

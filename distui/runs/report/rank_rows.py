@@ -13,7 +13,7 @@ from distui.runs.state.load import load, placed
 from distui.runs.state.reducer import BEFORE_START, RankState, RunState
 from distui.runs.state.standstill import standstill
 from distui.runs.state.steps import behind, lags
-from distui.runs.watch.silence import is_quiet, silent_for
+from distui.runs.watch.progress.silence import is_quiet, silent_for
 from distui.whole import whole
 
 Tone = Literal["", "muted", "watch", "wrong", "good"]

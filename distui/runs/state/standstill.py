@@ -8,7 +8,7 @@ That GPUs are busy says nothing: NCCL's kernels spin at full load while they wai
 3. steps are not known, or all of them are done (a last save may hang, too), and for `stall_after` no rank said a line,
    none began a collective as far as they were asked, and no GPU of theirs was seen to work (`load.works`): a job may
    say little by nature, and then only these tell that it goes on. Where nobody can wait for another (one rank with one
-   GPU), where there is no GPU or nothing is known of it now, ranks are to be quiet (`watch/silence.py`);
+   GPU), where there is no GPU or nothing is known of it now, ranks are to be quiet (`watch/progress/silence.py`);
 4. only what was recorded is known, and that says so. Of a run that is read beside its owner (`state.beside`) this comes
    instead of 2 and 3: only the owner sees what ranks draw without a newline. A step that is read since says otherwise.
 `stall_after: 0` leaves the first.

@@ -11,8 +11,8 @@ from distui.errors import HostError
 from distui.plan.command import docker
 from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import Task
-from distui.runs.hosts import folder, lease, marks
-from distui.runs.hosts.lease import Conflict, Lease, Resource, resources_of, resources_on
+from distui.runs.hosts.claims import folder, lease, marks
+from distui.runs.hosts.claims.lease import Conflict, Lease, Resource, resources_of, resources_on
 from distui.runs.lines.text import safe
 from distui.runs.task.host_access import HostAccess
 

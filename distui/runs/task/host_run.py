@@ -17,8 +17,9 @@ from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan, Task
 from distui.runs.code.send import CodeSender
 from distui.runs.code.source import CodeSource
-from distui.runs.hosts import folder, readers, stop_word
+from distui.runs.hosts import readers, stop_word
 from distui.runs.hosts.asking import run_with_retries
+from distui.runs.hosts.claims import folder
 from distui.runs.hosts.discover import FoundTask
 from distui.runs.hosts.link import ASK_BOOT
 from distui.runs.lines.text import safe

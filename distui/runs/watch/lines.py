@@ -8,10 +8,10 @@ from distui.runs.follow.followed import Records
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.lines.events import Event, LogLines
 from distui.runs.store.logs import Written
-from distui.runs.watch import restarts
 from distui.runs.watch.full_disk import DiskFullRetry
 from distui.runs.watch.network import NetworkWatch
-from distui.runs.watch.progress import ProgressWatch
+from distui.runs.watch.progress import restarts
+from distui.runs.watch.progress.leader import ProgressWatch
 from distui.runs.watch.said_secrets import SaidSecrets
 from distui.runs.watch.track import TaskTrack
 from distui.runs.watch.tracker import RunTracker

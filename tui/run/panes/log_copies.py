@@ -16,7 +16,7 @@ from distui.tui.frame.context import app_of
 from distui.tui.frame.parts import Part
 from distui.tui.logs.buffer import LogBuffer
 from distui.tui.logs.log_pane import LogPane
-from distui.tui.logs.merged_pane import MergedPane
+from distui.tui.logs.merged.pane import MergedPane
 from distui.tui.run.panes.panes import Panes
 
 COPY_BYTES = 100_000

@@ -9,7 +9,7 @@ from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
 from distui.tui.frame.parts import Part
 from distui.tui.logs.log_pane import SINCE_S, LogPane
-from distui.tui.logs.merged_pane import MergedPane
+from distui.tui.logs.merged.pane import MergedPane
 from distui.tui.run.panes.panes import Panes
 
 SINCE_WORDS = ("all", "1 min", "5 min", "15 min", "30 min", "1 h", "6 h")

@@ -13,7 +13,7 @@ from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
 from distui.tui.frame.parts import Part
 from distui.tui.logs.log_pane import LogPane
-from distui.tui.logs.merged_pane import MergedPane
+from distui.tui.logs.merged.pane import MergedPane
 from distui.tui.logs.search import TROUBLE, LogView, Pattern, find, pattern_of, read_on
 from distui.tui.run.panes.failure import FailureNavigator
 from distui.tui.run.panes.panes import Panes

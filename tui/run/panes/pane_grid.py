@@ -11,7 +11,7 @@ from textual.events import Resize
 
 from distui.frozen import frozen
 from distui.tui.logs.log_pane import LogPane
-from distui.tui.logs.merged_pane import MergedPane
+from distui.tui.logs.merged.pane import MergedPane
 from distui.tui.logs.pane import Pane
 
 MOST = 16

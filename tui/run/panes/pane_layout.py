@@ -7,7 +7,7 @@ from typing import ClassVar
 from distui.tui.frame.actions import Action
 from distui.tui.frame.parts import Part
 from distui.tui.logs.log_pane import LogPane
-from distui.tui.logs.merged_pane import MergedPane
+from distui.tui.logs.merged.pane import MergedPane
 from distui.tui.logs.pane import Pane
 from distui.tui.run.panes.pane_grid import fewer, next_choice
 from distui.tui.run.panes.panes import Panes

@@ -9,7 +9,7 @@ from distui.tui.frame.base import View
 from distui.tui.logs.buffer import LogBuffer
 from distui.tui.logs.feed import RunFeed
 from distui.tui.logs.log_pane import LogPane
-from distui.tui.logs.merged_pane import MergedPane
+from distui.tui.logs.merged.pane import MergedPane
 from distui.tui.logs.pane import Pane
 from distui.tui.run.panes.pane_grid import MOST, PaneGrid
 from distui.tui.run.ranks.rank_list import RankList

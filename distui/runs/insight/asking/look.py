@@ -12,7 +12,7 @@ from distui.runs.insight.asking.task_names import with_names
 from distui.runs.insight.hang.collectives import may_stand_from
 from distui.runs.insight.hang.explain import explain
 from distui.runs.insight.hang.explain_hosts import with_hosts
-from distui.runs.insight.hang.ras import Counted, counted, to_be_sure
+from distui.runs.insight.hang.ras.communicators import Counted, counted, to_be_sure
 from distui.runs.insight.seen.answers import HostAnswer
 from distui.runs.insight.seen.quiet import Quiet
 from distui.runs.insight.seen.ranks import RankSeen, TaskRanks, ranks_of

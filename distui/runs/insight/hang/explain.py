@@ -29,10 +29,10 @@ from distui.runs.insight.hang.collectives import (
 from distui.runs.insight.hang.direct import Direct, direct, unsure
 from distui.runs.insight.hang.elsewhere import elsewhere, may_wait
 from distui.runs.insight.hang.explain_gpus import with_gpus
-from distui.runs.insight.hang.explain_ras import with_ras
 from distui.runs.insight.hang.in_vain import in_vain
 from distui.runs.insight.hang.places import called_at, not_seen, said_once
-from distui.runs.insight.hang.ras import Counted
+from distui.runs.insight.hang.ras.communicators import Counted
+from distui.runs.insight.hang.ras.explain import with_ras
 from distui.runs.insight.hang.rows import places_of
 from distui.runs.insight.hang.unseen import of_nothing, reasons, silent, unread
 from distui.runs.insight.seen.doing import Doing, advice, at_work, doing

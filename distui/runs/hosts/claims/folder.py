@@ -15,7 +15,7 @@ from typing import Literal
 from distui.errors import HostCommandError
 from distui.frozen import frozen
 from distui.plan.model import RunPlan
-from distui.runs.hosts.claim_file import AGED, MAKE
+from distui.runs.hosts.claims.claim_file import AGED, MAKE
 from distui.runs.hosts.discover import Runner
 from distui.runs.lines.text import safe
 

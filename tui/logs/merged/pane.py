@@ -14,12 +14,12 @@ from textual.strip import Strip
 from distui.amounts import counted
 from distui.runs.lines.text import safe
 from distui.tui.frame.context import glyphs_of, palette_of
-from distui.tui.logs.groups import Group
 from distui.tui.logs.log_pane import clock_words
-from distui.tui.logs.merged import MergedLog, matching
+from distui.tui.logs.merged.groups import Group
+from distui.tui.logs.merged.log import MergedLog, matching
+from distui.tui.logs.merged.who_columns import WhoColumns, ranks_by_host
 from distui.tui.logs.pane import Pane
 from distui.tui.logs.search import Pattern
-from distui.tui.logs.who_columns import WhoColumns, ranks_by_host
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 

@@ -22,9 +22,9 @@ from distui.plan.command.process import TICKS
 from distui.plan.labels import PREFIX, task_from_labels
 from distui.plan.model import Task
 from distui.regex import regex
-from distui.runs.hosts.claim_file import HEAD_OF
+from distui.runs.hosts.claims.claim_file import HEAD_OF
+from distui.runs.hosts.claims.lease import PLACE
 from distui.runs.hosts.discover import FoundTask, Runner, list_tasks
-from distui.runs.hosts.lease import PLACE
 from distui.spec.hosts.inventory import Host
 
 MARK_LABELS = (

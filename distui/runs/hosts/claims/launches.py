@@ -12,9 +12,9 @@ from dataclasses import replace
 from distui.errors import HostCommandError
 from distui.frozen import frozen
 from distui.runs.hosts.asking import ask_each
-from distui.runs.hosts.claim_file import AGED
+from distui.runs.hosts.claims.claim_file import AGED
+from distui.runs.hosts.claims.folder import LAUNCH_FILE, LAUNCHED_FILE, STALE_MINUTES
 from distui.runs.hosts.discover import Runner
-from distui.runs.hosts.folder import LAUNCH_FILE, LAUNCHED_FILE, STALE_MINUTES
 from distui.runs.lines.text import safe
 from distui.runs.store.end_record import VERDICT_IN, EndRecord, read_record
 from distui.session import Connector

@@ -16,7 +16,7 @@ from functools import lru_cache
 from operator import itemgetter
 
 from distui.regex import regex
-from distui.tui.logs.spreads import NONE_YET, Ends, Shape, apart, middle, names, widened, written_as
+from distui.tui.logs.merged.spreads import NONE_YET, Ends, Shape, apart, middle, names, widened, written_as
 
 Step = tuple[str, str, tuple[int, ...]]
 """What a row says but for its numbers, the same but for whole ones that don't count, and those that count."""

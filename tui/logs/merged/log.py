@@ -20,9 +20,9 @@ from distui.runs.lines.severity import severity
 from distui.runs.lines.text import safe
 from distui.runs.report.timeline import Placed, Source, Timeline
 from distui.tui.logs.buffer import LogBuffer
-from distui.tui.logs.groups import FOLD_S, Group, fold_key, loose_key, shapeless, unranked
-from distui.tui.logs.spreads import Shapes
-from distui.tui.logs.step_ranges import StepRanges
+from distui.tui.logs.merged.groups import FOLD_S, Group, fold_key, loose_key, shapeless, unranked
+from distui.tui.logs.merged.spreads import Shapes
+from distui.tui.logs.merged.step_ranges import StepRanges
 
 LATE_S = 120.0
 """A rank that says a line this much after the others is late; beyond it says it again."""

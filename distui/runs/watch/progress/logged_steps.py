@@ -12,7 +12,7 @@ from distui.files import tail_lines
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import Event, LogLines, RanksStepped, RunOpened
 from distui.runs.store.runs import StoredRun
-from distui.runs.watch.steps import StepWatch
+from distui.runs.watch.progress.steps import StepWatch
 
 TAIL_BYTES = 1 << 16
 """Of a rank's log, in which its last step is looked for."""

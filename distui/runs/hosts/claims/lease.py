@@ -17,9 +17,9 @@ from distui.amounts import plural
 from distui.frozen import frozen
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan
-from distui.runs.hosts.claim_file import CLAIM, MAKE
+from distui.runs.hosts.claims.claim_file import CLAIM, MAKE
+from distui.runs.hosts.claims.folder import STALE_MINUTES, Claim, who_claims
 from distui.runs.hosts.discover import FoundTask, Runner
-from distui.runs.hosts.folder import STALE_MINUTES, Claim, who_claims
 from distui.runs.lines.text import safe
 
 PLACE = "/tmp"

@@ -14,8 +14,8 @@ from distui.frozen import frozen
 from distui.plan.labels import named_ranks
 from distui.runs.insight.hang.chains import Node, cycle_of
 from distui.runs.insight.hang.collectives import SAME_ORDER, STANDING_S
-from distui.runs.insight.hang.ras import Counted, torch_tells
-from distui.runs.insight.hang.ras_report import DEAD, SILENT, Communicator
+from distui.runs.insight.hang.ras.communicators import Counted, torch_tells
+from distui.runs.insight.hang.ras.report import DEAD, SILENT, Communicator
 from distui.runs.insight.seen.doing import Doing, advice
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.explanation import STANDS, Explanation, RankPlace

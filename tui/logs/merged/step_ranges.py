@@ -12,8 +12,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 
 from distui.regex import regex
-from distui.tui.logs.groups import Group, Step, numbers_in, shapeless, unpadded
-from distui.tui.logs.spreads import middle, written_as
+from distui.tui.logs.merged.groups import Group, Step, numbers_in, shapeless, unpadded
+from distui.tui.logs.merged.spreads import middle, written_as
 
 LEAST = 4
 """Fewer steps are no range."""

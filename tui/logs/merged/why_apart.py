@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distui.tui.logs.groups import FOLD_S, Group, fold_key, loose_key, shapeless
+from distui.tui.logs.merged.groups import FOLD_S, Group, fold_key, loose_key, shapeless
 
 NEAR = 200
 """So many rows before it and after it are looked at."""

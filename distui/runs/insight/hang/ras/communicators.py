@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from distui.frozen import frozen
 from distui.runs.insight.hang.collectives import STANDING_S
-from distui.runs.insight.hang.ras_report import Communicator, RasProcess, RasReport, read_report
+from distui.runs.insight.hang.ras.report import Communicator, RasProcess, RasReport, read_report
 from distui.runs.insight.seen.answers import HostAnswer
 from distui.runs.insight.seen.ranks import RankSeen
 

@@ -1,0 +1,1 @@
+"""All ranks in one log: lines in time, folded where several ranks say the same."""
