@@ -42,6 +42,11 @@ def config_options(config: Path) -> tuple[str, ...]:
         return ()
 
 
+def hostname_options(address: str) -> tuple[str, ...]:
+    """What OpenSSH has to be given to go to this address, also to one of a link alone (`fe80::1%eth0`)."""
+    return ("-o", f"HostName={address.replace('%', '%%')}")
+
+
 def is_login_s(folder: Path) -> bool:
     """Whether a `.ssh` is the one that OpenSSH looks into: in the home of the login, whatever HOME says."""
     try:

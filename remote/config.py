@@ -13,7 +13,7 @@ from pathlib import Path
 
 from distui.errors import UsageError
 from distui.frozen import frozen
-from distui.homes import SSH_CONFIG, config_options, expanded, is_login_s, known_hosts_options
+from distui.homes import SSH_CONFIG, config_options, expanded, hostname_options, is_login_s, known_hosts_options
 from distui.homes import home as home_of
 from distui.regex import regex
 from distui.remote.sshconfig import ConfigError, Options, Query, Reader
@@ -100,7 +100,8 @@ class Resolved:
             *config_options(self.user_config),
             *known_hosts_options(self.user_config, self.user_known_hosts),
             *(word for path in keys for word in ("-i", str(path))),
-            *("-p", str(self.port), "-l", self.user, "-o", f"HostName={self.hostname}"),
+            *("-p", str(self.port), "-l", self.user),
+            *hostname_options(self.hostname),
         )
 
     @property
@@ -216,7 +217,7 @@ class _Resolver:
         user, port = self._given
         options: tuple[str, ...] = ("-p", str(self._port)) if port else ()
         options += ("-o", f"User={self._user}") if user else ()
-        return (*options, "-o", f"HostName={self._hostname}") if self._target.addr else options
+        return options + hostname_options(self._hostname) if self._target.addr else options
 
     def _algorithms(self) -> Algorithms:
         names = ("ciphers", "kexalgorithms", "macs", "hostkeyalgorithms")

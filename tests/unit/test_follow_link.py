@@ -11,13 +11,16 @@ import pytest
 from distui.errors import HostAuthError, HostError, HostUnreachable, SessionLost
 from distui.runs.follow import follower as follow
 from distui.runs.follow.feed import EngineAccess
-from distui.runs.follow.followed import FollowEvent, Lost
+from distui.runs.follow.followed import FollowEvent, Lost, Note
 from distui.runs.hosts.link import HostLink
+from distui.runs.lines.frames import NoHelper
 from distui.session import Completed
 
 
 class FakeSession:
     """Answers, or breaks at once."""
+
+    host = "h"
 
     def __init__(self, number: int, broken: bool = False) -> None:
         self.number = number
@@ -238,6 +241,50 @@ async def test_a_follower_that_is_closed_in_the_moment_it_has_its_feed_ends(monk
         await follower.run()
     assert opened.is_set() and all(feed.lost.done() for feed in feeds)
     await link.close()
+
+
+async def test_a_host_that_had_no_helper_may_have_one_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was too busy for a greeting when it was started had no figures for as long as its connection stood."""
+    monkeypatch.setattr(follow, "_HELPER_AFTER", 0.01)
+    session = FakeSession(1)
+    link, tries, feeds = make(FakeConnector(session)), [0], list[Any]()
+    helped = asyncio.Event()
+
+    async def open_helper(*_: Any, **__: Any) -> OpenedFeed:
+        tries[0] += 1
+        if tries[0] < 3:
+            raise NoHelper("no greeting within 20 s")
+        feeds.append(OpenedFeed())
+        helped.set()
+        return feeds[-1]
+
+    class Channels(OpenedFeed):
+        kind, why = "dial", "no greeting within 20 s"
+
+        async def close(self) -> None:
+            if not self.lost.done():
+                self.lost.set_result(ConnectionError("closed"))
+
+    async def open_channels(*_: Any) -> Channels:
+        feeds.append(Channels())
+        return feeds[-1]
+
+    said: list[FollowEvent] = []
+
+    async def take(event: FollowEvent) -> None:
+        said.append(event)
+
+    monkeypatch.setattr(follow, "open_helper", open_helper)
+    monkeypatch.setattr(follow, "open_channels", open_channels)
+    follower = follow.HostFollower(link, EngineAccess("process"), take, run_id="r")
+    running = asyncio.ensure_future(follower.run())
+    async with asyncio.timeout(20):
+        await helped.wait()
+    await follower.close()
+    await running
+    await link.close()
+    assert [feed.kind for feed in feeds] == ["dial", "dial", "helper"]
+    assert [type(event) for event in said] == [Note], "and nothing of it is called lost"
 
 
 async def test_what_nobody_expected_of_a_login_is_raised() -> None:

@@ -163,4 +163,5 @@ def test_ssh_takes_what_the_inventory_adds() -> None:
     host = Host("node01", addr="10.0.0.1", user="ann", port=2222)
 
     assert ssh_login(host) == ("ssh", "-p", "2222", "-l", "ann", "-o", "HostName=10.0.0.1", "--", "node01")
+    assert "HostName=fe80::1%%eth0" in ssh_login(Host("h1", addr="fe80::1%eth0")), "a % begins a token there"
     assert ssh_login(Host("-oX"), ("docker", "exec", "a b")) == ("ssh", "-t", "--", "-oX", "docker exec 'a b'")

@@ -13,7 +13,7 @@ from typing import Any
 from distui.cluster.settings import ClusterSettings
 from distui.doctor.redact import SshNames
 from distui.errors import DistuiError, UsageError
-from distui.homes import config_options, home, is_login_s
+from distui.homes import config_options, home, hostname_options, is_login_s
 from distui.runs.hosts.reuse import reusing
 from distui.session import Connector, Session
 from distui.spec.hosts.inventory import Host
@@ -76,7 +76,7 @@ def _written(host: Host) -> tuple[str, ...]:
     """What hosts.yaml says of it, as options."""
     options: tuple[str, ...] = ("-p", str(host.port)) if host.port else ()
     options += ("-l", host.user) if host.user else ()
-    return (*options, "-o", f"HostName={host.addr}") if host.addr else options
+    return options + hostname_options(host.addr) if host.addr else options
 
 
 class OpenOnce:

@@ -40,6 +40,13 @@ _TELL_AFTER = 1.0
 _SHORT_LIFE, _DEATHS = 10.0, 3
 """A helper that ends within so many seconds, more often than that in a row, is not started again."""
 
+_HELPER_AFTER, _HELPER_EVERY = 300.0, 3600.0
+"""Seconds after which a host that is followed without a helper may get one; each time twice as many, up to the second.
+"""
+_ASK_PYTHON = 20.0
+"""Seconds within which its python3 starts then."""
+_CAN_HELP = ("python3", "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 6))")
+
 _REFUSED, _TRY_AGAIN = 5, 1.0
 """Refusals in a row, by a host that we are connected to, of the channels to follow it after which it counts as out of
 reach; and the seconds between two of them.
@@ -97,6 +104,8 @@ class HostFollower:
         self._refused: set[str] = set()
         """Why nobody gets in since contact was lost, as far as that was said."""
         self._deaths = 0
+        self._without_for = _HELPER_AFTER
+        """For how long it is followed without a helper before one is tried again."""
         self._refusals = 0
         self._answered = 0.0
         """When the engine answered last, by the loop's clock."""
@@ -170,7 +179,7 @@ class HostFollower:
             self._refusals = 0
             await self._contact("host", "")
             began = asyncio.get_running_loop().time()
-            await self._live(feed)
+            await self._live(feed, session)
             await self._after(session, feed, began)
 
     async def _session(self) -> Session:
@@ -204,6 +213,8 @@ class HostFollower:
         if isinstance(error, HostError):
             await self._lose(session, error)
             return
+        if feed.kind != "helper":  # it made room for one
+            return
         short = asyncio.get_running_loop().time() - began < _SHORT_LIFE
         self._deaths = self._deaths + 1 if short else 1
         await self._say(f"the helper on {self._link.host} ended and is started again: {error}")
@@ -232,7 +243,20 @@ class HostFollower:
             await self._say(f"{session.host} is followed without python3 and without figures: {feed.why}")
             return feed
 
-    async def _live(self, feed: Feed) -> None:
+    async def _helper_again(self, feed: Feed, session: Session) -> None:
+        """Make room for a helper where one may run: its host was too busy for a greeting, say, or had no memory for
+        it, and goes without figures since.
+        """
+        while True:
+            wait, self._without_for = self._without_for, min(2 * self._without_for, _HELPER_EVERY)
+            await rest(feed.lost, wait)
+            with contextlib.suppress(HostError):
+                if (await session.run(_CAN_HELP, timeout=_ASK_PYTHON)).ok:
+                    self._deaths = 0
+                    await feed.close()
+                    return
+
+    async def _live(self, feed: Feed, session: Session) -> None:
         """Everything that runs over this feed, until it breaks."""
         self._feed = feed
         if self._stop.is_set():  # `close` came in the moment in which it was opened, and had no feed to end
@@ -241,6 +265,8 @@ class HostFollower:
             self._spawn(self._events(feed))
             self._spawn(self._watch_engine(feed))
         self._spawn(self._samples(feed))
+        if feed.kind != "helper":
+            self._spawn(self._helper_again(feed, session))
         for reader in self._readers:
             self._spawn(self._read(reader, feed))
         try:
