@@ -25,13 +25,16 @@ LOOK_TIMEOUT = 20.0
 TRIES = 4
 """How often the others look for the file, half a second apart: an attribute cache may be old."""
 
-# A line for each path: state, writable, file system, its source, entries, two sums over the first names in order with
-# sizes and times, the first with inode numbers, which storage that is the same shares and copies don't.
+# For each `one PATH` (it must be one storage) or `own PATH` a line: state, writable, file system, its source, entries,
+# and of one storage two sums over the first names in order with sizes and times, the first with inode numbers, which
+# storage that is the same shares and copies don't. A million files are listed once for that, and else not at all.
 LOOK = r"""
+u=; ls -U / >/dev/null 2>&1 && u=-U
 sums() {
-  (cd "$1" && LC_ALL=C ls -A1 | sed 200q | tr '\n' '\0' | xargs -0 stat -c "$2" -- 2>/dev/null) | cksum | tr ' ' -
+  printf '%s\n' "$names" | tr '\n' '\0' | (cd "$p" && xargs -0 stat -c "$1" -- 2>/dev/null) | cksum | tr ' ' -
 }
-for p in "$@"; do
+while [ $# -gt 1 ]; do
+  kind=$1 p=$2; shift 2
   case $p in "~") p=$HOME;; "~/"*) p=$HOME/${p#??};; esac
   if [ ! -e "$p" ]; then
     q=$p; while [ ! -e "$q" ]; do case $q in */?*) q=${q%/*};; *) break;; esac; [ -n "$q" ] || q=/; done
@@ -45,8 +48,10 @@ for p in "$@"; do
     echo "there no $fs file $(sum '%i %s %Y') $(sum '%s %Y')"; continue
   fi
   write=no; [ -w "$p" ] && write=yes
-  some=empty; ls -A "$p" 2>/dev/null | grep -q . && some=some
-  echo "there $write $fs $some $(sums "$p" '%i %s %Y %n') $(sums "$p" '%s %Y %n')"
+  some=empty; ls -A $u "$p" 2>/dev/null | grep -q . && some=some
+  [ "$kind" = one ] || { echo "there $write $fs $some - -"; continue; }
+  names=$(cd "$p" && LC_ALL=C ls -A1 | sed 200q)
+  echo "there $write $fs $some $(sums '%i %s %Y %n') $(sums '%s %Y %n')"
 done
 """.strip()
 
@@ -162,7 +167,8 @@ async def _reach(session: Session, mount: Mount, found: _Found) -> None:
 
 
 async def _look(session: Session, mounts: Sequence[Mount], found: _Found) -> dict[str, Seen]:
-    argv = ("sh", "-c", LOOK, "distui-look", *(mount.source for mount in mounts))
+    asked = (word for mount in mounts for word in ("one" if mount.shared else "own", mount.source))
+    argv = ("sh", "-c", LOOK, "distui-look", *asked)
     try:
         done = await session.run(argv, timeout=LOOK_TIMEOUT)
     except HostError as exc:

@@ -181,11 +181,28 @@ def test_looking_at_any_path(tmp_path: Path, name: str) -> None:
     """A path is an argument, never a piece of the script."""
     (tmp_path / name).mkdir()
     done = subprocess.run(
-        ["sh", "-c", LOOK, "x", str(tmp_path / name), str(tmp_path / name / "no")], capture_output=True
+        ["sh", "-c", LOOK, "x", "one", str(tmp_path / name), "own", str(tmp_path / name / "no")], capture_output=True
     )
     there, missing = done.stdout.decode().splitlines()
     assert read_seen(there).content == "empty"
     assert missing == "missing"
+
+
+@pytest.mark.parametrize(("shared", "listings"), [(False, 0), (True, 1)])
+async def test_a_folder_of_a_million_files_is_hardly_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: bool, listings: int
+) -> None:
+    """All its names, in order, take NFS longer than the proof may: once where they tell one storage from another."""
+    calls, program = tmp_path / "calls", tmp_path / "bin" / "ls"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >> {calls}\nexec {shutil.which("ls")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    sessions = hosts(tmp_path, "a", "a", read_only=True)
+    (tmp_path / "a/data/x").write_text("x")
+    await found(sessions, dataclasses.replace(DATA, shared=shared))
+    ordered = [call for call in calls.read_text().splitlines() if "-U" not in call.split()]
+    assert len(ordered) == listings * len(sessions)
 
 
 async def test_the_home_itself_is_looked_at_and_proved(tmp_path: Path) -> None:
@@ -198,7 +215,7 @@ async def test_the_home_itself_is_looked_at_and_proved(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["~x", "gone", "gone/deep", "gone/", "", "/gone/deep/"])
 def test_looking_ends_at_a_path_that_is_no_whole_one(tmp_path: Path, path: str) -> None:
     """Nothing of it is there, nor is there a slash at which one would come to the root."""
-    done = subprocess.run(["sh", "-c", LOOK, "x", path], capture_output=True, cwd=tmp_path, timeout=20)
+    done = subprocess.run(["sh", "-c", LOOK, "x", "one", path], capture_output=True, cwd=tmp_path, timeout=20)
     assert done.stdout.split() == [b"missing"]
 
 
