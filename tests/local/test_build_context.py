@@ -212,6 +212,20 @@ def test_a_file_that_changes_after_the_plan(folder: Path, change: str) -> None:
         source.archive().close()
 
 
+def test_what_is_appended_after_the_plan_is_left_out(folder: Path) -> None:
+    """It may be the log of this very call, as of `distui run job.yaml > run.log`."""
+    (folder / "src/run.sh").write_text("one\n")
+    source = read_build(job(folder))
+    assert source is not None
+    with (folder / "src/run.sh").open("a") as file:
+        file.write("two\n" * 20_000)
+    with source.archive() as archive:
+        archive.seek(0)
+        with tarfile.open(fileobj=archive) as tar:
+            member = tar.extractfile("src/run.sh")
+            assert member is not None and member.read() == b"one\n"
+
+
 @pytest.mark.parametrize("put", ["", "folder", "link"])
 def test_a_file_that_is_gone_after_the_plan(folder: Path, put: str) -> None:
     """It is named, and not the folder into which the archive is written."""

@@ -20,7 +20,7 @@ from distui.runs.code.git.repository import Repository
 from distui.runs.code.git.tree import Listed
 from distui.runs.code.git.tree import write as write_tree
 from distui.runs.code.ignore import Ignored
-from distui.runs.code.scan import Limits, scan
+from distui.runs.code.scan import Limits, hashed, scan
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -258,6 +258,16 @@ def test_reading_ends_when_nobody_waits_any_more(tmp_path: Path) -> None:
     listed, pipe = Listed("100644", "0" * 40, "a", 1), io.BytesIO()
     with pytest.raises(GivenUp):
         write_tree(tmp_path / "sub", [listed], pipe, pipe, "code", given_up)
+
+
+def test_a_file_that_grew_since_it_was_listed_is_read_again(tmp_path: Path) -> None:
+    """The log of this very call may get a line while the folder is read. One that always grows is refused."""
+    log = write(tmp_path, {"run.log": "one\n"}) / "run.log"
+    listed = log.stat()
+    log.write_text("one\ntwo\n")
+    assert hashed(tmp_path, "run.log", listed) == hashed(tmp_path, "run.log", log.stat())
+    with pytest.raises(UsageError, match="changed while it was read"):
+        hashed("/proc/self", "status", Path("/proc/self/status").stat())  # has more than its size, however often
 
 
 def test_an_empty_folder_goes_along(tmp_path: Path) -> None:

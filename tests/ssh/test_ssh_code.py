@@ -309,6 +309,19 @@ async def test_a_file_that_changes_after_the_plan_is_refused(place: Place, code:
         assert place.names() == set()
 
 
+async def test_a_log_in_the_folder_is_sent_as_it_was_planned(place: Place, code: Path) -> None:
+    """`distui run job.yaml > run.log` with `code: ./`: it grows while the code is sent, and is no reason to refuse."""
+    for name, had in (("run.log", ""), ("old.log", "asking\n")):
+        (code / name).write_text(had)
+    source = source_of(code)
+    for name in ("run.log", "old.log"):
+        with (code / name).open("a") as file:
+            file.write("sending the code\n")
+    await place.give(source)
+    assert (place.tree(source) / "run.log").read_text() == ""
+    assert (place.tree(source) / "old.log").read_text() == "asking\n"
+
+
 async def test_a_full_disk_is_reported_before_anything_is_sent(
     place: Place, code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,10 +384,10 @@ async def test_a_connection_that_breaks_under_way_is_made_again(
     drops = [demo.hosts["demo1"].drop]
     real, loop = sending.pieces, asyncio.get_running_loop()
 
-    def breaking(path: str) -> Iterator[bytes]:
+    def breaking(path: str, most: int) -> Iterator[bytes]:
         if drops and path.endswith("/train.py"):
             loop.call_soon_threadsafe(drops.pop())
-        return real(path)
+        return real(path, most=most)
 
     monkeypatch.setattr(sending, "pieces", breaking)
     monkeypatch.setattr(sending, "BATCH", 1000)
@@ -476,10 +489,10 @@ async def test_a_pause_in_the_middle_is_made_good(place: Place, code: Path, monk
     pauses = [1.5]
     real = sending.pieces
 
-    def pausing(path: str) -> Iterator[bytes]:
+    def pausing(path: str, most: int) -> Iterator[bytes]:
         if pauses and path.endswith("/train.py"):
             time.sleep(pauses.pop())
-        return real(path)
+        return real(path, most=most)
 
     monkeypatch.setattr(sending, "pieces", pausing)
     monkeypatch.setattr(sending, "BATCH", 1000)

@@ -43,9 +43,9 @@ def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reads:
         (made.code / name).write_text(f"name = '{name}'\n")
     real = scanning.pieces
 
-    def noted(path: Any, amount: int = 1 << 20) -> Iterator[bytes]:
+    def noted(path: Any, **how: int) -> Iterator[bytes]:
         made.opened.append(str(path))
-        return real(path, amount)
+        return real(path, **how)
 
     monkeypatch.setattr(scanning, "pieces", noted)
     return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from distui.runs.code.ignore import Ignored, advice, ignore_lines, pattern_error
 from distui.runs.code.limits import BIGGEST, LIMITS, MAX_FILES, Limits, leave_out, refuse_too_deep, refuse_too_much
 
 _FIRST = 32 << 10
+_TRIES = 5
 
 _memory = Hashes()
 """For those who keep no hashes of their own: a plan that is made again at each key must not read all again."""
@@ -152,43 +154,45 @@ def hashed(
     given_up: threading.Event | None = None,
 ) -> Entry:
     """A file as an entry. Raises UsageError, which begins with `what`, when it can't be read or changes meanwhile, and
-    GivenUp once that is set.
+    GivenUp once that is set. One that grows is looked at again: it may be the log of this very call.
     """
-    go_on(given_up)
-    key = key_of(status)
-    known = hashes.get(key)
-    if known is None:
-        known = _hash(f"{root}/{path}", status, what, given_up)
-        hashes.add(key, known)
-    return Entry(path, "file", status.st_size, bool(status.st_mode & 0o111), known)
-
-
-def _hash(path: str, status: os.stat_result, what: str, given_up: threading.Event | None) -> str:
-    digest, read = hashlib.sha256(), 0
+    place = f"{root}/{path}"
     try:
-        for piece in pieces(path):
+        for _ in range(_TRIES):
             go_on(given_up)
-            digest.update(piece)
-            read += len(piece)
-            if read > status.st_size:  # it grows, maybe for ever
-                break
+            key = key_of(status)
+            known = hashes.get(key) or _hash(place, status.st_size, given_up)
+            if known:
+                hashes.add(key, known)
+                return Entry(path, "file", status.st_size, bool(status.st_mode & 0o111), known)
+            status = os.stat(place, follow_symlinks=False)  # noqa: PTH116  # may be no UTF-8
     except OSError as exc:
-        raise UsageError(f"{what}: can't read {readable(path)}: {exc.strerror}") from exc
-    if read != status.st_size:
-        raise UsageError(f"{what}: {readable(path)} changed while it was read", hint="try again once it is written")
-    return digest.hexdigest()
+        raise UsageError(f"{what}: can't read {readable(place)}: {exc.strerror}") from exc
+    raise UsageError(f"{what}: {readable(place)} changed while it was read", hint="try again once it is written")
 
 
-def pieces(path: str | Path, amount: int = 1 << 20) -> Iterator[bytes]:
-    """A file's content; never that of what a link put in its place leads to. Raises OSError.
+def _hash(path: str, size: int, given_up: threading.Event | None) -> str:
+    """Empty for a file of another size by now. Raises OSError."""
+    digest, read = hashlib.sha256(), 0
+    for piece in pieces(path, most=size + 1):  # it may grow for ever
+        go_on(given_up)
+        digest.update(piece)
+        read += len(piece)
+    return digest.hexdigest() if read == size else ""
+
+
+def pieces(path: str | Path, amount: int = 1 << 20, most: int | None = None) -> Iterator[bytes]:
+    """A file's content, or its first `most` bytes; never that of what a link put in its place leads to. Raises OSError.
 
     It is asked for little at first, as most files are small: room for much costs more than reading them.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         asked = min(amount, _FIRST)
-        while piece := os.read(handle, asked):
+        left = sys.maxsize if most is None else most
+        while piece := os.read(handle, min(asked, left)):
             yield piece
+            left -= len(piece)
             asked = amount if len(piece) == asked else min(amount, _FIRST)
     finally:
         os.close(handle)

@@ -117,16 +117,16 @@ class CodeSender:
         return Sent(answer.sent, answer.bytes)
 
     def _contents(self) -> Iterator[bytes]:
-        """What is wanted, one content after the other, small files together. Raises CheckFailed for a changed one."""
+        """What is wanted, one content after the other, small files together: what was appended since, as to the log of
+        this very call, is left out. Raises CheckFailed for a file that changed otherwise.
+        """
         waiting, root = bytearray(), os.fspath(self._source.root)
         for sha in self._want:
             entry = self._source.tree.by_hash[sha]
             left = entry.size
             try:
-                for piece in pieces(f"{root}/{entry.path}"):
+                for piece in pieces(f"{root}/{entry.path}", most=entry.size):
                     left -= len(piece)
-                    if left < 0:
-                        break
                     waiting += piece
                     if len(waiting) >= BATCH:
                         yield bytes(waiting)

@@ -214,11 +214,11 @@ def _add(tar: tarfile.TarFile, root: Path, entry: Entry, given_up: threading.Eve
 
 
 class _Checked(io.RawIOBase):
-    """A file that must still be what was planned."""
+    """A file that must still be what was planned, but for what was appended since."""
 
     def __init__(self, path: Path, entry: Entry, given_up: threading.Event) -> None:
         self._given_up = given_up
-        self._pieces = pieces(path)
+        self._pieces = pieces(path, most=entry.size)
         self._entry = entry
         self._digest = hashlib.sha256()
         self._rest = b""
@@ -241,7 +241,7 @@ class _Checked(io.RawIOBase):
         target[:count] = self._rest[:count]
         self._rest = self._rest[count:]
         self._left -= count
-        if self._left < 0 or count == 0 or (self._left == 0 and self._digest.hexdigest() != self._entry.sha256):
+        if count == 0 or (self._left == 0 and self._digest.hexdigest() != self._entry.sha256):
             raise self._changed()
         return count
 

@@ -175,7 +175,10 @@ RULES: tuple[tuple[str, Cause], ...] = (
         r"|filesystem(?: error|::\w+): .{0,999}Transport endpoint is not connected",
         Cause("a shared folder went away on this host", "mount it there again; `distui doctor --job` proves `data:`"),
     ),
-    (r"Read-only file system", Cause("the program writes where it may not", "`rw` for this folder in `volumes:`")),
+    (
+        r"Read-only file system",
+        Cause("the program writes where it may not", "a folder of `volumes:` with `rw`; `code:` is read-only"),
+    ),
     (
         r"PermissionError: \[Errno 13\]",
         Cause("the program may not read or write a file", "check its owner on the host, and `user:`"),
