@@ -19,10 +19,14 @@ from distui.doctor.plan_check import plan_rows
 from distui.doctor.reach import Reached, ReachProblem, ReachReport
 from distui.doctor.reach_check import endpoints, reach_row, reach_table
 from distui.facts.host import Address, Disk, Engine, Gpu, GpuProcess, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
+from distui.plan.labels import TaskLabels
 from distui.plan.model import Mount
 from distui.plan.network.fabric import select_hcas
+from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
+from distui.runs.launch import preflight
 from distui.spec.hosts.inventory import DataNetwork, Host, Inventory
 from distui.spec.job.job import Fabric, Job
+from fakehosts.runs import facts_of, plan_for
 
 GB = 1 << 30
 
@@ -164,6 +168,26 @@ def test_foreign_processes_are_told_apart_from_ours() -> None:
     facts = healthy(gpu=Gpus((gpu(0, processes=(own,)), gpu(1, processes=(other,)))))
     found = finding(check_hosts({"n1": facts}, ours=["c0ffee" * 10]), "idle")
     assert (found.verdict, found.saw) == ("warn", "GPU 1: eve blender (pid 11)")
+
+
+async def test_a_preflight_knows_processes_of_other_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a container they are ours by the GPUs that their run has, as for `distui doctor`."""
+    ours, eves = GpuProcess(10, "python", 100, user="ann"), GpuProcess(11, "blender", 100, user="eve")
+    facts = facts_of("h1", gpu=Gpus((gpu(0, processes=(ours,)), gpu(1, processes=(eves,)))))
+    labels = TaskLabels("other", 0, (0,), "h1", "j", engine="process", gpus=(0,))
+    found = FoundRuns((FoundRun("other", (FoundTask("h1", "/run/0", labels, {}, True, "running"),)),), {})
+
+    def answers(value: object) -> Any:
+        async def answer(*asked: object, **more: object) -> object:
+            return value
+
+        return answer
+
+    known = {"probe_all": {"h1": facts}, "find_runs": found, "images_present": {}, "_marked": (), "prove_on": None}
+    for name, value in known.items():
+        monkeypatch.setattr(preflight, name, answers(value))
+    report = await preflight.preflight(Any, plan_for("h1"), [Host("h1")])  # type: ignore[arg-type]
+    assert finding(report.rows, "idle", "h1").saw == "GPU 1: eve blender (pid 11)"
 
 
 def test_a_missing_image_is_a_pull() -> None:

@@ -26,6 +26,7 @@ from distui.frozen import frozen
 from distui.plan.content.mounts import mounts_of
 from distui.plan.model import Mount
 from distui.runs.hosts.discover import find_runs
+from distui.runs.hosts.uses import gpus_of_processes
 from distui.runs.launch.preflight import data_rows, prove_on
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host, Inventory
@@ -70,9 +71,7 @@ async def check(
     proved = len(up) > 1 and wanted.wants(REACH.id)
     reach = await prove_on(connector, endpoints(up, results), up) if proved else None
     ours = [task.id for run in found.runs for task in run.tasks]
-    given: dict[str, set[int]] = {}
-    for task in (task for run in found.runs for task in run.tasks if task.running and task.labels.engine == "process"):
-        given.setdefault(task.host, set()).update(task.labels.gpus)
+    given = gpus_of_processes(found)
     more = _planned(taken, inventory, hosts, results, named=named) if taken is not None else ()
     if job is not None and wanted.wants("data"):
         there_for = hosts_wanted(job, inventory, hosts, named=named)

@@ -107,3 +107,11 @@ def dealt(ranks: Sequence[int], gpus: Sequence[int]) -> dict[int, tuple[int, ...
         share = len(ranks) // len(gpus)
         return {gpu: tuple(ranks[i * share : (i + 1) * share]) for i, gpu in enumerate(gpus)}
     return dict.fromkeys(gpus, tuple(ranks))
+
+
+def gpus_of_processes(found: FoundRuns) -> Mapping[str, set[int]]:
+    """Host -> the GPUs that tasks without a container have there: by no id are the processes on them known as ours."""
+    given: dict[str, set[int]] = {}
+    for task in (task for run in found.runs for task in run.tasks if task.running and task.labels.engine == "process"):
+        given.setdefault(task.host, set()).update(task.labels.gpus)
+    return given

@@ -28,6 +28,7 @@ from distui.runs.hosts.asking import ask_each
 from distui.runs.hosts.claims import marks
 from distui.runs.hosts.claims.lease import Resource, resources_on, sharers
 from distui.runs.hosts.discover import FoundRuns, FoundTask, find_runs
+from distui.runs.hosts.uses import gpus_of_processes
 from distui.runs.launch.leases import PORT_HINT, SHARE_HINT
 from distui.runs.task.fetch import look, without_client
 from distui.session import Connector, Session, session_on
@@ -66,7 +67,8 @@ async def preflight(connector: Connector, plan: RunPlan, hosts: Sequence[Host], 
     homes = {host.name: home_of_folder(plan.tasks_on(host.name)[0].run_dir) for host in up}
     data = await data_rows(connector, plan.mounts, homes)
     ours = [task.id for run in found.runs for task in run.tasks]
-    rows = check_hosts(results, images=images, ours=ours, reach=reach, more=data, hosts=chosen)
+    given = gpus_of_processes(found)
+    rows = check_hosts(results, images=images, ours=ours, given=given, reach=reach, more=data, hosts=chosen)
     rows = tuple(_comes(row, plan, images) if row.check.id.startswith("image:") else row for row in rows)
     first = (name_row(plan.run_id, tuple(results), found), shared_row(plan, tuple(results), found, marked))
     return Preflight((*first, *rows), results, images, reach)
