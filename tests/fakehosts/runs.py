@@ -20,7 +20,19 @@ from distui.plan.plan import plan
 from distui.runs.attempt.run_context import run_context
 from distui.runs.attempt.steps import LaunchOptions
 from distui.runs.control.controller import RunController
-from distui.runs.follow.followed import Drained, Exited, FollowEvent, FollowTarget, Note, Records, Removed
+from distui.runs.follow.followed import (
+    Drained,
+    Emit,
+    Exited,
+    FollowEvent,
+    FollowTarget,
+    Note,
+    Records,
+    Removed,
+    Room,
+    Sampled,
+    no_wait,
+)  # fmt: skip
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.hosts.link import HostLink
 from distui.runs.lines.batch import Batch
@@ -80,9 +92,10 @@ def plan_for(
 class FakeFollower:
     """Tells what the fake containers of one host do, and whatever is put into its host's `news`."""
 
-    def __init__(self, host: FakeHost, emit: Callable[[FollowEvent], Awaitable[None]], targets: Sequence[FollowTarget]):
+    def __init__(self, host: FakeHost, emit: Emit, targets: Sequence[FollowTarget], room: Room = no_wait) -> None:
         self._host = host
         self._take = emit
+        self._room = room
         self._targets = tuple(targets)
         self._emitting = asyncio.Lock()
         self._stop = asyncio.Event()
@@ -111,7 +124,9 @@ class FakeFollower:
         self._stop.set()
 
     async def emit(self, event: FollowEvent) -> None:
-        """One at a time, as the real one promises."""
+        """One at a time, as the real one promises, and what is printed when there is room."""
+        if isinstance(event, (Records, Sampled)):
+            await self._room()
         async with self._emitting:
             await self._take(event)
 
@@ -226,9 +241,9 @@ def use_fake_follower(monkeypatch: pytest.MonkeyPatch, connector: FakeConnector)
     """Put FakeFollower in the place of the real one, which has tests of its own."""
 
     def make(
-        link: HostLink, access: object, emit: Any, *, targets: Sequence[FollowTarget], **_: object
+        link: HostLink, access: object, emit: Any, *, targets: Sequence[FollowTarget], room: Room, **_: object
     ) -> FakeFollower:
-        return FakeFollower(connector.hosts[link.host], emit, targets)
+        return FakeFollower(connector.hosts[link.host], emit, targets, room)
 
     monkeypatch.setattr(watch_module, "HostFollower", make)
 

@@ -1065,6 +1065,47 @@ async def test_a_log_without_room_here_is_let_go_of_and_read_on(docker: Docker, 
     assert taken.names() == ["Exited", "Drained"]
 
 
+@pytest.mark.parametrize("engine", ["docker", "process"])
+async def test_a_log_that_nobody_takes_holds_up_no_other_task_s_end(
+    docker: Docker, tmp_path: Path, engine: str
+) -> None:
+    """`distui run | less`: what is printed waits on its host, its own end and that of others come; then it goes on."""
+    behind, taken = asyncio.Event(), Taken()
+    lines = [b"%d" % n + b"x" * 80_000 + b"\n" for n in range(300)]
+    for line in lines:
+        docker.say(line)
+    access_to = access(docker) if engine == "docker" else PROCESS
+    folders = [task_folder(tmp_path / name, b"".join(lines), os.getpid()) for name in ("a", "b")]
+    refs = ["c1", "c2"] if engine == "docker" else [str(folder) for folder in folders]
+
+    async def room() -> None:
+        if taken.log:
+            await behind.wait()
+
+    link = HostLink(Connector(), "here", jitter=lambda: 0.0)
+    targets = [FollowTarget(n, ref) for n, ref in enumerate(refs[: 1 if engine == "docker" else 2])]
+    follower = HostFollower(link, access_to, taken, run_id="r", targets=targets, room=room)
+    running = asyncio.ensure_future(follower.run())
+    try:
+        async with asyncio.timeout(60):
+            await taken.until(lambda: bool(taken.log))
+            await asyncio.sleep(1.0)  # what is on its way has come by now
+            docker.end(3)
+            for folder in folders:
+                (folder / "new").write_text("3 1")
+                (folder / "new").rename(folder / "exit")
+            await taken.until(lambda: taken.names().count("Exited") == len(targets))
+            assert "Drained" not in taken.names()
+            behind.set()
+            await follower.drained()
+    finally:
+        await follower.close()
+        await asyncio.gather(running, return_exceptions=True)
+        await link.close()
+    assert len(taken.log) == len(targets) * sum(map(len, lines))
+    assert {"Exited", "Drained"} == set(taken.names())
+
+
 async def test_a_task_whose_host_was_out_of_reach_is_looked_for_by_what_it_is(docker: Docker) -> None:
     """Not by its name: the host is asked until it says, and followed is what it says."""
     answers: list[str | Exception] = [HostCommandError("here", "no engine", code="engine_down"), "c1"]
@@ -1122,7 +1163,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 def task_folder(tmp_path: Path, log: bytes, pid: int, *, started: str = "") -> Path:
     folder = tmp_path / "task-0"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     (folder / "log").write_bytes(log)
     (folder / "pid").write_text(f"{pid}\n")
     stat = Path(f"/proc/{pid}/stat")

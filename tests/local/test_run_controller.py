@@ -551,6 +551,43 @@ async def test_a_reader_that_is_behind_holds_no_stop_up(cluster: Cluster, monkey
     assert cluster.events[-1].outcome == "stopped"  # type: ignore[union-attr]
 
 
+def printed(number: int, lines: int = 1) -> Records:
+    """So many lines of rank 0."""
+    batch = Batch((1,) * lines, (b"",) * lines, tuple(b"%d.%d\n" % (number, line) for line in range(lines)))
+    return Records(0, batch, ResumePoint(written=number + 1))
+
+
+@pytest.mark.parametrize(
+    ("fails", "timeout", "reason"), [(0, None, "failure"), (1, None, "failure"), (None, 1.0, "timeout")]
+)
+async def test_a_run_is_stopped_by_itself_while_its_reader_is_behind(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, fails: int | None, timeout: float | None, reason: str
+) -> None:
+    """`distui run | less`: a failure ends the others, also of a rank whose output waits, and so does a time limit."""
+    monkeypatch.setattr(outbox, "QUEUE_EVENTS", 30)
+    plan = cluster.plan(on_fail="stop")
+    controller = cluster.controller(plan, limits=Limits(run=timeout) if timeout is not None else Limits())
+    events = controller.attempt.run.events
+    async with asyncio.timeout(60), controller:
+        await until(lambda: all(host.containers for host in cluster.hosts))
+        for number in range(200):
+            cluster.hosts[0].news.put_nowait(printed(number))
+        await until(lambda: len(cluster.hosts[0].news._queue) < 200 and events._outbox.qsize() >= 30)
+        await asyncio.sleep(0.6)  # whatever is emitted waits by now
+        if fails is not None:
+            (failed,) = cluster.hosts[fails].containers
+            failed.end(3)
+        await until(lambda: all(c.status != "running" for h in cluster.hosts for c in h.containers))
+        assert events._outbox.qsize() < 90
+        assert cluster.hosts[0].news.qsize() > 100  # what is printed waits on its host, not here
+        async for batch in controller.batches():
+            cluster.events += batch
+    assert [event.reason for event in cluster.of(StopAsked)] == [reason]
+    lines = [line.text for event in cluster.of(LogLines) for line in event.lines]
+    assert lines == [f"{number}.0" for number in range(len(lines))]  # this follower knows of no end of `news`
+    assert cluster.events[-1].exit == (1 if fails is not None else int(ExitCode.TIMEOUT))  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize(("boot", "words"), [("b2", ": its host was restarted"), ("b1", "")])
 async def test_a_boot_that_nobody_saw_is_found_before_the_verdict(cluster: Cluster, boot: str, words: str) -> None:
     """The containers of a host that shuts down end first; the run may be over when the host is back."""

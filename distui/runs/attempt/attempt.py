@@ -55,7 +55,10 @@ class Attempt:
         self.late = LateKept(self.began)
         self.ras: tuple[Counted, ...] = ()
         """What NCCL counted of its communicators by then."""
-        self.watch = Watch(plan, emit=run.events.emit, stored=run.stored, facts=facts, clock=run.clock, mask=run.mask)
+        self.watch = Watch(
+            plan, emit=run.events.emit, room=run.events.room, stored=run.stored, facts=facts, clock=run.clock,
+            mask=run.mask,
+        )  # fmt: skip
         self.tracker = self.watch.tracker
         self.ours = OurClock(run.clock, lambda: self.tracker.waited())
         """Tells when our clock was set since the attempt began."""

@@ -16,7 +16,7 @@ from distui.runs.store.runs import StoredRun, cannot_write
 
 
 class Emitter:
-    """Takes the events of a run. Its reader reads `batches`; who reads slowly makes `emit` wait."""
+    """Takes the events of a run. Its reader reads `batches`; who reads slowly makes logs wait for `room`."""
 
     def __init__(self, stored: StoredRun, mask: Mask, clock: Callable[[], float]) -> None:
         self.state = RunState()
@@ -33,6 +33,15 @@ class Emitter:
     def batches(self) -> AsyncIterator[tuple[Event, ...]]:
         """Events as they come, some 8 ms of them at a time; ends after the batch that holds RunEnded."""
         return self._outbox.batches()
+
+    @property
+    def behind(self) -> bool:
+        """Whether the reader is so far behind that logs wait for it."""
+        return self._outbox.behind
+
+    async def room(self) -> None:
+        """Wait while it is."""
+        await self._outbox.room()
 
     async def discard(self) -> None:
         """Take what nobody reads any more, until cancelled."""
@@ -62,7 +71,7 @@ class Emitter:
             self._series.measure(plan)
 
     async def emit(self, event: Event) -> None:
-        """Fold, store and hand on one event, without values of secrets; waits while the reader is behind."""
+        """Fold, store and hand on one event, without values of secrets; waits while the reader is far behind."""
         event = self._mask.event(event)
         self.state = apply(self.state, event)
         if isinstance(event, RunEnded) and self._series is not None:

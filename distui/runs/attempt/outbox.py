@@ -1,4 +1,6 @@
-"""Events of a run on their way to its one reader, in batches. A slow reader makes the run's hosts wait."""
+"""Events of a run on their way to its one reader, in batches. A slow reader makes the logs of the run's hosts wait, and
+nothing else: that a rank has failed is known, and acted on, while its reader looks at the first page.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +18,35 @@ QUEUE_LINES = 100_000
 """Log lines that may wait for a slow reader, some 25 MB; beyond that the hosts wait."""
 QUEUE_BYTES = 32 << 20
 """The same for lines of any length."""
+RESERVE = 2
+"""So many times as many events may wait: of what came while there was room, and of the little that no log brings."""
 
 
 class Outbox(asyncio.Queue[Event]):
-    """Full with so many events, or so many lines or bytes in them: one at full speed holds thousands."""
+    """`behind` with so many events, or so many lines or bytes in them: one at full speed holds thousands."""
 
     def __init__(self) -> None:
-        super().__init__(QUEUE_EVENTS)
+        super().__init__()
         self.lines = 0
         self.bytes = 0
         self._ended = False
         """Whether the last event was read."""
         self._turn = asyncio.Lock()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    @property
+    def behind(self) -> bool:
+        """Whether logs have to wait for the reader."""
+        return self.qsize() >= QUEUE_EVENTS or self.lines >= QUEUE_LINES or self.bytes >= QUEUE_BYTES
 
     def full(self) -> bool:
-        """Whether the next event has to wait."""
-        return self.lines >= QUEUE_LINES or self.bytes >= QUEUE_BYTES or super().full()
+        """Whether any event has to wait."""
+        return self.qsize() >= RESERVE * QUEUE_EVENTS
+
+    async def room(self) -> None:
+        """Wait while the reader is behind."""
+        await self._room.wait()
 
     async def put(self, item: Event) -> None:
         """Put it behind all that were there before it, also those that wait for room: the order is kept."""
@@ -61,12 +76,20 @@ class Outbox(asyncio.Queue[Event]):
         self.lines += _lines(item)
         self.bytes += bytes_of(item)
         super()._put(item)
+        self._note_room()
 
     def _get(self) -> Event:
         item = super()._get()
         self.lines -= _lines(item)
         self.bytes -= bytes_of(item)
+        self._note_room()
         return item
+
+    def _note_room(self) -> None:
+        if self.behind:
+            self._room.clear()
+        else:
+            self._room.set()
 
 
 def _lines(event: Event) -> int:

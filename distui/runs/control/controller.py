@@ -51,7 +51,7 @@ class RunController:
     """Runs one plan, or follows one that is already running (`adopted`).
 
     Use as an async context manager and read `batches()` to the end. Reading slowly slows the hosts' log streams
-    down (back-pressure) and loses nothing.
+    down (back-pressure), holds no stop up and loses nothing.
     """
 
     def __init__(

@@ -78,8 +78,12 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
             attempt.run.requests.ask_stop("timeout", exit=ExitCode.TIMEOUT)
         if requests.stop is None:
             _stop_by_itself(attempt, lambda: not before.waits(attempt, stops))
-        await attempt.watch.judged_ends.announce_read()
+        if not attempt.run.events.behind:
+            await attempt.watch.judged_ends.announce_read()
         await _wait_for_change(attempt)
+        if attempt.run.events.behind:  # no log is read on; what is to be stopped is, though
+            _drop_done(stops)
+            continue
         await attempt.watch.time_passed()
         _drop_done(stops)
         if (change := attempt.ours.news()) is not None:

@@ -258,8 +258,8 @@ class ContainerReader:
         async for data in log:
             for batch in self._taken(parser, data):
                 await self._emit(Records(self.task, batch, self.cursor.point))
-            if not self.target.has_room:
-                return False
+                if not self.target.has_room:
+                    return False
             if parser.daemon_error:
                 await self._say(f"{_why_unread(parser.daemon_error)}: {self._missing}", lines_missing=True)
         self._full = self._full and self.cursor.skipping  # a full read that did not give all says so itself

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import field
 from typing import Literal
 
 from distui.frozen import frozen
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.lines.batch import Batch
 from distui.runs.state.samples import Sample
+
+
+def is_set() -> asyncio.Event:
+    """An event that is set."""
+    event = asyncio.Event()
+    event.set()
+    return event
 
 
 @frozen
@@ -35,11 +43,13 @@ class FollowTarget:
     """
     grace: float = 30.0
     """Seconds that a stop leaves it to end."""
+    taken: asyncio.Event = field(default_factory=is_set, compare=False)
+    """Not set, by its follower: who takes what is printed is behind, and has been for a while. It is let go of, too."""
 
     @property
     def has_room(self) -> bool:
         """Whether its log may be read."""
-        return self.room is None or self.room.is_set()
+        return self.taken.is_set() and (self.room is None or self.room.is_set())
 
 
 @frozen
@@ -127,3 +137,9 @@ FollowEvent = Records | Exited | Drained | Removed | Sampled | Lost | Back | Not
 
 Emit = Callable[[FollowEvent], Awaitable[None]]
 """Takes one event; waiting in it slows the host down. Never called twice at once by one follower."""
+Room = Callable[[], Awaitable[None]]
+"""Waits while who takes the events is behind with what is printed and measured."""
+
+
+async def no_wait() -> None:
+    """Who is never behind."""

@@ -19,7 +19,20 @@ from distui.runs.follow.channels import open_channels
 from distui.runs.follow.containers import ContainerReader
 from distui.runs.follow.feed import EngineAccess, EngineDown, Feed, FeedLost, OnClock, get_json, whole_lines
 from distui.runs.follow.files import PodmanReader, ProcessReader
-from distui.runs.follow.followed import Back, Emit, Exited, FollowEvent, FollowTarget, Lost, Note, Removed, Sampled
+from distui.runs.follow.followed import (
+    Back,
+    Emit,
+    Exited,
+    FollowEvent,
+    FollowTarget,
+    Lost,
+    Note,
+    Records,
+    Removed,
+    Room,
+    Sampled,
+    no_wait,
+)  # fmt: skip
 from distui.runs.follow.helper import open_helper
 from distui.runs.follow.pause import Pause, rest
 from distui.runs.follow.signals import sent
@@ -31,6 +44,8 @@ from distui.whole import moment, moment_ns, whole
 
 Reader = ContainerReader | ProcessReader | PodmanReader
 
+_BEHIND = 3.0
+"""Seconds after which a log is let go of that nobody takes: less than an engine is waited for."""
 _ASK_ENGINE_EVERY = 8.0
 _SILENT = 2
 """Questions in a row to an engine, on a host that says nothing at all, after which the engine counts as down: where it
@@ -72,6 +87,7 @@ class HostFollower:
         emit: Emit,
         *,
         run_id: str,
+        room: Room = no_wait,
         targets: Sequence[FollowTarget] = (),
         disks: Sequence[str] = (),
         metrics: bool = True,
@@ -82,6 +98,7 @@ class HostFollower:
         self._link = link
         self._engine = engine
         self._take = emit
+        self._room = room
         self._on_clock = on_clock
         self._run_id = run_id
         self._disks = tuple(disks)
@@ -90,6 +107,8 @@ class HostFollower:
         self._feed: Feed | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._emitting = asyncio.Lock()
+        self._behind: set[asyncio.Future[None]] = set()
+        """Waits for room, of logs that were let go of."""
         self._finished = asyncio.Event()
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
@@ -148,6 +167,8 @@ class HostFollower:
             raise
         finally:
             self._finished.set()
+            for room in self._behind:
+                room.cancel()
             await self._end_life()
 
     async def close(self) -> None:
@@ -479,8 +500,28 @@ class HostFollower:
     async def _emit(self, event: FollowEvent) -> None:
         if isinstance(event, Exited) and self._feed is not None:
             await self._feed.ask_clock()  # who was first goes by its time: was the clock set since the last ping?
+        if isinstance(event, Records):  # before its turn: a task that has ended must not wait for what others print
+            await self._make_room(event.task)
+        elif isinstance(event, Sampled):
+            await self._room()
         async with self._emitting:
             await self._take(event)
+
+    async def _make_room(self, task: int) -> None:
+        """Wait for who takes what is printed; one who stays behind has the log let go of, and read on later: what came
+        of it and is not read would hold up all that the host says of others.
+        """
+        (target,) = (reader.target for reader in self._readers if reader.task == task)
+        if not target.taken.is_set():
+            return
+        room = asyncio.ensure_future(self._room())
+        await asyncio.wait((room,), timeout=_BEHIND)
+        if room.done():
+            return
+        target.taken.clear()
+        self._behind.add(room)
+        room.add_done_callback(lambda _: target.taken.set())
+        room.add_done_callback(self._behind.discard)
 
     async def _say(self, text: str) -> None:
         if text not in self._said:

@@ -13,6 +13,7 @@ from distui.codec import write
 from distui.files import last_bytes
 from distui.plan.command.torchrun import split_pieces
 from distui.plan.model import RunPlan, Task
+from distui.runs.follow.followed import is_set
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.lines.text import last_drawn, text_of
 from distui.runs.lines.times import WIDTH, read_times, times_of, unpack
@@ -25,12 +26,6 @@ TAIL_BYTES = 4000
 """Kept of each line."""
 
 TaskPhase = Literal["planned", "running", "exited", "drained", "removed"]
-
-
-def _is_set() -> asyncio.Event:
-    event = asyncio.Event()
-    event.set()
-    return event
 
 
 @dataclass(slots=True)
@@ -53,7 +48,7 @@ class TaskTrack:
     looked_at: float = float("-inf")
     """When it was last looked at what there is of a line without its newline."""
     unsaved: ResumePoint | None = None
-    room: asyncio.Event = field(default_factory=_is_set)
+    room: asyncio.Event = field(default_factory=is_set)
     """Not set while its log can't be written here, and so is not read (`room.py`)."""
     numbers: dict[int, int] = field(default_factory=dict)
     """Rank -> the number that torchrun gives it now; with c10d another one after each rendezvous."""

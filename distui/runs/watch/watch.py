@@ -24,7 +24,9 @@ from distui.runs.follow.followed import (
     Note,
     Records,
     Removed,
+    Room,
     Sampled,
+    no_wait,
 )
 from distui.runs.follow.follower import HostFollower
 from distui.runs.follow.resume import ResumePoint
@@ -57,9 +59,11 @@ class Watch:
         facts: Mapping[str, HostFacts],
         clock: Callable[[], float],
         mask: Mask = NOTHING,
+        room: Room = no_wait,
     ) -> None:
         self._plan = plan
         self._emit = emit
+        self._room = room
         self._facts = facts
         self._clock = clock
         self._mask = mask
@@ -170,6 +174,7 @@ class Watch:
             host.link,
             access,
             lambda event: self.take(host.host, event),
+            room=self._room,
             run_id=self._plan.run_id,
             targets=targets,
             disks=worth_watching(facts.disks if facts else ()),
