@@ -151,8 +151,16 @@ def _backend(job: Job, places: Sequence[HostPlacement], notes: Notes) -> Backend
     gpus = all(p.gpus for p in places)
     if job.launcher == "tf":
         return "nccl" if gpus else "gloo"  # TensorFlow chooses itself; only whether RDMA is of use depends on it
-    notes.reasons.append("backend nccl: every host has GPUs in the run" if gpus else "backend gloo: no GPUs asked")
+    notes.reasons.append("backend nccl: every host has GPUs in the run" if gpus else _without_gpus(job, places))
     return "nccl" if gpus else "gloo"
+
+
+def _without_gpus(job: Job, places: Sequence[HostPlacement]) -> str:
+    """Why gloo; whoever did not know how GPUs are asked for reads it where there are some."""
+    if any(p.gpus for p in places):
+        return "backend gloo: not every host has GPUs in the run"
+    unused = job.gpus_per_host is None and any(g.problem is None for p in places for g in p.facts.gpu.gpus)
+    return "backend gloo: no GPUs asked" + (" (`gpus_per_host: all` asks for those of each host)" if unused else "")
 
 
 def _anonymous(draft: Draft) -> Draft:

@@ -48,6 +48,15 @@ def test_it_is_a_job(template: str, image: str | None) -> None:
     assert job.launcher == {"torch": "env", "tf-ps": "tf"}.get(template, template)
 
 
+@pytest.mark.parametrize("template", sorted(TEMPLATES.keys() - {"tf-ps"}))
+def test_gpus_are_asked_for_by_a_line_that_is_there(template: str) -> None:
+    """As a comment, so that it runs where there are none."""
+    text = blank_job(template, "x", ("h1", "h2"), "an/image")
+    assert read_job(text, "x.yaml", environ={}).gpus_per_host is None
+    asked = text.replace("# gpus_per_host", "gpus_per_host")
+    assert read_job(asked, "x.yaml", environ={}).gpus_per_host == "all"
+
+
 def test_torch(tmp_path: Path) -> None:
     """Two ranks add up what they have."""
     meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2", "LOCAL_RANK": "0"}

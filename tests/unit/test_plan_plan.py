@@ -760,3 +760,19 @@ def test_reasons_of_several_hosts_are_one() -> None:
     found = [PlanProblem("x", host, "too few") for host in (None, "n1", "n2")]
     found.append(PlanProblem("gpus", "n3", "no GPU", "leave it out"))
     assert in_words(found) == [("too few", ""), ("n[1-2]: too few", ""), ("n3: no GPU", "leave it out")]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "keys", "reason"),
+    [
+        ((0, 0), {}, "backend gloo: no GPUs asked"),
+        ((0, 2), {}, "backend gloo: no GPUs asked (`gpus_per_host: all` asks for those of each host)"),
+        ((2, 2), {"gpus_per_host": 0}, "backend gloo: no GPUs asked"),
+        ((2, 2), {"gpus_by_host": {"h1": 1}}, "backend gloo: not every host has GPUs in the run"),
+        ((2, 2), {"gpus_per_host": "all"}, "backend nccl: every host has GPUs in the run"),
+    ],
+)
+def test_why_a_backend_was_chosen(gpus: tuple[int, int], keys: dict[str, Any], reason: str) -> None:
+    """Whoever has GPUs and did not ask for them learns how."""
+    hosts = {"h1": facts("h1", 11, gpus=gpus[0]), "h2": facts("h2", 12, gpus=gpus[1])}
+    assert good(dataclasses.replace(JOB, **keys), facts=hosts).reasons[0] == reason

@@ -49,6 +49,8 @@ _STEPS = """\
 progress: {regex: 'step (?P<step>\\d+) of (?P<total>\\d+)'}
 """
 _LOSS = _STEPS.replace("(?P<total>\\d+)", "(?P<total>\\d+): .*loss (?P<loss>\\S+)")
+_GPUS = "# gpus_per_host: all   # with GPUs: a rank for each; without, one for each host\n"
+_TF_GPUS = "# gpus_per_host: all   # for the workers\n"
 _OWN = "# Replace this program with your own; `code: ./` sends this folder, which is then at `workdir: /work`.\n"
 
 TEMPLATES = {
@@ -56,19 +58,20 @@ TEMPLATES = {
         "PyTorch: distui starts a process for each rank",
         "torch",
         TORCH_IMAGE,
-        "launcher: env\nranks: {per_host: 1}\n" + _LOSS + _OWN + "command:\n  - python3\n  - -c\n  - |\n" + _TORCH,
+        "launcher: env\n" + _GPUS + _LOSS + _OWN + "command:\n  - python3\n  - -c\n  - |\n" + _TORCH,
     ),
     "torchrun": Template(
         "PyTorch: torchrun on each host starts the ranks",
         "torch",
         TORCH_IMAGE,
-        "launcher: torchrun\n" + _LOSS + _OWN + "command:\n  - --no-python\n  - python3\n  - -c\n  - |\n" + _TORCH,
+        "launcher: torchrun\n" + _GPUS + _LOSS + _OWN + "command:\n"
+        "  - --no-python\n  - python3\n  - -c\n  - |\n" + _TORCH,
     ),
     "tf": Template(
         "TensorFlow: each task with its TF_CONFIG",
         "tensorflow",
         TF_IMAGE,
-        "launcher: tf\nroles:\n  worker: {per_host: 1}\n" + _STEPS + _OWN + """\
+        "launcher: tf\nroles:\n  worker: {per_host: 1}\n" + _TF_GPUS + _STEPS + _OWN + """\
 command:
   - python3
   - -c
@@ -120,7 +123,7 @@ command:
         "any other launcher or program, one on each host",
         "torch",
         TORCH_IMAGE,
-        "launcher: command\n" + _STEPS + _OWN + """\
+        "launcher: command\n# gpus_per_host: all\n" + _STEPS + _OWN + """\
 command:
   - sh
   - -c
