@@ -107,6 +107,12 @@ def test_a_stop_on_some_hosts_of_a_recorded_run_is_refused(cli: Any, demo_home: 
         assert done.code == 2, done.err
         assert f"two has tasks on demo2, too, and {word} ends it on all its hosts" in done.err
         assert f"leave out -H; `distui {word} two --rank 0` ends rank 0 alone" in done.err
+    inventory = Path("hosts.yaml").read_text()
+    Path("hosts.yaml").write_text(inventory.replace("  demo[1-2]: {}", "  demo1: {labels: {gpu: old}}\n  demo2: {}"))
+    done = cli("stop", "two", "-y", "-l", "gpu=old")
+    assert done.code == 2, done.err
+    assert "leave out -l; `distui stop two --rank 0` ends rank 0 alone" in done.err
+    Path("hosts.yaml").write_text(inventory)
     assert cli("run", "j.yaml", "-d", "-y", "-H", "demo2", "--name", "one").code == 0
     done = cli("stop", "one", "-y", "-H", "demo1")
     assert done.code == 2, done.err

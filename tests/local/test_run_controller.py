@@ -293,6 +293,36 @@ async def test_progress_and_silence_are_reported(cluster: Cluster) -> None:
     assert [e.values["step"] for e in cluster.of(Progressed)][-1] == 7.0
 
 
+TRACEBACK = (
+    b'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n    step()\nValueError: no more data\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "warned"), [(TRACEBACK, True), (TRACEBACK + b"retrying, step 4\n", False), (b"step 1\n", False)]
+)
+async def test_a_rank_that_raised_an_error_and_does_not_end_is_warned_of(
+    cluster: Cluster, said: bytes, warned: bool
+) -> None:
+    """mpi4py's wait in MPI_Finalize for the others: "quiet" alone says nothing of the error, which scrolled by."""
+    plan = dataclasses.replace(cluster.plan(), stall_after=0.3)
+    controller = cluster.controller(plan)
+
+    async def stop() -> None:
+        await until(lambda: len(cluster.hosts[1].containers) > 0)
+        lines = tuple(said.splitlines(keepends=True))
+        batch = Batch((1,) * len(lines), (b"",) * len(lines), lines)
+        cluster.hosts[1].news.put_nowait(Records(1, batch, ResumePoint(written=len(said))))
+        await until(lambda: {e.rank for e in cluster.of(RankSilent) if e.quiet} == {0, 1})
+        await asyncio.sleep(0.1)
+        controller.request_stop("user", grace=0)
+
+    await cluster.drive(controller, stop())
+    words = [(e.level, e.host, e.text) for e in cluster.of(Notice) if "has not exited" in e.text]
+    text = "rank 1 printed a traceback, but has not exited: ValueError: no more data"
+    assert words == ([("warning", "h2", text)] if warned else [])
+
+
 async def test_a_rank_that_says_nothing_more_stands_at_its_last_step(cluster: Cluster) -> None:
     """Of three steps within a second, then silence, the last one is told and dated as it was said; and so are those of
     all ranks that are said just before the end.

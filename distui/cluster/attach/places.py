@@ -121,7 +121,7 @@ class Places:
         """
         check_name(run)
         stored = self.settings.store.get(run)
-        hosts = () if self.selection.hosts or stored is None else saved_hosts(stored)
+        hosts = () if self.selection.narrows or stored is None else saved_hosts(stored)
         if stored is not None and hosts and stored_row(stored).elsewhere:
             return RunLocation(run, stored, self.hosts_to_ask(self.selection.chosen(), (stored,)), self.leaves_out)
         if hosts:

@@ -17,11 +17,12 @@ from distui.runs.ending.circumstances import Turns, tell_network
 from distui.runs.ending.moved import overdue
 from distui.runs.follow.followed import Lost
 from distui.runs.hosts.stop_word import TO_END, StopWord
-from distui.runs.lines.events import RunStalled, StopAsked, StopReason
+from distui.runs.lines.events import RankSilent, RunStalled, StopAsked, StopReason, rank_words
 from distui.runs.state import elastic
 from distui.runs.state.standstill import Standstill, standstill
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict.evidence import Stop, StopCause
+from distui.runs.watch.progress.unended import unended
 
 STOP_CAUSES: Mapping[StopReason, StopCause] = {
     "user": "user", "failure": "failure", "timeout": "timeout", "done": "done", "max_duration": "limit",
@@ -91,6 +92,7 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
         if tracker.stop_began is None and not 0 <= attempt.clock() - tracker.waited_at <= AFTER_ROOM:
             for silence in attempt.silences.news(attempt.state, attempt.clock()):
                 await attempt.emit(silence)
+                await _tell_unended(attempt, silence)
             await _tell_steps(attempt, asking)
             if attempt.run.views:  # its owner asks hosts and ranks, and tells us nothing
                 late = overdue(attempt, attempt.clock())
@@ -136,6 +138,14 @@ async def _tell_steps(attempt: Attempt, asking: AskTurns) -> None:
     if (stands is None) != (known is None):
         last = stands or Standstill(now)
         await attempt.emit(RunStalled(now, stands is not None, last.since, last.step))
+
+
+async def _tell_unended(attempt: Attempt, silence: RankSilent) -> None:
+    """A rank that is silent since it raised an error is no rank that waits: it holds the others up, or its own end."""
+    track = next(t for t in attempt.tracker.tracks.values() if silence.rank in t.task.ranks)
+    if silence.quiet and (what := unended(track, silence.rank)):
+        who = rank_words(silence.rank, attempt.state.ranks[silence.rank].name)
+        await attempt.notice("warning", f"{who} {what}", silence.host)
 
 
 def _others_end(attempt: Attempt) -> bool:
