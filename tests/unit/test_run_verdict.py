@@ -410,6 +410,19 @@ def test_tensorflow_without_a_gpu_says_nothing_of_an_error() -> None:
         assert (found.outcome, found.exit, found.failure) == ("succeeded", 0, None)
 
 
+def test_who_was_done_when_the_chief_was_is_not_stopped() -> None:
+    """Nor is the chief, whose end is why the others are; no engine knows of signals to a process."""
+    rules = Rules(launcher="tf", judges=(0,))
+    ends = [
+        End(0, 10.0, seen_at=10.1), End(0, 10.05, seen_at=10.3), End(0, 10.1), End(0, 10.3, seen_at=10.4),
+        End(143, 10.3, seen_at=10.4),
+    ]  # fmt: skip
+    tasks = [task(number, end, engine="process") for number, end in enumerate(ends)]
+    found = verdict(*tasks, stop=Stop(10.2, "done"), rules=rules)
+    assert [found.ranks[rank].state for rank in range(5)] == ["exited", "exited", "exited", "stopped", "stopped"]
+    assert found.outcome == "succeeded"
+
+
 def test_a_rank_that_was_done_before_the_stop_succeeded() -> None:
     """Exit 0 before it is no stop's doing; so is one of which the engine knows that nobody signalled it."""
     found = verdict(

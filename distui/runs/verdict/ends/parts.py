@@ -15,7 +15,7 @@ from distui.frozen import frozen
 from distui.runs.verdict.ends.explain import SIGNALLED, down_at, what_ended
 from distui.runs.verdict.ends.moments import NOTICED_LATE, SAID, Moment, ended, noticed, said
 from distui.runs.verdict.ends.stops import KILLED as KILL
-from distui.runs.verdict.ends.stops import STOP_CODES, caused, fell, seen_before, spoke_before, stop_for
+from distui.runs.verdict.ends.stops import STOP_CODES, caused, done_by_then, fell, seen_before, spoke_before, stop_for
 from distui.runs.verdict.evidence import End, Evidence, Lines, Stop, TaskSeen, lines_of
 from distui.runs.verdict.lines.by_then import said_by_then
 from distui.runs.verdict.lines.last_words import LastWords, last_words, numbers
@@ -179,8 +179,7 @@ def _whole(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None, line
     part = Part(task, task.ranks, "failed", end.code, ended(evidence, task), stop=stop)
     doubt = _doubt(evidence, task, end, stop)
     if end.code == 0 and not end.oom:
-        by_it = stop is not None and caused(stop, end, 0, end.at, doubt) and not _by_itself(task, end, stop)
-        return replace(part, how="stopped" if by_it else "succeeded")
+        return replace(part, how="stopped" if _was_asked(evidence, stop, task, end, doubt) else "succeeded")
     words = last_words(lines)
     if stop is not None:
         early = _said_before(stop, lines, doubt)
@@ -203,6 +202,13 @@ def _stopped(
         return True
     before = at is not None and at < stop.at - doubt and evidence.is_read(task.host, at)
     return not before and fell(stop, task, end, code)
+
+
+def _was_asked(evidence: Evidence, stop: Stop | None, task: TaskSeen, end: End, doubt: float) -> bool:
+    """Whether a task that ended with 0 did so since it was stopped."""
+    if stop is None or not caused(stop, end, 0, end.at, doubt):
+        return False
+    return not (_by_itself(task, end, stop) or done_by_then(evidence, stop, end, doubt))
 
 
 def _by_itself(task: TaskSeen, end: End, stop: Stop) -> bool:

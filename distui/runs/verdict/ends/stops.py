@@ -91,6 +91,17 @@ def seen_before(end: End, stop: Stop) -> bool:
     return not _from_afar(stop) and end.seen_at is not None and end.seen_at < stop.at
 
 
+def done_by_then(evidence: Evidence, stop: Stop, end: End, doubt: float) -> bool:
+    """Whether a task had ended when a stop was asked for that counts from an earlier moment on, at which the tasks had
+    ended whose end is the run's: what others failed of since then is its effect, but who was done was not stopped.
+    """
+    asked = min((known.at for known in evidence.stops if known.reason == "done"), default=stop.at)
+    if stop.reason != "done" or _from_afar(stop):
+        return False
+    seen = end.seen_at is not None and end.seen_at < asked
+    return seen or (end.at is not None and end.at < asked - doubt)
+
+
 def caused(stop: Stop, end: End, code: int | None, at: float | None, doubt: float) -> bool:
     """Whether an end without words of its own is the stop's effect.
 
