@@ -14,11 +14,16 @@ from distui.cluster.attach.run_manager import RecordedRun
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json as plan_json
 from distui.runs.control.beside import StoredReader
+from distui.runs.lines.batch import Batch
+from distui.runs.lines.docker_frames import stamp_at
 from distui.runs.lines.event_json import to_json
 from distui.runs.lines.events import Event, LogLine, LogLines, RanksStepped, RunEnded, RunOpened
 from distui.runs.state.steps import lags
+from distui.runs.store.logs import TaskLog
 from distui.runs.store.runs import RunStore, StoredRun
+from distui.runs.verdict.evidence import Line
 from distui.runs.watch.progress.logged_steps import LoggedSteps, last_steps
+from distui.runs.watch.track import TaskTrack
 from fakehosts.runs import plan_for
 
 PLAN = replace(plan_for("h1", "h2"), progress=r"step (?P<step>\d+)", run_id="r")
@@ -122,3 +127,27 @@ def test_a_plan_without_ranks_is_none(tmp_path: Path) -> None:
     """As a torn one may be."""
     plan: RunPlan = replace(PLAN, tasks=())
     assert last_steps(RunStore(tmp_path).adopt("r"), plan, 1.0) is None
+
+
+def test_a_bar_is_one_line_of_its_log(stored: StoredRun) -> None:
+    """Each time that it was drawn was one, also for the verdict of who goes on with a run: what was said before had the
+    time of another line then, or was none of the last lines any more.
+    """
+    bar = b"".join(b" step %d\r" % number for number in range(30_000)) + b"\n"
+    stamps = [stamp_at(moment * 10**9) for moment in (1_700_000_000, 1_700_000_100, 1_700_000_500)]
+    log = TaskLog(stored, 0, [0])
+    stored.rank_log(0).unlink()
+    log.feed(Batch((1,) * 3, stamps, (b"begins\n", bar[-200:], b"ValueError: no\n")))
+    log.close()
+    known = TaskTrack(PLAN.tasks[0], log)
+    known.recall(stored)
+    assert known.seen().lines[0] == (
+        Line(1_700_000_000.0, "begins"), Line(1_700_000_500.0, " step 29999"), Line(1_700_000_500.0, "ValueError: no")
+    )  # fmt: skip
+    reported = last_steps(stored, PLAN, 9e9)
+    assert reported is not None and [(step.step, step.at) for step in reported.steps if step.rank == 0] == [
+        (29_999, 1_700_000_500.0)
+    ]
+    stored.rank_log(0).write_bytes(bar)  # longer than what is read of it
+    known.recall(stored)
+    assert [line.text for line in known.seen().lines[0]] == [" step 29999"]

@@ -28,6 +28,7 @@ from distui.plan.serialize import to_json
 from distui.runs.control.beside import StoredReader
 from distui.runs.control.controller import RunController
 from distui.runs.lines.batch import Batch
+from distui.runs.lines.docker_frames import stamp_at
 from distui.runs.lines.event_json import to_json as to_json_of
 from distui.runs.lines.events import (
     AttemptEnded,
@@ -41,6 +42,7 @@ from distui.runs.lines.events import (
     RankChanged,
     RunEnded,
     RunOpened,
+    RunStalled,
 )
 from distui.runs.report.rank_rows import rank_rows
 from distui.runs.state.standstill import standstill
@@ -449,6 +451,26 @@ async def test_who_reads_beside_finds_nothing_still_before_its_owner(stored: Sto
     state, later = replace(other.state, ended=None), time.time() + 3600
     words = [row.word for row in rank_rows(plan, state, now=later, spoke=frozenset({0}))]
     assert (state.summary, standstill(plan, state, later), words[0]) == ("running", None, "ok")
+
+
+async def test_a_step_is_of_when_it_was_said_also_where_its_rank_goes_on_to_speak(
+    stored: StoredRun, cluster: Cluster
+) -> None:
+    """Of when its log was written to last it refuted that the run stood still since: that was not shown."""
+    plan, now = replace(cluster.plan(progress=r"step (?P<step>\d+)"), stall_after=60.0), time.time()
+    stamps = [stamp_at(int((now - ago) * 1e9)) for ago in (500, 1)]
+    log = TaskLog(stored, 0, [0])
+    log.feed(Batch((1, 1), stamps, (b"step 1\n", b"still here\n")))
+    log.close()
+    events = RankChanged(now - 600, 0, "h1", "running"), RunStalled(now - 400, True, now - 500, 1.0)
+    written = (json.dumps(one) + "\n" for event in events for one in to_json_of(event, "r1"))
+    add(stored.path / "events.ndjson", opened() + "".join(written))
+    other = Beside(plan, nobody, reader=StoredReader(stored))
+    other.request_detach()
+    async for _ in other.batches():
+        pass
+    found = standstill(plan, replace(other.state, ended=None), now)
+    assert found is not None and found.step == 1.0
 
 
 async def test_the_app_reads_such_a_run_as_one_that_is_read_beside(stored: StoredRun, cluster: Cluster) -> None:

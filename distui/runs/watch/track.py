@@ -113,8 +113,8 @@ class TaskTrack:
         """Take the last lines from the files, where an earlier distui read them."""
         for rank in (None, *self.task.ranks):
             log = stored.node_log(self.task.index) if rank is None else stored.rank_log(rank)
-            if lines := _lines_in(log):
-                self._tails[rank] = deque(lines, maxlen=TAIL_LINES)
+            if lines := lines_in(log):
+                self._tails[rank] = deque([(at, _shown(line)) for at, line in lines], maxlen=TAIL_LINES)
         self._grown.update(self.task.ranks)
         self._seen = None
 
@@ -164,18 +164,22 @@ def _times(moments: bytes, pieces: int) -> Sequence[float | None]:
     return [*[known[0] if known else None] * missing, *known] if missing else known
 
 
-def _lines_in(log: Path) -> list[tuple[float | None, bytes]]:
-    """The last lines of a log file and their times; none where there is no file."""
+def lines_in(log: Path) -> list[tuple[float | None, bytes]]:
+    """The last lines of a log file and when each was said; none where there is no file. A progress bar is one line, of
+    which the end is enough: it was drawn until the next line began, the last one until the file was written to last.
+    """
     try:
         data, whole = last_bytes(log, TAIL_LINES * 320)
         said = times_of(log).stat().st_size // WIDTH if times_of(log).exists() else 0
+        written = log.stat().st_mtime
     except OSError:
         return []
-    lines = data.splitlines(keepends=True)
-    last = (lines if whole else lines[1:])[-TAIL_LINES:]
+    lines = data.removesuffix(b"\n").split(b"\n") if data else []
+    last = lines if whole or _is_bar(lines[0]) else lines[1:]
     times = read_times(times_of(log), max(0, said - len(last)), len(last))
     found = [*[None] * (len(last) - len(times)), *times]
-    return [(at, _shown(line)) for at, line in zip(found, last, strict=True)]
+    ends = [*found[1:], written]
+    return [(end if _is_bar(line) else at, line) for at, end, line in zip(found, ends, last, strict=True)]
 
 
 def _is_bar(line: bytes) -> bool:

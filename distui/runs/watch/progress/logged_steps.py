@@ -8,30 +8,29 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from distui.files import tail_lines
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import Event, LogLines, RanksStepped, RunOpened
 from distui.runs.store.runs import StoredRun
 from distui.runs.watch.progress.steps import StepWatch
+from distui.runs.watch.track import lines_in
 
-TAIL_BYTES = 1 << 16
-"""Of a rank's log, in which its last step is looked for."""
 MOST_LINES = 200
 """Of a rank, that wait until they are looked at."""
 
 
 def last_steps(stored: StoredRun, plan: RunPlan, now: float) -> RanksStepped | None:
-    """The last step of each rank of the newest attempt, as of when its log was last written to."""
+    """The last step of each rank of the newest attempt, as of when it was said."""
     return StepWatch(plan).of_lines({rank: _tail(stored, rank, now) for task in plan.tasks for rank in task.ranks}, now)
 
 
 def _tail(stored: StoredRun, rank: int, now: float) -> list[tuple[float | None, bytes]]:
+    """Its last lines, the newest first; where no times are kept, as of when its log was last written to."""
     path = stored.rank_log(rank)
     try:
-        at = min(now, path.stat().st_mtime)
+        written = min(now, path.stat().st_mtime)
     except OSError:
         return []
-    return [(at, line) for line in reversed(tail_lines(path, TAIL_BYTES))]
+    return [(written if at is None else at, line) for at, line in reversed(lines_in(path))]
 
 
 class LoggedSteps:
