@@ -245,10 +245,10 @@ READERS: dict[str, Reader] = {
     "runs.lines.frames.FrameReader.feed": Reader(
         lambda b: cut(FrameReader("w"), GREETING + b"w\n" + b), (NoHelper,), takes="bytes"
     ),
-    "runs.insight.hang.ras_report.read_report": Reader(reports),
+    "runs.insight.hang.ras.report.read_report": Reader(reports),
     "runs.lines.times.Stamps.parse": Reader(lambda t: times.Stamps().parse(t)),
     "runs.hosts.stop_word.read_word": Reader(lambda t: stop_word.read_word(t, 2.0)),
-    "runs.hosts.marks.parse": Reader(lambda t: marks.parse(t, "h")),
+    "runs.hosts.claims.marks.parse": Reader(lambda t: marks.parse(t, "h")),
     "runs.lines.text.safe": Reader(lambda t: (safe(t), safe(t, colour=True), excerpt(t.split("\n")))),
     "runs.lines.text.text_of": Reader(text_of, takes="bytes"),
     "doctor.redact.Redactor.text": Reader(Redactor((HOST,), {}).text),
