@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
+import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -16,12 +18,36 @@ THREADS = 8
 or making a plan would wait behind them.
 """
 
+_places: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
+
 
 async def aside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do `work`, which reads ssh's configuration, while everything else goes on."""
-    return await asyncio.get_running_loop().run_in_executor(_threads(), partial(work, *args, **kwargs))
+    """Do `work`, which reads ssh's configuration, while everything else goes on. The process does not wait for it at
+    its end, as it would for a thread of a pool.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+    async with _places.setdefault(loop, asyncio.Semaphore(THREADS)):
+        call = partial(_call, loop, done, partial(work, *args, **kwargs))
+        threading.Thread(target=call, name="ssh-config", daemon=True).start()
+        return await done
 
 
-@cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS, thread_name_prefix="ssh-config")
+def _call(loop: asyncio.AbstractEventLoop, done: asyncio.Future[T], work: Callable[[], T]) -> None:
+    """In the thread."""
+    try:
+        answer = partial(_answer, done, work())
+    except Exception as error:
+        answer = partial(_fail, done, error)
+    with contextlib.suppress(RuntimeError):  # nobody waits any more, and the loop is closed
+        loop.call_soon_threadsafe(answer)
+
+
+def _answer(done: asyncio.Future[T], result: T) -> None:
+    if not done.done():
+        done.set_result(result)
+
+
+def _fail(done: asyncio.Future[T], error: Exception) -> None:
+    if not done.done():
+        done.set_exception(error)

@@ -7,6 +7,7 @@ import getpass
 import pwd
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from distui import homes
 from distui.errors import HostUnreachable
 from distui.remote import sshconfig
+from distui.remote.aside import aside
 from distui.remote.config import Resolved, Sources, jump_words, resolve
 from distui.remote.pool import SshConnector
 from distui.remote.sshconfig import ConfigError
@@ -261,3 +263,21 @@ async def test_a_command_of_match_exec_holds_nobody_up(tmp_path: Path, monkeypat
         assert isinstance(error, HostUnreachable)
     assert first == (True, False)
     await connector.close()
+
+
+def test_distui_ends_while_a_match_exec_hangs() -> None:
+    """A stop by SIGTERM, or `q` in the app, came up to 20 seconds later: a pool's threads are waited for."""
+    program = (
+        "import asyncio, time\nfrom distui.remote.aside import aside\n"
+        "async def main(): await asyncio.wait_for(aside(time.sleep, 600), 0.1)\n"
+        "try: asyncio.run(main())\nexcept TimeoutError: print('left')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "left\n", "")
+
+
+async def test_what_is_read_aside_is_given_and_raised() -> None:
+    """Of more at once than there are threads."""
+    assert await asyncio.gather(*(aside(int, str(number)) for number in range(20))) == list(range(20))
+    with pytest.raises(ValueError, match="invalid literal"):
+        await aside(int, "x")
