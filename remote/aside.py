@@ -1,4 +1,8 @@
-"""Reading ssh's configuration beside the event loop, in threads of its own."""
+"""Reading ssh's configuration and looking names up beside the event loop, in threads of their own.
+
+In the threads that all else shares, opening a run or making a plan would wait behind them, and the process for them at
+its end.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +18,24 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 THREADS = 8
-"""A `Match exec` may take 20 s, and is asked for each of many hosts: in the threads that all else shares, opening a run
-or making a plan would wait behind them.
-"""
+"""For the configuration of many hosts: a `Match exec` is a process, and may take 20 s."""
 
 _places: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
 
 
 async def aside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do `work`, which reads ssh's configuration, while everything else goes on. The process does not wait for it at
-    its end, as it would for a thread of a pool.
-    """
+    """Do `work`, which reads ssh's configuration, while everything else goes on."""
+    async with _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(THREADS)):
+        return await in_thread(work, *args, **kwargs)
+
+
+async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do `work` in a thread that waits for no other, and for which the process does not wait at its end."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
-    async with _places.setdefault(loop, asyncio.Semaphore(THREADS)):
-        call = partial(_call, loop, done, partial(work, *args, **kwargs))
-        threading.Thread(target=call, name="ssh-config", daemon=True).start()
-        return await done
+    call = partial(_call, loop, done, partial(work, *args, **kwargs))
+    threading.Thread(target=call, name="distui-ssh", daemon=True).start()
+    return await done
 
 
 def _call(loop: asyncio.AbstractEventLoop, done: asyncio.Future[T], work: Callable[[], T]) -> None:

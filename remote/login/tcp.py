@@ -13,6 +13,8 @@ from contextlib import suppress
 from itertools import chain, zip_longest
 from typing import Any
 
+from distui.remote.aside import in_thread
+
 _STAGGER = 0.25
 """Seconds before the next address is tried beside the last one (RFC 8305)."""
 
@@ -23,8 +25,7 @@ AddrInfo = tuple[Any, ...]
 
 async def connect(host: str, port: int, *, family: int, bind: str | None) -> socket.socket:
     """A connected socket. Raises OSError: socket.gaierror without an address, else the last address's error."""
-    loop = asyncio.get_running_loop()
-    infos = await loop.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
+    infos = await in_thread(socket.getaddrinfo, host, port, family=family, type=socket.SOCK_STREAM)
     pending: set[asyncio.Task[socket.socket]] = set()
     problem: OSError = OSError(f"no address for {host}")
     waiting = list(_interleaved(infos))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ import asyncssh
 import pytest
 
 from distui.errors import HostAuthError, HostError, HostUnreachable
+from distui.remote.login import tcp
 from distui.spec.hosts.inventory import Host
 from fakehosts.ports import held_port
 
@@ -343,3 +346,26 @@ async def test_fifty_logins_at_one_server_never_exceed_its_startups(farm: Any) -
     sessions = await asyncio.gather(*(connector.connect(f"n{n}") for n in range(50)))
     assert len(sessions) == fake.logins == 50
     assert fake.most_entering <= 6
+
+
+async def test_names_that_dns_has_no_answer_for_hold_up_no_other_host(
+    farm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes half a minute in a thread: hosts with addresses waited for them, and were called down."""
+    await farm.start()
+    over, look_up = threading.Event(), socket.getaddrinfo
+
+    def asked(host: str, *args: Any, **more: Any) -> Any:
+        if host.endswith(".invalid") and over.wait(60):
+            raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+        return look_up(host, *args, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", asked)
+    dead = [asyncio.ensure_future(tcp.connect(f"h{n}.invalid", 22, family=0, bind=None)) for n in range(40)]
+    await asyncio.sleep(0.1)
+    try:
+        await (await farm.session(connect_timeout=10)).close()
+    finally:
+        over.set()
+        found = await asyncio.gather(*dead, return_exceptions=True)
+    assert {type(one) for one in found} == {socket.gaierror}
