@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from distui.errors import UsageError
@@ -101,6 +101,36 @@ PATTERNS = st.builds(
 )  # fmt: skip
 
 
+ODD = (
+    "a",
+    "b",
+    "é",
+    "ü",
+    "à",
+    "aé",
+    "éé",
+    "-",
+    "]",
+    "[",
+    "\\",
+    "^",
+    "!",
+    "a]",
+    "a\\",
+    "b ",
+    "#a",
+    "a\t",
+    "a\xa0",
+    "ß-",
+)
+ODD_NAMES = st.lists(st.sampled_from(ODD), min_size=1, max_size=2).map("/".join)
+INSIDE = st.text("ab[]!^-\\é:ü z/", min_size=1, max_size=5)
+BRACKETS = st.builds(lambda head, inside: f"[{head}{inside}]", st.sampled_from(("", "", "!", "^", "]", "\\")), INSIDE)
+ODD_LINES = st.lists(
+    st.one_of(BRACKETS, st.text("ab/*?[]!^-\\é\t\xa0 #", min_size=1, max_size=3)), min_size=1, max_size=3
+).map("".join)
+
+
 def test_any_folder_is_left_out_at_any_depth(tmp_path: Path) -> None:
     """`*/` and `!b`: b is kept, and the folders in it are left out, as git does."""
     (tmp_path / "b" / "a").mkdir(parents=True)
@@ -160,7 +190,28 @@ def test_the_rules_are_git_s_own(
     tmp_path_factory: pytest.TempPathFactory, names: list[str], top: list[str], deep: list[str]
 ) -> None:
     """Of any files and any patterns, what goes along is what `git ls-files --others --exclude-standard` lists."""
-    root = tmp_path_factory.mktemp("tree")
+    compare_with_git(tmp_path_factory.mktemp("tree"), names, top, deep)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(ODD_NAMES, min_size=10, max_size=30, unique=True), st.lists(ODD_LINES, min_size=1, max_size=3))
+@example(["é", "ü"], ["?"])
+@example(["é", "a"], ["[!a]"])
+@example(["é", "éé"], ["[é][é]"])
+@example(["a", "\\"], ["[\\a]"])
+@example(["a/-", "-"], ["[/ -]"])
+@example(["a", "é"], ["/[!/]"])
+@example(["a\xa0", "a"], ["a\xa0", "b\t"])
+@example(["a"], ["a", "!a", "a"])
+def test_odd_brackets_and_names_are_git_s_own(
+    tmp_path_factory: pytest.TempPathFactory, names: list[str], lines: list[str]
+) -> None:
+    """Backslashes, slashes and `]` in brackets, classes that are none; git compares bytes, of which é has two."""
+    compare_with_git(tmp_path_factory.mktemp("tree"), names, lines, [])
+
+
+def compare_with_git(root: Path, names: list[str], top: list[str], deep: list[str]) -> None:
+    """Assert that what goes along is what git lists."""
     for name in names:
         place = root / name
         if any(p.is_file() for p in (place, *place.parents) if p != root and root in p.parents) or place.is_dir():

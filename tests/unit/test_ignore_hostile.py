@@ -12,7 +12,7 @@ import pytest
 
 from distui.errors import UsageError
 from distui.files import read_below
-from distui.runs.code.git_lines import for_pathspec
+from distui.runs.code.git_lines import Classes, for_pathspec
 from distui.runs.code.ignore import MAX_BYTES
 from distui.runs.code.source import CodeReader
 from distui.runs.images.context import read_build
@@ -146,5 +146,5 @@ def test_a_folder_of_that_name_is_none(folder: Path, tmp_path: Path) -> None:
 def test_a_long_line_of_an_ignore_file_is_read_soon(line: str) -> None:
     """Brackets that are not closed, and what may be the beginning of a class."""
     began = time.process_time()
-    for_pathspec(line)
+    for_pathspec(line, Classes())
     assert time.process_time() - began < 10

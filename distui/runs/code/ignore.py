@@ -15,18 +15,13 @@ from pathlib import Path
 
 from distui.errors import UsageError
 from distui.files import NotAFile, TooLarge, read_below
-from distui.regex import regex
-from distui.runs.code.git_lines import for_pathspec
+from distui.runs.code.git_lines import Classes, as_bytes, for_pathspec
 from distui.runs.code.wildcards import TooSlow, Wildcard
 
 ALWAYS = ("__pycache__/",)
 """Left out unless something says otherwise. `.git` never goes along."""
 FILES = (".gitignore", ".distuiignore")
 """The later wins within a folder; a deeper folder's wins over those above it."""
-
-
-_BRACKET = regex(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)
-"""In an expression of pathspec's: what is escaped, and brackets."""
 
 MAX_BYTES = 256 << 10
 """Of an ignore file; the longest that people keep have a tenth of it."""
@@ -54,6 +49,7 @@ class Ignored:
 
     def has(self, path: str, *, folder: bool) -> bool:
         """Whether `path` is left out. Of a folder that is, nothing is looked at."""
+        path = as_bytes(path)
         for rules in (self._own, *reversed(self._layers)):
             said = rules.say(path, folder=folder)
             if said is not None:
@@ -67,10 +63,13 @@ class _Rules:
     def __init__(self, base: str, patterns: Iterable[str]) -> None:
         from pathspec import GitIgnoreSpec  # only for jobs with code
 
-        self._skip = len(base) + 1 if base else 0
-        found = GitIgnoreSpec.from_lines(map(for_pathspec, patterns)).patterns
+        self._skip = len(as_bytes(base)) + 1 if base else 0
+        classes = Classes()
+        lines = [(for_pathspec(as_bytes(line), classes), line) for line in patterns]
+        written = dict(lines)
+        found = GitIgnoreSpec.from_lines(line for line, _ in lines).patterns
         self._patterns = [
-            (bool(p.include), Wildcard(str(p.pattern), _as_git(p.regex)))
+            (bool(p.include), Wildcard(written.get(str(p.pattern), ""), _as_git(p.regex, classes)))
             for p in reversed(found)
             if p.include is not None and p.regex
         ]
@@ -94,19 +93,14 @@ def _names(wildcard: Wildcard, name: str, *, folder: bool) -> bool:
     return match is not None and match.groupdict().get("ps_d") is not None and match.end() == len(name) + 1
 
 
-def _as_git(made: re.Pattern[str]) -> re.Pattern[str]:
-    """pathspec's expression as git means the line: of `*/`, any folder, pathspec finds the first slash of a path, not
-    that of the folder asked about; and to git no bracket names a slash, `a[!0-9]*` nothing in the folder `a`.
+def _as_git(made: re.Pattern[str], classes: Classes) -> re.Pattern[str]:
+    """pathspec's expression as git means the line, with its brackets: of `*/`, any folder, pathspec finds the first
+    slash of a path, not that of the folder asked about.
     """
     if made.pattern == "(?P<ps_d>/)":
         return re.compile("(?P<ps_d>/)$")
-    meant = _BRACKET.sub(_no_slash, made.pattern)
+    meant = classes.put_into(made.pattern)
     return made if meant == made.pattern else re.compile(meant, made.flags)
-
-
-def _no_slash(part: re.Match[str]) -> str:
-    bracket = part[0].startswith("[") and part[0] != "[^/]"
-    return f"(?!/){part[0]}" if bracket else part[0]
 
 
 def ignore_lines(folder: Path, name: str) -> list[str] | None:
@@ -116,7 +110,8 @@ def ignore_lines(folder: Path, name: str) -> list[str] | None:
     file, and for one that is larger than ignore files are.
     """
     try:
-        return read_below(folder, _meant(folder, name), MAX_BYTES).decode("utf-8", "surrogateescape").splitlines()
+        text = read_below(folder, _meant(folder, name), MAX_BYTES).decode("utf-8", "surrogateescape")
+        return [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
 
