@@ -265,13 +265,13 @@ def _commands(
 ) -> list[PlanRow]:
     shown = plan.tasks if all_tasks else plan.tasks[:SHOWN_TASKS]
     rows: list[PlanRow] = []
+    names = plan.rank_names
     for task in shown:
         is_open = task.index in unfolded
         mark = glyphs.open if is_open else glyphs.folded
         end = Line().put("enter ", palette.key).put("fold" if is_open else "unfold", palette.muted)
         end.put("  c ", palette.key).put("copy", palette.muted)
-        ranks = named_ranks(task.ranks)
-        ranks = plan.rank_names.get(task.ranks[0], ranks)
+        ranks = names.get(task.ranks[0]) or named_ranks(task.ranks)
         head = title(f"Command on {task.host}", width - 2, palette, glyphs, facts=[ranks], end=end)
         head = Line().gap(1).put(mark, palette.accent).add(head)
         rows += [PlanRow(head, task.index, key=f"task-{task.index}"), PlanRow(Line(), task.index)]

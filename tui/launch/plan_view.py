@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -53,8 +54,7 @@ class PlanView(RowList):
         self._rows = plan_lines.plan_rows(
             self.preview, width, palette_of(self), glyphs_of(self), unfolded=self.unfolded, all_tasks=self.all_tasks
         )
-        keys = [row.key or f"{self._section(i)}+{i}" for i, row in enumerate(self._rows)]
-        self.set_rows([Row(key) for key in keys])
+        self.set_rows([Row(key) for key in self._keys()])
         if self._to_end:
             self.show_end()
 
@@ -63,9 +63,12 @@ class PlanView(RowList):
         self._to_end = not self._rows
         self.action_last()
 
-    def _section(self, number: int) -> str:
-        """The key of the head above a row, so that the cursor stays in its section."""
-        return next((r.key for r in reversed(self._rows[: number + 1]) if r.key), "")
+    def _keys(self) -> Iterator[str]:
+        """Each row's key; of one that has none that of the head above it, so that the cursor stays in its section."""
+        section = ""
+        for number, row in enumerate(self._rows):
+            section = row.key or section
+            yield row.key or f"{section}+{number}"
 
     def on_resize(self, event: Resize) -> None:
         """Lines are wrapped for the width."""
