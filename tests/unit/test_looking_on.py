@@ -21,7 +21,7 @@ from distui.plan.model import NoPlan, RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.control.controller import RunController
-from distui.runs.ending import ask_ranks, conclude, next_attempt
+from distui.runs.ending import ask_ranks, next_attempt, others
 from distui.runs.hosts.readers import reader_id
 from distui.runs.insight.seen.answers import Collective, Group, Process
 from distui.runs.insight.seen.ranks import RankSeen
@@ -54,7 +54,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(beside, "HANDED_OVER_SECONDS", 0.0)
     monkeypatch.setattr(leftover, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(next_attempt, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(conclude, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(others, "LOOK_SECONDS", 0.01)
     return made
 
 
@@ -105,7 +105,7 @@ async def test_a_view_goes_on_from_the_hosts_when_the_owner_has_left(
     await cluster.drive(owner)
     owner.stored.rank_log(0).write_text("early\n")  # written, and not yet in a checkpoint
     before = contents(owner.stored)
-    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 1000.0)
+    monkeypatch.setattr(others, "OTHERS_SECONDS", 1000.0)
     for number, host in enumerate(cluster.hosts):
         host.files[f"/home/u/.local/state/distui/hosts/{host.name}/r1/reader-{reader_id(owner.stored)}"] = b""
         host.files[f"/home/u/.local/state/distui/hosts/{host.name}/r1/reader-aa-wait"] = b""
@@ -302,8 +302,8 @@ async def test_no_attempt_is_waited_for_that_nobody_is_left_to_begin(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, looks: bool, killed: bool
 ) -> None:
     """Its owner left the run, or was killed a moment ago and has its marks there: it does not say how it ended."""
-    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.5)
-    monkeypatch.setattr(conclude, "READING_SECONDS", 0.5)
+    monkeypatch.setattr(others, "OTHERS_SECONDS", 0.5)
+    monkeypatch.setattr(others, "READING_SECONDS", 0.5)
     await cluster.run(Attempts(cluster).first, detach=True)
     for host in cluster.hosts if killed else ():
         host.files |= {f"/home/u/.local/state/distui/hosts/{host.name}/r1/{m}-aa": b"" for m in ("reader", "begins")}

@@ -19,7 +19,7 @@ from distui.runs.attempt import replan, requests
 from distui.runs.attempt.limits import Limits
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.control.onlooker import looking
-from distui.runs.ending import conclude, next_attempt
+from distui.runs.ending import next_attempt, others
 from distui.runs.ending.next_attempt import pause_before
 from distui.runs.hosts.discover import find_runs
 from distui.runs.lines.events import AttemptEnded, PhaseBegun, RankChanged, RunOpened
@@ -155,7 +155,7 @@ async def test_who_waited_elsewhere_and_went_away_is_waited_for_once(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mark that nobody touched in a whole attempt is not carried into the one after that."""
-    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.5)
+    monkeypatch.setattr(others, "OTHERS_SECONDS", 0.5)
     planner = Planner(cluster, retries=2, launch="beef")
     left: list[set[str]] = []
 

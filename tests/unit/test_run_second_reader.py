@@ -12,7 +12,7 @@ import pytest
 from distui.plan.serialize import to_json
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.control.controller import RunController
-from distui.runs.ending import conclude, finish
+from distui.runs.ending import finish, others, visits
 from distui.runs.ending.finish import ended
 from distui.runs.ending.review import Review
 from distui.runs.follow.followed import FollowEvent
@@ -31,7 +31,7 @@ FOLDER = "/home/u/.local/state/distui/hosts/{}/r1"
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Two hosts; who reads is soon waited for no longer."""
     made = two_hosts(tmp_path, monkeypatch)
-    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.5)
+    monkeypatch.setattr(others, "OTHERS_SECONDS", 0.5)
     return made
 
 
@@ -114,7 +114,7 @@ async def test_a_stop_waits_no_minute_for_a_reader_that_was_killed(
     await started(cluster)
     here = cluster.controller(cluster.plan(launch="beef"), adopted=True, keep=False)
     cluster.hosts[0].files[f"{FOLDER.format('h1')}/reader-another"] = b""
-    monkeypatch.setattr(conclude, "READING_SECONDS", 1000.0)
+    monkeypatch.setattr(others, "READING_SECONDS", 1000.0)
     ended = await asyncio.wait_for(cluster.drive(here, end_beside(cluster, here)), 60)
     assert (ended.outcome, ended.leftovers, cluster.left()) == ("succeeded", (), [])
 
@@ -126,29 +126,29 @@ async def test_a_reader_that_was_killed_keeps_nothing(cluster: Cluster, monkeypa
     killed = f"{FOLDER.format('h1')}/reader-another"
     cluster.hosts[0].files[killed] = b""
     asked: list[float] = []
-    looks = conclude._looks
+    looks = others._looks
 
     async def grows_old(attempt: object, done: object, seconds: float, **options: float) -> list[Visit]:
         asked.append(seconds)
-        if seconds == conclude.READING_SECONDS:
+        if seconds == others.READING_SECONDS:
             cluster.hosts[0].files.pop(killed)
         return await looks(attempt, done, seconds, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(conclude, "_looks", grows_old)
+    monkeypatch.setattr(others, "_looks", grows_old)
     ended = await cluster.drive(here, end_beside(cluster, here))
-    assert asked == [conclude.OTHERS_SECONDS, conclude.READING_SECONDS]
+    assert asked == [others.OTHERS_SECONDS, others.READING_SECONDS]
     assert (ended.outcome, ended.leftovers, cluster.left()) == ("succeeded", (), [])
-    assert conclude.READING_SECONDS <= 120.0, "nobody is waited for without end"
+    assert others.READING_SECONDS <= 120.0, "nobody is waited for without end"
 
 
 async def test_a_home_that_hangs_keeps_nobody_from_following(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """`attach` waited 10 seconds for its mark there, when the tasks were found."""
-    monkeypatch.setattr(conclude, "EARLY_SECONDS", 0.1)
+    monkeypatch.setattr(visits, "EARLY_SECONDS", 0.1)
     here = cluster.controller(cluster.plan(launch="beef"), adopted=True)
     host = here.attempt.hosts["h1"]
     await host.connect()
     cluster.hosts[0].hold("visit")
-    async with asyncio.timeout(8), conclude.marked_early(here.attempt, host):
+    async with asyncio.timeout(8), visits.marked_early(here.attempt, host):
         pass
     await host.link.close()
 
@@ -168,8 +168,8 @@ async def test_it_is_said_who_is_waited_for(cluster: Cluster, monkeypatch: pytes
     here = cluster.controller(cluster.plan(launch="beef"), adopted=True)
     killed = f"{FOLDER.format('h1')}/reader-another"
     cluster.hosts[0].files[killed] = b"bob@laptop"
-    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 20.0)
-    monkeypatch.setattr(conclude, "SAY_SECONDS", 0.1)
+    monkeypatch.setattr(others, "OTHERS_SECONDS", 20.0)
+    monkeypatch.setattr(others, "SAY_SECONDS", 0.1)
 
     async def grows_old() -> None:
         await end_beside(cluster, here)
@@ -247,7 +247,7 @@ async def test_a_mark_stays_fresh_while_it_is_judged_how_the_run_ended(
 ) -> None:
     """For two minutes, where `success.regex` is looked for in long logs: others counted us as killed after one."""
     await started(cluster)
-    monkeypatch.setattr(conclude, "MARK_SECONDS", 0.05)
+    monkeypatch.setattr(visits, "MARK_SECONDS", 0.05)
     here = cluster.controller(cluster.plan(launch="beef"), adopted=True)
     files, mark = cluster.hosts[0].files, f"{FOLDER.format('h1')}/reader-{here.attempt.run.reader}"
     touched: list[bool] = []

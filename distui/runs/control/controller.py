@@ -19,10 +19,11 @@ from distui.runs.attempt.run_context import RunContext
 from distui.runs.attempt.steps import DEFAULTS, LaunchOptions, LaunchRefused, finished, outlast
 from distui.runs.control.supervise import STOP_CAUSES, supervise
 from distui.runs.ending.ask_ranks import ranks_seen
-from distui.runs.ending.conclude import leave_early, marked_early, reading, recall
+from distui.runs.ending.conclude import recall
 from distui.runs.ending.finish import ended, finish, left, refused
 from distui.runs.ending.looked_on import looked_on
 from distui.runs.ending.next_attempt import next_attempt
+from distui.runs.ending.visits import leave_early, marked_early, reading
 from distui.runs.launch.launch import launch, without_taken_ports
 from distui.runs.launch.leases import PLANS, PortsTaken
 from distui.runs.lines.events import (

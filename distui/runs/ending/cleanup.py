@@ -11,7 +11,7 @@ from distui.errors import DistuiError, HostUnreachable, SessionLost
 from distui.plan.labels import named_ranks
 from distui.plan.model import Task
 from distui.runs.attempt.attempt import Attempt
-from distui.runs.ending.conclude import Others, last_look, others_done
+from distui.runs.ending.others import Others, last_look, others_done
 from distui.runs.lines.events import PhaseBegun
 from distui.runs.task.host_access import REMOVE_SECONDS
 from distui.runs.task.host_run import HostRun

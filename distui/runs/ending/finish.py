@@ -12,20 +12,11 @@ from distui.runs.attempt.steps import LaunchRefused
 from distui.runs.ending.ask_ended import with_places
 from distui.runs.ending.circumstances import note_silences, with_network
 from distui.runs.ending.cleanup import clean_up, look
-from distui.runs.ending.conclude import (
-    CLEANED_UP,
-    await_next,
-    cleaned_up,
-    conclude,
-    concluded,
-    concluded_rest,
-    judging,
-    others_done,
-    say_unread,
-    visit_all,
-)
+from distui.runs.ending.conclude import CLEANED_UP, cleaned_up, conclude, concluded, concluded_rest
 from distui.runs.ending.next_attempt import why_last
+from distui.runs.ending.others import others_done
 from distui.runs.ending.review import Review, missing_lines, review
+from distui.runs.ending.visits import await_next, judging, say_unread, visit_all
 from distui.runs.hosts.stop_word import StopWord, stop_by
 from distui.runs.lines.events import NOBODY_ANSWERED, Failure, RunEnded, RunOutcome
 from distui.runs.report.found import unfound

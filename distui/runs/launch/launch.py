@@ -29,8 +29,9 @@ from distui.runs.attempt.steps import (
     together,
 )
 from distui.runs.ending.cleanup import may_still_have, roll_back
-from distui.runs.ending.conclude import carry_marks, conclude
+from distui.runs.ending.conclude import conclude
 from distui.runs.ending.finish import refused
+from distui.runs.ending.visits import carry_marks
 from distui.runs.hosts.claims.folder import STALE_MINUTES, Claim, claim_of
 from distui.runs.launch.code import ensure_code
 from distui.runs.launch.data import check_mounts, fetch_data
