@@ -21,6 +21,7 @@ from distui.runs.attempt.steps import LaunchOptions
 from distui.runs.control import controller as controller_module
 from distui.runs.ending import cleanup
 from distui.runs.hosts.claims.folder import Claim
+from distui.runs.launch import launch as launch_module
 from distui.runs.launch.leases import PortsTaken
 from distui.runs.lines.events import PhaseBegun, RankChanged, StopAsked, TaskStarted
 from distui.runs.task.host_run import HostRun
@@ -642,6 +643,28 @@ async def test_a_stop_while_starting(cluster: Cluster) -> None:
     assert (ended.outcome, ended.exit, ended.leftovers) == ("stopped", 130, ())
     assert cluster.left() == []
     assert cluster.of(StopAsked) == []
+
+
+async def test_a_stop_says_whose_start_it_waits_for(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that hangs over `docker run` keeps a stop for two minutes; who waits knows for whom."""
+    monkeypatch.setattr(launch_module, "HELD_UP_SECONDS", 0.02)
+    for host in cluster.hosts:
+        host.engine.exits.clear()
+    reached = cluster.hosts[1].hold("run")
+    controller = cluster.controller(cluster.plan())
+
+    async def stop() -> None:
+        await reached.wait()
+        await asyncio.gather(*(cluster.hosts[i].engine.born.wait() for i in (0, 2)))
+        controller.request_stop("user")
+        while "has not answered a start" not in cluster.said():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        cluster.hosts[1].gates["run"].set()
+
+    async with asyncio.timeout(20):
+        ended = await cluster.drive(controller, stop())
+    assert (ended.outcome, ended.exit, ended.leftovers) == ("stopped", 130, ())
+    assert "h2: its engine has not answered a start that has begun" in cluster.said()
 
 
 async def test_who_waits_no_longer_until_a_start_is_undone(cluster: Cluster) -> None:

@@ -206,7 +206,7 @@ async def _stop_task(
     rest, read = FoundRun(place.run, (task,)), place.stored is not None and place.stored.is_followed
     plan = plan_of(rest, None, place.hosts)
     report = await stop_found(connector, rest, plan, who=owner(), grace=grace, remove=not read)
-    failed = [f"{task.host}: {words}" for words in (*report.errors.values(), *report.leftovers)]
+    failed = [*_failures(report.errors), *report.leftovers]
     for words in failed:
         front.tell(words, "error")
     return failed

@@ -51,7 +51,7 @@ async def stop_beside(connector: Connector, stored: StoredRun, live: Live, grace
             raise
         unasked = f"{exc.message}; its ranks are stopped all the same"
     seconds = live.plan.stop_grace if grace is None else grace
-    unreached = {host: trouble.message for host, trouble in live.unreachable.items() if host in live.plan.hosts}
+    unreached = {host: trouble.words(host) for host, trouble in live.unreachable.items() if host in live.plan.hosts}
     if seconds > 0 and not unasked and await _taken(stored):
         return StoppedBeside(unasked, unreached, taken=True)
     report = await _stop(connector, live, live.found, seconds)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from distui.errors import DistuiError, ExitCode, UsageError
+from distui.facts.host import Trouble
 from distui.frozen import frozen
 from distui.plan.labels import format_ranks, named_ranks
 from distui.plan.model import RunPlan, Task
@@ -91,7 +92,7 @@ async def _on_hosts(
     left: list[str] = []
     for host, result in zip(hosts, results, strict=True):
         if isinstance(result, DistuiError):
-            errors[host.host] = result.message
+            errors[host.host] = Trouble("", result.message).words(host.host)
         elif isinstance(result, BaseException):
             raise result
         else:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from typing import Any
 
-from distui.amounts import counted
+from distui.amounts import counted, duration
 from distui.doctor.reach import prove
 from distui.doctor.reach_check import endpoints_of_plan
 from distui.doctor.reach_words import in_words
@@ -38,8 +38,11 @@ from distui.runs.launch.data import check_mounts, fetch_data
 from distui.runs.launch.images import ensure_images, looking_at_images
 from distui.runs.launch.leases import PortsTaken, hold, hold_still, refuse_taken, with_other_ports
 from distui.runs.lines.events import HostChanged, RankChanged, TaskStarted
-from distui.runs.task.host_run import HostRun
-from distui.spec.hosts.names import fold
+from distui.runs.task.host_run import START_TIMEOUT, HostRun
+from distui.spec.hosts.names import fold, fold_sorted
+
+HELD_UP_SECONDS = 5.0
+"""How long a stop waits for starts in silence."""
 
 
 async def without_taken_ports(attempt: Attempt, refusal: PortsTaken, taken: dict[str, set[int]]) -> Attempt:
@@ -268,16 +271,35 @@ async def _start(attempt: Attempt) -> None:
     await phase(attempt, "start", counted(len(attempt.plan.tasks), "task"))
     attempt.tracker.starting()
 
+    going = {host.host for host in attempt.hosts.values()}
+
     async def start(host: HostRun) -> None:
         results = await asyncio.gather(*(_start_task(attempt, host, t) for t in host.tasks), return_exceptions=True)
+        going.discard(host.host)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
 
-    results = await finished(each(attempt.hosts.values(), start))
+    said = asyncio.create_task(_say_who_holds_a_stop_up(attempt, going))
+    try:
+        results = await finished(each(attempt.hosts.values(), start))
+    finally:
+        said.cancel()
     if attempt.run.requests.stop is not None:
         raise LaunchRefused(("stopped while starting",), attempt.run.requests.exit)
     raise_errors(results, ExitCode.LAUNCH_FAILED)
+
+
+async def _say_who_holds_a_stop_up(attempt: Attempt, going: Collection[str]) -> None:
+    """Once a stop is asked for while tasks start, name the hosts that are still `going` a while later."""
+    requests = attempt.run.requests
+    while requests.stop is None:
+        await requests.next()
+    await asyncio.sleep(HELD_UP_SECONDS)
+    if going:
+        its = "its engine has" if len(going) == 1 else "their engines have"
+        words = f"{its} not answered a start that has begun, for which a stop waits (up to {duration(START_TIMEOUT)})"
+        await attempt.notice("warning", f"{fold_sorted(going)}: {words}; ranks that run are stopped then")
 
 
 async def _start_task(attempt: Attempt, host: HostRun, task: Task) -> None:
