@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import subprocess
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,8 @@ from distui.runs.code.git.tree import Listed
 from distui.runs.code.git.tree import write as write_tree
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.scan import Limits, hashed, scan
+from distui.runs.images.context import read_build
+from distui.spec.job.job import Build, Job
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -292,6 +296,35 @@ def test_too_much_names_what_is_large(tmp_path: Path) -> None:
     assert "is 1.7 kB in 3 files, more than 1k (max_size): runs/ 1.7 kB, train.py 10 B" in caught.value.message
     assert "the largest files: runs/a.bin 900 B" in caught.value.message
     assert "write /runs/ into" in caught.value.hint
+
+
+@pytest.mark.parametrize("kind", ["code", "build"])
+def test_a_folder_of_millions_is_left_when_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Each of its entries was asked for first: a minute over NFS, in which Ctrl-C did nothing."""
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    given_up, usual = threading.Event(), os.scandir
+
+    @contextlib.contextmanager
+    def endless(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+        def more() -> Iterator[os.DirEntry[str]]:
+            with usual(folder) as items:
+                (only,) = items
+            for number in range(10_000):
+                if number == 100:
+                    given_up.set()
+                yield only
+            pytest.fail("all of it was listed")
+
+        yield more()
+
+    monkeypatch.setattr(os, "scandir", endless)
+    with pytest.raises(GivenUp):
+        if kind == "code":
+            scan(tmp_path, Ignored(), given_up=given_up)
+        else:
+            read_build(Job("j", build=Build(str(tmp_path))), given_up)
 
 
 def test_reading_ends_when_nobody_waits_any_more(tmp_path: Path) -> None:

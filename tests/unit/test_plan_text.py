@@ -262,6 +262,20 @@ def test_two_runs_of_one_job_do_not_differ() -> None:
     ]
 
 
+def test_a_run_s_name_is_one_only_where_it_is_one() -> None:
+    """Runs named after their programs differ in them; a short name is no part of other words."""
+    old = make(dataclasses.replace(JOB, command=("a", "train.py", "--out", "runs/train")), run_id="train")
+    new = make(dataclasses.replace(JOB, command=("a", "eval.py", "--out", "runs/eval")), run_id="eval")
+    lines = [line for line in compare(old, new).splitlines()[2:] if "tasks/0" in line]
+    assert any("train.py" in line for line in lines) and any("eval.py" in line for line in lines), lines
+    assert not any("runs/" in line for line in lines if "command" not in line and "start" not in line)
+    short = compare(make(JOB, run_id="a"), make(dataclasses.replace(JOB, env={"GREETING": "a"}), run_id="s"))
+    assert "RUN" not in short and "+tasks/0/env/GREETING" in short
+    made = dataclasses.replace(JOB, name="j")
+    one, two = (dataclasses.replace(made, env={"W": f"v-{run}"}) for run in ("j-ab12", "j-cd34"))
+    assert compare(make(one, run_id="j-ab12"), make(two, run_id="j-cd34")) == ""
+
+
 def test_what_differs_is_found_value_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """Old and new stand together; a diff of all lines of 512 ranks on other hosts took a minute."""
     lengths: list[int] = []

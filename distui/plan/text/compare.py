@@ -15,9 +15,10 @@ from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.plan.text.render import groups
 
-VARYING = frozenset(
-    {"run_id", "attempt", "hash", "owner", "distui.plan", "distui.started", "distui.attempt", "DISTUI_ATTEMPT"}
-)
+VARYING = frozenset((
+    "run_id", "attempt", "hash", "owner", "distui.plan", "distui.started", "distui.attempt", "DISTUI_ATTEMPT",
+    "DISTUI_RUN",
+))  # fmt: skip
 """What differs between two runs of one job anyway."""
 
 
@@ -51,12 +52,23 @@ def _by_path(plan: RunPlan) -> dict[str, list[str]]:
     """A line for each value, by their paths; run id and ports that follow from it by name."""
     ports = [port for _, port in own_ports(plan.reasons)]
     port = re.compile(rf"\b({'|'.join(map(str, ports))})\b")
+    run = _run_named(plan)
     found: dict[str, list[str]] = {}
     for path, value in _flat(to_json(plan), ""):
         if path.rpartition("/")[2] not in VARYING:
-            line = f"{path} = {value}".replace(plan.run_id, "RUN")
+            line = f"{path} = {run.sub('RUN', value)}"
             found.setdefault(path, []).append(port.sub("PORT", line) if ports else line)
     return found
+
+
+def _run_named(plan: RunPlan) -> re.Pattern[str]:
+    """Where a value has the run's id in it. One that somebody gave it (`a`, `train`) may stand for something else, as
+    in `train.py`, but in folders and names that are made of it; one that was made for it stands for nothing else.
+    """
+    run = re.escape(plan.run_id)
+    if re.fullmatch(rf"{re.escape(plan.job)}-[0-9a-z]{{4}}", plan.run_id):
+        return re.compile(rf"(?<![0-9A-Za-z]){run}(?![0-9A-Za-z])")
+    return re.compile(rf"(?<=/){run}(?![\w.-])|(?<=\bdistui-){run}(?=-\d)|(?<=--rdzv-id ){run}(?![\w.-])")
 
 
 def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:

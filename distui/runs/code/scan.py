@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,6 +81,15 @@ def scan(
     return Scan(Tree.of([*files, *found.others]), tuple(left_out))
 
 
+def in_order(items: Iterable[os.DirEntry[str]], given_up: threading.Event | None) -> list[os.DirEntry[str]]:
+    """What is in a folder, by its names. It may be millions, over a network: raises GivenUp once that is set."""
+    listed = list[os.DirEntry[str]]()
+    for item in items:
+        go_on(given_up)
+        listed.append(item)
+    return sorted(listed, key=lambda one: one.name)
+
+
 def _walk(root: Path, path: str, above: Ignored, found: _Found) -> bool:
     """Look at one folder; whether anything in it goes along."""
     refuse_too_deep(path)
@@ -89,7 +98,7 @@ def _walk(root: Path, path: str, above: Ignored, found: _Found) -> bool:
     ignored = above.below(path, lambda name: ignore_lines(root, f"{path}/{name}" if path else name))
     kept = False
     with os.scandir(folder) as items:
-        for item in sorted(items, key=lambda i: i.name):
+        for item in in_order(items, found.given_up):
             name = f"{path}/{item.name}" if path else item.name
             status = item.stat(follow_symlinks=False)
             is_folder = stat.S_ISDIR(status.st_mode)

@@ -24,7 +24,7 @@ from distui.plan.model import BuildPlan
 from distui.runs.code.git.lock import GivenUp, go_on
 from distui.runs.code.ignore import advice, ignore_lines, pattern_errors
 from distui.runs.code.limits import Sized, refuse_too_deep, refuse_too_large
-from distui.runs.code.scan import hashed, pieces
+from distui.runs.code.scan import hashed, in_order, pieces
 from distui.runs.images.dockerignore import DockerIgnore
 from distui.spec.job.job import Build, Job
 
@@ -168,7 +168,7 @@ def _walk(
     """What is sent, with what `stat` tells of it; of folders those that are empty."""
     refuse_too_deep(path, "build")
     with os.scandir(root / path if path else root) as items:
-        for item in sorted(items, key=lambda i: i.name):
+        for item in in_order(items, given_up):
             go_on(given_up)
             name = f"{path}/{item.name}" if path else item.name
             out = ignored.has(name) and name not in always
