@@ -984,6 +984,27 @@ async def test_what_another_run_fetches_is_waited_for_and_said_to_be(host: Host)
             assert isinstance(done, HostError)
 
 
+async def test_a_lock_that_is_given_up_just_now_is_no_other_s(host: Host) -> None:
+    """It was there at one look and gone at the next, and so counted as another's."""
+    host.stub("cat", 'rm -f -- "$1"; exec /bin/cat -- "$1"')
+    env = {**os.environ, "HOME": str(host.home), "PATH": f"{host.home}:{os.environ['PATH']}"}
+
+    async def run(argv: Sequence[str], **_: Any) -> Completed:
+        done = await asyncio.to_thread(subprocess.run, argv, input=b"", capture_output=True, env=env)
+        return Completed(tuple(argv), done.returncode, done.stdout, done.stderr)
+
+    link: Any = SimpleNamespace(run=run)
+    mounts = mounts_of(Job("j", data={"d": DataMount("/d", url="s3://b/k")}))
+    fetch = HostFetch("h1", link, plan_for("h1").tasks[0], mounts, str(host.home), give_up=0.0)
+    assert mounts[0].fetch is not None
+    lock = Path(f"{mounts[0].fetch.folder.replace('~', str(host.home), 1)}.lock")
+    lock.mkdir(parents=True)  # noqa: ASYNC240
+    (lock / "owner").write_text("t\n")
+    fetch._now = mounts[0], "t"
+    assert (await fetch.so_far()).waits_for == ""
+    assert not (lock / "owner").exists()
+
+
 async def test_how_much_a_host_has_fetched(host: Host) -> None:
     """Of what this run fetches: while it is on its way, and when it is there; it said 0 B of a host that had all."""
 

@@ -134,6 +134,28 @@ def test_moments_are_few_round_and_in_the_window(low: float, span: float, most: 
     assert len(clock_words(found)) == len(length_words(found)) == len(found)
 
 
+@pytest.mark.parametrize(
+    ("low", "days"),
+    [
+        (1_792_792_800, ["24 Oct", "25 Oct", "26 Oct", "27 Oct"]),
+        (1_774_566_000, ["27 Mar", "28 Mar", "29 Mar", "30 Mar"]),
+    ],
+)
+def test_days_begin_at_midnight_before_and_after_clocks_are_set(
+    monkeypatch: pytest.MonkeyPatch, low: int, days: list[str]
+) -> None:
+    """Summer time ends or begins within them: the days after it began at 23:00 or 01:00."""
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    try:
+        assert clock_words(time_ticks(low, low + 3.3 * 86400, 4, clock=True)) == days
+        hours = [word for word in clock_words(time_ticks(low, low + 3.3 * 86400, 14, clock=True)) if ":" in word]
+        assert set(hours) == {"06:00", "12:00", "18:00"}
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_moments_are_reported_in_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC-02")
     time.tzset()

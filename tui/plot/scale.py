@@ -12,7 +12,7 @@ from distui.frozen import frozen
 
 _STEPS = (1.0, 2.0, 5.0)
 _SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
-DAY = 86400
+HOUR, DAY = 3600, 86400
 _LARGE = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 MOST_DECADES = 60
 LARGEST = 1e100
@@ -140,7 +140,16 @@ def time_ticks(low: float, high: float, most: int, *, clock: bool) -> list[float
         step = float(DAY * max(1, math.ceil(step_for(span / DAY, most) - 1e-9)))
     shift = time.localtime(low).tm_gmtoff if clock else 0
     first, last = math.ceil((low + shift) / step), math.floor((high + shift) / step)
-    return [number * step - shift for number in range(first, last + 1)]
+    if not clock or step <= HOUR:
+        return [number * step - shift for number in range(first, last + 1)]
+    moments = (_moment(number * step) for number in range(first - 1, last + 2))  # the clock may be set within it
+    return [at for at in moments if low <= at <= high]
+
+
+def _moment(local: float) -> float:
+    """The moment at which local clocks have gone so many seconds since the day of zero began on them."""
+    at = local - time.localtime(local).tm_gmtoff
+    return local - time.localtime(at).tm_gmtoff
 
 
 def clock_words(values: Sequence[float]) -> list[str]:

@@ -85,7 +85,8 @@ def without_client(mount: Mount) -> tuple[str, str]:
 
 # $1 the folder of what is fetched just now, $2 the token of that fetch; then all folders
 _SO_FAR = """
-[ ! -e "$1.lock/owner" ] || [ "$(cat "$1.lock/owner" 2>/dev/null)" = "$2" ] || echo waits
+owner=$(cat "$1.lock/owner" 2>/dev/null)  # gone or empty: it is just being given up, or taken
+[ -z "$owner" ] || [ "$owner" = "$2" ] || echo waits
 shift 2
 for d in "$@"; do [ -d "$d" ] || d=$d.part; du -sk -- "$d" 2>/dev/null; done | cut -f 1
 """.strip()
