@@ -125,6 +125,11 @@ class Session(Protocol):
         """Close the connection; idempotent, never raises."""
 
 
+def is_alive(session: Session) -> bool:
+    """Whether a connection still stands, as far as is known here; of one that can't tell that is not known."""
+    return bool(getattr(session, "alive", True))
+
+
 class Connector(Protocol):
     """Makes sessions; knows keys, known hosts, jump hosts and limits."""
 

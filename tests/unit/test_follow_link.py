@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,6 +21,7 @@ class FakeSession:
     """Answers, or breaks at once."""
 
     host = "h"
+    alive = True
 
     def __init__(self, number: int, broken: bool = False) -> None:
         self.number = number
@@ -285,6 +286,17 @@ async def test_a_host_that_had_no_helper_may_have_one_later(monkeypatch: pytest.
     await link.close()
     assert [feed.kind for feed in feeds] == ["dial", "dial", "helper"]
     assert [type(event) for event in said] == [Note], "and nothing of it is called lost"
+
+
+async def test_a_connection_that_broke_unused_is_made_again_before_the_next_command() -> None:
+    """Also for one that may not be sent twice: a start after a push of half an hour had failed for it."""
+    dead, messages = FakeSession(1, broken=True), list[tuple[str, str]]()
+    dead.alive = False
+    link = make(FakeConnector(FakeSession(2)), messages, session=cast("Any", dead))
+    assert (await link.run(("docker", "run"))).stdout == b"2"
+    assert dead.closed and not dead.ran
+    assert [state for state, _ in messages] == ["lost", "back"]
+    await link.close()
 
 
 async def test_what_nobody_expected_of_a_login_is_raised() -> None:

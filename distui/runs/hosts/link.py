@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from distui.errors import HostAuthError, HostError, HostKeyError, HostUnreachable, SessionLost
-from distui.session import Completed, Connector, Session
+from distui.session import Completed, Connector, Session, is_alive
 
 LinkState = Literal["up", "lost", "back"]
 
@@ -79,7 +79,9 @@ class HostLink:
             if self._closed:
                 raise SessionLost(self.host, f"{self.host}: the connection was closed")
             if self._session is not None:
-                return self._session
+                if is_alive(self._session):
+                    return self._session
+                self.lost(self._session, SessionLost(self.host, f"{self.host}: the connection broke"))
             connecting = self._start()
             await self._wait_change(until)
             if connecting.done() and not connecting.cancelled():

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from distui.errors import HostError, SessionLost
-from distui.session import ByteChannel, Completed, Connector, Session
+from distui.session import ByteChannel, Completed, Connector, Session, is_alive
 
 
 class ReusingConnector:
@@ -23,7 +23,7 @@ class ReusingConnector:
     async def connect(self, host: str) -> Session:
         """A session that was closed before and still works, or a new one. Raises as Connector.connect does."""
         session = self._shelf.pop(host, None)
-        if session is not None and not getattr(session, "alive", True):  # it broke meanwhile: a laptop has slept, say
+        if session is not None and not is_alive(session):  # it broke meanwhile: a laptop has slept, say
             await session.close()
             session = None
         if session is None:
@@ -61,6 +61,10 @@ class _Returning:
     @property
     def host(self) -> str:
         return self._session.host
+
+    @property
+    def alive(self) -> bool:
+        return is_alive(self._session)
 
     @property
     def connected_ms(self) -> float:
