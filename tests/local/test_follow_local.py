@@ -26,6 +26,7 @@ from distui.agent.helper.main import AGAIN
 from distui.errors import HostCommandError, HostKeyError, SessionLost
 from distui.runs.follow import channels as feed_channels
 from distui.runs.follow import containers as follow_container
+from distui.runs.follow import engine_watch
 from distui.runs.follow import files as follow_file
 from distui.runs.follow import follower as follower_module
 from distui.runs.follow.containers import LAST_RECORDS
@@ -650,7 +651,7 @@ async def test_an_engine_that_hangs_over_one_container_is_there(
     again with each question.
     """
     monkeypatch.setattr(follow_container, "ANSWER", 2.0)
-    monkeypatch.setattr(follower_module, "_ASK_ENGINE_EVERY", 0.5)
+    monkeypatch.setattr(engine_watch, "_ASK_EVERY", 0.5)
     taken, docker.slow_look = Taken(), asyncio.Event()
     docker.say(b"one\n")
     async with following(access(docker), taken) as (follower, _):
@@ -672,8 +673,8 @@ async def test_an_engine_on_a_host_that_says_nothing_is_not_called_down(
     docker: Docker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when a cable was pulled, which the connection notices later: "its engine does not answer" is not why."""
-    monkeypatch.setattr(follower_module, "_ASK_ENGINE_EVERY", 0.5)
-    monkeypatch.setattr(follower_module, "_SILENT", 999, raising=False)
+    monkeypatch.setattr(engine_watch, "_ASK_EVERY", 0.5)
+    monkeypatch.setattr(engine_watch, "_SILENT", 999)
     taken = Taken()
     docker.say(b"one\n")
     async with following(access(docker), taken) as (follower, _):

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 from distui.errors import HostAuthError, HostCommandError, HostError, HostKeyError, SessionLost
-from distui.facts.values import as_object, loads, number
+from distui.facts.values import number
 from distui.runs.follow.channels import open_channels
 from distui.runs.follow.containers import ContainerReader
-from distui.runs.follow.feed import EngineAccess, EngineDown, Feed, FeedLost, OnClock, get_json, whole_lines
+from distui.runs.follow.engine_watch import EngineWatch
+from distui.runs.follow.feed import EngineAccess, Feed, FeedLost, OnClock
 from distui.runs.follow.files import PodmanReader, ProcessReader
 from distui.runs.follow.followed import (
     Back,
@@ -35,21 +35,16 @@ from distui.runs.follow.followed import (
 )  # fmt: skip
 from distui.runs.follow.helper import open_helper
 from distui.runs.follow.pause import Pause, rest
-from distui.runs.follow.signals import sent
 from distui.runs.hosts.link import ASK_BOOT, HostLink
 from distui.runs.lines.frames import NoHelper
 from distui.runs.state.samples import Sampler
 from distui.session import Session
-from distui.whole import moment, moment_ns, whole
+from distui.whole import moment
 
 Reader = ContainerReader | ProcessReader | PodmanReader
 
 _BEHIND = 3.0
 """Seconds after which a log is let go of that nobody takes: less than an engine is waited for."""
-_ASK_ENGINE_EVERY = 8.0
-_SILENT = 2
-"""Questions in a row to an engine, on a host that says nothing at all, after which the engine counts as down: where it
-is the network, the connection breaks before."""
 _TELL_AFTER = 1.0
 """Seconds without a connection before it is reported; a reconnection on a good network takes less."""
 _SHORT_LIFE, _DEATHS = 10.0, 3
@@ -100,7 +95,6 @@ class HostFollower:
         self._take = emit
         self._room = room
         self._on_clock = on_clock
-        self._run_id = run_id
         self._disks = tuple(disks)
         self._metrics = metrics
         self._readers: list[Reader] = []
@@ -126,8 +120,7 @@ class HostFollower:
         self._without_for = _HELPER_AFTER
         """For how long it is followed without a helper before one is tried again."""
         self._refusals = 0
-        self._answered = 0.0
-        """When the engine answered last, by the loop's clock."""
+        self._engine_watch = EngineWatch(run_id, self._readers, partial(self._contact, "engine"), self._spawn)
         for target in targets:
             self.follow(target)
 
@@ -283,8 +276,8 @@ class HostFollower:
         if self._stop.is_set():  # `close` came in the moment in which it was opened, and had no feed to end
             await feed.close()
         if self._engine.kind == "docker":
-            self._spawn(self._events(feed))
-            self._spawn(self._watch_engine(feed))
+            self._spawn(self._engine_watch.events(feed))
+            self._spawn(self._engine_watch.ask(feed))
         self._spawn(self._samples(feed))
         if feed.kind != "helper":
             self._spawn(self._helper_again(feed, session))
@@ -335,7 +328,7 @@ class HostFollower:
     def _reader(self, target: FollowTarget) -> Reader:
         match self._engine.kind:
             case "docker":
-                return ContainerReader(target, self._emit, self._engine_answers)
+                return ContainerReader(target, self._emit, self._engine_watch.answers)
             case "podman":
                 return PodmanReader(target, self._emit, self._engine.command)
             case "process":
@@ -369,75 +362,6 @@ class HostFollower:
                 await self._emit(Removed(reader.task))
                 return False
         return True
-
-    # The engine.
-
-    async def _events(self, feed: Feed) -> None:
-        """Deaths as they happen. What is missed while the stream is down, the readers' inspect finds."""
-        filters = {"type": ["container"], "label": [f"distui.run={self._run_id}"], "event": ["die", "oom", "kill"]}
-        path = "/events?filters=" + quote(json.dumps(filters, separators=(",", ":")))
-        pause = Pause(feed.lost)
-        while True:
-            stream = await feed.get(path)
-            try:
-                if answers := await stream.status() == 200:
-                    await self._contact("engine", "")
-                async for line in whole_lines(stream):
-                    await self._event(feed, line)
-                if answers:
-                    pause.reset()
-            except EngineDown as error:
-                await self._contact("engine", str(error))
-            finally:
-                await stream.close()
-            await pause.wait()
-
-    async def _event(self, feed: Feed, line: bytes) -> None:
-        if not line.strip():
-            return
-        try:
-            event = as_object(loads(line))
-        except ValueError:
-            return  # what is missed here, the readers' inspect finds
-        actor = as_object(event.get("Actor"))
-        for reader in self._readers:
-            if not isinstance(reader, ContainerReader) or reader.ref != actor.get("ID"):
-                continue
-            if event.get("Action") == "kill":
-                reader.signals.append(sent(event))
-                continue
-            if event.get("Action") == "oom":
-                await reader.short_of_memory()
-                continue
-            code = whole(str(as_object(actor.get("Attributes")).get("exitCode")), 10)
-            nanos = whole(str(event.get("timeNano")), 20)
-            self._spawn(reader.exit_seen(feed, code, moment_ns(nanos)))
-
-    async def _watch_engine(self, feed: Feed) -> None:
-        """A daemon that hangs closes nothing: ask it now and then. Where the host itself says nothing meanwhile, its
-        engine may well be there: a cable that was pulled is seen soon after.
-        """
-        silent = 0
-        while True:
-            asked = asyncio.get_running_loop().time()
-            try:
-                await get_json(feed, "/version", timeout=_ASK_ENGINE_EVERY)
-                silent = 0
-                await self._engine_answers("", 0.0)
-            except EngineDown as error:
-                silent = silent + 1 if feed.heard is not None and feed.heard <= asked else 0
-                if silent in (0, _SILENT):
-                    await self._contact("engine", str(error))
-            await rest(feed.lost, _ASK_ENGINE_EVERY)
-
-    async def _engine_answers(self, reason: str, asked: float) -> bool:
-        """See EngineAnswers. An engine that hangs over one container answers others, and those are followed."""
-        if reason and self._answered > asked:
-            return True
-        if not reason:
-            self._answered = asyncio.get_running_loop().time()
-        await self._contact("engine", reason)
-        return False
 
     async def _contact(self, what: Any, reason: str) -> None:
         """Say once that contact is lost (`reason`), once that it is back (""); a boot also when nobody noticed it."""
