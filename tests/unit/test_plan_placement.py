@@ -163,7 +163,11 @@ def test_utilisation_alone_makes_no_gpu_busy() -> None:
         (2, {"gpus": (gpu(0), gpu(1, problem=LOST))}, "a: 2 GPUs asked, found 1 (GPU 1: GPU is lost)"),
         ((0, 5), {"gpus": 2}, "a: GPU 5 asked, found 2: 0, 1"),
         ((1, 1), {"gpus": 2}, "a: GPU 1 asked twice"),
-        ("all", {"gpus": 0}, "a: all GPUs asked, found 0"),
+        (
+            "all",
+            {"gpus": 0},
+            "all GPUs asked, found 0 (gpus_per_host: 0 for none anywhere, or gpus_by_host in its place, with 0 for a)",
+        ),
         (
             1,
             {"problem": Trouble("x", "the driver does not answer", "reboot")},

@@ -163,6 +163,12 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("OSError: [Errno 30] Read-only file system: '/out/last.pt'", "writes where it may not"),
         ("PermissionError: [Errno 13] Permission denied: '/out/last.pt'", "may not read or write"),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/data/train.bin'", "is not there"),
+        (
+            "python3: can't open file '/work/train.py': [Errno 2] No such file or directory",
+            "program's file is not there",
+        ),
+        ("python3: can't open file '/work/sh': [Errno 2] No such file or directory", "image's own entry point"),
+        ("/opt/conda/bin/python: can't open file 'python3.11': [Errno 2] No such file or directory", "own entry point"),
         ("exec /usr/bin/python3: exec format error", "another kind of CPU"),
         ("RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory", "damaged"),
         ("RuntimeError: Error(s) in loading state_dict for Net:", "does not fit the model"),

@@ -187,7 +187,8 @@ def _found(c: Candidate, usable: Sequence[Gpu]) -> str:
 
 def _all(c: Candidate, usable: tuple[Gpu, ...], notes: Notes) -> tuple[Gpu, ...] | None:
     if not usable:
-        notes.problem("gpus", c.host.name, f"all GPUs asked, found {_found(c, usable)}", "set gpus_per_host: 0")
+        hint = f"gpus_per_host: 0 for none anywhere, or gpus_by_host in its place, with 0 for {c.host.name}"
+        notes.problem("gpus", c.host.name, f"all GPUs asked, found {_found(c, usable)}", hint)
         return None
     if len(usable) < len(c.facts.gpu.gpus):
         notes.reasons.append(f"{c.host.name}: all GPUs means {_found(c, usable)}")

@@ -98,6 +98,13 @@ RULES: tuple[tuple[str, Cause], ...] = (
         ),
     ),
     (
+        r"can't open file '(?:.*/)?(?:sh|timeout|python[\d.]*|torchrun)': \[Errno 2\]",
+        Cause(
+            "the image's own entry point took the command as its arguments",
+            "`entrypoint: env` in the job runs the command itself",
+        ),
+    ),
+    (
         r"can't open file '.*': \[Errno 2\]",
         Cause(
             "the program's file is not there",
