@@ -280,7 +280,7 @@ def test_a_port_that_somebody_takes_after_the_check(lab: Any, start: Callable[..
     lab.host("h2").exec("docker", "rm", "-f", "web")
 
     assert done.returncode == 1, done.stderr
-    assert "cause  the port is already in use" in done.stderr
+    assert "cause  a port that it listens on is already in use" in done.stderr
     assert "master_port" in done.stderr
     assert published.returncode == 5, published.stderr
     assert "rank1 on h2: a port is taken on the host" in published.stderr

@@ -33,7 +33,12 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        ("RuntimeError: The server socket has failed to bind ... EADDRINUSE", "port is already in use"),
+        ("RuntimeError: The server socket has failed to bind ... EADDRINUSE", "the port is already in use"),
+        ("OSError: [Errno 98] Address already in use", "a port that it listens on is already in use"),
+        (
+            "OSError: [Errno 98] error while attempting to bind on address ('0.0.0.0', 6006): address already in use",
+            "a port that it listens on is already in use",
+        ),
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "GPU ran out of memory"),
         ("ModuleNotFoundError: No module named 'einops'", "Python module is missing"),
         ("RuntimeError: RPCErr:1:RPC ran for more than set timeout (60000 ms) and will now be marked", "no answer in"),

@@ -1109,3 +1109,21 @@ def test_a_message_may_begin_below_its_exceptions_name(said: str) -> None:
     words = last_words(lines_of(said.splitlines(), at=1.0))
     assert words is not None and words.cause is not None and "while its own file is imported" in words.cause.text
     assert not words.own or any("bootstrapping phase" in text for text in words.own[-8:])
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "terminate called without an active exception",
+        "[rank0]:[E1128 21:00:00.123456789 ProcessGroupNCCL.cpp:1000] [PG ID 0 PG GUID 0 Rank 0] Process group watchdog"
+        " thread terminated with exception: CUDA driver shutting down",
+    ],
+)
+def test_what_a_process_says_as_it_ends_is_not_why_it_failed(after: str) -> None:
+    """Its own exception stood above, and the cause was said to be how its threads ended. Alone it is what is known."""
+    raised = ["Traceback (most recent call last):", '  File "t.py", line 3, in <module>', "ValueError: no more data"]
+    found = last_words(said(100.0, "step 3 loss 1.0", *raised, after))
+    alone = last_words(said(100.0, "step 3 loss 1.0", after))
+    assert found is not None and alone is not None
+    assert (found.headline, found.weight, found.cause) == ("ValueError: no more data", "own", None)
+    assert alone.cause is not None

@@ -7,7 +7,7 @@ print around them; lines of ordinary work after an error mean that the rank went
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import takewhile
@@ -225,6 +225,8 @@ def _words(lines: Lines) -> LastWords | None:
     elif weight == "own" and cause is not None and _of(cause) != "own":  # that came of its own error
         named = [i for i in named if _of(meant[i]) == "own"]
         cause = cause_of([texts[i] for i in named])
+    if cause is not None and cause.aftermath and _raised_before(texts, meant, cause):
+        cause = None
     heads = [texts[i] for i in named]
     others = [texts[i] for i, one in meant.items() if one is not None and (one.secondary or one.network)]
     if cause is not None and (weight == "echo" or cause.network) and _of_service(others):
@@ -246,6 +248,12 @@ def _words(lines: Lines) -> LastWords | None:
         number=int(number[1]) if number else None,
         blamed=_blamed(said),
     )
+
+
+def _raised_before(texts: Sequence[str], meant: Mapping[int, Cause | None], cause: Cause) -> bool:
+    """Whether an error of its own was raised before a line that names this cause."""
+    last = max((i for i, one in meant.items() if one == cause), default=-1)
+    return any(one is None and i < last and _RAISED.match(texts[i]) for i, one in meant.items())
 
 
 def _end_of_message(texts: Sequence[str], error: int) -> int:

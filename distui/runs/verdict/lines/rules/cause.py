@@ -24,6 +24,8 @@ class Cause:
     """It may be a peer's end that it met, or a trouble of its own: its words fit both."""
     reported: bool = False
     """What else its line names is reported of another task, in that one's words."""
+    aftermath: bool = False
+    """Of how a process ends that has failed already: an error that it raised before says why."""
     with_code: str = ""
     """What to do in place of `hint` where the job's code was sent."""
 

@@ -35,6 +35,7 @@ RULES: tuple[tuple[str, Cause], ...] = (
             "NCCL's watchdog ended the process after an error",
             "the first line above with an error of NCCL or CUDA tells which",
             vague=True,
+            aftermath=True,
         ),
     ),
     (

@@ -63,6 +63,7 @@ RULES: tuple[tuple[str, Cause], ...] = (
             "a thread of compiled code still ran when the process ended",
             "with torch: torch.distributed.destroy_process_group() at the end of the program, once its model is"
             " gone; with DDP also `import torch.distributed.nn` before init_process_group()",
+            aftermath=True,
         ),
     ),
     (

@@ -34,8 +34,16 @@ RULES: tuple[tuple[str, Cause], ...] = (
         Cause("the image has no GNU `timeout`, which max_duration needs", "add coreutils to it, or use --timeout"),
     ),
     (
-        r"EADDRINUSE|address already in use|\[Errno 98\]",
+        r"^(?=.{0,999}?(?:c10d|TCPStore|server socket|DistNetworkError|ProcessGroup|rdzv|[Rr]endezvous))"
+        r".*(?:EADDRINUSE|address already in use)",
         Cause("the port is already in use", "pick another with `master_port:`, or stop what holds it"),
+    ),
+    (
+        r"EADDRINUSE|address already in use|\[Errno 98\]",
+        Cause(
+            "a port that it listens on is already in use",
+            "give the program another one, or stop what holds it; the ranks' own is `master_port:`",
+        ),
     ),
     (
         r"OOM when allocating tensor .*\b(?:device:CPU:|allocator (?:mkl)?_?cpu\b)"
