@@ -570,6 +570,29 @@ async def test_what_goes_wrong_at_launch_is_reported(open_app: Any, backend: Fak
         assert "HF_TOKEN is not set" in problem_text(app)
 
 
+async def test_the_question_before_a_launch_takes_no_key(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one types when it is known who uses the GPUs: enter would launch."""
+    answered, ask = asyncio.Event(), backend.gpu_users
+
+    async def slowly(plan: RunPlan) -> Any:
+        await answered.wait()
+        return await ask(plan)
+
+    monkeypatch.setattr(backend, "gpu_users", slowly)
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, backend, marked=("node03", "node04"))
+        await pilot.press("L")
+        await settle(pilot)
+        screen.form.field("image").focus()
+        await pilot.press("enter", "x")
+        answered.set()
+        await settle(pilot)
+        assert app.screen is screen
+        assert "is not started: L asks again" in problem_text(app)
+
+
 async def test_each_start_has_a_name_of_its_own(
     open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
@@ -108,6 +109,32 @@ async def test_a_run_that_ends_under_the_question_is_not_stopped(open_app: Any, 
         assert live.asked == []
         said = [notice.message for notice in app._notifications]
         assert said[-1:] == ["llm-7f3 is not followed here any more; S in Runs stops it"]
+
+
+@pytest.mark.parametrize(("key", "asking", "words"), [("R", "gpu_users", "run again"), ("X", "remains", "removed")])
+@pytest.mark.parametrize("elsewhere", ["1", "slash"])
+async def test_a_question_that_comes_late_takes_no_key(
+    open_app: Any, backend: FakeBackend, live: FakeLive, monkeypatch: pytest.MonkeyPatch, elsewhere: str, key: str,
+    asking: str, words: str,
+) -> None:  # fmt: skip
+    """Where one is elsewhere, or types, when the hosts have answered: the next keys would answer it."""
+    answered, ask = asyncio.Event(), getattr(backend, asking)
+
+    async def slowly(*given: Any) -> Any:
+        await answered.wait()
+        return await ask(*given)
+
+    monkeypatch.setattr(backend, asking, slowly)
+    await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        await opened(pilot, live)
+        await press(pilot, key)
+        await press(pilot, elsewhere)
+        there = app.screen
+        answered.set()
+        await settle(pilot)
+        assert app.screen is there
+        assert f"is not {words}: {key} asks again" in screen_text(app)
 
 
 async def test_run_again(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:

@@ -17,7 +17,7 @@ from distui.tui.frame.actions import Action
 from distui.tui.frame.bars import Crumbs, FilterBar, KeyBar, TopBar
 from distui.tui.frame.commands import CommandBar
 from distui.tui.frame.context import ViewName, app_of, backend_of, work
-from distui.tui.frame.keys import actions_here
+from distui.tui.frame.keys import actions_here, typing_here
 from distui.tui.frame.parts import Part, can
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
@@ -160,6 +160,15 @@ class View(Screen[None]):
     def keymap(self) -> Mapping[str, str]:
         """Action id -> keys, where the config file moved them."""
         return app_of(self).keymap
+
+    def may_ask(self, otherwise: str) -> bool:
+        """Whether a question before which hosts were asked may still be put: where one is elsewhere, or types, by then,
+        the next keys would answer it. `otherwise` is said instead.
+        """
+        if self.is_active and not typing_here(self):
+            return True
+        app_of(self).tell(otherwise, level="warning")
+        return False
 
     def refresh_bars(self) -> None:
         """Repaint crumbs, headline and keys."""

@@ -392,6 +392,8 @@ class LaunchScreen(View):
             return
         text = self.draft.job_text if self.draft.document is None else ""  # other jobs of the file are not this run's
         users = await run_change.gpu_users(self, plan)
+        if not self.may_ask(f"{plan.run_id} is not started: L asks again"):
+            return
         answer = await self.app.push_screen_wait(LaunchConfirm(job, plan, self.draft.preview, users))
         if not answer:
             return

@@ -86,6 +86,8 @@ async def rerun(view: View, live: LiveRun) -> None:
     if isinstance(plan, NoPlan):
         raise UsageError("it can't run again now", hint="; ".join(str(problem) for problem in plan.problems))
     users = await gpu_users(view, plan)
+    if not view.may_ask(f"{live.plan.run_id} is not run again: R asks again"):
+        return
     asked = f"Run {plan.job} again" + (" on GPUs that are in use?" if users else "?")
     answer = await view.app.push_screen_wait(Confirm(asked, tuple(_words(plan, job, words)), "Run", users))
     if answer:
@@ -163,6 +165,8 @@ async def prune(view: View, run: str, hosts: Sequence[str], gone: Callable[[], N
         return
     app.tell(f"asking {fold(hosts) or 'the hosts'} what is left of {run}")
     left = await view.backend.remains(run)
+    if not view.may_ask(f"{run} is not removed: X asks again"):
+        return
     lines = [f"{host} can't be asked, so nothing will be deleted here: {t.message}"
              for host, t in left.unreachable.items()]  # fmt: skip
     lines += [_remains_words(item) for item in left.items] or ["nothing is left of it anywhere"]
