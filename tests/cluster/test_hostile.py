@@ -205,11 +205,14 @@ def test_a_log_emptied_on_the_host_loses_nothing_that_was_had(lab: Any, home: Pa
             if "h2 | n 60" in line:
                 break
         host = lab.host("h2")
+        if cut_off:  # nobody reads until it has been emptied
+            run.signal_group(signal.SIGSTOP)
+            host.fault("ssh-killall")
         host.exec("truncate", "-s0", host.out("docker", "inspect", "-f", "{{.LogPath}}", "distui-cut-1"))
         touch(lab.host("h1"), "distui-cut-0", "/go")
         touch(host, "distui-cut-1", "/go")
         if cut_off:
-            host.fault("ssh-killall")
+            run.signal_group(signal.SIGCONT)
         touch(lab.host("h1"), "distui-cut-0", "/end")
         touch(host, "distui-cut-1", "/end")
         done = run.finish()

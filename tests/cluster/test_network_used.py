@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ TALK = """
 import os, time, torch, torch.distributed as dist
 {before}
 dist.init_process_group("gloo")
+while not os.path.exists("/pytorch/counted"):
+    time.sleep(0.05)
 x, end, rounds = torch.ones(1000000), time.monotonic() + {seconds}, 0
 while True:
     rounds += 1
@@ -33,9 +36,10 @@ while True:
 
 
 @pytest.fixture
-def talk(lab: Any, start: Any) -> Callable[..., str]:
-    """A run of two hosts whose ranks exchange a few megabytes again and again over ib0, as planned; what it says. It
-    goes on until it has said `first`, and `during` has come back; for some seconds, and rounds, at least.
+def talk(lab: Any, home: Path, start: Any) -> Callable[..., str]:
+    """A run of two hosts whose ranks exchange a few megabytes again and again over ib0, as planned; what it says. They
+    begin when the counters of both hosts have been read once: what went before is counted by nobody. It goes on until
+    it has said `first`, and `during` has come back; for some seconds, and rounds, at least.
     """
 
     def run(
@@ -48,17 +52,21 @@ def talk(lab: Any, start: Any) -> Callable[..., str]:
         (lab.share / "talk.py").write_text(TALK.format(before=before, seconds=seconds, rounds=rounds))
         keys = {"image": "lab/pytorch:1", "volumes": ["/mnt/pytorch:/pytorch:ro"], "fabric": {"ifname": "ib0"}}
         keys["command"] = ["python3", "/pytorch/talk.py"]
-        go_on = lab.share / "heard"
+        go_on, begin = lab.share / "heard", lab.share / "counted"
+        samples = home / ".local/state/distui/runs/talk/metrics.ndjson"
         if not first:
             go_on.touch()
         try:
             going = start("", "--name", "talk", job=keys)
+            until(lambda: samples.exists() and all(f'"{host}"' in samples.read_text() for host in ("h1", "h2")))
+            begin.touch()
             said = lines_to(going, first) if first else ""
             during()
             go_on.touch()
             return said + rest(going)
         finally:
             go_on.unlink(missing_ok=True)
+            begin.unlink(missing_ok=True)
 
     return run
 
