@@ -117,7 +117,7 @@ HALF = 'test "$RANK" = 0 && while :; do echo tick; sleep 0.2; done; echo step 11
 @pytest.mark.long
 def test_a_run_that_ran_out_of_time_names_the_silent_rank(lab: Any, home: Path, distui: Distui) -> None:
     """--timeout: 124, STOPPED; rank 0 spoke to the end."""
-    path = job(home, HALF, stall_after="6s")  # the limit is of the whole command, the start too
+    path = job(home, HALF, stall_after="15s")  # the limit is of the whole command, the start too
     done = distui("run", path, "--headless", "-y", "--timeout", "60s", "-o", "ndjson", "--name", "late-1")
     assert (done.returncode, result_of(done)["state"]) == (124, "stopped")
     stopped_silent(lab, done, distui, "late-1")

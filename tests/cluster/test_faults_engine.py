@@ -292,7 +292,8 @@ def test_gpus_that_somebody_s_process_uses(lab: Any, home: Path, start: Callable
     """Passed over where another is free; else told with host, user, pid and memory, and refused if the job says so."""
     h2 = lab.host("h2")
     h2.fault("gpu-used", 0, 40000)
-    pid = h2.out("setpriv --reuid=trainer sleep 3000 >/dev/null 2>&1 & echo $!")
+    sleeps = "until grep -q sleep /proc/$!/comm; do sleep 0.1; done; echo $!"  # by then it is the other user's
+    pid = h2.out(f"setpriv --reuid=trainer sleep 3000 >/dev/null 2>&1 & {sleeps}")
     h2.exec(f"sed -i 's/\\b4242\\b/{pid}/' /etc/lab/*.csv")
     over = start("echo gpu=$NVIDIA_VISIBLE_DEVICES", "--log-to", "none", "-o", "json", **GPUS).finish()
     warned = start("true", gpus_per_host="all").finish()
@@ -469,7 +470,8 @@ def by(engine: str, *homes: Path) -> None:
 
 def marks(lab: Any, host: str) -> list[dict[str, str]]:
     """What the tasks on a host tell everybody there."""
-    output = lab.host(host).out("sh", "-c", "sed -s -n 2p /tmp/distui-task-* 2>/dev/null; :")
+    whole = r"cd /tmp; ls | grep -xE 'distui-task-[^.]+\.[0-9]+' | xargs -r sed -s -n 2p"  # none that is being written
+    output = lab.host(host).out("sh", "-c", whole)
     return [json.loads(line) for line in output.splitlines()]
 
 

@@ -64,6 +64,12 @@ def both_run(lab: Any) -> bool:
     return all(host.running() for host in lab.hosts[:2])
 
 
+def follows(home: Path, run: str) -> bool:
+    """Whether a run that was started from there is past its start."""
+    text = (home / f".local/state/distui/runs/{run}/events.ndjson").read_text()
+    return '"phase":"follow"' in text.replace(" ", "")
+
+
 def read_until(program: Any, kind: str, **wanted: object) -> dict[str, Any]:
     """The next event of an NDJSON run that has these values."""
     for line in program.stdout:
@@ -126,12 +132,12 @@ def test_the_report_says_what_to_do(
     assert hint in done.stderr
 
 
-def test_a_limit_of_memory(lab: Any, start: Callable[..., Any]) -> None:
+def test_a_limit_of_memory(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """By the engine's flag or the kernel's log, with a hint; a 137 without either is never called out of memory."""
     eat = "[ $RANK = 0 ] && sleep 3000; exec python3 -c 'x = [bytearray(1 << 20) for _ in range(4000)]'"
     oom = start(eat, docker_args=["--memory", "40m"]).finish()
-    program = start("sleep 3000")
-    until(lambda: both_run(lab))
+    program = start("sleep 3000", "--name", "killed")
+    until(lambda: both_run(lab) and follows(home, "killed"))
     lab.host("h2").fault("rank-kill", lab.host("h2").containers()[0])
     killed = program.finish()
 

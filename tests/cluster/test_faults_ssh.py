@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lab.runs import TICKS, assert_clean, assert_complete, read_until, rest_of, until
+from lab.runs import HELD_TICKS, TICKS, assert_clean, assert_complete, let_end, read_until, rest_of, until
 
 pytestmark = pytest.mark.cluster
 
@@ -396,7 +396,7 @@ def test_a_host_that_is_cut_off_while_runs_are_started(lab: Any, home: Path, sta
     """
     h2 = lab.host("h2")
     (home / "src").mkdir()
-    (home / "src/big.bin").write_bytes(os.urandom(8 << 20))
+    (home / "src/big.bin").write_bytes(os.urandom(32 << 20))
     h2.fault("docker-hold")
     program = start("sleep 3000", "--name", "held", "-o", "ndjson", "--log-to", "none", wait=False)
     until(lambda: h2.out("pgrep -fc '[d]ocker run .*distui-held-1' || true") != "0")
@@ -426,7 +426,7 @@ def test_a_host_that_is_cut_off_while_runs_are_started(lab: Any, home: Path, sta
 def test_sshd_that_is_away_for_a_while_is_not_stormed(lab: Any, start: Callable[..., Any]) -> None:
     """Stopped with all its sessions for six seconds, then the link flaps and loses packets: few logins, every line."""
     h2 = lab.host("h2")
-    program = start(TICKS % 900, "-o", "ndjson", "--log-to", "none")
+    program = start(HELD_TICKS % 900, "-o", "ndjson", "--log-to", "none")
     read_until(program, type="rank", rank=1, state="running")
     h2.exec("iptables -I INPUT -p tcp --dport 22 --syn -m comment --comment lab-syn")
     began = time.monotonic()
@@ -446,6 +446,7 @@ def test_sshd_that_is_away_for_a_while_is_not_stormed(lab: Any, start: Callable[
             h2.fault("plug", "eth0")
             h2.exec("sleep 0.5")
         h2.fault("uncut")
+        let_end(lab)
         *_, result = rest_of(program)
     finally:
         h2.exec("iptables -D INPUT -p tcp --dport 22 --syn -m comment --comment lab-syn")

@@ -355,8 +355,9 @@ async def test_a_process_is_followed_by_offset_and_exit_file(
     bench.host.exec(f"mkdir -p {folder}; : >{folder}/log")  # there before anybody follows, as when distui starts it
     argv = ("sh", "-c", SUPERVISOR, folder, f"/mnt/pytorch/{writes.folder.name}")
     target = FollowTarget(0, folder)
+    running = asyncio.ensure_future(asyncio.to_thread(bench.host.exec, *argv, timeout=HANGS_S))
+    await asyncio.to_thread(bench.host.exec, f"until test -s {folder}/pid; do sleep 0.05; done")
     async with following(bench, taken, "process", target, engine=PROCESS, user=user) as follower:
-        running = asyncio.ensure_future(asyncio.to_thread(bench.host.exec, *argv, timeout=HANGS_S))
         async with cutting(bench, taken) as cuts:
             await some_cuts(taken, cuts)
             writes.stop()

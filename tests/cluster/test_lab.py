@@ -227,8 +227,9 @@ def test_what_is_left_on_a_host_is_seen_and_removed(h1: Host) -> None:
     """Files and links of distui, and processes that a run has started, by their pid there; of nobody else."""
     folder, link, file = "/root/.local/state/distui/hosts/h1/gone", "/dev/shm/distui-link", "/tmp/distui-file"
     h1.exec(f"mkdir -p {folder}; touch {folder}/kept {file} /tmp/other; ln -s / {link}")
-    pid = h1.out("DISTUI_RUN=gone-1 sleep 600 >/dev/null 2>&1 & echo $!")
-    other = h1.out("RUN=DISTUI_RUN=gone-1 sleep 600 >/dev/null 2>&1 & echo $!")
+    sleeps = "sleep 600 >/dev/null 2>&1 & until grep -q sleep /proc/$!/comm; do sleep 0.1; done; echo $!"
+    pid = h1.out(f"DISTUI_RUN=gone-1 {sleeps}")
+    other = h1.out(f"RUN=DISTUI_RUN=gone-1 {sleeps}")
     files = [f"file {link}", f"file {folder}/kept", f"file {file}"]
     assert h1.leftovers() == [*files, f"process {pid} sleep 600"]
     assert h1.leftovers("gone-1") == h1.leftovers() and h1.leftovers("gone") == files

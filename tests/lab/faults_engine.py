@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 START = """
 pgrep -x dockerd >/dev/null || { rm -f /run/docker.sock; setsid dockerd >>/var/log/dockerd.log 2>&1 </dev/null & }
-until test -S /run/docker.sock; do sleep 0.02; done
-docker version >/dev/null
+until docker version >/dev/null 2>&1; do sleep 0.05; done
 """
 GONE = "while pgrep -x {0} >/dev/null; do sleep 0.02; done"
 
