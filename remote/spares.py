@@ -16,8 +16,8 @@ from distui.remote.pipes import CommandPipe
 SLOW_S = 0.02
 """Where opening a channel and starting `sh` in it never took less, a link is slow: that is two round trips of 10 ms."""
 
-FROM = 3
-"""The command of a session with which it begins: a probe, or a list of what runs, needs fewer."""
+FROM = 2
+"""The command of a session with which it begins: a probe has one, and whoever asks twice asks more."""
 
 MOST = 5
 """Shells that wait at once, and no more."""

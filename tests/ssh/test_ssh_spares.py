@@ -45,7 +45,7 @@ async def asked_often(farm: Any, host: Any) -> Any:
 
 
 async def test_a_session_that_asks_often_has_a_shell_that_waits(farm: Any, far: None) -> None:
-    """From its third command on; each of those that follow is answered in one, and they end with the session."""
+    """From its second command on; each of those that follow is answered in one, and they end with the session."""
     host = await farm.start(commands={"say": farm.says(b"said", stderr=b"err", status=3)})
     session = await farm.session()
     for number in range(2 * FROM):
