@@ -11,15 +11,18 @@ import math
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import asyncssh
 
 from distui.frozen import frozen
 from distui.remote.config import DEFAULT_IDENTITIES, Resolved
 from distui.remote.login.known_hosts import fingerprint
+
+T = TypeVar("T")
 
 _AGENT_PATIENCE = 5.0
 """Seconds an agent has to list its keys: a forwarded one may be dead."""
@@ -61,6 +64,40 @@ class Locked(Exception):
     """The key file has a passphrase."""
 
 
+class _AgentClient(asyncssh.SSHAgentClient):
+    """One question at a time; after one that was cancelled, by a login that was given up, another connection: what is
+    answered yet would be taken for the answer to the next one, and a signature for another login's.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._turn = asyncio.Lock()
+        self._stale = False
+
+    async def sign(self, key_blob: bytes, data: bytes, flags: int = 0) -> bytes:
+        """See asyncssh."""
+        return await self._alone(lambda: super(_AgentClient, self).sign(key_blob, data, flags))
+
+    async def get_keys(self, identities: Sequence[bytes] | None = None) -> Sequence[asyncssh.SSHKeyPair]:
+        """See asyncssh."""
+        return await self._alone(lambda: super(_AgentClient, self).get_keys(identities))
+
+    async def _alone(self, ask: Callable[[], Awaitable[T]]) -> T:
+        async with self._turn:
+            if self._stale:
+                try:
+                    await self.connect()
+                except OSError as exc:
+                    raise ValueError(str(exc)) from exc  # as asyncssh says it of one that is gone
+                self._stale = False
+            try:
+                return await ask()
+            except asyncio.CancelledError:
+                self.close()
+                self._stale = True
+                raise
+
+
 class Agent:
     """A connection to one ssh-agent, made when first needed and shared by all logins."""
 
@@ -96,7 +133,9 @@ class Agent:
 
     async def _listed(self) -> list[asyncssh.SSHKeyPair]:
         if self._client is None:
-            self._client = await asyncssh.connect_agent(self._path)
+            client = _AgentClient(self._path)
+            await client.connect()
+            self._client = client
         return list(await self._client.get_keys())
 
     def close(self) -> None:

@@ -98,6 +98,50 @@ async def test_a_question_that_is_cancelled_leaves_no_answer_behind(tmp_path: Pa
         logins.close()
 
 
+async def test_a_signature_that_is_not_waited_for_any_more_is_no_other_login_s(tmp_path: Path) -> None:
+    """Of a login that was given up: the next one was given it, and refused by its host."""
+    over, asked, late, key = (
+        list[int](),
+        list[bytes](),
+        asyncio.Event(),
+        asyncssh.generate_private_key("ssh-ed25519").convert_to_public(),
+    )
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while size := await reader.read(4):
+            question = await reader.readexactly(int.from_bytes(size, "big"))
+            if question[0] == 11:  # for its keys
+                answer = b"\x0c" + _string(b"", count=1) + _string(key.public_data) + _string(b"mine")
+            else:
+                asked.append(question)
+                await (late.wait() if len(asked) == 1 else asyncio.sleep(0))
+                answer = b"\x0e" + _string(b"signature %d" % asked.index(question))
+            writer.write(_string(answer))
+        writer.close()
+        over.append(1)
+
+    path = tmp_path / "agent"
+    target = resolve(Host("h1"), Sources(tmp_path, {"SSH_AUTH_SOCK": str(path)}, tmp_path / "config", system=False))
+    logins = Keys()
+    async with asyncio.timeout(60), await asyncio.start_unix_server(talk, path):
+        (held,) = (await logins.ring(replace(target, identity_files=()))).candidates
+        first = asyncio.create_task(held.pair.sign_async(b"one"))
+        await until(lambda: len(asked) == 1)
+        second = asyncio.create_task(held.pair.sign_async(b"two"))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        late.set()
+        assert await second == b"signature 1"
+        assert await held.pair.sign_async(b"three") == b"signature 2"
+        logins.close()
+        await until(lambda: len(over) == 2)
+
+
+def _string(data: bytes, *, count: int | None = None) -> bytes:
+    return (len(data) if count is None else count).to_bytes(4, "big") + data
+
+
 async def test_an_agent_that_was_started_again_is_asked_at_once(tmp_path: Path) -> None:
     """The first login after that was refused, as if there were no keys, and a run waited a minute to log in again."""
 
