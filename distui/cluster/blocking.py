@@ -15,7 +15,7 @@ from typing import Any
 from distui.cluster.cluster import Cluster
 from distui.cluster.runs.run import Run
 from distui.cluster.settings import ClusterSettings
-from distui.errors import DistuiError
+from distui.errors import DistuiError, UsageError
 from distui.runs.lines.events import Event, RunEnded
 from distui.spec.job.read_job import AnyJob
 
@@ -62,7 +62,8 @@ def run(
 
     Raises:
         SpecError: hosts.yaml or the job file is wrong; every problem with its place.
-        UsageError: an unknown host, a secret without a value (nothing was contacted), a name that is taken.
+        UsageError: an unknown host, a secret without a value, an `on_event` that is an async function (nothing was
+            contacted), a name that is taken.
         HostsUnreachable, HostsFailed: a host of the run can't be used; nothing was started.
         PlanError: the job does not fit the hosts; nothing was started.
         CheckFailed: a check before the start failed; nothing was started.
@@ -76,6 +77,8 @@ def run(
             async with cluster.launch(planned, preflight=preflight, force=force) as started:
                 return await owner.follow(started)
 
+    if asyncio.iscoroutinefunction(on_event):
+        raise UsageError("on_event is an async function, whose calls nobody awaits", hint="give a plain function")
     opened = Cluster.open(inventory, settings=settings)
     opened.settings.refuse_readonly("a run")
     return _Owner(on_event).own(lambda owner: run_in(opened, owner))

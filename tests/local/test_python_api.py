@@ -240,6 +240,10 @@ def test_a_job_may_be_its_keys(demo_home: Path) -> None:
         distui.run({"name": "keys", "hosts": "demo1", "command": {1, 2}})
 
 
+async def nobody_awaits(event: distui.Event) -> None:
+    """What a notebook's user may give, where all the rest is awaited."""
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -250,6 +254,7 @@ def test_a_job_may_be_its_keys(demo_home: Path) -> None:
         ({"hosts": None}, "'None' are no hosts"),
         ({"hosts": [1]}, r"'\[1\]' are no hosts"),
         ({"inventory": None}, "'None' are no hosts"),
+        ({"on_event": nobody_awaits}, "on_event is an async function"),
     ],
 )
 def test_what_is_neither_is_told_as_any_mistake(demo_home: Path, given: dict[str, Any], words: str) -> None:

@@ -72,6 +72,9 @@ async def test_a_run_of_another_machine_is_read_and_stopped(machine: Open, tmp_p
         for grace in ("10s", -1, float("nan"), float("inf")):
             with pytest.raises(UsageError, match="grace is"):
                 await here.stop("lives", grace=grace)  # type: ignore[arg-type]
+        for ranks in ("0,1", 0, ["0"]):
+            with pytest.raises(UsageError, match="are no ranks"):
+                here.logs("nowhere", ranks=ranks)  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="tail is -1"):
             here.logs("lives", tail=-1)
         assert await here.stop("lives", grace=0) == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, suppress
+from operator import index
 from typing import TypeVar
 
 from distui.cluster.attach.ending import end_run
@@ -22,6 +23,7 @@ from distui.cluster.secret_warning import SecretWarning, warn_of_plain
 from distui.cluster.settings import ClusterSettings
 from distui.errors import UsageError
 from distui.spec.hosts.inventory import Inventory
+from distui.spec.yaml.problems import shown
 
 T = TypeVar("T")
 
@@ -95,13 +97,17 @@ class ClusterRuns:
         From the files here where those hold the run, else from its hosts; rank after rank. With `follow` it goes on
         with what they print until the run is over. It starts, stops and removes nothing.
 
-        Raises NotFound when there is no such run, UsageError for a rank that it has not, at once for a `tail` below 0,
-        and, after the last line,
-        ContactLost when something could not be read. Secrets whose values can't be hidden in it are a SecretWarning.
+        Raises NotFound when there is no such run, UsageError for a rank that it has not, at once for `ranks` that are
+        no numbers and a `tail` below 0, and, after the last line, ContactLost when something could not be read. Secrets
+        whose values can't be hidden in it are a SecretWarning.
         """
         if tail is not None and tail < 0:
             raise UsageError(f"tail is {tail}: expected a number of lines, 0 or more")
-        wanted = Wanted(ranks=None if ranks is None else frozenset(ranks), tail=tail)
+        try:
+            chosen = None if ranks is None else frozenset(map(index, ranks))
+        except TypeError:
+            raise UsageError(f"{shown(repr(ranks))} are no ranks", hint="give numbers: [0, 4]") from None
+        wanted = Wanted(ranks=chosen, tail=tail)
 
         async def read(out: LogSink, tell: Tell, tell_plain: TellPlain) -> bool:
             return await self._at(
