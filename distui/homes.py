@@ -64,9 +64,14 @@ def known_hosts_options(config: Path, files: Sequence[Path]) -> tuple[str, ...]:
     """
     if not files or is_login_s(config.parent):
         return ()
-    there = (str(path) for path in files if path == files[0] or path.exists())
-    quoted = ['"' + path.replace("%", "%%") + '"' for path in there if '"' not in path and "\n" not in path]
-    return ("-o", f"UserKnownHostsFile={' '.join(quoted)}") if quoted else ()
+    return file_options("UserKnownHostsFile", [path for path in files if path == files[0] or path.exists()])
+
+
+def file_options(option: str, files: Sequence[Path]) -> tuple[str, ...]:
+    """An option of OpenSSH that names files, without a name that ssh can't be given; empty for none."""
+    names = map(str, files)
+    quoted = ['"' + name.replace("%", "%%") + '"' for name in names if '"' not in name and "\n" not in name]
+    return ("-o", f"{option}={' '.join(quoted)}") if quoted else ()
 
 
 def expanded(written: str | Path) -> Path:

@@ -13,7 +13,15 @@ from pathlib import Path
 
 from distui.errors import UsageError
 from distui.frozen import frozen
-from distui.homes import SSH_CONFIG, config_options, expanded, hostname_options, is_login_s, known_hosts_options
+from distui.homes import (
+    SSH_CONFIG,
+    config_options,
+    expanded,
+    file_options,
+    hostname_options,
+    is_login_s,
+    known_hosts_options,
+)
 from distui.homes import home as home_of
 from distui.regex import regex
 from distui.remote.sshconfig import ConfigError, Options, Query, Reader
@@ -95,11 +103,15 @@ class Resolved:
         if self.user_config is None or is_login_s(self.user_config.parent):
             return ()
         home = self.user_config.parent.parent
-        keys = (path for path in self.identity_files if path.is_relative_to(home) and path.exists())
+        keys, certificates = (
+            [path for path in paths if path.is_relative_to(home) and path.exists()]
+            for paths in (self.identity_files, self.certificate_files)
+        )
         return (
             *config_options(self.user_config),
             *known_hosts_options(self.user_config, self.user_known_hosts),
             *(word for path in keys for word in ("-i", str(path))),
+            *(word for path in certificates for word in file_options("CertificateFile", [path])),
             *("-p", str(self.port), "-l", self.user),
             *hostname_options(self.hostname),
         )

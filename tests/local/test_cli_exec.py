@@ -147,6 +147,10 @@ def test_ssh_goes_where_distui_goes(home: Path, monkeypatch: pytest.MonkeyPatch)
     options = ssh_login(Host("gw1"))
     assert f'UserKnownHostsFile="/k/h" "{home}/keys/hosts"' in options, "all that there are, and where one is kept"
     assert options[options.index("-i") + 1] == f"{home}/keys/mine"
+    (home / "keys/my cert.pub").write_text("kept")
+    (folder / "config").write_text('CertificateFile "~/keys/my cert.pub"\nCertificateFile ~/keys/none.pub\n')
+    options = ssh_login(Host("gw1"))
+    assert [word for word in options if "Certificate" in word] == [f'CertificateFile="{home}/keys/my cert.pub"']
     (folder / "config").write_text("Host\n")
     assert ssh_login(Host("gw1")) == ("ssh", "-F", f"{folder}/config", "--", "gw1"), "ssh says what is wrong there"
     written = ("-p", "2222", "-l", "ann", "-o", "HostName=10.0.0.9")
