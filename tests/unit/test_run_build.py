@@ -17,6 +17,7 @@ from distui.runs.images.build import BuildFailed, BuildProgress
 from distui.runs.images.context import BuildSource
 from distui.runs.images.push import Engine, Pushed
 from distui.runs.launch import images as launch_images
+from distui.runs.lines.events import Notice
 from distui.runs.task.host_image import HostImage
 from fakehosts.runs import Cluster, use_fake_follower
 
@@ -103,6 +104,15 @@ async def test_built_on_those_that_lack_it(cluster: Cluster, builders: Builders)
     assert "h3 builds, step 2/2: RUN y" in said(cluster)
     logs = cluster.store.need(plan.run_id).path / "build"
     assert {p.name: b"last words" in p.read_bytes() for p in logs.iterdir()} == {"h2.log": True, "h3.log": True}
+
+
+async def test_a_name_that_an_image_of_others_has(cluster: Cluster, builders: Builders) -> None:
+    """The build takes it, as `docker build -t` does; which image had it is said before."""
+    builders.has = {"h1": "", "h2": "another"}
+    await cluster.run(planned(cluster), build=SOURCE)
+    (words,) = [n.text for n in cluster.of(Notice) if "takes its name" in n.text]
+    assert words.startswith("img:1 on h1 is an image that was not built by distui")
+    assert "`docker tag h1 img:1` there gives it back" in words
 
 
 async def test_nothing_to_build(cluster: Cluster, builders: Builders) -> None:

@@ -94,6 +94,7 @@ async def _build(
     if not lacking:
         await phase(attempt, "image", f"{attempt.plan.image} is built on all hosts already")
         return
+    await _warn_of_a_taken_name(attempt, {h.host: found[h.host] for h in lacking})
     builders = lacking if build.where == "hosts" else [] if having else lacking[:1]
     await _build_on(attempt, builders, source)
     if build.where == "first" and (rest := [h for h in lacking if h not in builders]):
@@ -105,6 +106,20 @@ async def _build(
         text = f"the image was built, but is not among the engine's images on {fold(wrong)}"
         hint = "a builder of its own keeps it: `docker buildx use default`"
         raise LaunchRefused([f"{text} ({hint})"], ExitCode.CHECK_FAILED)
+
+
+async def _warn_of_a_taken_name(attempt: Attempt, found: Found) -> None:
+    """Say that the build takes its name from an image that distui did not build, as `--image` of a job with `build`
+    may: others on the host may use it.
+    """
+    by_id: dict[str, list[str]] = {}
+    for host, there in found.items():
+        if isinstance(there, ImageFacts) and not there.build:
+            by_id.setdefault(safe(there.id)[:19], []).append(host)
+    for number, hosts in by_id.items():
+        name, engine = attempt.plan.image, " ".join(attempt.hosts[hosts[0]].first.engine_command)
+        text = f"{name} on {fold(hosts)} is an image that was not built by distui: the build takes its name"
+        await attempt.notice("warning", f"{text}; `{engine} tag {number.partition(':')[2]} {name}` there gives it back")
 
 
 async def _build_on(attempt: Attempt, hosts: Sequence[HostRun], source: BuildSource | None) -> None:
