@@ -169,6 +169,21 @@ def test_how_earlier_attempts_failed_stays_in_sight() -> None:
     ]  # fmt: skip
 
 
+def test_a_clock_that_was_set_back_between_attempts_hides_no_warning() -> None:
+    """What was said in an attempt is told by its place, not by its time; also when many were said before."""
+    first = Failure(1, "h1", 1, "exit 1", at=110.0)
+    before = [Notice(105.0, "warning", "before", "h1")] * 150
+    ended = AttemptEnded(112.0, 1, 3, first, 2.0)
+    began = state(*before, ended, Notice(60.0, "error", "refused", "h2"), AttemptEnded(61.0, 2, 3, None, 2.0))
+    now = apply(began, Notice(30.0, "warning", "now", "h1"))
+    assert [(m.what, m.words) for m in troubles(now)] == [
+        ("attempt 1", "exit 1"), ("attempt 2", "refused"), ("warning", "now"),
+    ]  # fmt: skip
+    for number in range(100):
+        now = apply(now, Notice(31.0, "warning", f"more {number}", "h1"))
+    assert [m.words for m in troubles(now, 200)] == ["exit 1", "refused", "now", *(f"more {n}" for n in range(100))]
+
+
 def test_an_attempt_that_could_not_start_says_why() -> None:
     """In the middle, and as the last one, after which the failure of the run is that of the attempt before."""
     first = Failure(1, "h1", 1, "exit 1", at=110.0)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from distui.frozen import frozen
-from distui.runs.lines.events import Failure
+from distui.runs.lines.events import Failure, Notice
 from distui.runs.lines.severity import headline_of
 from distui.runs.report.rank_rows import Tone, digits, end_word, failed_at, numbers, short_name
 from distui.runs.state.reducer import RankState, RunState
@@ -49,17 +49,19 @@ def troubles(state: RunState, most: int = 6) -> list[Moment]:
     """How earlier attempts failed, and the last warnings and errors since, from the start: a launch that was refused
     has no failure, but its reasons.
     """
-    zero, since = state.started or 0.0, _attempt_began(state)
-    loud = [notice for notice in state.notices if notice.level != "info" and notice.at >= since][-most:]
+    zero = state.started or 0.0
+    loud = [notice for notice in _said(state) if notice.level != "info"][-most:]
     return [
         *_attempts(state, zero, "wrong"),
         *(Moment(n.at - zero, n.host or "", n.level, n.text, "wrong" if n.level == "error" else "watch") for n in loud),
     ]
 
 
-def _attempt_began(state: RunState) -> float:
-    """The end of the attempt before; what was said until then belongs to that."""
-    return state.past[-1].at if state.past else 0.0
+def _said(state: RunState, attempt: int | None = None) -> tuple[Notice, ...]:
+    """What was said in one of the attempts before, counted from 0, or else in this one."""
+    ends = (0, *state.said_in_past, len(state.notices))
+    begin, end = ends[-2:] if attempt is None else ends[attempt : attempt + 2]
+    return state.notices[begin:end]
 
 
 def _attempts(state: RunState, zero: float, tone: Tone) -> Iterator[Moment]:
@@ -67,20 +69,18 @@ def _attempts(state: RunState, zero: float, tone: Tone) -> Iterator[Moment]:
 
     An attempt that could not start has no failure, but its reason was said.
     """
-    began = 0.0
-    for past in state.past:
+    for number, past in enumerate(state.past):
         what, failure = f"attempt {past.attempt}", past.failure
         if failure is None:
-            yield Moment(past.at - zero, "distui", what, _refused(state, began, past.at), tone)
+            yield Moment(past.at - zero, "distui", what, _refused(_said(state, number)), tone)
         elif failure != state.failure:
             words = ", ".join(filter(None, (failure.words or "failed", _why(failure))))
             yield Moment((failure.at or past.at) - zero, _who(state, failure), what, words, tone)
-        began = past.at
 
 
-def _refused(state: RunState, since: float, until: float) -> str:
+def _refused(notices: Iterable[Notice]) -> str:
     """Why an attempt could not start."""
-    said = [notice.text for notice in state.notices if notice.level == "error" and since <= notice.at <= until]
+    said = [notice.text for notice in notices if notice.level == "error"]
     return said[-1] if said else "could not start"
 
 
@@ -93,7 +93,7 @@ def _not_started(state: RunState, zero: float) -> Iterator[Moment]:
     """Why the last attempt could not start."""
     ended = state.ended
     if ended is not None and _is_of_before(state):
-        words = _refused(state, _attempt_began(state), ended.at)
+        words = _refused(_said(state))
         yield Moment(ended.at - zero, "distui", f"attempt {ended.attempt}", words, "wrong")
 
 
@@ -118,9 +118,8 @@ def _why(failure: Failure) -> str:
 
 
 def _before(state: RunState, zero: float) -> Iterator[Moment]:
-    since = max(_attempt_began(state), zero - BEFORE_S)
-    for notice in state.notices:
-        if notice.level != "info" and since <= notice.at <= zero:
+    for notice in _said(state):
+        if notice.level != "info" and zero - BEFORE_S <= notice.at <= zero:
             yield Moment(notice.at - zero, notice.host or "", "warning", notice.text, "watch")
 
 

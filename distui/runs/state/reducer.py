@@ -49,6 +49,8 @@ from distui.runs.state.steps import Pace, taken
 LIVE: frozenset[RankPhase] = frozenset({"waiting", "starting", "running", "lost"})
 """States in which a rank may still do something."""
 
+NOTICES = 200
+"""The last ones that are kept."""
 FRESH_S = 15.0
 """A host is measured about every second: an older sample says nothing of now."""
 
@@ -141,6 +143,8 @@ class RunState:
     attempts: int = 1
     """How many attempts the run has in all, as its job says."""
     past: tuple[AttemptEnded, ...] = ()
+    said_in_past: tuple[int, ...] = ()
+    """How many of `notices` had been said by the end of each of them: times do not tell where a clock was set back."""
     """Attempts that failed before this one, as far as they were seen from here."""
     retrying: bool = False
     restarts: tuple[RanksRestarted, ...] = ()
@@ -214,11 +218,15 @@ def apply(state: RunState, event: Event) -> RunState:
         case StopAsked():
             return replace(state, stopping=event)
         case Notice():
-            return replace(state, notices=(*state.notices[-199:], event))
+            kept = state.notices[-(NOTICES - 1) :]
+            gone = len(state.notices) - len(kept)
+            said = tuple(max(0, end - gone) for end in state.said_in_past)
+            return replace(state, notices=(*kept, event), said_in_past=said)
         case RanksRestarted():
             return replace(state, restarts=(*state.restarts, event))
         case AttemptEnded():
-            return replace(state, past=(*state.past, event), retrying=True)
+            said = (*state.said_in_past, len(state.notices))
+            return replace(state, past=(*state.past, event), said_in_past=said, retrying=True)
         case RunEnded():
             progress = event.progress or state.progress
             return replace(state, ended=event, failure=event.failure or state.failure, progress=progress)
