@@ -112,6 +112,9 @@ def test_a_stop_on_some_hosts_of_a_recorded_run_is_refused(cli: Any, demo_home: 
     done = cli("stop", "two", "-y", "-l", "gpu=old")
     assert done.code == 2, done.err
     assert "leave out -l; `distui stop two --rank 0` ends rank 0 alone" in done.err
+    Path("hosts.yaml").unlink()
+    done = cli("stop", "two", "-y", "-l", "gpu=old")
+    assert (done.code, "there is no inventory" in done.err) == (2, True), done.err
     Path("hosts.yaml").write_text(inventory)
     assert cli("run", "j.yaml", "-d", "-y", "-H", "demo2", "--name", "one").code == 0
     done = cli("stop", "one", "-y", "-H", "demo1")

@@ -87,8 +87,8 @@ class Selection:
         return bool(self.hosts or self.labels)
 
     def chosen(self) -> tuple[Host, ...]:
-        """The hosts of the inventory that are chosen; none where there is no inventory."""
-        found = self.maybe_inventory()
+        """The hosts of the inventory that are chosen; none where there is no inventory, which labels need."""
+        found = self.maybe_inventory() if not self.labels else self.inventory()
         return found.chosen(self.picks(found)) if found is not None else ()
 
 
