@@ -191,7 +191,7 @@ def test_from_a_failed_run_to_the_fixed_one(lab: Any, home: Path, size: tuple[in
         term.keys("L")
         term.wait(re.compile(r"Launch wrong-\S+\?"), "Cancel")
         term.keys("Right", "Enter")
-        term.wait("Rank 1 failed first", "exit 3", "J its job")
+        term.wait("Rank 1 failed first", "exit 3", "J its job", "FAILED")
         term.keys("J")
         term.wait("Jobs › wrong.yaml", "ready")
         term.keys(*["Down"] * 8, "Enter")

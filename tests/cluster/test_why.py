@@ -7,7 +7,7 @@ import re
 import subprocess
 import textwrap
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +39,11 @@ def begin(lab: Any, start: Any) -> Callable[..., Any]:
 
 @pytest.fixture
 def hang(begin: Callable[..., Any], distui: Distui) -> Hang:
-    """Runs a program, and asks why it hangs once it stands still; `then` is done before."""
+    """Runs a program, and asks why it hangs once it stands still; `then` is done before. `culprits`: see `ask`."""
 
-    def run(text: str, *, then: Callable[[], object] = lambda: None, **job: Any) -> dict[str, Any]:
+    def run(
+        text: str, *, then: Callable[[], object] = lambda: None, culprits: Sequence[int] = (), **job: Any
+    ) -> dict[str, Any]:
         run.program = begin(text, **job)  # type: ignore[attr-defined]
         for line in run.program.stdout:  # type: ignore[attr-defined]
             if hangs.LAST in line:
@@ -49,20 +51,25 @@ def hang(begin: Callable[..., Any], distui: Distui) -> Hang:
         else:
             raise AssertionError(text)
         then()
-        return ask(distui)
+        return ask(distui, culprits)
 
     return run
 
 
-def ask(distui: Distui) -> dict[str, Any]:
-    """What is said as soon as something stands still."""
+def ask(distui: Distui, culprits: Sequence[int] = ()) -> dict[str, Any]:
+    """What is said as soon as something stands still. With `culprits`, who must be named each time, once nobody else
+    is: a rank that gets no core for a while has not entered either.
+    """
     found: dict[str, Any] = {}
 
     def stands() -> bool:
         done = distui("why", "stuck", "-o", "json")
         assert done.returncode == 0, done.stderr
         found.update(json.loads(done.stdout))
-        return bool(found["kind"] not in ("moving", "unseen") and found["collective"])
+        if found["kind"] in ("moving", "unseen") or not found["collective"]:
+            return False
+        assert set(culprits) <= set(found["culprits"]), found["headline"]
+        return not culprits or found["culprits"] == list(culprits)
 
     until(stands)
     return found
@@ -106,7 +113,7 @@ SLEEPS = "sleeps before a collective"
 def test_a_rank_that_sleeps(hang: Hang, distui: Distui, home: Path) -> None:
     """Named by whoever follows the run, and by `why`: rank, collective, file and line; the whole answer can be kept."""
     one = HANGS[SLEEPS]
-    found = hang(one.text, stall_after="3s")
+    found = hang(one.text, culprits=one.culprits, stall_after="3s")
 
     assert (found["kind"], found["culprits"], found["certainty"]) == ("hang", [2], "certain")
     assert all(words in found["headline"] for words in one.words), found["headline"]
@@ -144,7 +151,7 @@ def test_a_hang_where_torch_records_no_collectives(
     """As with an old torch: named by its calls, by whoever follows the run and by `why`, and never as certain. Of
     those that wait only who was given no core meanwhile counts.
     """
-    found = hang(text, stall_after="3s", env={"TORCH_FR_BUFFER_SIZE": "0"})
+    found = hang(text, culprits=[culprit], stall_after="3s", env={"TORCH_FR_BUFFER_SIZE": "0"})
 
     assert (found["kind"], found["culprits"], found["certainty"]) == (kind, [culprit], "likely")
     assert all(one in found["headline"] for one in words), found["headline"]
@@ -159,7 +166,7 @@ def test_what_holds_the_others_up(hang: Hang, distui: Distui, lab: Any, way: str
     line can't be seen, since a process is stopped or its host is out of reach, that and why.
     """
     one = HANGS[way]
-    found = hang(one.text, then=lambda: one.begin(lab), stall_after="3s")
+    found = hang(one.text, then=lambda: one.begin(lab), culprits=one.culprits, stall_after="3s")
 
     assert (found["kind"], found["culprits"]) == (one.kind, list(one.culprits)), found["headline"]
     assert all(words in found["headline"] for words in one.words), found["headline"]
@@ -191,7 +198,7 @@ def test_a_network_that_carries_nothing(hang: Hang, distui: Distui, lab: Any) ->
 
 def test_ranks_of_torchrun(hang: Hang, distui: Distui) -> None:
     """Several in one container: each is known by what it says of itself."""
-    found = hang(program("time.sleep(600)"), launcher="torchrun", command=["/pytorch/hang.py"])
+    found = hang(program("time.sleep(600)"), culprits=[2], launcher="torchrun", command=["/pytorch/hang.py"])
 
     assert (found["kind"], found["culprits"]) == ("hang", [2]), found["headline"]
     assert f"hang.py:{LINE} in load" in found["headline"]
@@ -202,7 +209,7 @@ def test_hosts_that_torchrun_numbers_in_another_order(hang: Hang, distui: Distui
     """With c10d by their addresses as text: who sleeps is named as in logs, on its host, and torch's number is told."""
     text = program("print('sleeps as', rank, flush=True); time.sleep(600)", who=1)
     torchrun = {"launcher": "torchrun", "torchrun": {"rdzv": "c10d"}, "command": ["/pytorch/hang.py"]}
-    found = hang(text, hosts="h2,h1", stall_after="3s", **torchrun)
+    found = hang(text, culprits=[3], hosts="h2,h1", stall_after="3s", **torchrun)
 
     assert (found["kind"], found["culprits"], found["certainty"]) == ("hang", [3], "certain"), found["headline"]
     assert (
@@ -238,7 +245,7 @@ def test_ranks_that_a_program_starts_itself(hang: Hang, distui: Distui, ending: 
     """distui knows of one rank a host, torch of two: the one that sleeps is named as torch counts."""
     head, _, body = program("time.sleep(600)", who=1).partition("\ndist.")
     text = f"{head}\ndef main():\n" + textwrap.indent(f"dist.{body}", "    ") + ending
-    found = hang(text, ranks={"per_host": 1}, command=command)
+    found = hang(text, culprits=[0], ranks={"per_host": 1}, command=command)
 
     assert (found["kind"], found["culprits"]) == ("hang", [0]), found["headline"]
     assert found["headline"].startswith("rank 1 has not entered all_reduce #21"), found["headline"]
@@ -276,11 +283,11 @@ GPU_FAULTS = {
 def test_the_gpu_of_who_holds_the_others_up(hang: Hang, distui: Distui, lab: Any) -> None:
     """Tied to its rank and to the collective; the lab's nvidia-smi is a stand-in (tests/lab/stubs)."""
     host = lab.host("h2")
-    found = hang(program("time.sleep(600)"), gpus_per_host=2)
+    found = hang(program("time.sleep(600)"), culprits=[2], gpus_per_host=2)
     assert found["culprits"] == [2] and "GPU 0" not in found["headline"], found
     for fault, words in GPU_FAULTS.items():
         host.fault(fault, "0")
-        found = ask(distui)
+        found = ask(distui, [2])
         host.fault("gpu-ok")
 
         assert (found["kind"], found["culprits"]) == ("hang", [2]), found
