@@ -58,7 +58,7 @@ class LocalSession:
         return self.channels[-1]
 
 
-async def proof(*endpoints: Endpoint, timeout: float = 2.0, **sessions: Any) -> ReachReport:
+async def proof(*endpoints: Endpoint, timeout: float = 60.0, **sessions: Any) -> ReachReport:
     """The proof between these; hosts are this machine unless said otherwise."""
     known = {e.host: sessions.get(e.host) or LocalSession(e.host) for e in endpoints}
     return await prove(known, endpoints, timeout=timeout)
@@ -105,7 +105,7 @@ async def test_hosts_that_reach_each_other() -> None:
     """Every ordered pair is tried; nothing is left open."""
     sessions = {name: LocalSession(name) for name in ("h1", "h2", "h3")}
     ends = [Endpoint(f"h{i}", f"127.0.0.{i}") for i in (1, 2, 3)]
-    report = await prove(sessions, ends, timeout=2.0)
+    report = await prove(sessions, ends, timeout=60.0)
 
     assert report == ReachReport((), 6)
     assert {host: sorted(peers) for host, peers in report.table.items()} == {
@@ -214,7 +214,7 @@ async def test_a_host_that_never_answers_is_named(monkeypatch: pytest.MonkeyPatc
     """Only the one that was waited for."""
     monkeypatch.setattr("distui.doctor.reach.SLACK", 0.0)  # 4 s: enough for the other host to answer, also a busy one
     hanging = LocalSession("h2", ("sh", "-c", "cat >/dev/null"))
-    report = await proof(Endpoint("h1", "127.0.0.1"), Endpoint("h2", "127.0.0.2"), h2=hanging)
+    report = await proof(Endpoint("h1", "127.0.0.1"), Endpoint("h2", "127.0.0.2"), h2=hanging, timeout=2.0)
     assert [(p.host, p.peer) for p in report.problems] == [("h2", "")]
     assert "did not answer the reachability check" in report.problems[0].message
     assert report.problems[0].hint == "is h2 overloaded, or its python3 broken? `ssh h2 python3 -V`"

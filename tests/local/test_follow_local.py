@@ -721,7 +721,7 @@ async def test_much_at_once_while_a_quiet_container_is_looked_at(
         await asyncio.sleep(0.5)
         docker.slow_look.set()
         docker.end(0)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             await follower.drained()
     assert taken.log.count(text) == 3 * HELD // len(text) - 2
     assert taken.names() == ["Exited", "Drained"]

@@ -55,7 +55,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
     finally:
         asyncio.run_coroutine_threadsafe(demo.close(), loop).result(600)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(600)
         loop.close()
 
 

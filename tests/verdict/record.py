@@ -96,8 +96,8 @@ class Stage:
             self.program.wait(200)
         finally:
             self.program.signal_group(signal.SIGKILL)
-        self._reader.join(10)
-        self._errors.join(10)
+        self._reader.join(120)
+        self._errors.join(120)
 
 
 def record(lab: Lab, scenario: Scenario, into: Path = CASES) -> None:
