@@ -19,7 +19,7 @@ from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.attempt.limits import Limits
 from distui.runs.control.controller import RunController
-from distui.runs.ending import cleanup, conclude
+from distui.runs.ending import cleanup, conclude, others, visits
 from distui.runs.ending.review import _COPIED
 from distui.runs.follow.followed import Back, FollowEvent, Lost
 from distui.runs.hosts.claims.folder import Claim, take
@@ -286,8 +286,8 @@ async def test_who_is_asked_to_leave_waits_for_no_other_reader(
     """The third Ctrl-C: at once, though a host hangs that is asked who reads; the verdict is recorded, and whoever
     comes next cleans up.
     """
-    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 1000.0)
-    monkeypatch.setattr(conclude, "VISIT_SECONDS", 1000.0)
+    monkeypatch.setattr(others, "OTHERS_SECONDS", 1000.0)
+    monkeypatch.setattr(visits, "VISIT_SECONDS", 1000.0)
     controller = started(cluster)
     other = f"{FOLDER.format('h1')}/reader-another"
 
@@ -331,7 +331,7 @@ async def test_who_leaves_while_another_is_to_judge_records_nothing(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not all that the job asks for is known here; the mark of the one who leaves is gone."""
-    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 1000.0)
+    monkeypatch.setattr(others, "OTHERS_SECONDS", 1000.0)
     controller = started(cluster)
     controller.attempt.plan = replace(controller.plan, unchecked=("same",))
     folder = FOLDER.format("h1")
@@ -357,7 +357,7 @@ async def test_hosts_that_hang_are_not_waited_for_one_after_another(
     """The verdict is offered to those that answer; where many hang only when they are to write it, to few."""
     many = Cluster(tmp_path, 9)
     use_fake_follower(monkeypatch, many.connector)
-    monkeypatch.setattr(conclude, "VISIT_SECONDS", 0.4)
+    monkeypatch.setattr(visits, "VISIT_SECONDS", 0.4)
     monkeypatch.setattr(conclude, "RECORD_SECONDS", 0.4)
     monkeypatch.setattr(conclude, "OFFER_SECONDS", 60.0 if there else 1.0)
     controller = started(many)
@@ -670,8 +670,8 @@ async def test_a_host_that_does_not_say_who_reads_keeps_its_container(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     """It hangs, or the look at all hosts takes too long: the others are asked once more. A stop removes all."""
-    monkeypatch.setattr(conclude, "VISIT_SECONDS", 0.7)
-    monkeypatch.setattr(conclude, "OTHERS_SECONDS", seconds)
+    monkeypatch.setattr(visits, "VISIT_SECONDS", 0.7)
+    monkeypatch.setattr(others, "OTHERS_SECONDS", seconds)
     controller = started(cluster)
 
     async def hang() -> None:
@@ -696,16 +696,16 @@ async def test_a_host_that_says_so_late_keeps_what_others_have_not_got(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, marks: dict[str, bytes]
 ) -> None:
     """It answers when something is about to be removed: a log of another reader is unread, or somebody reads."""
-    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.5)
+    monkeypatch.setattr(others, "OTHERS_SECONDS", 0.5)
     controller = started(cluster)
     cluster.hosts[1].files |= {f"{FOLDER.format('h2')}/{name}": data for name, data in marks.items()}
-    looks = conclude._looks
+    looks = others._looks
 
     async def none_in_time(*given: Any, **options: float) -> list[Visit]:
         await looks(*given, **options)
         return []
 
-    monkeypatch.setattr(conclude, "_looks", none_in_time)
+    monkeypatch.setattr(others, "_looks", none_in_time)
     ended = await cluster.drive(controller, end_all(cluster, 0, 0))
     assert (ended.outcome, [len(host.containers) for host in cluster.hosts]) == ("succeeded", [0, 1])
     assert len(ended.leftovers) == 1
