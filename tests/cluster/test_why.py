@@ -385,7 +385,7 @@ def test_what_is_no_torch_says_the_same_with_the_hook(start: Any, home: Path, ki
 
 def test_a_run_that_hangs_is_stopped_and_tells_why_for_ever(begin: Any, distui: Distui) -> None:
     """`on_hang: stop`: a failure with the rank that held the others up; `show` and `why` tell it after the end."""
-    done = begin(program("time.sleep(600)"), stall_after="3s", on_hang="stop").finish()
+    done = begin(program("time.sleep(600)"), stall_after="10s", on_hang="stop").finish()
 
     assert done.returncode == 1, done.stderr
     assert "rank 2 on h2 failed first: it held the others up" in done.stderr
