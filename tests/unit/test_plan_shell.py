@@ -145,6 +145,30 @@ def test_last_words_come_through_a_pipe(tmp_path: Path, pipe: str, sh: str) -> N
         os.killpg(leader.pid, signal.SIGKILL) if leader.poll() is None else None
 
 
+@pytest.mark.parametrize("sh", ["sh", "bash", "busybox"])
+def test_a_filter_that_a_file_calls_lets_the_text_be_stopped(tmp_path: Path, sh: str) -> None:
+    """`. env.sh; python train.py | grep loss`, where env.sh greps, too: all that came then ignored SIGTERM."""
+    if shutil.which(sh) is None:
+        pytest.skip(f"no {sh} here")
+    file, log = tmp_path / "env.sh", tmp_path / "log"
+    file.write_text(f"grep -q begun {file} && echo begun\n")
+    text = f". {file}; sleep 300 | grep a; echo next"
+    argv = shell.words(Job("x", command=text), text, "docker")
+    with log.open("w") as out:
+        words = (sh, *argv) if sh == "busybox" else (sh, *argv[1:])
+        leader = subprocess.Popen(words, stdout=out, stderr=out, start_new_session=True)
+    try:
+        end = time.monotonic() + 60
+        while "begun" not in log.read_text() and time.monotonic() < end:
+            time.sleep(0.02)
+        time.sleep(0.2)
+        os.killpg(leader.pid, signal.SIGTERM)
+        assert leader.wait(60) == 143
+        assert "next" not in log.read_text()
+    finally:
+        os.killpg(leader.pid, signal.SIGKILL) if leader.poll() is None else None
+
+
 @pytest.mark.parametrize("text", ["sh {script}", "true && sh {script}; echo next", "sh {script} & wait; echo next"])
 def test_what_a_shell_runs_has_time_to_end(tmp_path: Path, text: str) -> None:
     """As `docker stop` and the processes' own stop do it: SIGTERM to the group, until its leader has ended."""

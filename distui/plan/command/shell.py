@@ -23,8 +23,10 @@ from distui.spec.job.shell import uses_shell
 
 TRAP = "trap 'wait; exit 143' TERM; "
 """In front of text: dash and bash run it once the command in the foreground has ended, and `wait` is for the others."""
-FILTER = "%s() { trap '' TERM; command %s \"$@\"; }; "
-"""What a program prints into stays until that closes it: each part of a pipe is run in a process of its own."""
+FILTER = "%s() { " + TRAP + "(trap '' TERM; command %s \"$@\"); }; "
+"""What a program prints into stays until that closes it, and so does the shell of its part of the pipe. The text's own
+shell, where a file that it reads (`. env.sh`) calls the filter, has that trap anyway, and must not ignore SIGTERM.
+"""
 GROUP = "TINI_KILL_PROCESS_GROUP"
 """Docker's `--init` is tini, which with this variable signals the group of the container's command."""
 _FUNCTIONS = frozenset(("conda", "mamba", "micromamba", "ml", "module", "nvm", "pyenv", "spack"))
@@ -90,7 +92,7 @@ def _lasting(text: str, *, grouped: bool) -> str:
 def _filters(text: str) -> str:
     """What spares the filters at the end of pipes the SIGTERM: a program would lose its last words, or die of SIGPIPE.
 
-    Only such that the text uses nowhere else, where they would not be in a process of their own.
+    Only such that the text uses nowhere else: there they would be asked to end.
     """
     bare = _QUOTES.sub("''", text)
     piped, used = Counter(_PIPED.findall(bare)), Counter(_WORD.findall(bare))
