@@ -151,3 +151,15 @@ def test_a_bar_is_one_line_of_its_log(stored: StoredRun) -> None:
     stored.rank_log(0).write_bytes(bar)  # longer than what is read of it
     known.recall(stored)
     assert [line.text for line in known.seen().lines[0]] == [" step 29999"]
+
+
+@pytest.mark.parametrize("log", [b"", b"x" * 100_000, b"x" * 100_000 + b"\n", b"\r" * 100_000])
+def test_a_log_of_which_no_line_is_read_is_none(stored: StoredRun, log: bytes) -> None:
+    """Empty, or one line that is longer than what is read: whoever went on with such a run, or opened it, could not."""
+    stored.rank_log(0).write_bytes(log)
+    written = TaskLog(stored, 0, [0])
+    track = TaskTrack(PLAN.tasks[0], written)
+    written.close()
+    track.recall(stored)
+    assert track.seen().lines == {}
+    assert last_steps(stored, replace(PLAN, tasks=PLAN.tasks[:1]), 9e9) is None

@@ -143,9 +143,9 @@ class RunState:
     attempts: int = 1
     """How many attempts the run has in all, as its job says."""
     past: tuple[AttemptEnded, ...] = ()
+    """Attempts that failed before this one, as far as they were seen from here."""
     said_in_past: tuple[int, ...] = ()
     """How many of `notices` had been said by the end of each of them: times do not tell where a clock was set back."""
-    """Attempts that failed before this one, as far as they were seen from here."""
     retrying: bool = False
     restarts: tuple[RanksRestarted, ...] = ()
     """When torchrun started ranks again by itself, in this attempt."""

@@ -178,7 +178,7 @@ def lines_in(log: Path) -> list[tuple[float | None, bytes]]:
     last = lines if whole or _is_bar(lines[0]) else lines[1:]
     times = read_times(times_of(log), max(0, said - len(last)), len(last))
     found = [*[None] * (len(last) - len(times)), *times]
-    ends = [*found[1:], written]
+    ends = [*found, written][1:]
     return [(end if _is_bar(line) else at, line) for at, end, line in zip(found, ends, last, strict=True)]
 
 
