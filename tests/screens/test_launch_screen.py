@@ -593,6 +593,24 @@ async def test_the_question_before_a_launch_takes_no_key(
         assert "is not started: L asks again" in problem_text(app)
 
 
+@pytest.mark.parametrize("where", ["yaml", "field"])
+async def test_a_launch_from_the_palette_while_one_types(open_app: Any, backend: FakeBackend, where: str) -> None:
+    """The palette is there in a text, too: who chooses it there is asked, and does not type on."""
+    async with open_app((160, 50)) as (app, pilot):
+        screen = await opened(app, pilot, backend, marked=("node03", "node04"))
+        if where == "yaml":
+            screen.action_show_tab("yaml")
+        else:
+            screen.form.field("image").focus()
+            await pilot.press("enter")
+        await settle(pilot)
+        await pilot.press("ctrl+p", *"launch")
+        await settle(pilot)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert isinstance(app.screen, LaunchConfirm)
+
+
 async def test_each_start_has_a_name_of_its_own(
     open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -818,16 +836,23 @@ async def test_a_preflight_is_shown_where_the_plan_is_a_tab(open_app: Any, backe
         assert "Preflight" in screen_text(app)
 
 
+@pytest.mark.parametrize("begun", ["form", "yaml"])
 async def test_a_preflight_that_comes_while_one_types_takes_no_letter_away(
-    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch, begun: str
 ) -> None:
     """Where the plan is a tab, too: what is typed in the text would be keys there."""
     asked = held(backend, monkeypatch)
     async with open_app((80, 24)) as (app, pilot):
         screen = await opened(app, pilot, backend, marked=("node03", "node04"))
-        await pilot.press("P")
-        await settle(pilot)
+        if begun == "form":
+            await pilot.press("P")
+            await settle(pilot)
         screen.action_show_tab("yaml")
+        if begun == "yaml":
+            await pilot.press("ctrl+p", *"preflight")
+            await settle(pilot)
+            await pilot.press("enter")
+            await settle(pilot)
         await pilot.press("a")
         asked.set()
         await settle(pilot)

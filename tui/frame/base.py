@@ -161,11 +161,18 @@ class View(Screen[None]):
         """Action id -> keys, where the config file moved them."""
         return app_of(self).keymap
 
-    def may_ask(self, otherwise: str) -> bool:
-        """Whether a question before which hosts were asked may still be put: where one is elsewhere, or types, by then,
-        the next keys would answer it. `otherwise` is said instead.
+    @property
+    def typed(self) -> tuple[Widget | None, str] | None:
+        """In what one types here, and what stands there; None where nobody does."""
+        if not typing_here(self):
+            return None
+        return self.focused, str(getattr(self.focused, "text", None) or getattr(self.focused, "value", ""))
+
+    def may_ask(self, otherwise: str, since: tuple[Widget | None, str] | None) -> bool:
+        """Whether a question before which hosts were asked may still be put: where one is elsewhere by then, or has
+        typed more than what was `typed` at first, the next keys would answer it. `otherwise` is said instead.
         """
-        if self.is_active and not typing_here(self):
+        if self.is_active and self.typed in (None, since):
             return True
         app_of(self).tell(otherwise, level="warning")
         return False

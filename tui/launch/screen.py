@@ -333,14 +333,14 @@ class LaunchScreen(View):
         self.work(self._preflight(), name="preflight")
 
     async def _preflight(self) -> None:
-        tab = self.tab
+        tab, typed = self.tab, self.typed
         if await self.draft.preflight():
-            self._show_end(tab)
+            self._show_end(stays=self.is_active and self.tab == tab and self.typed in (None, typed))
 
-    def _show_end(self, tab: Tab) -> None:
-        """The end of the plan, where the preflight stands that was asked for in this tab."""
+    def _show_end(self, *, stays: bool) -> None:
+        """The end of the plan, where the preflight stands, to who `stays` where it was asked for."""
         if "plan" in self._tabs() and self.tab != "plan":
-            if not self.is_active or self.tab != tab or self.form.typing:  # seconds later one may be typing
+            if not stays or self.form.typing:  # seconds later one may be typing
                 app_of(self).tell("the preflight is done: it stands at the end of the plan")
                 return
             self.action_show_tab("plan")
@@ -386,13 +386,14 @@ class LaunchScreen(View):
         self.work(self._launch(), name="launch")
 
     async def _launch(self) -> None:
+        typed = self.typed  # from the palette
         plan = await self.draft.ready()
         job = self.draft.job
         if job is None or plan is None:
             return
         text = self.draft.job_text if self.draft.document is None else ""  # other jobs of the file are not this run's
         users = await run_change.gpu_users(self, plan)
-        if not self.may_ask(f"{plan.run_id} is not started: L asks again"):
+        if not self.may_ask(f"{plan.run_id} is not started: L asks again", typed):
             return
         answer = await self.app.push_screen_wait(LaunchConfirm(job, plan, self.draft.preview, users))
         if not answer:

@@ -80,13 +80,14 @@ async def rerun(view: View, live: LiveRun) -> None:
     if live.state.ended is None:
         app_of(view).tell(f"{live.plan.run_id} still runs; S stops it")
         return
+    typed = view.typed
     job, picks, words, text = _as_started(view, live.plan)
     name = view.backend.run_name(live.plan.job)
     plan = await asyncio.to_thread(view.backend.preview, job, picks, run_id=name)  # the job's code is read again
     if isinstance(plan, NoPlan):
         raise UsageError("it can't run again now", hint="; ".join(str(problem) for problem in plan.problems))
     users = await gpu_users(view, plan)
-    if not view.may_ask(f"{live.plan.run_id} is not run again: R asks again"):
+    if not view.may_ask(f"{live.plan.run_id} is not run again: R asks again", typed):
         return
     asked = f"Run {plan.job} again" + (" on GPUs that are in use?" if users else "?")
     answer = await view.app.push_screen_wait(Confirm(asked, tuple(_words(plan, job, words)), "Run", users))
@@ -159,13 +160,13 @@ def _words(plan: RunPlan, job: Job, what: str) -> Iterator[str]:
 
 async def prune(view: View, run: str, hosts: Sequence[str], gone: Callable[[], None] = lambda: None) -> None:
     """Remove what an ended run left on its hosts and here, after a question that lists it; then it is `gone`."""
-    app, name = app_of(view), f"prune {run}"
+    app, name, typed = app_of(view), f"prune {run}", view.typed
     if any(worker.name == name and not worker.is_finished for worker in view.app.workers):
         app.tell(f"{run} is being removed")
         return
     app.tell(f"asking {fold(hosts) or 'the hosts'} what is left of {run}")
     left = await view.backend.remains(run)
-    if not view.may_ask(f"{run} is not removed: X asks again"):
+    if not view.may_ask(f"{run} is not removed: X asks again", typed):
         return
     lines = [f"{host} can't be asked, so nothing will be deleted here: {t.message}"
              for host, t in left.unreachable.items()]  # fmt: skip
