@@ -1107,6 +1107,37 @@ async def test_a_log_that_nobody_takes_holds_up_no_other_task_s_end(
     assert {"Exited", "Drained"} == set(taken.names())
 
 
+async def test_a_connection_that_breaks_while_nobody_takes_what_comes_is_made_again(docker: Docker) -> None:
+    """`distui run | less` over a laptop's sleep: figures waited for the reader, and its host was not followed again."""
+    behind, waiting, taken = asyncio.Event(), asyncio.Event(), Taken()
+
+    async def room() -> None:
+        if taken.log:
+            waiting.set()
+            await behind.wait()
+
+    docker.say(b"one\n")
+    connector = Connector()
+    link = HostLink(connector, "here", jitter=lambda: 0.0)
+    follower = HostFollower(link, access(docker), taken, run_id="r", targets=[FollowTarget(0, "c1")], room=room)
+    running = asyncio.ensure_future(follower.run())
+    try:
+        async with asyncio.timeout(20):
+            await taken.until(lambda: bool(taken.log))
+            await waiting.wait()  # figures come every second
+            connector.session.cut()
+            docker.end(3)
+            await taken.until(lambda: "Exited" in taken.names())
+            behind.set()
+            await follower.drained()
+    finally:
+        behind.set()
+        await follower.close()
+        await asyncio.gather(running, return_exceptions=True)
+        await link.close()
+    assert bytes(taken.log) == b"one\n"
+
+
 async def test_a_task_whose_host_was_out_of_reach_is_looked_for_by_what_it_is(docker: Docker) -> None:
     """Not by its name: the host is asked until it says, and followed is what it says."""
     answers: list[str | Exception] = [HostCommandError("here", "no engine", code="engine_down"), "c1"]

@@ -389,12 +389,21 @@ class HostFollower:
             waiting = asyncio.ensure_future(self._sampled.wait())
             await asyncio.wait((waiting, feed.lost), return_when=asyncio.FIRST_COMPLETED)
             waiting.cancel()
-            if not self._sampled.is_set():
+            if not self._sampled.is_set() or not await self._room_for_figures(feed):
                 return
             self._sampled.clear()
             if self._sample is not None:
                 with contextlib.suppress(ValueError):  # figures that can't be read are none
                     await self._emit(Sampled(self._sampler.take(self._sample)))
+
+    async def _room_for_figures(self, feed: Feed) -> bool:
+        """Wait for who takes them; False where the feed breaks before: nothing else of it is held up then."""
+        room = asyncio.ensure_future(self._room())
+        try:
+            await asyncio.wait((room, feed.lost), return_when=asyncio.FIRST_COMPLETED)
+            return room.done()
+        finally:
+            room.cancel()
 
     def _hello(self, hello: Mapping[str, Any]) -> None:
         """A helper's first words, and its answers to pings."""
@@ -426,8 +435,6 @@ class HostFollower:
             await self._feed.ask_clock()  # who was first goes by its time: was the clock set since the last ping?
         if isinstance(event, Records):  # before its turn: a task that has ended must not wait for what others print
             await self._make_room(event.task)
-        elif isinstance(event, Sampled):
-            await self._room()
         async with self._emitting:
             await self._take(event)
 
