@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from distui.errors import UsageError
+from distui.files import exists
 
 SSH_CONFIG = Path("/etc/ssh/ssh_config")
 """The machine's own, which OpenSSH reads after the user's, unless it is named one."""
@@ -64,7 +65,7 @@ def known_hosts_options(config: Path, files: Sequence[Path]) -> tuple[str, ...]:
     """
     if not files or is_login_s(config.parent):
         return ()
-    return file_options("UserKnownHostsFile", [path for path in files if path == files[0] or path.exists()])
+    return file_options("UserKnownHostsFile", [path for path in files if path == files[0] or exists(path)])
 
 
 def file_options(option: str, files: Sequence[Path]) -> tuple[str, ...]:

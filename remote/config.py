@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from distui.errors import UsageError
+from distui.files import exists
 from distui.frozen import frozen
 from distui.homes import (
     SSH_CONFIG,
@@ -104,7 +105,7 @@ class Resolved:
             return ()
         home = self.user_config.parent.parent
         keys, certificates = (
-            [path for path in paths if path.is_relative_to(home) and path.exists()]
+            [path for path in paths if path.is_relative_to(home) and exists(path)]
             for paths in (self.identity_files, self.certificate_files)
         )
         return (

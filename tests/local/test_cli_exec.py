@@ -151,6 +151,10 @@ def test_ssh_goes_where_distui_goes(home: Path, monkeypatch: pytest.MonkeyPatch)
     (folder / "config").write_text('CertificateFile "~/keys/my cert.pub"\nCertificateFile ~/keys/none.pub\n')
     options = ssh_login(Host("gw1"))
     assert [word for word in options if "Certificate" in word] == [f'CertificateFile="{home}/keys/my cert.pub"']
+    long = f"~/{'k' * 300}"
+    looked_at = "".join(f"{key} {long}\n" for key in ("IdentityFile", "CertificateFile"))
+    (folder / "config").write_text(f"{looked_at}UserKnownHostsFile /k/h {long}\n")
+    assert not [word for word in ssh_login(Host("gw1")) if "kkk" in word], "what can't be looked at is not there"
     (folder / "config").write_text("Host\n")
     assert ssh_login(Host("gw1")) == ("ssh", "-F", f"{folder}/config", "--", "gw1"), "ssh says what is wrong there"
     written = ("-p", "2222", "-l", "ann", "-o", "HostName=10.0.0.9")

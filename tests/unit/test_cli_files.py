@@ -46,6 +46,18 @@ def test_hosts_show_tells_where_ssh_goes(cli: Any, home: Path) -> None:
     assert cli("hosts", "show", "nodo1").code == 7
 
 
+def test_hosts_show_leaves_out_what_cannot_be_looked_at(cli: Any, home: Path) -> None:
+    """A key in a folder that may not be searched, or with a name that no file can have."""
+    Path("hosts.yaml").write_text(HOSTS)
+    (home / ".ssh").mkdir()
+    long = "k" * 300
+    (home / ".ssh/config").write_text(f"IdentityFile ~/.ssh/{long}\nUserKnownHostsFile ~/.ssh/{long}\n")
+    done = cli("hosts", "show", "node01", "--json")
+    assert done.code == 0, done.err
+    ssh = json.loads(done.out)["ssh"]
+    assert not [name for name in (*ssh["keys"], *ssh["known_hosts"]) if long in name]
+
+
 def test_hosts_validate_tells_every_problem(cli: Any) -> None:
     """Line, column, caret and the nearest key, all problems at once, exit 2."""
     Path("bad.yaml").write_text("version: 1\nhosts:\n  a: {prot: 22}\n  b: {gpus: many}\n")

@@ -10,6 +10,7 @@ from distui.cli.console import Console
 from distui.cli.settings import Settings
 from distui.columns import table
 from distui.config import KEYS, load
+from distui.files import exists, is_file
 from distui.spec.yaml.files import write_new
 
 
@@ -45,7 +46,7 @@ def path(settings: Settings, out: Console) -> int:
     if settings.json:
         out.json({"schema": "distui/paths/v1", "paths": {k: str(p) for k, p in places.items()}})
         return 0
-    rows = [(name, "yes" if place.exists() else "no", str(place)) for name, place in places.items()]
+    rows = [(name, "yes" if exists(place) else "no", str(place)) for name, place in places.items()]
     out.print("\n".join(table(("WHAT", "EXISTS", "PATH"), rows)))
     return 0
 
@@ -76,7 +77,7 @@ def _written(value: Any) -> str:
 def validate(settings: Settings, out: Console, files: tuple[str, ...]) -> int:
     """See `config validate --help`."""
     keymaps = [load({}, {}, settings.cwd, name)["keymap"].value for name in files] or [settings["keymap"]]
-    used = [str(p) for p in (settings.paths.config_file, settings.cwd / "distui.yaml") if p.is_file()]
+    used = [str(p) for p in (settings.paths.config_file, settings.cwd / "distui.yaml") if is_file(p)]
     warnings = tuple(dict.fromkeys(words for keymap in keymaps for words in _wrong_keys(keymap)))
     for words in warnings:
         out.warn(f"distui: {words}", "yellow")

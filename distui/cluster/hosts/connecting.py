@@ -13,6 +13,7 @@ from typing import Any
 from distui.cluster.settings import ClusterSettings
 from distui.doctor.redact import SshNames
 from distui.errors import DistuiError, UsageError
+from distui.files import exists, is_folder
 from distui.homes import config_options, home, hostname_options, is_login_s
 from distui.runs.hosts.reuse import reusing
 from distui.session import Connector, Session
@@ -61,7 +62,7 @@ def ssh_options(host: Host) -> tuple[str, ...]:
         folder = home() / ".ssh"
     except UsageError:
         return _written(host)
-    if is_login_s(folder) or not folder.is_dir():
+    if is_login_s(folder) or not is_folder(folder):
         return _written(host)
     from distui.remote.config import default_sources, resolve  # dear to import, as above
     from distui.remote.sshconfig import ConfigError
@@ -146,8 +147,8 @@ def ssh_words(settings: ClusterSettings, host: Host) -> dict[str, Any]:
         "port": found.port,
         "user": found.user,
         "jump": list(found.jumps),
-        "keys": [str(p) for p in found.identity_files if p.exists()],
-        "known_hosts": [str(p) for p in found.known_hosts if p.exists()],
+        "keys": [str(p) for p in found.identity_files if exists(p)],
+        "known_hosts": [str(p) for p in found.known_hosts if exists(p)],
     }
 
 
